@@ -24,6 +24,7 @@ test-bare: ## `make demo` and `make test` in a root of its own with Python, make
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/lint-imports
 
 types: $(VENV)/.tested

@@ -1,4 +1,6 @@
-"""The main job on real input: compiles specs/digits.yaml for this CPU and classifies handwritten digits."""
+"""The main job on real input: compiles specs/digits.yaml for this CPU and classifies handwritten
+digits.
+"""
 
 from __future__ import annotations
 

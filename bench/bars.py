@@ -24,7 +24,13 @@ class Bar:
 
 def bars(run: Recorded) -> list[Bar]:
     """Every bar that this run says something about."""
-    return [*_against_peers(run), *_ceilings(run), *_latencies(run), *_compiling(run), *_memory(run)]
+    return [
+        *_against_peers(run),
+        *_ceilings(run),
+        *_latencies(run),
+        *_compiling(run),
+        *_memory(run),
+    ]
 
 
 def table(run: Recorded) -> list[str]:
@@ -38,10 +44,23 @@ def _against_peers(run: Recorded) -> Iterator[Bar]:
     for threads in run.threads:
         ratios = run.ratios(threads)
         behind = {name: ratio for name, ratio in ratios.items() if ratio > 1}
-        worst = ", ".join(f"{name} {ratio:.2f}" for name, ratio in sorted(behind.items(), key=lambda pair: -pair[1]))
-        yield Bar(f"no workload slower than the best peer, {threads} thread(s)", f"{len(behind)} of {len(ratios)}: {worst or 'none'}", not behind)
-        yield _most(f"geometric mean over the best peer, {threads} thread(s)", mean(ratios.values()), 0.70)
-        yield _most(f"geometric mean over XLA's, {threads} thread(s)", mean(run.ratios(threads, over=XLA).values()), 0.5)
+        worst = ", ".join(
+            f"{name} {ratio:.2f}"
+            for name, ratio in sorted(behind.items(), key=lambda pair: -pair[1])
+        )
+        yield Bar(
+            f"no workload slower than the best peer, {threads} thread(s)",
+            f"{len(behind)} of {len(ratios)}: {worst or 'none'}",
+            not behind,
+        )
+        yield _most(
+            f"geometric mean over the best peer, {threads} thread(s)", mean(ratios.values()), 0.70
+        )
+        yield _most(
+            f"geometric mean over XLA's, {threads} thread(s)",
+            mean(run.ratios(threads, over=XLA).values()),
+            0.5,
+        )
 
 
 def _ceilings(run: Recorded) -> Iterator[Bar]:
@@ -51,41 +70,75 @@ def _ceilings(run: Recorded) -> Iterator[Bar]:
                                (CONVOLUTIONS, "convolutions, of peak", 0.88), (("conv_dw3x3_96",), "depthwise, of the bound", 0.90),
                                (("mul_add_reduce_16m",), "fused chain, of memory bandwidth", 0.90)):  # fmt: skip
         for threads in run.threads:
-            yield _shares(f"{what}, {threads} thread(s)", {name: run.of_bound(name, threads) for name in names}, least)
+            yield _shares(
+                f"{what}, {threads} thread(s)",
+                {name: run.of_bound(name, threads) for name in names},
+                least,
+            )
     if {1, 2} <= set(run.threads):
-        one, two = ({name: run.figure(name, threads).get(OURS) for name in MATMULS} for threads in (1, 2))
+        one, two = (
+            {name: run.figure(name, threads).get(OURS) for name in MATMULS} for threads in (1, 2)
+        )
         scaling = {name: one[name] / two[name] for name in MATMULS if one[name] and two[name]}  # type: ignore[operator]
         yield _least("matmul, two threads over one", scaling, 1.85, "{:.2f}")
 
 
 def _latencies(run: Recorded) -> Iterator[Bar]:
     for name, most in (("mlp_small", 1.5e-6), ("lstm_stack_scan", 45e-6), ("tiny_ops_150", 5e-6)):
-        yield _most(f"{name} from Python, µs", _scaled(run.figure(name, 1).get(OURS), 1e6), most * 1e6)
+        yield _most(
+            f"{name} from Python, µs", _scaled(run.figure(name, 1).get(OURS), 1e6), most * 1e6
+        )
     tiny = run.figure("tiny_ops_150", 1)
-    times = {"eager": tiny["torch_eager"] / tiny[OURS]} if {OURS, "torch_eager"} <= tiny.keys() else {}
+    times = (
+        {"eager": tiny["torch_eager"] / tiny[OURS]} if {OURS, "torch_eager"} <= tiny.keys() else {}
+    )
     yield _least("150 tiny operations: times quicker than one by one", times, 40, "{:.0f}")
     yield _most("mlp_small from C, µs", _scaled(run.own.get("seconds_from_c"), 1e6), 0.8)
 
 
 def _compiling(run: Recorded) -> Iterator[Bar]:
     for peer, names in (("XLA", XLA), ("inductor", INDUCTOR)):
-        for key, what in (("compile_cpu_seconds", "imports aside"), ("process_cpu_seconds", "the process from its start")):
+        for key, what in (
+            ("compile_cpu_seconds", "imports aside"),
+            ("process_cpu_seconds", "the process from its start"),
+        ):
             ratios = run.ratios(1, key, over=names)
             slower = sorted(name for name, ratio in ratios.items() if ratio > 1)
-            some = f"slower on {len(slower)} of {len(ratios)}" + (f": {', '.join(slower)}" if slower else "")
-            yield Bar(f"cold compilation quicker than {peer}'s on every workload (CPU s, {what})", some, not slower if ratios else None)
-    for key, what in (("compile_cpu_seconds", "imports aside"), ("process_cpu_seconds", "the process from its start")):
-        yield _most(f"resnet50 compiled, CPU s, {what}", run.figure("resnet50", 1, key).get(OURS), 2.0)
+            some = f"slower on {len(slower)} of {len(ratios)}" + (
+                f": {', '.join(slower)}" if slower else ""
+            )
+            yield Bar(
+                f"cold compilation quicker than {peer}'s on every workload (CPU s, {what})",
+                some,
+                not slower if ratios else None,
+            )
+    for key, what in (
+        ("compile_cpu_seconds", "imports aside"),
+        ("process_cpu_seconds", "the process from its start"),
+    ):
+        yield _most(
+            f"resnet50 compiled, CPU s, {what}", run.figure("resnet50", 1, key).get(OURS), 2.0
+        )
     starts = run.own.get("starts", {})
     for key, what in (("ready", "CPU s of all its threads"), ("ready_wall", "wall s")):
-        found = {name: float(one["warm"][key]) for name, one in starts.items() if key in one["warm"]}
+        found = {
+            name: float(one["warm"][key]) for name, one in starts.items() if key in one["warm"]
+        }
         slowest = max(found, key=found.__getitem__, default="")
-        yield _most(f"warm start until the first call, process included, {what} (slowest: {slowest})", found.get(slowest), 0.150)
+        yield _most(
+            f"warm start until the first call, process included, {what} (slowest: {slowest})",
+            found.get(slowest),
+            0.150,
+        )
 
 
 def _memory(run: Recorded) -> Iterator[Bar]:
     starts = run.own.get("starts", {})
-    over = {name: one["cold"]["arena_bytes"] / one["cold"]["live_bytes"] for name, one in starts.items() if one["cold"].get("live_bytes")}
+    over = {
+        name: one["cold"]["arena_bytes"] / one["cold"]["live_bytes"]
+        for name, one in starts.items()
+        if one["cold"].get("live_bytes")
+    }
     worst = max(over, key=over.__getitem__, default="")
     yield _most(f"arena over the largest live set (worst: {worst})", over.get(worst), 1.05)
     for workload in ("resnet50", "bert_layer"):
@@ -93,10 +146,16 @@ def _memory(run: Recorded) -> Iterator[Bar]:
         theirs = {name: mb for name, mb in found.items() if name not in NOT_PEERS}
         least = min(theirs, key=theirs.__getitem__, default="")
         if least:
-            yield _most(f"peak memory of {workload}, MB, compiler and all (least of the peers: {least})", found.get(OURS), theirs[least])
+            yield _most(
+                f"peak memory of {workload}, MB, compiler and all (least of the peers: {least})",
+                found.get(OURS),
+                theirs[least],
+            )
         if least and workload in starts:
             warm = float(starts[workload]["warm"]["peak_rss_mb"])
-            yield _most(f"the same, taken from the cache (least of the peers: {least})", warm, theirs[least])
+            yield _most(
+                f"the same, taken from the cache (least of the peers: {least})", warm, theirs[least]
+            )
 
 
 def _scaled(value: float | None, by: float) -> float | None:
@@ -111,10 +170,14 @@ def _most(asked: str, value: float | None, limit: float) -> Bar:
 
 def _least(asked: str, values: Mapping[str, float], limit: float, form: str) -> Bar:
     found = ", ".join(f"{name} {form.format(value)}" for name, value in values.items())
-    return Bar(f"{asked}: at least {form.format(limit)}", found or "–", all(v >= limit for v in values.values()) if values else None)
+    return Bar(
+        f"{asked}: at least {form.format(limit)}",
+        found or "–",
+        all(v >= limit for v in values.values()) if values else None,
+    )
 
 
 def _shares(asked: str, values: Mapping[str, float | None], limit: float) -> Bar:
-    return _least(asked, {name: value for name, value in values.items() if value is not None}, limit, "{:.0%}")
-
-
+    return _least(
+        asked, {name: value for name, value in values.items() if value is not None}, limit, "{:.0%}"
+    )

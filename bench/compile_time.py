@@ -1,8 +1,10 @@
-"""Compile time by stage, in seconds of CPU: `python bench/compile_time.py [--sizes 1000,2000] [--kinds chain] [--json FILE]`.
+"""Compile time by stage, in seconds of CPU: `python bench/compile_time.py [--sizes 1000,2000]
+[--kinds chain] [--json FILE]`.
 
-Generated specs of many nodes show that every stage grows linearly; the specs of this repository and the command's
-verbs, each in a process of its own, show what a user waits for. CPU time, not wall time: other work on the machine
-counts for little. Every (kind, size) runs in a fresh process, so that nothing one left behind helps the next.
+Generated specs of many nodes show that every stage grows linearly; the specs of this repository and
+the command's verbs, each in a process of its own, show what a user waits for. CPU time, not wall
+time: other work on the machine counts for little. Every (kind, size) runs in a fresh process, so
+that nothing one left behind helps the next.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 SIZES = (1000, 2000, 5000, 10_000, 20_000)
-RUN = "import sys; sys.argv[0] = 'xlac'; from xlac.cli import main; main()"  # what the installed script does
+# what the installed script does
+RUN = "import sys; sys.argv[0] = 'xlac'; from xlac.cli import main; main()"
 HEAD = "xlac: 1\nmodel: {kind}_{count}\nweights: {{init: {{seed: 0}}}}\ninputs: {{x: '{type}'}}\ngraph:\n"
 
 
@@ -68,7 +71,9 @@ def softmax(count: int) -> Iterator[str]:
 
 
 def residual(count: int) -> Iterator[str]:
-    """Transformer-like blocks without attention: layer norm, two layers with gelu between, and a sum."""
+    """Transformer-like blocks without attention: layer norm, two layers with gelu between, and a
+    sum.
+    """
     before = "x"
     for i in range(count // 5):
         yield f"l{i}: {{op: layer_norm, in: {before}}}"
@@ -93,7 +98,9 @@ def spec(kind: str, count: int) -> str:
     lines, type = KINDS[kind][0](count), KINDS[kind][1]
     body = [f"  {line}" for line in lines]
     last = body[-1].strip().partition(":")[0]
-    return "\n".join([HEAD.format(kind=kind, count=count, type=type).rstrip("\n"), *body, f"outputs: [{last}]\n"])
+    return "\n".join(
+        [HEAD.format(kind=kind, count=count, type=type).rstrip("\n"), *body, f"outputs: [{last}]\n"]
+    )
 
 
 # ---- stages ------------------------------------------------------------------------------------
@@ -135,9 +142,12 @@ def measure(path: Path, target: str = "cpu") -> dict[str, Any]:
     with paused():
         weights = Weights.over(model.weights)
         graph = optimize(
-            model.graph, facts, weights=weights, precision=model.precision,
+            model.graph,
+            facts,
+            weights=weights,
+            precision=model.precision,
             observers=[lambda name, before, after, seconds: stages.mark(f"pass {name}")],
-        )  # fmt: skip
+        )
         nodes = sum(1 for _ in graph.nodes())
         stages.mark("count")
         del stages.seconds["count"]
@@ -196,7 +206,12 @@ def verbs(folder: Path) -> dict[str, list[str]]:
         "xlac build digits": ["build", f"{specs}/digits.yaml", "-o", f"{folder}/digits"],
         "xlac run gpt2_decode": ["run", f"{specs}/gpt2_decode.yaml"],
         "xlac build resnet50": ["build", f"{specs}/resnet50.yaml", "-o", f"{folder}/resnet50"],
-        "xlac build mobilenet_v2": ["build", f"{specs}/mobilenet_v2.yaml", "-o", f"{folder}/mobilenet"],
+        "xlac build mobilenet_v2": [
+            "build",
+            f"{specs}/mobilenet_v2.yaml",
+            "-o",
+            f"{folder}/mobilenet",
+        ],
         "xlac check, chain of 5,000": ["check", "-q", str(large)],
         "xlac check, blocks of 5,000": ["check", "-q", str(blocks)],
     }
@@ -208,7 +223,9 @@ def cold(arguments: list[str], times: int = 3) -> dict[str, float]:
     cacheless = {**os.environ, "XLAC_CACHE": "off"}
     for _ in range(times):
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        subprocess.run([sys.executable, "-c", RUN, *arguments], check=True, capture_output=True, env=cacheless)
+        subprocess.run(
+            [sys.executable, "-c", RUN, *arguments], check=True, capture_output=True, env=cacheless
+        )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         spent.append((used, time.perf_counter() - began))
@@ -231,9 +248,13 @@ def show(name: str, found: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="node counts, comma-separated")
+    parser.add_argument(
+        "--sizes", default=",".join(map(str, SIZES)), help="node counts, comma-separated"
+    )
     parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of spec, comma-separated")
-    parser.add_argument("--specs", default="digits,resnet50,mobilenet_v2,bert_layer,gpt2_decode,lstm_3x60")
+    parser.add_argument(
+        "--specs", default="digits,resnet50,mobilenet_v2,bert_layer,gpt2_decode,lstm_3x60"
+    )
     parser.add_argument("--no-cold", action="store_true", help="leave out the command's verbs")
     parser.add_argument("--json", type=Path, help="write everything here")
     parser.add_argument("--one", type=Path, help="compile one spec in this process and print JSON")
@@ -241,10 +262,15 @@ def main() -> None:
     if options.one:
         print(json.dumps(measure(options.one)))
         return
-    if "PYTHONDONTWRITEBYTECODE" in os.environ:  # an installed package has its byte code; so has this run
+    # an installed package has its byte code; so has this run
+    if "PYTHONDONTWRITEBYTECODE" in os.environ:
         del os.environ["PYTHONDONTWRITEBYTECODE"]
-        os.environ["PYTHONPYCACHEPREFIX"] = os.environ.get("PYTHONPYCACHEPREFIX") or tempfile.mkdtemp(prefix="xlac-pyc-")
-    found: dict[str, Any] = {"machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"}
+        os.environ["PYTHONPYCACHEPREFIX"] = os.environ.get(
+            "PYTHONPYCACHEPREFIX"
+        ) or tempfile.mkdtemp(prefix="xlac-pyc-")
+    found: dict[str, Any] = {
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    }
     names = [n for n in options.specs.split(",") if n]
     if names:
         child(["--one", str(ROOT / "specs" / "resnet50.yaml")])  # writes byte code
@@ -263,7 +289,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             for name, arguments in verbs(Path(folder)).items():
                 found["cold"][name] = cold(arguments)
-                print(f"{name:28} {found['cold'][name]['cpu']:.3f} s of CPU, {found['cold'][name]['wall']:.2f} s", flush=True)
+                print(
+                    f"{name:28} {found['cold'][name]['cpu']:.3f} s of CPU, {found['cold'][name]['wall']:.2f} s",
+                    flush=True,
+                )
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(found, indent=1) + "\n")

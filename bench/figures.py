@@ -26,47 +26,74 @@ class Recorded:
         self.workloads: dict[str, Any] = data["workloads"]
         self.own: dict[str, Any] = data.get("own", {})
         self.ceilings = Ceilings(data["ceilings"]) if data.get("ceilings") else None
-        self.threads = sorted({int(t) for entry in self.workloads.values() for t in entry["results"]})
+        self.threads = sorted(
+            {int(t) for entry in self.workloads.values() for t in entry["results"]}
+        )
 
     def runs(self, threads: int) -> dict[str, Any]:
         """What every contender did, by workload."""
-        return {name: entry["results"][str(threads)] for name, entry in self.workloads.items() if entry["results"].get(str(threads))}
+        return {
+            name: entry["results"][str(threads)]
+            for name, entry in self.workloads.items()
+            if entry["results"].get(str(threads))
+        }
 
     def figure(self, workload: str, threads: int, key: str = "seconds") -> dict[str, float]:
         """One figure of a workload by contender; those that failed are absent."""
-        return figures(self.workloads.get(workload, {"results": {}})["results"].get(str(threads), {}), key)
+        return figures(
+            self.workloads.get(workload, {"results": {}})["results"].get(str(threads), {}), key
+        )
 
-    def ratios(self, threads: int, key: str = "seconds", over: frozenset[str] = frozenset()) -> dict[str, float]:
+    def ratios(
+        self, threads: int, key: str = "seconds", over: frozenset[str] = frozenset()
+    ) -> dict[str, float]:
         """Ours over the best peer's (or over the best of some), by workload."""
         found = {}
         for workload in self.workloads:
             values = self.figure(workload, threads, key)
-            theirs = [v for name, v in values.items() if name not in NOT_PEERS and (not over or name in over)]
+            theirs = [
+                v
+                for name, v in values.items()
+                if name not in NOT_PEERS and (not over or name in over)
+            ]
             if OURS in values and theirs:
                 found[workload] = values[OURS] / min(theirs)
         return found
 
     def bound(self, workload: str, threads: int, name: str = OURS) -> dict[str, Any] | None:
-        """The least time for a workload by the machine's ceilings, of arithmetic and large memory as measured beside the contender's bursts."""
+        """The least time for a workload by the machine's ceilings, of arithmetic and large memory
+        as measured beside the contender's bursts.
+        """
         if self.ceilings is None:
             return None
-        beside = (self.figure(workload, threads, key).get(name, 0.0) * 1e9 for key in ("giga_flops", "giga_bytes"))
+        beside = (
+            self.figure(workload, threads, key).get(name, 0.0) * 1e9
+            for key in ("giga_flops", "giga_bytes")
+        )
         return dict(self.ceilings.bound(self.workloads[workload]["meta"], threads, *beside))
 
     def of_bound(self, workload: str, threads: int, name: str = OURS) -> float | None:
         """How much of what the machine's ceilings allow a contender reached; None when not known."""
-        seconds, bound = self.figure(workload, threads).get(name), self.bound(workload, threads, name)
+        seconds, bound = (
+            self.figure(workload, threads).get(name),
+            self.bound(workload, threads, name),
+        )
         return None if seconds is None or bound is None else float(bound["seconds"]) / seconds
 
 
 def figures(run: Mapping[str, Any], key: str) -> dict[str, float]:
     """One figure by contender."""
-    return {name: found[key] for name, found in run.items() if key in found and "failure" not in found}
+    return {
+        name: found[key] for name, found in run.items() if key in found and "failure" not in found
+    }
 
 
 def peers(runs: Mapping[str, Any]) -> list[str]:
     """The contenders of a run besides ours, those that are no peers last."""
-    return sorted({name for run in runs.values() for name in run} - {OURS}, key=lambda name: (name in NOT_PEERS, name))
+    return sorted(
+        {name for run in runs.values() for name in run} - {OURS},
+        key=lambda name: (name in NOT_PEERS, name),
+    )
 
 
 def mean(ratios: Iterable[float]) -> float:

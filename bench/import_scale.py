@@ -1,9 +1,10 @@
-"""How long `xlac import` takes and how much memory it needs: a file of a gigabyte, and a graph of 20,000 nodes.
+"""How long `xlac import` takes and how much memory it needs: a file of a gigabyte, and a graph of
+20,000 nodes.
 
     python bench/import_scale.py [MEGABYTES [NODES]]
 
-Each command runs in a process of its own. CPU seconds are those of the process; memory is the most that it had resident,
-which counts the pages of files that it mapped.
+Each command runs in a process of its own. CPU seconds are those of the process; memory is the most
+that it had resident, which counts the pages of files that it mapped.
 """
 
 from __future__ import annotations
@@ -36,8 +37,22 @@ def large(file: Path, megabytes: int) -> None:
     nodes, tensors, x = [], [], "x"
     for n in range(count):
         raw = rng.random((WIDTH, WIDTH), np.float32).tobytes()
-        tensors.append(TensorProto(name=f"layers.{n}.weight", data_type=TensorProto.FLOAT, dims=[WIDTH, WIDTH], raw_data=raw))
-        nodes.append(helper.make_node("MatMul", [x, f"layers.{n}.weight"], [x := f"/layers.{n}/MatMul_output_0"], name=f"/layers.{n}/MatMul"))
+        tensors.append(
+            TensorProto(
+                name=f"layers.{n}.weight",
+                data_type=TensorProto.FLOAT,
+                dims=[WIDTH, WIDTH],
+                raw_data=raw,
+            )
+        )
+        nodes.append(
+            helper.make_node(
+                "MatMul",
+                [x, f"layers.{n}.weight"],
+                [x := f"/layers.{n}/MatMul_output_0"],
+                name=f"/layers.{n}/MatMul",
+            )
+        )
     _save(file, nodes, tensors, x, [1, WIDTH])
 
 
@@ -46,12 +61,24 @@ def deep(file: Path, nodes: int) -> None:
     from onnx import TensorProto, helper
 
     kinds = ("Add", "Mul", "Relu", "Sub", "Tanh")
-    one = TensorProto(name="one", data_type=TensorProto.FLOAT, dims=[64], raw_data=np.ones(64, np.float32).tobytes())
+    one = TensorProto(
+        name="one",
+        data_type=TensorProto.FLOAT,
+        dims=[64],
+        raw_data=np.ones(64, np.float32).tobytes(),
+    )
     made, x = [], "x"
     for n in range(nodes):
         kind = kinds[n % len(kinds)]
         given = [x] if kind in ("Relu", "Tanh") else [x, "one"]
-        made.append(helper.make_node(kind, given, [x := f"/block.{n // 50}/{kind}_{n}_output_0"], name=f"/block.{n // 50}/{kind}_{n}"))
+        made.append(
+            helper.make_node(
+                kind,
+                given,
+                [x := f"/block.{n // 50}/{kind}_{n}_output_0"],
+                name=f"/block.{n // 50}/{kind}_{n}",
+            )
+        )
     _save(file, made, [one], x, [4, 64])
 
 
@@ -61,12 +88,18 @@ def _save(file: Path, nodes: list, tensors: list, output: str, shape: list[int])
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
     outputs = [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)]
     graph = helper.make_graph(nodes, "scale", inputs, outputs, tensors)
-    file.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString())
+    file.write_bytes(
+        helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10
+        ).SerializeToString()
+    )
 
 
 def measured(*arguments: str) -> tuple[float, float]:
     """CPU seconds and bytes of memory of an `xlac` command."""
-    out = subprocess.run([sys.executable, "-c", MEASURE, *arguments], check=True, capture_output=True, text=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", MEASURE, *arguments], check=True, capture_output=True, text=True
+    ).stdout
     code, seconds, peak = out.split("\n")[-2].split()
     assert code == "0", out
     return float(seconds), float(peak)
@@ -85,9 +118,14 @@ def main() -> None:
     megabytes, nodes = ([int(a) for a in sys.argv[1:]] + [1024, 20_000][len(sys.argv) - 1 :])[:2]
     with tempfile.TemporaryDirectory() as folder:
         file, made = Path(folder) / "model.onnx", Path(folder) / "made.yaml"
-        print("| file | nodes | read twice, CPU s | import, CPU s | most memory, MB | of the weights |")
+        print(
+            "| file | nodes | read twice, CPU s | import, CPU s | most memory, MB | of the weights |"
+        )
         print("|---|---|---|---|---|---|")
-        for what, make in (("weights", lambda: large(file, megabytes)), ("nodes", lambda: deep(file, nodes))):
+        for what, make in (
+            ("weights", lambda: large(file, megabytes)),
+            ("nodes", lambda: deep(file, nodes)),
+        ):
             make()
             size = file.stat().st_size
             base, empty = measured("--version")
@@ -95,9 +133,15 @@ def main() -> None:
             seconds, peak = measured("import", str(file), "-o", str(made), "--force")
             count = megabytes // 4 if what == "weights" else nodes
             ratio = f"{peak / size:.2f}×" if what == "weights" else ""
-            print(f"| {size / 2**20:,.0f} MB | {count:,} | {twice:.2f} | {seconds:.2f} | {peak / 2**20:,.0f} | {ratio} |", flush=True)
+            print(
+                f"| {size / 2**20:,.0f} MB | {count:,} | {twice:.2f} | {seconds:.2f} | {peak / 2**20:,.0f} | {ratio} |",
+                flush=True,
+            )
             seconds, peak = measured("check", str(made), "--json")
-            print(f"| the YAML of it, `xlac check` | {count:,} | | {seconds:.2f} | {peak / 2**20:,.0f} | |", flush=True)
+            print(
+                f"| the YAML of it, `xlac check` | {count:,} | | {seconds:.2f} | {peak / 2**20:,.0f} | |",
+                flush=True,
+            )
         print(f"\n`xlac --version` alone: {base:.2f} s, {empty / 2**20:.0f} MB.")
 
 

@@ -1,8 +1,9 @@
-"""Accuracy and speed of expanded functions as a backend compiles them: `python bench/math_functions.py [cpu|c] [--cpu x86-64-v3]`.
+"""Accuracy and speed of expanded functions as a backend compiles them: `python
+bench/math_functions.py [cpu|c] [--cpu x86-64-v3]`.
 
-Accuracy is the greatest distance from the exact value in ulps over bit patterns from end to end and dense runs;
-speed is the time for 16 elements of an array in the first-level cache, on one thread. `--dense 61` tells instead the greatest
-distance over every 61st float (f32, the cpu backend).
+Accuracy is the greatest distance from the exact value in ulps over bit patterns from end to end and
+dense runs; speed is the time for 16 elements of an array in the first-level cache, on one thread.
+`--dense 61` tells instead the greatest distance over every 61st float (f32, the cpu backend).
 """
 
 from __future__ import annotations
@@ -41,14 +42,18 @@ def distance(primitive: P, kind: Any, exact: Any, backend: Backend, cpu: str) ->
     data = [a[: len(a) // 16 * 16] for a in data]
     function = executable(backend, primitive, [DType.of(a.dtype) for a in data], len(data[0]), cpu)
     with np.errstate(all="ignore"):
-        return float(ulps(run(function, *data), np.asarray(exact(*(a.astype(wide) for a in data)))).max())
+        return float(
+            ulps(run(function, *data), np.asarray(exact(*(a.astype(wide) for a in data)))).max()
+        )
 
 
 def nanoseconds(primitive: P, kind: Any, backend: Backend, cpu: str) -> float:
     """The time for 16 elements: the best of many."""
     rng = np.random.default_rng(0)
     data = [rng.uniform(0.1, 3.0, ELEMENTS).astype(kind) for _ in range(1 + (primitive in TWO))]
-    function = executable(backend, primitive, [DType.of(a.dtype) for a in data], ELEMENTS, cpu, LAUNCHES)
+    function = executable(
+        backend, primitive, [DType.of(a.dtype) for a in data], ELEMENTS, cpu, LAUNCHES
+    )
     inputs, out = dict(zip("ab", data, strict=False)), {"y": np.zeros(ELEMENTS, kind)}
     best = 1e9
     for _ in range(30):
@@ -59,7 +64,9 @@ def nanoseconds(primitive: P, kind: Any, backend: Backend, cpu: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("backend", nargs="?", default="cpu")
     parser.add_argument("--cpu", default="")
     parser.add_argument("--dense", type=int, default=0, metavar="STEP")
@@ -67,7 +74,9 @@ def main() -> None:
     if chosen.dense:
         for primitive in (*EXACT, P.POW):
             most, at = worst(primitive, chosen.dense, chosen.cpu)
-            print(f"{primitive.value:8} | {most:6.2f} ulp at {', '.join(map(repr, at))}", flush=True)
+            print(
+                f"{primitive.value:8} | {most:6.2f} ulp at {', '.join(map(repr, at))}", flush=True
+            )
         return
     backend = find(chosen.backend)
     for primitive, exact in [*((c[0], c[1]) for c in CASES), *TWO.items()]:

@@ -1,7 +1,9 @@
-"""Two threads beside busy neighbours: `python bench/neighbour.py MODEL.onnx INPUTS.npz [--neighbours 2]`.
+"""Two threads beside busy neighbours: `python bench/neighbour.py MODEL.onnx INPUTS.npz
+[--neighbours 2]`.
 
-The same program with one thread and with two takes turns in one process, first as the machine is, then beside processes
-that never rest. A pool that waits for threads which the system does not run would be many times slower with two.
+The same program with one thread and with two takes turns in one process, first as the machine is,
+then beside processes that never rest. A pool that waits for threads which the system does not run
+would be many times slower with two.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ BURSTS, SECONDS = 20, 0.2
 
 
 def times(model: Path, inputs: Path) -> dict[str, float]:
-    """Median and worst tenth, in microseconds of wall time, of calls with one thread and with two, in turn."""
+    """Median and worst tenth, in microseconds of wall time, of calls with one thread and with two,
+    in turn.
+    """
     with np.load(inputs) as arrays:
         given = {name: arrays[name] for name in arrays.files}
     programs = {threads: xlac.compile(model, threads=threads) for threads in (1, 2)}
@@ -36,17 +40,24 @@ def times(model: Path, inputs: Path) -> dict[str, float]:
                 program(*values)
                 taken[threads].append(time.perf_counter() - begin)
     found = {f"median {n}": 1e6 * median(list_) for n, list_ in taken.items()}
-    return found | {f"worst tenth {n}": 1e6 * sorted(list_)[int(0.9 * len(list_))] for n, list_ in taken.items()}
+    return found | {
+        f"worst tenth {n}": 1e6 * sorted(list_)[int(0.9 * len(list_))] for n, list_ in taken.items()
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model", type=Path)
     parser.add_argument("inputs", type=Path)
     parser.add_argument("--neighbours", type=int, default=2)
     asked = parser.parse_args()
     print("as it is:", json.dumps(times(asked.model, asked.inputs)))
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(asked.neighbours)]
+    busy = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(asked.neighbours)
+    ]
     try:
         print(f"beside {asked.neighbours}:", json.dumps(times(asked.model, asked.inputs)))
     finally:

@@ -1,11 +1,13 @@
-"""What no peer is asked: fresh processes of xlac, cold and warm, memory against its bound, and a call from C.
+"""What no peer is asked: fresh processes of xlac, cold and warm, memory against its bound, and a
+call from C.
 
     python bench/own.py MODELS_DIR OUT.json
 
-A cold process finds an empty cache, a warm one what the cold one left. Each imports xlac, compiles the ONNX file for
-one thread and calls it once; the whole process counts, interpreter and imports included. `ready` is its
-CPU seconds until it could be called, of all its threads (NumPy's import makes some that spin), `ready_wall` the seconds
-since it was started. Byte code is there, as after an installation.
+A cold process finds an empty cache, a warm one what the cold one left. Each imports xlac, compiles
+the ONNX file for one thread and calls it once; the whole process counts, interpreter and imports
+included. `ready` is its CPU seconds until it could be called, of all its threads (NumPy's import
+makes some that spin), `ready_wall` the seconds since it was started. Byte code is there, as after
+an installation.
 """
 
 from __future__ import annotations
@@ -58,15 +60,25 @@ int main(void) {
 
 def process(model: Path, cache: Path) -> dict[str, Any]:
     """One fresh process: its CPU and wall seconds, peak memory, and what it says of its program."""
-    begin, surroundings = time.monotonic(), {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    begin, surroundings = (
+        time.monotonic(),
+        {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
+    )
     command = [sys.executable, "-c", CHILD, str(model), str(begin)]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, env=surroundings | {"XLAC_CACHE": str(cache)})
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, env=surroundings | {"XLAC_CACHE": str(cache)}
+    )
     assert child.stdout is not None
     said = json.loads(child.stdout.read())
     _, status, usage = os.wait4(child.pid, 0)
     if status:
         raise SystemExit(f"{model.name}: a process ended with {status}")
-    return {"cpu": usage.ru_utime + usage.ru_stime, "wall": time.monotonic() - begin, "peak_rss_mb": usage.ru_maxrss / 1024, **said}
+    return {
+        "cpu": usage.ru_utime + usage.ru_stime,
+        "wall": time.monotonic() - begin,
+        "peak_rss_mb": usage.ru_maxrss / 1024,
+        **said,
+    }
 
 
 def starts(model: Path) -> dict[str, Any]:
@@ -81,12 +93,29 @@ def called_from_c(model: Path) -> float:
     """Seconds of a call of mlp_small as a shared library, from C."""
     with tempfile.TemporaryDirectory() as made:
         xlac = Path(sys.executable).with_name("xlac")
-        subprocess.run([xlac, "build", model / "model.onnx", "--emit", "h,so", "-o", f"{made}/built"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [xlac, "build", model / "model.onnx", "--emit", "h,so", "-o", f"{made}/built"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         source = Path(made, "timer.c")
         source.write_text(TIMER, encoding="utf-8")
-        command: list[str | Path] = ["cc", "-O2", f"-DCALLS={CALLS}", source, "-o", f"{made}/timer", f"-I{made}/built", f"-L{made}/built", "-lmlp_small", f"-Wl,-rpath,{made}/built"]
+        command: list[str | Path] = [
+            "cc",
+            "-O2",
+            f"-DCALLS={CALLS}",
+            source,
+            "-o",
+            f"{made}/timer",
+            f"-I{made}/built",
+            f"-L{made}/built",
+            "-lmlp_small",
+            f"-Wl,-rpath,{made}/built",
+        ]
         subprocess.run(command, check=True)
-        return float(subprocess.run([f"{made}/timer"], check=True, capture_output=True, text=True).stdout)
+        return float(
+            subprocess.run([f"{made}/timer"], check=True, capture_output=True, text=True).stdout
+        )
 
 
 def main() -> None:
@@ -94,7 +123,9 @@ def main() -> None:
     found: dict[str, Any] = {"starts": {}}
     for model in sorted(folder for folder in models.iterdir() if (folder / "model.onnx").exists()):
         found["starts"][model.name] = starts(model)
-        print(f"{model.name}: warm {found['starts'][model.name]['warm']['ready']:.3f} s", flush=True)
+        print(
+            f"{model.name}: warm {found['starts'][model.name]['warm']['ready']:.3f} s", flush=True
+        )
     found["seconds_from_c"] = called_from_c(models / "mlp_small")
     out.write_text(json.dumps(found, indent=1))
 

@@ -1,8 +1,9 @@
 """One file of everything that a run found: `python bench/record.py WORK OUT.json`.
 
-WORK holds `peers.json` and, where they were made, `ceilings.json`, `cold.json` (the slow compilers, see
-`peers/prepare_cold.py`) and `own.json`. For those compilers the compile time and memory of the cold process count. A burst
-is kept as its median, the cores that others used meanwhile and, of several threads, how far apart the cores were (1: wholly).
+WORK holds `peers.json` and, where they were made, `ceilings.json`, `cold.json` (the slow compilers,
+see `peers/prepare_cold.py`) and `own.json`. For those compilers the compile time and memory of the
+cold process count. A burst is kept as its median, the cores that others used meanwhile and, of
+several threads, how far apart the cores were (1: wholly).
 """
 
 from __future__ import annotations
@@ -26,8 +27,15 @@ def record(work: Path) -> dict[str, Any]:
             for name, cold in contenders.items():
                 if name in found:
                     found[name] |= {key: cold[key] for key in COLD if key in cold}
-    for found in (found for entry in data["workloads"].values() for run in entry["results"].values() for found in run.values()):
-        found["raw_bursts"] = [[burst[key] for key in BURST if key in burst] for burst in found.get("raw_bursts", [])]
+    for found in (
+        found
+        for entry in data["workloads"].values()
+        for run in entry["results"].values()
+        for found in run.values()
+    ):
+        found["raw_bursts"] = [
+            [burst[key] for key in BURST if key in burst] for burst in found.get("raw_bursts", [])
+        ]
     data["ceilings"] = _read(work / "ceilings.json").get("rows", [])
     data["own"] = _read(work / "own.json")
     data["load_at_end"] = os.getloadavg()

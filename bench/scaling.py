@@ -1,8 +1,10 @@
-"""How the work of each stage of compiling grows with the size of a model: `python bench/scaling.py [SHAPE…] [--sizes 250,500,1000]`.
+"""How the work of each stage of compiling grows with the size of a model: `python bench/scaling.py
+[SHAPE…] [--sizes 250,500,1000]`.
 
-Prints for each shape of graph and each stage the CPU seconds at the largest size, and the exponent: by what power of the size
-the stage grew over the last doubling (1 is linear). Stages are those of `compiler.py`. SHAPES is what the quick form in
-tests/compiler/test_compile_scaling.py takes too, which counts calls of functions and not seconds.
+Prints for each shape of graph and each stage the CPU seconds at the largest size, and the exponent:
+by what power of the size the stage grew over the last doubling (1 is linear). Stages are those of
+`compiler.py`. SHAPES is what the quick form in tests/compiler/test_compile_scaling.py takes too,
+which counts calls of functions and not seconds.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ from xlac_sdk.target import Request
 
 
 def model(inputs: list[Node], outputs: list[Node], weights: dict[str, Any] | None = None) -> Model:
-    return Model(Graph("m", tuple(inputs), {f"y{n}": node for n, node in enumerate(outputs)}), weights or {})
+    return Model(
+        Graph("m", tuple(inputs), {f"y{n}": node for n, node in enumerate(outputs)}), weights or {}
+    )
 
 
 def x(name: str = "x", shape: tuple[int, ...] = (8,)) -> Node:
@@ -97,7 +101,10 @@ def weights(size: int) -> Model:
     held = {}
     for n in range(size // 4):
         held[f"w{n}"] = np.ones((8, 8), np.float32)
-        last = build.apply1("relu", build.apply1("matmul", last, build.param(f"w{n}", DType.F32, (8, 8), kind="weight")))
+        last = build.apply1(
+            "relu",
+            build.apply1("matmul", last, build.param(f"w{n}", DType.F32, (8, 8), kind="weight")),
+        )
     return model([first], [last], held)
 
 
@@ -149,7 +156,9 @@ def stages(make: Callable[[], Model], target: str = "cpu") -> list[tuple[str, Ca
 
     def one_pass(name: str) -> Callable[[], None]:
         def run() -> None:
-            held["graph"] = optimize(held["graph"], facts, weights=held["weights"], start=name, until=name)
+            held["graph"] = optimize(
+                held["graph"], facts, weights=held["weights"], start=name, until=name
+            )
 
         return run
 
@@ -157,12 +166,20 @@ def stages(make: Callable[[], Model], target: str = "cpu") -> list[tuple[str, Ca
         held["groups"] = partition(captured(held["graph"]), facts)
 
     def planned() -> None:
-        held["program"] = plan(held["groups"], held["schedules"], held["weights"], {}, (), caches(facts))
+        held["program"] = plan(
+            held["groups"], held["schedules"], held["weights"], {}, (), caches(facts)
+        )
 
     def emit() -> None:
         held["sources"] = backend.emit(held["program"], facts)
 
-    return [("read", read), *((name, one_pass(name)) for name in PASSES), ("fusion", fuse), ("plan", planned), ("emit", emit)]
+    return [
+        ("read", read),
+        *((name, one_pass(name)) for name in PASSES),
+        ("fusion", fuse),
+        ("plan", planned),
+        ("emit", emit),
+    ]
 
 
 def seconds(make: Callable[[int], Model], size: int) -> dict[str, float]:
@@ -183,7 +200,9 @@ def main() -> None:
     for shape in chosen.shapes:
         rows = [seconds(SHAPES[shape], size) for size in sizes]
         total = sum(rows[-1].values())
-        print(f"{shape}: {total:.2f} s at {sizes[-1]:,}, {' '.join(f'{sum(row.values()):.2f}' for row in rows)}")
+        print(
+            f"{shape}: {total:.2f} s at {sizes[-1]:,}, {' '.join(f'{sum(row.values()):.2f}' for row in rows)}"
+        )
         for name in rows[-1]:
             before, after = rows[-2][name], rows[-1][name]
             if after > 0.05:

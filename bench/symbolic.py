@@ -1,4 +1,5 @@
-"""What open sizes cost: programs for every size, and those with a variant, against programs for one, at the sizes to optimise for.
+"""What open sizes cost: programs for every size, and those with a variant, against programs for
+one, at the sizes to optimise for.
 
     python bench/symbolic.py [SPEC …] [--seconds 2] > bench/SYMBOLIC.md
 
@@ -20,7 +21,8 @@ from xlac.frontends.loader import load
 
 HERE = Path(__file__).parent
 SPECS = HERE.parent / "specs", HERE / "specs"
-SUITE: tuple[tuple[str, dict[str, str]], ...] = (  # and how its sizes are narrowed: opt is then the nearest
+# and how its sizes are narrowed: opt is then the nearest
+SUITE: tuple[tuple[str, dict[str, str]], ...] = (
     ("bert_layer", {}), ("gpt2_decode", {}), ("digits", {}), ("lstm_3x60", {}), ("mlp_small_batch", {}),
     ("mlp_small_batch", {"batch": "16.."}), ("tagger_batch", {}), ("tagger_batch", {"batch": "16.."}),
 )  # fmt: skip
@@ -31,7 +33,11 @@ def arrays(fixed: Any) -> dict[str, np.ndarray]:
     found = {}
     for node in fixed.inputs:
         dtype = node.type.dtype
-        drawn = generator.standard_normal(node.shape) if dtype.is_float else generator.integers(0, 2, node.shape)
+        drawn = (
+            generator.standard_normal(node.shape)
+            if dtype.is_float
+            else generator.integers(0, 2, node.shape)
+        )
         found[node.op.name] = np.asarray(drawn).astype(dtype.numpy)
     return found
 
@@ -56,7 +62,10 @@ def fastest(calls: list[Callable[[], object]], seconds: float) -> list[float]:
 
 
 def measure(name: str, dims: dict[str, str], seconds: float) -> str:
-    model = load(next(folder / f"{name}.yaml" for folder in SPECS if (folder / f"{name}.yaml").exists()), dims=dims)
+    model = load(
+        next(folder / f"{name}.yaml" for folder in SPECS if (folder / f"{name}.yaml").exists()),
+        dims=dims,
+    )
     sizes = {n: s.opt for n, s in model.dims.items()}
     fixed = driver.specialized(model, sizes)
     inputs = arrays(fixed)
@@ -64,7 +73,9 @@ def measure(name: str, dims: dict[str, str], seconds: float) -> str:
     symbolic = driver.compile(model, sizes="symbolic")
     variant = driver.compile(model, sizes="symbolic", variants=[sizes])
     given = tuple(inputs[name] for name in static.inputs)
-    a, b, c = fastest([lambda: static(*given), lambda: symbolic(*given), lambda: variant(*given)], seconds)
+    a, b, c = fastest(
+        [lambda: static(*given), lambda: symbolic(*given), lambda: variant(*given)], seconds
+    )
     at = ", ".join(f"{n} = {v}" for n, v in sizes.items())
     return f"| {name} | {at} | {a * 1e6:,.2f} | {b * 1e6:,.2f} | {b / a:.3f} | {c / a:.3f} |"
 
@@ -75,10 +86,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0)
     given = parser.parse_args()
     print("# What open sizes cost\n")
-    print("One thread; microseconds of CPU time a call, the fastest of many, the programs taking turns. A program with a variant for")
-    print("these sizes has code of its own for them beside the code for any: what is left is finding the sizes and choosing.")
+    print(
+        "One thread; microseconds of CPU time a call, the fastest of many, the programs taking turns. A program with a variant for"
+    )
+    print(
+        "these sizes has code of its own for them beside the code for any: what is left is finding the sizes and choosing."
+    )
     print("Made by `python bench/symbolic.py`.\n")
-    print("| spec | sizes | static | symbolic | ratio | ratio with a variant |\n|---|---|---:|---:|---:|---:|")
+    print(
+        "| spec | sizes | static | symbolic | ratio | ratio with a variant |\n|---|---|---:|---:|---:|---:|"
+    )
     for name, dims in SUITE:
         if not given.specs or name in given.specs:
             print(measure(name, dims, given.seconds), flush=True)

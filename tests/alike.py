@@ -13,7 +13,9 @@ def equal(a: Graph, b: Graph) -> None:
     """The same operations on the same values; inputs and outputs of the same names."""
     assert list(a.outputs) == list(b.outputs)
     _equal_graphs(a, b)
-    assert [n.op.name for n in a.inputs if isinstance(n.op, Param)] == [n.op.name for n in b.inputs if isinstance(n.op, Param)]
+    assert [n.op.name for n in a.inputs if isinstance(n.op, Param)] == [
+        n.op.name for n in b.inputs if isinstance(n.op, Param)
+    ]
 
 
 def _equal_graphs(a: Graph, b: Graph) -> None:
@@ -21,7 +23,9 @@ def _equal_graphs(a: Graph, b: Graph) -> None:
     left, right = list(a.nodes()), list(b.nodes())
     assert [n.op.mnemonic for n in left] == [n.op.mnemonic for n in right]
     for one, other in zip(left, right, strict=True):
-        assert [pairs[i] for i in one.inputs] == list(other.inputs), f"{one.name}: {one.op.mnemonic}"
+        assert [pairs[i] for i in one.inputs] == list(other.inputs), (
+            f"{one.name}: {one.op.mnemonic}"
+        )
         assert one.types == other.types
         assert pairs.setdefault(one, other) is other
         if isinstance(one.op, Param):
@@ -31,7 +35,9 @@ def _equal_graphs(a: Graph, b: Graph) -> None:
         mine, theirs = attributes(one.op), attributes(other.op)
         for name, value in mine.items():
             if isinstance(value, np.ndarray):
-                assert value.dtype == theirs[name].dtype and value.tobytes() == theirs[name].tobytes()
+                assert (
+                    value.dtype == theirs[name].dtype and value.tobytes() == theirs[name].tobytes()
+                )
             elif not one.op.bodies():
                 assert value == theirs[name], (one.name, one.op.mnemonic, name)
         for inner, again in zip(one.op.bodies(), other.op.bodies(), strict=True):

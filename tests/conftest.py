@@ -13,20 +13,34 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--bless", action="store_true", help="accept the actual text as the golden text")
-    parser.addoption("--cross", action="store_true", help="run what needs emulators of other machines too")
-    parser.addoption("--gpu", action="store_true", help="run the cuda backend's tests on this machine's GPU, without the stand-in")
+    parser.addoption(
+        "--bless", action="store_true", help="accept the actual text as the golden text"
+    )
+    parser.addoption(
+        "--cross", action="store_true", help="run what needs emulators of other machines too"
+    )
+    parser.addoption(
+        "--gpu",
+        action="store_true",
+        help="run the cuda backend's tests on this machine's GPU, without the stand-in",
+    )
     parser.addoption("--all", action="store_true", help="run what takes minutes too")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if shutil.which("cc") is None:  # what asks for a C compiler, in fixtures too, is skipped by the error that says so
+    # what asks for a C compiler, in fixtures too, is skipped by the error that says so
+    if shutil.which("cc") is None:
         UnsupportedError.__init__ = _skipping(UnsupportedError.__init__)  # type: ignore[method-assign]
-    config.addinivalue_line("markers", "sampled(n): one case of n is run, at least one of the test's, drawn by name; with --all, every one")
+    config.addinivalue_line(
+        "markers",
+        "sampled(n): one case of n is run, at least one of the test's, drawn by name; with --all, every one",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out cases of tests that are marked `sampled`. One alone, asked for by its name, is run."""
+    """Leaves out cases of tests that are marked `sampled`. One alone, asked for by its name, is
+    run.
+    """
     if config.getoption("--all") or any("::" in name for name in config.args):
         return
     gone = left_out(items)

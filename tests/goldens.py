@@ -21,4 +21,6 @@ class Golden:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(actual, encoding="utf-8")
         assert file.exists(), f"{file} is missing; if it should exist, run pytest --bless"
-        assert actual == file.read_text(encoding="utf-8"), f"{file} differs; if it should, run pytest --bless"
+        assert actual == file.read_text(encoding="utf-8"), (
+            f"{file} differs; if it should, run pytest --bless"
+        )

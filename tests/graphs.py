@@ -1,8 +1,9 @@
-"""Random graphs whose values stay tame, so that what two ways of computing them give can be compared.
+"""Random graphs whose values stay tame, so that what two ways of computing them give can be
+compared.
 
-`cases()` is a hypothesis strategy; `make(Random(seed))` gives one without hypothesis. Values are bounded, functions
-are applied where they are smooth, and comparisons are made of values that are exact (inputs and integers), so that a
-difference in the last bits stays one.
+`cases()` is a hypothesis strategy; `make(Random(seed))` gives one without hypothesis. Values are
+bounded, functions are applied where they are smooth, and comparisons are made of values that are
+exact (inputs and integers), so that a difference in the last bits stays one.
 """
 
 from __future__ import annotations
@@ -95,14 +96,19 @@ class Maker:
             grown += 1
             if grown == steps:
                 break
-        chosen = [self.values[-1], *self.random.sample(self.values, self.random.randint(0, min(2, len(self.values))))]
+        chosen = [
+            self.values[-1],
+            *self.random.sample(self.values, self.random.randint(0, min(2, len(self.values)))),
+        ]
         outputs = {f"y{n}": node for n, node in enumerate(dict.fromkeys(v.node for v in chosen))}
         return Case(Graph("random", tuple(self.params), outputs), self.inputs, self.weights)
 
     # ---- leaves --------------------------------------------------------------------------
 
     def size(self) -> int:
-        return self.random.choice((1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 16, 17, 0 if self.random.random() < 0.1 else 6))
+        return self.random.choice(
+            (1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 16, 17, 0 if self.random.random() < 0.1 else 6)
+        )
 
     def shape(self, rank: int | None = None) -> tuple[int, ...]:
         rank = self.random.choice((0, 1, 2, 2, 3, 3, 4)) if rank is None else rank
@@ -131,7 +137,11 @@ class Maker:
         if self.random.random() < 0.25:
             numbers = np.random.default_rng(self.random.randint(0, 2**31))
             low = 0 if dtype.is_integer and not dtype.is_signed else -2
-            array = numbers.integers(low, 3, shape) if dtype.is_integer else numbers.uniform(-1.5, 1.5, shape)
+            array = (
+                numbers.integers(low, 3, shape)
+                if dtype.is_integer
+                else numbers.uniform(-1.5, 1.5, shape)
+            )
             return Value(build.constant(array, dtype), 2.0, True)
         return self.param(shape, dtype, self.random.choice(("input", "weight", "weight")))
 
@@ -151,7 +161,13 @@ class Maker:
             return self.fresh(x.shape, x.dtype)
         axes = tuple(a for a in range(len(x.shape)) if self.random.random() < 0.5)
         small = self.fresh(tuple(x.shape[a] for a in axes), x.dtype)
-        return Value(build.spread(small.node, x.shape, axes) if axes != tuple(range(len(x.shape))) else small.node, small.bound, True)
+        return Value(
+            build.spread(small.node, x.shape, axes)
+            if axes != tuple(range(len(x.shape)))
+            else small.node,
+            small.bound,
+            True,
+        )
 
 
 # ---- steps: each takes a maker and gives a value, or nothing where none fits ---------------
@@ -163,7 +179,24 @@ def unary(m: Maker) -> Value | None:
         return None
     n, b = x.node, x.bound
     half = x.dtype.is_half
-    kind = m.random.choice(("exp", "sqrt", "log", "sin", "cos", "erf", "relu", "neg", "scale", "shift", "divide", "square", "sigmoid", "minus"))
+    kind = m.random.choice(
+        (
+            "exp",
+            "sqrt",
+            "log",
+            "sin",
+            "cos",
+            "erf",
+            "relu",
+            "neg",
+            "scale",
+            "shift",
+            "divide",
+            "square",
+            "sigmoid",
+            "minus",
+        )
+    )
     if kind == "exp" and b > 3:
         kind = "sin"
     if kind in ("sin", "cos") and (half or b > 20):
@@ -196,7 +229,15 @@ def unary(m: Maker) -> Value | None:
         case "square":
             return Value(Node.of(arithmetic.Pow(), n, build.like(2.0, n)), b * b)
         case _:
-            return Value(build.div(1.0, build.add(build.exp(build.sub(0.0, build.minimum(build.maximum(n, -4.0), 4.0))), 1.0)), 1)
+            return Value(
+                build.div(
+                    1.0,
+                    build.add(
+                        build.exp(build.sub(0.0, build.minimum(build.maximum(n, -4.0), 4.0))), 1.0
+                    ),
+                ),
+                1,
+            )
 
 
 def binary(m: Maker) -> Value | None:
@@ -224,7 +265,20 @@ def integer(m: Maker) -> Value | None:
     """Arithmetic that is exact, and wraps."""
     x = m.some(lambda v: v.dtype.is_integer) or m.param(m.shape(), m.random.choice(INTEGERS))
     y = m.partner(x)
-    op = m.random.choice((arithmetic.Add, arithmetic.Sub, arithmetic.Mul, arithmetic.Max, arithmetic.Min, arithmetic.And, arithmetic.Or, arithmetic.Xor, arithmetic.Div, arithmetic.Rem))
+    op = m.random.choice(
+        (
+            arithmetic.Add,
+            arithmetic.Sub,
+            arithmetic.Mul,
+            arithmetic.Max,
+            arithmetic.Min,
+            arithmetic.And,
+            arithmetic.Or,
+            arithmetic.Xor,
+            arithmetic.Div,
+            arithmetic.Rem,
+        )
+    )
     return Value(Node.of(op(), x.node, y.node), 7, True)
 
 
@@ -234,12 +288,18 @@ def logic(m: Maker) -> Value | None:
     if x is None:
         return None
     y = m.partner(x)
-    key = m.some(lambda v: v.exact and v.shape == x.shape and v.dtype is not DType.BOOL) or m.param(x.shape, DType.F32)
+    key = m.some(lambda v: v.exact and v.shape == x.shape and v.dtype is not DType.BOOL) or m.param(
+        x.shape, DType.F32
+    )
     other = m.fresh(key.shape, key.dtype)
-    condition = build.compare(key.node, m.random.choice(("lt", "le", "gt", "ge", "eq", "ne")), other.node)
+    condition = build.compare(
+        key.node, m.random.choice(("lt", "le", "gt", "ge", "eq", "ne")), other.node
+    )
     if m.random.random() < 0.3:
         condition = Node.of(arithmetic.Xor(), condition, build.like(True, condition))
-    return Value(build.select(condition, x.node, y.node), max(x.bound, y.bound), x.exact and y.exact)
+    return Value(
+        build.select(condition, x.node, y.node), max(x.bound, y.bound), x.exact and y.exact
+    )
 
 
 def convert(m: Maker) -> Value | None:
@@ -253,7 +313,9 @@ def convert(m: Maker) -> Value | None:
         small = build.apply("and", x.node, build.constant(7, x.dtype))
         assert isinstance(small, Node)
         return Value(build.cast(small, target), 7, True)
-    return Value(build.cast(x.node, target), x.bound * 1.01 if x.dtype is not DType.BOOL else 1, True)
+    return Value(
+        build.cast(x.node, target), x.bound * 1.01 if x.dtype is not DType.BOOL else 1, True
+    )
 
 
 def views(m: Maker) -> Value | None:
@@ -261,9 +323,25 @@ def views(m: Maker) -> Value | None:
     if x is None:
         return None
     rank, shape, n = len(x.shape), x.shape, x.node
-    match m.random.choice(("transpose", "transpose", "reshape", "reshape", "slice", "pad", "concat", "broadcast", "unit")):
+    match m.random.choice(
+        (
+            "transpose",
+            "transpose",
+            "reshape",
+            "reshape",
+            "slice",
+            "pad",
+            "concat",
+            "broadcast",
+            "unit",
+        )
+    ):
         case "transpose" if rank > 1:
-            return Value(Node.of(view.Transpose(tuple(m.random.sample(range(rank), rank))), n), x.bound, x.exact)
+            return Value(
+                Node.of(view.Transpose(tuple(m.random.sample(range(rank), rank))), n),
+                x.bound,
+                x.exact,
+            )
         case "reshape":
             return Value(Node.of(view.Reshape(regrouped(m.random, shape)), n), x.bound, x.exact)
         case "slice" if rank:
@@ -274,12 +352,20 @@ def views(m: Maker) -> Value | None:
             low = tuple(m.random.choice((0, 0, 1, 2)) for _ in shape)
             high = tuple(m.random.choice((0, 0, 1, -1 if size > 1 else 1)) for size in shape)
             gaps = tuple(m.random.choice((0, 0, 0, 1)) for _ in shape)
-            return Value(Node.of(view.Pad(low, high, gaps), n, build.constant(0, x.dtype)), x.bound, x.exact)
+            return Value(
+                Node.of(view.Pad(low, high, gaps), n, build.constant(0, x.dtype)), x.bound, x.exact
+            )
         case "concat" if rank:
             axis = m.random.randrange(rank)
-            others = [v for v in m.values if v.dtype is x.dtype and len(v.shape) == rank and fits(v.shape, shape, axis)]
+            others = [
+                v
+                for v in m.values
+                if v.dtype is x.dtype and len(v.shape) == rank and fits(v.shape, shape, axis)
+            ]
             y = m.random.choice(others)
-            return Value(Node.of(view.Concat(axis), n, y.node), max(x.bound, y.bound), x.exact and y.exact)
+            return Value(
+                Node.of(view.Concat(axis), n, y.node), max(x.bound, y.bound), x.exact and y.exact
+            )
         case "broadcast":
             place = m.random.randint(0, rank)
             wide = (*shape[:place], m.random.randint(1, 4), *shape[place:])
@@ -287,7 +373,9 @@ def views(m: Maker) -> Value | None:
             return Value(Node.of(view.Broadcast(wide, axes), n), x.bound, x.exact)
         case "unit":
             place = m.random.randint(0, rank)
-            return Value(Node.of(view.Reshape((*shape[:place], 1, *shape[place:])), n), x.bound, x.exact)
+            return Value(
+                Node.of(view.Reshape((*shape[:place], 1, *shape[place:])), n), x.bound, x.exact
+            )
         case _:
             return None
 
@@ -344,7 +432,9 @@ def normalised(m: Maker) -> Value | None:
     if m.random.random() < 0.5:
         top = build.reduce(n, "max", (last,))
         powers = build.exp(build.sub(n, build.back(top, n.shape, (last,))))
-        return Value(build.div(powers, build.back(build.reduce(powers, "add", (last,)), n.shape, (last,))), 1)
+        return Value(
+            build.div(powers, build.back(build.reduce(powers, "add", (last,)), n.shape, (last,))), 1
+        )
     size = float(x.shape[-1])
     mean = build.div(build.reduce(n, "add", (last,)), size)
     apart = build.sub(n, build.back(mean, n.shape, (last,)))
@@ -369,7 +459,11 @@ def contraction(m: Maker) -> Value | None:
     depth, columns = x.shape[-1], m.size()
     rank = len(x.shape)
     if rank == 3 and m.random.random() < 0.5:
-        shape = (x.shape[0], depth, columns) if m.random.random() < 0.5 else (x.shape[0], columns, depth)
+        shape = (
+            (x.shape[0], depth, columns)
+            if m.random.random() < 0.5
+            else (x.shape[0], columns, depth)
+        )
         y = m.fresh(shape, x.dtype)
         contract = 1 if shape[1] == depth and shape[2] == columns else 2
         result = build.dot(x.node, y.node, ((2,), (contract,)), ((0,), (0,)))
@@ -389,21 +483,38 @@ def convolution(m: Maker) -> Value | None:
     """A small image convolved, sometimes with a normalisation by channel after it."""
     x = m.some(lambda v: v.dtype is DType.F32 and len(v.shape) == 4 and 0 not in v.shape)
     if x is None:
-        x = m.param((m.random.randint(1, 2), m.random.randint(1, 4), m.random.randint(3, 6), m.random.randint(3, 6)), DType.F32)
+        x = m.param(
+            (
+                m.random.randint(1, 2),
+                m.random.randint(1, 4),
+                m.random.randint(3, 6),
+                m.random.randint(3, 6),
+            ),
+            DType.F32,
+        )
     channels, taps = x.shape[1], m.random.choice((1, 2, 3))
     if min(x.shape[2:]) < taps:
         return None
-    filters, border, stride = m.random.randint(1, 5), m.random.choice((0, 1)), m.random.choice((1, 1, 2))
+    filters, border, stride = (
+        m.random.randint(1, 5),
+        m.random.choice((0, 1)),
+        m.random.choice((1, 1, 2)),
+    )
     kernel = m.fresh((filters, channels, taps, taps), DType.F32)
     pads = (border, border)
     node = Node.of(
-        Conv(("NCHW", "OIHW", "NCHW"), (stride, stride), pads, pads, (1, 1), (1, 1)), x.node, kernel.node
+        Conv(("NCHW", "OIHW", "NCHW"), (stride, stride), pads, pads, (1, 1), (1, 1)),
+        x.node,
+        kernel.node,
     )
     bound = x.bound * kernel.bound * channels * taps * taps
     node = build.div(node, float(channels * taps * taps))
     if m.random.random() < 0.6:
         shift, scale = (m.fresh((filters,), DType.F32).node for _ in range(2))
-        node = build.mul(build.add(node, build.spread(shift, node.shape, (1,))), build.spread(scale, node.shape, (1,)))
+        node = build.mul(
+            build.add(node, build.spread(shift, node.shape, (1,))),
+            build.spread(scale, node.shape, (1,)),
+        )
     return Value(node, (bound / (channels * taps * taps) + 2) * 2)
 
 
@@ -415,7 +526,9 @@ def pooled(m: Maker) -> Value | None:
     window = tuple(m.random.randint(1, min(3, size)) for size in x.shape)
     strides = tuple(m.random.choice((1, 1, 2)) for _ in range(rank))
     combine, ones, zeros = m.random.choice(("max", "add")), (1,) * rank, (0,) * rank
-    result = Node.of(reduction.Window(combine, None, window, strides, zeros, zeros, ones, ones), x.node)
+    result = Node.of(
+        reduction.Window(combine, None, window, strides, zeros, zeros, ones, ones), x.node
+    )
     return Value(result, x.bound * math.prod(window) if combine == "add" else x.bound)
 
 
@@ -425,7 +538,9 @@ def running(m: Maker) -> Value | None:
         return None
     axis, combine = m.random.randrange(len(x.shape)), m.random.choice(("add", "max"))
     exclusive = combine == "add" and m.random.random() < 0.3
-    result = Node.of(reduction.Cumulative(axis, combine, m.random.random() < 0.5, exclusive), x.node)
+    result = Node.of(
+        reduction.Cumulative(axis, combine, m.random.random() < 0.5, exclusive), x.node
+    )
     return Value(result, x.bound * max(1, x.shape[axis]))
 
 
@@ -436,7 +551,9 @@ def taken(m: Maker) -> Value | None:
         return None
     where = m.param((m.random.randint(1, 5),), DType.I32)
     if m.random.random() < 0.5:
-        return Value(build.take(x.node, where.node, m.random.randrange(len(x.shape))), x.bound, x.exact)
+        return Value(
+            build.take(x.node, where.node, m.random.randrange(len(x.shape))), x.bound, x.exact
+        )
     start = [m.param((), DType.I32).node for _ in x.shape]
     sizes = tuple(m.random.randint(1, size) for size in x.shape)
     return Value(Node.of(index.DynSlice(sizes), x.node, *start), x.bound, x.exact)
@@ -453,7 +570,11 @@ def looped(m: Maker) -> Value | None:
     if m.random.random() < 0.3:
         index_ = m.param((), DType.I32)
         branches = tuple(
-            build.graph(f"branch{k}", [x.node.type, vector], lambda a, b, k=k: build.add(a, build.spread(build.mul(b, float(k)), a.shape, (1,))))
+            build.graph(
+                f"branch{k}",
+                [x.node.type, vector],
+                lambda a, b, k=k: build.add(a, build.spread(build.mul(b, float(k)), a.shape, (1,))),
+            )
             for k in range(2)
         )
         return Value(Node.of(control.Cond(branches), index_.node, x.node, first.node), x.bound + 3)
@@ -464,7 +585,9 @@ def looped(m: Maker) -> Value | None:
         return new, build.add(new, build.mul(s, build.reduce(build.sqrt(build.mul(w, w)), "max")))
 
     body = build.graph("step", [vector, vector, matrix], step)
-    scan = Node.of(control.Scan(body, length, 1, 1, m.random.random() < 0.3), first.node, x.node, weight.node)
+    scan = Node.of(
+        control.Scan(body, length, 1, 1, m.random.random() < 0.3), first.node, x.node, weight.node
+    )
     return Value(build.pick(scan, m.random.randrange(2)), (first.bound + 2) + x.bound * 2)
 
 
@@ -475,5 +598,7 @@ STEPS: tuple[Callable[[Maker], Value | None], ...] = (
 
 
 def tolerance(dtype: DType) -> float:
-    """How far two ways of computing a value may differ, in units of the largest value that may occur."""
+    """How far two ways of computing a value may differ, in units of the largest value that may
+    occur.
+    """
     return {DType.F64: 1e-11, DType.F32: 2e-5, DType.F16: 3e-2, DType.BF16: 0.2}.get(dtype, 0.0)

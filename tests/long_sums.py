@@ -1,7 +1,8 @@
 """Accumulations with data made to lose digits, and the bounds that docs/SPEC.md states for them.
 
-A large first term, then terms of which each is rounded away where it is added to that: one accumulator that takes them one
-after another is off by half of their sum, a block only by what a block holds.
+A large first term, then terms of which each is rounded away where it is added to that: one
+accumulator that takes them one after another is off by half of their sum, a block only by what a
+block holds.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from xlac_sdk.dtypes import DType
 
 Array = NDArray[Any]
 U = 2.0**-24  # the rounding of f32
-SUM = BLOCK + 24  # roundings of a reduction, for every length: a block, its pair, lanes and vectors as a tree, the result
+# roundings of a reduction, for every length: a block, its pair, lanes and vectors as a tree, the
+# result
+SUM = BLOCK + 24
 DOT = WHOLE + 24  # of a contraction
 RUN = 16  # of a cumulative sum
 
@@ -34,7 +37,9 @@ def param(name: str, *shape: int, dtype: DType = DType.F32) -> Node:
 
 
 def terms(*shape: int, axis: int = 0, seed: int = 0) -> Array:
-    """Ones at the start of every sum along an axis, then what is rounded away beside them; all positive."""
+    """Ones at the start of every sum along an axis, then what is rounded away beside them; all
+    positive.
+    """
     rng = np.random.default_rng(seed)
     found = (rng.random(shape) * 2.0**-25).astype(np.float32)
     first = [slice(None)] * len(shape)
@@ -55,19 +60,33 @@ def off(found: Array, exact: Array, sizes: Array) -> float:
 # ---- the accumulations ---------------------------------------------------------------------------
 
 
-def reduced(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[Node, dict[str, Array], Array, float]:
+def reduced(
+    shape: tuple[int, ...], axes: tuple[int, ...]
+) -> tuple[Node, dict[str, Array], Array, float]:
     feeds = {"x": terms(*shape, axis=axes[0])}
-    return Node.of(Reduce(axes=axes, combine="add"), param("x", *shape)), feeds, feeds["x"].sum(axes, dtype=np.float64), SUM
+    return (
+        Node.of(Reduce(axes=axes, combine="add"), param("x", *shape)),
+        feeds,
+        feeds["x"].sum(axes, dtype=np.float64),
+        SUM,
+    )
 
 
-def cumulative(shape: tuple[int, ...], axis: int, **given: bool) -> tuple[Node, dict[str, Array], Array, float]:
+def cumulative(
+    shape: tuple[int, ...], axis: int, **given: bool
+) -> tuple[Node, dict[str, Array], Array, float]:
     x = terms(*shape, axis=axis)
     op = Cumulative(axis=axis, combine="add", **given)
     wide = np.flip(x, axis) if given.get("reverse") else x
     exact = np.cumsum(wide, axis, dtype=np.float64)
     if given.get("exclusive"):
         exact = exact - wide
-    return Node.of(op, param("x", *shape)), {"x": x}, np.flip(exact, axis) if given.get("reverse") else exact, RUN
+    return (
+        Node.of(op, param("x", *shape)),
+        {"x": x},
+        np.flip(exact, axis) if given.get("reverse") else exact,
+        RUN,
+    )
 
 
 def windowed(shape: tuple[int, int], window: int) -> tuple[Node, dict[str, Array], Array, float]:
@@ -78,12 +97,19 @@ def windowed(shape: tuple[int, int], window: int) -> tuple[Node, dict[str, Array
     return Node.of(op, param("x", *shape)), {"x": x}, exact, SUM
 
 
-def product(rows: int, depth: int, columns: int, turned: bool = False) -> tuple[Node, dict[str, Array], Array, float]:
+def product(
+    rows: int, depth: int, columns: int, turned: bool = False
+) -> tuple[Node, dict[str, Array], Array, float]:
     a, b = terms(rows, depth, axis=1), np.ones((depth, columns), np.float32)
     right = np.ascontiguousarray(b.T) if turned else b
     op = Dot((), (), (1,), (1 if turned else 0,))
     exact = a.astype(np.float64) @ b.astype(np.float64)
-    return Node.of(op, param("a", rows, depth), param("b", *right.shape)), {"a": a, "b": right}, exact, DOT
+    return (
+        Node.of(op, param("a", rows, depth), param("b", *right.shape)),
+        {"a": a, "b": right},
+        exact,
+        DOT,
+    )
 
 
 def weight_gradient(batch: int, size: int) -> tuple[Node, dict[str, Array], Array, float]:
@@ -102,9 +128,16 @@ def scattered(rows: int, count: int, width: int) -> tuple[Node, dict[str, Array]
     updates[:3] = 1.0
     exact = np.zeros((rows, width))
     np.add.at(exact, places, updates.astype(np.float64))
-    rows = {"update_window_dims": (1,), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}
+    rows = {
+        "update_window_dims": (1,),
+        "inserted_window_dims": (0,),
+        "scatter_dims_to_operand_dims": (0,),
+        "index_vector_dim": 1,
+    }
     op = Scatter(combine="add", **rows)
-    node = Node.of(op, param("x", *x.shape), param("at", count, dtype=DType.I32), param("u", *updates.shape))
+    node = Node.of(
+        op, param("x", *x.shape), param("at", count, dtype=DType.I32), param("u", *updates.shape)
+    )
     return node, {"x": x, "at": places, "u": updates}, exact, SUM
 
 

@@ -1,4 +1,6 @@
-"""Which code this machine's processor can run: tests that run code for another one are skipped where it cannot."""
+"""Which code this machine's processor can run: tests that run code for another one are skipped
+where it cannot.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from xlac_sdk.target import Request
 
 
 def needs_processor(cpu: str) -> None:
-    """Skips where code for a processor, by its name (x86-64-v3), cannot run; the empty name is this one's."""
+    """Skips where code for a processor, by its name (x86-64-v3), cannot run; the empty name is this
+    one's.
+    """
     if not cpu:
         return
     arch = host().arch

@@ -12,7 +12,9 @@ Some = Callable[[Sequence[Any], int], Sequence[Any]]
 
 
 def left_out(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    """The cases of tests marked `sampled(n)` that are not drawn: one of n is, at least one of each test, by its name."""
+    """The cases of tests marked `sampled(n)` that are not drawn: one of n is, at least one of each
+    test, by its name.
+    """
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sampled"):

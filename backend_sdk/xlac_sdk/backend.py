@@ -22,10 +22,14 @@ Array = NDArray[Any]
 
 
 class Executable(Protocol):
-    """A loaded program. Arrays are C-contiguous, of the dtype and shape of their slot; callers check."""
+    """A loaded program. Arrays are C-contiguous, of the dtype and shape of their slot; callers
+    check.
+    """
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
-        """Reads `inputs`, writes `outputs`; both by name, both complete. Safe from several threads at once."""
+        """Reads `inputs`, writes `outputs`; both by name, both complete. Safe from several threads
+        at once.
+        """
 
     def reset(self) -> None:
         """Sets the program's state to zero, as it was when it was loaded."""
@@ -36,16 +40,22 @@ class Backend(ABC):
 
     name: ClassVar[str]
     text_only: ClassVar[bool] = False
-    """Whether what `emit` gives is the whole artefact, constants included; `build` is then needed only to run."""
+    """Whether what `emit` gives is the whole artefact, constants included; `build` is then needed
+    only to run.
+    """
     forms: ClassVar[tuple[str, ...]] = ()
     """What `package` can write: keys of `xlac_sdk.host.package.FORMS`."""
     usual: ClassVar[tuple[str, ...]] = ()
     """The forms that are written when the user names none."""
 
     records: ClassVar[bool] = False
-    """Whether its packages have the C API, which tells of failed checks itself: `xlac_sdk.host.records`."""
+    """Whether its packages have the C API, which tells of failed checks itself:
+    `xlac_sdk.host.records`.
+    """
     chooses_checks: ClassVar[bool] = False
-    """Whether a package of a checked program holds the unchecked one too, for who builds it to choose."""
+    """Whether a package of a checked program holds the unchecked one too, for who builds it to
+    choose.
+    """
 
     control: ClassVar[Mapping[str, str]] = {}
     """Who runs `while`, `cond` and `scan`, where that is not the host: words for `xlac explain`."""
@@ -54,19 +64,27 @@ class Backend(ABC):
     """Other packages whose version decides what `build` gives, by the name they are imported as."""
 
     def on(self, number: int) -> Backend:
-        """The same for one of several devices, which users choose as `NAME:1`. Raises SourceError where there are none."""
-        raise SourceError(Diagnostic("XL5001", f"target '{self.name}' has no devices to choose by number"))
+        """The same for one of several devices, which users choose as `NAME:1`. Raises SourceError
+        where there are none.
+        """
+        raise SourceError(
+            Diagnostic("XL5001", f"target '{self.name}' has no devices to choose by number")
+        )
 
     @abstractmethod
     def target(self, request: Request) -> Target:
-        """The machine compiled for. Raises SourceError for a CPU, triple or architecture it does not know."""
+        """The machine compiled for. Raises SourceError for a CPU, triple or architecture it does
+        not know.
+        """
 
     @abstractmethod
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         """The program as source text, by file name. Pure: no files, no toolchain, no device."""
 
     def built_by(self) -> str:
-        """Tells the tools that `build` runs from others, where a kept artefact may be of no use with those."""
+        """Tells the tools that `build` runs from others, where a kept artefact may be of no use
+        with those.
+        """
         return ""
 
     @abstractmethod
@@ -78,14 +96,17 @@ class Backend(ABC):
         """Makes the artefact callable in this process."""
 
     def summary(self, program: Program) -> Mapping[str, Any] | None:
-        """What `load` reads of a program beside its slots, sizes and constants, as JSON to be found in its facts.
+        """What `load` reads of a program beside its slots, sizes and constants, as JSON to be found
+        in its facts.
 
         None when it needs the steps themselves: then whole compilations are not kept.
         """
         return None
 
     def settle(self, artifact: Path, program: Program, target: Target, folder: Path) -> None:
-        """Writes into the folder of a kept compilation what lets `revive` do without `load`; nothing, by default."""
+        """Writes into the folder of a kept compilation what lets `revive` do without `load`;
+        nothing, by default.
+        """
         return
 
     def revive(self, folder: str, program: Program, target: Target) -> Executable | None:
@@ -96,10 +117,12 @@ class Backend(ABC):
         return None
 
     def package(self, variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
-        """Writes the forms of `wanted`, all among `forms`, into a folder: what other programs are built with.
+        """Writes the forms of `wanted`, all among `forms`, into a folder: what other programs are
+        built with.
 
-        Several variants are the same model for several processors, the least first. The same input gives the
-        same bytes. Raises UnsupportedError for a tool that is missing or a target that has no such form.
+        Several variants are the same model for several processors, the least first. The same input
+        gives the same bytes. Raises UnsupportedError for a tool that is missing or a target that
+        has no such form.
         """
         raise UnsupportedError(Diagnostic("XL5011", f"target '{self.name}' writes no packages"))
 
@@ -111,17 +134,23 @@ class Backend(ABC):
         from xlac_sdk.programs import portable
 
         if not artefact.package.library or not (artefact.folder / portable.FILE).is_file():
-            raise UnsupportedError(Diagnostic("XL5011", f"target '{self.name}' cannot load its packages"))
+            raise UnsupportedError(
+                Diagnostic("XL5011", f"target '{self.name}' cannot load its packages")
+            )
         program, target = portable.read(artefact.folder)
         return self.load(artefact.folder / artefact.package.library, program, target)
 
 
 class Device(ABC):
-    """A device that the host drives. The SDK's runner (`xlac_sdk.host.runner`) turns one into an Executable."""
+    """A device that the host drives. The SDK's runner (`xlac_sdk.host.runner`) turns one into an
+    Executable.
+    """
 
     @abstractmethod
     def alloc(self, nbytes: int) -> int:
-        """Device memory, as an address; aligned to 256 bytes. Raises LimitError when there is not enough."""
+        """Device memory, as an address; aligned to 256 bytes. Raises LimitError when there is not
+        enough.
+        """
 
     @abstractmethod
     def copy(self, target: int | memoryview, source: int | memoryview, nbytes: int) -> None:
@@ -132,7 +161,9 @@ class Device(ABC):
         """Runs one kernel, ordered after earlier copies and launches."""
 
     def call(self, step: Call, pointers: tuple[int, ...]) -> None:
-        """Runs a whole operation, whose sizes are known; only a device whose target claims some is asked to."""
+        """Runs a whole operation, whose sizes are known; only a device whose target claims some is
+        asked to.
+        """
         raise UnsupportedError(Diagnostic("XL5025", f"the device knows no operation '{step.name}'"))
 
     @abstractmethod

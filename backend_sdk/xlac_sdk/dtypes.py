@@ -91,7 +91,9 @@ class DType(Enum):
         return known
 
 
-_BITS = {d: 8 if d is DType.BOOL else int("".join(c for c in d.value if c.isdigit())) for d in DType}
+_BITS = {
+    d: 8 if d is DType.BOOL else int("".join(c for c in d.value if c.isdigit())) for d in DType
+}
 _FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
 _INTEGERS = frozenset(d for d in DType if d.value[0] in "iu")
 _SIGNED = _FLOATS | {d for d in DType if d.value[0] == "i"}

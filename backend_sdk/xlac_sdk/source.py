@@ -102,4 +102,6 @@ class DeadlineError(LimitError, TimeoutError):
 
 
 class VerifyError(Exception):
-    """A kernel or program that breaks its contract: a bug of the compiler, found before anything runs."""
+    """A kernel or program that breaks its contract: a bug of the compiler, found before anything
+    runs.
+    """

@@ -21,7 +21,9 @@ MAX_THREADS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asked of a target: `--cpu`, `--triple`, `--threads`, `--arch`; empty means this machine."""
+    """What the user asked of a target: `--cpu`, `--triple`, `--threads`, `--arch`; empty means this
+    machine.
+    """
 
     cpu: str = ""
     triple: str = ""
@@ -29,11 +31,14 @@ class Request:
     arch: str = ""
     threads: int = 1
     size: bool = False  # small code before fast code
-    ahead: bool = False  # for another machine or another day: nothing but what is asked for may be relied on
+    # for another machine or another day: nothing but what is asked for may be relied on
+    ahead: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.threads, int) or not 1 <= self.threads <= MAX_THREADS:
-            raise SourceError(Diagnostic("XL5005", f"threads is 1 to {MAX_THREADS}, not {self.threads!r}"))
+            raise SourceError(
+                Diagnostic("XL5005", f"threads is 1 to {MAX_THREADS}, not {self.threads!r}")
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +61,22 @@ class Target:
     shared_bytes: int = 0
     dtypes: frozenset[DType] = frozenset(DType)
     primitives: frozenset[Primitive] = MANDATORY  # spelled natively; the SDK expands the others
-    lacks: frozenset[tuple[Primitive, DType]] = frozenset()  # expanded for this operand type though listed above
-    guards: frozenset[Primitive] = frozenset()  # of div rem shl shr cast: undefined at the corners; the SDK guards
+    # expanded for this operand type though listed above
+    lacks: frozenset[tuple[Primitive, DType]] = frozenset()
+    # of div rem shl shr cast: undefined at the corners; the SDK guards
+    guards: frozenset[Primitive] = frozenset()
     instructions: frozenset[str] = frozenset()
     claims: frozenset[str] = frozenset()  # composites taken whole, by mnemonic
     vectorizes: bool = False  # whoever compiles the text makes vectors of counted loops
     size: bool = False  # optimise for code size
-    facts: str = field(default="", compare=True)  # whatever else identifies the machine, for cache keys
-    access_bytes: int = 0  # widest load or store of one GPU thread; vectors of a GPU kernel are no wider
+    # whatever else identifies the machine, for cache keys
+    facts: str = field(default="", compare=True)
+    # widest load or store of one GPU thread; vectors of a GPU kernel are no wider
+    access_bytes: int = 0
     processors: int = 0  # multiprocessors of a GPU; 0: unknown
     products: frozenset[Products] = frozenset()  # matrix products that a library computes whole
-    fast: bool = False  # the model's precision is "fast": sums may be reordered and roundings of halves skipped
+    # the model's precision is "fast": sums may be reordered and roundings of halves skipped
+    fast: bool = False
     convolutions: frozenset[Products] = frozenset()  # likewise
     attentions: frozenset[Attentions] = frozenset()  # likewise
 
@@ -82,20 +92,29 @@ class Target:
     def told(self) -> dict[str, Any]:
         """Every fact as JSON: `Target.of` makes the target of it again."""
         values = {name: getattr(self, name) for name in (f.name for f in fields(self))}
-        return {name: sorted(map(_word, value)) if isinstance(value, frozenset) else value for name, value in values.items()}
+        return {
+            name: sorted(map(_word, value)) if isinstance(value, frozenset) else value
+            for name, value in values.items()
+        }
 
     @staticmethod
     def of(told: Mapping[str, Any]) -> Target:
-        """A target from what `told` gave; raises KeyError, TypeError or ValueError for anything else."""
+        """A target from what `told` gave; raises KeyError, TypeError or ValueError for anything
+        else.
+        """
         kinds: dict[str, Callable[[Any], Any]] = {
             "dtypes": DType, "primitives": Primitive, "guards": Primitive, "instructions": str, "claims": str,
             "lacks": lambda pair: (Primitive(pair[0]), DType(pair[1])), "products": _products, "convolutions": _products,
             "attentions": _attentions,
         }  # fmt: skip
-        return Target(**{**told, **{name: frozenset(map(kind, told[name])) for name, kind in kinds.items()}})
+        return Target(
+            **{**told, **{name: frozenset(map(kind, told[name])) for name, kind in kinds.items()}}
+        )
 
     def lanes(self, dtype: DType) -> int:
-        """Elements of `dtype` in one vector register, at least 1. Halves count as their compute type."""
+        """Elements of `dtype` in one vector register, at least 1. Halves count as their compute
+        type.
+        """
         return max(1, self.vector_bytes // dtype.compute.nbytes)
 
     def spells(self, primitive: Primitive, dtype: DType) -> bool:

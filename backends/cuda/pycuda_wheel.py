@@ -1,9 +1,11 @@
-"""Builds a wheel of pycuda where `pip install pycuda` cannot: no driver to link to, no cuRAND, nvcc a wrapper elsewhere.
+"""Builds a wheel of pycuda where `pip install pycuda` cannot: no driver to link to, no cuRAND, nvcc
+a wrapper elsewhere.
 
     python backends/cuda/pycuda_wheel.py FOLDER
 
-pycuda links to libcuda.so.1, which only machines with a GPU have: a library of the same name with the functions that
-its headers declare, and nothing in them, stands in while linking. Needs g++, CUDA's headers and setuptools; a minute.
+pycuda links to libcuda.so.1, which only machines with a GPU have: a library of the same name with
+the functions that its headers declare, and nothing in them, stands in while linking. Needs g++,
+CUDA's headers and setuptools; a minute.
 """
 
 from __future__ import annotations
@@ -25,7 +27,12 @@ THREADED = re.compile(r"__CUDA_API_PT[SZ]+\((cu[A-Z]\w*)\)")
 
 def toolkit() -> Path:
     """The folder of CUDA's toolkit, which has include/cuda.h."""
-    places = [os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""), "/usr/local/cuda", "/usr"]
+    places = [
+        os.environ.get("CUDA_HOME", ""),
+        os.environ.get("CUDA_PATH", ""),
+        "/usr/local/cuda",
+        "/usr",
+    ]
     for place in places:
         if place and (Path(place) / "include" / "cuda.h").is_file():
             return Path(place)
@@ -37,7 +44,9 @@ def stub(headers: Path, folder: Path) -> None:
     text = "".join((headers / name).read_text() for name in HEADERS if (headers / name).is_file())
     names = {*DECLARED.findall(text), *RENAMED.findall(text), *THREADED.findall(text)}
     source = folder / "stub.c"
-    source.write_text("".join(f"int {name}(void) {{ return 100; }}\n" for name in sorted(names)), encoding="utf-8")
+    source.write_text(
+        "".join(f"int {name}(void) {{ return 100; }}\n" for name in sorted(names)), encoding="utf-8"
+    )
     flags = ["-shared", "-fPIC", "-w", "-Wl,-soname,libcuda.so.1"]
     subprocess.run(["gcc", *flags, "-o", str(folder / "libcuda.so"), str(source)], check=True)
 
@@ -48,7 +57,18 @@ def build(target: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="xlac-pycuda-") as made:
         folder = Path(made)
         subprocess.run(
-            [*pip, "download", "-q", "--no-deps", "--no-binary", "pycuda", "-d", made, f"pycuda=={VERSION}"], check=True
+            [
+                *pip,
+                "download",
+                "-q",
+                "--no-deps",
+                "--no-binary",
+                "pycuda",
+                "-d",
+                made,
+                f"pycuda=={VERSION}",
+            ],
+            check=True,
         )
         (archive,) = folder.glob("pycuda-*.tar.gz")
         with tarfile.open(archive) as opened:
@@ -60,8 +80,12 @@ def build(target: Path) -> None:
             "CUDA_ROOT": str(root), "CUDA_ENABLE_CURAND": False, "CUDADRV_LIB_DIR": [made],
             "CXXFLAGS": ["-g0", "-w"], "LDFLAGS": ["-s", "-Wl,--no-as-needed"],
         }  # fmt: skip
-        (source / "siteconf.py").write_text("".join(f"{k} = {v!r}\n" for k, v in settings.items()), encoding="utf-8")
-        subprocess.run([*pip, "wheel", "-q", "--no-deps", "-w", str(target.resolve()), str(source)], check=True)
+        (source / "siteconf.py").write_text(
+            "".join(f"{k} = {v!r}\n" for k, v in settings.items()), encoding="utf-8"
+        )
+        subprocess.run(
+            [*pip, "wheel", "-q", "--no-deps", "-w", str(target.resolve()), str(source)], check=True
+        )
 
 
 if __name__ == "__main__":

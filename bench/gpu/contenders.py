@@ -1,9 +1,11 @@
-"""The contenders of the GPU benchmark, each in a process of its own: `python contenders.py NAME --device cuda`.
+"""The contenders of the GPU benchmark, each in a process of its own: `python contenders.py NAME
+--device cuda`.
 
-A process reads one JSON object a line and answers each with one: {"prepare": workload} compiles, runs once and says how
-far the result is from float64; {"burst": seconds} says what a call took. A call is asked for with operands that are on the
-device already and leaves its result there; times are of many calls in a row up to the end of the last, divided by their
-number, so they are the larger of what the device and what the host needs. `submit` is the host's part alone.
+A process reads one JSON object a line and answers each with one: {"prepare": workload} compiles,
+runs once and says how far the result is from float64; {"burst": seconds} says what a call took. A
+call is asked for with operands that are on the device already and leaves its result there; times
+are of many calls in a row up to the end of the last, divided by their number, so they are the
+larger of what the device and what the host needs. `submit` is the host's part alone.
 """
 
 from __future__ import annotations
@@ -68,22 +70,33 @@ class Torch(Contender):
         return tensor.to(self.device, types.get(dtype, tensor.dtype))
 
     def compiled(self, workload: Workload, example: Sequence[Any]) -> Callable[..., Any]:
-        self.torch.set_float32_matmul_precision("high" if workload.precision == "fast" else "highest")
-        function = self._model(workload) if workload.model is not None else self._expression(workload)
+        self.torch.set_float32_matmul_precision(
+            "high" if workload.precision == "fast" else "highest"
+        )
+        function = (
+            self._model(workload) if workload.model is not None else self._expression(workload)
+        )
         if self.mode == "eager":
             return function
-        compiled: Callable[..., Any] = self.torch.compile(function, mode="max-autotune" if self.device == "cuda" else None, dynamic=False)
+        compiled: Callable[..., Any] = self.torch.compile(
+            function, mode="max-autotune" if self.device == "cuda" else None, dynamic=False
+        )
         return compiled
 
     def _expression(self, workload: Workload) -> Callable[..., Any]:
         from torch.nn import functional
 
         # The expression is this folder's own text (problems.py).
-        return eval(f"lambda {', '.join(workload.operands)}: {workload.torch}", {"torch": self.torch, "F": functional})
+        return eval(
+            f"lambda {', '.join(workload.operands)}: {workload.torch}",
+            {"torch": self.torch, "F": functional},
+        )
 
     def _model(self, workload: Workload) -> Callable[..., Any]:
         function, weights = _suite("torch_models", workload, workload.torch)
-        held = self.torch.nn.ParameterDict({k: self.torch.nn.Parameter(self.put(v, "")) for k, v in weights.items()})
+        held = self.torch.nn.ParameterDict(
+            {k: self.torch.nn.Parameter(self.put(v, "")) for k, v in weights.items()}
+        )
         return lambda *inputs: function(held, *inputs)
 
     def sync(self, result: Any) -> None:
@@ -118,7 +131,9 @@ class Jax(Contender):
         else:
             names = {"jnp": self.jnp, "lax": self.jax.lax, "nn": self.jax.nn}
             whole = eval(f"lambda {', '.join(workload.operands)}: {workload.jax}", names)
-        with self.jax.default_matmul_precision("high" if workload.precision == "fast" else "highest"):
+        with self.jax.default_matmul_precision(
+            "high" if workload.precision == "fast" else "highest"
+        ):
             compiled: Callable[..., Any] = self.jax.jit(whole).lower(*example).compile()
         return compiled
 
@@ -130,7 +145,9 @@ class Jax(Contender):
 
 
 class Xlac(Contender):
-    """xlac: the spec as it stands, or the model's ONNX file; operands are PyTorch's tensors, read in place."""
+    """xlac: the spec as it stands, or the model's ONNX file; operands are PyTorch's tensors, read
+    in place.
+    """
 
     def __init__(self, device: str) -> None:
         super().__init__(device)
@@ -189,7 +206,9 @@ def _sequence(result: Any) -> Sequence[Any]:
     return result if isinstance(result, list | tuple) else [result]
 
 
-def _suite(package: str, workload: Workload, place: str) -> tuple[Callable[..., Any], dict[str, np.ndarray]]:
+def _suite(
+    package: str, workload: Workload, place: str
+) -> tuple[Callable[..., Any], dict[str, np.ndarray]]:
     """A model of the peers' suite: its function, and its weights as that function takes them."""
     import importlib
 
@@ -211,7 +230,9 @@ class Session:
         self.contender = contender
         arrays = workload.arrays() if workload.model is None else workload.model.inputs
         types = {k: dtype for k, (_, dtype, _) in workload.operands.items()}
-        self.sets = [[contender.put(a, types.get(k, "")) for k, a in arrays.items()] for _ in range(SETS)]
+        self.sets = [
+            [contender.put(a, types.get(k, "")) for k, a in arrays.items()] for _ in range(SETS)
+        ]
         begin = time.perf_counter()
         self.function = contender.compiled(workload, self.sets[0])
         result = self.call(0)
@@ -223,14 +244,18 @@ class Session:
     def call(self, turn: int) -> Any:
         return self.function(*self.sets[turn % SETS])
 
-    def _error(self, workload: Workload, arrays: dict[str, np.ndarray], results: list[np.ndarray]) -> float:
+    def _error(
+        self, workload: Workload, arrays: dict[str, np.ndarray], results: list[np.ndarray]
+    ) -> float:
         if workload.model is None:
             expected = [workload.reference(*(a.astype(np.float64) for a in arrays.values()))]
         else:
             expected = list(workload.reference(workload.model.weights, list(arrays.values())))
         worst = 0.0
         for got, wanted in zip(results, expected, strict=True):
-            distance = float(np.linalg.norm(got.reshape(-1) - np.asarray(wanted, np.float64).reshape(-1)))
+            distance = float(
+                np.linalg.norm(got.reshape(-1) - np.asarray(wanted, np.float64).reshape(-1))
+            )
             size = float(np.linalg.norm(wanted)) or 1.0
             worst = max(worst, distance / size if np.isfinite(distance) else float("inf"))
         return worst
@@ -260,11 +285,18 @@ class Session:
             self.contender.sync(result)
             whole.append((time.perf_counter() - begin) / calls)
             host.append((submitted - begin) / calls)
-        return {"seconds": statistics.median(whole), "submit": statistics.median(host), "least": min(whole), "batches": len(whole)}
+        return {
+            "seconds": statistics.median(whole),
+            "submit": statistics.median(host),
+            "least": min(whole),
+            "batches": len(whole),
+        }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("name", choices=CONTENDERS)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--small", action="store_true")
@@ -280,9 +312,15 @@ def main() -> None:
                 session = None
                 contender = contender or CONTENDERS[args.name](args.device)
                 families = frozenset({asked["family"]})
-                workload = next(w for w in all_of(args.small, families) if w.name == asked["prepare"])
+                workload = next(
+                    w for w in all_of(args.small, families) if w.name == asked["prepare"]
+                )
                 session = Session(contender, workload)
-                reply: dict[str, Any] = {"error": session.error, "accurate": session.accurate, "compile_seconds": session.compile_seconds}
+                reply: dict[str, Any] = {
+                    "error": session.error,
+                    "accurate": session.accurate,
+                    "compile_seconds": session.compile_seconds,
+                }
             elif session is None:
                 reply = {"failure": "nothing is prepared"}
             else:

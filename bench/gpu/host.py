@@ -1,8 +1,10 @@
-"""What a call costs the host, in microseconds: `python bench/gpu/host.py`, with `--gpu` on this machine's GPU.
+"""What a call costs the host, in microseconds: `python bench/gpu/host.py`, with `--gpu` on this
+machine's GPU.
 
-Without a GPU the driver is the tests' stand-in, which then runs nothing: what is measured is xlac's own part and the stand-in's
-(half a microsecond). Operands are PyTorch's tensors, with `--gpu` on the GPU and else, as PyTorch has no others there, in the host's
-memory: to ask them for address, shape and type costs the same.
+Without a GPU the driver is the tests' stand-in, which then runs nothing: what is measured is xlac's
+own part and the stand-in's (half a microsecond). Operands are PyTorch's tensors, with `--gpu` on
+the GPU and else, as PyTorch has no others there, in the host's memory: to ask them for address,
+shape and type costs the same.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ outputs: [{outputs}]
 
 
 def stand_in() -> Any:
-    """The tests' driver as this machine's, and tensors of the host as ones of its GPU. Gives the backend for it."""
+    """The tests' driver as this machine's, and tensors of the host as ones of its GPU. Gives the
+    backend for it.
+    """
     os.environ |= {"STANDIN_IDLE": "1", "XLAC_CACHE": "off"}
     sys.path.insert(0, str(TESTS))
     from cuda_harness import STANDIN, OnStandin
@@ -52,8 +56,12 @@ def stand_in() -> Any:
     gpu.gpu().index = -1  # what tensors of the host say they are on
     torch._C._cuda_getCurrentRawStream = {-1: 0}.__getitem__
     ours, theirs = arrays.is_on_gpu, arrays.given
-    calls.is_on_gpu = executable.is_on_gpu = lambda value: isinstance(value, torch.Tensor) or ours(value)
-    calls.given = lambda value, stream: arrays._torch(value) if isinstance(value, torch.Tensor) else theirs(value, stream)
+    calls.is_on_gpu = executable.is_on_gpu = lambda value: (
+        isinstance(value, torch.Tensor) or ours(value)
+    )
+    calls.given = lambda value, stream: (
+        arrays._torch(value) if isinstance(value, torch.Tensor) else theirs(value, stream)
+    )
     return OnStandin()
 
 
@@ -78,11 +86,15 @@ def compiled(outputs: str, backend: Any) -> Any:
         file.write_text(SPEC.format(outputs=outputs))
         if backend is None:
             return xlac.compile(file, target="cuda")
-        return compiler.executable(compiler.lower(loader.load(file), backend.target(Request())), backend)
+        return compiler.executable(
+            compiler.lower(loader.load(file), backend.target(Request())), backend
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--gpu", action="store_true", help="on this machine's GPU")
     on_gpu = parser.parse_args().gpu
     backend = None if on_gpu else stand_in()

@@ -1,9 +1,11 @@
-"""What the GPU benchmark measures: one neutral definition a workload, in the words of every contender.
+"""What the GPU benchmark measures: one neutral definition a workload, in the words of every
+contender.
 
-A workload states its operands, its model as a spec, the same mathematics as functions of PyTorch and JAX, and in float64
-NumPy. `least_bytes` and `flops` are what the mathematics cannot do without. Sizes come in two scales: "full" runs well past
-the caches of an H200, "small" proves on any machine that all say the same. Whole models are those of the peers' suite
-(`../peers/workloads`), which xlac reads as ONNX.
+A workload states its operands, its model as a spec, the same mathematics as functions of PyTorch
+and JAX, and in float64 NumPy. `least_bytes` and `flops` are what the mathematics cannot do without.
+Sizes come in two scales: "full" runs well past the caches of an H200, "small" proves on any machine
+that all say the same. Whole models are those of the peers' suite (`../peers/workloads`), which xlac
+reads as ONNX.
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ Arrays = dict[str, np.ndarray]
 class Workload:
     """One problem of fixed sizes.
 
-    `operands` maps a name to (shape, dtype, scale of the normal distribution); `torch` and `jax` are sources of an expression
-    over the operands' names (`F` is torch.nn.functional, `jnp`, `lax` and `nn` are JAX's); `spec` is the whole YAML.
-    `tolerance` bounds ||result - reference|| / ||reference||.
+    `operands` maps a name to (shape, dtype, scale of the normal distribution); `torch` and `jax`
+    are sources of an expression over the operands' names (`F` is torch.nn.functional, `jnp`, `lax`
+    and `nn` are JAX's); `spec` is the whole YAML. `tolerance` bounds ||result - reference|| /
+    ||reference||.
     """
 
     name: str
@@ -53,7 +56,10 @@ class Workload:
     def least_bytes(self) -> int:
         """Every operand read once and the result, of the first operand's type, written once."""
         read = sum(math.prod(shape) * WIDTH[dtype] for shape, dtype, _ in self.operands.values())
-        return read + int(self.options["result_elements"]) * WIDTH[next(iter(self.operands.values()))[1]]
+        return (
+            read
+            + int(self.options["result_elements"]) * WIDTH[next(iter(self.operands.values()))[1]]
+        )
 
 
 WIDTH = {"f32": 4, "bf16": 2, "f16": 2}
@@ -69,11 +75,23 @@ def rounded(array: np.ndarray, dtype: str) -> np.ndarray:
     return array
 
 
-def spec(name: str, inputs: Mapping[str, tuple[tuple[int, ...], str, float]], graph: Mapping[str, str], precision: str = "default") -> str:
+def spec(
+    name: str,
+    inputs: Mapping[str, tuple[tuple[int, ...], str, float]],
+    graph: Mapping[str, str],
+    precision: str = "default",
+) -> str:
     """A spec of operands and named expressions; the last is the output."""
     lines = ["xlac: 1", f"model: {name}", f"precision: {precision}", "inputs:"]
-    lines += [f'  {key}: "{dtype}[{", ".join(map(str, shape))}]"' for key, (shape, dtype, _) in inputs.items()]
-    lines += ["graph:", *(f"  {key}: {text}" for key, text in graph.items()), f"outputs: [{list(graph)[-1]}]"]
+    lines += [
+        f'  {key}: "{dtype}[{", ".join(map(str, shape))}]"'
+        for key, (shape, dtype, _) in inputs.items()
+    ]
+    lines += [
+        "graph:",
+        *(f"  {key}: {text}" for key, text in graph.items()),
+        f"outputs: [{list(graph)[-1]}]",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -91,50 +109,146 @@ def memory_bound(small: bool) -> Iterator[Workload]:
     n = 1 << (12 if small else 27)
     rows, columns = (48, 320) if small else (16384, 8192)
 
-    def make(name: str, operands: Any, graph: dict[str, str], torch: str, jax: str, reference: Any, flops: float, results: int) -> Workload:
+    def make(
+        name: str,
+        operands: Any,
+        graph: dict[str, str],
+        torch: str,
+        jax: str,
+        reference: Any,
+        flops: float,
+        results: int,
+    ) -> Workload:
         tolerance = 1e-2 if "bf16" in {d for _, d, _ in operands.values()} else 1e-5
         return Workload(
-            name, "memory", operands, spec(name, operands, graph), torch, jax, reference, flops, tolerance, options={"result_elements": results}
+            name,
+            "memory",
+            operands,
+            spec(name, operands, graph),
+            torch,
+            jax,
+            reference,
+            flops,
+            tolerance,
+            options={"result_elements": results},
         )
 
     flat = dict.fromkeys("xyz", ((n,), "f32", 1.0))
     table = {"x": ((rows, columns), "f32", 1.0)}
-    yield make("copy_scale", {"x": flat["x"]}, {"y": "x * 2.0"}, "x * 2.0", "x * 2.0", lambda x: x * 2, n, n)
     yield make(
-        "elementwise_chain", {k: flat[k] for k in "xy"},
-        {"a": "gelu(x, approximate=\"tanh\")", "b": "clip(a * y + 0.1, low=-2.0, high=2.0)", "out": "sigmoid(b) * x - abs(y) * 0.25"},
+        "copy_scale",
+        {"x": flat["x"]},
+        {"y": "x * 2.0"},
+        "x * 2.0",
+        "x * 2.0",
+        lambda x: x * 2,
+        n,
+        n,
+    )
+    yield make(
+        "elementwise_chain",
+        {k: flat[k] for k in "xy"},
+        {
+            "a": 'gelu(x, approximate="tanh")',
+            "b": "clip(a * y + 0.1, low=-2.0, high=2.0)",
+            "out": "sigmoid(b) * x - abs(y) * 0.25",
+        },
         "torch.sigmoid(torch.clamp(F.gelu(x, approximate='tanh') * y + 0.1, -2.0, 2.0)) * x - torch.abs(y) * 0.25",
         "nn.sigmoid(jnp.clip(nn.gelu(x, approximate=True) * y + 0.1, -2.0, 2.0)) * x - jnp.abs(y) * 0.25",
-        lambda x, y: x / (1 + np.exp(-np.clip(_gelu_tanh(x) * y + 0.1, -2, 2))) - np.abs(y) * 0.25, 30.0 * n, n,
-    )  # fmt: skip
-    yield make("mul_add_reduce", flat, {"s": "sum(x + y * z)"}, "(x + y * z).sum()", "(x + y * z).sum()", lambda x, y, z: (x + y * z).sum(), 3.0 * n, 1)
-    yield make("row_sum", table, {"s": "sum(x, axis=1)"}, "x.sum(1)", "x.sum(1)", lambda x: x.sum(1), rows * columns, rows)
-    yield make("column_sum", table, {"s": "sum(x, axis=0)"}, "x.sum(0)", "x.sum(0)", lambda x: x.sum(0), rows * columns, columns)
+        lambda x, y: x / (1 + np.exp(-np.clip(_gelu_tanh(x) * y + 0.1, -2, 2))) - np.abs(y) * 0.25,
+        30.0 * n,
+        n,
+    )
     yield make(
-        "transpose", table, {"y": "transpose(x, perm=[1, 0])"}, "x.t().contiguous()", "jnp.transpose(x)", lambda x: x.T, 0, rows * columns
+        "mul_add_reduce",
+        flat,
+        {"s": "sum(x + y * z)"},
+        "(x + y * z).sum()",
+        "(x + y * z).sum()",
+        lambda x, y, z: (x + y * z).sum(),
+        3.0 * n,
+        1,
+    )
+    yield make(
+        "row_sum",
+        table,
+        {"s": "sum(x, axis=1)"},
+        "x.sum(1)",
+        "x.sum(1)",
+        lambda x: x.sum(1),
+        rows * columns,
+        rows,
+    )
+    yield make(
+        "column_sum",
+        table,
+        {"s": "sum(x, axis=0)"},
+        "x.sum(0)",
+        "x.sum(0)",
+        lambda x: x.sum(0),
+        rows * columns,
+        columns,
+    )
+    yield make(
+        "transpose",
+        table,
+        {"y": "transpose(x, perm=[1, 0])"},
+        "x.t().contiguous()",
+        "jnp.transpose(x)",
+        lambda x: x.T,
+        0,
+        rows * columns,
     )
     for dtype in ("f32", "bf16"):
         halves = {"x": ((rows, columns), dtype, 1.0)}
         yield make(
-            f"softmax_{dtype}", halves, {"y": "softmax(x, axis=-1)"}, "F.softmax(x, -1)", "nn.softmax(x)", _softmax,
-            8.0 * rows * columns, rows * columns,
-        )  # fmt: skip
+            f"softmax_{dtype}",
+            halves,
+            {"y": "softmax(x, axis=-1)"},
+            "F.softmax(x, -1)",
+            "nn.softmax(x)",
+            _softmax,
+            8.0 * rows * columns,
+            rows * columns,
+        )
         norm = {**halves, "gamma": ((columns,), dtype, 1.0), "beta": ((columns,), dtype, 1.0)}
         yield make(
-            f"layernorm_{dtype}", norm, {"n": "layer_norm(x, epsilon=1e-5, affine=False)", "y": "n * gamma + beta"}, "F.layer_norm(x, (x.shape[-1],), gamma, beta, 1e-5)",
+            f"layernorm_{dtype}",
+            norm,
+            {"n": "layer_norm(x, epsilon=1e-5, affine=False)", "y": "n * gamma + beta"},
+            "F.layer_norm(x, (x.shape[-1],), gamma, beta, 1e-5)",
             "((x - x.mean(-1, keepdims=True)) * lax.rsqrt(x.var(-1, keepdims=True) + 1e-5) * gamma + beta).astype(x.dtype)",
-            lambda x, gamma, beta: (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * gamma + beta,
-            8.0 * rows * columns, rows * columns,
-        )  # fmt: skip
+            lambda x, gamma, beta: (
+                (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * gamma
+                + beta
+            ),
+            8.0 * rows * columns,
+            rows * columns,
+        )
 
 
 def matmuls(small: bool) -> Iterator[Workload]:
     """Products of matrices, alone and with what usually follows."""
 
-    def make(name: str, m: int, k: int, n: int, dtype: str, epilogue: str = "", precision: str = "default") -> Workload:
+    def make(
+        name: str,
+        m: int,
+        k: int,
+        n: int,
+        dtype: str,
+        epilogue: str = "",
+        precision: str = "default",
+    ) -> Workload:
         operands = {"a": ((m, k), dtype, 1.0), "b": ((k, n), dtype, k**-0.5)}
-        texts = {"": ("a @ b", "a @ b", "a @ b"), "gelu": ('gelu(a @ b + c, approximate="tanh")', "F.gelu(a @ b + c, approximate='tanh')", "nn.gelu(a @ b + c, approximate=True)"),
-                 "relu": ("relu(a @ b + c)", "F.relu(a @ b + c)", "nn.relu(a @ b + c)")}[epilogue]  # fmt: skip
+        texts = {
+            "": ("a @ b", "a @ b", "a @ b"),
+            "gelu": (
+                'gelu(a @ b + c, approximate="tanh")',
+                "F.gelu(a @ b + c, approximate='tanh')",
+                "nn.gelu(a @ b + c, approximate=True)",
+            ),
+            "relu": ("relu(a @ b + c)", "F.relu(a @ b + c)", "nn.relu(a @ b + c)"),
+        }[epilogue]
         if epilogue:
             operands["c"] = ((n,), dtype, 1.0)
         after = {"": lambda x: x, "gelu": _gelu_tanh, "relu": lambda x: np.maximum(x, 0)}[epilogue]
@@ -144,9 +258,18 @@ def matmuls(small: bool) -> Iterator[Workload]:
 
         tolerance = 2e-2 if dtype != "f32" else 2e-3 if precision == "fast" else 1e-5
         return Workload(
-            name, "matmul", operands, spec(name, operands, {"y": texts[0]}, precision), texts[1], texts[2], reference, 2.0 * m * k * n, tolerance,
-            precision, options={"result_elements": m * n},
-        )  # fmt: skip
+            name,
+            "matmul",
+            operands,
+            spec(name, operands, {"y": texts[0]}, precision),
+            texts[1],
+            texts[2],
+            reference,
+            2.0 * m * k * n,
+            tolerance,
+            precision,
+            options={"result_elements": m * n},
+        )
 
     if small:
         for dtype in ("f32", "bf16"):
@@ -167,9 +290,11 @@ def matmuls(small: bool) -> Iterator[Workload]:
 
 def attentions(small: bool) -> Iterator[Workload]:
     """Prefill (many queries, causal) and decode (one query a sequence, grouped heads)."""
-    shapes = {"prefill": (1, 2, 2, 24, 24, 16), "decode": (2, 4, 2, 1, 40, 16)} if small else {
-        "prefill": (4, 32, 32, 2048, 2048, 128), "decode": (16, 32, 8, 1, 8192, 128)
-    }  # fmt: skip
+    shapes = (
+        {"prefill": (1, 2, 2, 24, 24, 16), "decode": (2, 4, 2, 1, 40, 16)}
+        if small
+        else {"prefill": (4, 32, 32, 2048, 2048, 128), "decode": (16, 32, 8, 1, 8192, 128)}
+    )
     for kind, (batch, heads, groups, queries, keys, width) in shapes.items():
         operands = {
             "q": ((batch, heads, queries, width), "bf16", 1.0),
@@ -178,7 +303,9 @@ def attentions(small: bool) -> Iterator[Workload]:
         }
         causal = kind == "prefill"
 
-        def reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool = causal) -> np.ndarray:
+        def reference(
+            q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool = causal
+        ) -> np.ndarray:
             share = q.shape[1] // k.shape[1]
             out = np.empty(q.shape)
             for b, h in np.ndindex(q.shape[:2]):
@@ -191,25 +318,44 @@ def attentions(small: bool) -> Iterator[Workload]:
         pairs = queries * keys / (2 if causal else 1)
         name = f"attention_{kind}"
         yield Workload(
-            name, "attention", operands, spec(name, operands, {"y": f"attention(q, k, v, causal={causal})"}),
+            name,
+            "attention",
+            operands,
+            spec(name, operands, {"y": f"attention(q, k, v, causal={causal})"}),
             f"F.scaled_dot_product_attention(q, k, v, is_causal={causal}, enable_gqa={heads != groups})",
             f"nn.dot_product_attention(q.swapaxes(1, 2), k.swapaxes(1, 2), v.swapaxes(1, 2), is_causal={causal}).swapaxes(1, 2)",
-            reference, 4.0 * batch * heads * pairs * width, 2e-2, options={"result_elements": batch * heads * queries * width},
-        )  # fmt: skip
+            reference,
+            4.0 * batch * heads * pairs * width,
+            2e-2,
+            options={"result_elements": batch * heads * queries * width},
+        )
 
 
 def models() -> Iterator[Workload]:
     """Whole models of the peers' suite, weights included; the same at both scales."""
-    from workloads import convolution, dense, transformer  # bench/peers, which `contenders` puts on the path
+    # bench/peers, which `contenders` puts on the path
+    from workloads import convolution, dense, transformer
 
-    for make in (dense.mlp_small, transformer.bert_layer, transformer.gpt2_block_decode, convolution.resnet50):
+    for make in (
+        dense.mlp_small,
+        transformer.bert_layer,
+        transformer.gpt2_block_decode,
+        convolution.resnet50,
+    ):
         one = make()
-        yield Workload(one.name, "model", {}, "", one.torch, one.jax, one.reference, one.flops, 1e-3, model=one)
+        yield Workload(
+            one.name, "model", {}, "", one.torch, one.jax, one.reference, one.flops, 1e-3, model=one
+        )
 
 
 def all_of(small: bool, families: frozenset[str]) -> Iterator[Workload]:
     """The workloads of some families, in the order of the report."""
-    makers = {"memory": lambda: memory_bound(small), "matmul": lambda: matmuls(small), "attention": lambda: attentions(small), "model": models}
+    makers = {
+        "memory": lambda: memory_bound(small),
+        "matmul": lambda: matmuls(small),
+        "attention": lambda: attentions(small),
+        "model": models,
+    }
     for family, maker in makers.items():
         if family in families:
             yield from maker()

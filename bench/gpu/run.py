@@ -1,8 +1,9 @@
 """xlac beside its peers on a GPU: `python bench/gpu/run.py --out results.json`.
 
-One process a contender, all children of this one; a workload is prepared by each in turn, then measured in rounds, each
-contender once a round in a new random order. Everything is written to the file after each workload, and the table is printed.
-With `--device cpu --small` the same runs anywhere, to prove that all contenders compute the same.
+One process a contender, all children of this one; a workload is prepared by each in turn, then
+measured in rounds, each contender once a round in a new random order. Everything is written to the
+file after each workload, and the table is printed. With `--device cpu --small` the same runs
+anywhere, to prove that all contenders compute the same.
 """
 
 from __future__ import annotations
@@ -33,8 +34,17 @@ class Process:
     def __init__(self, name: str, device: str, small: bool, log: Path) -> None:
         self.name = name
         self.log = log.open("w")
-        command = [sys.executable, str(HERE / "contenders.py"), name, "--device", device, *(["--small"] if small else [])]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        command = [
+            sys.executable,
+            str(HERE / "contenders.py"),
+            name,
+            "--device",
+            device,
+            *(["--small"] if small else []),
+        ]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True
+        )
 
     def ask(self, timeout: float, **question: Any) -> dict[str, Any]:
         """The answer; a failure when there is none in time, after which the process is gone."""
@@ -50,7 +60,11 @@ class Process:
             self.process.kill()
             return {"failure": f"no answer in {timeout:.0f} s"}
         line = self.process.stdout.readline()
-        answer: dict[str, Any] = json.loads(line) if line else {"failure": f"the process ended with {self.process.wait()}"}
+        answer: dict[str, Any] = (
+            json.loads(line)
+            if line
+            else {"failure": f"the process ended with {self.process.wait()}"}
+        )
         return answer
 
     def close(self) -> None:
@@ -65,11 +79,15 @@ class Process:
         self.log.close()
 
 
-def measure(workload: Workload, processes: list[Process], args: argparse.Namespace) -> dict[str, Any]:
+def measure(
+    workload: Workload, processes: list[Process], args: argparse.Namespace
+) -> dict[str, Any]:
     """What every contender says of one workload."""
     found: dict[str, dict[str, Any]] = {}
     for process in processes:
-        found[process.name] = process.ask(args.prepare_timeout, prepare=workload.name, family=workload.family)
+        found[process.name] = process.ask(
+            args.prepare_timeout, prepare=workload.name, family=workload.family
+        )
     bursts: dict[str, list[dict[str, float]]] = {p.name: [] for p in processes}
     for _ in range(args.rounds):
         live = [p for p in processes if "failure" not in found[p.name]]
@@ -83,7 +101,9 @@ def measure(workload: Workload, processes: list[Process], args: argparse.Namespa
     for name, entry in found.items():
         if bursts[name] and "failure" not in entry:
             for key in ("seconds", "submit", "least"):
-                entry[key] = (min if key == "least" else statistics.median)(b[key] for b in bursts[name])
+                entry[key] = (min if key == "least" else statistics.median)(
+                    b[key] for b in bursts[name]
+                )
     bound = {"flops": workload.flops}
     if workload.model is None:
         bound["least_bytes"] = workload.least_bytes
@@ -91,16 +111,37 @@ def measure(workload: Workload, processes: list[Process], args: argparse.Namespa
 
 
 def table(workloads: dict[str, Any], names: list[str], copied: float | None) -> list[str]:
-    """Markdown: times in microseconds, ours over the best peer's, and how near the memory's rate ours is."""
+    """Markdown: times in microseconds, ours over the best peer's, and how near the memory's rate
+    ours is.
+    """
     peers = [n for n in names if n != OURS]
-    head = ["workload", OURS, *peers, "best peer", "ratio", "submit µs", "GB/s", "of a copy", "TFLOP/s"]
+    head = [
+        "workload",
+        OURS,
+        *peers,
+        "best peer",
+        "ratio",
+        "submit µs",
+        "GB/s",
+        "of a copy",
+        "TFLOP/s",
+    ]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     ratios = []
     for name, entry in workloads.items():
         results = entry["results"]
-        times = {n: r["seconds"] for n, r in results.items() if "seconds" in r and r.get("accurate")}
+        times = {
+            n: r["seconds"] for n, r in results.items() if "seconds" in r and r.get("accurate")
+        }
         best = min((p for p in peers if p in times), key=times.__getitem__, default=None)
-        cells = [f"{times[n] * 1e6:.1f}" if n in times else "wrong" if "seconds" in results.get(n, {}) else "–" for n in [OURS, *peers]]
+        cells = [
+            f"{times[n] * 1e6:.1f}"
+            if n in times
+            else "wrong"
+            if "seconds" in results.get(n, {})
+            else "–"
+            for n in [OURS, *peers]
+        ]
         ratio = times[OURS] / times[best] if OURS in times and best else None
         ratios += [ratio] if ratio else []
         ours = times.get(OURS)
@@ -108,18 +149,54 @@ def table(workloads: dict[str, Any], names: list[str], copied: float | None) -> 
         share = f"{rate / copied:.0%}" if rate and copied and entry["family"] == "memory" else ""
         submit = f"{results[OURS]['submit'] * 1e6:.1f}" if ours else ""
         flops = f"{entry['flops'] / ours / 1e12:.1f}" if ours else ""
-        lines.append("| " + " | ".join([name, *cells, best or "–", f"{ratio:.2f}" if ratio else "–", submit, f"{rate:.0f}" if rate else "", share, flops]) + " |")
+        lines.append(
+            "| "
+            + " | ".join(
+                [
+                    name,
+                    *cells,
+                    best or "–",
+                    f"{ratio:.2f}" if ratio else "–",
+                    submit,
+                    f"{rate:.0f}" if rate else "",
+                    share,
+                    flops,
+                ]
+            )
+            + " |"
+        )
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
-    failed = [f"- {w}, {n}: {r['failure']}" for w, e in workloads.items() for n, r in e["results"].items() if "failure" in r]
-    wrong = [
-        f"- {w}, {n}: off by {r['error']:.2g}" for w, e in workloads.items() for n, r in e["results"].items() if r.get("accurate") is False
+    failed = [
+        f"- {w}, {n}: {r['failure']}"
+        for w, e in workloads.items()
+        for n, r in e["results"].items()
+        if "failure" in r
     ]
-    return [*lines, "", f"Geometric mean of the ratios over {len(ratios)} workloads: {mean:.2f}.", "", "Failures:", *(failed + wrong or ["- none"])]
+    wrong = [
+        f"- {w}, {n}: off by {r['error']:.2g}"
+        for w, e in workloads.items()
+        for n, r in e["results"].items()
+        if r.get("accurate") is False
+    ]
+    return [
+        *lines,
+        "",
+        f"Geometric mean of the ratios over {len(ratios)} workloads: {mean:.2f}.",
+        "",
+        "Failures:",
+        *(failed + wrong or ["- none"]),
+    ]
 
 
 def machine(device: str) -> dict[str, Any]:
-    """What was measured on, and what a copy of a gigabyte within the device moves, in GB/s, read and written."""
-    about: dict[str, Any] = {"date": datetime.date.today().isoformat(), "command": " ".join(sys.argv), "device": device}
+    """What was measured on, and what a copy of a gigabyte within the device moves, in GB/s, read
+    and written.
+    """
+    about: dict[str, Any] = {
+        "date": datetime.date.today().isoformat(),
+        "command": " ".join(sys.argv),
+        "device": device,
+    }
     if device != "cuda":
         return about
     query = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm", "--format=csv,noheader"]
@@ -133,13 +210,17 @@ for _ in range(20):
     s.record(); b.copy_(a); e.record(); e.synchronize(); times.append(s.elapsed_time(e))
 print(2 * a.numel() * 4 / statistics.median(times) / 1e6)
 """
-    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=False
+    )
     about["copy_gb_per_second"] = float(done.stdout) if done.returncode == 0 else None
     return about
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--small", action="store_true", help="sizes that show agreement, not speed")
@@ -150,8 +231,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.1, help="of a burst")
     parser.add_argument("--prepare-timeout", type=float, default=180)
     parser.add_argument("--logs", type=Path, default=None)
-    parser.add_argument("--minutes", type=float, default=math.inf, help="after which no workload is begun; --resume does the others")
-    parser.add_argument("--resume", action="store_true", help="keep what --out has already, and do what it lacks")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=math.inf,
+        help="after which no workload is begun; --resume does the others",
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="keep what --out has already, and do what it lacks"
+    )
     args = parser.parse_args()
     logs = args.logs or args.out.parent / "logs"
     logs.mkdir(parents=True, exist_ok=True)

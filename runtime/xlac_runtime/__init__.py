@@ -1,10 +1,10 @@
 """Runs what `xlac build` made where no compiler is installed.
 
-    import xlac_runtime
+import xlac_runtime
 
-    model = xlac_runtime.load("out/digits")
-    probs = model(image=x)                        # NumPy, or anything with DLPack or __array__
-    model.run({"image": x}, out={"probs": probs})  # nothing is allocated
+model = xlac_runtime.load("out/digits")
+probs = model(image=x)                        # NumPy, or anything with DLPack or __array__
+model.run({"image": x}, out={"probs": probs})  # nothing is allocated
 """
 
 from __future__ import annotations

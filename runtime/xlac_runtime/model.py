@@ -1,4 +1,6 @@
-"""An artefact as Python calls it: checked by its manifest, opened by the SDK, or by the backend of a device that needs one."""
+"""An artefact as Python calls it: checked by its manifest, opened by the SDK, or by the backend of
+a device that needs one.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ NATIVE = ("cpu", "c")  # targets whose artefacts are shared libraries with the C
 class Model:
     """A loaded artefact; `manifest` says what it is.
 
-    Call it with arrays in the order of the model's inputs or by name; one output is returned as an array, several as a dict by
-    name. A dtype or shape that differs raises SourceError naming the input. Several threads may call it at once.
+    Call it with arrays in the order of the model's inputs or by name; one output is returned as an
+    array, several as a dict by name. A dtype or shape that differs raises SourceError naming the
+    input. Several threads may call it at once.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, copy_weights: bool = False) -> None:
@@ -39,12 +42,16 @@ class Model:
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         given = as_inputs(self._program.inputs, by_name(self._parameters, arrays, named))
         sizes = of_call(self._program, given)
-        made = {s.name: np.empty(output_shape(s, sizes), s.dtype.numpy) for s in self._program.outputs}
+        made = {
+            s.name: np.empty(output_shape(s, sizes), s.dtype.numpy) for s in self._program.outputs
+        }
         self._executable.run(given, made)
         return made if len(made) > 1 else made[self.outputs[0]]
 
     def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array]) -> None:
-        """Computes into arrays that the caller owns, each C-contiguous, writable, and of the exact dtype and shape."""
+        """Computes into arrays that the caller owns, each C-contiguous, writable, and of the exact
+        dtype and shape.
+        """
         given = as_inputs(self._program.inputs, by_name(self._parameters, (), inputs))
         check_outputs(self._program.outputs, out, given, of_call(self._program, given))
         self._executable.run(given, out)
@@ -59,10 +66,11 @@ class Model:
 
 
 def load(folder: str | Path, *, copy_weights: bool = False) -> Model:
-    """The artefact in a folder, callable. With `copy_weights` a file of weights is read and not mapped.
+    """The artefact in a folder, callable. With `copy_weights` a file of weights is read and not
+    mapped.
 
-    Raises SourceError for a folder that is no artefact or whose files are not as they were written, and UnsupportedError for one
-    that cannot run here.
+    Raises SourceError for a folder that is no artefact or whose files are not as they were written,
+    and UnsupportedError for one that cannot run here.
     """
     place = Path(folder)
     return Model(place, read(place), copy_weights)
@@ -77,10 +85,14 @@ def _opened(artefact: Artefact, target: str) -> Executable:
 
 
 def _check_types(artefact: Artefact) -> None:
-    """Raises UnsupportedError for an element type that NumPy lacks, where nothing is installed that has it."""
+    """Raises UnsupportedError for an element type that NumPy lacks, where nothing is installed that
+    has it.
+    """
     for slot in (*artefact.program.inputs, *artefact.program.outputs):
         try:
             slot.dtype.numpy  # noqa: B018
         except ModuleNotFoundError as error:
             problem = f"'{slot.name}' is {slot.dtype}, which NumPy lacks, and {error.name} is not installed"
-            raise UnsupportedError(Diagnostic("XL5004", problem, hint="pip install 'xlac-runtime[bf16]'")) from None
+            raise UnsupportedError(
+                Diagnostic("XL5004", problem, hint="pip install 'xlac-runtime[bf16]'")
+            ) from None

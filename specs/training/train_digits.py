@@ -3,9 +3,10 @@
     pip install scikit-learn safetensors
     python specs/training/train_digits.py
 
-Data: Optical Recognition of Handwritten Digits, E. Alpaydin and C. Kaynak, UCI Machine Learning Repository
-(1998), CC BY 4.0, as shipped with scikit-learn. A fifth of the images is kept for testing; they are written
-beside the weights, so that the demo needs neither this script nor scikit-learn.
+Data: Optical Recognition of Handwritten Digits, E. Alpaydin and C. Kaynak, UCI Machine Learning
+Repository (1998), CC BY 4.0, as shipped with scikit-learn. A fifth of the images is kept for
+testing; they are written beside the weights, so that the demo needs neither this script nor
+scikit-learn.
 """
 
 from __future__ import annotations
@@ -27,13 +28,20 @@ def main() -> None:
     train, test, train_labels, test_labels = train_test_split(
         images, digits.target, test_size=0.2, random_state=0, stratify=digits.target
     )
-    net = MLPClassifier(hidden_layer_sizes=(128,), alpha=1e-3, max_iter=300, random_state=0).fit(train, train_labels)
+    net = MLPClassifier(hidden_layer_sizes=(128,), alpha=1e-3, max_iter=300, random_state=0).fit(
+        train, train_labels
+    )
     (w1, w2), (b1, b2) = net.coefs_, net.intercepts_
     weights = {"h1.weight": w1.T, "h1.bias": b1, "logits.weight": w2.T, "logits.bias": b2}
-    save_file({k: np.ascontiguousarray(v, np.float32) for k, v in weights.items()}, SPECS / "digits.safetensors")
+    save_file(
+        {k: np.ascontiguousarray(v, np.float32) for k, v in weights.items()},
+        SPECS / "digits.safetensors",
+    )
     np.save(SPECS / "data" / "digits_images.npy", test)
     np.save(SPECS / "data" / "digits_labels.npy", test_labels.astype(np.int64))
-    print(f"{len(train)} images trained on, accuracy on the other {len(test)}: {net.score(test, test_labels):.4f}")
+    print(
+        f"{len(train)} images trained on, accuracy on the other {len(test)}: {net.score(test, test_labels):.4f}"
+    )
 
 
 if __name__ == "__main__":

@@ -47,4 +47,6 @@ def agree(spec: str, model: Loaded) -> None:
         ours, right = (by_name(m(**inputs), m.outputs) for m in (model, compiled))
         assert ours.keys() == right.keys()
         for name in ours:
-            np.testing.assert_allclose(ours[name], right[name], rtol=1e-6, atol=1e-6, err_msg=f"{spec}.{name}")
+            np.testing.assert_allclose(
+                ours[name], right[name], rtol=1e-6, atol=1e-6, err_msg=f"{spec}.{name}"
+            )

@@ -12,7 +12,9 @@ import xlac
 from xlac.cli import status
 from xlac_sdk.host.capi import opened
 
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="it asks an x86-64 processor")
+pytestmark = pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="it asks an x86-64 processor"
+)
 DIGITS = str(SPECS / "digits.yaml")
 ALL = "x86-64,x86-64-v2,x86-64-v3,x86-64-v4"
 
@@ -28,8 +30,13 @@ def test_the_variants_are_one_model(spec: str, cpus: str, tmp_path: Path) -> Non
 
 def test_weights_that_variants_share_are_there_once(tmp_path: Path) -> None:
     """Those of v2 and v1 are laid out alike: registers are as wide."""
-    one = build("digits", tmp_path / "one", "--cpu", "x86-64", "--weights", "file") / "digits.weights"
-    two = build("digits", tmp_path / "two", "--cpu", "x86-64,x86-64-v2", "--weights", "file") / "digits.weights"
+    one = (
+        build("digits", tmp_path / "one", "--cpu", "x86-64", "--weights", "file") / "digits.weights"
+    )
+    two = (
+        build("digits", tmp_path / "two", "--cpu", "x86-64,x86-64-v2", "--weights", "file")
+        / "digits.weights"
+    )
     assert two.stat().st_size == one.stat().st_size
 
 
@@ -43,10 +50,14 @@ def test_weights_that_variants_share_are_there_once(tmp_path: Path) -> None:
         ("x86-64,", "XL5"),
     ],
 )
-def test_lists_that_nothing_can_choose_from(cpus: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_that_nothing_can_choose_from(
+    cpus: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert status(["build", DIGITS, "--cpu", cpus, "-o", str(tmp_path / "out")]) in (2, 3)
     assert told in capsys.readouterr().err
-    assert status(["build", DIGITS, "--cpu", cpus, "--target", "reference", "-o", str(tmp_path / "out")]) in (2, 3)
+    assert status(
+        ["build", DIGITS, "--cpu", cpus, "--target", "reference", "-o", str(tmp_path / "out")]
+    ) in (2, 3)
 
 
 def test_a_lesser_processor_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

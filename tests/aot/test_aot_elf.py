@@ -1,4 +1,6 @@
-"""Our own linker: what it makes runs, with nothing on the machine but Python, and what it does not do it says."""
+"""Our own linker: what it makes runs, with nothing on the machine but Python, and what it does not
+do it says.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,9 @@ def compiled(text: str, triple: str = "x86_64-unknown-linux-gnu") -> bytes:
     return bytes(machine.emit_object(llvm.parse_assembly(f'target triple = "{triple}"\n{text}')))
 
 
-# Every way in which code and data refer to each other: a call, a constant, a table of addresses in writable data, zeros that are
-# written, a symbol looked up in the offset table, and functions and data of the process.
+# Every way in which code and data refer to each other: a call, a constant, a table of addresses in
+# writable data, zeros that are written, a symbol looked up in the offset table, and functions and
+# data of the process.
 FIRST = """
 @table = global [2 x ptr] [ptr @one, ptr @two]
 @calls = internal global i32 0
@@ -62,7 +65,9 @@ define i32 @other(i32 %x) { %y = mul i32 %x, 3  ret i32 %y }
 @HERE
 def test_code_and_data_of_two_objects_find_each_other(tmp_path: Path) -> None:
     file = tmp_path / "lib.so"
-    file.write_bytes(b"".join(linking.shared([compiled(FIRST), compiled(SECOND)], "lib.so", open=True)))
+    file.write_bytes(
+        b"".join(linking.shared([compiled(FIRST), compiled(SECOND)], "lib.so", open=True))
+    )
     library = ctypes.CDLL(str(file))
     assert [library.run(0, 5), library.run(1, -7), library.count()] == [1015, 1007, 2]
     library.half.restype, library.half.argtypes = ctypes.c_double, (ctypes.c_double,)
@@ -73,8 +78,10 @@ def test_code_and_data_of_two_objects_find_each_other(tmp_path: Path) -> None:
 
 
 @HERE
-def test_what_is_not_exported_cannot_be_seen_and_what_is_not_used_is_left_out(tmp_path: Path) -> None:
-    large = "@unused = constant [100000 x i8] zeroinitializer, section \".rodata.unused\"\ndefine i32 @f() { ret i32 7 }\ndefine i32 @g() { ret i32 8 }\n"
+def test_what_is_not_exported_cannot_be_seen_and_what_is_not_used_is_left_out(
+    tmp_path: Path,
+) -> None:
+    large = '@unused = constant [100000 x i8] zeroinitializer, section ".rodata.unused"\ndefine i32 @f() { ret i32 7 }\ndefine i32 @g() { ret i32 8 }\n'
     file = tmp_path / "lib.so"
     file.write_bytes(b"".join(linking.shared([compiled(large)], "lib.so", ["f"])))
     library = ctypes.CDLL(str(file))
@@ -102,7 +109,10 @@ def test_objects_that_are_none_or_of_two_processors_are_refused() -> None:
         ([b"text"], "no relocatable file"),
         ([compiled(f, "armv7-unknown-linux-gnueabihf")], "no relocatable file"),
         ([compiled(f, "riscv64-unknown-linux-gnu")], "machine 243"),
-        ([compiled(f), compiled("define i32 @g() { ret i32 1 }", "aarch64-unknown-linux-gnu")], "different processors"),
+        (
+            [compiled(f), compiled("define i32 @g() { ret i32 1 }", "aarch64-unknown-linux-gnu")],
+            "different processors",
+        ),
     ):
         with pytest.raises(LinkError, match=said):
             linking.shared(images, "lib.so", ["f"])
@@ -114,17 +124,37 @@ def test_a_library_needs_no_linker(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     if host().arch == "x86_64":
         agree("lstm_3x60", xlac.load(folder))
         assert (folder / "liblstm_3x60.so").stat().st_size <= 354_000
-    other = ("--triple", "aarch64-unknown-linux-gnu") if host().arch == "x86_64" else ("--triple", "x86_64-unknown-linux-gnu")
+    other = (
+        ("--triple", "aarch64-unknown-linux-gnu")
+        if host().arch == "x86_64"
+        else ("--triple", "x86_64-unknown-linux-gnu")
+    )
     build("digits", tmp_path / "other", "--emit", "so", *other)
 
 
-@pytest.mark.skipif(shutil.which("readelf") is None or shutil.which("ld") is None, reason="binutils read what was made")
+@pytest.mark.skipif(
+    shutil.which("readelf") is None or shutil.which("ld") is None,
+    reason="binutils read what was made",
+)
 @pytest.mark.parametrize("triple", ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"])
 def test_tools_read_the_file_without_a_complaint(triple: str, tmp_path: Path) -> None:
     file = tmp_path / "lib.so"
-    file.write_bytes(b"".join(linking.shared([compiled(FIRST, triple), compiled(SECOND, triple)], "lib.so", open=True)))
+    file.write_bytes(
+        b"".join(
+            linking.shared([compiled(FIRST, triple), compiled(SECOND, triple)], "lib.so", open=True)
+        )
+    )
     told = subprocess.run(["readelf", "-aW", file], capture_output=True, text=True, check=True)
-    assert not told.stderr and all(name in told.stdout for name in ("one", "other", "run", "abs", "RELATIVE", "GLOB_DAT"))
+    assert not told.stderr and all(
+        name in told.stdout for name in ("one", "other", "run", "abs", "RELATIVE", "GLOB_DAT")
+    )
     if triple.startswith(host().arch):
-        (tmp_path / "user.o").write_bytes(compiled("declare i32 @count()\ndefine i32 @_start() { %x = call i32 @count()  ret i32 %x }"))
-        subprocess.run(["ld", "-o", tmp_path / "user", tmp_path / "user.o", file, "--allow-shlib-undefined"], check=True)
+        (tmp_path / "user.o").write_bytes(
+            compiled(
+                "declare i32 @count()\ndefine i32 @_start() { %x = call i32 @count()  ret i32 %x }"
+            )
+        )
+        subprocess.run(
+            ["ld", "-o", tmp_path / "user", tmp_path / "user.o", file, "--allow-shlib-undefined"],
+            check=True,
+        )

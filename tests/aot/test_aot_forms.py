@@ -25,13 +25,19 @@ DIGITS = str(SPECS / "digits.yaml")
 def test_an_artefact_computes_what_the_model_does(spec: str, weights: str, tmp_path: Path) -> None:
     folder = build(spec, tmp_path / "out", "--weights", weights)
     agree(spec, xlac.load(folder))
-    assert any(p.suffix == ".weights" for p in folder.iterdir()) == (weights != "embed" and _has_weights(folder))
+    assert any(p.suffix == ".weights" for p in folder.iterdir()) == (
+        weights != "embed" and _has_weights(folder)
+    )
 
 
-@pytest.mark.parametrize("spec", ["digits", "lstm_3x60", "loop_while", "branch_cond", "tagger", "layernorm_gelu"])
+@pytest.mark.parametrize(
+    "spec", ["digits", "lstm_3x60", "loop_while", "branch_cond", "tagger", "layernorm_gelu"]
+)
 @pytest.mark.sampled(2)
 def test_small_code_computes_what_the_model_does(spec: str, tmp_path: Path) -> None:
-    """Over weights inside the code, which the compiler must not take for the zeros that stand there at first."""
+    """Over weights inside the code, which the compiler must not take for the zeros that stand there
+    at first.
+    """
     small = build(spec, tmp_path / "small", "--size", "--emit", "o,so")
     agree(spec, xlac.load(small))
     large = build(spec, tmp_path / "large", "--emit", "o")
@@ -43,12 +49,19 @@ def _has_weights(folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("spec", ["digits", "loop_while", "branch_cond", "layernorm_gelu"])
-def test_what_a_backend_without_forms_built_is_loaded_with_its_program(spec: str, tmp_path: Path) -> None:
+def test_what_a_backend_without_forms_built_is_loaded_with_its_program(
+    spec: str, tmp_path: Path
+) -> None:
     folder = build(spec, tmp_path / "out", "--target", "reference")
     agree(spec, xlac.load(folder))
     text = (folder / "program.json").read_text()
     assert str(SPECS) not in text
-    for damage in (text[:-9], text.replace('"Kernel"', '"Popen"'), text.replace('"f32"', '"f33"'), "[]"):
+    for damage in (
+        text[:-9],
+        text.replace('"Kernel"', '"Popen"'),
+        text.replace('"f32"', '"f33"'),
+        "[]",
+    ):
         (folder / "program.json").write_text(damage)
         with pytest.raises(SourceError, match="XL5024"):
             portable.read(folder)
@@ -56,9 +69,24 @@ def test_what_a_backend_without_forms_built_is_loaded_with_its_program(spec: str
 
 def test_every_form_is_written(tmp_path: Path) -> None:
     folder = build("digits", tmp_path / "out", "--emit", "h,o,a,so,s,ll")
-    names = {"digits.h", "digits.o", "libdigits.a", "libdigits.so", "digits.s", "digits.weights", "digits.ll"}
+    names = {
+        "digits.h",
+        "digits.o",
+        "libdigits.a",
+        "libdigits.so",
+        "digits.s",
+        "digits.weights",
+        "digits.ll",
+    }
     assert {p.name for p in folder.iterdir()} == names | {"manifest.json"}
-    assert json.loads((folder / "manifest.json").read_text())["forms"] == ["h", "o", "a", "so", "s", "ll"]
+    assert json.loads((folder / "manifest.json").read_text())["forms"] == [
+        "h",
+        "o",
+        "a",
+        "so",
+        "s",
+        "ll",
+    ]
 
 
 @pytest.mark.parametrize("form", ["o", "a", "s", "so"])
@@ -67,7 +95,18 @@ def test_every_form_links_into_a_c_program(form: str, tmp_path: Path) -> None:
     (tmp_path / "main.c").write_text(MAIN)
     file = {"o": "digits.o", "a": "libdigits.a", "s": "digits.s", "so": "libdigits.so"}[form]
     made = tmp_path / "main"
-    command = ["cc", "-std=c11", "-Wall", "-Werror", "-I", str(folder), "main.c", str(folder / file), "-o", str(made)]
+    command = [
+        "cc",
+        "-std=c11",
+        "-Wall",
+        "-Werror",
+        "-I",
+        str(folder),
+        "main.c",
+        str(folder / file),
+        "-o",
+        str(made),
+    ]
     command += [f"-Wl,-rpath,{folder}", f"-Wa,-I{folder}"]
     subprocess.run(command, cwd=tmp_path, check=True)
     x = np.random.default_rng(1).standard_normal((4, 64)).astype(np.float32)
@@ -101,18 +140,29 @@ int main(void) {
 
 
 def test_only_the_documented_api_can_be_seen(tmp_path: Path) -> None:
-    wanted = {f"lstm_3x60_{name}" for name in ("size", "init", "run", "stop", "reset", "status_text")}
+    wanted = {
+        f"lstm_3x60_{name}" for name in ("size", "init", "run", "stop", "reset", "status_text")
+    }
     folder = build("lstm_3x60", tmp_path / "out", "--emit", "o,a,so")
     for arguments in (["-D", "liblstm_3x60.so"], ["-g", "lstm_3x60.o"], ["-g", "liblstm_3x60.a"]):
-        told = subprocess.run(["nm", "-P", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
-        symbols = {line.split()[0]: line.split()[1] for line in told.splitlines() if len(line.split()) > 1}
+        told = subprocess.run(
+            ["nm", "-P", *arguments], cwd=folder, capture_output=True, text=True, check=True
+        ).stdout
+        symbols = {
+            line.split()[0]: line.split()[1] for line in told.splitlines() if len(line.split()) > 1
+        }
         assert symbols == dict.fromkeys(wanted, "T"), arguments
-    told = subprocess.run(["readelf", "-d", "liblstm_3x60.so"], cwd=folder, capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        ["readelf", "-d", "liblstm_3x60.so"], cwd=folder, capture_output=True, text=True, check=True
+    )
     assert "NEEDED" not in told.stdout
 
 
 def test_two_models_link_into_one_program(tmp_path: Path) -> None:
-    files = [build(name, tmp_path / name, "--emit", "o") / f"{name}.o" for name in ("digits", "lstm_3x60", "softmax")]
+    files = [
+        build(name, tmp_path / name, "--emit", "o") / f"{name}.o"
+        for name in ("digits", "lstm_3x60", "softmax")
+    ]
     subprocess.run(["ld", "-r", *map(str, files), "-o", str(tmp_path / "all.o")], check=True)
 
 
@@ -135,7 +185,9 @@ def test_forms_that_cannot_be_are_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_options_that_make_no_sense_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_make_no_sense_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = ["-o", str(tmp_path / "out")]
     assert status(["build", DIGITS, "--threads", "2", *out]) == 2
     assert "caller's thread" in capsys.readouterr().err
@@ -155,11 +207,22 @@ def test_options_that_make_no_sense_are_refused(tmp_path: Path, capsys: pytest.C
 def test_a_missing_linker_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(UnsupportedError, match=r"XL5004.*\n.*--emit a,h"):
-        build("digits", tmp_path / "out", "--emit", "so", "--triple", "armv7-unknown-linux-gnueabihf", "--cpu", "cortex-a9")
+        build(
+            "digits",
+            tmp_path / "out",
+            "--emit",
+            "so",
+            "--triple",
+            "armv7-unknown-linux-gnueabihf",
+            "--cpu",
+            "cortex-a9",
+        )
     build("digits", tmp_path / "out", "--emit", "a,h,s,ll")
 
 
-def test_weights_that_change_while_they_are_built_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_that_change_while_they_are_built_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The file is written to after the model was loaded, while the object is made."""
     from xlac_cpu.ahead import package
 

@@ -1,4 +1,6 @@
-"""Manifests: what they say, that artefacts are the same bytes everywhere, and that damage is found before loading."""
+"""Manifests: what they say, that artefacts are the same bytes everywhere, and that damage is found
+before loading.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from xlac_sdk.source import SourceError
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build("digits", tmp_path_factory.mktemp("made") / "out", "--weights", "file", "--dim", "batch=4")
+    return build(
+        "digits", tmp_path_factory.mktemp("made") / "out", "--weights", "file", "--dim", "batch=4"
+    )
 
 
 @pytest.fixture
@@ -37,7 +41,13 @@ def copied(made: Path, tmp_path: Path) -> Path:
 def test_a_manifest_says_what_the_model_is(made: Path) -> None:
     found = manifest.read(made)
     image, probs = found.inputs[0], found.outputs[0]
-    assert (image.name, str(image.dtype), image.shape, image.bytes, image.align) == ("image", "f32", (4, 64), 1024, 4)
+    assert (image.name, str(image.dtype), image.shape, image.bytes, image.align) == (
+        "image",
+        "f32",
+        (4, 64),
+        1024,
+        4,
+    )
     assert (probs.name, probs.shape) == ("probs", (4, 10))
     assert found.memory.peak == found.memory.arena + found.memory.state + found.memory.weights
     assert found.flops > 4 * 2 * 64 * 10 and found.kernels > 0
@@ -109,7 +119,9 @@ def _signed(change: Any) -> Any:
         (_signed(lambda m: m.update(target="none")), "XL5001"),
     ],
 )
-def test_a_manifest_that_is_not_as_written_is_refused(change: Any, code: str, copied: Path, capsys: Any) -> None:
+def test_a_manifest_that_is_not_as_written_is_refused(
+    change: Any, code: str, copied: Path, capsys: Any
+) -> None:
     file = copied / manifest.NAME
     file.write_text(change(file.read_text()))
     with pytest.raises(SourceError, match=code):
@@ -125,7 +137,9 @@ def test_weights_of_another_build_are_refused(copied: Path) -> None:
     (copied / "digits.weights").write_bytes(other)
     file = copied / manifest.NAME
     digest = hashlib.sha256(other).hexdigest()
-    file.write_text(_signed(lambda m: m["files"].update({"digits.weights": digest}))(file.read_text()))
+    file.write_text(
+        _signed(lambda m: m["files"].update({"digits.weights": digest}))(file.read_text())
+    )
     with pytest.raises(SourceError, match="the weights are not those"):
         xlac.load(copied)
 
@@ -153,12 +167,16 @@ assert not wrong and not mine, (wrong, mine)
 
 
 def test_an_artefact_runs_without_the_compiler(made: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", PROBE, str(made)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, str(made)], capture_output=True, text=True, check=True
+    )
     model = xlac.compile(SPECS / "digits.yaml", dims={"batch": 4})
     assert done.stdout.strip() == repr(model(np.ones((4, 64), np.float32)).tobytes())
 
 
-def test_the_command_runs_it_like_a_spec(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_runs_it_like_a_spec(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     model = xlac.load(made)
     inputs = inputs_of(model)
     np.save(tmp_path / "image.npy", inputs["image"])
@@ -167,7 +185,10 @@ def test_the_command_runs_it_like_a_spec(made: Path, tmp_path: Path, capsys: pyt
     assert status(["run", str(made), *given]) == 0
     said = capsys.readouterr()
     assert "agrees" in said.out and f"{model.manifest.memory.peak:,} bytes" in said.err
-    assert status(["run", str(made), "--input", "image=ones", "--expect", f"@{tmp_path}/probs.npy"]) == 1
+    assert (
+        status(["run", str(made), "--input", "image=ones", "--expect", f"@{tmp_path}/probs.npy"])
+        == 1
+    )
 
 
 def test_calls_of_an_artefact_are_timed(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,9 +215,23 @@ def test_artefacts_are_the_same_bytes_everywhere(tmp_path: Path) -> None:
         folders.append(home / "out" if number else home / "deep" / "er")
         environment = {**os.environ, "HOME": str(home), "USER": f"user{number}", "LOGNAME": f"user{number}", "TZ": f"UTC{number}",
                        "PYTHONHASHSEED": str(number), "LANG": ("C", "en_US.UTF-8")[number], "XLAC_CACHE": str(home / "cache")}  # fmt: skip
-        options = ["--emit", "h,o,a,so,exe,s,ll", "--static", "--cpu", "x86-64-v2,x86-64-v3", "-o", str(folders[-1])]
+        options = [
+            "--emit",
+            "h,o,a,so,exe,s,ll",
+            "--static",
+            "--cpu",
+            "x86-64-v2,x86-64-v3",
+            "-o",
+            str(folders[-1]),
+        ]
         spec = str(home / "digits.yaml") if number else "digits.yaml"
-        subprocess.run([sys.executable, "-c", BUILD, "build", spec, *options], cwd=home, env=environment, check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-c", BUILD, "build", spec, *options],
+            cwd=home,
+            env=environment,
+            check=True,
+            capture_output=True,
+        )
     first, second = ({p.name: p.read_bytes() for p in folder.iterdir()} for folder in folders)
     assert first.keys() == second.keys() and len(first) >= 9
     for name in first:

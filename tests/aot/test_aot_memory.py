@@ -1,4 +1,6 @@
-"""Memory: what a call touches is what the manifest says; valgrind, threads, and folders that cannot be written."""
+"""Memory: what a call touches is what the manifest says; valgrind, threads, and folders that cannot
+be written.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,16 @@ from xlac_sdk.source import SourceError
 
 DIGITS = str(SPECS / "digits.yaml")
 GUARD = 4096
-MODELS = ["digits", "lstm_3x60", "softmax", "mlp_small", "layernorm_gelu", "loop_scan", "branch_cond", "tagger"]
+MODELS = [
+    "digits",
+    "lstm_3x60",
+    "softmax",
+    "mlp_small",
+    "layernorm_gelu",
+    "loop_scan",
+    "branch_cond",
+    "tagger",
+]
 
 
 def watched(folder: Path, name: str, poison: int) -> np.ndarray:
@@ -39,21 +50,28 @@ def watched(folder: Path, name: str, poison: int) -> np.ndarray:
     block[:] = poison
     context = Context()
     memory = ctypes.c_void_p(block.ctypes.data + GUARD)
-    assert getattr(library, f"{prefix}_init")(ctypes.byref(context), memory, ctypes.c_size_t(nbytes)) == 0
+    assert (
+        getattr(library, f"{prefix}_init")(ctypes.byref(context), memory, ctypes.c_size_t(nbytes))
+        == 0
+    )
     inputs = inputs_of(model)
     outputs = {s.name: np.zeros(s.shape, s.dtype.numpy) for s in model.program.outputs}
     arrays = [*(inputs[s.name] for s in model.program.inputs), *outputs.values()]
     given = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
     assert getattr(library, f"{prefix}_run")(ctypes.byref(context), *given) == 0
     changed = block != poison
-    assert not changed[:GUARD].any() and not changed[GUARD + nbytes :].any(), "memory of others was written"
+    assert not changed[:GUARD].any() and not changed[GUARD + nbytes :].any(), (
+        "memory of others was written"
+    )
     assert nbytes == -(-need.state // 64) * 64 + need.arena
     return changed[GUARD : GUARD + nbytes]
 
 
 @pytest.mark.parametrize("spec", MODELS)
 def test_the_peak_is_what_a_call_touches(spec: str, tmp_path: Path) -> None:
-    """The arena is poisoned twice, with different bytes, so that a byte that is written is seen at least once."""
+    """The arena is poisoned twice, with different bytes, so that a byte that is written is seen at
+    least once.
+    """
     folder = build(spec, tmp_path / "out")
     name = xlac.load(folder).manifest.name
     written = watched(folder, name, 0xA5) | watched(folder, name, 0x5A)
@@ -103,8 +121,19 @@ const size_t bytes[] = {@bytes};
 @pytest.mark.parametrize("spec", ["digits", "lstm_3x60", "loop_scan", "branch_cond"])
 @pytest.mark.sampled(6)
 def test_valgrind_finds_nothing(spec: str, tool: str, tmp_path: Path) -> None:
-    """Two threads at once, every array in a block of its own: no byte outside of them, none undefined, no race."""
-    folder = build(spec, tmp_path / "out", "--emit", "o,h", "--cpu", "x86-64-v3", "--triple", "x86_64-unknown-linux-gnu")
+    """Two threads at once, every array in a block of its own: no byte outside of them, none
+    undefined, no race.
+    """
+    folder = build(
+        spec,
+        tmp_path / "out",
+        "--emit",
+        "o,h",
+        "--cpu",
+        "x86-64-v3",
+        "--triple",
+        "x86_64-unknown-linux-gnu",
+    )
     facts = manifest.read(folder)
     arrays = [*facts.inputs, *facts.outputs]
     words = {
@@ -150,7 +179,10 @@ def test_models_with_state_keep_it_apart(tmp_path: Path) -> None:
     folder = build(spec, tmp_path / "out")
     first, second = xlac.load(folder), xlac.load(folder)
     x = np.ones(3, np.float32)
-    got = [float(np.asarray(by_name(m(x), m.outputs)["total"])[0]) for m in (first, first, second, first)]
+    got = [
+        float(np.asarray(by_name(m(x), m.outputs)["total"])[0])
+        for m in (first, first, second, first)
+    ]
     assert got == [1, 2, 1, 3]
     first.reset()
     got = [float(np.asarray(by_name(m(x), m.outputs)["total"])[0]) for m in (first, second)]
@@ -170,7 +202,9 @@ outputs: {total: total}
 # ---- folders that cannot be written --------------------------------------------------------------
 
 
-def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_of_somebody_elses_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("mine")
     (tmp_path / "file").write_text("a file")
@@ -187,7 +221,9 @@ def test_an_empty_folder_is_built_into(tmp_path: Path) -> None:
     assert (tmp_path / "manifest.json").exists()
 
 
-def test_a_folder_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def refuse(*args: Any, **named: Any) -> str:
         raise PermissionError(13, os.strerror(13), str(tmp_path))
 
@@ -202,14 +238,30 @@ def test_a_folder_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     [("cpu", "o", "digits", 4), ("cpu", "h", "digits", 4), ("cpu", "so", "digits", 4), ("cpu", "exe", "digits", 4),
      ("c", "c", "digits", 4), ("c", "so", "mul_add_reduce", 16), ("c", "exe", "mul_add_reduce", 40)],
 )  # fmt: skip
-def test_a_disk_that_is_full(target: str, form: str, spec: str, room: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_disk_that_is_full(
+    target: str, form: str, spec: str, room: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A real one, of a few KB, where this process may mount it; what was there before stays."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={room}k", "none", str(disk)], capture_output=True, check=False).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={room}k", "none", str(disk)],
+        capture_output=True,
+        check=False,
+    ).returncode:
         pytest.skip("this process may not mount a small disk")
     try:
-        given = ["build", str(SPECS / f"{spec}.yaml"), "--target", target, "--emit", form, "--static", "-o", str(disk / "out")]
+        given = [
+            "build",
+            str(SPECS / f"{spec}.yaml"),
+            "--target",
+            target,
+            "--emit",
+            form,
+            "--static",
+            "-o",
+            str(disk / "out"),
+        ]
         assert status(given) == 4
         said = capsys.readouterr().err
         assert os.strerror(errno.ENOSPC) in said and "XL4002" in said and "linked" not in said
@@ -221,9 +273,14 @@ def test_a_disk_that_is_full(target: str, form: str, spec: str, room: int, tmp_p
 def test_a_tool_that_finds_the_disk_full() -> None:
     """Wherever it writes: that is no fault of what it was given."""
     with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)) as error:
-        tool.run(["sh", "-c", f"echo 'ld: final link failed: {os.strerror(errno.ENOSPC)}' >&2; exit 1"])
+        tool.run(
+            ["sh", "-c", f"echo 'ld: final link failed: {os.strerror(errno.ENOSPC)}' >&2; exit 1"]
+        )
     assert error.value.errno == errno.ENOSPC
-    assert tool.run(["sh", "-c", "echo no >&2; exit 1"]) == "no" and tool.run(["false"]) == "it ended with 1"
+    assert (
+        tool.run(["sh", "-c", "echo no >&2; exit 1"]) == "no"
+        and tool.run(["false"]) == "it ended with 1"
+    )
     assert tool.run(["sh", "-c", "echo a warning >&2"]) == ""
 
 

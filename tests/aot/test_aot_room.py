@@ -1,4 +1,6 @@
-"""NAME_size says what calls of some sizes need: with so much memory they run, and touch nothing behind it."""
+"""NAME_size says what calls of some sizes need: with so much memory they run, and touch nothing
+behind it.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,24 @@ from xlac_sdk.host.capi.library import Context, Library, aligned
 from xlac_sdk.programs.program import Program
 from xlac_sdk.source import SourceError
 
-BERT = ("--set", "hidden=64", "--set", "heads=4", "--set", "ffn=128", "--dim", "batch=1..8", "--dim", "sequence=1..64")
+BERT = (
+    "--set",
+    "hidden=64",
+    "--set",
+    "heads=4",
+    "--set",
+    "ffn=128",
+    "--dim",
+    "batch=1..8",
+    "--dim",
+    "sequence=1..64",
+)
 CASES = {
     "digits": (("--dim", "batch=1..300"), [{"batch": 1}, {"batch": 17}, {"batch": 300}]),
-    "bert_layer": (BERT, [{"batch": 1, "sequence": 1}, {"batch": 2, "sequence": 33}, {"batch": 8, "sequence": 64}]),
+    "bert_layer": (
+        BERT,
+        [{"batch": 1, "sequence": 1}, {"batch": 2, "sequence": 33}, {"batch": 8, "sequence": 64}],
+    ),
     "lstm_3x60": (("--dim", "B=1..4", "--dim", "T=32"), [{"B": 1}, {"B": 3}, {"B": 4}]),
 }
 WAYS = {
@@ -31,7 +47,9 @@ GUARD = 4096
 
 def arrays(program: Program, sizes: dict[str, int]) -> tuple[dict[str, Any], dict[str, Any]]:
     rng = np.random.default_rng(0)
-    given = {s.name: rng.standard_normal(s.extents(sizes)).astype(s.dtype.numpy) for s in program.inputs}
+    given = {
+        s.name: rng.standard_normal(s.extents(sizes)).astype(s.dtype.numpy) for s in program.inputs
+    }
     return given, {s.name: np.zeros(s.extents(sizes), s.dtype.numpy) for s in program.outputs}
 
 
@@ -40,7 +58,10 @@ def arrays(program: Program, sizes: dict[str, int]) -> tuple[dict[str, Any], dic
 @pytest.mark.sampled(3)
 def test_so_much_memory_is_enough_and_needed(spec: str, way: str, tmp_path: Path) -> None:
     options, chosen = CASES[spec]
-    extra = (*WAYS[way], *(["{}={}".format(*next(iter(chosen[0].items())))] if way == "variant" else []))
+    extra = (
+        *WAYS[way],
+        *(["{}={}".format(*next(iter(chosen[0].items())))] if way == "variant" else []),
+    )
     folder = build(spec, tmp_path / "out", *options, *extra)
     loaded = xlac.load(folder)
     library, program = loaded.executable, loaded.program
@@ -58,7 +79,10 @@ def test_so_much_memory_is_enough_and_needed(spec: str, way: str, tmp_path: Path
         inputs, outputs = arrays(program, sizes)
         _, expected = arrays(program, sizes)
         library.run(inputs, expected)
-        order = [*(inputs[s.name] for s in program.inputs), *(outputs[s.name] for s in program.outputs)]
+        order = [
+            *(inputs[s.name] for s in program.inputs),
+            *(outputs[s.name] for s in program.outputs),
+        ]
         pointers = [ctypes.c_void_p(a.ctypes.data) for a in order]
         assert library._run(given[0], ctypes.byref(library._sizes(sizes)), *pointers) == 0
         assert (memory[nbytes:] == 0xA5).all()
@@ -69,10 +93,17 @@ def test_so_much_memory_is_enough_and_needed(spec: str, way: str, tmp_path: Path
         before = [array.copy() for array in outputs.values()]
         for larger in chosen[len(needs) :]:
             if int(library._size(ctypes.byref(library._sizes(larger)))) > nbytes:
-                assert library._run(given[0], ctypes.byref(library._sizes(larger)), *pointers) == Status.SMALL_MEMORY.number
+                assert (
+                    library._run(given[0], ctypes.byref(library._sizes(larger)), *pointers)
+                    == Status.SMALL_MEMORY.number
+                )
         assert all((a == b).all() for a, b in zip(before, outputs.values(), strict=True))
     assert needs[0] < needs[-1] <= len(whole) or way == "checked"  # whose record is behind all else
-    small = ctypes.byref(context), ctypes.c_void_p(memory.ctypes.data), ctypes.c_size_t(min(needs) - 1)
+    small = (
+        ctypes.byref(context),
+        ctypes.c_void_p(memory.ctypes.data),
+        ctypes.c_size_t(min(needs) - 1),
+    )
     assert library._init(*small) == Status.SMALL_MEMORY.number
 
 

@@ -1,4 +1,6 @@
-"""Sizes that each call chooses, through the C API of native code: within bounds they count, beyond them nothing runs."""
+"""Sizes that each call chooses, through the C API of native code: within bounds they count, beyond
+them nothing runs.
+"""
 
 from __future__ import annotations
 
@@ -67,11 +69,15 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
         (8, 8, Status.OUT_OF_BOUNDS), (8, -1, Status.OUT_OF_BOUNDS),
     ],
 )  # fmt: skip
-def test_sizes_count_within_their_bounds(n: int, k: int, status: Status, library: ctypes.CDLL) -> None:
+def test_sizes_count_within_their_bounds(
+    n: int, k: int, status: Status, library: ctypes.CDLL
+) -> None:
     size, init, run = library.doubling_size, library.doubling_init, library.doubling_run
     sizes = (ctypes.c_int64 * 2)(n, k)
     context, memory = Context(), aligned(64)
-    assert init(ctypes.byref(context), ctypes.c_void_p(memory.ctypes.data), ctypes.c_size_t(64)) == 0
+    assert (
+        init(ctypes.byref(context), ctypes.c_void_p(memory.ctypes.data), ctypes.c_size_t(64)) == 0
+    )
     x = np.arange(104, dtype=np.float32)
     y = np.full(104, -1, np.float32)
     pointers = [ctypes.c_void_p(a.ctypes.data) for a in (x, y)]
@@ -88,24 +94,50 @@ def test_open_sizes_cross_json() -> None:
     for dim in (3, n, n * 2 + 1, n * k - 3, (n + 1) // 2, ((n + k) // 3 + 5) // 7 * k, -k):
         again = dim_of(json.loads(json.dumps(data_of(dim))), known)
         assert again == dim and str(again) == str(dim)
-    for wrong in ("n", None, 1.5, True, [["n", []]], [[1, ["m"]]], [[1, [{"of": 3, "by": 0}]]], {"of": 1}):
+    for wrong in (
+        "n",
+        None,
+        1.5,
+        True,
+        [["n", []]],
+        [[1, ["m"]]],
+        [[1, [{"of": 3, "by": 0}]]],
+        {"of": 1},
+    ):
         with pytest.raises(ValueError):
             dim_of(wrong, known)
 
 
 def test_an_artefact_with_open_sizes_is_called_by_shape(tmp_path: Path) -> None:
-    """The manifest keeps the sizes and their bounds; what is out of them is refused before anything runs."""
+    """The manifest keeps the sizes and their bounds; what is out of them is refused before anything
+    runs.
+    """
     program = doubling()
-    package = BACKEND.package([Variant(program, BACKEND.target(Request()))], Packaging(("so",)), tmp_path)
+    package = BACKEND.package(
+        [Variant(program, BACKEND.target(Request()))], Packaging(("so",)), tmp_path
+    )
     told = manifest.Manifest(
-        format=2, name=program.name, target="cpu", forms=("so",), library=package.library,
-        inputs=tuple(map(manifest.Tensor.of, program.inputs)), outputs=tuple(map(manifest.Tensor.of, program.outputs)),
+        format=2,
+        name=program.name,
+        target="cpu",
+        forms=("so",),
+        library=package.library,
+        inputs=tuple(map(manifest.Tensor.of, program.inputs)),
+        outputs=tuple(map(manifest.Tensor.of, program.outputs)),
         sizes=tuple(map(manifest.Size.of, program.sizes)),
-        memory=manifest.Memory(arena=0, state=0, weights=0, peak=0), kernels=1, flops=1,
-        provenance=manifest.Provenance(xlac="0", backend="0", spec="0" * 64, weights="0" * 64, options={},
-                                       machines=(BACKEND.target(Request()).machine,)),
+        memory=manifest.Memory(arena=0, state=0, weights=0, peak=0),
+        kernels=1,
+        flops=1,
+        provenance=manifest.Provenance(
+            xlac="0",
+            backend="0",
+            spec="0" * 64,
+            weights="0" * 64,
+            options={},
+            machines=(BACKEND.target(Request()).machine,),
+        ),
         files={package.library: manifest.file_hash(tmp_path / package.library)},
-    )  # fmt: skip
+    )
     (tmp_path / manifest.NAME).write_text(told.text())
     again = manifest.read(tmp_path)
     assert again == told and again.artefact(tmp_path).program.inputs[0].shape == (COUNT,)
@@ -123,7 +155,11 @@ def test_an_artefact_with_open_sizes_is_called_by_shape(tmp_path: Path) -> None:
     [
         ("digits", ["--dim", "batch=1..40"], [(1,), (2,), (7,), (16,), (33,), (40,)]),
         ("lstm_3x60", ["--dim", "T=1..32"], [(1,), (5,), (32,)]),
-        ("bert_layer", ["--dim", "batch=1..3", "--dim", "sequence=1..24", *BERT], [(1, 24), (3, 1), (2, 17)]),
+        (
+            "bert_layer",
+            ["--dim", "batch=1..3", "--dim", "sequence=1..24", *BERT],
+            [(1, 24), (3, 1), (2, 17)],
+        ),
     ],
 )
 @pytest.mark.parametrize("weights", ["embed", "mmap"])
@@ -137,16 +173,29 @@ def test_one_artefact_takes_every_size_within_its_bounds(
     for values in sizes:
         chosen = dict(zip(names, values, strict=True))
         inputs = {
-            s.name: np.random.default_rng(0).standard_normal(s.extents(chosen)).astype(s.dtype.numpy) for s in model.program.inputs
+            s.name: np.random.default_rng(0)
+            .standard_normal(s.extents(chosen))
+            .astype(s.dtype.numpy)
+            for s in model.program.inputs
         }
         ours = by_name(model(**inputs), model.outputs)
-        right = xlac.compile(specialized(load_model(SPECS / f"{spec}.yaml", dims=chosen, params=params)), "cpu")
+        right = xlac.compile(
+            specialized(load_model(SPECS / f"{spec}.yaml", dims=chosen, params=params)), "cpu"
+        )
         for name, want in by_name(right(**inputs), right.outputs).items():
-            np.testing.assert_allclose(ours[name], want, rtol=2e-5, atol=2e-5, err_msg=f"{spec} {chosen} {name}")
-    wrong = {s.name: np.zeros(s.extents(dict.fromkeys(names, 41)), s.dtype.numpy) for s in model.program.inputs}
+            np.testing.assert_allclose(
+                ours[name], want, rtol=2e-5, atol=2e-5, err_msg=f"{spec} {chosen} {name}"
+            )
+    wrong = {
+        s.name: np.zeros(s.extents(dict.fromkeys(names, 41)), s.dtype.numpy)
+        for s in model.program.inputs
+    }
     with pytest.raises(SourceError, match="XL6003"):
         model(**wrong)
-    assert model.manifest.memory.arena >= 0 and all(size.max >= max(column) for size, column in zip(model.manifest.sizes, zip(*sizes, strict=True), strict=True))
+    assert model.manifest.memory.arena >= 0 and all(
+        size.max >= max(column)
+        for size, column in zip(model.manifest.sizes, zip(*sizes, strict=True), strict=True)
+    )
 
 
 @pytest.mark.parametrize("static", [[], ["--static"]])
@@ -166,7 +215,9 @@ def test_a_program_takes_its_sizes_from_its_files(static: list[str], tmp_path: P
         np.testing.assert_allclose(np.load(tmp_path / "y.npy"), right, rtol=2e-5, atol=1e-6)
 
 
-def test_the_command_runs_an_artefact_at_any_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_runs_an_artefact_at_any_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = build("digits", tmp_path / "out", "--dim", "batch=1..8")
     assert status(["run", str(folder), "--input", "image=3x64xf32=0.5"]) == 0
     assert "probs: float32[3, 10]" in capsys.readouterr().out

@@ -1,4 +1,6 @@
-"""Manifests that hash to themselves and say anything: every field of real ones, changed in every way, loads or is an error with a number."""
+"""Manifests that hash to themselves and say anything: every field of real ones, changed in every
+way, loads or is an error with a number.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,13 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The path of everything in a JSON value."""
     if path:
         yield path
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inside = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, part in inside:
         yield from places(part, (*path, key))
 
@@ -82,7 +90,9 @@ def signed(facts: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("which", ["file", "open", "reference"])
-def test_every_field_changed_in_every_way(which: str, made: dict[str, Path], request: pytest.FixtureRequest) -> None:
+def test_every_field_changed_in_every_way(
+    which: str, made: dict[str, Path], request: pytest.FixtureRequest
+) -> None:
     file = made[which] / manifest.NAME
     whole = file.read_text()
     facts = json.loads(whole)
@@ -90,7 +100,12 @@ def test_every_field_changed_in_every_way(which: str, made: dict[str, Path], req
     tried = refused = 0
     try:
         for path in places(facts):
-            if path[:3] == ("provenance", "machines", 0) and path[3:] not in ((), ("triple",), ("vector_bytes",), ("half",)):
+            if path[:3] == ("provenance", "machines", 0) and path[3:] not in (
+                (),
+                ("triple",),
+                ("vector_bytes",),
+                ("half",),
+            ):
                 continue  # nobody reads the others
             for number, change in enumerate(changes(holder(facts, path)[path[-1]])):
                 if (tried := tried + 1) % 24 and not request.config.getoption("--all"):
@@ -99,12 +114,18 @@ def test_every_field_changed_in_every_way(which: str, made: dict[str, Path], req
                 change(holder(other, path), path[-1])
                 file.write_text(signed(other))
                 try:
-                    (xlac.load if path[0] in ("provenance", "library", "weights_file", "target", "weights") else manifest.read)(made[which])
+                    (
+                        xlac.load
+                        if path[0] in ("provenance", "library", "weights_file", "target", "weights")
+                        else manifest.read
+                    )(made[which])
                 except XlacError as error:
                     refused += 1
                     assert len(str(error)) < 2000, (path, number)
                 except BaseException as error:
-                    raise AssertionError(f"{path}, change {number}: {type(error).__name__}: {error}") from error
+                    raise AssertionError(
+                        f"{path}, change {number}: {type(error).__name__}: {error}"
+                    ) from error
     finally:
         file.write_text(whole)
     assert refused > 40

@@ -1,4 +1,6 @@
-"""The GPU benchmark's workloads: what xlac computes from each spec is what the float64 reference says."""
+"""The GPU benchmark's workloads: what xlac computes from each spec is what the float64 reference
+says.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +48,18 @@ def test_every_spec_means_its_reference(problems, family, tmp_path):
 def test_rounding_to_a_half_type_is_what_the_type_holds(problems):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     values = np.random.default_rng(0).standard_normal(10_000).astype(np.float32)
-    np.testing.assert_array_equal(problems.rounded(values, "bf16"), values.astype(ml_dtypes.bfloat16).astype(np.float32))
-    np.testing.assert_array_equal(problems.rounded(values, "f16"), values.astype(np.float16).astype(np.float32))
+    np.testing.assert_array_equal(
+        problems.rounded(values, "bf16"), values.astype(ml_dtypes.bfloat16).astype(np.float32)
+    )
+    np.testing.assert_array_equal(
+        problems.rounded(values, "f16"), values.astype(np.float16).astype(np.float32)
+    )
 
 
 def test_full_sizes_run_past_the_caches(problems):
     memory = list(problems.all_of(False, frozenset({"memory"})))
     assert all(w.least_bytes > 120e6 for w in memory)  # twice the L2 of an H200
-    assert {w.name for w in problems.all_of(False, frozenset({"matmul"}))} >= {"matmul_bf16_8192", "matmul_bf16_gelu_8192"}
+    assert {w.name for w in problems.all_of(False, frozenset({"matmul"}))} >= {
+        "matmul_bf16_8192",
+        "matmul_bf16_gelu_8192",
+    }

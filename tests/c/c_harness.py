@@ -39,8 +39,12 @@ def needs(*tools: str) -> None:
 
 def run(*command: object, cwd: Path | None = None) -> str:
     """What a command prints on its standard output; it must succeed."""
-    done = subprocess.run([str(c) for c in command], cwd=cwd, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+    done = subprocess.run(
+        [str(c) for c in command], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, (
+        f"{command}: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+    )
     return done.stdout
 
 

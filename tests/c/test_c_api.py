@@ -1,4 +1,6 @@
-"""The C API from Python: every mistake has its status, and a call that is refused has written nothing."""
+"""The C API from Python: every mistake has its status, and a call that is refused has written
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,25 @@ class Model:
     """`digits` as a shared library made by the C compiler, called as a C program would."""
 
     def __init__(self, folder: Path, *flags: str) -> None:
-        built = folder / f"digits{''.join(flags)}.so"  # a file of its own: a library is not loaded twice
-        run("cc", "-std=c99", *flags, "-O1", "-fPIC", "-shared", f"-I{folder}", folder / "digits.c", "-o", built, "-lm")
+        # a file of its own: a library is not loaded twice
+        built = folder / f"digits{''.join(flags)}.so"
+        run(
+            "cc",
+            "-std=c99",
+            *flags,
+            "-O1",
+            "-fPIC",
+            "-shared",
+            f"-I{folder}",
+            folder / "digits.c",
+            "-o",
+            built,
+            "-lm",
+        )
         library = ctypes.CDLL(str(built))
-        self.size, self.init, self.run_, self.reset = (getattr(library, f"digits_{f}") for f in ("size", "init", "run", "reset"))
+        self.size, self.init, self.run_, self.reset = (
+            getattr(library, f"digits_{f}") for f in ("size", "init", "run", "reset")
+        )
         self.text = library.digits_status_text
         self.size.restype, self.text.restype = ctypes.c_size_t, ctypes.c_char_p
         self.library = library
@@ -31,7 +48,14 @@ class Model:
         self.x, self.y = np.zeros((2, 64), np.float32), np.full((2, 10), 7, np.float32)
 
     def start(self, *weights: Any) -> int:
-        return int(self.init(ctypes.byref(self.context), pointer(self.memory), ctypes.c_size_t(len(self.memory)), *weights))
+        return int(
+            self.init(
+                ctypes.byref(self.context),
+                pointer(self.memory),
+                ctypes.c_size_t(len(self.memory)),
+                *weights,
+            )
+        )
 
     def run(self) -> int:
         return int(self.run_(ctypes.byref(self.context), pointer(self.x), pointer(self.y)))
@@ -60,7 +84,10 @@ def test_mistakes_of_init(made: Path) -> None:
     here, nbytes = ctypes.byref(model.context), ctypes.c_size_t(len(model.memory))
     assert model.init(None, pointer(model.memory), nbytes) == Status.NULL_POINTER.number
     assert model.init(here, None, nbytes) == Status.NULL_POINTER.number
-    assert model.init(here, pointer(model.memory), ctypes.c_size_t(len(model.memory) - 1)) == Status.SMALL_MEMORY.number
+    assert (
+        model.init(here, pointer(model.memory), ctypes.c_size_t(len(model.memory) - 1))
+        == Status.SMALL_MEMORY.number
+    )
     assert model.init(here, pointer(model.memory, 1), nbytes) == Status.MISALIGNED.number
     assert model.run() == Status.NOT_READY.number
     assert model.start() == 0
@@ -97,7 +124,9 @@ def test_weights_are_checked(where: str, tmp_path: Path) -> None:
     nbytes = ctypes.c_size_t(len(block))
     assert model.start(None, nbytes) == Status.NO_WEIGHTS.number
     assert model.start(pointer(block, 1), nbytes) == Status.MISALIGNED.number
-    assert model.start(pointer(block), ctypes.c_size_t(len(block) - 64)) == Status.WRONG_WEIGHTS.number
+    assert (
+        model.start(pointer(block), ctypes.c_size_t(len(block) - 64)) == Status.WRONG_WEIGHTS.number
+    )
     for at in (0, 8, 16):  # magic, length, hash
         block[at] ^= 1
         assert model.start(pointer(block), nbytes) == Status.WRONG_WEIGHTS.number
@@ -107,7 +136,9 @@ def test_weights_are_checked(where: str, tmp_path: Path) -> None:
     for at in (64, len(block) // 2, len(block) - 40):
         block[at] ^= 128
         assert check(pointer(block), nbytes) == Status.WRONG_WEIGHTS.number
-        assert model.start(pointer(block), nbytes) == (Status.WRONG_WEIGHTS.number if where == "file" else 0)
+        assert model.start(pointer(block), nbytes) == (
+            Status.WRONG_WEIGHTS.number if where == "file" else 0
+        )
         block[at] ^= 128
     assert model.start(pointer(block), nbytes) == 0 and model.run() == 0
 
@@ -132,7 +163,16 @@ def test_threads_share_the_code_and_the_weights(tmp_path: Path) -> None:
     def one(x: NDArray[np.float32]) -> NDArray[np.float32]:
         context, memory, y = Context(), aligned(int(model.size())), np.empty((2, 10), np.float32)
         here = ctypes.byref(context)
-        assert model.init(here, pointer(memory), ctypes.c_size_t(len(memory)), pointer(block), ctypes.c_size_t(len(block))) == 0
+        assert (
+            model.init(
+                here,
+                pointer(memory),
+                ctypes.c_size_t(len(memory)),
+                pointer(block),
+                ctypes.c_size_t(len(block)),
+            )
+            == 0
+        )
         for _ in range(50):
             assert model.run_(here, pointer(x), pointer(y)) == 0
         return y

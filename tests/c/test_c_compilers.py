@@ -1,4 +1,6 @@
-"""The C file under every compiler: no warning, only the documented symbols, nothing of the heap, no libm when none is wanted."""
+"""The C file under every compiler: no warning, only the documented symbols, nothing of the heap, no
+libm when none is wanted.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from c_harness import COMPILERS, WARNINGS, build, needs, run, symbols
 SPECS = ("digits", "lstm_3x60", "softmax", "loop_while", "branch_cond")
 SMALL = {"lstm_3x60": ("--dim", "T=3", "--set", "width=12")}  # weights are a long text
 HEAP = {"malloc", "calloc", "realloc", "free", "sbrk", "_sbrk"}
-FREESTANDING = {"memcpy", "memset", "memcmp", "memmove"}  # what a compiler asks for even without a library
+# what a compiler asks for even without a library
+FREESTANDING = {"memcpy", "memset", "memcmp", "memmove"}
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -21,17 +24,39 @@ FREESTANDING = {"memcpy", "memset", "memcmp", "memmove"}  # what a compiler asks
 def test_no_compiler_warns(compiler: str, weights: str, tmp_path: Path) -> None:
     command = COMPILERS[compiler]
     needs(command[0])
-    folder = build("digits", tmp_path / "digits", "--dim", "batch=2", "--weights", weights, "--emit", "c,h,main")
+    folder = build(
+        "digits",
+        tmp_path / "digits",
+        "--dim",
+        "batch=2",
+        "--weights",
+        weights,
+        "--emit",
+        "c,h,main",
+    )
     for macro in ("-UDIGITS_DEBUG", "-DDIGITS_DEBUG"):
-        run(*command, *WARNINGS, macro, f"-I{folder}", "-c", folder / "digits.c", "-o", tmp_path / "digits.o")
+        run(
+            *command,
+            *WARNINGS,
+            macro,
+            f"-I{folder}",
+            "-c",
+            folder / "digits.c",
+            "-o",
+            tmp_path / "digits.o",
+        )
     if compiler != "arm-none-eabi-gcc":  # files need an operating system
         run(*command, *WARNINGS, "-c", folder / "digits_main.c", "-o", tmp_path / "main.o")
 
 
-@pytest.mark.parametrize("options", [(), ("--size",), ("--no-libm",), ("--size", "--no-libm")], ids=" ".join)
+@pytest.mark.parametrize(
+    "options", [(), ("--size",), ("--no-libm",), ("--size", "--no-libm")], ids=" ".join
+)
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.sampled(5)
-def test_every_spec_compiles_without_a_warning(spec: str, options: tuple[str, ...], tmp_path: Path) -> None:
+def test_every_spec_compiles_without_a_warning(
+    spec: str, options: tuple[str, ...], tmp_path: Path
+) -> None:
     folder = build(spec, tmp_path / spec, *SMALL.get(spec, ()), *options)
     for command in COMPILERS.values():
         if shutil.which(command[0]):
@@ -48,7 +73,11 @@ def test_only_the_documented_symbols_are_exported(spec: str, weights: str, tmp_p
     defined, undefined = symbols(tmp_path / "model.o")
     header = (folder / f"{spec}.h").read_text()
     declared = set(re.findall(rf"\b({spec}_\w+)\(", header.partition("extern")[2]))
-    assert defined == declared and {f"{spec}_{f}" for f in ("size", "init", "run", "stop", "reset", "status_text")} <= declared
+    assert (
+        defined == declared
+        and {f"{spec}_{f}" for f in ("size", "init", "run", "stop", "reset", "status_text")}
+        <= declared
+    )
     assert not HEAP & undefined
 
 

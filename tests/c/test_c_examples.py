@@ -49,7 +49,16 @@ def test_cpp(examples: Path, standard: str) -> None:
 def test_cmake(examples: Path, weights: str) -> None:
     needs("cmake", "cc", "g++")
     folder = examples / "cmake"
-    build("digits", folder / "digits", "--dim", "batch=1", "--emit", "c,h,hpp,cmake", "--weights", weights)
+    build(
+        "digits",
+        folder / "digits",
+        "--dim",
+        "batch=1",
+        "--emit",
+        "c,h,hpp,cmake",
+        "--weights",
+        weights,
+    )
     run("cmake", "-S", ".", "-B", "build", f"-Ddigits_DIR={folder / 'digits'}", cwd=folder)
     run("cmake", "--build", "build", cwd=folder)
     assert run("build/digit_c", cwd=folder) == answer()
@@ -59,7 +68,9 @@ def test_cmake(examples: Path, weights: str) -> None:
 @pytest.mark.parametrize("library", ["a", "so", ""])
 @pytest.mark.sampled(3)
 def test_cmake_with_native_code(examples: Path, library: str) -> None:
-    """The same projects over a library of the cpu backend, static or shared; a static one is made where none is named."""
+    """The same projects over a library of the cpu backend, static or shared; a static one is made
+    where none is named.
+    """
     needs("cmake", "cc", "g++")
     folder = examples / "cmake"
     forms = {"a": "hpp,cmake,a", "so": "hpp,cmake,so"}.get(library, "hpp,cmake")
@@ -74,7 +85,17 @@ def test_rust_with_native_code(examples: Path) -> None:
     needs("rustc", "cc")
     folder = examples / "rust"
     build("digits", folder / "digits", "--dim", "batch=1", "--target", "cpu", "--emit", "rs,o")
-    run("rustc", "--edition", "2024", "-D", "warnings", "main.rs", "-C", "link-arg=digits/digits.o", cwd=folder)
+    run(
+        "rustc",
+        "--edition",
+        "2024",
+        "-D",
+        "warnings",
+        "main.rs",
+        "-C",
+        "link-arg=digits/digits.o",
+        cwd=folder,
+    )
     assert run("./main", cwd=folder) == answer()
 
 
@@ -83,5 +104,17 @@ def test_rust(examples: Path) -> None:
     folder = examples / "rust"
     build("digits", folder / "digits", "--dim", "batch=1", "--emit", "c,h,rs")
     run("cc", "-O2", "-c", "digits/digits.c", "-o", "digits.o", cwd=folder)
-    run("rustc", "--edition", "2024", "-D", "warnings", "main.rs", "-C", "link-arg=digits.o", "-C", "link-arg=-lm", cwd=folder)
+    run(
+        "rustc",
+        "--edition",
+        "2024",
+        "-D",
+        "warnings",
+        "main.rs",
+        "-C",
+        "link-arg=digits.o",
+        "-C",
+        "link-arg=-lm",
+        cwd=folder,
+    )
     assert run("./main", cwd=folder) == answer()

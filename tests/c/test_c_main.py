@@ -1,4 +1,6 @@
-"""The program of --emit exe: it reads and writes .npy files, and says what is wrong with those it cannot take."""
+"""The program of --emit exe: it reads and writes .npy files, and says what is wrong with those it
+cannot take.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ import xlac
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     needs("cc")
     made = build(
-        "digits", tmp_path_factory.mktemp("main") / "digits", "--dim", "batch=5", "--emit", "exe", "--weights", request.param
+        "digits",
+        tmp_path_factory.mktemp("main") / "digits",
+        "--dim",
+        "batch=5",
+        "--emit",
+        "exe",
+        "--weights",
+        request.param,
     )
     np.save(made / "image.npy", images())
     return made
@@ -27,13 +36,17 @@ def images() -> np.ndarray:
 
 
 def refused(folder: Path, *arguments: str) -> tuple[int, str]:
-    done = subprocess.run(["./digits", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["./digits", *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
     return done.returncode, done.stderr
 
 
 def test_it_computes_what_the_reference_does(folder: Path) -> None:
     run("./digits", "image=image.npy", "probs=out.npy", cwd=folder)
-    expected = xlac.compile(SPECS / "digits.yaml", target="reference", dims={"batch": 5})(image=images())
+    expected = xlac.compile(SPECS / "digits.yaml", target="reference", dims={"batch": 5})(
+        image=images()
+    )
     found = np.load(folder / "out.npy")
     assert found.dtype == np.float32 and found.shape == (5, 10)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
@@ -45,9 +58,16 @@ def test_an_output_has_a_file_by_itself(folder: Path) -> None:
 
 
 def test_wrong_commands(folder: Path) -> None:
-    assert refused(folder) == (2, refused(folder)[1]) and "no file is given for the input image" in refused(folder)[1]
+    assert (
+        refused(folder) == (2, refused(folder)[1])
+        and "no file is given for the input image" in refused(folder)[1]
+    )
     code, said = refused(folder, "imago=image.npy")
-    assert code == 2 and "no array of the model is meant by imago=image.npy" in said and "usage: digits" in said
+    assert (
+        code == 2
+        and "no array of the model is meant by imago=image.npy" in said
+        and "usage: digits" in said
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,7 +107,10 @@ def test_weights_that_are_not_the_models(folder: Path, tmp_path: Path) -> None:
     data = bytearray((folder / "digits.weights").read_bytes())
     data[16] ^= 1
     other.write_bytes(data)
-    assert "not those that the model was built with" in refused(folder, "--weights", str(other), "image=image.npy")[1]
+    assert (
+        "not those that the model was built with"
+        in refused(folder, "--weights", str(other), "image=image.npy")[1]
+    )
     other.write_bytes(data[:100])
     assert refused(folder, "--weights", str(other), "image=image.npy")[0] == 1
     assert refused(folder, "--weights", "absent", "image=image.npy")[0] == 1

@@ -19,7 +19,8 @@ MODELS: dict[str, tuple[str, ...]] = {  # as small as they may be
     "digits": ("--dim", "batch=2"), "lstm_3x60": ("--dim", "T=3", "--set", "width=12"), "loop_while": (), "branch_cond": (),
 }  # fmt: skip
 
-# Runs a model twice in two threads, on memory that is exactly as long as it says, and prints a line of what it computed.
+# Runs a model twice in two threads, on memory that is exactly as long as it says, and prints a line
+# of what it computed.
 DRIVER = """
 #include "{name}.h"
 #include <pthread.h>
@@ -57,29 +58,58 @@ int main(void)
 
 
 def driver(spec: str, folder: Path) -> Path:
-    """A program that calls a model; its arrays are exactly as long as the header says, and aligned to their elements."""
+    """A program that calls a model; its arrays are exactly as long as the header says, and aligned
+    to their elements.
+    """
     manifest = json.loads((folder / "manifest.json").read_text())
     arrays = [*manifest["inputs"], *manifest["outputs"]]
     text = DRIVER.format(
-        name=spec, upper=spec.upper(),
-        arrays="\n".join(f"    void *const a{i} = calloc(1, {max(1, a['bytes'])});" for i, a in enumerate(arrays)),
+        name=spec,
+        upper=spec.upper(),
+        arrays="\n".join(
+            f"    void *const a{i} = calloc(1, {max(1, a['bytes'])});" for i, a in enumerate(arrays)
+        ),
         given="".join(f", a{i}" for i in range(len(arrays))),
         frees="\n".join(f"    free(a{i});" for i in range(len(arrays))),
-    )  # fmt: skip
+    )
     (folder / "driver.c").write_text(text)
     return folder / "driver.c"
 
 
-@pytest.mark.parametrize(("compiler", "sanitizer"), [("gcc", "address,undefined"), ("gcc", "thread"), ("clang", "undefined")])
-@pytest.mark.parametrize("options", [(), ("--size", "--no-libm", "--quantize", "int8")], ids=["fast", "small"])
+@pytest.mark.parametrize(
+    ("compiler", "sanitizer"),
+    [("gcc", "address,undefined"), ("gcc", "thread"), ("clang", "undefined")],
+)
+@pytest.mark.parametrize(
+    "options", [(), ("--size", "--no-libm", "--quantize", "int8")], ids=["fast", "small"]
+)
 @pytest.mark.parametrize("spec", MODELS)
 @pytest.mark.sampled(5)
-def test_sanitizers_are_silent(spec: str, options: tuple[str, ...], compiler: str, sanitizer: str, tmp_path: Path) -> None:
+def test_sanitizers_are_silent(
+    spec: str, options: tuple[str, ...], compiler: str, sanitizer: str, tmp_path: Path
+) -> None:
     needs(compiler)
     folder = build(spec, tmp_path / spec, *MODELS[spec], *options)
-    alone = ("-fsanitize-undefined-trap-on-error",) if compiler == "clang" else ()  # its libraries may not be installed
-    flags = (f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", *alone, "-g", "-O1", f"-D{spec.upper()}_DEBUG")
-    run(compiler, *flags, driver(spec, folder), folder / f"{spec}.c", "-lm", "-lpthread", "-o", tmp_path / "driver")
+    # its libraries may not be installed
+    alone = ("-fsanitize-undefined-trap-on-error",) if compiler == "clang" else ()
+    flags = (
+        f"-fsanitize={sanitizer}",
+        "-fno-sanitize-recover=all",
+        *alone,
+        "-g",
+        "-O1",
+        f"-D{spec.upper()}_DEBUG",
+    )
+    run(
+        compiler,
+        *flags,
+        driver(spec, folder),
+        folder / f"{spec}.c",
+        "-lm",
+        "-lpthread",
+        "-o",
+        tmp_path / "driver",
+    )
     assert run(tmp_path / "driver") == "done\n"
 
 
@@ -88,13 +118,27 @@ def test_sanitizers_are_silent(spec: str, options: tuple[str, ...], compiler: st
 def test_valgrind_is_silent(spec: str, tmp_path: Path) -> None:
     needs("valgrind", "gcc")
     folder = build(spec, tmp_path / spec, *MODELS[spec])
-    run("gcc", "-g", "-O1", driver(spec, folder), folder / f"{spec}.c", "-lm", "-lpthread", "-o", tmp_path / "driver")
+    run(
+        "gcc",
+        "-g",
+        "-O1",
+        driver(spec, folder),
+        folder / f"{spec}.c",
+        "-lm",
+        "-lpthread",
+        "-o",
+        tmp_path / "driver",
+    )
     run("valgrind", "-q", "--error-exitcode=5", "--leak-check=full", tmp_path / "driver")
 
 
 @pytest.mark.parametrize("spec", MODELS)
-def test_what_is_printed_is_what_a_run_touches(spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The memory is poisoned twice, with different bytes, around two runs: the last byte that a run wrote is found."""
+def test_what_is_printed_is_what_a_run_touches(
+    spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The memory is poisoned twice, with different bytes, around two runs: the last byte that a run
+    wrote is found.
+    """
     needs("cc")
     folder = build(spec, tmp_path / spec, *MODELS[spec], "--emit", "c,h,so")
     said = capsys.readouterr().out
@@ -108,11 +152,18 @@ def test_what_is_printed_is_what_a_run_touches(spec: str, tmp_path: Path, capsys
     nbytes, state = int(size()), manifest["memory"]["state"]
     assert nbytes - arena == -(-state // 64) * 64 or nbytes == max(1, arena + state)
     memory, context = aligned(nbytes + beyond), Context()
-    arrays = [np.zeros(max(1, a["bytes"]), np.uint8) for a in [*manifest["inputs"], *manifest["outputs"]]]
+    arrays = [
+        np.zeros(max(1, a["bytes"]), np.uint8) for a in [*manifest["inputs"], *manifest["outputs"]]
+    ]
     touched = np.zeros(len(memory), bool)
     for poison in (0xA5, 0x5A):
         memory[:] = poison
-        assert init(ctypes.byref(context), ctypes.c_void_p(memory.ctypes.data), ctypes.c_size_t(nbytes)) == 0
+        assert (
+            init(
+                ctypes.byref(context), ctypes.c_void_p(memory.ctypes.data), ctypes.c_size_t(nbytes)
+            )
+            == 0
+        )
         assert call(ctypes.byref(context), *(ctypes.c_void_p(a.ctypes.data) for a in arrays)) == 0
         touched |= memory != poison
     high = int(np.flatnonzero(touched).max()) + 1 if touched.any() else 0
@@ -136,9 +187,21 @@ for number, case in enumerate(cases(target)):
 
 
 def test_conformance_programs_under_sanitizers() -> None:
-    """Every fifteenth case of the kit, its memory exactly as long as it says, checked by ASan and UBSan."""
+    """Every fifteenth case of the kit, its memory exactly as long as it says, checked by ASan and
+    UBSan.
+    """
     needs("gcc")
     library = run("gcc", "-print-file-name=libasan.so").strip()
-    environment = {**os.environ, "LD_PRELOAD": str(Path(library).resolve()), "ASAN_OPTIONS": "detect_leaks=0"}
-    done = subprocess.run([sys.executable, "-c", UNDEFINED], env=environment, capture_output=True, text=True, check=False)
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(Path(library).resolve()),
+        "ASAN_OPTIONS": "detect_leaks=0",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", UNDEFINED],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-3000:]

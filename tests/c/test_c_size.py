@@ -32,7 +32,17 @@ def section(file: Path, name: str, tools: str = "") -> int:
 
 
 def shared(folder: Path, made: Path, tools: str) -> Path:
-    run(f"{tools}gcc", "-std=c99", "-Os", "-shared", "-fPIC", folder / "lstm_3x60.c", "-lm", "-o", made)
+    run(
+        f"{tools}gcc",
+        "-std=c99",
+        "-Os",
+        "-shared",
+        "-fPIC",
+        folder / "lstm_3x60.c",
+        "-lm",
+        "-o",
+        made,
+    )
     run(f"{tools}strip", made)
     return made
 
@@ -90,8 +100,19 @@ def test_a_program_for_x86_without_a_c_library(tmp_path: Path) -> None:
     folder = build("lstm_3x60", tmp_path / "lstm", "--size", "--no-libm")
     (folder / "start.c").write_text(START)
     files = folder / "lstm_3x60.c", folder / "start.c"
-    run("gcc", "-Os", "-s", "-static", "-nostdlib", "-fno-builtin", "-fno-tree-loop-distribute-patterns",
-        "-Wl,-z,noseparate-code", *files, "-o", folder / "lstm")
+    run(
+        "gcc",
+        "-Os",
+        "-s",
+        "-static",
+        "-nostdlib",
+        "-fno-builtin",
+        "-fno-tree-loop-distribute-patterns",
+        "-Wl,-z,noseparate-code",
+        *files,
+        "-o",
+        folder / "lstm",
+    )
     assert (folder / "lstm").stat().st_size <= 360_000
     run(folder / "lstm")
 
@@ -120,20 +141,39 @@ def test_kernels_that_are_alike_are_one_function(small: Path) -> None:
 def test_a_shared_expansion_is_one_function(tmp_path: Path) -> None:
     folder = build("lstm_3x60", tmp_path / "lstm", "--size", "--no-libm")
     text = (folder / "lstm_3x60.c").read_text()
-    assert text.count("static float sigmoid_f32(") == 1 and text.count("static float tanh_f32(") == 1
+    assert (
+        text.count("static float sigmoid_f32(") == 1 and text.count("static float tanh_f32(") == 1
+    )
 
 
-@pytest.mark.parametrize("options", [("--size",), ("--no-libm",), ("--size", "--no-libm")], ids=" ".join)
+@pytest.mark.parametrize(
+    "options", [("--size",), ("--no-libm",), ("--size", "--no-libm")], ids=" ".join
+)
 @pytest.mark.parametrize("spec", ["digits", "loop_while", "branch_cond"])
 @pytest.mark.sampled(3)
 def test_options_do_not_change_results(spec: str, options: tuple[str, ...], tmp_path: Path) -> None:
     needs("cc")
-    assert status(["build", str(SPECS / f"{spec}.yaml"), "--target", "c", "-o", str(tmp_path / "out"), *options]) == 0
+    assert (
+        status(
+            [
+                "build",
+                str(SPECS / f"{spec}.yaml"),
+                "--target",
+                "c",
+                "-o",
+                str(tmp_path / "out"),
+                *options,
+            ]
+        )
+        == 0
+    )
     model = xlac.load(tmp_path / "out")
     rng = np.random.default_rng(1)
     inputs = {s.name: values(s.shape, s.dtype.numpy, rng) for s in model.program.inputs}
     loaded = xlac.frontends.loader.load(SPECS / f"{spec}.yaml")
-    reference = xlac.compile(SPECS / f"{spec}.yaml", target="reference", dims={k: s.opt for k, s in loaded.dims.items()})
+    reference = xlac.compile(
+        SPECS / f"{spec}.yaml", target="reference", dims={k: s.opt for k, s in loaded.dims.items()}
+    )
     for a, b in zip(results(model(**inputs)), results(reference(**inputs)), strict=True):
         np.testing.assert_allclose(a, b, rtol=3e-5, atol=3e-6)
 

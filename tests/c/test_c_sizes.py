@@ -1,4 +1,6 @@
-"""A C file for every size within bounds: sizes are a struct that each run is given and that is checked."""
+"""A C file for every size within bounds: sizes are a struct that each run is given and that is
+checked.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,20 @@ FORMS = "c,h,hpp,rs,main,so,exe"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     needs("cc")
-    return build("digits", tmp_path_factory.mktemp("sizes") / "digits", "--dim", "batch=1..8", "--emit", FORMS)
+    return build(
+        "digits",
+        tmp_path_factory.mktemp("sizes") / "digits",
+        "--dim",
+        "batch=1..8",
+        "--emit",
+        FORMS,
+    )
 
 
 def expected(x: np.ndarray) -> np.ndarray:
-    return np.asarray(xlac.compile(SPECS / "digits.yaml", target="reference", dims={"batch": len(x)})(image=x))
+    return np.asarray(
+        xlac.compile(SPECS / "digits.yaml", target="reference", dims={"batch": len(x)})(image=x)
+    )
 
 
 def images(count: int) -> np.ndarray:
@@ -61,16 +72,25 @@ def test_every_size_within_the_bounds_and_none_beyond(folder: Path) -> None:
     for count in (0, 9, -1, 1 << 40):
         sizes.value = count
         assert library.digits_size(given) == 0
-        assert library.digits_run(here, given, pointer(images(9)), pointer(y)) == Status.OUT_OF_BOUNDS.number
-    assert library.digits_run(here, None, pointer(images(1)), pointer(y)) == Status.NULL_POINTER.number
+        assert (
+            library.digits_run(here, given, pointer(images(9)), pointer(y))
+            == Status.OUT_OF_BOUNDS.number
+        )
+    assert (
+        library.digits_run(here, None, pointer(images(1)), pointer(y)) == Status.NULL_POINTER.number
+    )
     assert (y == 7).all() and (memory == before).all()
 
 
 @pytest.mark.parametrize("count", [1, 5, 8])
-def test_the_program_takes_its_sizes_from_the_files(count: int, folder: Path, tmp_path: Path) -> None:
+def test_the_program_takes_its_sizes_from_the_files(
+    count: int, folder: Path, tmp_path: Path
+) -> None:
     np.save(tmp_path / "image.npy", images(count))
     run(folder / "digits", "image=image.npy", cwd=tmp_path)
-    np.testing.assert_allclose(np.load(tmp_path / "probs.npy"), expected(images(count)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "probs.npy"), expected(images(count)), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_the_program_refuses_sizes_beyond(folder: Path, tmp_path: Path) -> None:
@@ -84,7 +104,9 @@ def test_the_program_refuses_sizes_beyond(folder: Path, tmp_path: Path) -> None:
 def test_python_finds_the_sizes(folder: Path) -> None:
     model = xlac.load(folder)
     for count in (3, 8, 1):
-        np.testing.assert_allclose(np.asarray(model(image=images(count))), expected(images(count)), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            np.asarray(model(image=images(count))), expected(images(count)), rtol=1e-5, atol=1e-6
+        )
 
 
 CPP = """
@@ -116,5 +138,15 @@ int main()
 def test_the_wrapper_counts_elements_by_the_sizes(folder: Path, tmp_path: Path) -> None:
     needs("g++")
     (tmp_path / "main.cpp").write_text(CPP)
-    run("g++", "-std=c++17", "-Wall", "-Wextra", f"-I{folder}", tmp_path / "main.cpp", folder / "digits.so", "-o", tmp_path / "main")
+    run(
+        "g++",
+        "-std=c++17",
+        "-Wall",
+        "-Wextra",
+        f"-I{folder}",
+        tmp_path / "main.cpp",
+        folder / "digits.so",
+        "-o",
+        tmp_path / "main",
+    )
     run("env", f"LD_LIBRARY_PATH={folder}", tmp_path / "main")

@@ -24,7 +24,9 @@ CELL = """
     outputs: {h: h1, c: c1}
 """
 HEAD = "xlac: 1\nmodel: MODEL\nweights: lstm.safetensors\nblocks:\n" + CELL.strip("\n") + "\n"
-STEP = HEAD + """
+STEP = (
+    HEAD
+    + """
 inputs: {x: "f32[1, 12]"}
 state:
   h: {type: "f32[1, 12]", next: layer.h}
@@ -33,7 +35,10 @@ graph:
   layer: {block: cell, in: [x, h, c]}
 outputs: {y: layer.h}
 """
-SEQUENCE = HEAD + """
+)
+SEQUENCE = (
+    HEAD
+    + """
 inputs: {x: "f32[1, 9, 12]"}
 graph:
   zero: zeros([1, 12])
@@ -47,6 +52,7 @@ graph:
     stack: {y: layer.h}
 outputs: {y: rnn.y}
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -68,18 +74,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         part.mkdir()
         (part / f"{name}.yaml").write_text(text.replace("MODEL", name))
         wanted = "rnn." if name == "sequence" else "layer."
-        save_file({k: v for k, v in arrays.items() if k.startswith(wanted)}, part / "lstm.safetensors")
+        save_file(
+            {k: v for k, v in arrays.items() if k.startswith(wanted)}, part / "lstm.safetensors"
+        )
     return made
 
 
 def test_a_step_at_a_time_is_the_sequence(folder: Path, tmp_path: Path) -> None:
     needs("cc")
     build(str(folder / "step" / "step.yaml"), tmp_path / "step")
-    run("cc", "-std=c99", "-O2", "-shared", "-fPIC", tmp_path / "step" / "step.c", "-lm", "-o", tmp_path / "step.so")
+    run(
+        "cc",
+        "-std=c99",
+        "-O2",
+        "-shared",
+        "-fPIC",
+        tmp_path / "step" / "step.c",
+        "-lm",
+        "-o",
+        tmp_path / "step.so",
+    )
     library = ctypes.CDLL(str(tmp_path / "step.so"))
     library.step_size.restype = ctypes.c_size_t
     x = np.random.default_rng(1).standard_normal((1, 9, 12)).astype(np.float32)
-    expected = np.asarray(xlac.compile(folder / "sequence" / "sequence.yaml", target="reference")(x))
+    expected = np.asarray(
+        xlac.compile(folder / "sequence" / "sequence.yaml", target="reference")(x)
+    )
 
     def pointer(array: np.ndarray) -> Any:
         return ctypes.c_void_p(array.ctypes.data)
@@ -88,15 +108,23 @@ def test_a_step_at_a_time_is_the_sequence(folder: Path, tmp_path: Path) -> None:
     for _ in range(2):  # two streams side by side, neither knowing of the other
         context, memory = Context(), aligned(int(library.step_size()))
         memory[:] = 0xFF
-        assert library.step_init(ctypes.byref(context), pointer(memory), ctypes.c_size_t(len(memory))) == 0
+        assert (
+            library.step_init(ctypes.byref(context), pointer(memory), ctypes.c_size_t(len(memory)))
+            == 0
+        )
         contexts.append((context, memory))
     for again in range(2):
         for t in range(9):
             for number, (context, _) in enumerate(contexts):
-                given, y = np.ascontiguousarray(x[:, t] if number == 0 else x[:, 8 - t]), np.empty((1, 12), np.float32)
+                given, y = (
+                    np.ascontiguousarray(x[:, t] if number == 0 else x[:, 8 - t]),
+                    np.empty((1, 12), np.float32),
+                )
                 assert library.step_run(ctypes.byref(context), pointer(given), pointer(y)) == 0
                 if number == 0:
-                    np.testing.assert_allclose(y, expected[:, t], rtol=1e-5, atol=1e-6, err_msg=f"turn {again}, step {t}")
+                    np.testing.assert_allclose(
+                        y, expected[:, t], rtol=1e-5, atol=1e-6, err_msg=f"turn {again}, step {t}"
+                    )
         for context, _ in contexts:
             assert library.step_reset(ctypes.byref(context)) == 0
 
@@ -114,4 +142,7 @@ def test_without_a_reset_the_state_goes_on(folder: Path, tmp_path: Path) -> None
 
 def test_the_header_says_that_there_is_state(folder: Path, tmp_path: Path) -> None:
     header = (build(str(folder / "step" / "step.yaml"), tmp_path / "step") / "step.h").read_text()
-    assert "#define STEP_STATE_BYTES 128" in header and "carries state from one call to the next" in header
+    assert (
+        "#define STEP_STATE_BYTES 128" in header
+        and "carries state from one call to the next" in header
+    )

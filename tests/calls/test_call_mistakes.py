@@ -1,4 +1,6 @@
-"""Every way to call a compiled thing, and every mistake that a call can make: the same error everywhere."""
+"""Every way to call a compiled thing, and every mistake that a call can make: the same error
+everywhere.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ def torch_way() -> Way:
             return traced(x, y)
 
     x, y = torch.from_numpy(X), torch.from_numpy(Y)
-    return Way(xlac.from_torch(Both(), x, y), lambda value: torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value)
+    return Way(
+        xlac.from_torch(Both(), x, y),
+        lambda value: torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value,
+    )
 
 
 def jax_way() -> Way:
@@ -75,7 +80,8 @@ WAYS: dict[str, Callable[[Path], Way]] = {
     "from_jax": lambda spec: jax_way(),
     "from_torch": lambda spec: torch_way(),
 }
-FIXED = [name for name in WAYS if name not in ("jit", "symbolic", "specializing")]  # whose sizes are known
+# whose sizes are known
+FIXED = [name for name in WAYS if name not in ("jit", "symbolic", "specializing")]
 
 
 @pytest.fixture(scope="module", params=WAYS)
@@ -124,8 +130,14 @@ NAMES = {
     "too many": (lambda x, y: ((x, y, x), {}), "3 inputs given, but it takes 2: x, y [XL6001]"),
     "unknown": (lambda x, y: ((x,), {"yy": y}), "unknown input 'yy' [XL6001]"),
     "unknown beside all": (lambda x, y: ((x, y), {"z": y}), "unknown input 'z' [XL6001]"),
-    "twice": (lambda x, y: ((x, y), {"x": x}), "input 'x' is given twice, by position and by name [XL6001]"),
-    "twice and one missing": (lambda x, y: ((x,), {"x": x}), "input 'x' is given twice, by position and by name [XL6001]"),
+    "twice": (
+        lambda x, y: ((x, y), {"x": x}),
+        "input 'x' is given twice, by position and by name [XL6001]",
+    ),
+    "twice and one missing": (
+        lambda x, y: ((x,), {"x": x}),
+        "input 'x' is given twice, by position and by name [XL6001]",
+    ),
 }
 
 
@@ -145,13 +157,33 @@ def told(call: Callable[[], Any]) -> str:
 
 
 ARRAYS = {
-    "other type": (Y.astype(np.float64), "input 'y' must be f32, not float64 [XL6002]", [*FIXED, "symbolic", "specializing"]),
-    "other integer": (Y.astype(np.int32), "input 'y' must be f32, not int32 [XL6002]", [*FIXED, "symbolic", "specializing"]),
+    "other type": (
+        Y.astype(np.float64),
+        "input 'y' must be f32, not float64 [XL6002]",
+        [*FIXED, "symbolic", "specializing"],
+    ),
+    "other integer": (
+        Y.astype(np.int32),
+        "input 'y' must be f32, not int32 [XL6002]",
+        [*FIXED, "symbolic", "specializing"],
+    ),
     "shorter": (Y[:3], "input 'y' must have shape 4, not 3 [XL6003]", FIXED),
     "longer": (np.ones(5, np.float32), "input 'y' must have shape 4, not 5 [XL6003]", FIXED),
-    "sizes that disagree": (Y[:3], "input 'y' has 3 at axis 0, but size n is 4 with n=4 in [n] [XL6003]", ["symbolic", "specializing"]),
-    "other rank": (np.ones((2, 2), np.float32), "input 'y' must have shape 4, not 2x2 [XL6003]", FIXED),
-    "scalar": (np.float32(1), "input 'y' must have shape 4, not scalar [XL6003]", [n for n in FIXED if n != "from_torch"]),
+    "sizes that disagree": (
+        Y[:3],
+        "input 'y' has 3 at axis 0, but size n is 4 with n=4 in [n] [XL6003]",
+        ["symbolic", "specializing"],
+    ),
+    "other rank": (
+        np.ones((2, 2), np.float32),
+        "input 'y' must have shape 4, not 2x2 [XL6003]",
+        FIXED,
+    ),
+    "scalar": (
+        np.float32(1),
+        "input 'y' must have shape 4, not scalar [XL6003]",
+        [n for n in FIXED if n != "from_torch"],
+    ),
 }
 
 
@@ -165,16 +197,22 @@ def test_types_and_shapes(way: tuple[str, Way], mistake: str) -> None:
 
 
 @pytest.mark.parametrize(("value", "device"), [(Elsewhere, "cuda:1"), (meta, "meta")])
-def test_an_array_of_another_device_is_refused(way: tuple[str, Way], value: Callable[[], Any], device: str) -> None:
+def test_an_array_of_another_device_is_refused(
+    way: tuple[str, Way], value: Callable[[], Any], device: str
+) -> None:
     if way[0] == "from_torch" and value is Elsewhere:
         return  # which takes tensors only
     found = value()
-    assert told(lambda: way[1].call(way[1].given(X), found)) == f"error: {elsewhere(device)}".replace("'y'", "'arg1'" if way[0] == "jit" else "'y'")
+    assert told(
+        lambda: way[1].call(way[1].given(X), found)
+    ) == f"error: {elsewhere(device)}".replace("'y'", "'arg1'" if way[0] == "jit" else "'y'")
 
 
 def test_a_tensor_without_memory_is_refused(way: tuple[str, Way]) -> None:
     name = "arg1" if way[0] == "jit" else "y"
-    assert told(lambda: way[1].call(way[1].given(X), fake())) == f"error: {elsewhere(NOWHERE)}".replace("'y'", f"'{name}'")
+    assert told(
+        lambda: way[1].call(way[1].given(X), fake())
+    ) == f"error: {elsewhere(NOWHERE)}".replace("'y'", f"'{name}'")
 
 
 OTHERS = {
@@ -185,8 +223,12 @@ OTHERS = {
 
 @pytest.mark.parametrize("what", OTHERS)
 def test_what_is_no_array(way: tuple[str, Way], what: str) -> None:
-    """Lists and numbers are converted where an input's type is known, so their mistakes are found there."""
-    if way[0] in ("compiled", "quick", "reference", "symbolic", "specializing") or (what in ("object", "masked") and way[0] != "from_torch"):
+    """Lists and numbers are converted where an input's type is known, so their mistakes are found
+    there.
+    """
+    if way[0] in ("compiled", "quick", "reference", "symbolic", "specializing") or (
+        what in ("object", "masked") and way[0] != "from_torch"
+    ):
         value = OTHERS[what]()
         message = told(lambda: way[1].call(X, value))
         assert "is not an array" in message and message.endswith("[XL6002]")
@@ -197,7 +239,10 @@ def test_lists_and_numbers_take_the_type_of_their_input(spec: Path, tmp_path: Pa
         found = WAYS[name](spec).call([0, 1.5, 2, 3], Y.tolist())
         np.testing.assert_array_equal(found["sum"], np.array([1, 2.5, 3, 4], np.float32))
     whole = tmp_path / "whole.yaml"
-    whole.write_text("xlac: 1\nmodel: w\ninputs: {i: 'i8[2]', b: 'bool[2]'}\ngraph: {y: where(b, i, 0)}\noutputs: [y]\n", "utf-8")
+    whole.write_text(
+        "xlac: 1\nmodel: w\ninputs: {i: 'i8[2]', b: 'bool[2]'}\ngraph: {y: where(b, i, 0)}\noutputs: [y]\n",
+        "utf-8",
+    )
     model = xlac.compile(whole)
     np.testing.assert_array_equal(model([1.0, -2], [1, 0]), [1, 0])
     for i, b, lost in (([1.5, 2], [True, False], "i8, which cannot hold 1.5"), ([300, 2], [0, 1], "i8, which cannot hold 300"),
@@ -211,7 +256,9 @@ def test_a_tensor_that_is_negated_when_it_is_read(spec: Path) -> None:
     value = torch.complex(torch.ones(4), torch.arange(4.0)).conj().imag
     assert value.is_neg()
     for name in ("compiled", "specializing", "jit"):
-        np.testing.assert_array_equal(WAYS[name](spec).call(np.zeros(4, np.float32), value)["sum"], -np.arange(4))
+        np.testing.assert_array_equal(
+            WAYS[name](spec).call(np.zeros(4, np.float32), value)["sum"], -np.arange(4)
+        )
 
 
 def test_a_tensor_that_is_tracked_says_what_to_do(way: tuple[str, Way]) -> None:
@@ -219,7 +266,8 @@ def test_a_tensor_that_is_tracked_says_what_to_do(way: tuple[str, Way]) -> None:
         assert "detach()" in told(lambda: way[1].call(X, tracked()))
 
 
-# ---- results into the caller's memory ----------------------------------------------------------------
+# ---- results into the caller's memory
+# ----------------------------------------------------------------
 
 
 def room(count: int = 4) -> np.ndarray[Any, Any]:
@@ -234,16 +282,43 @@ def locked() -> np.ndarray[Any, Any]:
 
 SHARED = room(6)
 OUT: dict[str, tuple[Callable[[Any, Any], dict[str, Any]], str]] = {
-    "one buffer": (lambda x, y: dict.fromkeys(("sum", "product"), SHARED[:4]), "shares memory with output '(sum|product)' [XL6004]"),
-    "two that overlap": (lambda x, y: {"sum": SHARED[:4], "product": SHARED[2:]}, "output 'product' shares memory with output 'sum' [XL6004]"),
-    "an input": (lambda x, y: {"sum": x, "product": room()}, "output 'sum' shares memory with input 'x' [XL6004]"),
-    "read-only": (lambda x, y: {"sum": room(), "product": locked()}, "output 'product' must be C-contiguous, aligned and writable [XL6004]"),
-    "strided": (lambda x, y: {"sum": room(8)[::2], "product": room()}, "output 'sum' must be C-contiguous, aligned and writable [XL6004]"),
+    "one buffer": (
+        lambda x, y: dict.fromkeys(("sum", "product"), SHARED[:4]),
+        "shares memory with output '(sum|product)' [XL6004]",
+    ),
+    "two that overlap": (
+        lambda x, y: {"sum": SHARED[:4], "product": SHARED[2:]},
+        "output 'product' shares memory with output 'sum' [XL6004]",
+    ),
+    "an input": (
+        lambda x, y: {"sum": x, "product": room()},
+        "output 'sum' shares memory with input 'x' [XL6004]",
+    ),
+    "read-only": (
+        lambda x, y: {"sum": room(), "product": locked()},
+        "output 'product' must be C-contiguous, aligned and writable [XL6004]",
+    ),
+    "strided": (
+        lambda x, y: {"sum": room(8)[::2], "product": room()},
+        "output 'sum' must be C-contiguous, aligned and writable [XL6004]",
+    ),
     "missing": (lambda x, y: {"sum": room()}, "output 'product' is missing from `out` [XL6004]"),
-    "unknown": (lambda x, y: {"sum": room(), "product": room(), "more": room()}, "unknown output 'more' [XL6001]"),
-    "other type": (lambda x, y: {"sum": np.empty(4), "product": room()}, "output 'sum' must be f32, not float64 [XL6002]"),
-    "other shape": (lambda x, y: {"sum": room(5), "product": room()}, "output 'sum' must have shape 4, not 5 [XL6003]"),
-    "no array": (lambda x, y: {"sum": [0.0] * 4, "product": room()}, "output 'sum' must be a NumPy array, not list [XL6004]"),
+    "unknown": (
+        lambda x, y: {"sum": room(), "product": room(), "more": room()},
+        "unknown output 'more' [XL6001]",
+    ),
+    "other type": (
+        lambda x, y: {"sum": np.empty(4), "product": room()},
+        "output 'sum' must be f32, not float64 [XL6002]",
+    ),
+    "other shape": (
+        lambda x, y: {"sum": room(5), "product": room()},
+        "output 'sum' must have shape 4, not 5 [XL6003]",
+    ),
+    "no array": (
+        lambda x, y: {"sum": [0.0] * 4, "product": room()},
+        "output 'sum' must be a NumPy array, not list [XL6004]",
+    ),
 }
 
 
@@ -269,8 +344,15 @@ def test_inputs_may_share_memory_and_be_strided(way: tuple[str, Way]) -> None:
 
 def test_an_input_called_self(tmp_path: Path) -> None:
     file = tmp_path / "self.yaml"
-    file.write_text("xlac: 1\nmodel: s\ndims: {n: {max: 9}}\ninputs: {self: 'f32[n]'}\ngraph: {y: self + 1}\noutputs: [y]\n", "utf-8")
-    for model in (xlac.compile(file), xlac.compile(file, sizes="symbolic"), xlac.compile(file, dims={"n": 4})):
+    file.write_text(
+        "xlac: 1\nmodel: s\ndims: {n: {max: 9}}\ninputs: {self: 'f32[n]'}\ngraph: {y: self + 1}\noutputs: [y]\n",
+        "utf-8",
+    )
+    for model in (
+        xlac.compile(file),
+        xlac.compile(file, sizes="symbolic"),
+        xlac.compile(file, dims={"n": 4}),
+    ):
         np.testing.assert_array_equal(model(self=X), X + 1)
 
 
@@ -278,7 +360,13 @@ def test_every_one_tells_its_inputs_and_outputs(way: tuple[str, Way]) -> None:
     way[1].call(way[1].given(X), way[1].given(Y))
     shown = repr(way[1].call)
     assert "\n" not in shown
-    sized = "f32[n]" if way[0] in ("symbolic", "specializing") else "float32[4]" if way[0] == "from_jax" else "f32[4]"
+    sized = (
+        "f32[n]"
+        if way[0] in ("symbolic", "specializing")
+        else "float32[4]"
+        if way[0] == "from_jax"
+        else "f32[4]"
+    )
     names = ("arg0", "arg1") if way[0] == "jit" else ("x", "y")
     assert f"({names[0]}: {sized}, {names[1]}: {sized}) -> " in shown and shown.count(sized) == 4
     if "n]" in sized:

@@ -54,8 +54,12 @@ WRONG: list[tuple[Callable[..., Any], str, str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("way", "option", "word", "meant"), WRONG, ids=[f"{w.__name__}-{o}-{v}" for w, o, v, _ in WRONG])
-def test_a_word_that_is_no_choice_is_refused_with_the_one_that_is(way: Callable[..., Any], option: str, word: str, meant: str) -> None:
+@pytest.mark.parametrize(
+    ("way", "option", "word", "meant"), WRONG, ids=[f"{w.__name__}-{o}-{v}" for w, o, v, _ in WRONG]
+)
+def test_a_word_that_is_no_choice_is_refused_with_the_one_that_is(
+    way: Callable[..., Any], option: str, word: str, meant: str
+) -> None:
     with pytest.raises(XlacError, match="hint: ") as error:
         way(**{option: word})
     assert meant in str(error.value)
@@ -80,6 +84,8 @@ def test_a_device_that_is_no_number_is_refused(target: str) -> None:
         (["--emit", "soo"], "'so'"), (["--target", "cpuu"], "'cpu'"), (["--precision", "fats"], "fast"), (["--cpu", "skylke"], "skylake"),
     ],
 )  # fmt: skip
-def test_commands(arguments: list[str], meant: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_commands(
+    arguments: list[str], meant: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert status(["build", str(SPEC), "-o", str(tmp_path / "out"), *arguments]) == 2
     assert meant in capfd.readouterr().err

@@ -1,4 +1,6 @@
-"""Static arguments of `xlac.from_jax`: a new value compiles anew, as jax.jit does, however it is given."""
+"""Static arguments of `xlac.from_jax`: a new value compiles anew, as jax.jit does, however it is
+given.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`xlac.jit` inside other things: functions in functions, methods, numbers beside arrays, recursion, and threads."""
+"""`xlac.jit` inside other things: functions in functions, methods, numbers beside arrays,
+recursion, and threads.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from xlac_sdk.source import SourceError
 X = np.arange(3, dtype=np.float32)
 
 
-# ---- functions in functions --------------------------------------------------------------------------
+# ---- functions in functions
+# --------------------------------------------------------------------------
 
 
 @xlac.jit
@@ -69,7 +72,8 @@ def test_recursion_without_end_is_an_error() -> None:
         assert "forever() calls itself without end" in str(error.value)
 
 
-# ---- methods -----------------------------------------------------------------------------------------
+# ---- methods
+# -----------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -152,7 +156,9 @@ def test_zero_and_minus_zero_of_an_object_are_two_programs() -> None:
     assert np.signbit(layer(X + 1)).all()
 
 
-@pytest.mark.parametrize(("method", "what"), [("counts", "self.scale"), ("collects", r"self\.parts\[0\]")])
+@pytest.mark.parametrize(
+    ("method", "what"), [("counts", "self.scale"), ("collects", r"self\.parts\[0\]")]
+)
 def test_a_method_that_changes_its_object_is_an_error(method: str, what: str) -> None:
     layer = Layer(X)
     for call in (getattr(layer, method), xlac.jit(lambda x: getattr(layer, method)(x))):
@@ -182,9 +188,21 @@ def test_what_an_object_holds_and_cannot_be_seen_to_change_is_an_error() -> None
     np.testing.assert_array_equal(parent(X), X * X)
 
 
-# ---- numbers -----------------------------------------------------------------------------------------
+# ---- numbers
+# -----------------------------------------------------------------------------------------
 
-TYPES = [np.float64, np.float32, np.float16, np.int8, np.uint8, np.int16, np.int32, np.int64, np.uint64, np.bool_]
+TYPES = [
+    np.float64,
+    np.float32,
+    np.float16,
+    np.int8,
+    np.uint8,
+    np.int16,
+    np.int32,
+    np.int64,
+    np.uint64,
+    np.bool_,
+]
 OPS = {
     "+": lambda x, n: x + n, "swapped -": lambda x, n: n - x, "*": lambda x, n: x * n, "max": lambda x, n: xlac.max(x, n),
     "where": lambda x, n: xlac.where(x > 0, x, n), "clip": lambda x, n: xlac.clip(x, n, n),
@@ -195,7 +213,9 @@ OPS = {
 @pytest.mark.parametrize("number", [0.1, 3])
 @pytest.mark.sampled(4)
 def test_a_number_given_is_as_weak_as_one_in_the_text(op: str, number: float) -> None:
-    xs = [np.array([0, 1, 2], dtype) for dtype in TYPES if dtype is not np.bool_ or op in ("+", "*")]
+    xs = [
+        np.array([0, 1, 2], dtype) for dtype in TYPES if dtype is not np.bool_ or op in ("+", "*")
+    ]
     jit = xlac.jit(target="reference")
     given = jit(lambda xs, n: [OPS[op](x, n) for x in xs])(xs, number)
     written = jit(lambda xs: [OPS[op](x, number) for x in xs])(xs)
@@ -208,9 +228,15 @@ def test_a_number_keeps_its_digits_until_it_meets_an_array() -> None:
     x = np.ones(2, np.float64)
     np.testing.assert_array_equal(xlac.jit(lambda x, n: x * n)(x, 0.1), [0.1, 0.1])
     np.testing.assert_array_equal(xlac.jit(lambda x, n: x * (n * 3 + 1))(x, 0.1), x * (0.1 * 3 + 1))
-    np.testing.assert_array_equal(xlac.jit(lambda x, n: x + xlac.where(n > 0, n, 0.0))(x, 0.1), x + 0.1)
-    np.testing.assert_allclose(xlac.jit(lambda x, n: x * xlac.exp(-n))(x, 0.1), x * np.exp(-0.1), rtol=1e-15)
-    np.testing.assert_array_equal(xlac.jit(lambda x, n: x + n)(np.zeros(2, np.int64), 2**40), [2**40] * 2)
+    np.testing.assert_array_equal(
+        xlac.jit(lambda x, n: x + xlac.where(n > 0, n, 0.0))(x, 0.1), x + 0.1
+    )
+    np.testing.assert_allclose(
+        xlac.jit(lambda x, n: x * xlac.exp(-n))(x, 0.1), x * np.exp(-0.1), rtol=1e-15
+    )
+    np.testing.assert_array_equal(
+        xlac.jit(lambda x, n: x + n)(np.zeros(2, np.int64), 2**40), [2**40] * 2
+    )
     both = xlac.jit(lambda a, b, n: (a * n, b * n, n))(x, x.astype(np.float32), 0.1)
     assert both[0][0] == 0.1 and both[1][0] == np.float32(0.1) and both[2] == np.float32(0.1)
     assert xlac.jit(lambda n: n + 1)(2).dtype == np.int32
@@ -253,7 +279,8 @@ def test_arguments_that_are_no_arrays_are_errors() -> None:
         xlac.jit(lambda x: x[7])(X)
 
 
-# ---- threads -----------------------------------------------------------------------------------------
+# ---- threads
+# -----------------------------------------------------------------------------------------
 
 
 def test_a_program_that_is_there_does_not_wait_for_another() -> None:

@@ -1,4 +1,6 @@
-"""Artefacts of checked programs: a status, and what says what failed; from C, from Python, on every target that can be loaded."""
+"""Artefacts of checked programs: a status, and what says what failed; from C, from Python, on every
+target that can be loaded.
+"""
 
 from __future__ import annotations
 
@@ -64,15 +66,44 @@ def rows(tmp_path: Path) -> Path:
 
 def build(rows: Path, target: str, *options: str) -> Path:
     folder = rows.parent / f"out-{target}"
-    root.main(["build", str(rows), "--dim", "n", "-o", str(folder), "--target", target, "--checked", *options], standalone_mode=False)
+    root.main(
+        [
+            "build",
+            str(rows),
+            "--dim",
+            "n",
+            "-o",
+            str(folder),
+            "--target",
+            target,
+            "--checked",
+            *options,
+        ],
+        standalone_mode=False,
+    )
     return folder
 
 
 def told(folder: Path, *files: str) -> list[str]:
     (folder / "main.c").write_text(MAIN)
-    command = ["cc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1", "main.c", *files, "-lm", "-o", "main"]
+    command = [
+        "cc",
+        "-std=c99",
+        "-pedantic",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-O1",
+        "main.c",
+        *files,
+        "-lm",
+        "-o",
+        "main",
+    ]
     subprocess.run(command, cwd=folder, check=True)
-    return subprocess.run([str(folder / "main")], capture_output=True, text=True, check=True).stdout.splitlines()
+    return subprocess.run(
+        [str(folder / "main")], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
 
 
 CHECKED = [
@@ -105,7 +136,11 @@ def test_loaded_artefacts(target: str, rows: Path) -> None:
     assert (model(ids, x)["r"] == [1, 2, 3]).all()
     with pytest.raises(SourceError, match=r"XL6020") as failed:
         model(ids * 4, x)
-    assert "e" in str(failed.value) and "rows.yaml:8:9" in str(failed.value) and "12" in str(failed.value)
+    assert (
+        "e" in str(failed.value)
+        and "rows.yaml:8:9" in str(failed.value)
+        and "12" in str(failed.value)
+    )
     with pytest.raises(SourceError, match=r"XL6022"):
         model(ids, -x)
     assert model(ids, x)["calls"] == 4
@@ -113,5 +148,10 @@ def test_loaded_artefacts(target: str, rows: Path) -> None:
 
 def test_what_is_not_checked_has_nothing_of_it(rows: Path) -> None:
     folder = rows.parent / "plain"
-    root.main(["build", str(rows), "--dim", "n", "-o", str(folder), "--target", "c"], standalone_mode=False)
-    assert "failure" not in (folder / "rows.c").read_text() + (folder / "rows.h").read_text().replace("CHECK_FAILED", "")
+    root.main(
+        ["build", str(rows), "--dim", "n", "-o", str(folder), "--target", "c"],
+        standalone_mode=False,
+    )
+    assert "failure" not in (folder / "rows.c").read_text() + (
+        folder / "rows.h"
+    ).read_text().replace("CHECK_FAILED", "")

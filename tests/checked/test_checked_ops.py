@@ -1,4 +1,6 @@
-"""Every operation, checked, in the interpreter: NaN and infinity that appear, indices out of range, division by zero."""
+"""Every operation, checked, in the interpreter: NaN and infinity that appear, indices out of range,
+division by zero.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def model_of(op: Op, *types: Type) -> Model:
     return Model(Graph("one", params, {f"y{n}": node for n, node in enumerate(made)}), {})
 
 
-def run(model: Model, arrays: tuple[Array, ...], *kinds: str) -> tuple[Check | None, tuple[int, ...]]:
+def run(
+    model: Model, arrays: tuple[Array, ...], *kinds: str
+) -> tuple[Check | None, tuple[int, ...]]:
     """What a checked model reports, once its results are seen to be those of the unchecked one."""
     given = {f"x{n}": a for n, a in enumerate(arrays)}
     with np.errstate(all="ignore"):
@@ -62,7 +66,9 @@ def appears(array: Array, kind: str) -> Array:
 
 def small(name: str) -> Iterator[Sample]:
     for sample in OPS[name].samples():
-        if any(t.dtype.is_float for t in sample.inputs) and all(isinstance(t.size, int) and t.size <= LARGEST for t in sample.inputs):
+        if any(t.dtype.is_float for t in sample.inputs) and all(
+            isinstance(t.size, int) and t.size <= LARGEST for t in sample.inputs
+        ):
             yield sample
 
 
@@ -73,7 +79,9 @@ def drawn(sample: Sample, seed: str, holes: bool) -> tuple[Array, ...]:
     for array in draw(sample):
         if DType.of(array.dtype).is_float and array.size:
             with np.errstate(all="ignore"):
-                array = np.array(rng.uniform(0.5, 2, array.shape) if holes else rng.choice(HARD, array.shape)).astype(array.dtype)
+                array = np.array(
+                    rng.uniform(0.5, 2, array.shape) if holes else rng.choice(HARD, array.shape)
+                ).astype(array.dtype)
             if holes:
                 array.reshape(-1)[rng.integers(array.size)] = np.nan
         arrays.append(array)
@@ -87,7 +95,10 @@ def test_what_appears_is_found_and_nothing_else(name: str, kind: str) -> None:
     """Also says whether an operation creates more than it declares."""
     for number, sample in enumerate(list(small(name))[:6]):
         for holes in (False, True):
-            op, arrays = OPS[name](**sample.attributes), drawn(sample, f"{name}{number}{kind}", holes)
+            op, arrays = (
+                OPS[name](**sample.attributes),
+                drawn(sample, f"{name}{number}{kind}", holes),
+            )
             with np.errstate(all="ignore"):
                 made = op.evaluate(*arrays)
             wanted: int | None = None
@@ -116,15 +127,41 @@ Outside = Callable[..., Array]
 
 
 def at(low: int, high: int, operand: int = 1) -> Outside:
-    return lambda *arrays: (arrays[operand].astype(object) < low) | (arrays[operand].astype(object) > high)
+    return lambda *arrays: (
+        (arrays[operand].astype(object) < low) | (arrays[operand].astype(object) > high)
+    )
 
 
 F = DType.F32
-ROWS = {"offset_dims": (1,), "collapsed_slice_dims": (0,), "start_index_map": (0,), "index_vector_dim": 1, "slice_sizes": (1, 5)}
-PLACES = {"update_window_dims": (1,), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}
-NEITHER = frozenset({"gather", "scatter", "dyn_slice", "dyn_update", "gather_nd", "scatter_nd", "embedding", "one_hot", "attention_with_cache"})
+ROWS = {
+    "offset_dims": (1,),
+    "collapsed_slice_dims": (0,),
+    "start_index_map": (0,),
+    "index_vector_dim": 1,
+    "slice_sizes": (1, 5),
+}
+PLACES = {
+    "update_window_dims": (1,),
+    "inserted_window_dims": (0,),
+    "scatter_dims_to_operand_dims": (0,),
+    "index_vector_dim": 1,
+}
+NEITHER = frozenset(
+    {
+        "gather",
+        "scatter",
+        "dyn_slice",
+        "dyn_update",
+        "gather_nd",
+        "scatter_nd",
+        "embedding",
+        "one_hot",
+        "attention_with_cache",
+    }
+)
 INDEXED: dict[str, tuple[list[tuple[int, ...]], int, dict[str, Any], int]] = {
-    # shapes of the operands (floats but the one of indices, whose number follows), attributes, how many there are to choose from
+    # shapes of the operands (floats but the one of indices, whose number follows), attributes, how
+    # many there are to choose from
     "gather": ([(7, 5), (4,)], 1, ROWS, 7),
     "scatter": ([(7, 5), (4,), (4, 5)], 1, {**PLACES, "combine": "add"}, 7),
     "dyn_slice": ([(7,), ()], 1, {"sizes": (3,)}, 5),
@@ -154,7 +191,11 @@ def test_an_index_out_of_range_is_found(name: str, dtype: DType) -> None:
     types = [Type(dtype if n == place else F, shape) for n, shape in enumerate(shapes)]
     model, rng = model_of(op, *types), np.random.default_rng(5)
     info, least = np.iinfo(dtype.numpy), 0 if name in NEITHER or not dtype.is_signed else -count
-    values = {v for v in (least, least - 1, -1, 0, count - 1, count, int(info.min), int(info.max)) if info.min <= v <= info.max}
+    values = {
+        v
+        for v in (least, least - 1, -1, 0, count - 1, count, int(info.min), int(info.max))
+        if info.min <= v <= info.max
+    }
     for value in sorted(values):
         arrays = [rng.uniform(0.5, 1, s).astype(np.float32) for s in shapes]
         arrays[place] = np.asarray(rng.integers(0, count, shapes[place]), dtype.numpy)
@@ -177,7 +218,11 @@ def test_an_index_into_several_axes() -> None:
     x = np.zeros((7, 5), np.float32)
     assert run(model, (x, np.asarray([[6, 4], [0, 0], [1, 1]], np.int32)), "bounds")[0] is None
     check, record = run(model, (x, np.asarray([[6, 4], [4, 5], [1, 9]], np.int32)), "bounds")
-    assert check is not None and check.failed(*record).position == (1, 1) and check.failed(*record).value == 5
+    assert (
+        check is not None
+        and check.failed(*record).position == (1, 1)
+        and check.failed(*record).value == 5
+    )
 
 
 def test_indices_of_compact_stand_for_nothing() -> None:
@@ -191,7 +236,8 @@ def test_indices_of_compact_stand_for_nothing() -> None:
 
 # ---- division --------------------------------------------------------------------------------
 
-DIVIDING = {"div": True, "floor_divide": True, "rem": False, "mod": False}  # whether the least by -1 overflows
+# whether the least by -1 overflows
+DIVIDING = {"div": True, "floor_divide": True, "rem": False, "mod": False}
 
 
 @pytest.mark.parametrize("dtype", WHOLE)
@@ -236,7 +282,9 @@ SAFE = {
 
 @pytest.mark.parametrize("name", sorted(n for n in NAMES if issubclass(OPS[n], Composite)))
 def test_a_composite_that_indexes_by_an_operand_says_so(name: str) -> None:
-    """Its expansion reads at, or divides by, what an integer operand says: then it declares what that may not be."""
+    """Its expansion reads at, or divides by, what an integer operand says: then it declares what
+    that may not be.
+    """
     if name in SAFE or OPS[name].faults is not Op.faults:
         return
     for sample in OPS[name].samples()[:4]:
@@ -247,11 +295,22 @@ def test_a_composite_that_indexes_by_an_operand_says_so(name: str) -> None:
             made = OPS[name](**sample.attributes).expand(*params)  # type: ignore[attr-defined]
         except ShapeError:
             continue
-        for node in Graph("", (), {str(n): v for n, v in enumerate(made if isinstance(made, tuple) else (made,))}).order:
-            first = {"gather": 1, "scatter": 1, "dyn_slice": 1, "dyn_update": 2, "div": 1, "rem": 1}.get(node.op.mnemonic)
+        for node in Graph(
+            "", (), {str(n): v for n, v in enumerate(made if isinstance(made, tuple) else (made,))}
+        ).order:
+            first = {
+                "gather": 1,
+                "scatter": 1,
+                "dyn_slice": 1,
+                "dyn_update": 2,
+                "div": 1,
+                "rem": 1,
+            }.get(node.op.mnemonic)
             if first is not None and node.inputs[first].type.dtype.is_integer:
                 inner = Graph("", (), {str(n): v for n, v in enumerate(node.inputs[first:])})
-                assert not any(isinstance(n.op, Param) for n in inner.order), f"{name} reads or divides by its operand"
+                assert not any(isinstance(n.op, Param) for n in inner.order), (
+                    f"{name} reads or divides by its operand"
+                )
 
 
 def test_every_operation_with_faults_is_in_these_tables() -> None:

@@ -1,4 +1,6 @@
-"""Checked programs compiled: every form of control flow, open sizes, variants, state, threads, all front doors, every target."""
+"""Checked programs compiled: every form of control flow, open sizes, variants, state, threads, all
+front doors, every target.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,16 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def see(model: Any, plain: Any, bad: dict[str, Any], code: str, node: str, position: Any, value: int | None, turn: int) -> None:
+def see(
+    model: Any,
+    plain: Any,
+    bad: dict[str, Any],
+    code: str,
+    node: str,
+    position: Any,
+    value: int | None,
+    turn: int,
+) -> None:
     given = good() | bad
     if not code:
         plain.reset()
@@ -96,8 +107,17 @@ def see(model: Any, plain: Any, bad: dict[str, Any], code: str, node: str, posit
     with pytest.raises(xlac.CheckFailed) as failed:
         model(**given)
     error = failed.value
-    assert (error.diagnostics[0].code, error.node, error.position, error.value) == (code, node, position, value), str(error)
-    line = next(n for n, text in enumerate(LOST.splitlines(), 1) if f" {node.rpartition('.')[2]}:" in text.replace("{", " "))
+    assert (error.diagnostics[0].code, error.node, error.position, error.value) == (
+        code,
+        node,
+        position,
+        value,
+    ), str(error)
+    line = next(
+        n
+        for n, text in enumerate(LOST.splitlines(), 1)
+        if f" {node.rpartition('.')[2]}:" in text.replace("{", " ")
+    )
     assert f"lost.yaml:{line}:" in str(error)
     assert (f"in turn {turn} of the loop" in str(error)) == bool(turn)
 
@@ -138,11 +158,16 @@ def rows(tmp_path: Path) -> Path:
 LOW, HIGH = np.asarray([1, 2, 3], np.int32), np.asarray([1, 2, 30], np.int32)
 
 
-def test_what_is_kept_on_disk_is_checked_or_not_as_asked(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_on_disk_is_checked_or_not_as_asked(
+    rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XLAC_CACHE", str(tmp_path / "cache"))
     for _ in range(2):  # made, then found
         assert xlac.compile(rows, checked=False)(HIGH).shape == (3, 4)
-        with pytest.raises(xlac.CheckFailed, match=r"rows.yaml:6:9: error: 'e': index 30 is outside 0 to 9 at \[2\]"):
+        with pytest.raises(
+            xlac.CheckFailed,
+            match=r"rows.yaml:6:9: error: 'e': index 30 is outside 0 to 9 at \[2\]",
+        ):
             xlac.compile(rows, checked=True)(HIGH)
         assert np.isfinite(xlac.compile(rows, checked="nan,infinity")(HIGH)).all()
     kept = [json.loads(file.read_text()) for file in (tmp_path / "cache").rglob("program.json")]
@@ -156,7 +181,13 @@ def test_the_environment_checks_a_whole_run(rows: Path, monkeypatch: pytest.Monk
 
     seven = np.asarray([7], np.int32)
     assert quotient(seven, seven * 0) == -1
-    for text, fails in (("1", True), ("bounds,division", True), ("nan", False), ("0", False), ("off", False)):
+    for text, fails in (
+        ("1", True),
+        ("bounds,division", True),
+        ("nan", False),
+        ("0", False),
+        ("off", False),
+    ):
         monkeypatch.setenv("XLAC_CHECKED", text)
         again = xlac.jit(quotient.__wrapped__)  # type: ignore[attr-defined]
         for call in (lambda: xlac.compile(rows)(HIGH), lambda: again(seven, seven * 0)):  # noqa: B023
@@ -169,7 +200,9 @@ def test_the_environment_checks_a_whole_run(rows: Path, monkeypatch: pytest.Monk
 
 
 def test_kinds() -> None:
-    assert kinds(True) == ("bounds", "division", "nan", "sizes") and kinds(False) == () == kinds(None)
+    assert kinds(True) == ("bounds", "division", "nan", "sizes") and kinds(False) == () == kinds(
+        None
+    )
     assert kinds("all") == tuple(CODES) and kinds("infinity, bounds") == ("bounds", "infinity")
     with pytest.raises(SourceError, match="there is no check 'bound'") as wrong:
         kinds(["bound"])
@@ -193,7 +226,9 @@ def test_every_way_to_call(rows: Path) -> None:
 
 
 def test_many_checks_of_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than one record has room for together, and more than one pass looks for: the first is told."""
+    """More than one record has room for together, and more than one pass looks for: the first is
+    told.
+    """
     monkeypatch.setattr("xlac.passes.checks.insert.MOST", 5)
     monkeypatch.setattr("xlac.passes.checks.insert.TOGETHER", 3)
 
@@ -206,5 +241,7 @@ def test_many_checks_of_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
     ones = np.ones(5, np.float32)
     assert np.isfinite(chain(ones, ones)).all()
     for x, at, code in ((put(ones, 3, -1), ones, "sqrt"), (ones, put(ones, 1, -1), "log")):
-        with pytest.raises(xlac.CheckFailed, match=f"result of {code}, .*at .{3 if code == 'sqrt' else 1}."):
+        with pytest.raises(
+            xlac.CheckFailed, match=f"result of {code}, .*at .{3 if code == 'sqrt' else 1}."
+        ):
             chain(x, at)

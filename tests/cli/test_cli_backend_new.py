@@ -13,13 +13,33 @@ def test_a_new_backend_installs_and_passes(tmp_path: Path) -> None:
     env = os.environ | {"PYTHONPATH": str(site)}
 
     def run(*command: str) -> str:
-        start = ["-c", "from xlac.cli import main; main()"] if command[0] == "xlac" else ["-m", command[0]]
-        done = subprocess.run([sys.executable, *start, *command[1:]], env=env, capture_output=True, text=True, check=False)
+        start = (
+            ["-c", "from xlac.cli import main; main()"]
+            if command[0] == "xlac"
+            else ["-m", command[0]]
+        )
+        done = subprocess.run(
+            [sys.executable, *start, *command[1:]],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     run("xlac", "backend", "new", "toy", "-o", str(tmp_path))
-    run("pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target", str(site), str(tmp_path / "xlac-toy"))
+    run(
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "--target",
+        str(site),
+        str(tmp_path / "xlac-toy"),
+    )
     assert "toy" in run("xlac", "backend", "list")
     told = " ".join(run("xlac", "backend", "test", "toy", "--only", "scatter_add").split())
     assert "12 passed, 0 failed" in told, told

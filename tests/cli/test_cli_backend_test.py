@@ -1,4 +1,6 @@
-"""`xlac backend test`: failures as they come, -x stops at the first, --lf runs what failed last time."""
+"""`xlac backend test`: failures as they come, -x stops at the first, --lf runs what failed last
+time.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,24 @@ class Kit:
 
     def check(self, case: Case, backend: Backend, target: Target) -> list[Outcome]:
         self.ran.append(case.name)
-        return [Outcome(case.group, case.name, "failed" if case.name in self.bad else "passed", "it is wrong [1, 2]" * (case.name in self.bad))]
+        return [
+            Outcome(
+                case.group,
+                case.name,
+                "failed" if case.name in self.bad else "passed",
+                "it is wrong [1, 2]" * (case.name in self.bad),
+            )
+        ]
 
-    def operations(self, chosen: list[object], backend: Backend, target: Target) -> list[OfOperation]:
+    def operations(
+        self, chosen: list[object], backend: Backend, target: Target
+    ) -> list[OfOperation]:
         names = [str(case.name) for case in chosen]  # type: ignore[attr-defined]
         self.ran += names
-        return [OfOperation(name, "failed" if name.partition(":")[0] in self.bad else "passed", "wrong") for name in names]
+        return [
+            OfOperation(name, "failed" if name.partition(":")[0] in self.bad else "passed", "wrong")
+            for name in names
+        ]
 
     def test(self, *options: str) -> int:
         self.ran = []
@@ -63,7 +77,11 @@ def test_failures_come_before_the_tables(kit: Kit, capsys: pytest.CaptureFixture
     kit.bad = {"add vector", "add-0"}
     assert kit.test() == 1
     text = told(capsys)
-    assert text.index("✗ add vector it is wrong [1, 2]") < text.index("✗ add-0") < text.index("Primitives")
+    assert (
+        text.index("✗ add vector it is wrong [1, 2]")
+        < text.index("✗ add-0")
+        < text.index("Primitives")
+    )
     assert text.count("it is wrong") == 1 and "2 failed" in text
 
 
@@ -74,7 +92,9 @@ def test_x_stops_at_the_first(kit: Kit, capsys: pytest.CaptureFixture[str]) -> N
     assert "1 failed" in told(capsys)
 
 
-def test_lf_runs_what_failed_until_it_passes(kit: Kit, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lf_runs_what_failed_until_it_passes(
+    kit: Kit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     kit.bad = {"add scalar", "add vector", "add-0"}
     assert kit.test() == 1
     whole = len(set(kit.ran))
@@ -87,7 +107,9 @@ def test_lf_runs_what_failed_until_it_passes(kit: Kit, tmp_path: Path, capsys: p
     assert kit.test("--lf", "--kernels") == 1 and kit.ran == ["add vector"]
     kit.bad = {"add-0"}
     assert kit.test("--lf", "--kernels") == 0
-    assert kit.test("--lf") == 1 and "add vector" not in kit.ran, "an operation that failed is kept though it did not run"
+    assert kit.test("--lf") == 1 and "add vector" not in kit.ran, (
+        "an operation that failed is kept though it did not run"
+    )
     kit.bad = set()
     assert kit.test("--lf") == 0 and json.loads(kept.read_text()) == []
     capsys.readouterr()

@@ -1,4 +1,6 @@
-"""A package that is missing, or a file of another kind, is one line that says what to do, at every door."""
+"""A package that is missing, or a file of another kind, is one line that says what to do, at every
+door.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,15 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     onnx = pytest.importorskip("onnx")
     info = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [2, 3]) for n in "xy"]
-    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", info[:1], info[1:])
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), folder / "m.onnx")
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Relu", ["x"], ["y"])], "g", info[:1], info[1:]
+    )
+    onnx.save(
+        onnx.helper.make_model(
+            graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8
+        ),
+        folder / "m.onnx",
+    )
     (folder / "m.mlir").write_text(ADD)
     (folder / "m.yaml").write_text(SPEC)
     (folder / "m.pt2").write_bytes(b"PK\x05\x06" + bytes(18))
@@ -63,12 +72,20 @@ def test_a_missing_package_is_one_line(package: str, models: Path) -> None:
              "import m.pt2 -o j.yaml", "export m.yaml --to onnx -o o.onnx", "export m.yaml --to stablehlo -o o.mlir", "ops relu", "doctor"]  # fmt: skip
     for made in ("i.yaml", "i.safetensors", "j.yaml", "o.onnx", "o.mlir"):
         (models / made).unlink(missing_ok=True)
-    ran = subprocess.run([sys.executable, "-c", RUN, package, json.dumps([line.split() for line in lines])], cwd=models, capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", RUN, package, json.dumps([line.split() for line in lines])],
+        cwd=models,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     found = json.loads(ran.stdout)
     for line, (code, told) in found.items():
         assert code != 70 and "Traceback" not in told, f"{line}: {told}"
         if line in NEEDING[package]:
-            assert code == 2 and "hint: pip install" in told and len(told.strip().splitlines()) <= 2, f"{line}: {told}"
+            assert (
+                code == 2 and "hint: pip install" in told and len(told.strip().splitlines()) <= 2
+            ), f"{line}: {told}"
         elif ".pt2" not in line and line not in ("from_torch", "from_jax", "doctor"):
             assert code == 0, f"{line}: {told}"
 
@@ -87,25 +104,49 @@ def kinds() -> dict[str, bytes]:
 
 @pytest.mark.parametrize("suffix", [".yaml", *READERS])
 @pytest.mark.parametrize("kind", kinds())
-def test_a_file_of_another_kind_is_called_by_its_name(kind: str, suffix: str, tmp_path: Path) -> None:
-    """Each kind at each door: its name and what to do, or its own reader's word where it is that door's kind."""
+def test_a_file_of_another_kind_is_called_by_its_name(
+    kind: str, suffix: str, tmp_path: Path
+) -> None:
+    """Each kind at each door: its name and what to do, or its own reader's word where it is that
+    door's kind.
+    """
     file = tmp_path / f"model{suffix}"
     file.write_bytes(kinds()[kind])
     with pytest.raises(SourceError) as told:
         load(file)
     assert all(d.code != "XL9001" for d in told.value.diagnostics)
-    at_home = {".mlirbc": ("StableHLO bytecode",), ".pt2": ("a program of torch.export", "a zip archive")}.get(suffix, ())
+    at_home = {
+        ".mlirbc": ("StableHLO bytecode",),
+        ".pt2": ("a program of torch.export", "a zip archive"),
+    }.get(suffix, ())
     assert kind in at_home or kind in str(told.value), str(told.value)
 
 
 @pytest.mark.parametrize("kind", [k for k in kinds() if k not in ("safetensors", "a NumPy array")])
 @pytest.mark.parametrize("suffix", [".safetensors", ".pt", ".bin"])
-def test_weights_of_another_kind_are_called_by_their_name(kind: str, suffix: str, tmp_path: Path) -> None:
+def test_weights_of_another_kind_are_called_by_their_name(
+    kind: str, suffix: str, tmp_path: Path
+) -> None:
     file = tmp_path / "m.yaml"
     (tmp_path / f"w{suffix}").write_bytes(kinds()[kind])
-    file.write_text(f'xlac: 1\nmodel: m\nweights: w{suffix}\ninputs: {{x: "f32[2, 3]"}}\ngraph: {{y: {{op: linear, in: x, units: 2}}}}\noutputs: [y]\n')
+    file.write_text(
+        f'xlac: 1\nmodel: m\nweights: w{suffix}\ninputs: {{x: "f32[2, 3]"}}\ngraph: {{y: {{op: linear, in: x, units: 2}}}}\noutputs: [y]\n'
+    )
     with pytest.raises(SourceError) as told:
         load(file)
     text = str(told.value)
     assert "claims" not in text and "XL9001" not in text and f"w{suffix}" in text, text
-    assert np.any([word in text for word in (kind, "not safetensors", "no safetensors", "is not", "state dict", "pickle", "zip")]), text
+    assert np.any(
+        [
+            word in text
+            for word in (
+                kind,
+                "not safetensors",
+                "no safetensors",
+                "is not",
+                "state dict",
+                "pickle",
+                "zip",
+            )
+        ]
+    ), text

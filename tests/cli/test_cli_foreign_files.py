@@ -1,4 +1,6 @@
-"""What is no file with an end is refused before anybody waits for it, and files of other kinds are called by their names."""
+"""What is no file with an end is refused before anybody waits for it, and files of other kinds are
+called by their names.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +42,23 @@ ASKED = {
 @pytest.mark.timeout(600)  # without the check it waits for ever
 @pytest.mark.parametrize("make", [pipe, listening, device])
 @pytest.mark.parametrize("name", ASKED)
-def test_what_has_no_end_is_refused(name: str, make: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_has_no_end_is_refused(
+    name: str,
+    make: Callable[[Path], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     if name.endswith(".pt2"):
         pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)  # a socket's name is short
     make(Path(name))
     (tmp_path / "plain.yaml").write_text(SPEC)
-    (tmp_path / "weighted.yaml").write_text(SPEC.replace("{init: {}}", "w.safetensors").replace("x * 2.0", "{op: linear, in: x, units: 3}"))
+    (tmp_path / "weighted.yaml").write_text(
+        SPEC.replace("{init: {}}", "w.safetensors").replace(
+            "x * 2.0", "{op: linear, in: x, units: 3}"
+        )
+    )
     (tmp_path / "including.yaml").write_text(SPEC + "include: [part.yaml]\n")
     code = status([part.format(file=tmp_path / name, folder=tmp_path) for part in ASKED[name]])
     said = capsys.readouterr().err
@@ -64,7 +76,9 @@ def test_what_has_no_end_is_refused(name: str, make: Callable[[Path], None], tmp
     ("f.gguf", b"GGUF\x03\0\0\0", "GGUF"),
     ("f.pb", b"\x08\x0a\x12\x07pytorch\x3a", ".onnx"),
 ])  # fmt: skip
-def test_files_of_other_kinds_are_called_by_their_names(name: str, data: bytes, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_of_other_kinds_are_called_by_their_names(
+    name: str, data: bytes, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / name).write_bytes(data)
     assert status(["check", str(tmp_path / name)]) == 2
     said = capsys.readouterr().err

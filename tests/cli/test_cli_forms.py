@@ -9,5 +9,7 @@ from xlac_sdk.host.registry import find
 
 
 def test_the_help_names_every_form() -> None:
-    told = {target: tuple(forms.split()) for forms, target in re.findall(r"([\w ]+) \((\w+)\)", FORMS)}
+    told = {
+        target: tuple(forms.split()) for forms, target in re.findall(r"([\w ]+) \((\w+)\)", FORMS)
+    }
     assert told == {target: find(target).forms for target in ("c", "cpu", "cuda")}

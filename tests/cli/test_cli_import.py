@@ -31,7 +31,9 @@ def test_files_that_are_there_are_kept(tmp_path: Path, capsys: pytest.CaptureFix
     made, data = tmp_path / "model.yaml", tmp_path / "model.safetensors"
     data.write_text("precious")
     assert status(["import", str(DIGITS), "-o", str(made)]) == 2
-    assert "XL3016" in capsys.readouterr().err and data.read_text() == "precious" and not made.exists()
+    assert (
+        "XL3016" in capsys.readouterr().err and data.read_text() == "precious" and not made.exists()
+    )
     assert status(["import", str(DIGITS), "-o", str(made), "--force"]) == 0
     assert status(["import", str(made), "-o", str(made), "--force"]) == 0, "over itself"
     assert load(made).weights
@@ -49,7 +51,6 @@ def test_nothing_is_left_when_it_fails(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="went away"):
         write(replace(model, weights=Broken()), tmp_path / "m.yaml")
     assert list(tmp_path.iterdir()) == []
-
 
 
 def test_tensors_are_in_memory_one_at_a_time(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Progress is seen on a terminal's standard error only, goes before anything is printed, and leaves what is printed as it was."""
+"""Progress is seen on a terminal's standard error only, goes before anything is printed, and leaves
+what is printed as it was.
+"""
 
 from __future__ import annotations
 
@@ -42,15 +44,21 @@ def test_a_line_goes_before_anything_is_printed(monkeypatch: pytest.MonkeyPatch)
         assert "reading" in plain(terminal.getvalue())
         progress.count("testing [x]", 3, 12)
         progress._bar.refresh()
-        assert "testing [x]" in plain(terminal.getvalue()) and "3 of 12" in plain(terminal.getvalue())
+        assert "testing [x]" in plain(terminal.getvalue()) and "3 of 12" in plain(
+            terminal.getvalue()
+        )
         before = len(terminal.getvalue())
         print("result")
         said = terminal.getvalue()[before:]
         assert "\x1b[2K" in said[: said.index("result")], "the line is erased first"
         assert said.index("result") < said.rindex("testing"), "and comes back"
     assert sys.stdout is terminal and sys.stderr is terminal
-    assert terminal.getvalue().rindex("\x1b[?25h") > terminal.getvalue().rindex("\x1b[?25l"), "the cursor is seen"
-    assert terminal.getvalue().rindex("\x1b[2K") > terminal.getvalue().rindex("testing"), "no line is left"
+    assert terminal.getvalue().rindex("\x1b[?25h") > terminal.getvalue().rindex("\x1b[?25l"), (
+        "the cursor is seen"
+    )
+    assert terminal.getvalue().rindex("\x1b[2K") > terminal.getvalue().rindex("testing"), (
+        "no line is left"
+    )
 
 
 def test_a_pipe_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,6 @@
-"""What a user gives on the command line: numbers, files and names, and what is wrong with them before anything is compiled."""
+"""What a user gives on the command line: numbers, files and names, and what is wrong with them
+before anything is compiled.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,17 @@ def results(folder: Path, *given: str, target: str = "cpu") -> dict[str, np.ndar
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 def test_numbers_take_the_type_and_shape_of_their_input(folder: Path, target: str) -> None:
-    found = results(folder, "-i", "a=2.5", "-i", "v=1,2,-3e1", "-i", "k=7", "-i", "flag=false", target=target)
-    assert found["y"].tolist() == [2.5, 5.0, -75.0] and found["y"].dtype == np.float32 and found["z"].tolist() == [8, 8]
-    assert results(folder, "-i", "a=-1", "-i", "k=[1, 2]", "-i", "flag=true", target=target)["z"].tolist() == [1, 2]
+    found = results(
+        folder, "-i", "a=2.5", "-i", "v=1,2,-3e1", "-i", "k=7", "-i", "flag=false", target=target
+    )
+    assert (
+        found["y"].tolist() == [2.5, 5.0, -75.0]
+        and found["y"].dtype == np.float32
+        and found["z"].tolist() == [8, 8]
+    )
+    assert results(folder, "-i", "a=-1", "-i", "k=[1, 2]", "-i", "flag=true", target=target)[
+        "z"
+    ].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("text", ["x.npy", "@x.npy"])
@@ -56,7 +66,11 @@ def test_a_file_is_named_with_its_sign_or_without(folder: Path, text: str) -> No
     ],
 )  # fmt: skip
 def test_mistakes_are_told_before_anything_is_compiled(
-    folder: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path,
+    arguments: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     np.save("wide.npy", np.ones(2))
     np.save("long.npy", np.ones(5, np.int32))
@@ -67,13 +81,19 @@ def test_mistakes_are_told_before_anything_is_compiled(
     assert said in capsys.readouterr().err
 
 
-def test_a_kept_program_and_an_artefact_say_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_kept_program_and_an_artefact_say_the_same(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "m.yaml").write_text(SPEC.replace("dims: {n: {max: 100}}", "dims: {n: 3}"))
     results(folder)
     assert status(["build", "m.yaml", "-o", "out"]) == 0
     capsys.readouterr()
     for what in ("m.yaml", "out"):
-        for arguments, said in ((["-o", "w=@w.npy"], "XL6001"), (["-i", "k=1.5"], "XL6002"), (["-i", "v=1,2"], "XL6003")):
+        for arguments, said in (
+            (["-o", "w=@w.npy"], "XL6001"),
+            (["-i", "k=1.5"], "XL6002"),
+            (["-i", "v=1,2"], "XL6003"),
+        ):
             assert status(["run", what, *arguments]) == 2
             assert said in capsys.readouterr().err
         assert status(["run", what, "-i", "a=2", "-i", "v=1,2,3", "-o", "y=y.npy"]) == 0
@@ -97,5 +117,10 @@ outputs: {i: loop.i, ever: loop.ever, either: either, chosen: chosen, both: both
 """)
     found = results(folder, "-i", "n=5", "-i", "x=1,2", "-i", "flag=true")
     assert {name: array.tolist() for name, array in found.items()} == {
-        "i": 5, "ever": True, "either": True, "chosen": [1, 2], "both": True, "yes": True,
-    }  # fmt: skip
+        "i": 5,
+        "ever": True,
+        "either": True,
+        "chosen": [1, 2],
+        "both": True,
+        "yes": True,
+    }

@@ -39,7 +39,9 @@ def test_unknown_verb_is_the_users_mistake(capsys: pytest.CaptureFixture[str]) -
 def test_run_classifies_the_test_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     probs = tmp_path / "probs.npy"
     images = SPECS / "data" / "digits_images.npy"
-    assert status(["run", DIGITS, "--input", f"image=@{images}", "--output", f"probs=@{probs}"]) == 0
+    assert (
+        status(["run", DIGITS, "--input", f"image=@{images}", "--output", f"probs=@{probs}"]) == 0
+    )
     found, labels = np.load(probs), np.load(SPECS / "data" / "digits_labels.npy")
     assert found.shape == (360, 10)
     assert (found.argmax(1) == labels).mean() > 0.97
@@ -67,7 +69,9 @@ def test_expect_compares_and_exits_1(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("image=@missing.npy", "missing.npy"),
     ],
 )
-def test_wrong_inputs_are_named(text: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_inputs_are_named(
+    text: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert status(["run", DIGITS, "--input", text]) == 2
     said = capsys.readouterr().err
     assert message in said and "Traceback" not in said
@@ -90,20 +94,39 @@ def test_files_that_hold_no_arrays_are_the_users_mistake(
         assert "Traceback" not in said and "pickle" not in said and file.name in said, file
 
 
-def test_the_peak_is_told_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_peak_is_told_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert status(["run", DIGITS, "--dim", "batch=8"]) == 0
     told = capsys.readouterr().err
     assert status(["build", DIGITS, "--dim", "batch=8", "-o", str(tmp_path / "out")]) == 0
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))
     peak = manifest["memory"]["peak"]
-    assert f"peak memory {peak:,} bytes" in told and f"peak memory {peak:,} bytes" in capsys.readouterr().out
+    assert (
+        f"peak memory {peak:,} bytes" in told
+        and f"peak memory {peak:,} bytes" in capsys.readouterr().out
+    )
     assert manifest["provenance"]["machines"][0]["cpu"]
 
 
-def test_a_graph_that_cannot_be_read_is_the_users_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_graph_that_cannot_be_read_is_the_users_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for content in (b"garbage", b"graph g {\n  x = nonsense()\n}\n", b"\xff\xfe", b""):
         (tmp_path / "bad.graph").write_bytes(content)
-        assert status(["build", DIGITS, "--graph", str(tmp_path / "bad.graph"), "-o", str(tmp_path / "out")]) == 2
+        assert (
+            status(
+                [
+                    "build",
+                    DIGITS,
+                    "--graph",
+                    str(tmp_path / "bad.graph"),
+                    "-o",
+                    str(tmp_path / "out"),
+                ]
+            )
+            == 2
+        )
         assert "bad.graph" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -127,7 +150,9 @@ def test_build_is_all_or_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (tmp_path / "other" / "thesis.txt").read_text() == "mine"
 
 
-def test_an_interrupted_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_build_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import xlac.artefact.writer
 
     def interrupted(*args: object) -> None:
@@ -158,15 +183,35 @@ def test_dump_until_and_from_meet(tmp_path: Path, capsys: pytest.CaptureFixture[
     graph.write_text(capsys.readouterr().out)
     going_on = ["--from", "simplify-expanded", "--graph", str(graph)]
     a, b = tmp_path / "a", tmp_path / "b"
-    assert status(["build", DIGITS, *going_on, "--emit", "ll,o", "-o", str(a), "--dump", str(tmp_path / "dump")]) == 0
+    assert (
+        status(
+            [
+                "build",
+                DIGITS,
+                *going_on,
+                "--emit",
+                "ll,o",
+                "-o",
+                str(a),
+                "--dump",
+                str(tmp_path / "dump"),
+            ]
+        )
+        == 0
+    )
     assert status(["build", DIGITS, "--emit", "ll,o", "-o", str(b)]) == 0
     for name in ("digits.ll", "digits.o"):
         assert (a / name).read_bytes() == (b / name).read_bytes()
-    assert {"fused.txt", "kernels.txt", "memory.txt", "passes.txt"} <= {p.name for p in (tmp_path / "dump").iterdir()}
+    assert {"fused.txt", "kernels.txt", "memory.txt", "passes.txt"} <= {
+        p.name for p in (tmp_path / "dump").iterdir()
+    }
 
 
 def test_trace_names_rules_and_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["build", str(SPECS / "bert_layer.yaml"), "--trace", "--until", "simplify-expanded"]) == 0
+    assert (
+        status(["build", str(SPECS / "bert_layer.yaml"), "--trace", "--until", "simplify-expanded"])
+        == 0
+    )
     said = capsys.readouterr().err
     assert " at ln2" in said and "bert_layer.yaml:" in said
 
@@ -175,7 +220,9 @@ def test_build_is_deterministic(tmp_path: Path) -> None:
     for name in ("a", "b"):
         code = f"from xlac.cli import status; status(['build', {DIGITS!r}, '--target', 'c', '-o', {str(tmp_path / name)!r}])"
         environment = {**os.environ, "PYTHONHASHSEED": "1" if name == "a" else "2"}
-        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=environment)
+        subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, env=environment
+        )
     for file in (tmp_path / "a").iterdir():
         assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes(), file.name
 
@@ -195,9 +242,14 @@ def test_check_of_a_shipped_spec(spec: Path, capsys: pytest.CaptureFixture[str])
     assert spec.stem != "resnet50" or "parameters  25,557,032 " in said
 
 
-@pytest.mark.parametrize("name", ["int", 'a b"c', "}}{{", "{% raw %}", "naïve π", "*/ evil", "😀", "main", "a.b", "../up"])
+@pytest.mark.parametrize(
+    "name",
+    ["int", 'a b"c', "}}{{", "{% raw %}", "naïve π", "*/ evil", "😀", "main", "a.b", "../up"],
+)
 @pytest.mark.sampled(6)
-def test_names_that_no_c_compiler_likes(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_that_no_c_compiler_likes(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """C keywords, quotes, templates and other scripts as names of everything, through all targets."""
     spec = tmp_path / "spec.yaml"
     quoted = [json.dumps(name + tail, ensure_ascii=False) for tail in ("", "1", "2", "3")]
@@ -210,22 +262,32 @@ def test_names_that_no_c_compiler_likes(name: str, tmp_path: Path, capsys: pytes
     targets = ("reference", "c", "cpu")
     for target in targets:
         assert status(["run", str(spec), "-t", target]) == 0, capsys.readouterr().err
-        assert status(["build", str(spec), "-t", target, "-o", str(tmp_path / target)]) == 0, capsys.readouterr().err
+        assert status(["build", str(spec), "-t", target, "-o", str(tmp_path / target)]) == 0, (
+            capsys.readouterr().err
+        )
         assert all(f.name.isascii() and " " not in f.name for f in (tmp_path / target).iterdir())
-    assert {p.name for p in tmp_path.iterdir() if p.is_dir()} == {*targets}, "nothing is written elsewhere"
+    assert {p.name for p in tmp_path.iterdir() if p.is_dir()} == {*targets}, (
+        "nothing is written elsewhere"
+    )
 
 
 def test_explain_tells_the_kernel_of_a_node(capsys: pytest.CaptureFixture[str]) -> None:
     assert status(["explain", DIGITS, "--node", "h1"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("h1: linear -> f32[32, 128]\n    kernel dot_0 (dot, add), fused with a1 (max)")
-    assert "writes a1 (max) to memory: a dot reads its operands many times" in said and "flops" in said
+    assert said.startswith(
+        "h1: linear -> f32[32, 128]\n    kernel dot_0 (dot, add), fused with a1 (max)"
+    )
+    assert (
+        "writes a1 (max) to memory: a dot reads its operands many times" in said and "flops" in said
+    )
     assert status(["explain", DIGITS, "--node", "h2"]) == 2
     assert "it has h1, a1" in capsys.readouterr().err
 
 
 def test_explain_tells_of_every_entry_that_a_user_wrote(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each entry, also one that no kernel computes; entries of bodies; and no bookkeeping such as 'reshape ×3'."""
+    """Each entry, also one that no kernel computes; entries of bodies; and no bookkeeping such as
+    'reshape ×3'.
+    """
     import yaml
 
     for name in ("bert_layer", "lstm_3x60", "branch_cond"):
@@ -239,7 +301,10 @@ def test_explain_tells_of_every_entry_that_a_user_wrote(capsys: pytest.CaptureFi
 
 def test_what_reaches_generated_text_is_ascii(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("bert_layer", "resnet50"):
-        assert status(["inspect", str(SPECS / f"{name}.yaml"), "--stage", "source", "--target", "c"]) == 0
+        assert (
+            status(["inspect", str(SPECS / f"{name}.yaml"), "--stage", "source", "--target", "c"])
+            == 0
+        )
         assert capsys.readouterr().out.isascii()
 
 
@@ -268,10 +333,16 @@ def test_ops_lists_and_describes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_doctor_tries_every_target(capsys: pytest.CaptureFixture[str]) -> None:
     assert status(["doctor"]) == 0
     said = capsys.readouterr().out
-    assert all(f"target {name}" in said for name in ("c", "cpu", "reference")) and "FAILS" not in said
+    assert (
+        all(f"target {name}" in said for name in ("c", "cpu", "reference")) and "FAILS" not in said
+    )
 
 
-@pytest.mark.parametrize("arguments", [["--target", "gpu"], ["--cpu", "pentium9"], ["--triple", "nowhere"]])
-def test_unknown_targets_are_the_users_mistake(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [["--target", "gpu"], ["--cpu", "pentium9"], ["--triple", "nowhere"]]
+)
+def test_unknown_targets_are_the_users_mistake(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert status(["build", DIGITS, *arguments]) in (2, 3)
     assert "error:" in capsys.readouterr().err

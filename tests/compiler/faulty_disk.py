@@ -1,4 +1,5 @@
-"""A file system that fails on request: every call about files below a folder is counted, and the n-th fails, or ends the process.
+"""A file system that fails on request: every call about files below a folder is counted, and the
+n-th fails, or ends the process.
 
 It stands between Python and the system: `os`, `open`, and what is done with open files.
 """
@@ -15,9 +16,28 @@ from pathlib import Path
 from typing import Any, Self
 from unittest import mock
 
-CALLS = ("open", "stat", "lstat", "utime", "rename", "replace", "mkdir", "rmdir", "unlink", "remove", "scandir", "listdir", "chmod", "sendfile",
-         "link", "symlink", "readlink")
-ERRORS = tuple(getattr(errno, name) for name in ("ENOSPC", "EROFS", "EACCES", "EIO", "ENOENT", "EMFILE"))
+CALLS = (
+    "open",
+    "stat",
+    "lstat",
+    "utime",
+    "rename",
+    "replace",
+    "mkdir",
+    "rmdir",
+    "unlink",
+    "remove",
+    "scandir",
+    "listdir",
+    "chmod",
+    "sendfile",
+    "link",
+    "symlink",
+    "readlink",
+)
+ERRORS = tuple(
+    getattr(errno, name) for name in ("ENOSPC", "EROFS", "EACCES", "EIO", "ENOENT", "EMFILE")
+)
 
 
 class Killed(BaseException):
@@ -25,7 +45,9 @@ class Killed(BaseException):
 
 
 class FaultyDisk:
-    """Counts the calls that concern files below `root`, and lets one fail, all from it on, or the process die there."""
+    """Counts the calls that concern files below `root`, and lets one fail, all from it on, or the
+    process die there.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root, self.calls = str(root), 0
@@ -34,8 +56,15 @@ class FaultyDisk:
 
     @contextmanager
     def failing(self, at: int = -1, error: int | None = 0, lasting: bool = False) -> Iterator[None]:
-        """The call of number `at` raises OSError with `error`, or Killed when that is None; if it is `lasting`, so do all later ones."""
-        self.calls, self._at, self._error, self._lasting = 0, at, error or 0, lasting or error is None
+        """The call of number `at` raises OSError with `error`, or Killed when that is None; if it
+        is `lasting`, so do all later ones.
+        """
+        self.calls, self._at, self._error, self._lasting = (
+            0,
+            at,
+            error or 0,
+            lasting or error is None,
+        )
         with ExitStack() as patches:
             for name in CALLS:
                 patches.enter_context(mock.patch.object(os, name, self._counted(getattr(os, name))))
@@ -54,7 +83,9 @@ class FaultyDisk:
 
     def concerns(self, *arguments: Any) -> bool:
         return any(
-            value in self._open if isinstance(value, int) else isinstance(value, str | os.PathLike) and os.fspath(value).startswith(self.root)
+            value in self._open
+            if isinstance(value, int)
+            else isinstance(value, str | os.PathLike) and os.fspath(value).startswith(self.root)
             for value in arguments
         )
 

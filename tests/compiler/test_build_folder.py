@@ -1,4 +1,6 @@
-"""What `xlac build -o` replaces: only what it wrote itself, at once or not at all, on a disk that fails too."""
+"""What `xlac build -o` replaces: only what it wrote itself, at once or not at all, on a disk that
+fails too.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,15 @@ from xlac.exporters.files import together
 from xlac_sdk.host import manifest
 from xlac_sdk.source import SourceError
 
-OLD, NEW = {"m.so": b"old code", "part/m.h": b"old header", "gone": b"of the old one only"}, {"m.so": b"new code", "part/m.h": b"new"}
-THEIRS = {"thesis.txt": b"years", "part/notes": b"beside ours", "own/deep/er": b"a folder of theirs"}
+OLD, NEW = (
+    {"m.so": b"old code", "part/m.h": b"old header", "gone": b"of the old one only"},
+    {"m.so": b"new code", "part/m.h": b"new"},
+)
+THEIRS = {
+    "thesis.txt": b"years",
+    "part/notes": b"beside ours",
+    "own/deep/er": b"a folder of theirs",
+}
 
 
 def fill(folder: Path, files: dict[str, bytes]) -> None:
@@ -34,12 +43,19 @@ def build(folder: Path, files: dict[str, bytes]) -> None:
 
     with replacing(folder) as made:
         fill(made, files)
-        facts = {"files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}, "format": 2}
+        facts = {
+            "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
+            "format": 2,
+        }
         (made / manifest.NAME).write_text(json.dumps({**facts, "sha256": manifest._digest(facts)}))
 
 
 def found(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name != manifest.NAME}
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes()
+        for p in folder.rglob("*")
+        if p.is_file() and p.name != manifest.NAME
+    }
 
 
 @pytest.fixture
@@ -55,8 +71,14 @@ def test_what_a_build_wrote_goes_and_what_others_wrote_stays(folder: Path) -> No
     folder.chmod(0o750)
     build(folder, NEW)
     assert found(folder) == {**NEW, **THEIRS, "link": THEIRS["thesis.txt"]}
-    assert (folder / "link").is_symlink() and (folder / "empty").is_dir() and folder.stat().st_mode & 0o777 == 0o750
-    assert (folder / "thesis.txt").stat().st_nlink == 1 and [p.name for p in folder.parent.iterdir()] == ["out"]
+    assert (
+        (folder / "link").is_symlink()
+        and (folder / "empty").is_dir()
+        and folder.stat().st_mode & 0o777 == 0o750
+    )
+    assert (folder / "thesis.txt").stat().st_nlink == 1 and [
+        p.name for p in folder.parent.iterdir()
+    ] == ["out"]
 
 
 def _unsigned(folder: Path) -> None:
@@ -79,16 +101,25 @@ def _forged(folder: Path) -> None:
         lambda folder: (folder / "part" / "m.h").write_bytes(b"edited by hand"),
     ],
 )  # fmt: skip
-def test_a_manifest_gives_no_leave_to_remove_what_nobody_built(harm: Callable[[Path], object], folder: Path) -> None:
+def test_a_manifest_gives_no_leave_to_remove_what_nobody_built(
+    harm: Callable[[Path], object], folder: Path
+) -> None:
     harm(folder)
-    before, told = found(folder), (folder / manifest.NAME).exists() and (folder / manifest.NAME).read_bytes()
+    before, told = (
+        found(folder),
+        (folder / manifest.NAME).exists() and (folder / manifest.NAME).read_bytes(),
+    )
     with pytest.raises(SourceError, match="XL3010"):
         build(folder, NEW)
-    assert found(folder) == before and told == ((folder / manifest.NAME).exists() and (folder / manifest.NAME).read_bytes())
+    assert found(folder) == before and told == (
+        (folder / manifest.NAME).exists() and (folder / manifest.NAME).read_bytes()
+    )
     assert [p.name for p in folder.parent.iterdir()] == ["out"]
 
 
-def test_files_that_a_self_consistent_manifest_lists_stay_when_they_are_others(folder: Path) -> None:
+def test_files_that_a_self_consistent_manifest_lists_stay_when_they_are_others(
+    folder: Path,
+) -> None:
     """Somebody's folder with a manifest that claims everything in it, and hashes to itself."""
     import json
 
@@ -121,11 +152,16 @@ def test_a_link_to_a_folder_stays_one(folder: Path) -> None:
 @pytest.mark.parametrize("error", ["ENOSPC", "EACCES", "EIO", "killed"])
 @pytest.mark.parametrize("atomic", [True, False])
 @pytest.mark.parametrize("links", [True, False])
-def test_any_call_may_fail(error: str, atomic: bool, links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder is the old one or the new one, and nobody's file is lost; where names cannot be exchanged, a kill may leave it aside."""
+def test_any_call_may_fail(
+    error: str, atomic: bool, links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder is the old one or the new one, and nobody's file is lost; where names cannot be
+    exchanged, a kill may leave it aside.
+    """
     if not atomic:
         monkeypatch.setattr(folders, "_swapped", lambda *_: False)
     if not links:
+
         def refuse(*_: object, **__: object) -> None:
             raise OSError(errno.EPERM, "no links here")
 
@@ -148,7 +184,9 @@ def test_any_call_may_fail(error: str, atomic: bool, links: bool, tmp_path: Path
             (old,) = (p for p in aside if (p / "thesis.txt").exists() and p.name.endswith("-old"))
             folder = old
         assert found(folder) in ({**OLD, **THEIRS}, {**NEW, **THEIRS}), number
-        assert manifest.listed(folder) is not None and (failed or found(folder) == {**NEW, **THEIRS})
+        assert manifest.listed(folder) is not None and (
+            failed or found(folder) == {**NEW, **THEIRS}
+        )
         done = number > disk.calls
         shutil.rmtree(tmp_path / str(number))
         number += 1
@@ -168,7 +206,10 @@ def test_exported_files_are_replaced_together(there: bool, error: str, tmp_path:
         fill(folder, before)
         failed = True
         try:
-            with disk.failing(number, getattr(errno, error)), together(*(folder / name for name in after)) as made:
+            with (
+                disk.failing(number, getattr(errno, error)),
+                together(*(folder / name for name in after)) as made,
+            ):
                 for file in made:
                     file.write_bytes(b"new")
             failed = False
@@ -183,7 +224,9 @@ def test_exported_files_are_replaced_together(there: bool, error: str, tmp_path:
 def test_formatting_leaves_files_of_similar_names_alone(tmp_path: Path) -> None:
     from xlac.cli import status
 
-    (tmp_path / "real.yaml").write_text("xlac: 1\nmodel: m\ninputs: {x: 'f32[2]'}\ngraph:\n  y:   relu(x)\noutputs: [y]\n")
+    (tmp_path / "real.yaml").write_text(
+        "xlac: 1\nmodel: m\ninputs: {x: 'f32[2]'}\ngraph:\n  y:   relu(x)\noutputs: [y]\n"
+    )
     (tmp_path / "m.yaml").symlink_to("real.yaml")
     (tmp_path / "m.yaml.tmp").write_text("mine")
     assert status(["fmt", str(tmp_path / "m.yaml")]) in (0, 1)

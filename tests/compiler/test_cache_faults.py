@@ -1,4 +1,6 @@
-"""The cache on a disk that fails, lies or is gone: no result changes, no compilation fails, and nothing stays broken."""
+"""The cache on a disk that fails, lies or is gone: no result changes, no compilation fails, and
+nothing stays broken.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,10 @@ def use(cache: Cache, key: str = KEY) -> str | None:
 
 
 def is_right(artifact: str) -> bool:
-    return Path(artifact).read_bytes() == LARGE and Path(artifact).with_name("deep").joinpath("small").read_bytes() == SMALL
+    return (
+        Path(artifact).read_bytes() == LARGE
+        and Path(artifact).with_name("deep").joinpath("small").read_bytes() == SMALL
+    )
 
 
 def prepare(root: Path, state: str) -> Cache:
@@ -105,7 +110,9 @@ def test_any_call_may_fail(state: str, lasting: bool, error: str, tmp_path: Path
             found = cache.find(place.name)
             assert found is not None and is_right(found), "no half of an entry is left"
         rooms = list(root.glob(f"{ROOM}*"))
-        assert error == "killed" or lasting or len(rooms) <= 1, "what could not be removed is one room at most"
+        assert error == "killed" or lasting or len(rooms) <= 1, (
+            "what could not be removed is one room at most"
+        )
         shutil.rmtree(root)
         tried += 1
     assert tried > 8, "there was something to fail"
@@ -140,7 +147,8 @@ def test_damage_of_any_bytes_is_seen(file: str, how: str, tmp_path: Path) -> Non
             case "swapped":
                 data[start:stop] = reversed(data[start:stop])
         (place / file).write_bytes(data)
-        os.utime(place / file, ns=(facts.st_atime_ns, facts.st_mtime_ns))  # as if nobody had written
+        # as if nobody had written
+        os.utime(place / file, ns=(facts.st_atime_ns, facts.st_mtime_ns))
         found = cache.find(KEY)
         assert (found is None) == (bytes(data) != whole), (start, stop)
 
@@ -155,7 +163,9 @@ def test_a_file_more_or_less_is_damage(tmp_path: Path) -> None:
     assert cache.find(KEY) is None and not place.exists()
 
 
-def test_a_large_file_is_read_once_after_it_was_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_is_read_once_after_it_was_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[str] = []
     sums = seals.sums
     monkeypatch.setattr(seals, "sums", lambda file: read.append(file) or sums(file))
@@ -169,8 +179,12 @@ def test_a_large_file_is_read_once_after_it_was_moved(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("boot", ["another", ""])
-def test_times_count_only_since_the_machine_was_booted(boot: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a machine that lost its power had not yet written has the right size and times, and holds zeros."""
+def test_times_count_only_since_the_machine_was_booted(
+    boot: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a machine that lost its power had not yet written has the right size and times, and
+    holds zeros.
+    """
     cache = Cache(tmp_path, 1 << 20)
     assert use(cache)
     place = tmp_path / KEY[:2] / KEY
@@ -188,7 +202,10 @@ def test_times_count_only_since_the_machine_was_booted(boot: str, tmp_path: Path
 def test_only_our_own_rooms_are_swept(tmp_path: Path) -> None:
     """Folders that look like those of another program, or of somebody, stay however old they are."""
     cache = Cache(tmp_path, 0)
-    theirs = [tmp_path / name for name in ("tmp-mine", f"{ROOM}mine", "ab/notes", f"ab/{'0' * 63}g", "notes/" + "0" * 64)]
+    theirs = [
+        tmp_path / name
+        for name in ("tmp-mine", f"{ROOM}mine", "ab/notes", f"ab/{'0' * 63}g", "notes/" + "0" * 64)
+    ]
     for folder in theirs:
         folder.mkdir(parents=True)
         (folder / "thesis.txt").write_text("years of work")
@@ -201,7 +218,11 @@ def test_only_our_own_rooms_are_swept(tmp_path: Path) -> None:
     for folder in (*theirs, ours):
         os.utime(folder, (1, 1))
     cache.collect(0)
-    assert all((folder / "thesis.txt").exists() for folder in theirs) and link.is_symlink() and not ours.exists()
+    assert (
+        all((folder / "thesis.txt").exists() for folder in theirs)
+        and link.is_symlink()
+        and not ours.exists()
+    )
 
 
 @pytest.fixture
@@ -214,7 +235,9 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("state", ["cold", "warm"])
 @pytest.mark.parametrize("error", [*(errno.errorcode[e] for e in ERRORS[:4]), "killed"])
 @pytest.mark.parametrize("part", range(4))
-def test_a_compilation_needs_no_cache(state: str, error: str, part: int, spec: Path, tmp_path: Path) -> None:
+def test_a_compilation_needs_no_cache(
+    state: str, error: str, part: int, spec: Path, tmp_path: Path
+) -> None:
     """Of the calls of a whole compilation, every fourth in turn."""
     x = np.ones((1, 64), np.float32)
     disk, root = FaultyDisk(tmp_path / "cache"), tmp_path / "cache"

@@ -1,4 +1,6 @@
-"""What a compilation may take: every stage looks, the message names it, and what cannot be interrupted is ended."""
+"""What a compilation may take: every stage looks, the message names it, and what cannot be
+interrupted is ended.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def _no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_the_stage_that_takes_too_long_is_named(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stage_that_takes_too_long_is_named(
+    stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Clock(monkeypatch, stage)
     with pytest.raises(LimitError, match="XL4031") as caught:
         xlac.compile(SPEC, target="reference", max_compile_seconds=50)
@@ -54,7 +58,9 @@ def test_the_stage_that_takes_too_long_is_named(stage: str, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_the_stage_that_takes_too_much_memory_is_named(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stage_that_takes_too_much_memory_is_named(
+    stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Clock(monkeypatch, stage)
     with pytest.raises(LimitError, match="XL4032") as caught:
         xlac.compile(SPEC, target="reference", max_compile_memory=1 << 30)
@@ -75,7 +81,9 @@ def shape_of(program: xlac.Compiled, name: str) -> tuple[int, ...]:
     return tuple(int(str(size)) for size in slot.shape)
 
 
-def test_llvm_is_ended_in_time_and_gets_no_more_memory_than_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_llvm_is_ended_in_time_and_gets_no_more_memory_than_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with monkeypatch.context() as patch, pytest.raises(LimitError, match="XL4031"):
         patch.setattr(limits, "left", lambda: 0.01)
         xlac.compile(SPEC, max_compile_seconds=1000)
@@ -84,7 +92,9 @@ def test_llvm_is_ended_in_time_and_gets_no_more_memory_than_is_left(monkeypatch:
         xlac.compile(SPEC, max_compile_memory=8 << 30)
 
 
-def test_programs_are_kept_and_found_whatever_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_are_kept_and_found_whatever_the_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XLAC_CACHE", str(tmp_path))
     xlac.compile(SPEC, max_compile_seconds=1000)
     with monkeypatch.context() as patch:
@@ -93,9 +103,13 @@ def test_programs_are_kept_and_found_whatever_the_limits(tmp_path: Path, monkeyp
         assert xlac.compile(SPEC, max_compile_memory=1 << 40) is not None
 
 
-def test_each_program_of_a_model_with_open_sizes_has_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_program_of_a_model_with_open_sizes_has_the_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec = tmp_path / "open.yaml"
-    spec.write_text("xlac: 1\nmodel: m\ndims: {n: {max: 100}}\ninputs: {x: 'f32[n]'}\ngraph: {y: x * 2.0}\noutputs: [y]\n")
+    spec.write_text(
+        "xlac: 1\nmodel: m\ndims: {n: {max: 100}}\ninputs: {x: 'f32[n]'}\ngraph: {y: x * 2.0}\noutputs: [y]\n"
+    )
     model = xlac.compile(spec, target="reference", max_compile_seconds=50)
     assert np.asarray(model(np.ones(3, np.float32))).tolist() == [2, 2, 2]
     clock = Clock(monkeypatch, "fusion")
@@ -110,7 +124,9 @@ def test_each_program_of_a_model_with_open_sizes_has_the_limits(tmp_path: Path, 
     (["--max-compile-seconds", "-1"], 2), (["--max-compile-memory", "much"], 2),
 ])  # fmt: skip
 @pytest.mark.parametrize("verb", ["check", "run", "expand", "explain"])
-def test_commands_take_limits(verb: str, options: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_take_limits(
+    verb: str, options: list[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert status([verb, str(SPEC), *options]) == code
 
 

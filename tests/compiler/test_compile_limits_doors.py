@@ -31,7 +31,9 @@ def of_torch(**given: Any) -> Callable[[], Any]:
         def forward(self, x: Any) -> Any:
             return x * 2.0
 
-    return lambda: xlac.from_torch(Twice(), torch.from_numpy(X), target="reference", **given)(torch.from_numpy(X))
+    return lambda: xlac.from_torch(Twice(), torch.from_numpy(X), target="reference", **given)(
+        torch.from_numpy(X)
+    )
 
 
 def of_dynamo(**given: Any) -> Callable[[], Any]:
@@ -51,7 +53,9 @@ def of_file(**given: Any) -> Callable[[], Any]:
 
 
 @pytest.mark.parametrize("door", [of_file, jitted, of_jax, of_torch, of_dynamo])
-def test_every_door_takes_limits(door: Callable[..., Callable[[], Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_door_takes_limits(
+    door: Callable[..., Callable[[], Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XLAC_CACHE", "off")
     assert (np.asarray(door(max_compile_seconds=1000, max_compile_memory=1 << 40)()) == 2).all()
     with pytest.raises(Exception, match=r"above 0[\s\S]*XL4031"):

@@ -1,4 +1,6 @@
-"""Limits inside the stages: one whose time is over ends after little more work, not where the next begins."""
+"""Limits inside the stages: one whose time is over ends after little more work, not where the next
+begins.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ MANY = 100
 
 @cache
 def groups() -> Model:
-    """Rows of many lengths, summed, and others by themselves, some of which are joined: groups of which no two are alike."""
+    """Rows of many lengths, summed, and others by themselves, some of which are joined: groups of
+    which no two are alike.
+    """
     rows = [Node.of(Param(f"x{n}", Type(DType.F32, (3, n + 2)))) for n in range(MANY)]
     sums = [build.exp(build.reduce(row, "add", 1)) for row in rows]
     others = [Node.of(Param(f"z{n}", Type(DType.F32, (7 * n + 1,)))) for n in range(MANY)]
@@ -58,7 +62,9 @@ def lowered(target: str) -> Lowered:
 
 
 class Late:
-    """Time that is over once the work of a stage, a call of a function, has begun; counts what is done of that work."""
+    """Time that is over once the work of a stage, a call of a function, has begun; counts what is
+    done of that work.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, home: Any, name: str) -> None:
         self.calls = 0
@@ -117,7 +123,9 @@ def test_the_schedule_of_a_long_concatenation_ends_inside(
 def test_the_memory_plan_ends_inside(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     spans = [arena.Span(n % 7 * 100, n, n + 20 + n % 13) for n in range(5 * MANY)]
     late = Late(monkeypatch, arena, name)
-    late.ends(5 * MANY + limits.OFTEN if name == "_round" else limits.OFTEN, lambda: arena.pack(spans))
+    late.ends(
+        5 * MANY + limits.OFTEN if name == "_round" else limits.OFTEN, lambda: arena.pack(spans)
+    )
 
 
 @pytest.mark.parametrize(("target", "home", "name", "most"), [

@@ -59,7 +59,9 @@ def test_the_second_compilation_builds_nothing(folder: Path, builds: list[int]) 
     assert len(builds) == 2 and len(entries(folder)) == 2
 
 
-def test_off_keeps_nothing(folder: Path, builds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_off_keeps_nothing(
+    folder: Path, builds: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XLAC_CACHE", "off")
     for _ in range(2):
         compile(SPEC)(X)
@@ -99,7 +101,9 @@ def test_a_folder_that_others_may_write_to_is_not_trusted(folder: Path, builds: 
     assert len(builds) == 2
 
 
-def test_an_unwritable_folder_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_folder_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("XLAC_CACHE", str(tmp_path / "file" / "cache"))
     assert compile(SPEC)(X).shape == (1, 64)
@@ -144,17 +148,23 @@ def test_processes_share_it(folder: Path) -> None:
     children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     sums = {child.communicate(timeout=1800)[0] for child in children}
     assert len(sums) == 1 and all(child.returncode == 0 for child in children)
-    assert len(entries(folder)) == 3 and not list(folder.glob(f"{ROOM}*")), "the code, the whole compilation, and what it was read from"
+    assert len(entries(folder)) == 3 and not list(folder.glob(f"{ROOM}*")), (
+        "the code, the whole compilation, and what it was read from"
+    )
 
 
 def test_a_killed_process_leaves_no_half_entry(folder: Path) -> None:
     for delay in (0.15, 0.35, 0.5):
-        child = subprocess.Popen([sys.executable, "-c", CHILD, str(SPEC)], stdout=subprocess.DEVNULL)
+        child = subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(SPEC)], stdout=subprocess.DEVNULL
+        )
         time.sleep(delay)
         child.send_signal(signal.SIGKILL)
         child.wait()
     assert compile(SPEC)(X).shape == (1, 64)
-    assert 1 <= len(entries(folder)) <= 3 and all((place / "entry.json").is_file() for place in entries(folder))
+    assert 1 <= len(entries(folder)) <= 3 and all(
+        (place / "entry.json").is_file() for place in entries(folder)
+    )
 
 
 def test_the_key_knows_what_matters() -> None:
@@ -164,7 +174,9 @@ def test_the_key_knows_what_matters() -> None:
         key_of(backend, here, {"a": "x"}), key_of(backend, here, {"a": "y"}), key_of(backend, here, {"b": "x"}),
         key_of(backend, other, {"a": "x"}), key_of(backend, here, {"a": "x", "b": ""}),
     }  # fmt: skip
-    assert len(keys) == 5 and key_of(backend, here, {"b": "1", "a": "2"}) == key_of(backend, here, {"a": "2", "b": "1"})
+    assert len(keys) == 5 and key_of(backend, here, {"b": "1", "a": "2"}) == key_of(
+        backend, here, {"a": "2", "b": "1"}
+    )
 
 
 def test_the_verbs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,7 +193,9 @@ def test_the_verbs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("XLAC_THREADS", "many"), ("XLAC_CACHE_BYTES", "-1")])
-def test_settings_that_make_no_sense(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_that_make_no_sense(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(SourceError, match=name):
         compile(SPEC)

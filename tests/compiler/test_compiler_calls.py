@@ -44,7 +44,15 @@ class Arraylike:
 
 @pytest.mark.parametrize(
     "image",
-    [X, np.asfortranarray(X), X[::-1][::-1], np.repeat(X, 2, 0)[::2], Dlpack(X), Arraylike(), X.tolist()],
+    [
+        X,
+        np.asfortranarray(X),
+        X[::-1][::-1],
+        np.repeat(X, 2, 0)[::2],
+        Dlpack(X),
+        Arraylike(),
+        X.tolist(),
+    ],
     ids=["plain", "fortran", "reversed", "strided", "dlpack", "array", "list"],
 )
 def test_anything_array_like_is_taken(digits: Any, image: Any) -> None:
@@ -81,14 +89,26 @@ def test_a_wrong_input_is_named(digits: Any, arguments: Any, named: Any, message
 
 def test_names_and_positions_mix(tmp_path: Path) -> None:
     spec = tmp_path / "three.yaml"
-    spec.write_text("xlac: 1\ninputs: {a: 'f32[2]', b: 'f32[2]', c: 'f32[2]'}\noutputs: {y: a - b * c, z: a}\n", "utf-8")
+    spec.write_text(
+        "xlac: 1\ninputs: {a: 'f32[2]', b: 'f32[2]', c: 'f32[2]'}\noutputs: {y: a - b * c, z: a}\n",
+        "utf-8",
+    )
     a, b, c = (np.array([n, n + 1], np.float32) for n in (1, 2, 3))
     for target in ("cpu", "reference"):
         model = xlac.compile(spec, target)
-        for found in (model(a, b, c), model(a, c=c, b=b), model(c=c, b=b, a=a), model(a, list(map(float, b)), c=c)):
+        for found in (
+            model(a, b, c),
+            model(a, c=c, b=b),
+            model(c=c, b=b, a=a),
+            model(a, list(map(float, b)), c=c),
+        ):
             np.testing.assert_array_equal(found["y"], a - b * c)
             np.testing.assert_array_equal(found["z"], a)
-        for wrong in (lambda m=model: m(a, b), lambda m=model: m(a, b, c, c), lambda m=model: m(a, b, c=c, d=c)):
+        for wrong in (
+            lambda m=model: m(a, b),
+            lambda m=model: m(a, b, c, c),
+            lambda m=model: m(a, b, c=c, d=c),
+        ):
             with pytest.raises(xlac.SourceError, match="XL6001"):
                 wrong()
 

@@ -1,4 +1,6 @@
-"""A target claims composites whole: they keep their names, are not expanded, and run as the target says."""
+"""A target claims composites whole: they keep their names, are not expanded, and run as the target
+says.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +41,15 @@ class Library(ReferenceBackend):
         powers = np.exp(x - x.max(attributes["axis"], keepdims=True))
         y[...] = powers / powers.sum(attributes["axis"], keepdims=True)
 
-    def layer_norm(self, attributes: Mapping[str, Any], x: Any, weight: Any, bias: Any, y: Any) -> None:
+    def layer_norm(
+        self, attributes: Mapping[str, Any], x: Any, weight: Any, bias: Any, y: Any
+    ) -> None:
         self.calls.append("layer_norm")
         centred = x - x.mean(-1, keepdims=True)
-        y[...] = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + attributes["epsilon"]) * weight + bias
+        y[...] = (
+            centred / np.sqrt((centred**2).mean(-1, keepdims=True) + attributes["epsilon"]) * weight
+            + bias
+        )
 
 
 def test_claimed_composites_run_whole() -> None:

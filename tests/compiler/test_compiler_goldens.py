@@ -1,7 +1,9 @@
-"""What the compiler makes of shipped specs, whole: a change of any stage is seen in the text that people read.
+"""What the compiler makes of shipped specs, whole: a change of any stage is seen in the text that
+people read.
 
-Targets are built by hand, for this machine's facts are no part of the text. Sizes are small, which shows the same
-decisions. Kernels are kept for the scalar target: vectors only repeat them in wider types.
+Targets are built by hand, for this machine's facts are no part of the text. Sizes are small, which
+shows the same decisions. Kernels are kept for the scalar target: vectors only repeat them in wider
+types.
 """
 
 from __future__ import annotations
@@ -44,10 +46,16 @@ def lowered(spec: str, target: Target) -> Lowered:
 def test_stages(spec: str, golden: Golden) -> None:
     for target in (SCALAR, VECTOR):
         made = lowered(spec, target)
-        stages = {"graph": show(made.model.graph), "fused": report.fused(made), "memory": report.memory(made.program)}
+        stages = {
+            "graph": show(made.model.graph),
+            "fused": report.fused(made),
+            "memory": report.memory(made.program),
+        }
         if target is SCALAR:
             stages["kernels"] = report.kernels(made.program)
-        text = "\n".join(f"==> {stage} <==\n{content.rstrip()}\n" for stage, content in stages.items())
+        text = "\n".join(
+            f"==> {stage} <==\n{content.rstrip()}\n" for stage, content in stages.items()
+        )
         golden.check(f"specs/{spec}.{target.name}.txt", text)
 
 
@@ -57,7 +65,10 @@ def test_generated_c(spec: str, golden: Golden) -> None:
     backend = find("c")
     target = backend.target(Request())
     sources = backend.emit(lowered(spec, target).program, target)
-    golden.check(f"specs/{spec}.c.txt", "\n".join(f"==> {name} <==\n{text.rstrip()}\n" for name, text in sources.items()))
+    golden.check(
+        f"specs/{spec}.c.txt",
+        "\n".join(f"==> {name} <==\n{text.rstrip()}\n" for name, text in sources.items()),
+    )
 
 
 def test_generated_llvm(golden: Golden) -> None:
@@ -65,4 +76,7 @@ def test_generated_llvm(golden: Golden) -> None:
     backend = find("cpu")
     target = backend.target(Request(cpu="x86-64-v3", triple="x86_64-unknown-linux-gnu"))
     sources = backend.emit(lowered("mul_add_reduce", target).program, target)
-    golden.check("specs/mul_add_reduce.ll.txt", "\n".join(f"==> {name} <==\n{text.rstrip()}\n" for name, text in sources.items()))
+    golden.check(
+        "specs/mul_add_reduce.ll.txt",
+        "\n".join(f"==> {name} <==\n{text.rstrip()}\n" for name, text in sources.items()),
+    )

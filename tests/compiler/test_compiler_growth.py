@@ -94,7 +94,9 @@ def uncollected() -> Any:
     gc.enable()
 
 
-def grows(kind: str, sizes: tuple[int, ...], measure: Callable[[Path], dict[str, int]], folder: Path) -> None:
+def grows(
+    kind: str, sizes: tuple[int, ...], measure: Callable[[Path], dict[str, int]], folder: Path
+) -> None:
     found = []
     for size in (20, *sizes):  # the first fills caches
         path = folder / f"{kind}_{size}.yaml"
@@ -103,7 +105,9 @@ def grows(kind: str, sizes: tuple[int, ...], measure: Callable[[Path], dict[str,
     for small, large in pairwise(found[1:]):
         for stage, count in large.items():
             least = max(small[stage], FLOOR)
-            assert count <= MOST * least, f"{kind}, {stage}: {small[stage]} becomes {count} for twice the nodes"
+            assert count <= MOST * least, (
+                f"{kind}, {stage}: {small[stage]} becomes {count} for twice the nodes"
+            )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -123,7 +127,9 @@ def test_what_is_quadratic_would_be_seen(tmp_path: Path) -> None:
 
     def quadratic(path: Path) -> dict[str, int]:
         nodes = path.read_text().count("\n")
-        return {"all": work.calls(lambda: [len(range(i)) for i in range(nodes) for _ in range(nodes)])}
+        return {
+            "all": work.calls(lambda: [len(range(i)) for i in range(nodes) for _ in range(nodes)])
+        }
 
     with pytest.raises(AssertionError, match="for twice the nodes"):
         grows("chain", (250, 500), quadratic, tmp_path)

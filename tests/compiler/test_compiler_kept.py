@@ -1,4 +1,6 @@
-"""Whole compilations on disk: found by what was asked, and only while everything that decides them is the same."""
+"""Whole compilations on disk: found by what was asked, and only while everything that decides them
+is the same.
+"""
 
 from __future__ import annotations
 
@@ -75,11 +77,19 @@ def test_a_second_compilation_is_a_lookup(spec: Path, compiled: list[object]) ->
     assert isinstance(first, Compiled) and isinstance(second, Compiled)
     np.testing.assert_array_equal(first(ROW), second(ROW))
     assert (second.inputs, second.outputs) == (first.inputs, first.outputs)
-    assert (second.program.arena_bytes, second.program.facts["precision"]) == (first.program.arena_bytes, "default")
+    assert (second.program.arena_bytes, second.program.facts["precision"]) == (
+        first.program.arena_bytes,
+        "default",
+    )
 
 
 def numpy_imports() -> list[str]:
-    return subprocess.run([sys.executable, "-c", "import sys, numpy; print(*sys.modules)"], capture_output=True, text=True, check=True).stdout.split()
+    return subprocess.run(
+        [sys.executable, "-c", "import sys, numpy; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
 
 
 def test_it_imports_nothing_of_the_compiler(spec: Path) -> None:
@@ -89,30 +99,61 @@ def test_it_imports_nothing_of_the_compiler(spec: Path) -> None:
         "print(float(m(numpy.ones((2, 4), numpy.float32)).sum()));"
         "print(*sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", code, str(spec)], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        [sys.executable, "-c", code, str(spec)], capture_output=True, text=True, check=True
+    ).stdout
     total, modules = told.splitlines()
-    idle = {"xlac.driver", "xlac.ops", "xlac.spec", "pydantic", "yaml", "jinja2", "xlac_sdk.kernel_ir.kernel", "xlac_sdk.programs.steps"}
-    slow = {"pathlib", "shutil", "tempfile", "hashlib", "importlib.metadata", "platformdirs", "sysconfig"} - set(numpy_imports())
+    idle = {
+        "xlac.driver",
+        "xlac.ops",
+        "xlac.spec",
+        "pydantic",
+        "yaml",
+        "jinja2",
+        "xlac_sdk.kernel_ir.kernel",
+        "xlac_sdk.programs.steps",
+    }
+    slow = {
+        "pathlib",
+        "shutil",
+        "tempfile",
+        "hashlib",
+        "importlib.metadata",
+        "platformdirs",
+        "sysconfig",
+    } - set(numpy_imports())
     assert not (idle | slow) & set(modules.split())
-    assert float(total) == pytest.approx(float(xlac.compile(spec, dims={"n": 2})(np.ones((2, 4), np.float32)).sum()))
+    assert float(total) == pytest.approx(
+        float(xlac.compile(spec, dims={"n": 2})(np.ones((2, 4), np.float32)).sum())
+    )
 
 
-LLVM = "import sys, numpy, xlac; m = xlac.compile(sys.argv[1], dims={'n': 2}, threads=int(sys.argv[2]));" \
-       "print(float(m(numpy.ones((2, 4), numpy.float32)).sum()), 'llvmlite' in sys.modules)"  # fmt: skip
+LLVM = (
+    "import sys, numpy, xlac; m = xlac.compile(sys.argv[1], dims={'n': 2}, threads=int(sys.argv[2]));"
+    "print(float(m(numpy.ones((2, 4), numpy.float32)).sum()), 'llvmlite' in sys.modules)"
+)
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.sampled(2)
 def test_kept_code_is_opened_without_llvm_where_it_was_linked(spec: Path, threads: str) -> None:
     command = [sys.executable, "-c", LLVM, str(spec), threads]
-    cold, warm = (subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() for _ in range(2))
+    cold, warm = (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        for _ in range(2)
+    )
     assert (cold[1], warm[1], warm[0]) == ("True", "False", cold[0])
     for library in (spec.parent / "cache").rglob(shared.FILE):
         library.unlink()
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == cold  # compiled anew
+    # compiled anew
+    assert (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == cold
+    )
 
 
-def test_without_a_linker_kept_code_is_linked_by_llvm(spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_linker_kept_code_is_linked_by_llvm(
+    spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("xlac_cpu.ahead.linker.OWN", ())
     monkeypatch.setenv("PATH", "")
     before = xlac.compile(spec, dims={"n": 2})(ROW)
@@ -134,14 +175,27 @@ def test_an_entry_that_lost_a_file_is_made_again(spec: Path, compiled: list[obje
         found.unlink()
 
 
-@pytest.mark.parametrize("other", [{"dims": {"n": 3}}, {"params": {"scale": 2.0}}, {"threads": 2}, {"cpu": "x86-64-v3"}, {"target": "c"}])
-def test_another_question_is_another_entry(spec: Path, compiled: list[object], other: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"dims": {"n": 3}},
+        {"params": {"scale": 2.0}},
+        {"threads": 2},
+        {"cpu": "x86-64-v3"},
+        {"target": "c"},
+    ],
+)
+def test_another_question_is_another_entry(
+    spec: Path, compiled: list[object], other: dict[str, Any]
+) -> None:
     xlac.compile(spec, dims={"n": 2})
     xlac.compile(spec, **{"dims": {"n": 2}, **other})
     assert len(compiled) == 2
 
 
-def test_xlac_run_takes_what_was_kept_and_keeps(spec: Path, compiled: list[object], capsys: pytest.CaptureFixture[str]) -> None:
+def test_xlac_run_takes_what_was_kept_and_keeps(
+    spec: Path, compiled: list[object], capsys: pytest.CaptureFixture[str]
+) -> None:
     def run(*more: str) -> str:
         assert status(["run", str(spec), "--dim", "n=2", "--input", "x=ones", *more]) == 0
         return capsys.readouterr().out
@@ -169,7 +223,9 @@ def test_other_weights_are_compiled_anew(spec: Path, compiled: list[object]) -> 
     assert len(compiled) == 2
 
 
-def test_large_files_count_by_size_and_times(spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_count_by_size_and_times(
+    spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dependencies, "HASHED", 0)
     settle(spec)
     xlac.compile(spec, dims={"n": 2})
@@ -179,12 +235,17 @@ def test_large_files_count_by_size_and_times(spec: Path, compiled: list[object],
     xlac.compile(spec, dims={"n": 2})
     assert len(compiled) == 2
     xlac.compile(spec, dims={"n": 2})
-    assert len(compiled) == 3, "a file written to just now may be written to again, and look the same"
+    assert len(compiled) == 3, (
+        "a file written to just now may be written to again, and look the same"
+    )
 
 
 def settle(spec: Path) -> None:
     """Lets the clock of the file system go on, so that whoever writes to a file changes its times."""
-    while time.time_ns() - (spec.parent / "weights.safetensors").stat().st_ctime_ns < dependencies.TICK:
+    while (
+        time.time_ns() - (spec.parent / "weights.safetensors").stat().st_ctime_ns
+        < dependencies.TICK
+    ):
         time.sleep(0.01)
 
 
@@ -194,9 +255,17 @@ def settle(spec: Path) -> None:
 @pytest.mark.parametrize("when", ["before it is read", "after"])
 @pytest.mark.parametrize("how", ["renamed", "in place", "twice"])
 def test_what_changes_while_it_is_compiled_is_not_kept(
-    how: str, when: str, file: str, hashed: int, spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch
+    how: str,
+    when: str,
+    file: str,
+    hashed: int,
+    spec: Path,
+    compiled: list[object],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whatever a file holds now is what the next compilation computes, however often and whenever it changed."""
+    """Whatever a file holds now is what the next compilation computes, however often and whenever
+    it changed.
+    """
     monkeypatch.setattr(dependencies, "HASHED", hashed)
     place = spec.parent / file
     first, made = place.read_bytes(), spec.parent / "made"
@@ -235,8 +304,12 @@ def test_what_changes_while_it_is_compiled_is_not_kept(
     np.testing.assert_array_equal(found, xlac.compile(spec, dims={"n": 2})(ROW))
 
 
-def test_weights_that_change_while_they_are_kept_are_not(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Constants are mapped from the file that they are copied from: half of them could be of another version."""
+def test_weights_that_change_while_they_are_kept_are_not(
+    spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Constants are mapped from the file that they are copied from: half of them could be of
+    another version.
+    """
     settle(spec)
     real = compilations.write_constants
 
@@ -257,7 +330,9 @@ def test_every_version_of_the_weights_has_its_entry(spec: Path, compiled: list[o
     assert len(compiled) == 2
 
 
-def test_another_compiler_or_machine_asks_anew(spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_compiler_or_machine_asks_anew(
+    spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     xlac.compile(spec, dims={"n": 2})
     for what in ("compiler", "machine"):
         with monkeypatch.context() as other:
@@ -286,7 +361,9 @@ def test_a_changed_installation_is_another_compiler(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere platformdirs is asked")
 @pytest.mark.parametrize("given", [None, "", "relative", "/somewhere"])
-def test_the_cache_is_where_platformdirs_says(monkeypatch: pytest.MonkeyPatch, given: str | None) -> None:
+def test_the_cache_is_where_platformdirs_says(
+    monkeypatch: pytest.MonkeyPatch, given: str | None
+) -> None:
     from platformdirs import user_cache_dir
 
     from xlac.settings import settings
@@ -300,21 +377,29 @@ def test_the_cache_is_where_platformdirs_says(monkeypatch: pytest.MonkeyPatch, g
 
 @pytest.mark.parametrize("file", [compilations.PROGRAM, compilations.CONSTANTS])
 @pytest.mark.parametrize("how", ["cut", "changed"])
-def test_a_damaged_entry_is_thrown_away(spec: Path, compiled: list[object], file: str, how: str) -> None:
+def test_a_damaged_entry_is_thrown_away(
+    spec: Path, compiled: list[object], file: str, how: str
+) -> None:
     before = xlac.compile(spec, dims={"n": 2})(ROW)
     (place,) = (spec.parent / "cache").glob(f"??/*/{file}")
     data = place.read_bytes()
-    place.write_bytes(data[: len(data) // 2] if how == "cut" else data[:-9] + bytes(reversed(data[-9:])) + b" ")
+    place.write_bytes(
+        data[: len(data) // 2] if how == "cut" else data[:-9] + bytes(reversed(data[-9:])) + b" "
+    )
     np.testing.assert_array_equal(xlac.compile(spec, dims={"n": 2})(ROW), before)
     assert len(compiled) == 2
 
 
-def test_entries_that_make_no_sense_are_not_believed(spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_that_make_no_sense_are_not_believed(
+    spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     xlac.compile(spec, dims={"n": 2})
     (place,) = (spec.parent / "cache").glob(f"??/*/{compilations.PROGRAM}")
     whole = json.loads(place.read_text())
     monkeypatch.setattr("xlac.cache.store.whole", lambda file, told: True)
-    for number, change in enumerate(({"slots": 3}, {"inputs": [99]}, {"built_for": {}}, {"slots": [{}]}, {"facts": None}), 2):
+    for number, change in enumerate(
+        ({"slots": 3}, {"inputs": [99]}, {"built_for": {}}, {"slots": [{}]}, {"facts": None}), 2
+    ):
         place.write_text(json.dumps({**whole, **change}))
         assert compilations.load(cache_of(spec), place.parent.name, backend()) is None, number
 
@@ -337,14 +422,18 @@ def request() -> Any:
     return Request()
 
 
-def test_constants_too_large_for_the_cache_are_not_kept(spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_constants_too_large_for_the_cache_are_not_kept(
+    spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XLAC_CACHE_BYTES", "200")
     xlac.compile(spec, dims={"n": 2})
     xlac.compile(spec, dims={"n": 2})
     assert len(compiled) == 2
 
 
-def test_without_a_cache_nothing_is_kept(spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cache_nothing_is_kept(
+    spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XLAC_CACHE", "off")
     xlac.compile(spec, dims={"n": 2})
     xlac.compile(spec, dims={"n": 2})
@@ -380,7 +469,9 @@ def test_of_open_sizes_the_program_of_each_is_kept(spec: Path, lowered: list[obj
 
 
 @pytest.mark.parametrize("change", ["other text", "no file"])
-def test_a_model_that_was_read_before_a_change_is_compiled_as_it_was_read(spec: Path, lowered: list[object], change: str) -> None:
+def test_a_model_that_was_read_before_a_change_is_compiled_as_it_was_read(
+    spec: Path, lowered: list[object], change: str
+) -> None:
     before = xlac.compile(spec)
     right = before(ROW)
     spec.write_text(SPEC.replace("scale: 3.0", "scale: 6.0"))
@@ -401,10 +492,15 @@ def test_models_are_compiled_and_arrays_ask_nothing(spec: Path, compiled: list[o
     for _ in range(2):
         xlac.compile(load(spec, dims={"n": 2}))
     assert len(compiled) == 2
-    assert compilations.question(spec, backend(), request(), {}, {"x": np.zeros(2)}, "specialize") is None
+    assert (
+        compilations.question(spec, backend(), request(), {}, {"x": np.zeros(2)}, "specialize")
+        is None
+    )
 
 
-def test_one_program_for_all_sizes_where_that_is_asked_for(spec: Path, compiled: list[object]) -> None:
+def test_one_program_for_all_sizes_where_that_is_asked_for(
+    spec: Path, compiled: list[object]
+) -> None:
     once = xlac.compile(spec, sizes="symbolic")
     assert isinstance(once, Compiled) and [size.name for size in once.program.sizes] == ["n"]
     for n in range(1, 9):
@@ -412,7 +508,11 @@ def test_one_program_for_all_sizes_where_that_is_asked_for(spec: Path, compiled:
         np.testing.assert_allclose(once(row), xlac.compile(spec, dims={"n": n})(row), rtol=1e-5)
     assert len(compiled) == 9
     again = xlac.compile(spec, sizes="symbolic")
-    assert isinstance(again, Compiled) and again.program.sizes == once.program.sizes and len(compiled) == 9
+    assert (
+        isinstance(again, Compiled)
+        and again.program.sizes == once.program.sizes
+        and len(compiled) == 9
+    )
     (size,) = again.program.sizes
     assert (size.min, size.max, size.opt) == (1, 8, 2)
     for n in (1, 5, 8):
@@ -423,11 +523,16 @@ def test_one_program_for_all_sizes_where_that_is_asked_for(spec: Path, compiled:
 
 
 def test_what_is_asked_of_sizes_is_part_of_the_question(spec: Path) -> None:
-    asked = {compilations.question(spec, backend(), request(), {}, {}, sizes) for sizes in ("specialize", "symbolic")}
+    asked = {
+        compilations.question(spec, backend(), request(), {}, {}, sizes)
+        for sizes in ("specialize", "symbolic")
+    }
     assert len(asked) == 2
 
 
-def test_state_begins_anew_in_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: list[object]) -> None:
+def test_state_begins_anew_in_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: list[object]
+) -> None:
     monkeypatch.setenv("XLAC_CACHE", str(tmp_path / "cache"))
     file = tmp_path / "total.yaml"
     file.write_text(

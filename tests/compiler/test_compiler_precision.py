@@ -30,7 +30,11 @@ def test_backends_are_told(tmp_path: Path) -> None:
         target = backend.target(Request())
         model = load(spec)
         texts = {
-            precision: "".join(backend.emit(lower(replace(model, precision=precision), target).program, target).values())
+            precision: "".join(
+                backend.emit(
+                    lower(replace(model, precision=precision), target).program, target
+                ).values()
+            )
             for precision in ("default", "fast")
         }
         assert lower(model, target).program.facts["precision"] == "default"
@@ -46,7 +50,9 @@ def test_both_keep_their_bounds(tmp_path: Path, name: str, precision: str) -> No
     spec = tmp_path / "waves.yaml"
     spec.write_text(SPEC)
     backend = find(name)
-    model = executable(lower(replace(load(spec), precision=precision), backend.target(Request())), backend)
+    model = executable(
+        lower(replace(load(spec), precision=precision), backend.target(Request())), backend
+    )
     limit = 1e30 if precision == "default" else 8000.0
     signs = np.where(np.arange(64) % 2, -1, 1)
     x = (signs * np.geomspace(1e-3, limit, 64)).astype(np.float32)
@@ -54,7 +60,15 @@ def test_both_keep_their_bounds(tmp_path: Path, name: str, precision: str) -> No
     np.testing.assert_allclose(model(x), np.sin(wide) + np.cos(wide), rtol=0, atol=5e-7)
 
 
-@pytest.mark.parametrize(("says", "asked", "gets"), [("", "fast", "fast"), ("fast", "default", "default"), ("fast", "", "fast"), ("", "", "default")])
+@pytest.mark.parametrize(
+    ("says", "asked", "gets"),
+    [
+        ("", "fast", "fast"),
+        ("fast", "default", "default"),
+        ("fast", "", "fast"),
+        ("", "", "default"),
+    ],
+)
 @pytest.mark.sampled(2)
 def test_who_compiles_decides(tmp_path: Path, says: str, asked: str, gets: str) -> None:
     """Whatever the spec says: a file and a model alike."""
@@ -89,7 +103,10 @@ def test_build_and_run_take_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
     spec, folder = tmp_path / "waves.yaml", tmp_path / "out"
     spec.write_text(SPEC)
     assert status(["build", str(spec), "--precision", "fast", "-o", str(folder)]) == 0
-    assert json.loads((folder / "manifest.json").read_text())["provenance"]["options"]["precision"] == "fast"
+    assert (
+        json.loads((folder / "manifest.json").read_text())["provenance"]["options"]["precision"]
+        == "fast"
+    )
     printed = []
     for options in ([], ["--precision", "fast"]):
         capsys.readouterr()

@@ -1,4 +1,6 @@
-"""Weights in files that change under a loaded model: said at the next call, or of no consequence; never other numbers, never a signal."""
+"""Weights in files that change under a loaded model: said at the next call, or of no consequence;
+never other numbers, never a signal.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ from xlac_sdk.source import SourceError
 ROWS, COLUMNS = 1024, 512  # 2 MiB: mapped, not copied
 HEAD = "xlac: 1\nmodel: m\nweights: w.safetensors\ndims: {n: {min: 1, max: 8, opt: 1}}\ninputs: {i: 'i32[n]'}\n"
 LOOKUP = HEAD + "graph:\n  w: {op: weight, type: 'f32[1024, 512]'}\n  h: w[i]\noutputs: [h]\n"
-DOT = HEAD + "graph:\n  w: {op: weight, type: 'f32[1024, 512]'}\n  h: cast(broadcast(i[0], [8, 1024]), dtype=f32) @ w\noutputs: [h]\n"
+DOT = (
+    HEAD
+    + "graph:\n  w: {op: weight, type: 'f32[1024, 512]'}\n  h: cast(broadcast(i[0], [8, 1024]), dtype=f32) @ w\noutputs: [h]\n"
+)
 IDS = np.array([1000], np.int32)
 
 
@@ -39,7 +44,8 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _touched(file: Path) -> None:
     facts = file.stat()
-    os.utime(file, ns=(facts.st_atime_ns, facts.st_mtime_ns + 10_000_000))  # later than the clock of any file system steps
+    # later than the clock of any file system steps
+    os.utime(file, ns=(facts.st_atime_ns, facts.st_mtime_ns + 10_000_000))
 
 
 def overwrite(file: Path) -> None:
@@ -77,7 +83,10 @@ def _threads(spec: Path, **more: Any) -> Any:
 def _built(spec: Path, open: Callable[..., Any], **more: Any) -> Any:
     out = spec.parent / "out"
     if not out.exists():
-        root.main(["build", str(spec), "-o", str(out), "--weights", "mmap", "--dim", "n=1"], standalone_mode=False)
+        root.main(
+            ["build", str(spec), "-o", str(out), "--weights", "mmap", "--dim", "n=1"],
+            standalone_mode=False,
+        )
     return open(out, **more)
 
 
@@ -90,7 +99,11 @@ def _runtime(spec: Path, **more: Any) -> Any:
 
 
 def _file(spec: Path, way: Callable[..., Any]) -> Path:
-    (file,) = (spec.parent / "out").glob("*.weights") if way in (_loaded, _runtime) else (spec.parent / "w.safetensors",)
+    (file,) = (
+        (spec.parent / "out").glob("*.weights")
+        if way in (_loaded, _runtime)
+        else (spec.parent / "w.safetensors",)
+    )
     return file
 
 
@@ -101,7 +114,9 @@ WAYS = (_fixed, _specialized, _symbolic, _threads, _loaded, _runtime)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("harm", [overwrite, truncate, append])
 @pytest.mark.parametrize("calls", [1, 20])  # enough for the quick call to be made
-def test_a_file_that_was_written_to_is_an_error(way: Callable[..., Any], harm: Callable[[Path], None], calls: int, spec: Path) -> None:
+def test_a_file_that_was_written_to_is_an_error(
+    way: Callable[..., Any], harm: Callable[[Path], None], calls: int, spec: Path
+) -> None:
     model = way(spec)
     for _ in range(calls):
         np.testing.assert_array_equal(model(IDS), np.ones((1, COLUMNS)))
@@ -131,7 +146,13 @@ def test_a_file_that_was_replaced_is_no_concern(way: Callable[..., Any], spec: P
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("harm", [overwrite, truncate])
 @pytest.mark.parametrize("cache", ["off", "on"])
-def test_copied_weights_stay(way: Callable[..., Any], harm: Callable[[Path], None], cache: str, spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copied_weights_stay(
+    way: Callable[..., Any],
+    harm: Callable[[Path], None],
+    cache: str,
+    spec: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("XLAC_CACHE", "off" if cache == "off" else str(spec.parent / "cache"))
     kept = way(spec, copy_weights=True) if cache == "on" else None  # the next comes from the cache
     model = way(spec, copy_weights=True)
@@ -152,7 +173,9 @@ def test_small_weights_are_copied_anyway(spec: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [DOT, LOOKUP])
-def test_a_file_that_is_written_to_while_it_is_compiled(text: str, spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_written_to_while_it_is_compiled(
+    text: str, spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Part of the weights that a program holds would be old, and part new."""
     spec.write_text(text)
     real = driver.lower
@@ -171,7 +194,9 @@ def test_a_file_that_is_written_to_while_it_is_compiled(text: str, spec: Path, m
         model(IDS)
 
 
-def test_the_command_copies_them_too(spec: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_copies_them_too(
+    spec: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from xlac.runtime.compiled import Compiled
 
     real = Compiled.__call__
@@ -188,7 +213,9 @@ def test_the_command_copies_them_too(spec: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("command", ["bench", "profile"])
-def test_commands_that_measure_copy_them_too(command: str, spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_that_measure_copy_them_too(
+    command: str, spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A call that looks at a file that was written to is refused; copies are not looked at."""
     from xlac.runtime.compiled import Compiled
 

@@ -1,7 +1,7 @@
 """Every operation, over every dtype and shape of its samples, means what NumPy says.
 
-Primitives on every backend; composites, which expand to them alike everywhere, on cpu. `make conformance` has all of
-them on all backends, and so has `--all`.
+Primitives on every backend; composites, which expand to them alike everywhere, on cpu. `make
+conformance` has all of them on all backends, and so has `--all`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ TARGETS = ("cpu", "c", "reference")
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     every = metafunc.config.getoption("--all")
     names = sorted(m for m, op in OPS.items() if op.samples())
-    cases = [(m, t) for m in names for t in TARGETS if every or t == "cpu" or not issubclass(OPS[m], Composite)]
+    cases = [
+        (m, t)
+        for m in names
+        for t in TARGETS
+        if every or t == "cpu" or not issubclass(OPS[m], Composite)
+    ]
     metafunc.parametrize(("mnemonic", "target"), cases)
 
 

@@ -22,12 +22,20 @@ Wanted = Callable[[Builder, dict[str, Buffer]], None]
 
 
 def kernel_of(
-    body: Wanted, reads: dict[str, tuple[DType, int]], writes: dict[str, tuple[DType, int]],
-    updates: dict[str, tuple[DType, int]] | None = None, name: str = "kernel", work: Work | None = None,
-) -> Kernel:  # fmt: skip
+    body: Wanted,
+    reads: dict[str, tuple[DType, int]],
+    writes: dict[str, tuple[DType, int]],
+    updates: dict[str, tuple[DType, int]] | None = None,
+    name: str = "kernel",
+    work: Work | None = None,
+) -> Kernel:
     """A kernel whose buffers are made from types and sizes, in the order read, write, update."""
     buffers: dict[str, Buffer] = {}
-    for access, given in ((Access.READ, reads), (Access.WRITE, writes), (Access.UPDATE, updates or {})):
+    for access, given in (
+        (Access.READ, reads),
+        (Access.WRITE, writes),
+        (Access.UPDATE, updates or {}),
+    ):
         for symbol, (dtype, size) in given.items():
             buffers[symbol] = Buffer(symbol, dtype, size, access=access)
     b = Builder()
@@ -38,7 +46,9 @@ def kernel_of(
 
 
 def program_of(kernel: Kernel, sizes: tuple[int, ...] = ()) -> Program:
-    """One launch: buffers read are inputs, buffers written outputs; an updated one starts as a copy of its input."""
+    """One launch: buffers read are inputs, buffers written outputs; an updated one starts as a copy
+    of its input.
+    """
     inputs, outputs, copies, arguments = [], [], [], []
     for buffer in kernel.parameters:
         assert isinstance(buffer.size, int)
@@ -47,7 +57,13 @@ def program_of(kernel: Kernel, sizes: tuple[int, ...] = ()) -> Program:
             slot = Slot(buffer.name, buffer.name, buffer.dtype, shape, Role.OUTPUT)
             outputs.append(slot)
             if buffer.access is Access.UPDATE:
-                before = Slot(f"{buffer.name}.before", f"{buffer.name}_before", buffer.dtype, shape, Role.INPUT)
+                before = Slot(
+                    f"{buffer.name}.before",
+                    f"{buffer.name}_before",
+                    buffer.dtype,
+                    shape,
+                    Role.INPUT,
+                )
                 inputs.append(before)
                 copies.append(Copy(Argument(slot), Argument(before), buffer.size))
         else:
@@ -74,14 +90,24 @@ def outputs_of(program: Program) -> dict[str, Array]:
     return {s.name: np.zeros(s.shape, s.dtype.numpy) for s in program.outputs}
 
 
-def both(kernel: Kernel, target: Target, **arrays: Array) -> tuple[dict[str, Array], dict[str, Array]]:
+def both(
+    kernel: Kernel, target: Target, **arrays: Array
+) -> tuple[dict[str, Array], dict[str, Array]]:
     """The outputs on this machine and those of the interpreter."""
     program = program_of(kernel)
-    return both_programs(program, target, {(f"{n}.before" if any(s.name == n for s in program.outputs) else n): a
-                                           for n, a in arrays.items()})  # fmt: skip
+    return both_programs(
+        program,
+        target,
+        {
+            (f"{n}.before" if any(s.name == n for s in program.outputs) else n): a
+            for n, a in arrays.items()
+        },
+    )
 
 
-def both_programs(program: Program, target: Target, inputs: dict[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
+def both_programs(
+    program: Program, target: Target, inputs: dict[str, Array]
+) -> tuple[dict[str, Array], dict[str, Array]]:
     ours, right = outputs_of(program), outputs_of(program)
     loaded(program, target).run(inputs, ours)
     Interpreter(program).run(inputs, right)
@@ -96,7 +122,9 @@ def same(ours: Array, right: Array) -> bool:
         return np.array_equal(ours, right)
     nan = np.isnan(right)
     whole = np.dtype(f"u{right.dtype.itemsize}")
-    return np.array_equal(nan, np.isnan(ours)) and np.array_equal(ours[~nan].view(whole), right[~nan].view(whole))
+    return np.array_equal(nan, np.isnan(ours)) and np.array_equal(
+        ours[~nan].view(whole), right[~nan].view(whole)
+    )
 
 
 def samples(dtype: DType, count: int, seed: int = 0) -> Array:
@@ -106,7 +134,20 @@ def samples(dtype: DType, count: int, seed: int = 0) -> Array:
         return rng.integers(0, 2, count).astype(np.bool_)
     if dtype.is_integer:
         info = np.iinfo(dtype.numpy)
-        corners = [0, 1, 2, 3, 7, info.max, info.max - 1, info.min, info.min + 1, dtype.bits - 1, dtype.bits, dtype.bits + 1]
+        corners = [
+            0,
+            1,
+            2,
+            3,
+            7,
+            info.max,
+            info.max - 1,
+            info.min,
+            info.min + 1,
+            dtype.bits - 1,
+            dtype.bits,
+            dtype.bits + 1,
+        ]
         corners += [-1, -2, -7] if dtype.is_signed else [info.max - 2]
         spread = rng.integers(info.min, info.max, count, dtype=dtype.numpy, endpoint=True)
         spread >>= rng.integers(0, dtype.bits, count).astype(dtype.numpy)

@@ -48,12 +48,24 @@ def test_strided_reads_and_writes(dtype: DType, stride: int, masked: bool) -> No
     def body(b, buffers):  # type: ignore[no-untyped-def]
         with b.loop("i", 0, 8) as i:
             there = ramp(add(i, start), stride, lanes)
-            mask = apply(P.NE, apply(P.REM, ramp(i, 1, lanes), Const(3, I64, lanes)), Const(0, I64, lanes)) if masked else None
+            mask = (
+                apply(
+                    P.NE,
+                    apply(P.REM, ramp(i, 1, lanes), Const(3, I64, lanes)),
+                    Const(0, I64, lanes),
+                )
+                if masked
+                else None
+            )
             value = load(buffers["x"], there, mask=mask)
             b.store(buffers["read"], ramp(mul(i, lanes), 1, lanes), value)
-            b.store(buffers["write"], there, load(buffers["x"], ramp(mul(i, lanes), 1, lanes)), mask)
+            b.store(
+                buffers["write"], there, load(buffers["x"], ramp(mul(i, lanes), 1, lanes)), mask
+            )
 
-    kernel = kernel_of(body, {"x": (dtype, count)}, {"read": (dtype, count), "write": (dtype, count)})
+    kernel = kernel_of(
+        body, {"x": (dtype, count)}, {"read": (dtype, count), "write": (dtype, count)}
+    )
     ours, right = both(kernel, machine(), x=np.resize(samples(dtype, 60, 2), count))
     assert same(ours["read"], right["read"]) and same(ours["write"], right["write"])
 
@@ -77,7 +89,9 @@ def test_gathers_and_scatters(dtype: DType, cpu: str) -> None:
             b.store(buffers["few"], narrow, load(buffers["x"], at), odd)
 
     outputs = dict.fromkeys(("gathered", "some", "scattered", "few"), (dtype, count))
-    kernel = kernel_of(body, {"x": (dtype, count), "order": (I64, count), "order32": (I32, count)}, outputs)
+    kernel = kernel_of(
+        body, {"x": (dtype, count), "order": (I64, count), "order32": (I32, count)}, outputs
+    )
     x = np.resize(samples(dtype, 90, 4), count)
     ours, right = both(kernel, machine(cpu=cpu), x=x, order=order, order32=order.astype(np.int32))
     for name in outputs:
@@ -113,7 +127,9 @@ def test_atomic_stores_combine(dtype: DType, primitive: Primitive, threads: int)
 
 
 def test_variables_loops_and_branches() -> None:
-    """A running sum with a mutable scalar and vector, nested loops with odd steps, an If with both sides."""
+    """A running sum with a mutable scalar and vector, nested loops with odd steps, an If with both
+    sides.
+    """
 
     def body(b, buffers):  # type: ignore[no-untyped-def]
         total, wide = b.variable("total", Const(0.0, F32)), b.variable("wide", Const(0.0, F32, 4))
@@ -138,13 +154,22 @@ def test_unrolled_loops_fold_their_indices() -> None:
 
     def body(b, buffers):  # type: ignore[no-untyped-def]
         local = b.local("tile", F32, 32)
-        with b.loop("i", 0, 4, kind=LoopKind.UNROLLED) as i, b.loop("j", 0, 2, kind=LoopKind.UNROLLED) as j:
+        with (
+            b.loop("i", 0, 4, kind=LoopKind.UNROLLED) as i,
+            b.loop("j", 0, 2, kind=LoopKind.UNROLLED) as j,
+        ):
             at = add(mul(i, 8), mul(j, 4))
-            b.store(local, ramp(at, 1, 4), apply(P.MUL, load(buffers["x"], ramp(at, 1, 4)), Const(2.0, F32)))
+            b.store(
+                local,
+                ramp(at, 1, 4),
+                apply(P.MUL, load(buffers["x"], ramp(at, 1, 4)), Const(2.0, F32)),
+            )
         with b.loop("k", 0, 32) as k:
             b.store(buffers["y"], k, load(local, apply(P.SUB, index(31), k)))
 
-    ours, right = both(kernel_of(body, {"x": (F32, 32)}, {"y": (F32, 32)}), machine(), x=np.arange(32, dtype="f4"))
+    ours, right = both(
+        kernel_of(body, {"x": (F32, 32)}, {"y": (F32, 32)}), machine(), x=np.arange(32, dtype="f4")
+    )
     assert same(ours["y"], right["y"])
 
 
@@ -169,7 +194,9 @@ def test_shuffles() -> None:
             b.emit(Store(buffers[name], index(0), value))
 
     outputs = {n: (F32, len(p)) for n, p in picks.items()}
-    ours, right = both(kernel_of(body, {"x": (F32, 32)}, outputs), machine(), x=np.arange(32, dtype="f4"))
+    ours, right = both(
+        kernel_of(body, {"x": (F32, 32)}, outputs), machine(), x=np.arange(32, dtype="f4")
+    )
     for name in picks:
         assert same(ours[name], right[name]), name
 
@@ -188,7 +215,9 @@ def test_index_division(by: int) -> None:
 
     names = ("q", "r", "qi", "ri")
     x = np.concatenate([np.arange(-16, 16), samples(I64, 32, 1)])
-    ours, right = both(kernel_of(body, {"x": (I64, 64)}, dict.fromkeys(names, (I64, 64))), machine(), x=x)
+    ours, right = both(
+        kernel_of(body, {"x": (I64, 64)}, dict.fromkeys(names, (I64, 64))), machine(), x=x
+    )
     for name in names:
         assert same(ours[name], right[name]), name
 
@@ -197,9 +226,19 @@ def test_streaming_stores_and_prefetch() -> None:
     def body(b, buffers):  # type: ignore[no-untyped-def]
         with b.loop("i", 0, 256, 16) as i:
             b.prefetch(buffers["x"], add(i, 10_000))
-            b.store(buffers["y"], ramp(i, 1, 16), load(buffers["x"], ramp(i, 1, 16)), align=64, streaming=True)
+            b.store(
+                buffers["y"],
+                ramp(i, 1, 16),
+                load(buffers["x"], ramp(i, 1, 16)),
+                align=64,
+                streaming=True,
+            )
 
-    ours, right = both(kernel_of(body, {"x": (F32, 256)}, {"y": (F32, 256)}), machine(), x=np.arange(256, dtype="f4"))
+    ours, right = both(
+        kernel_of(body, {"x": (F32, 256)}, {"y": (F32, 256)}),
+        machine(),
+        x=np.arange(256, dtype="f4"),
+    )
     assert same(ours["y"], right["y"])
 
 

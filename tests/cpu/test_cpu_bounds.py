@@ -1,4 +1,6 @@
-"""Nothing is written outside an output: every element type, every length of a tail, with guards around."""
+"""Nothing is written outside an output: every element type, every length of a tail, with guards
+around.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,9 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.programs.program import Argument, Launch, Program, Role, Slot
 
 P = Primitive
-pytestmark = pytest.mark.skipif(not fastcall.supported(), reason="this interpreter is called through ctypes")
+pytestmark = pytest.mark.skipif(
+    not fastcall.supported(), reason="this interpreter is called through ctypes"
+)
 
 
 def two_outputs(work: int = 0, arena: int = 256) -> Program:
@@ -48,7 +50,10 @@ def two_outputs(work: int = 0, arena: int = 256) -> Program:
     of = dict.fromkeys("abtps", (DType.F32, 64))
     first = kernel_of(body, {n: of[n] for n in "ab"}, {n: of[n] for n in "tp"}, work=Work(work))
     second = kernel_of(copy, {"t": of["t"]}, {"s": of["s"]})
-    steps = (Launch(first, tuple(map(Argument, (a, b, t, p)))), Launch(second, (Argument(t), Argument(s))))
+    steps = (
+        Launch(first, tuple(map(Argument, (a, b, t, p)))),
+        Launch(second, (Argument(t), Argument(s))),
+    )
     return Program("p", (a, b), (s, p), (a, b, s, p, t), steps, {}, arena_bytes=arena)
 
 
@@ -57,7 +62,11 @@ B = A[::-1].copy() + 1
 
 
 def right(result: object) -> bool:
-    return isinstance(result, tuple) and np.array_equal(result[0], A + B) and np.array_equal(result[1], A * B)
+    return (
+        isinstance(result, tuple)
+        and np.array_equal(result[0], A + B)
+        and np.array_equal(result[1], A * B)
+    )
 
 
 def test_it_gives_new_arrays() -> None:
@@ -65,7 +74,12 @@ def test_it_gives_new_arrays() -> None:
     first, second = fast(A, B), fast(A, B)
     assert right(first) and right(second)
     for array in first:
-        assert array.flags.owndata and array.flags.writeable and array.dtype == np.float32 and array.shape == (4, 16)
+        assert (
+            array.flags.owndata
+            and array.flags.writeable
+            and array.dtype == np.float32
+            and array.shape == (4, 16)
+        )
     assert not np.shares_memory(first[0], second[0])
 
 
@@ -87,7 +101,9 @@ def test_it_declines_what_needs_conversion() -> None:
                 subclass, np.float32(1), A[:3], np.array(1.0, "f4")]  # fmt: skip
     for value in declined:
         assert fast(value, B) is NotImplemented and fast(A, value) is NotImplemented
-    assert fast() is NotImplemented and fast(A) is NotImplemented and fast(A, B, A) is NotImplemented
+    assert (
+        fast() is NotImplemented and fast(A) is NotImplemented and fast(A, B, A) is NotImplemented
+    )
     fixed = A.copy()
     fixed.flags.writeable = False
     assert right(fast(fixed, B))
@@ -164,7 +180,9 @@ def test_scalars_and_zero_sizes() -> None:
 
 
 def test_it_is_made_once_calls_show_that_it_pays() -> None:
-    """Whoever calls once does not wait for it, and from then on calls go by it: here those of four threads."""
+    """Whoever calls once does not wait for it, and from then on calls go by it: here those of four
+    threads.
+    """
     program, target = two_outputs(), machine()
     sources = BACKEND.emit(program, target)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,6 @@
-"""Small code: long expansions are functions, each once, that say what the expansions say where they stand."""
+"""Small code: long expansions are functions, each once, that say what the expansions say where they
+stand.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def test_each_function_is_there_once() -> None:
     text = "\n".join(emit(program, target, Machine.of(target)).values())
     defined = re.findall(r"^define .*@(\w+\.v?\d*f32)\(", text, re.MULTILINE)
     assert {name.partition(".")[0] for name in defined} == {"exp", "sigmoid", "tanh"}
-    assert len(set(defined)) == len(defined) <= 6, "once for vectors, and where those have no masks once for scalars"
+    assert len(set(defined)) == len(defined) <= 6, (
+        "once for vectors, and where those have no masks once for scalars"
+    )
     assert text.count("@sigmoid.") >= 3, "kernels call it wherever they need it"
     fast = BACKEND.target(Request())
     x = np.random.default_rng(0).standard_normal((1, 32, 60)).astype(np.float32)

@@ -30,7 +30,9 @@ X = np.arange(4096, dtype="f4")
 KEPT: list[object] = []
 
 
-def parallel(count: int = 4096, start: int = 0, step: int = 16, grain: int = 1, flops: int = 10**7) -> Program:
+def parallel(
+    count: int = 4096, start: int = 0, step: int = 16, grain: int = 1, flops: int = 10**7
+) -> Program:
     """Counts how often each element is visited: y += x."""
 
     def body(b, buffers):  # type: ignore[no-untyped-def]
@@ -39,15 +41,26 @@ def parallel(count: int = 4096, start: int = 0, step: int = 16, grain: int = 1, 
             b.store(buffers["y"], at, apply(P.ADD, load(buffers["y"], at), load(buffers["x"], at)))
             if step > 1:
                 more = ramp(add(i, 1), 1, step - 1)
-                b.store(buffers["y"], more, apply(P.ADD, load(buffers["y"], more), load(buffers["x"], more)))
+                b.store(
+                    buffers["y"],
+                    more,
+                    apply(P.ADD, load(buffers["y"], more), load(buffers["x"], more)),
+                )
 
     room = start + -(-(count - start) // step) * step
-    return program_of(kernel_of(body, {"x": (DType.F32, room)}, {}, {"y": (DType.F32, room)}, work=Work(flops)))
+    return program_of(
+        kernel_of(body, {"x": (DType.F32, room)}, {}, {"y": (DType.F32, room)}, work=Work(flops))
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 4])
-@pytest.mark.parametrize("count,start,step,grain", [(4096, 0, 16, 1), (1000, 3, 7, 5), (5, 0, 1, 1), (64, 0, 1, 64), (0, 0, 1, 1)])
-def test_every_iteration_runs_once(threads: int, count: int, start: int, step: int, grain: int) -> None:
+@pytest.mark.parametrize(
+    "count,start,step,grain",
+    [(4096, 0, 16, 1), (1000, 3, 7, 5), (5, 0, 1, 1), (64, 0, 1, 64), (0, 0, 1, 1)],
+)
+def test_every_iteration_runs_once(
+    threads: int, count: int, start: int, step: int, grain: int
+) -> None:
     program = parallel(count, start, step, grain)
     room = program.inputs[0].size
     x, y = X[:room].copy(), np.ones(room, "f4")
@@ -64,7 +77,12 @@ def test_only_work_that_pays_is_split() -> None:
         assert division is not None
         return division.chunks
 
-    assert chunks(flops=200_000) == 16 and chunks(flops=1000) == 1 and chunks(grain=10**6) == 1 and chunks(grain=64) == 4
+    assert (
+        chunks(flops=200_000) == 16
+        and chunks(flops=1000) == 1
+        and chunks(grain=10**6) == 1
+        and chunks(grain=64) == 4
+    )
     assert chunks(flops=10**9) == 256  # at most 64 a thread
     assert "fork" not in BACKEND.emit(parallel(flops=1000), machine(2))["program.ll"]
 
@@ -88,9 +106,13 @@ def test_several_callers_share_the_pool() -> None:
 
 
 def test_the_caller_begins_at_the_first_chunk_and_others_at_the_last() -> None:
-    """So that each thread finds in its caches what it had in the last call, or in the kernel before."""
+    """So that each thread finds in its caches what it had in the last call, or in the kernel
+    before.
+    """
     block = pool.of(2)
-    fork = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(ctypes.c_void_p.from_address(block).value or 0)
+    fork = ctypes.CFUNCTYPE(
+        None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+    )(ctypes.c_void_p.from_address(block).value or 0)
     took: dict[int, int] = {}
     ends = {0: threading.Event(), 63: threading.Event()}
 
@@ -116,16 +138,26 @@ def test_oversubscription_does_not_collapse() -> None:
     np.testing.assert_array_equal(y, wanted)
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not tell of its threads")
+@pytest.mark.skipif(
+    not Path("/proc/self/task").exists(), reason="the system does not tell of its threads"
+)
 def test_idle_threads_sleep() -> None:
     fast = loaded(parallel(), machine(4)).fast
     fast(X, X)
-    others = [task for task in Path("/proc/self/task").iterdir() if int(task.name) != threading.get_native_id()]
+    others = [
+        task
+        for task in Path("/proc/self/task").iterdir()
+        if int(task.name) != threading.get_native_id()
+    ]
     assert len(others) >= 3
     awake = others
     while awake:  # the test's time limit says when they should all have gone to sleep
         time.sleep(0.05)
-        awake = [task for task in awake if task.exists() and (task / "stat").read_text().rpartition(")")[2].split()[0] != "S"]
+        awake = [
+            task
+            for task in awake
+            if task.exists() and (task / "stat").read_text().rpartition(")")[2].split()[0] != "S"
+        ]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -147,7 +179,9 @@ def test_a_forked_child_computes_too() -> None:
             if child == 0:
                 fine = all(np.array_equal(executable.fast(X, y), X + 1) for _ in range(20))
                 tasks = Path("/proc/self/task")  # its own threads, made when they were first needed
-                os._exit(0 if fine and (not tasks.exists() or len(list(tasks.iterdir())) == 3) else 1)
+                os._exit(
+                    0 if fine and (not tasks.exists() or len(list(tasks.iterdir())) == 3) else 1
+                )
             deadline = time.monotonic() + 20
             while (done := os.waitpid(child, os.WNOHANG))[0] == 0:
                 assert time.monotonic() < deadline, "the child hangs"
@@ -168,7 +202,11 @@ def test_the_process_ends_with_threads_waiting() -> None:
         "print('end', flush=True)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(Path(__file__).parent)], capture_output=True, text=True, timeout=1800, check=True
+        [sys.executable, "-c", code, str(Path(__file__).parent)],
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        check=True,
     )
     assert done.stdout == "end\n" and done.stderr == ""
 
@@ -188,10 +226,15 @@ def test_without_futexes_threads_wait_on_a_condition() -> None:
 
     code = link.load([objects.object_code(pools.text(host(), futex=False))], pools.EXPORTS)
     block = ctypes.create_string_buffer(pools.SIZE + 64)
-    pools.prepare(block, 4, (code[1][pools.FORK], code[1][pools.FORK_WATCHED]), spin=1)  # asleep between any two jobs
-    fork = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(code[1]["fork"])
+    # asleep between any two jobs
+    pools.prepare(block, 4, (code[1][pools.FORK], code[1][pools.FORK_WATCHED]), spin=1)
+    fork = ctypes.CFUNCTYPE(
+        None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+    )(code[1]["fork"])
     seen = np.zeros(64, np.int64)
-    chunk = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(lambda frame, number: seen.__setitem__(number, seen[number] + 1))
+    chunk = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(
+        lambda frame, number: seen.__setitem__(number, seen[number] + 1)
+    )
     for round in range(1, 200):
         fork(pools.place(block), ctypes.cast(chunk, ctypes.c_void_p), None, 64)
         assert (seen == round).all()
@@ -200,7 +243,9 @@ def test_without_futexes_threads_wait_on_a_condition() -> None:
     KEPT.append((code, block, chunk))  # its threads never end
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell where threads may run")
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity"), reason="the system does not tell where threads may run"
+)
 def test_a_thread_that_wakes_beside_its_caller_goes_elsewhere_and_stays_free() -> None:
     """What Linux is asked for: every processor of before but that one, then those of before again."""
     from xlac_cpu.llvm import link, objects
@@ -208,13 +253,17 @@ def test_a_thread_that_wakes_beside_its_caller_goes_elsewhere_and_stays_free() -
 
     allowed, asked = os.sched_getaffinity(0), []
 
-    @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint8))
+    @ctypes.CFUNCTYPE(
+        ctypes.c_int32, ctypes.c_int32, ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint8)
+    )
     def record(_thread: int, size: int, mask: Any) -> int:
         asked.append({cpu for cpu in range(8 * size) if mask[cpu // 8] >> cpu % 8 & 1})
         return 0
 
     address = ctypes.cast(record, ctypes.c_void_p).value
-    text = pool.text(host()).replace("call i32 @sched_setaffinity", f"call i32 inttoptr (i64 {address} to ptr)")
+    text = pool.text(host()).replace(
+        "call i32 @sched_setaffinity", f"call i32 inttoptr (i64 {address} to ptr)"
+    )
     code = link.load([objects.object_code(text)], ("leave",))
     leave = ctypes.CFUNCTYPE(None, ctypes.c_int32)(code[1]["leave"])
     for cpu in allowed:
@@ -226,7 +275,9 @@ def test_a_thread_that_wakes_beside_its_caller_goes_elsewhere_and_stays_free() -
     KEPT.append((code, record))
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell where threads may run")
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity"), reason="the system does not tell where threads may run"
+)
 def test_threads_bound_to_one_processor_compute_too() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
@@ -236,4 +287,6 @@ def test_threads_bound_to_one_processor_compute_too() -> None:
         "for _ in range(20): assert np.array_equal(fast(X, X), 2 * X); time.sleep(0.002)\n"
         "assert all(os.sched_getaffinity(int(task.name)) == one for task in Path('/proc/self/task').iterdir())\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(Path(__file__).parent)], timeout=1800, check=True)
+    subprocess.run(
+        [sys.executable, "-c", code, str(Path(__file__).parent)], timeout=1800, check=True
+    )

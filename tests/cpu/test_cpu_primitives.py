@@ -1,4 +1,6 @@
-"""Every primitive, element type and lane count against the interpreter, on this CPU and on a lesser one."""
+"""Every primitive, element type and lane count against the interpreter, on this CPU and on a lesser
+one.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ from xlac_sdk.kernel_ir.verify import applies
 P = Primitive
 COUNT = 192
 LANES = (1, 3, 4, 16)
-EXACT = [p for p in Primitive if p not in TRANSCENDENTAL and p not in (P.CAST, P.BITCAST, P.SELECT, P.LDEXP)]
+EXACT = [
+    p
+    for p in Primitive
+    if p not in TRANSCENDENTAL and p not in (P.CAST, P.BITCAST, P.SELECT, P.LDEXP)
+]
 
 
 def everything(dtype: DType, lanes: int) -> tuple[Kernel, dict[str, DType]]:
@@ -45,14 +51,23 @@ def test_every_exact_primitive_agrees(dtype: DType, cpu: str) -> None:
     arrays = {n: samples(dtype, COUNT, seed) for n, seed in zip("abc", (1, 2, 3), strict=True)}
     if dtype.is_integer:
         arrays["b"][::3] = samples(dtype, COUNT)[::3] & 63
-        arrays["a"][:4], arrays["b"][:4] = np.iinfo(dtype.numpy).min, np.array([-1, 0, 1, 2]).astype(dtype.numpy)
+        arrays["a"][:4], arrays["b"][:4] = (
+            np.iinfo(dtype.numpy).min,
+            np.array([-1, 0, 1, 2]).astype(dtype.numpy),
+        )
     if dtype.is_float:
         arrays["b"][::5] = -arrays["a"][::5]  # ties, zeros of both signs among them
     for lanes in LANES if not cpu else (1, 8):
         kernel, kinds = everything(dtype, lanes)
         ours, right = both(kernel, machine(cpu=cpu), **arrays)
         for name in kinds:
-            assert same(ours[name], right[name]), (name, dtype, lanes, cpu, _where(ours[name], right[name], arrays))
+            assert same(ours[name], right[name]), (
+                name,
+                dtype,
+                lanes,
+                cpu,
+                _where(ours[name], right[name], arrays),
+            )
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
@@ -68,7 +83,9 @@ def test_scaling_by_powers_of_two_is_exact(dtype: DType, lanes: int, cpu: str, x
     def body(b, buffers):  # type: ignore[no-untyped-def]
         with b.loop("i", 0, count, lanes) as i:
             at = ramp(i, 1, lanes)
-            b.store(buffers["y"], at, apply(P.LDEXP, load(buffers["x"], at), load(buffers["n"], at)))
+            b.store(
+                buffers["y"], at, apply(P.LDEXP, load(buffers["x"], at), load(buffers["n"], at))
+            )
 
     target = machine(cpu=cpu)
     assert (P.LDEXP in target.primitives) == target.masked or not x86
@@ -99,7 +116,11 @@ def test_every_cast_agrees(source: DType, cpu: str) -> None:
     writes = {f"{target}_{lanes}": (target, COUNT) for target in DType for lanes in (1, 16)}
     ours, right = both(kernel_of(body, {"a": (source, COUNT)}, writes), machine(cpu=cpu), a=array)
     for name in writes:
-        assert same(ours[name], right[name]), (source, name, _where(ours[name], right[name], {"a": array}))
+        assert same(ours[name], right[name]), (
+            source,
+            name,
+            _where(ours[name], right[name], {"a": array}),
+        )
 
 
 @pytest.mark.parametrize("half", [DType.F16, DType.BF16])
@@ -115,15 +136,25 @@ def test_half_bits_survive_and_round(half: DType) -> None:
             b.store(buffers["wide"], at, value)
             b.store(buffers["back"], at, apply(P.CAST, load(buffers["b"], at), dtype=half))
 
-    kernel = kernel_of(body, {"a": (half, count), "b": (DType.F32, count)}, {"wide": (DType.F32, count), "back": (half, count)})
+    kernel = kernel_of(
+        body,
+        {"a": (half, count), "b": (DType.F32, count)},
+        {"wide": (DType.F32, count), "back": (half, count)},
+    )
     base = every.view(half.numpy).astype(np.float32).view(np.uint32)
-    near = (base + np.random.default_rng(1).integers(-2, 3, count) * 0x800).astype(np.uint32).view(np.float32)
+    near = (
+        (base + np.random.default_rng(1).integers(-2, 3, count) * 0x800)
+        .astype(np.uint32)
+        .view(np.float32)
+    )
     for cpu in ("", "x86-64") if machine().facts.count("x86_64") else ("",):
         ours, right = both(kernel, machine(cpu=cpu), a=every.view(half.numpy), b=near)
         assert same(ours["wide"], right["wide"])
         nan = np.isnan(near)
         assert np.isnan(ours["back"][nan].astype(np.float32)).all()
-        assert np.array_equal(ours["back"][~nan].view(np.uint16), right["back"][~nan].view(np.uint16))
+        assert np.array_equal(
+            ours["back"][~nan].view(np.uint16), right["back"][~nan].view(np.uint16)
+        )
 
 
 @pytest.mark.parametrize("dtype", list(DType))
@@ -139,13 +170,33 @@ def test_folds_agree(dtype: DType, lanes: int) -> None:
     def body(b, buffers):  # type: ignore[no-untyped-def]
         with b.loop("i", 0, 8) as i:
             for p in chosen:
-                b.store(buffers[p.value], i, fold(p, load(buffers["a"], ramp(i * lanes if isinstance(i, int) else _times(i, lanes), 1, lanes))))
+                b.store(
+                    buffers[p.value],
+                    i,
+                    fold(
+                        p,
+                        load(
+                            buffers["a"],
+                            ramp(i * lanes if isinstance(i, int) else _times(i, lanes), 1, lanes),
+                        ),
+                    ),
+                )
 
-    ours, right = both(kernel_of(body, {"a": (dtype, lanes * 8)}, {p.value: (dtype, 8) for p in chosen}), machine(), a=array)
+    ours, right = both(
+        kernel_of(body, {"a": (dtype, lanes * 8)}, {p.value: (dtype, 8) for p in chosen}),
+        machine(),
+        a=array,
+    )
     for p in chosen:
         if dtype.is_float and p in (P.ADD, P.MUL):
-            scale = np.add.reduce(np.abs(array.reshape(8, lanes)), 1) if p is P.ADD else np.abs(right[p.value])
-            assert (np.abs(ours[p.value] - right[p.value]) <= 4 * np.finfo(dtype.numpy).eps * scale).all(), p
+            scale = (
+                np.add.reduce(np.abs(array.reshape(8, lanes)), 1)
+                if p is P.ADD
+                else np.abs(right[p.value])
+            )
+            assert (
+                np.abs(ours[p.value] - right[p.value]) <= 4 * np.finfo(dtype.numpy).eps * scale
+            ).all(), p
         else:
             assert same(ours[p.value], right[p.value]), (p, dtype, lanes)
 
@@ -158,7 +209,9 @@ def _times(i, k):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
 @pytest.mark.parametrize("primitive", [P.MAX, P.MIN])
-@pytest.mark.parametrize("constant", [0.0, -0.0, 1.0, -3.0, float("inf"), float("-inf"), float("nan")])
+@pytest.mark.parametrize(
+    "constant", [0.0, -0.0, 1.0, -3.0, float("inf"), float("-inf"), float("nan")]
+)
 def test_max_and_min_with_a_constant(primitive: Primitive, dtype: DType, constant: float) -> None:
     """The shorter code for constants keeps NaN and the signs of zeros."""
     array = samples(dtype, 48)
@@ -169,14 +222,20 @@ def test_max_and_min_with_a_constant(primitive: Primitive, dtype: DType, constan
             b.store(buffers["left"], at, apply(primitive, c, load(buffers["a"], at)))
             b.store(buffers["right"], at, apply(primitive, load(buffers["a"], at), c))
 
-    ours, right = both(kernel_of(body, {"a": (dtype, 48)}, dict.fromkeys(("left", "right"), (dtype, 48))), machine(), a=array)
+    ours, right = both(
+        kernel_of(body, {"a": (dtype, 48)}, dict.fromkeys(("left", "right"), (dtype, 48))),
+        machine(),
+        a=array,
+    )
     assert same(ours["left"], right["left"]) and same(ours["right"], right["right"])
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
 def test_functions_are_close(dtype: DType) -> None:
     """The SDK's expansions as this backend compiles them; their own bounds are the SDK's tests."""
-    array = np.concatenate([np.linspace(-12, 12, 176), [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 88.0]]).astype(dtype.numpy)
+    array = np.concatenate(
+        [np.linspace(-12, 12, 176), [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 88.0]]
+    ).astype(dtype.numpy)
     array = np.resize(array, COUNT)
     other = np.resize(np.array([0.5, 2.0, -1.0, 3.0, 0.0], dtype.numpy), COUNT)
     chosen = [p for p in TRANSCENDENTAL if applies(p, dtype)]
@@ -188,7 +247,9 @@ def test_functions_are_close(dtype: DType) -> None:
             for p in chosen:
                 b.store(buffers[p.value], at, apply(p, *given[: p.arity]))
 
-    kernel = kernel_of(body, {"a": (dtype, COUNT), "b": (dtype, COUNT)}, {p.value: (dtype, COUNT) for p in chosen})
+    kernel = kernel_of(
+        body, {"a": (dtype, COUNT), "b": (dtype, COUNT)}, {p.value: (dtype, COUNT) for p in chosen}
+    )
     ours, right = both(kernel, machine(), a=array, b=other)
     for p in chosen:
         x, y = ours[p.value], right[p.value]

@@ -1,4 +1,6 @@
-"""Whole programs: host control flow, constants, state, one code for equal kernels, text that does not vary."""
+"""Whole programs: host control flow, constants, state, one code for equal kernels, text that does
+not vary.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,18 @@ from xlac_sdk.emit import alignment
 from xlac_sdk.kernel_ir.build import add, apply, index, load, ramp
 from xlac_sdk.kernel_ir.kernel import Const, Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.programs.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Role, Slot, While
+from xlac_sdk.programs.program import (
+    Argument,
+    Branch,
+    Call,
+    Copy,
+    Launch,
+    Program,
+    Repeat,
+    Role,
+    Slot,
+    While,
+)
 from xlac_sdk.source import UnsupportedError
 
 P = Primitive
@@ -39,7 +52,9 @@ def plus(amount: float, count: int = 16, name: str = "plus") -> Kernel:
 
 
 def test_loops_branches_and_moving_arguments() -> None:
-    """Each case in one program: Repeat with strides, While on a flag, Branch by an index out of range."""
+    """Each case in one program: Repeat with strides, While on a flag, Branch by an index out of
+    range.
+    """
     x, y = slot("x", F32, 64, Role.INPUT), slot("y", F32, 64, Role.OUTPUT)
     which, z = slot("which", I32, 1, Role.INPUT), slot("z", F32, 16, Role.OUTPUT)
     count, flag = slot("count", I32, 1, Role.TEMPORARY), slot("flag", BOOL, 1, Role.TEMPORARY, 64)
@@ -74,8 +89,15 @@ def test_loops_branches_and_moving_arguments() -> None:
             (Copy(Argument(z), Argument(x, 48), 16),),
         )),
     )  # fmt: skip
-    program = Program("p", (x, which), (y, z), (x, which, y, z, count, flag, rows, c), steps,
-                      {"c": np.arange(16, dtype="f4")}, arena_bytes=192)  # fmt: skip
+    program = Program(
+        "p",
+        (x, which),
+        (y, z),
+        (x, which, y, z, count, flag, rows, c),
+        steps,
+        {"c": np.arange(16, dtype="f4")},
+        arena_bytes=192,
+    )
     for value in (0, 1, 2, 3, -1):
         inputs = {"x": np.arange(64, dtype="f4"), "which": np.array([value], "i4")}
         ours, right = both_programs(program, machine(), inputs)
@@ -83,7 +105,9 @@ def test_loops_branches_and_moving_arguments() -> None:
 
 
 def test_alignment_is_what_every_launch_keeps() -> None:
-    """A place in the arena that is not a cache line's start, a moving argument, and the caller's arrays."""
+    """A place in the arena that is not a cache line's start, a moving argument, and the caller's
+    arrays.
+    """
     t, x = slot("t", F32, 256, Role.TEMPORARY, 128), slot("x", F32, 64, Role.INPUT)
     for argument, known in ((Argument(t), 64), (Argument(t, 4), 16), (Argument(t, 0, (("i", 3),)), 4), (Argument(x), 4),
                             (Argument(x, 16), 4)):  # fmt: skip
@@ -118,8 +142,15 @@ def test_state_is_kept_and_calls_take_turns() -> None:
 
 
 def test_equal_kernels_are_one_function() -> None:
-    x, y, z = slot("x", F32, 16, Role.INPUT), slot("y", F32, 16, Role.OUTPUT), slot("z", F32, 16, Role.OUTPUT)
-    steps = tuple(Launch(plus(1.0, name=n), (Argument(x), Argument(t))) for n, t in (("first", y), ("second", z)))
+    x, y, z = (
+        slot("x", F32, 16, Role.INPUT),
+        slot("y", F32, 16, Role.OUTPUT),
+        slot("z", F32, 16, Role.OUTPUT),
+    )
+    steps = tuple(
+        Launch(plus(1.0, name=n), (Argument(x), Argument(t)))
+        for n, t in (("first", y), ("second", z))
+    )
     program = Program("p", (x,), (y, z), (x, y, z), steps, {})
     text = BACKEND.emit(program, machine())["program.ll"]
     assert text.count("define hidden") == 1 and text.count("call void @k0_first") == 2
@@ -132,7 +163,15 @@ def test_many_kernels_make_several_modules_that_link() -> None:
     for i in range(300):  # more than one segment, too
         turn = (Argument(middle), Argument(y)) if i % 2 == 0 else (Argument(y), Argument(middle))
         steps.append(Launch(plus(float(i % 70), name=f"n{i}"), turn))
-    program = Program("p", (x,), (y,), (x, y, middle), (*steps, Copy(Argument(y), Argument(middle), 16)), {}, arena_bytes=64)
+    program = Program(
+        "p",
+        (x,),
+        (y,),
+        (x, y, middle),
+        (*steps, Copy(Argument(y), Argument(middle), 16)),
+        {},
+        arena_bytes=64,
+    )
     sources = BACKEND.emit(program, machine())
     assert len(sources) == 3 and sources["program.ll"].count("define internal void @segment_") == 3
     y_ours = loaded(program, machine()).fast(np.zeros(16, "f4"))
@@ -149,10 +188,15 @@ def test_text_and_objects_do_not_vary() -> None:
         "print(hashlib.sha256(text.encode() + objects.object_code(text)).hexdigest())"
     )
     found = {
-        subprocess.run([sys.executable, "-c", code, str(Path(__file__).parent)], env={"PYTHONHASHSEED": seed},
-                       capture_output=True, text=True, check=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", code, str(Path(__file__).parent)],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         for seed in ("1", "2")
-    }  # fmt: skip
+    }
     assert len(found) == 1
 
 
@@ -173,7 +217,11 @@ def test_a_damaged_artefact_is_refused(tmp_path: Path) -> None:
     made.write_bytes(made.read_bytes()[:-100])
     with pytest.raises(UnsupportedError, match="XL5108"):
         BACKEND.load(made, program, machine())
-    assert link.members(link.archive([b"abc", b"", b"1234"], ["a.o", "b.o", "c.o"])) == {"a.o": b"abc", "b.o": b"", "c.o": b"1234"}
+    assert link.members(link.archive([b"abc", b"", b"1234"], ["a.o", "b.o", "c.o"])) == {
+        "a.o": b"abc",
+        "b.o": b"",
+        "c.o": b"1234",
+    }
 
 
 def test_mapped_constants_are_used_in_place(tmp_path: Path) -> None:
@@ -184,7 +232,9 @@ def test_mapped_constants_are_used_in_place(tmp_path: Path) -> None:
         raw = np.memmap(tmp_path / "w", np.uint8, "r", offset, (len(data) * 4,))
         weights = raw.view("f4")
         c, y = slot("c", F32, len(data), Role.CONSTANT), slot("y", F32, len(data), Role.OUTPUT)
-        program = Program("p", (), (y,), (c, y), (Copy(Argument(y), Argument(c), len(data)),), {"c": weights})
+        program = Program(
+            "p", (), (y,), (c, y), (Copy(Argument(y), Argument(c), len(data)),), {"c": weights}
+        )
         executable = loaded(program, machine())
         assert np.shares_memory(executable._constants[0], raw) == in_place
         assert executable.fast().tobytes() == raw.tobytes()
@@ -198,7 +248,14 @@ def test_sizes_zero_and_empty_programs() -> None:
             b.store(buffers["y"], i, load(buffers["x"], add(i, 0)))
 
     kernel = kernel_of(body, {"x": (F32, 0)}, {"y": (F32, 0)})
-    program = Program("p", (x,), (y,), (x, y), (Launch(kernel, (Argument(x), Argument(y))), Copy(Argument(y), Argument(x), 0)), {})
+    program = Program(
+        "p",
+        (x,),
+        (y,),
+        (x, y),
+        (Launch(kernel, (Argument(x), Argument(y))), Copy(Argument(y), Argument(x), 0)),
+        {},
+    )
     assert loaded(program, machine()).fast(np.empty(0, "f4")).shape == (0,)
     nothing = Program("p", (), (), (), (), {})
     loaded(nothing, machine()).run({}, outputs_of(nothing))

@@ -48,7 +48,10 @@ def test_pages_of_llvm_are_given_back_and_come_again() -> None:
     assert mapped() > 1 << 20
 
 
-@pytest.mark.parametrize(("length", "given"), [(objects.LONG, ["optimise", "give_back"]), (objects.LONG - 1, ["optimise"])])
+@pytest.mark.parametrize(
+    ("length", "given"),
+    [(objects.LONG, ["optimise", "give_back"]), (objects.LONG - 1, ["optimise"])],
+)
 def test_pages_of_optimising_a_long_text_are_given_back_before_code_is_generated(
     length: int, given: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,7 +63,9 @@ def test_pages_of_optimising_a_long_text_are_given_back_before_code_is_generated
     assert said == given
 
 
-def test_where_nothing_is_known_of_the_library_nothing_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_is_known_of_the_library_nothing_is_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys, "platform", "another")
     resident._unwritten.cache_clear()
     try:
@@ -82,17 +87,31 @@ class Watched(dict[str, Array]):
         return super().__getitem__(symbol)
 
 
-def test_large_constants_are_made_when_llvm_has_given_its_memory_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_large_constants_are_made_when_llvm_has_given_its_memory_back(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def body(b: Builder, buffers: dict[str, Buffer]) -> None:
         at = ramp(0, 1, 16)
-        b.store(buffers["y"], at, apply(Primitive.ADD, load(buffers["x"], at), load(buffers["c"], at)))
+        b.store(
+            buffers["y"], at, apply(Primitive.ADD, load(buffers["x"], at), load(buffers["c"], at))
+        )
 
     kernel = kernel_of(body, {"x": (DType.F32, 16), "c": (DType.F32, 16)}, {"y": (DType.F32, 16)})
-    x, y, c = (Slot(n, n, DType.F32, (16,), r) for n, r in (("x", Role.INPUT), ("y", Role.OUTPUT), ("c", Role.CONSTANT)))
+    x, y, c = (
+        Slot(n, n, DType.F32, (16,), r)
+        for n, r in (("x", Role.INPUT), ("y", Role.OUTPUT), ("c", Role.CONSTANT))
+    )
     fastcall.code()  # gives back too when it is made
     said: list[str] = []
     constants = Watched({"c": np.arange(16, dtype=np.float32)}, said)
-    program = Program("sum", (x,), (y,), (x, y, c), (Launch(kernel, (Argument(x), Argument(c), Argument(y))),), constants)
+    program = Program(
+        "sum",
+        (x,),
+        (y,),
+        (x, y, c),
+        (Launch(kernel, (Argument(x), Argument(c), Argument(y))),),
+        constants,
+    )
     target = BACKEND.target(Request())
     made = BACKEND.build(BACKEND.emit(program, target), tmp_path)
     for module, name in ((resident, "give_back"), (fastcall, "code")):

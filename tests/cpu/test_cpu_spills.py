@@ -1,8 +1,9 @@
-"""No registers are spilled in inner loops: the assembly of the main kernels, for four kinds of machines, is read.
+"""No registers are spilled in inner loops: the assembly of the main kernels, for four kinds of
+machines, is read.
 
-An access of the stack in an innermost loop is counted for a spill. Products have none; what has more values at once than
-registers (a long chain, a transform of 36 values, sums of long products that wait in memory) has as many as said here, and a
-change that adds some is seen.
+An access of the stack in an innermost loop is counted for a spill. Products have none; what has
+more values at once than registers (a long chain, a transform of 36 values, sums of long products
+that wait in memory) has as many as said here, and a change that adds some is seen.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def param(name: str, *shape: int, kind: str = "input") -> Node:
     return Node.of(Param(name=name, type=Type(DType.F32, shape), kind=kind))
 
 
-def conv(x: Node, taps: int, columns: int, *, stride: int = 1, groups: int = 1, first: bool = False) -> Node:
+def conv(
+    x: Node, taps: int, columns: int, *, stride: int = 1, groups: int = 1, first: bool = False
+) -> Node:
     layout = ("NCHW", "OIHW", "NCHW") if first else ("NHWC", "HWIO", "NHWC")
     channels = x.shape[layout[0].index("C")]
     assert isinstance(channels, int)
@@ -57,11 +60,15 @@ def conv(x: Node, taps: int, columns: int, *, stride: int = 1, groups: int = 1, 
 
 
 def matmul(rows: int, depth: int, columns: int, kind: str = "weight") -> Node:
-    return Node.of(Dot((), (), (1,), (0,)), param("x", rows, depth), param("w", depth, columns, kind=kind))
+    return Node.of(
+        Dot((), (), (1,), (0,)), param("x", rows, depth), param("w", depth, columns, kind=kind)
+    )
 
 
 def finished(hero: Node) -> Node:
-    return build.apply1("relu", build.add(hero, param("bias", *map(int, hero.shape[-1:]), kind="weight")))
+    return build.apply1(
+        "relu", build.add(hero, param("bias", *map(int, hero.shape[-1:]), kind="weight"))
+    )
 
 
 KERNELS = {
@@ -78,7 +85,12 @@ KERNELS = {
     "depthwise": conv(param("x", 1, 28, 28, 96), 3, 96, groups=96),
     "depthwise by pixel": conv(param("x", 1, 96, 28, 28), 3, 96, groups=96, first=True),
     "softmax": build.apply1("softmax", param("x", 64, 512)),
-    "layer_norm": build.apply1("layer_norm", param("x", 64, 512), param("s", 512, kind="weight"), param("b", 512, kind="weight")),
+    "layer_norm": build.apply1(
+        "layer_norm",
+        param("x", 64, 512),
+        param("s", 512, kind="weight"),
+        param("b", 512, kind="weight"),
+    ),
     "gelu": build.apply1("gelu", param("x", 64, 512)),
     "attention": build.apply1("attention", *(param(name, 1, 4, 64, 64) for name in "qkv")),
 }
@@ -95,7 +107,8 @@ def assembly(name: str, request: Request) -> str:
 
 
 def innermost(text: str) -> list[list[str]]:
-    """The innermost loops of an assembly: what is between a label and a jump back to it, with no such pair inside.
+    """The innermost loops of an assembly: what is between a label and a jump back to it, with no
+    such pair inside.
 
     A loop that calls a kernel's strips is around the loops of the function that it calls.
     """
@@ -108,9 +121,17 @@ def innermost(text: str) -> list[list[str]]:
         words = re.split(r"#|//", line)[0].split()
         if words and re.fullmatch(r"j\w+|b(\.?\w\w)?|[ct]bn?z", words[0]) and words[-1] in labels:
             loops.add((labels[words[-1]], number))
-    inner = [(a, b) for a, b in loops if not any((c, d) != (a, b) and a <= c and d <= b for c, d in loops)]
+    inner = [
+        (a, b)
+        for a, b in loops
+        if not any((c, d) != (a, b) and a <= c and d <= b for c, d in loops)
+    ]
     found = [lines[a : b + 1] for a, b in sorted(inner)]
-    return [loop for loop in found if not any(re.search(r"\b(callq?|bl)\s+\S+\.strip\b", line) for line in loop)]
+    return [
+        loop
+        for loop in found
+        if not any(re.search(r"\b(callq?|bl)\s+\S+\.strip\b", line) for line in loop)
+    ]
 
 
 STACK = re.compile(r"\(%rsp|\[sp[,\]]")
@@ -129,7 +150,9 @@ def test_inner_loops_leave_the_stack_alone(machine: str) -> None:
 
 
 def test_spills_are_seen() -> None:
-    """The reader itself: an inner loop that uses the stack, one that does not, and an outer loop that does."""
+    """The reader itself: an inner loop that uses the stack, one that does not, and an outer loop
+    that does.
+    """
     text = """
 .LBB0_1:
     movaps %xmm0, 16(%rsp)

@@ -45,7 +45,15 @@ def test_the_host_is_described() -> None:
     assert (P.FMA in target.primitives) == target.fma
 
 
-@pytest.mark.parametrize("cpu,width,fma", [("x86-64", 16, False), ("x86-64-v3", 32, True), ("x86-64-v4", 64, True), ("skylake", 32, True)])
+@pytest.mark.parametrize(
+    "cpu,width,fma",
+    [
+        ("x86-64", 16, False),
+        ("x86-64-v3", 32, True),
+        ("x86-64-v4", 64, True),
+        ("skylake", 32, True),
+    ],
+)
 def test_x86_cpus_are_asked(cpu: str, width: int, fma: bool, x86: bool) -> None:
     target = BACKEND.target(Request(cpu=cpu, triple="x86_64-unknown-linux-gnu"))
     assert (target.vector_bytes, target.fma, target.masked) == (width, fma, width == 64)
@@ -62,18 +70,38 @@ def test_a_lesser_cpu_runs_here(x86: bool) -> None:
         text = BACKEND.asm(program, target)
         assert "zmm" not in text and ("ymm" in text) == (cpu == "x86-64-v3")
         y, h, s = loaded(program, target).fast(x)
-        assert np.allclose(y, np.maximum(np.exp(x), x)) and np.allclose(h, np.exp(x), rtol=1e-3) and np.allclose(s, np.exp(x).sum())
+        assert (
+            np.allclose(y, np.maximum(np.exp(x), x))
+            and np.allclose(h, np.exp(x), rtol=1e-3)
+            and np.allclose(s, np.exp(x).sum())
+        )
 
 
 def test_unknown_machines_come_with_suggestions() -> None:
     with pytest.raises(SourceError, match=r"unknown CPU 'skylakee'.*\n.*did you mean 'skylake'"):
         BACKEND.target(Request(cpu="skylakee", triple="x86_64-unknown-linux-gnu"))
-    with pytest.raises(SourceError, match=r"triple 'aarm64-unknown-linux-gnu'.*\n.*did you mean 'aarch64-unknown-linux-gnu'"):
+    with pytest.raises(
+        SourceError,
+        match=r"triple 'aarm64-unknown-linux-gnu'.*\n.*did you mean 'aarch64-unknown-linux-gnu'",
+    ):
         BACKEND.target(Request(triple="aarm64-unknown-linux-gnu"))
     for triple in ("armv9000-unknown-linux-gnueabihf", "armv7zz-unknown-linux-gnueabihf"):
         with pytest.raises(SourceError, match="did you mean 'armv7-unknown-linux-gnueabihf'"):
             BACKEND.target(Request(triple=triple))
-    for arch in ("arm", "armeb", "armv4t", "armv5te", "armv6kz", "armv7", "armv7a", "armv7l", "thumbv6m", "thumbv7em", "thumbv8m.main", "armv8.2a"):
+    for arch in (
+        "arm",
+        "armeb",
+        "armv4t",
+        "armv5te",
+        "armv6kz",
+        "armv7",
+        "armv7a",
+        "armv7l",
+        "thumbv6m",
+        "thumbv7em",
+        "thumbv8m.main",
+        "armv8.2a",
+    ):
         assert BACKEND.target(Request(triple=f"{arch}-unknown-none-eabi")).pointer_bits == 32
     with pytest.raises(SourceError, match="XL5101"):
         BACKEND.target(Request(cpu="help"))
@@ -103,7 +131,11 @@ def test_objects_for_other_machines(triple: str, cpu: str, magic: bytes) -> None
 
 
 def test_another_machines_program_is_not_loaded(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    other = "aarch64-unknown-linux-gnu" if "aarch64" not in host().triple else "x86_64-unknown-linux-gnu"
+    other = (
+        "aarch64-unknown-linux-gnu"
+        if "aarch64" not in host().triple
+        else "x86_64-unknown-linux-gnu"
+    )
     target = BACKEND.target(Request(triple=other))
     program = program_of(sample(4))
     made = BACKEND.build(BACKEND.emit(program, target), tmp_path)
@@ -111,15 +143,22 @@ def test_another_machines_program_is_not_loaded(tmp_path) -> None:  # type: igno
         BACKEND.load(made, program, target)
 
 
-@pytest.mark.parametrize("triple", ["aarch64-unknown-linux-gnu", "armv7-unknown-linux-gnueabihf", "aarch64-apple-darwin"])
+@pytest.mark.parametrize(
+    "triple", ["aarch64-unknown-linux-gnu", "armv7-unknown-linux-gnueabihf", "aarch64-apple-darwin"]
+)
 def test_the_pool_compiles_elsewhere(triple: str) -> None:
     from xlac_cpu.llvm import objects
 
-    assert objects.object_code(pools.text(Machine(triple, "")))[:4] in (b"\x7fELF", b"\xcf\xfa\xed\xfe")
+    assert objects.object_code(pools.text(Machine(triple, "")))[:4] in (
+        b"\x7fELF",
+        b"\xcf\xfa\xed\xfe",
+    )
 
 
 def test_products_used_twice_stay_products() -> None:
-    """AArch64's code generator would contract them into one of their uses and round the other differently."""
+    """AArch64's code generator would contract them into one of their uses and round the other
+    differently.
+    """
 
     def body(b, buffers):  # type: ignore[no-untyped-def]
         product = b.let("p", apply(P.MUL, load(buffers["x"], 0), load(buffers["x"], 1)))
@@ -127,5 +166,7 @@ def test_products_used_twice_stay_products() -> None:
         b.store(buffers["y"], 1, apply(P.SUB, product, load(buffers["x"], 3)))
 
     program = program_of(kernel_of(body, {"x": (DType.F32, 4)}, {"y": (DType.F32, 2)}))
-    text = BACKEND.asm(program, BACKEND.target(Request(triple="aarch64-unknown-linux-gnu", cpu="cortex-a72")))
+    text = BACKEND.asm(
+        program, BACKEND.target(Request(triple="aarch64-unknown-linux-gnu", cpu="cortex-a72"))
+    )
     assert "fmul" in text and "fadd" in text and "fmadd" not in text and "fmsub" not in text

@@ -1,7 +1,9 @@
-"""Many programs for another machine, run together: one object each, one block of memory, one process.
+"""Many programs for another machine, run together: one object each, one block of memory, one
+process.
 
-The block holds every program's inputs, outputs and memory at known places. `batch(block)` calls all programs; what
-runs it fills the block from standard input before, and writes it to standard output after.
+The block holds every program's inputs, outputs and memory at known places. `batch(block)` calls all
+programs; what runs it fills the block from standard input before, and writes it to standard output
+after.
 """
 
 from __future__ import annotations
@@ -51,17 +53,23 @@ class Batch:
 
     @cached_property
     def makings(self) -> list[Making]:
-        named = [replace(task.program, name=f"case{number}") for number, task in enumerate(self.tasks)]
+        named = [
+            replace(task.program, name=f"case{number}") for number, task in enumerate(self.tasks)
+        ]
         return [Making((Variant(p, self.target),), Packaging(("o",)), Path()) for p in named]
 
     @cached_property
     def places(self) -> list[dict[str, int]]:
-        """Of each task, the byte of each array (`in:x`, `out:y`) and of its `memory`; the last entry: the end."""
+        """Of each task, the byte of each array (`in:x`, `out:y`) and of its `memory`; the last
+        entry: the end.
+        """
         found, end = [], 0
         for making in self.makings:
             mine = {}
             program = making.variants[0].program
-            parts = [(f"in:{s.name}", s.nbytes) for s in program.inputs] + [(f"out:{s.name}", s.nbytes) for s in program.outputs]
+            parts = [(f"in:{s.name}", s.nbytes) for s in program.inputs] + [
+                (f"out:{s.name}", s.nbytes) for s in program.outputs
+            ]
             for name, nbytes in [*parts, ("memory", making.api.memory_bytes)]:
                 mine[name] = end
                 end += -(-max(nbytes, 1) // ALIGN) * ALIGN
@@ -71,34 +79,66 @@ class Batch:
     def driver(self) -> str:
         """LLVM text of `batch`, which returns 0, or 1 and the number of the task that was refused."""
         word = f"i{self.machine.pointer_bits}"
-        lines = [f"; xlac {json.dumps(self.machine.settings, sort_keys=True)}", f'target triple = "{self.machine.triple}"']
-        body = [f"define {word} @batch_bytes() nounwind {{\n  ret {word} {self.places[-1]['end']}\n}}", "define i32 @batch(ptr %block) nounwind {", "entry:"]
-        body.append("  %context = alloca [3 x i64], align 8\n  %sizes = alloca [16 x i64], align 8\n  br label %t0")
+        lines = [
+            f"; xlac {json.dumps(self.machine.settings, sort_keys=True)}",
+            f'target triple = "{self.machine.triple}"',
+        ]
+        body = [
+            f"define {word} @batch_bytes() nounwind {{\n  ret {word} {self.places[-1]['end']}\n}}",
+            "define i32 @batch(ptr %block) nounwind {",
+            "entry:",
+        ]
+        body.append(
+            "  %context = alloca [3 x i64], align 8\n  %sizes = alloca [16 x i64], align 8\n  br label %t0"
+        )
         for number, (task, making) in enumerate(zip(self.tasks, self.makings, strict=True)):
             mine = self.places[number]
             arrays = [n for n in mine if n != "memory"]
             lines.append(f"declare i32 @case{number}_init(ptr, ptr, {word})")
-            lines.append(f"declare i32 @case{number}_run({', '.join(['ptr'] * (1 + bool(task.sizes) + len(arrays)))})")
+            lines.append(
+                f"declare i32 @case{number}_run({', '.join(['ptr'] * (1 + bool(task.sizes) + len(arrays)))})"
+            )
             body.append(f"t{number}:")
-            body += [f"  %p{number}.{i} = getelementptr i8, ptr %block, i64 {at}" for i, at in enumerate(mine.values())]
-            body.append(f"  %s{number} = call i32 @case{number}_init(ptr %context, ptr %p{number}.{len(arrays)}, {word} {making.api.memory_bytes})")
+            body += [
+                f"  %p{number}.{i} = getelementptr i8, ptr %block, i64 {at}"
+                for i, at in enumerate(mine.values())
+            ]
+            body.append(
+                f"  %s{number} = call i32 @case{number}_init(ptr %context, ptr %p{number}.{len(arrays)}, {word} {making.api.memory_bytes})"
+            )
             for place, size in enumerate(task.sizes):
-                body.append(f"  %z{number}.{place} = getelementptr i64, ptr %sizes, i32 {place}\n  store i64 {size}, ptr %z{number}.{place}")
-            given = ", ".join(["ptr %context", *(["ptr %sizes"] if task.sizes else []), *(f"ptr %p{number}.{i}" for i in range(len(arrays)))])
+                body.append(
+                    f"  %z{number}.{place} = getelementptr i64, ptr %sizes, i32 {place}\n  store i64 {size}, ptr %z{number}.{place}"
+                )
+            given = ", ".join(
+                [
+                    "ptr %context",
+                    *(["ptr %sizes"] if task.sizes else []),
+                    *(f"ptr %p{number}.{i}" for i in range(len(arrays))),
+                ]
+            )
             states = [f"%s{number}"]
             for call in range(task.calls):
                 body.append(f"  %r{number}.{call} = call i32 @case{number}_run({given})")
                 body.append(f"  %o{number}.{call} = or i32 {states[-1]}, %r{number}.{call}")
                 states.append(f"%o{number}.{call}")
-            body.append(f"  %b{number} = icmp ne i32 {states[-1]}, 0\n  br i1 %b{number}, label %f{number}, label %t{number + 1}")
+            body.append(
+                f"  %b{number} = icmp ne i32 {states[-1]}, 0\n  br i1 %b{number}, label %f{number}, label %t{number + 1}"
+            )
             body.append(f"f{number}:\n  ret i32 {number + 1}")
         body.append(f"t{len(self.tasks)}:\n  ret i32 0\n}}")
         return "\n".join([*lines, *body]) + "\n"
 
     def images(self) -> list[bytes]:
-        units = [unit.Unit(self.driver(), (), ("batch", "batch_bytes")), *(m.unit for m in self.makings)]
+        units = [
+            unit.Unit(self.driver(), (), ("batch", "batch_bytes")),
+            *(m.unit for m in self.makings),
+        ]
         made = unit.compiled(units)
-        return [made[0], *(m.filled(image) for m, image in zip(self.makings, made[1:], strict=True))]
+        return [
+            made[0],
+            *(m.filled(image) for m, image in zip(self.makings, made[1:], strict=True)),
+        ]
 
     def link(self, folder: Path) -> Path:
         made = folder / ("batch.wasm" if self.other.wasm else "batch")
@@ -111,7 +151,11 @@ class Batch:
         if not self.other.bare:
             text = program.library() + text
         (folder / "shell.c").write_text(text, "utf-8")
-        program.run([*program.compiler(self.machine), *program.ALONE, "-c", "shell.c", "-o", "shell.o"], folder, self.machine)
+        program.run(
+            [*program.compiler(self.machine), *program.ALONE, "-c", "shell.c", "-o", "shell.o"],
+            folder,
+            self.machine,
+        )
         images.append((folder / "shell.o").read_bytes())
         linking = linker.find(self.machine)
         if self.other.bare:
@@ -138,22 +182,32 @@ class Batch:
             given = self.given()
             done = self.other.run(made, given=given)
         if done.returncode or len(done.stdout) != len(given):
-            raise AssertionError(f"{self.other.name} ended with {done.returncode} after {len(done.stdout)} bytes: {done.stderr[:2000]!r}")
+            raise AssertionError(
+                f"{self.other.name} ended with {done.returncode} after {len(done.stdout)} bytes: {done.stderr[:2000]!r}"
+            )
         block = np.frombuffer(done.stdout, np.uint8)
-        return [self.outputs(task, mine, block) for task, mine in zip(self.tasks, self.places, strict=False)]
+        return [
+            self.outputs(task, mine, block)
+            for task, mine in zip(self.tasks, self.places, strict=False)
+        ]
 
     def outputs(self, task: Task, mine: Mapping[str, int], block: Array) -> dict[str, Array]:
         """The outputs of one task, out of the block that came back."""
-        sizes = {symbol.name: size for symbol, size in zip(task.program.sizes, task.sizes, strict=True)}
+        sizes = {
+            symbol.name: size for symbol, size in zip(task.program.sizes, task.sizes, strict=True)
+        }
         found = {}
         for slot in task.program.outputs:
             shape = slot.extents(sizes)
             nbytes = int(np.prod(shape)) * slot.dtype.nbytes
-            found[slot.name] = block[mine[f"out:{slot.name}"] :][:nbytes].view(slot.dtype.numpy).reshape(shape)
+            found[slot.name] = (
+                block[mine[f"out:{slot.name}"] :][:nbytes].view(slot.dtype.numpy).reshape(shape)
+            )
         return found
 
 
-# What qemu 7 says of some conversions of vectors on RISC-V (its issue 1441, repaired in 8.1) before it ends.
+# What qemu 7 says of some conversions of vectors on RISC-V (its issue 1441, repaired in 8.1) before
+# it ends.
 FAULT = "decode_save_opc: Assertion"
 TOGETHER = 100  # tasks in one process
 ROOM = 3 << 20  # bytes of a block
@@ -165,7 +219,9 @@ def results(tasks: Sequence[Task], target: Target, other: Other) -> list[dict[st
     part: list[Task] = []
     room = 0
     for task in tasks:
-        need = task.program.arena_bytes + sum(s.nbytes + ALIGN for s in (*task.program.inputs, *task.program.outputs))
+        need = task.program.arena_bytes + sum(
+            s.nbytes + ALIGN for s in (*task.program.inputs, *task.program.outputs)
+        )
         if part and (len(part) == TOGETHER or room + need > ROOM):
             found += _together(part, target, other)
             part, room = [], 0

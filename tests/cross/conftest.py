@@ -1,4 +1,6 @@
-"""These tests need emulators: `make test-cross` installs them and gives `--cross`, without which nothing here is run."""
+"""These tests need emulators: `make test-cross` installs them and gives `--cross`, without which
+nothing here is run.
+"""
 
 from __future__ import annotations
 

@@ -40,15 +40,35 @@ class Other:
         needed = (self.runs[0], "wasm-ld") if self.wasm else (self.runs[0], "ld.lld", "clang")
         return next((tool for tool in needed if shutil.which(tool) is None), "")
 
-    def run(self, program: Path, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """Runs a program in its folder. Without an operating system it reads the file `given` and writes `made`."""
+    def run(
+        self, program: Path, *arguments: str, given: bytes = b""
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Runs a program in its folder. Without an operating system it reads the file `given` and
+        writes `made`.
+        """
         command = [*self.runs, str(program), *arguments]
         if not self.bare:
-            return subprocess.run(command, input=given, cwd=program.parent, capture_output=True, timeout=1800, check=False)
+            return subprocess.run(
+                command,
+                input=given,
+                cwd=program.parent,
+                capture_output=True,
+                timeout=1800,
+                check=False,
+            )
         (program.parent / "given").write_bytes(given)
-        done = subprocess.run(command, cwd=program.parent, stdin=subprocess.DEVNULL, capture_output=True, timeout=1800, check=False)
+        done = subprocess.run(
+            command,
+            cwd=program.parent,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=1800,
+            check=False,
+        )
         made = program.parent / "made"
-        return subprocess.CompletedProcess(command, done.returncode, made.read_bytes() if made.exists() else b"", done.stderr)
+        return subprocess.CompletedProcess(
+            command, done.returncode, made.read_bytes() if made.exists() else b"", done.stderr
+        )
 
 
 MACHINES = (

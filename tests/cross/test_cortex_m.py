@@ -1,4 +1,6 @@
-"""The C file on a microcontroller: digits on a Cortex-M4 with 64 KB of memory, without a heap, under qemu."""
+"""The C file on a microcontroller: digits on a Cortex-M4 with 64 KB of memory, without a heap,
+under qemu.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,19 @@ HERE = Path(__file__).parent
 DIGITS = HERE.parents[1] / "specs" / "digits.yaml"
 RAM = 64 << 10
 CPU = ("-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard", "-mthumb")
-HEAP = {"malloc", "_malloc_r", "calloc", "_calloc_r", "realloc", "_realloc_r", "free", "_free_r", "sbrk", "_sbrk", "_sbrk_r"}
+HEAP = {
+    "malloc",
+    "_malloc_r",
+    "calloc",
+    "_calloc_r",
+    "realloc",
+    "_realloc_r",
+    "free",
+    "_free_r",
+    "sbrk",
+    "_sbrk",
+    "_sbrk_r",
+}
 QEMU = ("qemu-system-arm", "-M", "mps2-an386", "-display", "none", "-semihosting", "-kernel")
 IMAGES = 5
 
@@ -52,29 +66,52 @@ int batch(unsigned char *block)
 """
 
 
-@pytest.mark.parametrize("options", [(), ("--size",), ("--no-libm",), ("--size", "--quantize", "int8")], ids=" ".join)
+@pytest.mark.parametrize(
+    "options", [(), ("--size",), ("--no-libm",), ("--size", "--quantize", "int8")], ids=" ".join
+)
 def test_digits_in_64_kilobytes(options: tuple[str, ...], tmp_path: Path) -> None:
     for tool in ("arm-none-eabi-gcc", "qemu-system-arm"):
         assert shutil.which(tool), f"{tool} is not installed: see make test-cross"
-    given = ["build", str(DIGITS), "--dim", "batch=1", "--target", "c", "--max-memory", "64K", "-o", str(tmp_path / "digits")]
+    given = [
+        "build",
+        str(DIGITS),
+        "--dim",
+        "batch=1",
+        "--target",
+        "c",
+        "--max-memory",
+        "64K",
+        "-o",
+        str(tmp_path / "digits"),
+    ]
     assert status([*given, *options]) == 0
     program = linked(tmp_path, libm="--no-libm" not in options)
 
-    undefined_or_defined = {line.split()[-1] for line in told("arm-none-eabi-nm", program).splitlines()}
+    undefined_or_defined = {
+        line.split()[-1] for line in told("arm-none-eabi-nm", program).splitlines()
+    }
     assert not HEAP & undefined_or_defined and "digits_run" in undefined_or_defined
 
     images = np.load(DIGITS.parent / "data" / "digits_images.npy")[:IMAGES].astype(np.float32)
     (tmp_path / "given").write_bytes(images.tobytes().ljust(block_bytes(), b"\0"))
-    subprocess.run([*QEMU, str(program)], cwd=tmp_path, stdin=subprocess.DEVNULL, timeout=1800, check=True)
+    subprocess.run(
+        [*QEMU, str(program)], cwd=tmp_path, stdin=subprocess.DEVNULL, timeout=1800, check=True
+    )
     made = (tmp_path / "made").read_bytes()
     found = np.frombuffer(made, np.float32, IMAGES * 10, images.nbytes).reshape(IMAGES, 10)
     expected = xlac.compile(DIGITS, target="reference", dims={"batch": IMAGES})(image=images)
     loose = "int8" in options
-    np.testing.assert_allclose(found, expected, rtol=0 if loose else 2e-5, atol=0.05 if loose else 1e-6)
+    np.testing.assert_allclose(
+        found, expected, rtol=0 if loose else 2e-5, atol=0.05 if loose else 1e-6
+    )
     assert (found.argmax(1) == np.asarray(expected).argmax(1)).all()
 
     (stack,) = struct.unpack_from("<I", made, images.nbytes + found.nbytes)
-    static = sum(int(line.split()[1]) for line in told("arm-none-eabi-size", "-A", program).splitlines() if line.startswith((".data ", ".bss ")))
+    static = sum(
+        int(line.split()[1])
+        for line in told("arm-none-eabi-size", "-A", program).splitlines()
+        if line.startswith((".data ", ".bss "))
+    )
     assert 0 < stack < 4096 and static + stack <= RAM
 
 
@@ -83,10 +120,20 @@ def block_bytes() -> int:
 
 
 def linked(folder: Path, libm: bool) -> Path:
-    """The model, its runner and the start file, in memory of 64 KB; a section that does not fit fails to link."""
-    script = (HERE / "mps2.ld").read_text().replace("data : ORIGIN = 0x20000000, LENGTH = 4M", f"data : ORIGIN = 0x20000000, LENGTH = {RAM}")
+    """The model, its runner and the start file, in memory of 64 KB; a section that does not fit
+    fails to link.
+    """
+    script = (
+        (HERE / "mps2.ld")
+        .read_text()
+        .replace(
+            "data : ORIGIN = 0x20000000, LENGTH = 4M", f"data : ORIGIN = 0x20000000, LENGTH = {RAM}"
+        )
+    )
     assert str(RAM) in script
-    script = script.replace("stack_top =", "stack_end = ADDR(.bss) + SIZEOF(.bss);\n    stack_top =")
+    script = script.replace(
+        "stack_top =", "stack_end = ADDR(.bss) + SIZEOF(.bss);\n    stack_top ="
+    )
     (folder / "board.ld").write_text(script)
     (folder / "runner.c").write_text(RUNNER % IMAGES)
     warned = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-O2", "-ffunction-sections")
@@ -96,13 +143,32 @@ def linked(folder: Path, libm: bool) -> Path:
         (HERE / "bare.c", ("-std=gnu99", f"-DBYTES={block_bytes()}", "-fno-tree-loop-distribute-patterns")),
     ):  # fmt: skip
         objects.append(folder / f"{file.stem}.o")
-        told("arm-none-eabi-gcc", *CPU, *warned, *flags, f"-I{folder / 'digits'}", "-c", file, "-o", objects[-1])
+        told(
+            "arm-none-eabi-gcc",
+            *CPU,
+            *warned,
+            *flags,
+            f"-I{folder / 'digits'}",
+            "-c",
+            file,
+            "-o",
+            objects[-1],
+        )
     made = folder / "digits.elf"
     libraries = ("-lm",) if libm else ()
     told(
-        "arm-none-eabi-gcc", *CPU, "-nostartfiles", "-specs=nano.specs", "-Wl,--gc-sections", "-T", folder / "board.ld",
-        *objects, *libraries, "-o", made,
-    )  # fmt: skip
+        "arm-none-eabi-gcc",
+        *CPU,
+        "-nostartfiles",
+        "-specs=nano.specs",
+        "-Wl,--gc-sections",
+        "-T",
+        folder / "board.ld",
+        *objects,
+        *libraries,
+        "-o",
+        made,
+    )
     return made
 
 

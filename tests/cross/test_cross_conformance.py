@@ -32,7 +32,9 @@ def test_the_kit_passes(other: Other) -> None:
         ran += 1
         want = case.expected or _interpreted(case)
         for slot in case.program.outputs:
-            detail = difference(got[slot.name], want[slot.name], _tolerance(case, other), case.inputs)
+            detail = difference(
+                got[slot.name], want[slot.name], _tolerance(case, other), case.inputs
+            )
             wrong += [f"{case.name}: {slot.name}: {detail}"] if detail else []
     assert not wrong, "\n".join(wrong[:20])
     assert ran >= len(chosen) - (8 if other.name == "riscv64-v" else 0)
@@ -40,12 +42,18 @@ def test_the_kit_passes(other: Other) -> None:
 
 def _task(case: Case) -> Task:
     sizes = of_call(case.program, case.inputs)
-    return Task(case.program, case.inputs, case.calls, tuple(sizes[symbol.name] for symbol in case.program.sizes))
+    return Task(
+        case.program,
+        case.inputs,
+        case.calls,
+        tuple(sizes[symbol.name] for symbol in case.program.sizes),
+    )
 
 
 def _tolerance(case: Case, other: Other) -> Tolerance:
-    """What a case allows. Without doubles in hardware they are added by libgcc, which for Arm is off by one unit where
-    numbers are 2^32 apart (2147483520.0 + -9.223372036854776e18, compiled from C by gcc, too)."""
+    """What a case allows. Without doubles in hardware they are added by libgcc, which for Arm is
+    off by one unit where numbers are 2^32 apart (2147483520.0 + -9.223372036854776e18, compiled
+    from C by gcc, too)."""
     inputs = {DType.of(array.dtype) for array in case.inputs.values()}
     if other.name == "cortex-m4" and DType.F64 in inputs and case.group in ("add", "sub"):
         return Tolerance(1, case.tolerance.absolute)

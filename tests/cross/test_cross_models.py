@@ -27,7 +27,8 @@ SIZES: dict[str, tuple[dict[str, int | str], dict[str, object]]] = {
     "bert_layer": ({"sequence": 12}, {"hidden": 64, "heads": 4, "ffn": 128}), "mlp_small": ({}, {}), "softmax": ({}, {}),
     "layernorm_gelu": ({}, {}),
 }  # fmt: skip
-LARGE = ("tagger", "mlp_small", "softmax", "layernorm_gelu")  # more than the 4 MB of a microcontroller's board
+# more than the 4 MB of a microcontroller's board
+LARGE = ("tagger", "mlp_small", "softmax", "layernorm_gelu")
 SYSTEMS = [m for m in MACHINES if "linux" in m.triple]
 PAIRS = [(spec, m) for spec in SIZES for m in MACHINES if not (m.bare and spec in LARGE)]
 
@@ -62,9 +63,16 @@ def test_small_code_agrees(spec: str, other: Other) -> None:
 
 @pytest.mark.parametrize("variants", [(), (5,), (3, 4)], ids=["", "variant", "variants"])
 @pytest.mark.parametrize(("spec", "dim", "most"), [("digits", "batch", 9), ("lstm_3x60", "T", 8)])
-def test_open_sizes_agree(spec: str, dim: str, most: int, variants: tuple[int, ...], other: Other) -> None:
-    """On machines of 32 bits too, where sizes are wider than pointers; by code for any size, and for those of variants."""
-    model = load(SPECS / f"{spec}.yaml", dims={dim: f"1..{most}", **({"B": 1} if spec == "lstm_3x60" else {})})
+def test_open_sizes_agree(
+    spec: str, dim: str, most: int, variants: tuple[int, ...], other: Other
+) -> None:
+    """On machines of 32 bits too, where sizes are wider than pointers; by code for any size, and
+    for those of variants.
+    """
+    model = load(
+        SPECS / f"{spec}.yaml",
+        dims={dim: f"1..{most}", **({"B": 1} if spec == "lstm_3x60" else {})},
+    )
     target = BACKEND.target(other.request)
     program = lower(unfixed(model), target, variants=[{dim: size} for size in variants]).program
     for chosen in variants or (5,):
@@ -73,13 +81,25 @@ def test_open_sizes_agree(spec: str, dim: str, most: int, variants: tuple[int, .
         (got,) = results([Task(program, inputs, sizes=(chosen,))], target, other)
         assert got is not None
         for name, want in by_name(here(**inputs), here.outputs).items():
-            np.testing.assert_allclose(got[name], want, rtol=2e-4, atol=2e-5, err_msg=f"{spec}.{name}")
+            np.testing.assert_allclose(
+                got[name], want, rtol=2e-4, atol=2e-5, err_msg=f"{spec}.{name}"
+            )
 
 
 @pytest.mark.parametrize("spec", ["digits", "lstm_3x60"])
 @pytest.mark.parametrize("other", SYSTEMS, ids=lambda machine: machine.name)
 def test_programs_read_and_write_npy(spec: str, other: Other, tmp_path: Path) -> None:
-    folder = build(spec, tmp_path / "out", "--emit", "exe", "--static", "--triple", other.triple, "--cpu", other.cpu)
+    folder = build(
+        spec,
+        tmp_path / "out",
+        "--emit",
+        "exe",
+        "--static",
+        "--triple",
+        other.triple,
+        "--cpu",
+        other.cpu,
+    )
     here = xlac.compile(specialized(load(SPECS / f"{spec}.yaml")), "cpu")
     inputs = inputs_of(here)  # type: ignore[arg-type]
     for name, array in inputs.items():
@@ -110,29 +130,71 @@ int main(void) {
 
 @pytest.mark.parametrize("form", ["a", "so"])
 @pytest.mark.parametrize("name", ["aarch64", "armv7", "riscv64"])
-def test_libraries_link_with_the_c_compiler_of_the_machine(name: str, form: str, tmp_path: Path) -> None:
-    prefix = {"aarch64": "aarch64-linux-gnu", "armv7": "arm-linux-gnueabihf", "riscv64": "riscv64-linux-gnu"}[name]
+def test_libraries_link_with_the_c_compiler_of_the_machine(
+    name: str, form: str, tmp_path: Path
+) -> None:
+    prefix = {
+        "aarch64": "aarch64-linux-gnu",
+        "armv7": "arm-linux-gnueabihf",
+        "riscv64": "riscv64-linux-gnu",
+    }[name]
     other = next(m for m in MACHINES if m.name == name)
     here: Any = xlac.compile(specialized(load(SPECS / "softmax.yaml")), "cpu")
-    folder = build("softmax", tmp_path / "out", "--emit", f"h,{form}", "--triple", other.triple, "--cpu", other.cpu)
+    folder = build(
+        "softmax",
+        tmp_path / "out",
+        "--emit",
+        f"h,{form}",
+        "--triple",
+        other.triple,
+        "--cpu",
+        other.cpu,
+    )
     (tmp_path / "main.c").write_text(CALLER)
-    command = [f"{prefix}-gcc", "-std=c99", "-I", str(folder), "main.c", str(folder / f"libsoftmax.{form}"), "-o", "main"]
+    command = [
+        f"{prefix}-gcc",
+        "-std=c99",
+        "-I",
+        str(folder),
+        "main.c",
+        str(folder / f"libsoftmax.{form}"),
+        "-o",
+        "main",
+    ]
     subprocess.run([*command, f"-Wl,-rpath,{folder}"], cwd=tmp_path, check=True)
     inputs = inputs_of(here)
     root = ("-L", f"/usr/{prefix}")
-    done = subprocess.run([other.runs[0], *root, "./main"], cwd=tmp_path, input=inputs["x"].tobytes(), capture_output=True, check=True)
+    done = subprocess.run(
+        [other.runs[0], *root, "./main"],
+        cwd=tmp_path,
+        input=inputs["x"].tobytes(),
+        capture_output=True,
+        check=True,
+    )
     want = by_name(here(**inputs), here.outputs)["y"]
-    np.testing.assert_allclose(np.frombuffer(done.stdout, np.float32).reshape(want.shape), want, rtol=2e-4, atol=2e-6)
+    np.testing.assert_allclose(
+        np.frombuffer(done.stdout, np.float32).reshape(want.shape), want, rtol=2e-4, atol=2e-6
+    )
 
 
 def test_a_wasm_module_is_called_from_javascript(tmp_path: Path) -> None:
     other = next(m for m in MACHINES if m.wasm)
-    folder = build("digits", tmp_path / "out", "--emit", "h,wasm", "--triple", other.triple, "--dim", "batch=2")
+    folder = build(
+        "digits", tmp_path / "out", "--emit", "h,wasm", "--triple", other.triple, "--dim", "batch=2"
+    )
     (tmp_path / "call.mjs").write_text(JAVASCRIPT)
     here = xlac.compile(SPECS / "digits.yaml", "cpu", dims={"batch": 2})
     x = np.random.default_rng(0).standard_normal((2, 64)).astype(np.float32)
-    done = subprocess.run([*other.runs[:1], "call.mjs", str(folder / "digits.wasm")], cwd=tmp_path, input=x.tobytes(), capture_output=True, check=True)
-    np.testing.assert_allclose(np.frombuffer(done.stdout, np.float32).reshape(2, 10), here(x), rtol=1e-5, atol=1e-6)
+    done = subprocess.run(
+        [*other.runs[:1], "call.mjs", str(folder / "digits.wasm")],
+        cwd=tmp_path,
+        input=x.tobytes(),
+        capture_output=True,
+        check=True,
+    )
+    np.testing.assert_allclose(
+        np.frombuffer(done.stdout, np.float32).reshape(2, 10), here(x), rtol=1e-5, atol=1e-6
+    )
 
 
 JAVASCRIPT = """\

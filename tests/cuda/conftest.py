@@ -1,4 +1,6 @@
-"""Fixtures of the cuda backend's tests: the backend on the stand-in driver, or with --gpu on this machine's GPU."""
+"""Fixtures of the cuda backend's tests: the backend on the stand-in driver, or with --gpu on this
+machine's GPU.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,9 @@ def dnn(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dnn]:
 
 
 @pytest.fixture
-def cudnn_library(on_gpu: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def cudnn_library(
+    on_gpu: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What `AskedDnn` compiles for: the stand-in, or this machine's GPU and its cuDNN."""
     if not on_gpu:
         request.getfixturevalue("dnn")

@@ -1,6 +1,8 @@
-"""Programs that call cuBLASLt, on a library that stands in for it and computes on the CPU, through the real ctypes layer.
+"""Programs that call cuBLASLt, on a library that stands in for it and computes on the CPU, through
+the real ctypes layer.
 
-Sizes from which a call is worth it are put aside: every dot product that the library can say is one call.
+Sizes from which a call is worth it are put aside: every dot product that the library can say is one
+call.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ class Library:
 
 
 class Asked:
-    """Outputs compiled for an H100, or this machine's GPU, for which every product is large; closed when the test is done."""
+    """Outputs compiled for an H100, or this machine's GPU, for which every product is large; closed
+    when the test is done.
+    """
 
     backend: ClassVar[CudaBackend] = OnStandin()
     arch: ClassVar[str] = f"{ARCH}+cublaslt"
@@ -60,13 +64,20 @@ class Asked:
     def __init__(self, *outputs: Node, precision: str = "default") -> None:
         self.inputs = tuple(n for n in walk(outputs) if isinstance(n.op, Param))
         self.graph = Graph("asked", self.inputs, {f"o{k}": node for k, node in enumerate(outputs)})
-        dims: dict[str, Symbol] = {s.name: s for n in self.inputs for size in n.shape for s in symbols(size)}
+        dims: dict[str, Symbol] = {
+            s.name: s for n in self.inputs for size in n.shape for s in symbols(size)
+        }
         self.lowered = lower(Model(self.graph, {}, dims=dims, precision=precision), self.target())
         self.compiled: Compiled = executable(self.lowered, self.backend)
 
     def target(self) -> Target:
         made = self.backend.target(Request(arch=self.arch))
-        return replace(made, products=frozenset(replace(known, least=1, flops=1, workspace=4096) for known in made.products))
+        return replace(
+            made,
+            products=frozenset(
+                replace(known, least=1, flops=1, workspace=4096) for known in made.products
+            ),
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -81,7 +92,9 @@ class Asked:
     def drawn(self, sizes: Mapping[str, int], seed: int = 0) -> dict[str, Array]:
         rng = np.random.default_rng(seed)
         return {
-            n.op.name: (rng.standard_normal([evaluate(e, sizes) for e in n.shape]) / 2).astype(n.type.dtype.numpy)  # type: ignore[attr-defined]
+            n.op.name: (rng.standard_normal([evaluate(e, sizes) for e in n.shape]) / 2).astype(
+                n.type.dtype.numpy
+            )  # type: ignore[attr-defined]
             for n in self.inputs
         }
 
@@ -90,7 +103,9 @@ class Asked:
         feeds = self.drawn(sizes) if feeds is None else feeds
         wanted = interpret(substituted(self.graph, sizes), feeds, {}, float64=True)
         found = self.compiled(**feeds)
-        for (name, node), array in zip(self.graph.outputs.items(), found if isinstance(found, tuple) else (found,), strict=True):
+        for (name, node), array in zip(
+            self.graph.outputs.items(), found if isinstance(found, tuple) else (found,), strict=True
+        ):
             exact, bound = np.asarray(wanted[name], np.float64), self.bounds[node.type.dtype]
             np.testing.assert_allclose(np.asarray(array, np.float64), exact, rtol=bound, atol=bound)
 
@@ -100,5 +115,10 @@ def x(name: str, *shape: Any, dtype: DType = F32) -> Node:
 
 
 def linear(dtype: DType, rows: int, depth: int, columns: int, *, bias: bool = True) -> Node:
-    weights = (x("w", columns, depth, dtype=dtype), *([x("b", columns, dtype=dtype)] if bias else []))
-    return build.apply1("linear", x("x", rows, depth, dtype=dtype), *weights, units=columns, bias=bias)
+    weights = (
+        x("w", columns, depth, dtype=dtype),
+        *([x("b", columns, dtype=dtype)] if bias else []),
+    )
+    return build.apply1(
+        "linear", x("x", rows, depth, dtype=dtype), *weights, units=columns, bias=bias
+    )

@@ -1,5 +1,5 @@
-"""Asks the real cuDNN for plans for an H200 that is not here, and prints what it says, as JSON: a process of its own, whose
-`libcuda.so.1` is `standin/absent`. Run by `test_cuda_cudnn_plans.py`."""
+"""Asks the real cuDNN for plans for an H200 that is not here, and prints what it says, as JSON: a
+process of its own, whose `libcuda.so.1` is `standin/absent`. Run by `test_cuda_cudnn_plans.py`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from xlac_sdk.libraries.product import GELU, RELU
 from xlac_sdk.programs.strided import Strided
 
 F32, F16, BF16 = DType.F32, DType.F16, DType.BF16
-DEVICEPROP, JSON_REPRESENTATION, CHARACTERS = 38, 2702, 24  # CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, its attribute, CUDNN_TYPE_CHAR
+# CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, its attribute, CUDNN_TYPE_CHAR
+DEVICEPROP, JSON_REPRESENTATION, CHARACTERS = 38, 2702, 24
 H200 = {
     "deviceName": "NVIDIA H200", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0, "pciDeviceId": 0x2335, "isTccDriver": 0,
     "multiProcessorCount": 132, "smCountOrigin": 0, "warpSize": 32, "totalGlobalMem": 150_000_000_000, "l2CacheSize": 60 << 20,
@@ -37,10 +38,18 @@ def described(dnn: cudnn.Cudnn) -> Machine:
     """An H200 (cuDNN 9.8 or later)."""
     made, text = ctypes.c_void_p(), json.dumps(H200).encode()
     dnn("cudnnBackendCreateDescriptor", DEVICEPROP, ctypes.addressof(made))
-    dnn("cudnnBackendSetAttribute", made, JSON_REPRESENTATION, CHARACTERS, len(text), ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p))
+    dnn(
+        "cudnnBackendSetAttribute",
+        made,
+        JSON_REPRESENTATION,
+        CHARACTERS,
+        len(text),
+        ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p),
+    )
     dnn("cudnnBackendFinalize", made)
 
-    heuristics, engine, plan = (_Only(number) for number in (204, 1307, 407))  # CUDNN_ATTR_…_DEVICEPROP of each
+    # CUDNN_ATTR_…_DEVICEPROP of each
+    heuristics, engine, plan = (_Only(number) for number in (204, 1307, 407))
     return Machine({}, {heuristics: made.value}, {engine: made.value}, {plan: made.value})  # type: ignore[dict-item]
 
 
@@ -60,24 +69,70 @@ def packed(dtype: DType, extents: tuple[int, ...], layout: str = FIRST) -> Strid
     return Strided(dtype, extents, tuple(strides))
 
 
-def convolution(dtype: DType, x: tuple[int, ...], filters: int, taps: int, layout: str = LAST, stride: int = 1, groups: int = 1, dilation: int = 1, residual: bool = False, bias: DType | None = F32, activation: str = RELU, fast: bool = False) -> Convolution:
+def convolution(
+    dtype: DType,
+    x: tuple[int, ...],
+    filters: int,
+    taps: int,
+    layout: str = LAST,
+    stride: int = 1,
+    groups: int = 1,
+    dilation: int = 1,
+    residual: bool = False,
+    bias: DType | None = F32,
+    activation: str = RELU,
+    fast: bool = False,
+) -> Convolution:
     rank = len(x) - 2
     pad, kernel = dilation * (taps - 1) // 2, (filters, x[1] // groups, *(taps,) * rank)
     y = (x[0], filters, *((n + 2 * pad - dilation * (taps - 1) - 1) // stride + 1 for n in x[2:]))
     result = packed(dtype, y, layout)
     return Convolution(
-        packed(dtype, x, layout), packed(dtype, kernel, LAST), result, (stride,) * rank, (pad,) * rank, (pad,) * rank, (dilation,) * rank,
-        groups, result if residual else None, bias, 0, activation, SPACE, fast,
-    )  # fmt: skip
+        packed(dtype, x, layout),
+        packed(dtype, kernel, LAST),
+        result,
+        (stride,) * rank,
+        (pad,) * rank,
+        (pad,) * rank,
+        (dilation,) * rank,
+        groups,
+        result if residual else None,
+        bias,
+        0,
+        activation,
+        SPACE,
+        fast,
+    )
 
 
-def attention(dtype: DType, heads: tuple[int, int], times: tuple[int, int], width: int, mask: tuple[int, ...] = (), layout: str = FIRST, **given: Any) -> Attention:
+def attention(
+    dtype: DType,
+    heads: tuple[int, int],
+    times: tuple[int, int],
+    width: int,
+    mask: tuple[int, ...] = (),
+    layout: str = FIRST,
+    **given: Any,
+) -> Attention:
     def side(count: int, time: int) -> Strided:
-        steps = (count * time * width, time * width, width, 1) if layout == FIRST else (count * time * width, width, count * width, 1)
+        steps = (
+            (count * time * width, time * width, width, 1)
+            if layout == FIRST
+            else (count * time * width, width, count * width, 1)
+        )
         return Strided(dtype, (4, count, time, width), steps)
 
     queries, keys = side(heads[0], times[0]), side(heads[1], times[1])
-    return Attention(queries, keys, keys, queries, width**-0.5, mask=packed(dtype, mask) if mask else None, workspace=SPACE, **given)
+    return Attention(
+        queries,
+        keys,
+        keys,
+        queries,
+        width**-0.5,
+        mask=packed(dtype, mask) if mask else None,
+        workspace=SPACE,
+        **given,
+    )
 
 
 def problems() -> Iterator[tuple[str, Convolution | Attention]]:
@@ -86,13 +141,25 @@ def problems() -> Iterator[tuple[str, Convolution | Attention]]:
         name = f"{dtype}{', fast' if fast else ''}"
         for what, made in {
             "resnet": convolution(dtype, (8, 64, 56, 56), 64, 3, fast=fast),
-            "with a residual": convolution(dtype, (8, 64, 56, 56), 256, 1, residual=True, fast=fast),
-            "a residual alone": convolution(dtype, (8, 64, 56, 56), 64, 3, residual=True, bias=None, activation="", fast=fast),
-            "a bias of its type": convolution(dtype, (8, 64, 56, 56), 64, 3, residual=True, bias=dtype, fast=fast),
+            "with a residual": convolution(
+                dtype, (8, 64, 56, 56), 256, 1, residual=True, fast=fast
+            ),
+            "a residual alone": convolution(
+                dtype, (8, 64, 56, 56), 64, 3, residual=True, bias=None, activation="", fast=fast
+            ),
+            "a bias of its type": convolution(
+                dtype, (8, 64, 56, 56), 64, 3, residual=True, bias=dtype, fast=fast
+            ),
             "gelu": convolution(dtype, (8, 64, 56, 56), 64, 3, activation=GELU, fast=fast),
-            "channels first, a bias of its type": convolution(dtype, (8, 64, 28, 28), 64, 3, FIRST, residual=True, bias=dtype, fast=fast),
-            "channels first, nothing more": convolution(dtype, (8, 64, 28, 28), 64, 3, FIRST, bias=None, activation="", fast=fast),
-            "stride, dilation, groups": convolution(dtype, (2, 64, 57, 57), 128, 3, stride=2, dilation=2, groups=4, fast=fast),
+            "channels first, a bias of its type": convolution(
+                dtype, (8, 64, 28, 28), 64, 3, FIRST, residual=True, bias=dtype, fast=fast
+            ),
+            "channels first, nothing more": convolution(
+                dtype, (8, 64, 28, 28), 64, 3, FIRST, bias=None, activation="", fast=fast
+            ),
+            "stride, dilation, groups": convolution(
+                dtype, (2, 64, 57, 57), 128, 3, stride=2, dilation=2, groups=4, fast=fast
+            ),
             "odd sizes": convolution(dtype, (3, 17, 13, 19), 23, 5, fast=fast),
             "a line": convolution(dtype, (8, 64, 500), 64, 3, fast=fast),
             "a volume": convolution(dtype, (2, 32, 8, 16, 16), 64, 3, fast=fast),
@@ -105,7 +172,9 @@ def problems() -> Iterator[tuple[str, Convolution | Attention]]:
             "shared keys, more of them": attention(dtype, (32, 8), (512, 1024), 128, causal=True),
             "heads side by side": attention(dtype, (12, 12), (384, 384), 64, layout=LAST),
             "a mask of keys": attention(dtype, (12, 12), (384, 384), 64, mask=(4, 1, 1, 384)),
-            "a mask for each head": attention(dtype, (12, 12), (384, 384), 64, mask=(1, 12, 384, 384), causal=True),
+            "a mask for each head": attention(
+                dtype, (12, 12), (384, 384), 64, mask=(1, 12, 384, 384), causal=True
+            ),
             "odd sizes": attention(dtype, (3, 3), (77, 91), 40, causal=True),
         }.items():
             yield f"{dtype}: {what}", attended
@@ -124,7 +193,11 @@ def main() -> None:
             graph, notes = operations.graph(), refused(problem)
             plan = next(operations.suggested(graph, notes, problem.workspace), None)
             again = plan and operations.chosen(graph, plan.choice, notes, problem.workspace)
-            found[name] = plan and {"engine": plan.choice.engine, "workspace": plan.workspace, "again": again is not None}
+            found[name] = plan and {
+                "engine": plan.choice.engine,
+                "workspace": plan.workspace,
+                "again": again is not None,
+            }
         finally:
             operations.close()
     json.dump({"version": dnn.version, "plans": found}, sys.stdout)

@@ -26,7 +26,9 @@ class OnDevice:
         with where.current():
             self.stream = where.stream()
             self.address = where.alloc(values.nbytes)
-            where.upload(self.address, np.ascontiguousarray(values).ctypes.data, values.nbytes, self.stream)
+            where.upload(
+                self.address, np.ascontiguousarray(values).ctypes.data, values.nbytes, self.stream
+            )
 
     def read(self) -> NDArray[Any]:
         found = np.empty_like(self.values)
@@ -45,7 +47,13 @@ class OnDevice:
 class LikeCupy(OnDevice):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": self.values.shape, "typestr": self.values.dtype.str, "data": (self.address, False), "version": 3, "stream": self.stream}
+        return {
+            "shape": self.values.shape,
+            "typestr": self.values.dtype.str,
+            "data": (self.address, False),
+            "version": 3,
+            "stream": self.stream,
+        }
 
 
 class LikeJax(OnDevice):
@@ -87,12 +95,17 @@ Kind = TypeVar("Kind", bound=OnDevice)
 
 
 @contextmanager
-def placed(kind: type[Kind], monkeypatch: pytest.MonkeyPatch, *values: NDArray[Any]) -> Iterator[list[Kind]]:
+def placed(
+    kind: type[Kind], monkeypatch: pytest.MonkeyPatch, *values: NDArray[Any]
+) -> Iterator[list[Kind]]:
     """Arrays of a kind, for as long as this lasts."""
     where = gpu()
     found = [kind(one, where) for one in values]
     module = types.ModuleType("torch")
-    module.Tensor, module._C = LikeTorch, types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: LikeTorch.current)  # type: ignore[attr-defined]
+    module.Tensor, module._C = (
+        LikeTorch,
+        types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: LikeTorch.current),
+    )  # type: ignore[attr-defined]
     if kind is LikeTorch:
         monkeypatch.setitem(sys.modules, "torch", module)
     try:

@@ -1,4 +1,6 @@
-"""A kernel that writes far outside on this machine's GPU: xlac names it, in a process that ends with its context."""
+"""A kernel that writes far outside on this machine's GPU: xlac names it, in a process that ends
+with its context.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +25,30 @@ class Planted(CudaBackend):
     def build(self, sources: dict[str, str], folder: Path) -> Path:  # type: ignore[override]
         ((name, text),) = sources.items()
         at = text.index("{", text.rindex("__global__")) + 1
-        return super().build({name: f"{text[:at]}\n*(volatile float *)((char *)y + {FAR}ll) = 1.0f;{text[at:]}"}, folder)
+        return super().build(
+            {name: f"{text[:at]}\n*(volatile float *)((char *)y + {FAR}ll) = 1.0f;{text[at:]}"},
+            folder,
+        )
 
 
 def main() -> int:
     backend = Planted()
     with tempfile.TemporaryDirectory() as folder:
         spec = Path(folder, "two_steps.yaml")
-        spec.write_text("xlac: 1\nmodel: two_steps\ninputs:\n  x: f32[8, 8]\ngraph:\n  a: x @ x\n  y: sum(exp(a))\noutputs: [y]\n")
+        spec.write_text(
+            "xlac: 1\nmodel: two_steps\ninputs:\n  x: f32[8, 8]\ngraph:\n  a: x @ x\n  y: sum(exp(a))\noutputs: [y]\n"
+        )
         model = executable(lower(load(spec), backend.target(Request())), backend)
         try:
             model(np.zeros((8, 8), np.float32))
         except DeviceError as error:
             (found,) = error.diagnostics
             print(found)
-            return 0 if found.code == "XL5215" and found.span is not None and found.span.line == 7 else 1
+            return (
+                0
+                if found.code == "XL5215" and found.span is not None and found.span.line == 7
+                else 1
+            )
     print("nothing failed")
     return 1
 

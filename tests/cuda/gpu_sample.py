@@ -1,4 +1,6 @@
-"""A sample of programs on this machine's GPU, for compute-sanitizer to watch: `compute-sanitizer python gpu_sample.py`."""
+"""A sample of programs on this machine's GPU, for compute-sanitizer to watch: `compute-sanitizer
+python gpu_sample.py`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ SAMPLE = (
 
 
 def main() -> int:
-    failed = [f"{o.case}: {o.detail}" for name in SAMPLE for o in check(OPS[name], find("cuda")) if o.status != "passed"]
+    failed = [
+        f"{o.case}: {o.detail}"
+        for name in SAMPLE
+        for o in check(OPS[name], find("cuda"))
+        if o.status != "passed"
+    ]
     print("\n".join(failed) or "every case passed")
     return 1 if failed else 0
 

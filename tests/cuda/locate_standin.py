@@ -1,4 +1,6 @@
-"""`xlac_cuda.run.locate` on the stand-in: a process of its own, which runs a program again to find the kernel that fails."""
+"""`xlac_cuda.run.locate` on the stand-in: a process of its own, which runs a program again to find
+the kernel that fails.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Runs a sample of conformance through pycuda on the stand-in: a process of its own, as pycuda links to the driver by name.
+"""Runs a sample of conformance through pycuda on the stand-in: a process of its own, as pycuda
+links to the driver by name.
 
 test_cuda_pycuda.py starts it with the stand-in where the loader looks first.
 """
@@ -30,14 +31,19 @@ def main() -> None:
     assert type(gpu()) is PycudaGpu
     before = counts.held()
     target = backend.target(Request())
-    outcomes = [o for case in cases(target) if case.group in GROUPS for o in check(case, backend, target)]
+    outcomes = [
+        o for case in cases(target) if case.group in GROUPS for o in check(case, backend, target)
+    ]
     outcomes += [o for mnemonic in OPERATIONS for o in check_op(OPS[mnemonic], backend)]
     failed = [f"{o.case}: {o.detail}" for o in outcomes if o.status != "passed"]
     assert outcomes and not failed, "\n".join(failed)
     gc.collect()
     assert counts.held() == before, (counts.held(), before)
     with gpu().current():
-        for wrong, code in ((lambda: gpu().load(b"no code" * 20), "XL5213"), (lambda: gpu().alloc(1 << 50), "XL5214")):
+        for wrong, code in (
+            (lambda: gpu().load(b"no code" * 20), "XL5213"),
+            (lambda: gpu().alloc(1 << 50), "XL5214"),
+        ):
             try:
                 wrong()
                 raise AssertionError(code)

@@ -18,10 +18,16 @@ KEPT = Path(__file__).parents[2] / ".pytest_cache" / "d" / "standin"
 DRIVER = "libcuda-standin.so.1"
 COMPILE = ("g++", "-std=c++20", "-fPIC", "-w", "-fstack-clash-protection")
 ALIGNED = ("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error")  # as a GPU wants addresses
-WATCHED = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "--param=tsan-distinguish-volatile=0")
+WATCHED = (
+    "-fsanitize=thread",
+    "--param=tsan-instrument-func-entry-exit=0",
+    "--param=tsan-distinguish-volatile=0",
+)
 
 KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\(([^,)]+)[^)]*\)\s*)?(\w+)\s*\(")
-DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?((?:unsigned\s+)?\w+)\s+(\w+)\[\];")
+DYNAMIC = re.compile(
+    r"extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?((?:unsigned\s+)?\w+)\s+(\w+)\[\];"
+)
 
 
 class Standin:
@@ -36,7 +42,9 @@ class Standin:
 
     def _folder(self, *patterns: str) -> Path:
         """Where what is made of some sources, by this compiler and this file, is kept."""
-        files = [file.read_bytes() for pattern in patterns for file in sorted(SOURCES.glob(pattern))]
+        files = [
+            file.read_bytes() for pattern in patterns for file in sorted(SOURCES.glob(pattern))
+        ]
         made = self._root / _hash(self._version, Path(__file__).read_bytes(), *files)
         made.mkdir(parents=True, exist_ok=True)
         return made
@@ -48,21 +56,37 @@ class Standin:
     @cached_property
     def driver(self) -> Path:
         """The driver."""
-        sources = [*map(str, sorted(SOURCES.glob("engine/*.cpp"))), *map(str, sorted(SOURCES.glob("driver/*.cpp")))]
+        sources = [
+            *map(str, sorted(SOURCES.glob("engine/*.cpp"))),
+            *map(str, sorted(SOURCES.glob("driver/*.cpp"))),
+        ]
         flags = ("-O1", "-shared", "-fvisibility=hidden", f"-Wl,-soname,{DRIVER}")
-        return self._made(self._folder("engine/*", "driver/*") / DRIVER, [*COMPILE, *flags, *sources, "-ldl"])
+        return self._made(
+            self._folder("engine/*", "driver/*") / DRIVER, [*COMPILE, *flags, *sources, "-ldl"]
+        )
 
     def linked_to(self, library: Path) -> Path:
-        """A folder with a libcuda.so.1 that has whatever a library wants of it: the stand-in's functions, and for the
-        others ones that say they are not supported."""
-        missing = sorted(_names(library, "--undefined-only") - _names(self.driver, "--defined-only"))
+        """A folder with a libcuda.so.1 that has whatever a library wants of it: the stand-in's
+        functions, and for the others ones that say they are not supported."""
+        missing = sorted(
+            _names(library, "--undefined-only") - _names(self.driver, "--defined-only")
+        )
         text = "".join(f"int {name}(void) {{ return 801; }}\n" for name in missing)
         folder = self.driver.parent / _hash(text.encode())
         folder.mkdir(exist_ok=True)
         source = folder / "rest.c"
         source.write_text(text, encoding="utf-8")
-        flags = ["-shared", "-fPIC", "-w", "-Wl,-soname,libcuda.so.1", "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN/.."]
-        return self._made(folder / "libcuda.so.1", ["gcc", *flags, str(source), str(self.driver)]).parent
+        flags = [
+            "-shared",
+            "-fPIC",
+            "-w",
+            "-Wl,-soname,libcuda.so.1",
+            "-Wl,--no-as-needed",
+            "-Wl,-rpath,$ORIGIN/..",
+        ]
+        return self._made(
+            folder / "libcuda.so.1", ["gcc", *flags, str(source), str(self.driver)]
+        ).parent
 
     @cached_property
     def cublaslt(self) -> Path:
@@ -78,7 +102,17 @@ class Standin:
     def absent(self) -> Path:
         """A folder with the `libcuda.so.1` of a machine that has no GPU."""
         folder = self._folder("absent/*")
-        return self._made(folder / "libcuda.so.1", ["gcc", "-shared", "-fPIC", "-w", "-Wl,-soname,libcuda.so.1", str(SOURCES / "absent/libcuda.c")]).parent
+        return self._made(
+            folder / "libcuda.so.1",
+            [
+                "gcc",
+                "-shared",
+                "-fPIC",
+                "-w",
+                "-Wl,-soname,libcuda.so.1",
+                str(SOURCES / "absent/libcuda.c"),
+            ],
+        ).parent
 
     def _of_nvidia(self, sources: str, name: str) -> Path:
         """A library beside the driver."""
@@ -88,13 +122,17 @@ class Standin:
         return self._made(folder / name, [*COMPILE, *flags, *files, str(self.driver)])
 
     def library(self, text: str, *, watched: bool = False) -> Path:
-        """Kernels of CUDA C++ as a library for the driver; `watched`, every access is looked at: much slower."""
+        """Kernels of CUDA C++ as a library for the driver; `watched`, every access is looked at:
+        much slower.
+        """
         flags = (*COMPILE, *ALIGNED, "-O1", *(WATCHED if watched else ()))
         folder = self._kernels / ("watched" if watched else "plain")
         library = folder / f"{_hash(text.encode())}.so"
         if library.exists():
             return library
-        header = self._made(folder / "cuda_host.h.gch", [*flags, "-x", "c++-header", str(SOURCES / "cuda_host.h")])
+        header = self._made(
+            folder / "cuda_host.h.gch", [*flags, "-x", "c++-header", str(SOURCES / "cuda_host.h")]
+        )
         source, compiled = library.with_suffix(".cu"), library.with_suffix(".o")
         source.write_text(hosted(text), encoding="utf-8")
         includes = [f"-I{header.parent}", f"-I{SOURCES}", "-include", "cuda_host.h"]
@@ -104,14 +142,18 @@ class Standin:
         return library
 
     def _made(self, file: Path, command: list[str]) -> Path:
-        """A file that a command makes, unless it is there; whole or not at all. Others who want it wait."""
+        """A file that a command makes, unless it is there; whole or not at all. Others who want it
+        wait.
+        """
         file.parent.mkdir(exist_ok=True)
         with file.with_name(f"{file.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if file.exists():
                 return file
             temporary = file.with_name(f"{file.name}.{os.getpid()}")
-            done = subprocess.run([*command, "-o", str(temporary)], check=False, capture_output=True, text=True)
+            done = subprocess.run(
+                [*command, "-o", str(temporary)], check=False, capture_output=True, text=True
+            )
             if done.returncode:
                 temporary.unlink(missing_ok=True)
                 raise RuntimeError(f"{' '.join(command)}\n{done.stderr[:6000]}")
@@ -121,14 +163,20 @@ class Standin:
 
 def _names(library: Path, which: str) -> set[str]:
     """Functions of the driver that a library has, or wants."""
-    told = subprocess.run(["nm", "-D", which, str(library)], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        ["nm", "-D", which, str(library)], capture_output=True, text=True, check=True
+    ).stdout
     return {name for line in told.splitlines() if (name := line.split()[-1]).startswith("cu")}
 
 
 def hosted(text: str) -> str:
-    """Generated text with what only the host needs: a way in for each kernel, and dynamic shared memory by pointer."""
+    """Generated text with what only the host needs: a way in for each kernel, and dynamic shared
+    memory by pointer.
+    """
     text = DYNAMIC.sub(r"\1 *const \2 = reinterpret_cast<\1 *>(standin::dynamic_shared());", text)
-    entries = [f"STANDIN_ENTRY({name}, {threads or 1024})" for threads, name in KERNEL.findall(text)]
+    entries = [
+        f"STANDIN_ENTRY({name}, {threads or 1024})" for threads, name in KERNEL.findall(text)
+    ]
     return "\n".join([text, *entries, ""])
 
 

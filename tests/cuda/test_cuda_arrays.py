@@ -1,4 +1,6 @@
-"""Arrays on the GPU go in and come out without a copy, in the order of the streams that made and read them."""
+"""Arrays on the GPU go in and come out without a copy, in the order of the streams that made and
+read them.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def model(backend: CudaBackend) -> Iterator[Compiled]:
     """`total = 2 x + y`, and `most`, the largest of each row."""
     x, y = (build.param(name, DType.F32, SHAPE) for name in "xy")
     total = build.add(build.mul(x, 2.0), y)
-    graph = Graph("small", (x, y), {"total": total, "most": build.apply("reduce_max", total, axis=-1)})
+    graph = Graph(
+        "small", (x, y), {"total": total, "most": build.apply("reduce_max", total, axis=-1)}
+    )
     made = executable(lower(Model(graph, {}), backend.target(Request())), backend)
     yield made
     made.executable.close()
@@ -50,7 +54,9 @@ def drawn(seed: int) -> NDArray[np.float32]:
 
 
 @pytest.mark.parametrize("kind", [LikeCupy, LikeJax, LikeTorch])
-def test_arrays_of_other_libraries(model: Compiled, counts: Counts, kind: type[OnDevice], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_of_other_libraries(
+    model: Compiled, counts: Counts, kind: type[OnDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
     x, y = drawn(1), drawn(2)
     with placed(kind, monkeypatch, x, y) as given:
         found = model(*given)
@@ -84,7 +90,8 @@ def test_memory_of_a_dropped_output_is_used_again(model: Compiled, counts: Count
         del found
     assert len(places) == 1 and counts.calls("cuGraphInstantiateWithFlags") == 1
     for _ in range(6):
-        found = model(x, x)["total"]  # the one before goes when this is there: two places take turns
+        # the one before goes when this is there: two places take turns
+        found = model(x, x)["total"]
     assert counts.calls("cuGraphInstantiateWithFlags") == 2
     assert counts.calls("cuGraphExecKernelNodeSetParams_v2") == 0
     kept = [model(x, x)["total"] for _ in range(6)]
@@ -103,7 +110,12 @@ def test_what_is_given_out_by_dlpack(model: Compiled, counts: Counts) -> None:
     with found._home.gpu.current():
         reader = found._home.gpu.stream()
     told = dlpack.read(capsule := found.__dlpack__(stream=reader))
-    assert (told.address, told.shape, told.dtype, told.dense) == (found.address, SHAPE, DType.F32, True)
+    assert (told.address, told.shape, told.dtype, told.dense) == (
+        found.address,
+        SHAPE,
+        DType.F32,
+        True,
+    )
     address = found.address
     del found
     again = model(x, x)["total"]
@@ -122,7 +134,12 @@ def test_what_is_given_out_by_the_cuda_array_interface(model: Compiled, counts: 
     x = LikeCupy(drawn(1), gpu())
     found = model(x, x)["total"]
     told = found.__cuda_array_interface__
-    assert (told["shape"], told["typestr"], told["data"][0], told["version"]) == (SHAPE, "<f4", found.address, 3)
+    assert (told["shape"], told["typestr"], told["data"][0], told["version"]) == (
+        SHAPE,
+        "<f4",
+        found.address,
+        3,
+    )
     assert told["stream"] == model.executable.stream  # type: ignore[attr-defined]
     del found
     x.free()
@@ -130,7 +147,11 @@ def test_what_is_given_out_by_the_cuda_array_interface(model: Compiled, counts: 
 
 def test_run_writes_into_arrays_on_the_device(model: Compiled, counts: Counts) -> None:
     x, y = drawn(1), drawn(2)
-    given, total, most = LikeCupy(x, gpu()), LikeCupy(np.zeros(SHAPE, np.float32), gpu()), np.empty(3, np.float32)
+    given, total, most = (
+        LikeCupy(x, gpu()),
+        LikeCupy(np.zeros(SHAPE, np.float32), gpu()),
+        np.empty(3, np.float32),
+    )
     model.run({"x": given, "y": y}, {"total": total, "most": most})
     assert np.allclose(total.read(), of(x, y)["total"])
     assert np.allclose(most, of(x, y)["most"])
@@ -148,7 +169,9 @@ def test_arrays_that_begin_anywhere_are_copied(model: Compiled, counts: Counts) 
     most = LikeCupy(np.zeros(3, np.float32), gpu())
     assert np.allclose(model(given, y)["total"], of(x, y)["total"])
     model.run({"x": given, "y": y}, {"total": total, "most": most})
-    assert np.allclose(total.read(), of(x, y)["total"]) and np.allclose(most.read(), of(x, y)["most"])
+    assert np.allclose(total.read(), of(x, y)["total"]) and np.allclose(
+        most.read(), of(x, y)["most"]
+    )
     for one in (given, total):
         one.address -= 4
         one.free()
@@ -157,10 +180,16 @@ def test_arrays_that_begin_anywhere_are_copied(model: Compiled, counts: Counts) 
 
 @pytest.mark.parametrize(
     ("values", "code"),
-    [(np.zeros(SHAPE, np.float64), "XL6002"), (np.zeros((3, 4), np.float32), "XL6003"), (np.zeros((5,), np.float32), "XL6003")],
+    [
+        (np.zeros(SHAPE, np.float64), "XL6002"),
+        (np.zeros((3, 4), np.float32), "XL6003"),
+        (np.zeros((5,), np.float32), "XL6003"),
+    ],
     ids=["dtype", "extent", "rank"],
 )
-def test_arrays_that_do_not_fit(model: Compiled, counts: Counts, values: NDArray[Any], code: str) -> None:
+def test_arrays_that_do_not_fit(
+    model: Compiled, counts: Counts, values: NDArray[Any], code: str
+) -> None:
     wrong = LikeCupy(values, gpu())
     with pytest.raises(SourceError, match=code):
         model(wrong, wrong)
@@ -177,7 +206,10 @@ def test_inputs_that_are_missing_or_strange(model: Compiled, counts: Counts) -> 
 
 def test_a_result_outlives_its_program(backend: CudaBackend, counts: Counts) -> None:
     x = build.param("x", DType.F32, SHAPE)
-    made = executable(lower(Model(Graph("one", (x,), {"y": build.exp(x)}), {}), backend.target(Request())), backend)
+    made = executable(
+        lower(Model(Graph("one", (x,), {"y": build.exp(x)}), {}), backend.target(Request())),
+        backend,
+    )
     given = LikeCupy(drawn(1), gpu())
     found = made(given)
     made.executable.close()
@@ -189,7 +221,12 @@ def test_a_result_outlives_its_program(backend: CudaBackend, counts: Counts) -> 
 
 
 def test_strides_that_are_dense() -> None:
-    assert dlpack.dense((2, 3), None) and dlpack.dense((2, 3), (3, 1)) and dlpack.dense((1, 3), (99, 1)) and dlpack.dense((0, 3), (1, 7))
+    assert (
+        dlpack.dense((2, 3), None)
+        and dlpack.dense((2, 3), (3, 1))
+        and dlpack.dense((1, 3), (99, 1))
+        and dlpack.dense((0, 3), (1, 7))
+    )
     assert not dlpack.dense((2, 3), (1, 2)) and not dlpack.dense((2, 3), (4, 1))
 
 

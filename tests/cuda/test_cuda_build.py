@@ -1,4 +1,6 @@
-"""Machine code without a GPU: shipped specs and conformance cases through NVRTC, or nvcc where there is none of it."""
+"""Machine code without a GPU: shipped specs and conformance cases through NVRTC, or nvcc where
+there is none of it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ LARGE = ("mobilenet_v2", "resnet50")  # seconds each; with --all
 ARCHS = ("sm_80", "sm_90a")
 SPILLED = 32  # bytes a thread, stored and loaded, at most
 EVERY = 16  # conformance case that is compiled without --all
-compiles = pytest.mark.skipif(nvrtc.found() is None and shutil.which("nvcc") is None, reason="neither NVRTC nor nvcc is installed")
+compiles = pytest.mark.skipif(
+    nvrtc.found() is None and shutil.which("nvcc") is None,
+    reason="neither NVRTC nor nvcc is installed",
+)
 has_nvrtc = pytest.mark.skipif(nvrtc.found() is None, reason="NVRTC is not installed")
 has_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 
@@ -34,7 +39,9 @@ has_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not 
 @cache
 def text_of(spec: str, arch: str = "sm_90a") -> str:
     target = BACKEND.target(Request(arch=arch))
-    (text,) = BACKEND.emit(lower(specialized(load(SPECS / f"{spec}.yaml")), target).program, target).values()
+    (text,) = BACKEND.emit(
+        lower(specialized(load(SPECS / f"{spec}.yaml")), target).program, target
+    ).values()
     return text
 
 
@@ -43,7 +50,9 @@ def text_of(spec: str, arch: str = "sm_90a") -> str:
 @pytest.mark.parametrize("spec", sorted(p.stem for p in SPECS.glob("*.yaml")))
 @pytest.mark.sampled(6)
 def test_every_spec_compiles(spec: str, arch: str, request: pytest.FixtureRequest) -> None:
-    """Registers are not spilled, but for a word or two that the assembler thinks worth more threads."""
+    """Registers are not spilled, but for a word or two that the assembler thinks worth more
+    threads.
+    """
     if spec in LARGE and not request.config.getoption("--all"):
         pytest.skip("seconds each: --all")
     text = text_of(spec, arch)
@@ -92,7 +101,9 @@ def test_products_stay_products() -> None:
 
 @compiles
 @pytest.mark.parametrize("tool", ["nvrtc", "nvcc"])
-def test_text_that_is_refused_names_the_kernel_and_its_lines(tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_that_is_refused_names_the_kernel_and_its_lines(
+    tool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if tool == "nvcc":
         if shutil.which("nvcc") is None:
             pytest.skip("nvcc is not installed")
@@ -121,9 +132,13 @@ def test_without_a_compiler_the_error_says_what_to_install(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF and no more"])
-def test_a_damaged_library_is_passed_over(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_library_is_passed_over(
+    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "libnvrtc.so.13").write_bytes(content)
-    monkeypatch.setattr(nvrtc, "_files", lambda: iter([tmp_path / "libnvrtc.so.13", Path("libnvrtc.so.none")]))
+    monkeypatch.setattr(
+        nvrtc, "_files", lambda: iter([tmp_path / "libnvrtc.so.13", Path("libnvrtc.so.none")])
+    )
     assert nvrtc.found.__wrapped__() is None
 
 
@@ -133,24 +148,77 @@ def test_a_damaged_library_is_passed_over(content: bytes, tmp_path: Path, monkey
 @compiles
 def test_build_writes_what_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "out"
-    command = ["build", str(SPECS / "softmax.yaml"), "--target", "cuda", "--arch", "sm_80", "--emit", "cu,ptx,cubin", "-o", str(folder)]
+    command = [
+        "build",
+        str(SPECS / "softmax.yaml"),
+        "--target",
+        "cuda",
+        "--arch",
+        "sm_80",
+        "--emit",
+        "cu,ptx,cubin",
+        "-o",
+        str(folder),
+    ]
     assert status(command) == 0, capsys.readouterr()
-    assert {p.name for p in folder.iterdir()} == {"manifest.json", "program.json", "program.weights", "softmax.cu", "softmax.ptx", "softmax.cubin"}
-    assert "sm_80" in (folder / "manifest.json").read_text() and str(tmp_path) not in (folder / "manifest.json").read_text()
+    assert {p.name for p in folder.iterdir()} == {
+        "manifest.json",
+        "program.json",
+        "program.weights",
+        "softmax.cu",
+        "softmax.ptx",
+        "softmax.cubin",
+    }
+    assert (
+        "sm_80" in (folder / "manifest.json").read_text()
+        and str(tmp_path) not in (folder / "manifest.json").read_text()
+    )
     first = {p.name: p.read_bytes() for p in folder.iterdir()}
     assert status(command) == 0
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == first
 
 
 def test_text_alone_needs_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "compiled", lambda *args: pytest.fail("nothing is to be compiled"))
-    assert status(["build", str(SPECS / "softmax.yaml"), "--target", "cuda", "--arch", "sm_80", "--emit", "cu", "-o", str(tmp_path / "out")]) == 0
+    monkeypatch.setattr(
+        compiler, "compiled", lambda *args: pytest.fail("nothing is to be compiled")
+    )
+    assert (
+        status(
+            [
+                "build",
+                str(SPECS / "softmax.yaml"),
+                "--target",
+                "cuda",
+                "--arch",
+                "sm_80",
+                "--emit",
+                "cu",
+                "-o",
+                str(tmp_path / "out"),
+            ]
+        )
+        == 0
+    )
     assert (tmp_path / "out" / "softmax.cu").is_file()
 
 
 @pytest.mark.parametrize("option", ["--static", "--weights=mmap", "--no-libm"])
-def test_options_of_linked_code_are_refused(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["build", str(SPECS / "softmax.yaml"), "--target", "cuda", "--arch", "sm_80", "--emit", "cu", option, "-o", str(tmp_path / "out")]
+def test_options_of_linked_code_are_refused(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [
+        "build",
+        str(SPECS / "softmax.yaml"),
+        "--target",
+        "cuda",
+        "--arch",
+        "sm_80",
+        "--emit",
+        "cu",
+        option,
+        "-o",
+        str(tmp_path / "out"),
+    ]
     assert status(command) == 3
     assert "XL5011" in capsys.readouterr().err and not (tmp_path / "out").exists()
 
@@ -160,14 +228,24 @@ def test_machine_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """The toolchain's cache holds it by the text, the architecture and the compiler."""
     monkeypatch.setenv("XLAC_CACHE", str(tmp_path))
     loaded: list[Path] = []
-    monkeypatch.setattr(type(BACKEND), "load", lambda self, artifact, program, target: loaded.append(artifact))
+    monkeypatch.setattr(
+        type(BACKEND), "load", lambda self, artifact, program, target: loaded.append(artifact)
+    )
     built = []
-    monkeypatch.setattr(compiler, "compiled", lambda text, name="", real=compiler.compiled: built.append(name) or real(text, name))
+    monkeypatch.setattr(
+        compiler,
+        "compiled",
+        lambda text, name="", real=compiler.compiled: built.append(name) or real(text, name),
+    )
     target = BACKEND.target(Request(arch="sm_80"))
     made = lower(specialized(load(SPECS / "softmax.yaml")), target)
     for _ in range(2):
         executable(made, BACKEND)
-    assert len(built) == 1 and loaded[1].is_relative_to(tmp_path) and loaded[0].suffix == loaded[1].suffix == ".cubin"
+    assert (
+        len(built) == 1
+        and loaded[1].is_relative_to(tmp_path)
+        and loaded[0].suffix == loaded[1].suffix == ".cubin"
+    )
     monkeypatch.setattr(compiler, "identity", lambda: "another compiler")
     executable(made, BACKEND)
     assert len(built) == 2
@@ -178,16 +256,41 @@ def test_machine_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @compiles
 def test_inspect_tells_what_kernels_take(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["inspect", str(SPECS / "mlp_small.yaml"), "--target", "cuda", "--arch", "sm_90a", "--stage", "resources"]) == 0
+    assert (
+        status(
+            [
+                "inspect",
+                str(SPECS / "mlp_small.yaml"),
+                "--target",
+                "cuda",
+                "--arch",
+                "sm_90a",
+                "--stage",
+                "resources",
+            ]
+        )
+        == 0
+    )
     head, *rows = [line.split() for line in capsys.readouterr().out.splitlines() if line]
-    assert head == ["kernel", "blocks", "threads", "registers", "spilled", "local", "shared", "resident"]
+    assert head == [
+        "kernel",
+        "blocks",
+        "threads",
+        "registers",
+        "spilled",
+        "local",
+        "shared",
+        "resident",
+    ]
     names = re.findall(r"(\w+_kernel)\(", text_of("mlp_small"))
     assert [row[0] for row in rows[: len(names)]] == names
     assert all(0 < int(row[3]) <= 255 and int(row[4]) == 0 for row in rows[: len(names)])
 
 
 def test_how_many_threads_a_multiprocessor_holds() -> None:
-    """By registers, by shared memory, by threads and by blocks: the least decides. Figures of NVIDIA's occupancy calculator."""
+    """By registers, by shared memory, by threads and by blocks: the least decides. Figures of
+    NVIDIA's occupancy calculator.
+    """
     h100, l40 = known("sm_90a"), known("sm_89")
     assert resources.resident(h100, 256, 32, 0) == 2048
     assert resources.resident(h100, 256, 48, 0) == 1280

@@ -41,6 +41,9 @@ def test_a_failed_check(backend: CudaBackend, tmp_path: Path) -> None:
             made(ids + np.asarray([0, 0, 27], np.int32), x)
         bad = x.copy()
         bad[1, 2] = -1
-        with pytest.raises(xlac.CheckFailed, match=r"'rnn.root': NaN appears in the result of sqrt.* at \[2\], in turn 2 of the loop"):
+        with pytest.raises(
+            xlac.CheckFailed,
+            match=r"'rnn.root': NaN appears in the result of sqrt.* at \[2\], in turn 2 of the loop",
+        ):
             made(ids, bad)
     made.executable.close()  # type: ignore[attr-defined]

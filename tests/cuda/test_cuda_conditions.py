@@ -1,4 +1,6 @@
-"""Loops and branches that data decides are nodes of the graph where the driver has such, and the host's elsewhere."""
+"""Loops and branches that data decides are nodes of the graph where the driver has such, and the
+host's elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -70,23 +72,36 @@ def meant(x: Any, limit: float, which: int) -> tuple[Any, int]:
 
 def agree(model: Compiled, seed: int, limit: float, which: int) -> None:
     x = np.random.default_rng(seed).integers(-4, 4, 4).astype(np.float32)
-    found, (value, rounds) = model(x=x, limit=np.float32(limit), which=np.int32(which)), meant(x, limit, which)
+    found, (value, rounds) = (
+        model(x=x, limit=np.float32(limit), which=np.int32(which)),
+        meant(x, limit, which),
+    )
     assert np.array_equal(found["value"], value) and int(found["rounds"]) == rounds
 
 
 @pytest.mark.parametrize("version", [0, 12080, 12040, 12020])
 @pytest.mark.sampled(2)
-def test_loops_and_branches_in_each_other(backend: CudaBackend, counts: Counts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+def test_loops_and_branches_in_each_other(
+    backend: CudaBackend,
+    counts: Counts,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    version: int,
+) -> None:
     if version:
         monkeypatch.setenv("STANDIN_VERSION", str(version))
     model = loaded(tmp_path, backend)
-    for seed, (limit, which) in enumerate([(0, 0), (1, 1), (5, 0), (3, 2), (3, 7), (3, -1), (4, 1)]):
+    for seed, (limit, which) in enumerate(
+        [(0, 0), (1, 1), (5, 0), (3, 2), (3, 7), (3, -1), (4, 1)]
+    ):
         counts.reset()
         agree(model, seed, limit, which)
         if version in (0, 12080):
             assert counts.calls("cuGraphLaunch") == 1, "the host decides nothing"
         else:
-            assert (limit == 0) or counts.calls("cuGraphLaunch") > 1, "the outer loop has a branch in it"
+            assert (limit == 0) or counts.calls("cuGraphLaunch") > 1, (
+                "the outer loop has a branch in it"
+            )
     decided = {type(part) for parts in model.executable._parts.values() for part in parts}  # type: ignore[attr-defined]
     assert (decided == {Graph}) is (version in (0, 12080))
     model.executable.close()  # type: ignore[attr-defined]
@@ -107,12 +122,19 @@ def test_a_loop_needs_less_than_a_branch(counts: Counts, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(("spec", "since"), [("loop_while", "12.4"), ("branch_cond", "12.8")])
 def test_who_decides_is_explained(spec: str, since: str) -> None:
     model, backend = load(SPECS / f"{spec}.yaml"), CudaBackend()
-    told = tell(lower(model, backend.target(Request(arch="sm_90a"))), model.graph, control=backend.control)
+    told = tell(
+        lower(model, backend.target(Request(arch="sm_90a"))), model.graph, control=backend.control
+    )
     assert f"decided on the GPU, by drivers before CUDA {since} on the host" in told
 
 
-@pytest.mark.parametrize("call", ["cuGraphAddNode_v2=801", "cuGraphConditionalHandleCreate=801", "cuModuleLoadData:2=221"])
-def test_a_driver_that_refuses(counts: Counts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+@pytest.mark.parametrize(
+    "call",
+    ["cuGraphAddNode_v2=801", "cuGraphConditionalHandleCreate=801", "cuModuleLoadData:2=221"],
+)
+def test_a_driver_that_refuses(
+    counts: Counts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
     counts.reset()
     monkeypatch.setenv("STANDIN_FAIL", call)
     model = loaded(tmp_path, OnStandin())
@@ -130,7 +152,9 @@ def test_arrays_of_the_device_in_loops(counts: Counts, tmp_path: Path) -> None:
     kept = []
     for x in (*given, *given):
         kept.append(found := model(x=x, limit=np.float32(3), which=np.int32(0)))
-        assert np.array_equal(found["value"], meant(x.values, 3, 0)[0]) and int(found["rounds"]) == 3
+        assert (
+            np.array_equal(found["value"], meant(x.values, 3, 0)[0]) and int(found["rounds"]) == 3
+        )
     del kept, found
     model.executable.close()
     for x in given:
@@ -144,8 +168,15 @@ def test_what_decides_is_assembled(tmp_path: Path, arch: str) -> None:
         pytest.skip("nvcc is not installed")
     text = files("xlac_cuda") / "templates" / "conditions.ptx"
     made = tmp_path / "conditions.cubin"
-    subprocess.run([nvcc, "-cubin", f"-arch={arch}", str(text), "-o", str(made)], check=True, capture_output=True)
-    assert all(name in made.read_bytes() for name in (b"decide_loop", b"decide_branch", b"cudaGraphSetConditional"))
+    subprocess.run(
+        [nvcc, "-cubin", f"-arch={arch}", str(text), "-o", str(made)],
+        check=True,
+        capture_output=True,
+    )
+    assert all(
+        name in made.read_bytes()
+        for name in (b"decide_loop", b"decide_branch", b"cudaGraphSetConditional")
+    )
 
 
 def test_the_stand_in_takes_only_what_bodies_may_have(counts: Counts) -> None:
@@ -155,7 +186,11 @@ def test_the_stand_in_takes_only_what_bodies_may_have(counts: Counts) -> None:
     host.argtypes = [ctypes.c_void_p] * 3
     with where.current():
         stream = where.stream()
-        child = captured(driver, stream, lambda: host(stream, ctypes.cast(ctypes.pythonapi.Py_IncRef, ctypes.c_void_p), None))
+        child = captured(
+            driver,
+            stream,
+            lambda: host(stream, ctypes.cast(ctypes.pythonapi.Py_IncRef, ctypes.c_void_p), None),
+        )
         graph = driver.made("cuGraphCreate", 0)
         nodes = Nodes(Tools(where, {}, lambda *given: None, stream), ())
         handle = nodes._handle(graph)

@@ -1,6 +1,8 @@
-"""Every case of the SDK's kit and every primitive operation, as CUDA C++ on the stand-in; with --gpu, on this machine's GPU.
+"""Every case of the SDK's kit and every primitive operation, as CUDA C++ on the stand-in; with
+--gpu, on this machine's GPU.
 
-Composites, which expand to primitives alike on every target, and watched runs of everything, take --all.
+Composites, which expand to primitives alike on every target, and watched runs of everything, take
+--all.
 """
 
 from __future__ import annotations
@@ -20,8 +22,29 @@ from xlac_sdk.conformance.case import Case
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request
 
-WATCHED = ("reduce", "softmax", "transpose", "cumulative", "sort", "scatter", "dot", "layer_norm", "window")
-SAMPLED = ("softmax", "layer_norm", "attention", "gelu", "batch_norm", "topk", "cumsum", "max_pool", "rms_norm", "lstm")
+WATCHED = (
+    "reduce",
+    "softmax",
+    "transpose",
+    "cumulative",
+    "sort",
+    "scatter",
+    "dot",
+    "layer_norm",
+    "window",
+)
+SAMPLED = (
+    "softmax",
+    "layer_norm",
+    "attention",
+    "gelu",
+    "batch_norm",
+    "topk",
+    "cumsum",
+    "max_pool",
+    "rms_norm",
+    "lstm",
+)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -30,7 +53,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("group", sorted({case.group for case in cases(described(ARCH))}))
     if "mnemonic" in metafunc.fixturenames:
         names = [m for m, op in sorted(OPS.items()) if op.samples()]
-        metafunc.parametrize("mnemonic", [m for m in names if every or not issubclass(OPS[m], Composite) or m in SAMPLED])
+        metafunc.parametrize(
+            "mnemonic",
+            [m for m in names if every or not issubclass(OPS[m], Composite) or m in SAMPLED],
+        )
     if "watched" in metafunc.fixturenames:
         metafunc.parametrize("watched", sorted(OPS) if every else [m for m in WATCHED if m in OPS])
 
@@ -56,16 +82,26 @@ def test_an_operation(mnemonic: str, backend: CudaBackend) -> None:
 
 @pytest.mark.sampled(3)
 def test_an_operation_whose_every_access_is_watched(watched: str, counts: Counts) -> None:
-    """No race, nothing out of bounds, no shared memory read before it is written, in any order of blocks and warps."""
+    """No race, nothing out of bounds, no shared memory read before it is written, in any order of
+    blocks and warps.
+    """
     outcomes = check_op(OPS[watched], OnStandin(watched=True))
-    failed = [f"{o.case}\n    {o.detail}\n    {counts.fault}" for o in outcomes if o.status != "passed"]
+    failed = [
+        f"{o.case}\n    {o.detail}\n    {counts.fault}" for o in outcomes if o.status != "passed"
+    ]
     assert not failed, "\n".join(failed)
 
 
-def test_any_order_of_blocks_and_warps_will_do(backend: CudaBackend, counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_order_of_blocks_and_warps_will_do(
+    backend: CudaBackend, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("STANDIN_SEED", "11")
     for mnemonic in ("reduce", "dot", "scatter", "cumulative"):
-        failed = [f"{o.case}: {o.detail}" for o in check_op(OPS[mnemonic], backend) if o.status != "passed"]
+        failed = [
+            f"{o.case}: {o.detail}"
+            for o in check_op(OPS[mnemonic], backend)
+            if o.status != "passed"
+        ]
         assert not failed, "\n".join(failed)
 
 

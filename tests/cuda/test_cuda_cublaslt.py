@@ -1,4 +1,6 @@
-"""Matrix products by cuBLASLt agree with what they mean, whatever their types, orders, epilogues and sizes."""
+"""Matrix products by cuBLASLt agree with what they mean, whatever their types, orders, epilogues
+and sizes.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,16 @@ def product(left: Node, right: Node) -> Node:
 @pytest.mark.sampled(4)
 def test_products(dtype: DType, turned: tuple[bool, bool], shape: tuple[int, int, int]) -> None:
     rows, columns, depth = shape
-    left = build.transpose(x("x", depth, rows, dtype=dtype), (1, 0)) if turned[0] else x("x", rows, depth, dtype=dtype)
-    right = build.transpose(x("w", columns, depth, dtype=dtype), (1, 0)) if turned[1] else x("w", depth, columns, dtype=dtype)
+    left = (
+        build.transpose(x("x", depth, rows, dtype=dtype), (1, 0))
+        if turned[0]
+        else x("x", rows, depth, dtype=dtype)
+    )
+    right = (
+        build.transpose(x("w", columns, depth, dtype=dtype), (1, 0))
+        if turned[1]
+        else x("w", depth, columns, dtype=dtype)
+    )
     with Asked(product(left, right)) as asked:
         assert asked.calls == 1
         asked.agrees()
@@ -49,16 +59,24 @@ EPILOGUES: dict[str, Callable[[DType], Node]] = {
     "gelu": lambda dtype: gelu(linear(dtype, 6, 10, 12, bias=False)),
     "bias, relu": lambda dtype: relu(linear(dtype, 6, 10, 12)),
     "bias, gelu": lambda dtype: gelu(linear(dtype, 6, 10, 12)),
-    "residual": lambda dtype: build.add(linear(dtype, 6, 10, 12, bias=False), x("c", 6, 12, dtype=dtype)),
-    "bias, residual, relu": lambda dtype: relu(build.add(linear(dtype, 6, 10, 12), x("c", 6, 12, dtype=dtype))),
+    "residual": lambda dtype: build.add(
+        linear(dtype, 6, 10, 12, bias=False), x("c", 6, 12, dtype=dtype)
+    ),
+    "bias, residual, relu": lambda dtype: relu(
+        build.add(linear(dtype, 6, 10, 12), x("c", 6, 12, dtype=dtype))
+    ),
     "scale": lambda dtype: build.mul(linear(dtype, 6, 10, 12, bias=False), 0.3),
     "batch": lambda dtype: product(x("x", 3, 6, 10, dtype=dtype), x("w", 3, 10, 12, dtype=dtype)),
-    "batch, one right": lambda dtype: product(x("x", 3, 6, 10, dtype=dtype), x("w", 10, 12, dtype=dtype)),
+    "batch, one right": lambda dtype: product(
+        x("x", 3, 6, 10, dtype=dtype), x("w", 10, 12, dtype=dtype)
+    ),
     "batch, residual": lambda dtype: build.add(
-        product(x("x", 3, 6, 10, dtype=dtype), x("w", 3, 10, 12, dtype=dtype)), x("c", 3, 6, 12, dtype=dtype)
+        product(x("x", 3, 6, 10, dtype=dtype), x("w", 3, 10, 12, dtype=dtype)),
+        x("c", 3, 6, 12, dtype=dtype),
     ),
     "heads": lambda dtype: product(
-        build.transpose(x("q", 9, 4, 8, dtype=dtype), (1, 0, 2)), build.transpose(x("k", 7, 4, 8, dtype=dtype), (1, 2, 0))
+        build.transpose(x("q", 9, 4, 8, dtype=dtype), (1, 0, 2)),
+        build.transpose(x("k", 7, 4, 8, dtype=dtype), (1, 2, 0)),
     ),
     "turned result": lambda dtype: build.transpose(linear(dtype, 6, 10, 12, bias=False), (1, 0)),
 }
@@ -71,14 +89,29 @@ def test_epilogues(what: str, dtype: DType, on_gpu: bool, monkeypatch: pytest.Mo
     if on_gpu:  # the stand-in rounds to tf32 what is exact there
         monkeypatch.setattr(Asked, "bounds", OF_TF32)
     with Asked(EPILOGUES[what](dtype), precision="fast") as asked:
-        assert asked.calls == 1, [asked.lowered.schedules(g).note for g in asked.lowered.partition.groups]
+        assert asked.calls == 1, [
+            asked.lowered.schedules(g).note for g in asked.lowered.partition.groups
+        ]
         feeds = asked.drawn({})
-        asked.agrees({name: np.round(array * 64) / 64 for name, array in feeds.items()} if dtype is F32 else feeds)
+        asked.agrees(
+            {name: np.round(array * 64) / 64 for name, array in feeds.items()}
+            if dtype is F32
+            else feeds
+        )
 
 
 def test_not_a_number_and_infinity() -> None:
-    feeds = {"x": np.ones((4, 3), np.float32), "w": np.ones((5, 3), np.float32), "b": np.zeros(5, np.float32)}
-    feeds["x"][0, 0], feeds["x"][1, 1], feeds["b"][2], feeds["b"][3] = np.nan, np.inf, -np.inf, np.nan
+    feeds = {
+        "x": np.ones((4, 3), np.float32),
+        "w": np.ones((5, 3), np.float32),
+        "b": np.zeros(5, np.float32),
+    }
+    feeds["x"][0, 0], feeds["x"][1, 1], feeds["b"][2], feeds["b"][3] = (
+        np.nan,
+        np.inf,
+        -np.inf,
+        np.nan,
+    )
     with np.errstate(invalid="ignore"):
         wanted = feeds["x"] @ feeds["w"].T + feeds["b"]
     with Asked(linear(F32, 4, 3, 5)) as asked:
@@ -89,7 +122,9 @@ def test_f32_is_rounded_to_tf32_only_where_the_model_lets_it(library: Library) -
     feeds = {"x": np.full((2, 4), 1 + 2**-12, np.float32), "w": np.eye(4, dtype=np.float32)}
     for precision, wanted in (("default", 1 + 2**-12), ("fast", 1.0)):
         with Asked(linear(F32, 2, 4, 4, bias=False), precision=precision) as asked:
-            np.testing.assert_array_equal(asked.compiled(**feeds), np.full((2, 4), wanted, np.float32))
+            np.testing.assert_array_equal(
+                asked.compiled(**feeds), np.full((2, 4), wanted, np.float32)
+            )
 
 
 def test_a_bias_and_then_a_residual() -> None:
@@ -113,7 +148,9 @@ def test_chains_share_memory() -> None:
     for layer in range(4):
         parameters = x(f"w{layer}", 16, 16), x(f"b{layer}", 16)
         after = build.apply1("linear", value, *parameters, units=16, bias=True)
-        value = build.add(product(build.add(build.apply1("softmax", after), 0.5), x(f"v{layer}", 16, 16)), value)
+        value = build.add(
+            product(build.add(build.apply1("softmax", after), 0.5), x(f"v{layer}", 16, 16)), value
+        )
     with Asked(value) as asked:
         assert asked.calls >= 8
         for _ in range(3):
@@ -153,6 +190,8 @@ def test_arrays_of_the_device_are_elsewhere_at_each_call(monkeypatch: pytest.Mon
                 kept.append(found)
                 total = feeds["x"].astype(np.float64) @ feeds["w"].T + feeds["b"]
                 powers = np.exp(total - total.max(-1, keepdims=True))
-                np.testing.assert_allclose(found.numpy(), powers / powers.sum(-1, keepdims=True), rtol=1e-4, atol=1e-6)
+                np.testing.assert_allclose(
+                    found.numpy(), powers / powers.sum(-1, keepdims=True), rtol=1e-4, atol=1e-6
+                )
         assert len({array.address for array in kept}) == 3
         del kept, found

@@ -1,4 +1,6 @@
-"""Convolutions and attention by cuDNN agree with what they mean, whatever their types, layouts, epilogues and sizes."""
+"""Convolutions and attention by cuDNN agree with what they mean, whatever their types, layouts,
+epilogues and sizes.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def normalised(dtype: DType) -> Node:
     """What folded normalisation leaves: a bias in f32, whatever the operands."""
     ones, zeros = (1, 1), (0, 0)
     op = Conv(("NHWC", "OIHW", "NHWC"), ones, zeros, zeros, ones, ones, out_dtype=F32)
-    total = Node.of(op, build.param("x", dtype, (1, 5, 6, 4)), build.param("w", dtype, (6, 4, 3, 3)))
+    total = Node.of(
+        op, build.param("x", dtype, (1, 5, 6, 4)), build.param("w", dtype, (6, 4, 3, 3))
+    )
     return build.cast(relu(build.add(total, build.param("b", F32, (6,)))), dtype)
 
 
@@ -43,11 +47,15 @@ CONVOLUTIONS: dict[str, Callable[[DType], Node]] = {
     "plain": lambda d: conv(2, 4, 5, 6, dtype=d, bias=False),
     "a bias, channels first": lambda d: conv(2, 4, 5, 6, dtype=d, pad=1),
     "a bias and relu": lambda d: relu(conv(2, 5, 6, 4, dtype=d, pad=1, **LAST)),
-    "a bias, a residual, relu": lambda d: relu(residual(conv(1, 5, 6, 4, dtype=d, pad=1, constant=True, **LAST))),
+    "a bias, a residual, relu": lambda d: relu(
+        residual(conv(1, 5, 6, 4, dtype=d, pad=1, constant=True, **LAST))
+    ),
     "a residual": lambda d: residual(conv(1, 5, 6, 4, dtype=d, bias=False, **LAST)),
     "gelu": lambda d: build.apply1("gelu", conv(1, 5, 6, 4, dtype=d, **LAST), approximate="tanh"),
     "a bias in f32": normalised,
-    "strides, dilation, uneven padding": lambda d: conv(1, 3, 9, 8, dtype=d, stride=(2, 1), dilation=(1, 2), pad=((1, 2), (0, 3))),
+    "strides, dilation, uneven padding": lambda d: conv(
+        1, 3, 9, 8, dtype=d, stride=(2, 1), dilation=(1, 2), pad=((1, 2), (0, 3))
+    ),
     "groups": lambda d: relu(conv(1, 5, 5, 8, dtype=d, groups=2, constant=True, **LAST)),
     "a line": lambda d: relu(conv(2, 4, 9, dtype=d, pad=1)),
     "a volume": lambda d: conv(1, 2, 4, 3, 5, dtype=d, kernel=2),
@@ -61,9 +69,15 @@ CONVOLUTIONS: dict[str, Callable[[DType], Node]] = {
 @pytest.mark.sampled(4)
 def test_convolutions(what: str, dtype: DType, on_gpu: bool) -> None:
     with AskedDnn(CONVOLUTIONS[what](dtype), precision="fast") as asked:
-        assert asked.calls == 1, [asked.lowered.schedules(g).note for g in asked.lowered.partition.groups]
+        assert asked.calls == 1, [
+            asked.lowered.schedules(g).note for g in asked.lowered.partition.groups
+        ]
         feeds = asked.drawn({})
-        asked.agrees({name: np.round(array * 64) / 64 for name, array in feeds.items()} if dtype is F32 else feeds)
+        asked.agrees(
+            {name: np.round(array * 64) / 64 for name, array in feeds.items()}
+            if dtype is F32
+            else feeds
+        )
 
 
 ATTENTIONS: dict[str, Callable[[DType], Node]] = {
@@ -71,8 +85,12 @@ ATTENTIONS: dict[str, Callable[[DType], Node]] = {
     "causal": lambda d: attention(d, (2, 19), (2, 19), causal=True),
     "more keys, causal, shared": lambda d: attention(d, (4, 17), (2, 23), causal=True, scale=0.3),
     "a mask for all": lambda d: attention(d, (2, 20), (2, 21), mask=(1, 1, 1, 21)),
-    "a mask for each head, causal": lambda d: attention(d, (2, 20), (2, 21), mask=(2, 2, 20, 21), causal=True),
-    "heads put together": lambda d: build.reshape(build.transpose(attention(d, (2, 20), (2, 20)), (0, 2, 1, 3)), (2, 20, 32)),
+    "a mask for each head, causal": lambda d: attention(
+        d, (2, 20), (2, 21), mask=(2, 2, 20, 21), causal=True
+    ),
+    "heads put together": lambda d: build.reshape(
+        build.transpose(attention(d, (2, 20), (2, 20)), (0, 2, 1, 3)), (2, 20, 32)
+    ),
 }
 
 
@@ -81,22 +99,39 @@ ATTENTIONS: dict[str, Callable[[DType], Node]] = {
 @pytest.mark.sampled(2)
 def test_attention(what: str, dtype: DType) -> None:
     with AskedDnn(ATTENTIONS[what](dtype), precision="fast") as asked:
-        assert asked.calls == 1, [asked.lowered.schedules(g).note for g in asked.lowered.partition.groups]
+        assert asked.calls == 1, [
+            asked.lowered.schedules(g).note for g in asked.lowered.partition.groups
+        ]
         asked.agrees()
 
 
-def test_f32_is_rounded_to_tf32_only_where_the_model_lets_it(on_gpu: bool, request: pytest.FixtureRequest) -> None:
-    """And the engine that is taken is never one that sums in another order at each call, or transforms where it may not."""
-    feeds = {"x": np.full((1, 3, 3, 2), 1 + 2**-12, np.float32), "w": np.eye(2, dtype=np.float32)[:, :, None, None]}
+def test_f32_is_rounded_to_tf32_only_where_the_model_lets_it(
+    on_gpu: bool, request: pytest.FixtureRequest
+) -> None:
+    """And the engine that is taken is never one that sums in another order at each call, or
+    transforms where it may not.
+    """
+    feeds = {
+        "x": np.full((1, 3, 3, 2), 1 + 2**-12, np.float32),
+        "w": np.eye(2, dtype=np.float32)[:, :, None, None],
+    }
     for precision, wanted, engine in (("default", 1 + 2**-12, 0), ("fast", 1.0, 5)):
-        with AskedDnn(conv(1, 3, 3, 2, filters=2, kernel=1, bias=False, **LAST), precision=precision) as asked:
-            np.testing.assert_array_equal(asked.compiled(**feeds), np.full((1, 3, 3, 2), wanted, np.float32))
+        with AskedDnn(
+            conv(1, 3, 3, 2, filters=2, kernel=1, bias=False, **LAST), precision=precision
+        ) as asked:
+            np.testing.assert_array_equal(
+                asked.compiled(**feeds), np.full((1, 3, 3, 2), wanted, np.float32)
+            )
         if not on_gpu:
             assert request.getfixturevalue("dnn")("engine") == engine
 
 
 def test_not_a_number_passes_through_relu() -> None:
-    feeds = {"x": np.ones((1, 4, 4, 2), np.float32), "w": np.ones((6, 2, 3, 3), np.float32), "b": np.zeros(6, np.float32)}
+    feeds = {
+        "x": np.ones((1, 4, 4, 2), np.float32),
+        "w": np.ones((6, 2, 3, 3), np.float32),
+        "b": np.zeros(6, np.float32),
+    }
     feeds["x"][0, 0, 0, 0], feeds["b"][1], feeds["b"][2] = np.nan, np.inf, -np.inf
     with AskedDnn(relu(conv(1, 4, 4, 2, **LAST))) as asked:
         assert asked.calls == 1
@@ -118,7 +153,9 @@ def test_chains_share_memory() -> None:
     value = build.param("x", F32, (1, 6, 6, 4))
     for layer in range(4):
         learned = build.param(f"w{layer}", F32, (4, 4, 3, 3)), build.param(f"b{layer}", F32, (4,))
-        value = build.add(build.apply1("conv2d", value, *learned, filters=4, kernel=3, pad=1, **LAST), value)
+        value = build.add(
+            build.apply1("conv2d", value, *learned, filters=4, kernel=3, pad=1, **LAST), value
+        )
     with AskedDnn(value) as asked:
         assert asked.calls == 4
         for _ in range(3):
@@ -150,7 +187,9 @@ def test_arrays_of_the_device_are_elsewhere_at_each_call(monkeypatch: pytest.Mon
             with placed(LikeCupy, monkeypatch, *feeds.values()) as arrays:
                 found = asked.compiled(*arrays)
                 kept.append(found)
-                wanted = np.einsum("nhwc,oc->nhwo", feeds["x"].astype(np.float64), feeds["w"][:, :, 0, 0])
+                wanted = np.einsum(
+                    "nhwc,oc->nhwo", feeds["x"].astype(np.float64), feeds["w"][:, :, 0, 0]
+                )
                 np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-6)
         assert len({array.address for array in kept}) == 3
         del kept, found

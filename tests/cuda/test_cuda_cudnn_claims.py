@@ -21,7 +21,10 @@ from xlac_sdk.target import Request
 
 
 def refused(match: str) -> XlacError:
-    with pytest.raises(XlacError, match=match) as error, AskedDnn(conv(1, 5, 5, 4, dtype=BF16, channels_last=True)) as asked:
+    with (
+        pytest.raises(XlacError, match=match) as error,
+        AskedDnn(conv(1, 5, 5, 4, dtype=BF16, channels_last=True)) as asked,
+    ):
         asked.agrees()
     return error.value
 
@@ -36,7 +39,10 @@ def test_without_the_library(dnn: Library, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_library_that_is_too_old(dnn: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STANDIN_CUDNN_VERSION", "8907")
     cudnn.found.cache_clear()
-    assert "cuDNN 8.9 is too old: the program calls that of version 9.0" in refused("XL5221").diagnostics[0].message
+    assert (
+        "cuDNN 8.9 is too old: the program calls that of version 9.0"
+        in refused("XL5221").diagnostics[0].message
+    )
 
 
 def test_attention_wants_a_newer_library(dnn: Library, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +55,9 @@ def test_attention_wants_a_newer_library(dnn: Library, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(("status", "code"), [(1001, "XL5221"), (4004, "XL5214"), (5000, "XL5217")])
-def test_a_library_that_does_not_start(status: int, code: str, dnn: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_does_not_start(
+    status: int, code: str, dnn: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("STANDIN_CUDNN_CREATE", str(status))
     assert "CUDNN_STATUS_" in refused(code).diagnostics[0].message
 
@@ -57,7 +65,11 @@ def test_a_library_that_does_not_start(status: int, code: str, dnn: Library, mon
 def test_what_the_library_does_not_compute(dnn: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STANDIN_CUDNN_REFUSES", "1")
     (told,) = refused("XL5222").diagnostics
-    assert "a convolution of bf16[1, 4, 5, 5] by [6, 4, 3, 3] with bias: cuDNN 9.28 has no engine" in told.message and "+cudnn" in told.hint
+    assert (
+        "a convolution of bf16[1, 4, 5, 5] by [6, 4, 3, 3] with bias: cuDNN 9.28 has no engine"
+        in told.message
+        and "+cudnn" in told.hint
+    )
 
 
 # ---- plans ---------------------------------------------------------------------------------------
@@ -74,7 +86,13 @@ def test_engines_are_chosen_again_by_number_and_knobs(dnn: Library) -> None:
         first, *_ = operations.suggested(graph, never, 1 << 20)
         assert first.choice == Choice(5, ((24, 1),))
         assert operations.chosen(graph, first.choice, never, 1 << 20) is not None
-        for other in (Choice(5, ((24, 9),)), Choice(1234, ()), Choice(7, ()), Choice(9, ()), Choice(8, ())):
+        for other in (
+            Choice(5, ((24, 9),)),
+            Choice(1234, ()),
+            Choice(7, ()),
+            Choice(9, ()),
+            Choice(8, ()),
+        ):
             assert operations.chosen(graph, other, never, 1 << 20) is None, other
     finally:
         operations.close()
@@ -88,7 +106,10 @@ def test_the_standin_refuses_what_the_library_would(dnn: Library) -> None:
             operations.final(Kind.TENSOR, {Attribute.TENSOR_UNIQUE_ID: (1, 2)})
         with pytest.raises(XlacError, match="attribute 901 is missing"):
             operations.final(Kind.TENSOR, {Attribute.TENSOR_UNIQUE_ID: 1})
-        x, kernel, y = (operations.tensor(DType.F32, (k, 4, n, n), (4 * n * n, n * n, n, 1), 16) for k, n in ((1, 5), (4, 3), (1, 4)))
+        x, kernel, y = (
+            operations.tensor(DType.F32, (k, 4, n, n), (4 * n * n, n * n, n, 1), 16)
+            for k, n in ((1, 5), (4, 3), (1, 4))
+        )
         with pytest.raises(XlacError, match="the result has another extent"):
             operations.convolution(x, kernel, y, (1, 1), (0, 0), (0, 0), (1, 1))
         with pytest.raises(XlacError, match="a value is read before it is written"):
@@ -101,12 +122,18 @@ def test_the_standin_refuses_what_the_library_would(dnn: Library) -> None:
 # ---- what the next process knows -----------------------------------------------------------------
 
 
-def test_the_next_process_does_not_search(dnn: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_process_does_not_search(
+    dnn: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     searches = []
     for _ in range(2):
         before = dnn("searches")
-        with AskedDnn(conv(1, 5, 5, 4, dtype=BF16, channels_last=True)) as asked, monkeypatch.context() as patch:
-            patch.setenv("XLAC_CACHE", str(tmp_path))  # from now on: code for the stand-in is not for others
+        with (
+            AskedDnn(conv(1, 5, 5, 4, dtype=BF16, channels_last=True)) as asked,
+            monkeypatch.context() as patch,
+        ):
+            # from now on: code for the stand-in is not for others
+            patch.setenv("XLAC_CACHE", str(tmp_path))
             asked.agrees()
         searches.append(dnn("searches") - before)
         cudnn_calls._known.clear()
@@ -129,9 +156,15 @@ def test_choices_are_read_as_they_were_told() -> None:
     assert cudnn_calls.read(cudnn_calls.told(choice)) == choice
 
 
-@pytest.mark.parametrize("other", [Choice(1234, ()), Choice(7, ()), Choice(8, ()), Choice(62, ((24, 9),))])
-def test_engines_that_others_name_are_checked(other: Choice, dnn: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that the library does not have, whose sums differ at each call, or that wants more memory is not taken."""
+@pytest.mark.parametrize(
+    "other", [Choice(1234, ()), Choice(7, ()), Choice(8, ()), Choice(62, ((24, 9),))]
+)
+def test_engines_that_others_name_are_checked(
+    other: Choice, dnn: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that the library does not have, whose sums differ at each call, or that wants more memory
+    is not taken.
+    """
     monkeypatch.setattr(CachedFindings, "find", lambda *key: cudnn_calls.told(other))
     with AskedDnn(conv(1, 5, 5, 4, dtype=BF16, channels_last=True)) as asked:
         asked.agrees()
@@ -142,24 +175,32 @@ def test_engines_that_others_name_are_checked(other: Choice, dnn: Library, monke
 
 
 def test_ahead_of_time_calls_are_asked_for() -> None:
-    plain, both = (architectures.target(Request(arch=arch)) for arch in ("sm_90a", "sm_90a+cudnn+cublaslt"))
+    plain, both = (
+        architectures.target(Request(arch=arch)) for arch in ("sm_90a", "sm_90a+cudnn+cublaslt")
+    )
     assert not (plain.products or plain.convolutions or plain.attentions)
     assert both.products and both.convolutions and both.attentions
     assert {known.operands for known in both.convolutions if known.rounds} == {DType.F32}
 
 
-def test_on_this_machines_gpu_the_library_is_called_where_it_is(dnn: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_this_machines_gpu_the_library_is_called_where_it_is(
+    dnn: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(architectures, "_here", lambda *given: "sm_90a")
     monkeypatch.setattr(cublaslt, "found", lambda: None)
     target = architectures.target(Request())
-    assert claims.Claims(target.products, target.convolutions, target.attentions) == claims.described(90, blas=False)
+    assert claims.Claims(
+        target.products, target.convolutions, target.attentions
+    ) == claims.described(90, blas=False)
     monkeypatch.setenv("STANDIN_CUDNN_VERSION", "90700")
     cudnn.found.cache_clear()
     target = architectures.target(Request())
     assert target.convolutions and not target.attentions
 
 
-def test_the_manifest_says_what_an_artefact_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_manifest_says_what_an_artefact_needs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from xlac.cli import status
 
     spec = tmp_path / "large.yaml"
@@ -169,5 +210,21 @@ def test_the_manifest_says_what_an_artefact_needs(tmp_path: Path, capsys: pytest
     )
     for arch, needs in (("sm_90a", []), ("sm_90a+cudnn", ["cudnn"])):
         folder = tmp_path / arch
-        assert status(["build", str(spec), "--target", "cuda", "--arch", arch, "--emit", "cu", "-o", str(folder)]) == 0, capsys.readouterr()
+        assert (
+            status(
+                [
+                    "build",
+                    str(spec),
+                    "--target",
+                    "cuda",
+                    "--arch",
+                    arch,
+                    "--emit",
+                    "cu",
+                    "-o",
+                    str(folder),
+                ]
+            )
+            == 0
+        ), capsys.readouterr()
         assert json.loads((folder / "manifest.json").read_text())["needs"] == needs

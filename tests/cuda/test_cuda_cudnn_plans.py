@@ -1,4 +1,6 @@
-"""The real cuDNN, where it is installed, has a plan for whatever schedules ask of it: no GPU is needed, one is described."""
+"""The real cuDNN, where it is installed, has a plan for whatever schedules ask of it: no GPU is
+needed, one is described.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,18 @@ SCRIPT = Path(__file__).with_name("cudnn_plans.py")
 def test_the_library_has_a_plan_for_everything() -> None:
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
-    path = os.pathsep.join([str(STANDIN.absent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
+    path = os.pathsep.join(
+        [str(STANDIN.absent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    )
     environment = {**os.environ, "LD_LIBRARY_PATH": path, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, str(SCRIPT)], env=environment, capture_output=True, text=True, check=False, timeout=1800)
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1800,
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     plans = json.loads(done.stdout)["plans"]
     if plans is None:

@@ -69,7 +69,9 @@ def test_there_is_no_driver(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> 
         ("STANDIN_FAIL", "cuModuleGetFunction=500", "XL5217"),
     ],
 )
-def test_a_program_that_cannot_be_loaded(counts: Counts, monkeypatch: pytest.MonkeyPatch, setting: str, value: str, code: str) -> None:
+def test_a_program_that_cannot_be_loaded(
+    counts: Counts, monkeypatch: pytest.MonkeyPatch, setting: str, value: str, code: str
+) -> None:
     monkeypatch.setenv(setting, value)
     with pytest.raises(XlacError) as raised:
         loaded()
@@ -83,11 +85,25 @@ def test_a_gpu_that_is_not_there(counts: Counts) -> None:
         opened(3)
 
 
-@pytest.mark.parametrize("call", ["cuMemAlloc_v2:2", "cuMemHostAlloc", "cuStreamCreate", "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize"])
-def test_whatever_fails_while_loading_leaves_nothing(counts: Counts, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+@pytest.mark.parametrize(
+    "call",
+    [
+        "cuMemAlloc_v2:2",
+        "cuMemHostAlloc",
+        "cuStreamCreate",
+        "cuMemcpyHtoDAsync_v2",
+        "cuStreamSynchronize",
+    ],
+)
+def test_whatever_fails_while_loading_leaves_nothing(
+    counts: Counts, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
     weights = np.arange(64, dtype=np.float32)
     x = build.param("x", DType.F32, (64,))
-    model = Model(Graph("weighty", (x,), {"y": build.mul(x, build.param("w", DType.F32, (64,), "weight"))}), {"w": weights})
+    model = Model(
+        Graph("weighty", (x,), {"y": build.mul(x, build.param("w", DType.F32, (64,), "weight"))}),
+        {"w": weights},
+    )
     loaded(model).executable.close()
     before = counts.held()
     counts.reset()
@@ -97,7 +113,9 @@ def test_whatever_fails_while_loading_leaves_nothing(counts: Counts, monkeypatch
     assert counts.held() == before
 
 
-def test_memory_is_counted_before_it_is_asked_for(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_counted_before_it_is_asked_for(
+    counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x = build.param("x", DType.F32, (1 << 20,))
     large = build.param("large", DType.F32, (4, 1 << 20), "weight")
     graph = Graph("heavy", (x,), {"y": build.mul(build.reshape(x, (1, 1 << 20)), large)})
@@ -111,7 +129,9 @@ def test_memory_is_counted_before_it_is_asked_for(counts: Counts, monkeypatch: p
     assert counts.calls("cuMemAlloc_v2") == 0
 
 
-def test_inputs_and_outputs_of_the_host_need_room_too(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_and_outputs_of_the_host_need_room_too(
+    counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = loaded()
     monkeypatch.setenv("STANDIN_MEMORY", "300")
     with pytest.raises(LimitError, match="inputs and outputs 512 B"):
@@ -121,7 +141,9 @@ def test_inputs_and_outputs_of_the_host_need_room_too(counts: Counts, monkeypatc
     model.executable.close()
 
 
-def test_results_find_room_or_say_what_they_need(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_find_room_or_say_what_they_need(
+    counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = loaded()
     given = LikeCupy(np.zeros(64, np.float32), opened())
     kept = [model(given) for _ in range(2)]
@@ -137,7 +159,9 @@ def test_results_find_room_or_say_what_they_need(counts: Counts, monkeypatch: py
     given.free()
 
 
-def test_what_waits_makes_room_for_results_of_another_size(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_waits_makes_room_for_results_of_another_size(
+    counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     n = Symbol("n", min=1, max=4096, opt=64)
     x = build.param("x", DType.F32, (Sym((((n,), 1),)),))
     model = loaded(unfixed(Model(Graph("open", (x,), {"y": build.exp(x)}), {}, dims={"n": n})))
@@ -158,7 +182,9 @@ class Planted(OnStandin):
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
         (text,) = sources.values()
         at = text.index("{", text.rindex("__global__")) + 1
-        return STANDIN.library(f"{text[:at]}\n*(volatile float *)((char *)y + (1 << 15)) = 1.0f;{text[at:]}")
+        return STANDIN.library(
+            f"{text[:at]}\n*(volatile float *)((char *)y + (1 << 15)) = 1.0f;{text[at:]}"
+        )
 
 
 def planted(tmp_path: Path) -> tuple[Compiled, Path]:
@@ -169,7 +195,9 @@ def planted(tmp_path: Path) -> tuple[Compiled, Path]:
 
 
 @pytest.mark.parametrize("blocking", [False, True])
-def test_a_kernel_that_reaches_outside_is_named(counts: Counts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, blocking: bool) -> None:
+def test_a_kernel_that_reaches_outside_is_named(
+    counts: Counts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, blocking: bool
+) -> None:
     if blocking:
         monkeypatch.setenv("XLAC_CUDA_BLOCKING", "1")
     model, spec = planted(tmp_path)
@@ -201,7 +229,9 @@ def test_a_fault_that_shows_later_and_elsewhere(counts: Counts, tmp_path: Path) 
         one.executable.close()
 
 
-def test_a_fault_that_does_not_come_again(counts: Counts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_fault_that_does_not_come_again(
+    counts: Counts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     model = loaded()
     model(np.zeros(64, np.float32))
     monkeypatch.setenv("STANDIN_FAIL", "cuGraphLaunch=700")
@@ -216,7 +246,9 @@ def test_a_fault_that_does_not_come_again(counts: Counts, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("call", ["cuGraphLaunch", "cuStreamSynchronize", "cuMemcpyHtoDAsync_v2"])
 @pytest.mark.parametrize("code", [214, 999, 46])
-def test_a_gpu_that_is_lost(counts: Counts, monkeypatch: pytest.MonkeyPatch, call: str, code: int) -> None:
+def test_a_gpu_that_is_lost(
+    counts: Counts, monkeypatch: pytest.MonkeyPatch, call: str, code: int
+) -> None:
     model = loaded()
     model(np.zeros(64, np.float32))
     monkeypatch.setenv("STANDIN_FAIL", f"{call}={code}")
@@ -229,8 +261,12 @@ def test_a_gpu_that_is_lost(counts: Counts, monkeypatch: pytest.MonkeyPatch, cal
     model.executable.close()
 
 
-@pytest.mark.parametrize("call", ["cuGraphCreate", "cuGraphAddKernelNode_v2", "cuGraphInstantiateWithFlags"])
-def test_a_graph_that_cannot_be_made(counts: Counts, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+@pytest.mark.parametrize(
+    "call", ["cuGraphCreate", "cuGraphAddKernelNode_v2", "cuGraphInstantiateWithFlags"]
+)
+def test_a_graph_that_cannot_be_made(
+    counts: Counts, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
     model = loaded()
     monkeypatch.setenv("STANDIN_FAIL", f"{call}=2")
     with pytest.raises(LimitError, match="XL5214"):
@@ -255,4 +291,3 @@ def test_importing_the_backend_looks_for_no_driver() -> None:
 
 def test_sizes_as_people_say_them() -> None:
     assert [text_of(n) for n in (0, 1023, 1536, 3 << 30)] == ["0 B", "1023 B", "1.5 KiB", "3.0 GiB"]
-

@@ -1,4 +1,6 @@
-"""What only a GPU can show (`make test-gpu`): NVIDIA's own checkers over a sample, and the arrays of other libraries."""
+"""What only a GPU can show (`make test-gpu`): NVIDIA's own checkers over a sample, and the arrays
+of other libraries.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +32,25 @@ def only_on_a_gpu(on_gpu: bool) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
 def test_nvidias_checkers_find_nothing(tool: str) -> None:
-    found = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
+    found = shutil.which("compute-sanitizer") or shutil.which(
+        "/usr/local/cuda/bin/compute-sanitizer"
+    )
     if found is None:
-        pytest.skip("compute-sanitizer is not installed (it is part of CUDA's toolkit): no kernel was checked for races")
+        pytest.skip(
+            "compute-sanitizer is not installed (it is part of CUDA's toolkit): no kernel was checked for races"
+        )
     done = subprocess.run(
         [found, "--tool", tool, "--error-exitcode", "9", sys.executable, str(SAMPLE)],
-        capture_output=True, text=True, check=False, env={**os.environ, "XLAC_CACHE": "off"},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "XLAC_CACHE": "off"},
+    )
     told = done.stdout + done.stderr
     if "Device not supported" in told:
-        pytest.skip("compute-sanitizer cannot watch this machine's GPU: no kernel was checked for races")
+        pytest.skip(
+            "compute-sanitizer cannot watch this machine's GPU: no kernel was checked for races"
+        )
     assert done.returncode == 0, told[-6000:]
 
 
@@ -55,12 +66,20 @@ def test_the_gpu_decides_loops_and_branches() -> None:
                 found = model(x=x.reshape(8, 8), flag=np.bool_(True), choice=np.int32(choice))
                 assert np.allclose(found["one"].reshape(-1), want, rtol=1e-5)
         (parts,) = model.executable._parts.values()
-        assert all(isinstance(part, Graph) for part in parts) is (gpu().driver.version >= version), "refused by the driver"
+        assert all(isinstance(part, Graph) for part in parts) is (
+            gpu().driver.version >= version
+        ), "refused by the driver"
 
 
 def test_a_kernel_that_fails_is_named(tmp_path: Path) -> None:
     """In a process of its own, as its context ends."""
-    done = subprocess.run([sys.executable, str(FAULT), str(SPECS)], capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, str(FAULT), str(SPECS)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 

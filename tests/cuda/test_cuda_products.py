@@ -1,4 +1,6 @@
-"""Matrix products and attention as CUDA C++: on the stand-in, every access watched, and compiled without spills."""
+"""Matrix products and attention as CUDA C++: on the stand-in, every access watched, and compiled
+without spills.
+"""
 
 from __future__ import annotations
 
@@ -34,29 +36,54 @@ from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request, Target
 
 D = DType
-compiles = pytest.mark.skipif(nvrtc.found() is None and shutil.which("nvcc") is None, reason="neither NVRTC nor nvcc is installed")
+compiles = pytest.mark.skipif(
+    nvrtc.found() is None and shutil.which("nvcc") is None,
+    reason="neither NVRTC nor nvcc is installed",
+)
 
 
 def param(name: str, dtype: DType, *shape: int) -> Node:
     return Node.of(Param(name, Type(dtype, shape), "input"))
 
 
-def product(m: int, n: int, k: int, dtype: DType, turned: str = "nn", out: DType | None = None, name: str = "") -> Node:
+def product(
+    m: int,
+    n: int,
+    k: int,
+    dtype: DType,
+    turned: str = "nn",
+    out: DType | None = None,
+    name: str = "",
+) -> Node:
     """A matrix product; `turned` has a t for each operand that lies the other way round."""
     left = param(f"a{name}", dtype, *((k, m) if turned[0] == "t" else (m, k)))
     right = param(f"b{name}", dtype, *((n, k) if turned[1] == "t" else (k, n)))
-    op = Dot(contract_lhs=(0 if turned[0] == "t" else 1,), contract_rhs=(1 if turned[1] == "t" else 0,), out_dtype=out)
+    op = Dot(
+        contract_lhs=(0 if turned[0] == "t" else 1,),
+        contract_rhs=(1 if turned[1] == "t" else 0,),
+        out_dtype=out,
+    )
     return Node.of(op, left, right)
 
 
 def dequantised(m: int, n: int, k: int) -> Node:
     """A product with 8-bit weights, less the zero point of each column and times its scale."""
-    weights, zero = (build.cast(param(name, D.I8, *shape), D.BF16) for name, shape in (("q", (k, n)), ("zero", (n,))))
+    weights, zero = (
+        build.cast(param(name, D.I8, *shape), D.BF16)
+        for name, shape in (("q", (k, n)), ("zero", (n,)))
+    )
     right = build.mul(build.sub(weights, zero), param("scale", D.BF16, n))
     return Node.of(Dot(contract_lhs=(1,), contract_rhs=(0,)), param("a", D.BF16, m, k), right)
 
 
-def attention(queries: tuple[int, int, int], keys: tuple[int, int, int], dtype: DType, masked: bool = False, name: str = "", **given: object) -> Node:
+def attention(
+    queries: tuple[int, int, int],
+    keys: tuple[int, int, int],
+    dtype: DType,
+    masked: bool = False,
+    name: str = "",
+    **given: object,
+) -> Node:
     """Of batch 1; sizes are heads, time and width."""
     more = (param(f"mask{name}", D.BOOL, 1, 1, 1, keys[1]),) if masked else ()
     operands = (param(f"{n}{name}", dtype, 1, *(queries if n == "q" else keys)) for n in "qkv")
@@ -105,13 +132,23 @@ def agree(case: str, backend: CudaBackend) -> None:
     for node in graph.inputs:
         assert isinstance(node.op, Param)
         shape, dtype = static(node.shape), node.type.dtype
-        drawn = rng.random(shape) < 0.7 if dtype is D.BOOL else rng.integers(-9, 9, shape) if dtype.is_integer else rng.standard_normal(shape)
+        drawn = (
+            rng.random(shape) < 0.7
+            if dtype is D.BOOL
+            else rng.integers(-9, 9, shape)
+            if dtype.is_integer
+            else rng.standard_normal(shape)
+        )
         feeds[node.op.name] = np.asarray(drawn).astype(dtype.numpy)
-    wanted = interpret(Graph("products", graph.inputs, {"y0": made()}), feeds, {})["y0"].astype(np.float64)
+    wanted = interpret(Graph("products", graph.inputs, {"y0": made()}), feeds, {})["y0"].astype(
+        np.float64
+    )
     found = {"y0": np.empty(wanted.shape, graph.outputs["y0"].type.dtype.numpy)}
     executable(ready, backend).run(feeds, found)
     scale = float(np.abs(wanted).max())
-    np.testing.assert_allclose(found["y0"].astype(np.float64), wanted, rtol=0, atol=tolerance * scale)
+    np.testing.assert_allclose(
+        found["y0"].astype(np.float64), wanted, rtol=0, atol=tolerance * scale
+    )
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -122,7 +159,9 @@ def test_products(case: str, backend: CudaBackend) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.sampled(4)
-def test_products_whose_every_access_is_watched(case: str, counts: Counts, request: pytest.FixtureRequest) -> None:
+def test_products_whose_every_access_is_watched(
+    case: str, counts: Counts, request: pytest.FixtureRequest
+) -> None:
     """No race, nothing out of bounds, no shared memory read before it is written."""
     if case not in ("f32", "bf16 nn", "many queries") and not request.config.getoption("--all"):
         pytest.skip("seconds each: --all")
@@ -134,16 +173,37 @@ def test_schedules_and_text_have_the_same_instructions() -> None:
         instructions.COPY, instructions.COMMIT, instructions.WAIT, instructions.WARP_BARRIER, *instructions.MMA.values(), arrival_counter.FENCE, arrival_counter.TICKET,
     }  # fmt: skip
     assert asked == set(INSTRUCTIONS) == described("sm_80").instructions
-    assert {instructions.FENCE, instructions.SETTLE, *instructions.GROUPED.values(), *tma.NAMES} == set(HOPPER)
-    assert CudaBackend().target(Request(arch="sm_90a+wgmma")).instructions == {*INSTRUCTIONS, *HOPPER}
+    assert {
+        instructions.FENCE,
+        instructions.SETTLE,
+        *instructions.GROUPED.values(),
+        *tma.NAMES,
+    } == set(HOPPER)
+    assert CudaBackend().target(Request(arch="sm_90a+wgmma")).instructions == {
+        *INSTRUCTIONS,
+        *HOPPER,
+    }
     with pytest.raises(SourceError, match="wgmma"):
         CudaBackend().target(Request(arch="sm_80+wgmma"))
 
 
 def test_a_program_with_warp_groups_is_an_artefact(tmp_path: Path) -> None:
     spec = tmp_path / "product.yaml"
-    spec.write_text('xlac: 1\nmodel: m\ninputs: {a: "bf16[512,256]", b: "bf16[256,512]"}\ngraph: {y: a @ b}\noutputs: [y]\n')
-    asked = ["build", str(spec), "--target", "cuda", "--arch", "sm_90a+wgmma", "--emit", "cu", "-o", str(tmp_path / "out")]
+    spec.write_text(
+        'xlac: 1\nmodel: m\ninputs: {a: "bf16[512,256]", b: "bf16[256,512]"}\ngraph: {y: a @ b}\noutputs: [y]\n'
+    )
+    asked = [
+        "build",
+        str(spec),
+        "--target",
+        "cuda",
+        "--arch",
+        "sm_90a+wgmma",
+        "--emit",
+        "cu",
+        "-o",
+        str(tmp_path / "out"),
+    ]
     assert status(asked) == 0
     program, target = portable.read(tmp_path / "out")
     assert target.instructions >= HOPPER.keys() and isinstance(target.instructions, frozenset)
@@ -173,24 +233,43 @@ def test_large_products_spill_no_registers(arch: str) -> None:
 
 @compiles
 def test_products_of_four_warps_are_hoppers_own(tmp_path: Path) -> None:
-    """No GPU has run these; what is known is that they compile to the instruction, one after the other, without spills."""
+    """No GPU has run these; what is known is that they compile to the instruction, one after the
+    other, without spills.
+    """
     target = CudaBackend().target(Request(arch="sm_90a+wgmma"))
     target = replace(target, instructions=target.instructions - tma.NAMES)
-    (text,) = CudaBackend().emit(lowered(target, product(4096, 4096, 4096, D.BF16, "nt")).program, target).values()
+    (text,) = (
+        CudaBackend()
+        .emit(lowered(target, product(4096, 4096, 4096, D.BF16, "nt")).program, target)
+        .values()
+    )
     code = compiler.compiled(text)
     (kernel,) = resources.used(code.log).values()
     assert (kernel.local, kernel.stored, kernel.loaded) == (0, 0, 0)
     assert code.ptx.count("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16") == 4
-    assert "wgmma" not in code.log.lower().replace("wgmma.", ""), "ptxas says that it serialises them"
+    assert "wgmma" not in code.log.lower().replace("wgmma.", ""), (
+        "ptxas says that it serialises them"
+    )
     tool = disassembler()
     if tool is not None:
         (tmp_path / "code.cubin").write_bytes(code.cubin)
-        listing = subprocess.run([tool, str(tmp_path / "code.cubin")], capture_output=True, text=True, check=True).stdout
+        listing = subprocess.run(
+            [tool, str(tmp_path / "code.cubin")], capture_output=True, text=True, check=True
+        ).stdout
         assert listing.count("HGMMA.64x256x16.F32.BF16") == 4
 
 
 def disassembler() -> str | None:
     """nvdisasm, on the path or from NVIDIA's wheel."""
     wheel = find_spec("nvidia")
-    places = [Path(folder) / "cu13" / "bin" / "nvdisasm" for folder in (wheel.submodule_search_locations or ())] if wheel else []
-    return shutil.which("nvdisasm") or next((str(place) for place in places if place.is_file()), None)
+    places = (
+        [
+            Path(folder) / "cu13" / "bin" / "nvdisasm"
+            for folder in (wheel.submodule_search_locations or ())
+        ]
+        if wheel
+        else []
+    )
+    return shutil.which("nvdisasm") or next(
+        (str(place) for place in places if place.is_file()), None
+    )

@@ -21,6 +21,10 @@ def test_conformance_through_pycuda(counts: Counts) -> None:
     (extension,) = Path(found.origin).parent.glob("_driver.*.so")
     paths = {"LD_LIBRARY_PATH": str(STANDIN.linked_to(extension)), "PYTHONPATH": str(HERE)}
     done = subprocess.run(
-        [sys.executable, str(HERE / "pycuda_sample.py")], env={**os.environ, **paths}, capture_output=True, text=True, check=False
+        [sys.executable, str(HERE / "pycuda_sample.py")],
+        env={**os.environ, **paths},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0 and "cases" in done.stdout, done.stderr[-4000:]

@@ -1,4 +1,6 @@
-"""Calls that are like the one before look only at where their arrays lie; whatever differs is looked at wholly."""
+"""Calls that are like the one before look only at where their arrays lie; whatever differs is
+looked at wholly.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def drawn(seed: int, rows: int = 3) -> NDArray[np.float32]:
     return np.random.default_rng(seed).standard_normal((rows, 4)).astype(np.float32)
 
 
-def test_tensors_elsewhere_are_only_asked_where(model: Compiled, looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_elsewhere_are_only_asked_where(
+    model: Compiled, looked: Looked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     values = [drawn(seed) for seed in range(8)]
     with placed(LikeTorch, monkeypatch, *values) as given:
         for value, tensor in zip(values, given, strict=True):
@@ -69,8 +73,14 @@ def test_tensors_elsewhere_are_only_asked_where(model: Compiled, looked: Looked,
         assert looked.times == 1
 
 
-def test_other_shapes_types_and_streams_are_looked_at(model: Compiled, looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
-    with placed(LikeTorch, monkeypatch, drawn(1), drawn(2, 5), drawn(3).astype(np.float64)) as (x, longer, wide):
+def test_other_shapes_types_and_streams_are_looked_at(
+    model: Compiled, looked: Looked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with placed(LikeTorch, monkeypatch, drawn(1), drawn(2, 5), drawn(3).astype(np.float64)) as (
+        x,
+        longer,
+        wide,
+    ):
         for times, tensor in enumerate((x, longer, x), 1):
             assert np.array_equal(model(tensor), 2 * tensor.values) and looked.times == times
         with pytest.raises(SourceError, match="XL6002"):
@@ -87,7 +97,9 @@ def test_other_shapes_types_and_streams_are_looked_at(model: Compiled, looked: L
         assert np.array_equal(model(drawn(4)), 2 * drawn(4)) and looked.times == before
 
 
-def test_a_stream_of_pytorch_that_changes(model: Compiled, looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_of_pytorch_that_changes(
+    model: Compiled, looked: Looked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with placed(LikeTorch, monkeypatch, drawn(1)) as (x,):
         first = model(x)
         with gpu().current():
@@ -103,7 +115,9 @@ def test_a_stream_of_pytorch_that_changes(model: Compiled, looked: Looked, monke
             gpu().drop_stream(other)
 
 
-def test_results_are_inputs_again(model: Compiled, looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_inputs_again(
+    model: Compiled, looked: Looked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with placed(LikeTorch, monkeypatch, drawn(1)) as (x,):
         value = model(x)
         for _ in range(4):
@@ -112,8 +126,15 @@ def test_results_are_inputs_again(model: Compiled, looked: Looked, monkeypatch: 
         assert np.array_equal(value, 32 * drawn(1))
 
 
-def test_arrays_of_the_caller_are_written_again(model: Compiled, looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
-    with placed(LikeTorch, monkeypatch, drawn(1), drawn(2), drawn(3), drawn(4)) as (x, y, first, second):
+def test_arrays_of_the_caller_are_written_again(
+    model: Compiled, looked: Looked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with placed(LikeTorch, monkeypatch, drawn(1), drawn(2), drawn(3), drawn(4)) as (
+        x,
+        y,
+        first,
+        second,
+    ):
         for given, target in ((x, first), (y, second), (y, first)):
             model.run({"x": given}, {"y": target})
             assert np.array_equal(target.read(), 2 * given.values)
@@ -122,12 +143,18 @@ def test_arrays_of_the_caller_are_written_again(model: Compiled, looked: Looked,
             with pytest.raises(SourceError, match="output 'y' shares memory with input 'x'"):
                 model.run({"x": x}, {"y": x})
             model.run({"x": x}, {"y": first})
-        for wrong, code in (({"z": first}, "XL6004"), ({"y": first, "z": first}, "XL6001"), ({"y": None}, "XL6004")):
+        for wrong, code in (
+            ({"z": first}, "XL6004"),
+            ({"y": first, "z": first}, "XL6001"),
+            ({"y": None}, "XL6004"),
+        ):
             with pytest.raises(SourceError, match=f"{code}|XL6001"):
                 model.run({"x": x}, wrong)
 
 
-def test_a_closed_program_says_so(model: Compiled, looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_program_says_so(
+    model: Compiled, looked: Looked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with placed(LikeTorch, monkeypatch, drawn(1)) as (x,):
         for _ in range(2):
             model(x)
@@ -137,7 +164,9 @@ def test_a_closed_program_says_so(model: Compiled, looked: Looked, monkeypatch: 
                 model(x)
 
 
-def test_memory_of_results_is_bounded(model: Compiled, counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_results_is_bounded(
+    model: Compiled, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(outputs, "SIZES", 2)
     with placed(LikeTorch, monkeypatch, *(drawn(rows, rows) for rows in range(1, 10))) as given:
         model(given[0])
@@ -149,7 +178,9 @@ def test_memory_of_results_is_bounded(model: Compiled, counts: Counts, monkeypat
         assert counts("allocations") - before < 4 * outputs.KEPT
 
 
-def test_events_are_used_again(model: Compiled, counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_are_used_again(
+    model: Compiled, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with placed(LikeTorch, monkeypatch, drawn(1)) as (x,):
         for _ in range(3):
             counts.reset()

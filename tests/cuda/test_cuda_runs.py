@@ -1,4 +1,6 @@
-"""Programs on a GPU: graphs kept by sizes, state, several programs, threads and devices; what a call asks of the driver."""
+"""Programs on a GPU: graphs kept by sizes, state, several programs, threads and devices; what a
+call asks of the driver.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def simple(size: int = 40) -> Model:
 def open_model() -> Model:
     n = Symbol("n", min=1, max=100, opt=16)
     x = build.param("x", F32, (Sym((((n,), 1),)), 3))
-    return unfixed(Model(Graph("open", (x,), {"y": build.apply("softmax", x, axis=-1)}), {}, dims={"n": n}))
+    return unfixed(
+        Model(Graph("open", (x,), {"y": build.apply("softmax", x, axis=-1)}), {}, dims={"n": n})
+    )
 
 
 def test_a_call_is_one_launch_of_a_graph(backend: CudaBackend, counts: Counts) -> None:
@@ -50,12 +54,20 @@ def test_a_call_is_one_launch_of_a_graph(backend: CudaBackend, counts: Counts) -
     counts.reset()
     assert np.array_equal(model(given), first)
     assert counts.calls("cuGraphLaunch") == 1 and counts("launches") > 1
-    asked = ("cuLaunchKernel", "cuMemAlloc_v2", "cuGraphInstantiateWithFlags", "cuGraphExecKernelNodeSetParams_v2", "cuMemHostAlloc")
+    asked = (
+        "cuLaunchKernel",
+        "cuMemAlloc_v2",
+        "cuGraphInstantiateWithFlags",
+        "cuGraphExecKernelNodeSetParams_v2",
+        "cuMemHostAlloc",
+    )
     assert not any(counts.calls(name) for name in asked)
     model.executable.close()  # type: ignore[attr-defined]
 
 
-def test_graphs_are_kept_by_sizes_and_bounded(backend: CudaBackend, counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_graphs_are_kept_by_sizes_and_bounded(
+    backend: CudaBackend, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(executables, "KEPT", 3)
     model = loaded(open_model(), backend)
 
@@ -91,7 +103,9 @@ def test_state_stays_between_calls_until_reset(backend: CudaBackend, counts: Cou
     model.executable.close()  # type: ignore[attr-defined]
 
 
-def test_one_by_one_gives_the_same(backend: CudaBackend, counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_by_one_gives_the_same(
+    backend: CudaBackend, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = loaded(simple(), backend)
     given = np.linspace(-1, 1, 40, dtype=np.float32)
     recorded = model(given)
@@ -116,7 +130,9 @@ def test_programs_and_threads_beside_each_other(backend: CudaBackend, counts: Co
             x = rng.standard_normal(40).astype(np.float32)
             if not np.allclose(models[0](x), np.exp(x) + 1, rtol=1e-5):
                 wrong.append(seed)
-            if not np.allclose(models[1](x[: 3 * (1 + seed)].reshape(-1, 3)).sum(axis=-1), 1, rtol=1e-5):
+            if not np.allclose(
+                models[1](x[: 3 * (1 + seed)].reshape(-1, 3)).sum(axis=-1), 1, rtol=1e-5
+            ):
                 wrong.append(seed)
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
@@ -141,9 +157,16 @@ def test_a_device_by_its_number(counts: Counts, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("size", [0, 1, (1 << 20) + 17, 6 << 20])
-def test_arrays_larger_than_a_piece_go_in_pieces(backend: CudaBackend, counts: Counts, size: int) -> None:
+def test_arrays_larger_than_a_piece_go_in_pieces(
+    backend: CudaBackend, counts: Counts, size: int
+) -> None:
     x = build.param("x", DType.U8, (size,))
-    model = loaded(Model(Graph("bytes", (x,), {"y": build.apply("xor", x, build.constant(np.uint8(255)))}), {}), backend)
+    model = loaded(
+        Model(
+            Graph("bytes", (x,), {"y": build.apply("xor", x, build.constant(np.uint8(255)))}), {}
+        ),
+        backend,
+    )
     given = np.random.default_rng(0).integers(0, 256, size).astype(np.uint8)
     assert np.array_equal(model(given), ~given)
     model.executable.close()  # type: ignore[attr-defined]

@@ -1,6 +1,8 @@
-"""Products whose warps have different work: what goes wrong without one of their waits, and what code they become.
+"""Products whose warps have different work: what goes wrong without one of their waits, and what
+code they become.
 
-The stand-in copies and multiplies as late as it may, so a tile that is read too early or handed back too early shows.
+The stand-in copies and multiplies as late as it may, so a tile that is read too early or handed
+back too early shows.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ from xlac_cuda.device.gpu import gpu
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Request, Target
 
-M, N, K = 56, 264, 392  # two tiles of seven turns for one block: the ring of five tiles goes round nearly three times
+# two tiles of seven turns for one block: the ring of five tiles goes round nearly three times
+M, N, K = 56, 264, 392
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -53,34 +56,49 @@ FAULTS = {
     "a barrier that has not begun": (r"barrier_begin\(&full\[INT64_C\(1\)\][^;]*;", "", "has not begun"),
     "a box beside its place": (r"copy_box\(&left([^;]*);", r"copy_box(8 + &left\1;", "not aligned to 128 bytes"),
 }  # fmt: skip
-PLANTED = 'static const int planted = std::getenv("PLANTED") ? std::atoi(std::getenv("PLANTED")) : 0;\n'
+PLANTED = (
+    'static const int planted = std::getenv("PLANTED") ? std::atoi(std::getenv("PLANTED")) : 0;\n'
+)
 
 
 class Faulty(OnStandin):
     """Blocks of one group. With a number in PLANTED, that fault is made as well."""
 
     def target(self, request: Request) -> Target:
-        return replace(super().target(Request(arch="sm_90a+wgmma")), processors=1, block_threads=256)
+        return replace(
+            super().target(Request(arch="sm_90a+wgmma")), processors=1, block_threads=256
+        )
 
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
         (text,) = sources.values()
         lines = text.splitlines()
         for number, (before, after, _) in enumerate(FAULTS.values(), start=1):
-            (at,) = (i for i, line in enumerate(lines) if line.startswith((" ", "if (planted")) and re.search(before, line))
+            (at,) = (
+                i
+                for i, line in enumerate(lines)
+                if line.startswith((" ", "if (planted")) and re.search(before, line)
+            )
             statement = re.search(before, lines[at])
             assert statement is not None
-            lines[at] = f"if (planted == {number}) {{ {statement.expand(after)} }} else {lines[at].lstrip()}"
+            lines[at] = (
+                f"if (planted == {number}) {{ {statement.expand(after)} }} else {lines[at].lstrip()}"
+            )
         return super().build({"m.cu": PLANTED + "\n".join(lines)}, folder)
 
 
 def compiled(watched: bool = True) -> Compiled:
     backend = Faulty(watched)
-    return executable(lowered(backend.target(Request()), product(M, N, K, DType.F16, "nt")), backend)
+    return executable(
+        lowered(backend.target(Request()), product(M, N, K, DType.F16, "nt")), backend
+    )
 
 
 def drawn(seed: int) -> dict[str, NDArray[np.float16]]:
     rng = np.random.default_rng(seed)
-    return {name: rng.standard_normal((rows, K)).astype(np.float16) for name, rows in (("a", M), ("b", N))}
+    return {
+        name: rng.standard_normal((rows, K)).astype(np.float16)
+        for name, rows in (("a", M), ("b", N))
+    }
 
 
 def right(found: NDArray[Any], given: Arrays) -> bool:
@@ -99,7 +117,9 @@ def test_it_runs_in_any_order(counts: Counts, monkeypatch: pytest.MonkeyPatch, s
 
 @pytest.mark.parametrize("name", FAULTS)
 @pytest.mark.sampled(4)
-def test_a_planted_fault_is_caught(counts: Counts, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_planted_fault_is_caught(
+    counts: Counts, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.setenv("PLANTED", str(1 + list(FAULTS).index(name)))
     model = compiled()
     try:
@@ -127,17 +147,29 @@ def test_maps_follow_arrays_that_move(counts: Counts) -> None:
 
 
 def test_heads_of_open_length(counts: Counts) -> None:
-    """Tensor maps of four axes, made anew for each length; three blocks share whatever tiles there are."""
+    """Tensor maps of four axes, made anew for each length; three blocks share whatever tiles there
+    are.
+    """
     rows = symbol("rows", min=0, max=4000, opt=2048)
-    a, b = build.param("a", DType.F16, (2, rows, 3, 136)), build.param("b", DType.F16, (2, 264, 3, 136))
-    hero = Node.of(Dot(contract_lhs=(3,), contract_rhs=(3,), batch_lhs=(0, 2), batch_rhs=(0, 2)), a, b)
+    a, b = (
+        build.param("a", DType.F16, (2, rows, 3, 136)),
+        build.param("b", DType.F16, (2, 264, 3, 136)),
+    )
+    hero = Node.of(
+        Dot(contract_lhs=(3,), contract_rhs=(3,), batch_lhs=(0, 2), batch_rhs=(0, 2)), a, b
+    )
     graph, backend = Graph("heads", (a, b), {"y": build.maximum(hero, 0.0)}), OnStandin()
     target = replace(backend.target(Request(arch="sm_90a+wgmma")), processors=3)
     model = executable(lower(Model(graph, {}, {s.name: s for s in symbols(rows)}), target), backend)
     for length in (0, 1, 130):
         rng = np.random.default_rng(length)
-        given = {name: rng.standard_normal((2, n, 3, 136)).astype(np.float16) for name, n in (("a", length), ("b", 264))}
-        exact = np.maximum(np.einsum("bmhk,bnhk->bhmn", *(value.astype(np.float32) for value in given.values())), 0)
+        given = {
+            name: rng.standard_normal((2, n, 3, 136)).astype(np.float16)
+            for name, n in (("a", length), ("b", 264))
+        }
+        exact = np.maximum(
+            np.einsum("bmhk,bnhk->bhmn", *(value.astype(np.float32) for value in given.values())), 0
+        )
         np.testing.assert_allclose(model(**given).astype(np.float32), exact, rtol=0, atol=0.05)
     model.executable.close()
 
@@ -157,13 +189,24 @@ LIMITS = {
 @pytest.mark.parametrize("name", LIMITS)
 def test_the_standin_is_strict_about_tensor_maps(counts: Counts, name: str) -> None:
     changed, fine = LIMITS[name]
-    at: dict[str, int] = {"address": 0x10000, "stride": 256, "rows": 9, "box": 256, "inner": 64, "beside": 0, "type": 6, **changed}
+    at: dict[str, int] = {
+        "address": 0x10000,
+        "stride": 256,
+        "rows": 9,
+        "box": 256,
+        "inner": 64,
+        "beside": 0,
+        "type": 6,
+        **changed,
+    }
     room = (ctypes.c_uint64 * 64)()
     start = -(-ctypes.addressof(room) // 64) * 64 + at["beside"]
     extents, strides = (ctypes.c_uint64 * 2)(128, at["rows"]), (ctypes.c_uint64 * 1)(at["stride"])
     box, apart = (ctypes.c_uint32 * 2)(at["inner"], at["box"]), (ctypes.c_uint32 * 2)(1, 1)
     arrays = [ctypes.addressof(array) for array in (extents, strides, box, apart)]
-    code = driver().raw["cuTensorMapEncodeTiled"](start, at["type"], 2, at["address"], *arrays, 0, 3, 2, 0)
+    code = driver().raw["cuTensorMapEncodeTiled"](
+        start, at["type"], 2, at["address"], *arrays, 0, 3, 2, 0
+    )
     assert (code == 0) is fine
 
 
@@ -171,16 +214,29 @@ def test_the_standin_is_strict_about_tensor_maps(counts: Counts, name: str) -> N
 def test_the_code_is_hoppers_own(tmp_path: Path) -> None:
     """No GPU has run this; what is known is that it compiles to the instructions, without spills."""
     target = CudaBackend().target(Request(arch="sm_90a+wgmma"))
-    (text,) = CudaBackend().emit(lowered(target, product(4096, 4096, 4096, DType.BF16)).program, target).values()
+    (text,) = (
+        CudaBackend()
+        .emit(lowered(target, product(4096, 4096, 4096, DType.BF16)).program, target)
+        .values()
+    )
     code = compiler.compiled(text)
     (kernel,) = resources.used(code.log).values()
     assert (kernel.local, kernel.stored, kernel.loaded) == (0, 0, 0)
-    assert not re.search(r"wgmma.*serializ|setmaxnreg.*ignored", code.log), "ptxas does not take it as it is meant"
+    assert not re.search(r"wgmma.*serializ|setmaxnreg.*ignored", code.log), (
+        "ptxas does not take it as it is meant"
+    )
     assert code.ptx.count("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16") == 4
     tool = disassembler()
     if tool is None:
         pytest.skip("there is no nvdisasm")
     (tmp_path / "code.cubin").write_bytes(code.cubin)
-    listing = subprocess.run([tool, str(tmp_path / "code.cubin")], capture_output=True, text=True, check=True).stdout
-    for word in ("HGMMA.64x256x16.F32.BF16", "UTMALDG.2D", "SYNCS.PHASECHK.TRANS64.TRYWAIT", "USETMAXREG"):
+    listing = subprocess.run(
+        [tool, str(tmp_path / "code.cubin")], capture_output=True, text=True, check=True
+    ).stdout
+    for word in (
+        "HGMMA.64x256x16.F32.BF16",
+        "UTMALDG.2D",
+        "SYNCS.PHASECHK.TRANS64.TRYWAIT",
+        "USETMAXREG",
+    ):
         assert word in listing

@@ -16,7 +16,14 @@ from xlac_sdk.target import Request
 
 SPECS = Path(__file__).parents[2] / "specs"
 SMALL = {"mlp_small": 1e-5, "bias_relu_softmax": 1e-5, "branch_cond": 1e-5}  # of the norm
-LARGE = {"softmax": 1e-6, "layernorm_gelu": 1e-5, "bert_layer": 1e-4, "lstm_3x60": 1e-4, "elementwise_chain": 1e-5, "mul_add_reduce": 1e-4}
+LARGE = {
+    "softmax": 1e-6,
+    "layernorm_gelu": 1e-5,
+    "bert_layer": 1e-4,
+    "lstm_3x60": 1e-4,
+    "elementwise_chain": 1e-5,
+    "mul_add_reduce": 1e-4,
+}
 
 
 @pytest.mark.parametrize("name", [*SMALL, *LARGE])
@@ -38,4 +45,8 @@ def test_a_spec_beside_float64(name: str, backend: CudaBackend) -> None:
 
 
 def _drawn(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:  # type: ignore[type-arg]
-    return rng.standard_normal(shape).astype(dtype) if dtype.kind == "f" else rng.integers(0, 3, shape).astype(dtype)
+    return (
+        rng.standard_normal(shape).astype(dtype)
+        if dtype.kind == "f"
+        else rng.integers(0, 3, shape).astype(dtype)
+    )

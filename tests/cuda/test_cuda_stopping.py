@@ -1,4 +1,6 @@
-"""Between the host's steps a call looks whether it is to stop; what it has half changed is refused until reset."""
+"""Between the host's steps a call looks whether it is to stop; what it has half changed is refused
+until reset.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ outputs: {k: loop.value, after: reduce_max(more)}
 """
 
 
-def test_a_loop_of_the_host_is_stopped(backend: CudaBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_of_the_host_is_stopped(
+    backend: CudaBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(BLOCKING, "1")  # no graphs, whose loops a GPU runs by itself
     file = tmp_path / "endless.yaml"
     file.write_text(ENDLESS)

@@ -1,4 +1,5 @@
-"""The text that the cuda backend writes: goldens that people read, the same bytes every time, nothing of a user's in code.
+"""The text that the cuda backend writes: goldens that people read, the same bytes every time,
+nothing of a user's in code.
 
 None of this needs a compiler or a GPU.
 """
@@ -41,7 +42,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Space,
     Store,
     Var,
-)  # fmt: skip
+)
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.source import SourceError, UnsupportedError
 from xlac_sdk.target import Request
@@ -82,16 +83,27 @@ def test_every_spec_has_text(spec: str) -> None:
     assert text.count('extern "C" __global__') == len(program.kernels) > 0
     assert text.isascii() and str(SPECS) not in text
     for line in re.findall(rf"^ +{spec}\.yaml:(\d+) (.*?)(?: \*/)?$", text, re.MULTILINE):
-        assert (SPECS / f"{spec}.yaml").read_text().splitlines()[int(line[0]) - 1].strip().startswith(line[1][:20].strip())
+        assert (
+            (SPECS / f"{spec}.yaml")
+            .read_text()
+            .splitlines()[int(line[0]) - 1]
+            .strip()
+            .startswith(line[1][:20].strip())
+        )
 
 
-@pytest.mark.parametrize(("spec", "kernels"), [("mul_add_reduce", 1), ("softmax", 1), ("layernorm_gelu", 1), ("elementwise_chain", 1)])
+@pytest.mark.parametrize(
+    ("spec", "kernels"),
+    [("mul_add_reduce", 1), ("softmax", 1), ("layernorm_gelu", 1), ("elementwise_chain", 1)],
+)
 def test_fused_specs_are_few_kernels(spec: str, kernels: int) -> None:
     assert len(made(spec).program.kernels) == kernels
 
 
 def test_a_sum_of_products_moves_its_three_operands_once() -> None:
-    """`sum(x + y * z)` is one kernel that reads 3 N elements, and nothing in between goes through memory."""
+    """`sum(x + y * z)` is one kernel that reads 3 N elements, and nothing in between goes through
+    memory.
+    """
     program = made("mul_add_reduce").program
     elements = sum(slot.size for slot in program.inputs)
     assert program.arena_bytes == 0
@@ -112,11 +124,28 @@ def test_wide_accesses_where_addresses_are_known() -> None:
 def test_the_same_program_gives_the_same_bytes(tmp_path: Path) -> None:
     """In this process, and in others with other hashes of strings."""
     assert BACKEND.emit(chain().program, TARGET) == BACKEND.emit(chain().program, TARGET)
-    command = [sys.executable, "-c", "from xlac.cli import main; main()", "build", str(SPECS / "bias_relu_softmax.yaml"), "--target", "cuda", "--arch", "sm_90a", "--emit", "cu"]
+    command = [
+        sys.executable,
+        "-c",
+        "from xlac.cli import main; main()",
+        "build",
+        str(SPECS / "bias_relu_softmax.yaml"),
+        "--target",
+        "cuda",
+        "--arch",
+        "sm_90a",
+        "--emit",
+        "cu",
+    ]
     found = []
     for seed in ("1", "2"):
         folder = tmp_path / seed
-        subprocess.run([*command, "-o", str(folder)], check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": seed})
+        subprocess.run(
+            [*command, "-o", str(folder)],
+            check=True,
+            capture_output=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        )
         found.append({p.name: p.read_bytes() for p in folder.iterdir()})
     assert found[0] == found[1] and "bias_relu_softmax.cu" in found[0]
 
@@ -130,13 +159,29 @@ def test_no_text_of_a_user_reaches_the_code() -> None:
 
 def test_lines_of_a_spec_cannot_end_their_comment(tmp_path: Path) -> None:
     spec = tmp_path / "evil.yaml"
-    spec.write_text('xlac: 1\nmodel: "*/ #error"\ninputs: {x: "f32[8]"}\ngraph:\n  y: exp(x)  # */ #error ??/ \\\noutputs: [y]\n')
+    spec.write_text(
+        'xlac: 1\nmodel: "*/ #error"\ninputs: {x: "f32[8]"}\ngraph:\n  y: exp(x)  # */ #error ??/ \\\noutputs: [y]\n'
+    )
     (text,) = BACKEND.emit(lower(specialized(load(spec)), TARGET).program, TARGET).values()
     assert "evil.yaml:5" in text
     assert "#error" not in re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["threadIdx", "blockIdx", "float", "max_f32", "f32x4", "warpSize", "memcpy", "exp", "i_", "template"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "threadIdx",
+        "blockIdx",
+        "float",
+        "max_f32",
+        "f32x4",
+        "warpSize",
+        "memcpy",
+        "exp",
+        "i_",
+        "template",
+    ],
+)
 def test_names_that_mean_something_are_changed(name: str) -> None:
     assert CUDA.identifier(name) != name
     assert CUDA.identifier(name).isidentifier()
@@ -160,7 +205,9 @@ def lines(made: Kernel) -> str:
 
 
 def test_threads_meet_and_exchange() -> None:
-    """An exchange has a statement of its own: `?:` would leave out threads whose condition is false."""
+    """An exchange has a statement of its own: `?:` would leave out threads whose condition is
+    false.
+    """
     few = build.apply(P.LT, THREAD, build.index(3))
     value: Expr = build.select(few, Exchange(build.cast(THREAD, F32), 16), Const(0.0, F32))
     made = kernel(Barrier(), Store(Buffer("y", F32, 256, access=Access.UPDATE), THREAD, value))
@@ -183,8 +230,13 @@ def test_atomic_stores_are_atomic(p: Primitive, dtype: DType, call: str) -> None
 
 
 def test_large_shared_memory_is_one_pool() -> None:
-    """Up to 48 KiB the kernel declares it; beyond, the launch says how much, and buffers are parts of it."""
-    few, many = Buffer("tile", F32, STATIC_SHARED // 8, Space.SHARED), Buffer("tile", F32, STATIC_SHARED // 4 + 1, Space.SHARED)
+    """Up to 48 KiB the kernel declares it; beyond, the launch says how much, and buffers are parts
+    of it.
+    """
+    few, many = (
+        Buffer("tile", F32, STATIC_SHARED // 8, Space.SHARED),
+        Buffer("tile", F32, STATIC_SHARED // 4 + 1, Space.SHARED),
+    )
     other = Buffer("other", F32, 8, Space.SHARED, align=16)
     x = Buffer("x", F32, 256)
     small = lines(kernel(Store(few, THREAD, Load(x, THREAD)), shared=(few,)))
@@ -192,7 +244,10 @@ def test_large_shared_memory_is_one_pool() -> None:
     made = kernel(Store(many, THREAD, Load(x, THREAD)), shared=(other, many))
     large = lines(made)
     assert "extern __shared__ __align__(64) unsigned char pool_[];" in large
-    assert "float *const tile = (float *)pool_;" in large and f"float *const other = (float *)(pool_ + {4 * many.size + 12});" in large
+    assert (
+        "float *const tile = (float *)pool_;" in large
+        and f"float *const other = (float *)(pool_ + {4 * many.size + 12});" in large
+    )
     found = grid(made)
     assert found is not None and found.shared_bytes == 4 * many.size + 12 + 32
 
@@ -200,11 +255,22 @@ def test_large_shared_memory_is_one_pool() -> None:
 # ---- what to compile for -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_120"])
+@pytest.mark.parametrize(
+    "arch", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_120"]
+)
 def test_architectures_have_facts(arch: str) -> None:
     target = BACKEND.target(Request(arch=arch))
-    assert (target.warp, target.block_threads, target.access_bytes, target.vector_bytes) == (32, 1024, 16, 0)
-    assert target.shared_bytes in (101376, 166912, 232448) and target.processors > 0 and target.machine == {"arch": arch}
+    assert (target.warp, target.block_threads, target.access_bytes, target.vector_bytes) == (
+        32,
+        1024,
+        16,
+        0,
+    )
+    assert (
+        target.shared_bytes in (101376, 166912, 232448)
+        and target.processors > 0
+        and target.machine == {"arch": arch}
+    )
 
 
 @pytest.mark.parametrize("arch", ["sm_90b", "sm_70", "h100", "sm_90a; rm", "sm_89a"])

@@ -1,4 +1,6 @@
-"""Sums that blocks share and the last of them ends: the same in any order of blocks, and at the next call again."""
+"""Sums that blocks share and the last of them ends: the same in any order of blocks, and at the
+next call again.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def model(y: Node, *inputs: Node) -> Model:
 
 
 @pytest.mark.parametrize("seed", ["", "3", "8"])
-def test_the_last_block_adds_what_all_have_found(counts: Counts, monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
+def test_the_last_block_adds_what_all_have_found(
+    counts: Counts, monkeypatch: pytest.MonkeyPatch, seed: str
+) -> None:
     if seed:
         monkeypatch.setenv("STANDIN_SEED", seed)
     x, y = (build.param(name, DType.F32, (20000,)) for name in "xy")

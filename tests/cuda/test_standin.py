@@ -1,4 +1,6 @@
-"""The stand-in catches what a GPU would not forgive: each fault is planted, in CUDA C++ written by hand."""
+"""The stand-in catches what a GPU would not forgive: each fault is planted, in CUDA C++ written by
+hand.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,15 @@ THREADS = 64
 FLOATS = 256  # of the buffer that kernels get
 
 
-def run(body: str, *, watched: bool = False, threads: int = THREADS, blocks: int = 2, dynamic: int = 0, before: str = "") -> NDArray[np.float32]:
+def run(
+    body: str,
+    *,
+    watched: bool = False,
+    threads: int = THREADS,
+    blocks: int = 2,
+    dynamic: int = 0,
+    before: str = "",
+) -> NDArray[np.float32]:
     """Runs `body` as a kernel over `float *y` and `const float *x`, and returns y; x counts up."""
     text = f'{before}\nextern "C" __global__ void __launch_bounds__(1024) planted(const float *x, float *y, int n)\n{{\n{body}\n}}\n'
     return launched(STANDIN.library(text, watched=watched), threads, blocks, dynamic)
@@ -39,7 +49,13 @@ def launched(library: Path, threads: int, blocks: int, dynamic: int) -> NDArray[
             gpu.sync(stream)
             return found
         finally:
-            _give_back(gpu, lambda: gpu.free(x), lambda: gpu.free(y), lambda: gpu.drop_stream(stream), lambda: gpu.unload(module))
+            _give_back(
+                gpu,
+                lambda: gpu.free(x),
+                lambda: gpu.free(y),
+                lambda: gpu.drop_stream(stream),
+                lambda: gpu.unload(module),
+            )
 
 
 def _give_back(gpu: Gpu, *what: Callable[[], None]) -> None:
@@ -61,7 +77,9 @@ SUM = """
 
 @pytest.mark.parametrize("watched", [False, True])
 @pytest.mark.parametrize("seed", ["0", "7"])
-def test_a_right_kernel_runs(counts: Counts, monkeypatch: pytest.MonkeyPatch, watched: bool, seed: str) -> None:
+def test_a_right_kernel_runs(
+    counts: Counts, monkeypatch: pytest.MonkeyPatch, watched: bool, seed: str
+) -> None:
     monkeypatch.setenv("STANDIN_SEED", seed)
     found = run(SUM, watched=watched)
     whole = np.arange(FLOATS, dtype=np.float32).reshape(-1, 64).sum(axis=1)
@@ -182,9 +200,13 @@ def test_fences_and_tickets_order_blocks(counts: Counts) -> None:
 
 
 @pytest.mark.parametrize(
-    ("threads", "blocks", "dynamic"), [(1025, 1, 0), (64, 1, 300_000), (64, 1 << 31, 0)], ids=["threads", "shared", "blocks"]
+    ("threads", "blocks", "dynamic"),
+    [(1025, 1, 0), (64, 1, 300_000), (64, 1 << 31, 0)],
+    ids=["threads", "shared", "blocks"],
 )
-def test_a_launch_beyond_the_limits_is_refused(counts: Counts, threads: int, blocks: int, dynamic: int) -> None:
+def test_a_launch_beyond_the_limits_is_refused(
+    counts: Counts, threads: int, blocks: int, dynamic: int
+) -> None:
     with pytest.raises(DeviceError, match="CUDA_ERROR_INVALID_VALUE"):
         run("y[0] = 1.0f;", threads=threads, blocks=blocks, dynamic=dynamic)
 

@@ -26,7 +26,10 @@ def test_kernels_do_what_they_are_counted_for(kernel: str, monkeypatch: pytest.M
     monkeypatch.setattr(ceilings, "CHUNKS", 4)
     target = find("cpu").target(Request())
     made = getattr(ceilings, kernel)(target)
-    buffers = {b.name: np.arange(b.size, dtype=np.float32) * (b.access is Access.READ) for b in made.parameters}
+    buffers = {
+        b.name: np.arange(b.size, dtype=np.float32) * (b.access is Access.READ)
+        for b in made.parameters
+    }
     run_kernel(made, buffers)
     lanes = target.lanes(made.parameters[0].dtype)
     if kernel == "_reading":

@@ -1,4 +1,6 @@
-"""Stamps between the steps of a program: the results stay, every run of a step is logged, full logs say so."""
+"""Stamps between the steps of a program: the results stay, every run of a step is logged, full logs
+say so.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def lowered(name: str, target: str, **dims: int) -> Lowered:
 def called(made: Lowered, program: Program, target: str) -> dict[str, Any]:
     compiled = executable(replace(made, program=program), find(target))
     generator = np.random.default_rng(0)
-    found = compiled(*(generator.standard_normal(s.shape).astype(s.dtype.numpy) for s in program.inputs))
+    found = compiled(
+        *(generator.standard_normal(s.shape).astype(s.dtype.numpy) for s in program.inputs)
+    )
     return found if isinstance(found, dict) else {compiled.outputs[0]: found}
 
 
@@ -85,23 +89,39 @@ def test_lines_that_share_a_kernel_share_a_row() -> None:
 
 def test_places() -> None:
     here = Path("a.yaml")
-    origins = [Origin("x", Span(here, 9, 1)), Origin("y", Span(here, 3, 1)), Origin("z", Span(here, 9, 4)), Origin("w")]
+    origins = [
+        Origin("x", Span(here, 9, 1)),
+        Origin("y", Span(here, 3, 1)),
+        Origin("z", Span(here, 9, 4)),
+        Origin("w"),
+    ]
     assert profile.place(origins) == "a.yaml:3,9 w"
     assert profile.place([]) == "the compiler"
 
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 def test_parts_of_launches_lie_in_their_steps(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every thread's parts lie within the step that they are parts of, and one thread runs one at a time."""
-    made = lower(specialized(load(SPECS / "mul_add_reduce.yaml")), find(target).target(Request(threads=2)))
-    found = profile.take(made, find(target), [np.ones(s.shape, s.dtype.numpy) for s in made.program.inputs], 0.01)
+    """Every thread's parts lie within the step that they are parts of, and one thread runs one at a
+    time.
+    """
+    made = lower(
+        specialized(load(SPECS / "mul_add_reduce.yaml")), find(target).target(Request(threads=2))
+    )
+    found = profile.take(
+        made, find(target), [np.ones(s.shape, s.dtype.numpy) for s in made.program.inputs], 0.01
+    )
     steps = [e for e in found.events if not e.part]
     parts = [e for e in found.events if e.part]
     assert found.lost_parts == 0 and bool(parts) == (target == "cpu")
     assert {e.thread for e in steps} == {0} and {e.thread for e in parts} <= {0, 1}
     tick = 1e-9
     for event in parts:
-        assert any(s.row == event.row and s.start - tick <= event.start and event.start + event.seconds <= s.start + s.seconds + tick for s in steps)
+        assert any(
+            s.row == event.row
+            and s.start - tick <= event.start
+            and event.start + event.seconds <= s.start + s.seconds + tick
+            for s in steps
+        )
     for thread in {e.thread for e in parts}:
         mine = sorted((e for e in parts if e.thread == thread), key=lambda e: e.start)
         assert all(a.start + a.seconds <= b.start + tick for a, b in pairwise(mine))
@@ -115,7 +135,12 @@ def test_the_trace_is_of_the_median_call() -> None:
     for took in (30, 10, 20, 900, 40):  # ticks of a call, one after another
         begin = 1000 * len(logs)
         head = [2, 0, begin, 1, begin + took]
-        logs.append(np.array([*head, 2, here, begin + 1, begin + took // 2, other, begin + 2, begin + took], np.int64))
+        logs.append(
+            np.array(
+                [*head, 2, here, begin + 1, begin + took // 2, other, begin + 2, begin + took],
+                np.int64,
+            )
+        )
     calls = iter([logs[0], *logs])
     clock = iter([0.0, *(float(i) for i in range(1, 20))])
     with pytest.MonkeyPatch.context() as patch:
@@ -128,8 +153,15 @@ def test_the_trace_is_of_the_median_call() -> None:
     assert (mine.thread, mine.part, mine.seconds) == (0, True, pytest.approx(14 * rate))
     assert (theirs.thread, theirs.part, theirs.start) == (1, True, pytest.approx(2 * rate))
     told = profile.chrome_trace(found, "m")["traceEvents"]
-    assert {e["tid"]: e["args"]["name"] for e in told if e["name"] == "thread_name"} == {0: "steps (the calling thread)", 1: "thread 1"}
-    assert [(e["tid"], e["cat"]) for e in told if e["ph"] == "X"] == [(0, "kernel"), (0, "part"), (1, "part")]
+    assert {e["tid"]: e["args"]["name"] for e in told if e["name"] == "thread_name"} == {
+        0: "steps (the calling thread)",
+        1: "thread 1",
+    }
+    assert [(e["tid"], e["cat"]) for e in told if e["ph"] == "X"] == [
+        (0, "kernel"),
+        (0, "part"),
+        (1, "part"),
+    ]
 
 
 def test_parts_without_room_are_counted() -> None:
@@ -150,8 +182,15 @@ def test_a_log_of_another_type_is_a_bug() -> None:
     program, _ = profile.instrumented(made.program)
     log = program.outputs[-1]
     other = Slot(log.name, log.symbol, made.program.outputs[0].dtype, log.shape, Role.OUTPUT)
-    steps = tuple(replace(s, log=Argument(other)) if isinstance(s, Stamp) else s for s in program.steps)
-    changed = replace(program, steps=steps, outputs=(*made.program.outputs, other), slots=(*made.program.slots, other))
+    steps = tuple(
+        replace(s, log=Argument(other)) if isinstance(s, Stamp) else s for s in program.steps
+    )
+    changed = replace(
+        program,
+        steps=steps,
+        outputs=(*made.program.outputs, other),
+        slots=(*made.program.slots, other),
+    )
     with pytest.raises(VerifyError, match="not i64"):
         verify_program(changed)
 

@@ -1,4 +1,6 @@
-"""Bursts of calls and ceilings take turns; what varies or is above its ceiling is said. Clocks are made up: nothing is timed."""
+"""Bursts of calls and ceilings take turns; what varies or is above its ceiling is said. Clocks are
+made up: nothing is timed.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,14 @@ def test_ceilings_take_turns_with_bursts() -> None:
     machine = Machine()
     found = machine.samples()
     turns = "".join(name[0] for name in machine.ran)
-    assert [part for part in turns.split("sr") if part.strip("c")] == [], "one of each between bursts"
+    assert [part for part in turns.split("sr") if part.strip("c")] == [], (
+        "one of each between bursts"
+    )
     assert turns.count("sr") == timing.BURSTS == len(found.bursts)
     lengths = [len(part) for part in turns.split("sr")[1:]]
-    assert min(lengths) > 50 and max(lengths) - min(lengths) <= 2, "bursts are as long as each other"
+    assert min(lengths) > 50 and max(lengths) - min(lengths) <= 2, (
+        "bursts are as long as each other"
+    )
     assert [len(runs) for runs in found.beside] == [timing.BURSTS] * 2
     assert found.median == pytest.approx(1e-3) and timing.unsteady(found) == []
 
@@ -60,11 +66,19 @@ def test_one_slow_burst_of_five_is_unsteady() -> None:
 
 
 def test_shares_of_steady_ceilings_are_trusted() -> None:
-    told = rates(Work(1_000, 2_000), timing.Samples(((1e-6,),) * 5, ((1e-6,) * 5, (1e-6,) * 5)), [2_000, 4_000])
-    assert told["doubts"] == [] and told["gflops_share"] == told["gbytes_share"] == pytest.approx(0.5)
+    told = rates(
+        Work(1_000, 2_000),
+        timing.Samples(((1e-6,),) * 5, ((1e-6,) * 5, (1e-6,) * 5)),
+        [2_000, 4_000],
+    )
+    assert told["doubts"] == [] and told["gflops_share"] == told["gbytes_share"] == pytest.approx(
+        0.5
+    )
 
 
-@pytest.mark.parametrize(("work", "what"), [(Work(3_000, 1), "arithmetic"), (Work(1, 3_000), "traffic")])
+@pytest.mark.parametrize(
+    ("work", "what"), [(Work(3_000, 1), "arithmetic"), (Work(1, 3_000), "traffic")]
+)
 def test_more_than_a_ceiling_is_not_trusted(work: Work, what: str) -> None:
     told = rates(work, timing.Samples(((1e-6,),) * 5, ((1e-6,) * 5, (1e-6,) * 5)), [2_000, 2_000])
     (doubt,) = told["doubts"]
@@ -72,7 +86,11 @@ def test_more_than_a_ceiling_is_not_trusted(work: Work, what: str) -> None:
 
 
 def test_a_ceiling_that_varies_is_not_trusted() -> None:
-    told = rates(Work(1, 1), timing.Samples(((1e-6,),) * 5, ((1e-6, 2e-6, 2e-6, 2e-6, 2e-6), (1e-6,) * 5)), [2_000, 2_000])
+    told = rates(
+        Work(1, 1),
+        timing.Samples(((1e-6,),) * 5, ((1e-6, 2e-6, 2e-6, 2e-6, 2e-6), (1e-6,) * 5)),
+        [2_000, 2_000],
+    )
     (doubt,) = told["doubts"]
     assert doubt.startswith("the ceiling of arithmetic is unsteady")
 
@@ -80,4 +98,8 @@ def test_a_ceiling_that_varies_is_not_trusted() -> None:
 def test_without_ceilings_there_are_no_shares() -> None:
     samples = timing.Samples(((1e-6, 1e-6),))
     told = rates(Work(1_000, 2_000), samples, [])
-    assert told["ceiling_gflops_per_second"] is None and told["doubts"] == [] and spread(samples)["spread"] == 0
+    assert (
+        told["ceiling_gflops_per_second"] is None
+        and told["doubts"] == []
+        and spread(samples)["spread"] == 0
+    )

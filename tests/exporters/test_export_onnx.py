@@ -1,7 +1,8 @@
-"""Exported models give what ours give, in ONNX Runtime or, where it lacks a kernel, in ONNX's own evaluator.
+"""Exported models give what ours give, in ONNX Runtime or, where it lacks a kernel, in ONNX's own
+evaluator.
 
-`make test-export` runs every sample of every operation and checks the list of those that ONNX Runtime cannot run;
-`make test` runs a few of each.
+`make test-export` runs every sample of every operation and checks the list of those that ONNX
+Runtime cannot run; `make test` runs a few of each.
 """
 
 from __future__ import annotations
@@ -42,7 +43,15 @@ ALL = bool(os.environ.get("XLAC_EXPORT_ALL"))
 SOME = 2  # samples of each operation that `make test` runs
 LISTED = Path(__file__).with_name("onnx_unsupported.txt")
 SPECS = Path(__file__).parents[2] / "specs"
-LARGE = {"resnet50", "mobilenet_v2", "elementwise_chain", "mul_add_reduce", "softmax", "bias_relu_softmax", "bert_layer"}
+LARGE = {
+    "resnet50",
+    "mobilenet_v2",
+    "elementwise_chain",
+    "mul_add_reduce",
+    "softmax",
+    "bias_relu_softmax",
+    "bert_layer",
+}
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -50,14 +59,26 @@ def run(made: Any, feeds: Mapping[str, Array]) -> tuple[dict[str, Array], str]:
     """The outputs of an ONNX model, and why ONNX Runtime did not give them, if it did not."""
     names = [o.name for o in made.graph.output]
     feeds = {i.name: feeds[i.name] for i in made.graph.input}
-    bf16 = [v.name for v in (*made.graph.input, *made.graph.output) if v.type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16]
+    bf16 = [
+        v.name
+        for v in (*made.graph.input, *made.graph.output)
+        if v.type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16
+    ]
     why = "NumPy has no bf16 to hand over" if bf16 else ""
     if not why:
         try:
-            session = ort.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+            session = ort.InferenceSession(
+                made.SerializeToString(), providers=["CPUExecutionProvider"]
+            )
             return dict(zip(names, session.run(None, feeds), strict=True)), ""
         except Exception as error:
-            why = str(error).split(" : ", 3)[-1].split(" with name")[0].split(" node '")[0].strip()[:120]
+            why = (
+                str(error)
+                .split(" : ", 3)[-1]
+                .split(" with name")[0]
+                .split(" node '")[0]
+                .strip()[:120]
+            )
     from onnx.reference import ReferenceEvaluator
 
     with np.errstate(all="ignore"):
@@ -72,7 +93,9 @@ def compared(chosen: list[Case]) -> str:
     onnx.checker.check_model(made)
     found, why = run(made, given)
     for name, want in expected.items():
-        got = found[name].astype(want.dtype) if found[name].dtype.name == "bfloat16" else found[name]
+        got = (
+            found[name].astype(want.dtype) if found[name].dtype.name == "bfloat16" else found[name]
+        )
         case = chosen[int(name[3:].split("_")[0])]
         assert not (wrong := difference(got, want, case.bound)), f"{case.name}: {wrong}"
     return why
@@ -82,7 +105,10 @@ KNOWN = {
     "custom_call": "only who wrote the function knows it",
     "rng_bits": "ONNX draws random numbers by no rule",
     "erf f64": "ONNX's evaluator computes it in f32, and ONNX Runtime has none",
-    "gelu f64": "by erf", "gelu_exact f64": "by erf", "erfc f64": "by erf", "dropout f64": "",
+    "gelu f64": "by erf",
+    "gelu_exact f64": "by erf",
+    "erfc f64": "by erf",
+    "dropout f64": "",
 }
 
 
@@ -102,11 +128,23 @@ def test_samples(name: str) -> None:
 
 @pytest.mark.skipif(not ALL, reason="make test-export runs every sample by itself")
 def test_what_onnx_runtime_cannot_run_is_listed(golden: Any) -> None:
-    lines = [f"{name}: not exported, {why}" if name in OPS else f"{name}: {why}" for name, why in KNOWN.items() if why]
+    lines = [
+        f"{name}: not exported, {why}" if name in OPS else f"{name}: {why}"
+        for name, why in KNOWN.items()
+        if why
+    ]
     for name in sorted(OPS):
         for case in cases(OPS[name]):
             if not is_known(name, case) and (why := compared([case])):
-                types = ", ".join(dict.fromkeys(str(t.dtype) for t in (*case.sample.inputs, *(Type(DType.of(a.dtype)) for a in case.expected))))
+                types = ", ".join(
+                    dict.fromkeys(
+                        str(t.dtype)
+                        for t in (
+                            *case.sample.inputs,
+                            *(Type(DType.of(a.dtype)) for a in case.expected),
+                        )
+                    )
+                )
                 lines.append(f"{name} of {types}: {why}")
     golden.check_file(LISTED, "".join(f"{line}\n" for line in dict.fromkeys(lines)))
 
@@ -124,21 +162,40 @@ def inputs_of(model: Model, seed: int = 0) -> dict[str, Array]:
     return found
 
 
-def agree(model: Model, given: Mapping[str, Array], tolerance: float = 2e-5, made: Any = None) -> None:
+def agree(
+    model: Model, given: Mapping[str, Array], tolerance: float = 2e-5, made: Any = None
+) -> None:
     made = made if made is not None else proto(model)
     onnx.checker.check_model(made)
     found, why = run(made, given)
     assert not why
     for name, want in interpret(model.graph, given, model.weights).items():
-        scale = max(1.0, float(np.abs(np.asarray(want, np.float64)).max(initial=0.0))) if want.dtype.kind == "f" else 1.0
-        np.testing.assert_allclose(found[name] / scale, want / scale, rtol=0, atol=tolerance, err_msg=name)
+        scale = (
+            max(1.0, float(np.abs(np.asarray(want, np.float64)).max(initial=0.0)))
+            if want.dtype.kind == "f"
+            else 1.0
+        )
+        np.testing.assert_allclose(
+            found[name] / scale, want / scale, rtol=0, atol=tolerance, err_msg=name
+        )
 
 
-@pytest.mark.parametrize("file", [f for f in sorted(SPECS.glob("*.yaml")) if ALL or f.stem not in LARGE], ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "file",
+    [f for f in sorted(SPECS.glob("*.yaml")) if ALL or f.stem not in LARGE],
+    ids=lambda p: p.stem,
+)
 def test_shipped_specs(file: Path) -> None:
     """With sizes open: what is exported takes the sizes that it is given."""
     open_ = load(file)
-    dims = {name: min(s.max, max(s.min, 1 if file.stem in LARGE else 3) // s.multiple_of * s.multiple_of or s.multiple_of) for name, s in open_.dims.items()}
+    dims = {
+        name: min(
+            s.max,
+            max(s.min, 1 if file.stem in LARGE else 3) // s.multiple_of * s.multiple_of
+            or s.multiple_of,
+        )
+        for name, s in open_.dims.items()
+    }
     model = load(file, dims=dims)
     given = inputs_of(model)
     agree(model, given, 2e-4, proto(open_))
@@ -148,21 +205,38 @@ def test_shipped_specs(file: Path) -> None:
 def test_random_graphs(batch: int) -> None:
     for seed in range(batch * 20, batch * 20 + (200 if ALL else 20)):
         case = make(Random(seed), 10)
-        if any(n.type.dtype is DType.BF16 for n in (*case.graph.inputs, *case.graph.outputs.values())):
+        if any(
+            n.type.dtype is DType.BF16 for n in (*case.graph.inputs, *case.graph.outputs.values())
+        ):
             continue
         made = proto(Model(case.graph, case.weights))
         onnx.checker.check_model(made)
         found, why = run(made, case.inputs)
-        coarsest = max((RELATIVE[t.dtype] for n in case.graph.nodes() for t in n.results if t.dtype.is_float), default=0.0)
-        coarsest = max(coarsest, RELATIVE[DType.F32]) if why else coarsest  # ONNX's evaluator has functions in f32 only
-        for got, (name, want) in zip(found.values(), interpret(case.graph, case.inputs, case.weights, float64=True).items(), strict=True):
+        coarsest = max(
+            (RELATIVE[t.dtype] for n in case.graph.nodes() for t in n.results if t.dtype.is_float),
+            default=0.0,
+        )
+        # ONNX's evaluator has functions in f32 only
+        coarsest = max(coarsest, RELATIVE[DType.F32]) if why else coarsest
+        for got, (name, want) in zip(
+            found.values(),
+            interpret(case.graph, case.inputs, case.weights, float64=True).items(),
+            strict=True,
+        ):
             got = got.astype(np.float64)
             assert got.shape == want.shape, f"seed {seed}"
             scale = max(1.0, float(np.abs(want.astype(np.float64)).max(initial=0.0)))
-            np.testing.assert_allclose(got / scale, want.astype(np.float64) / scale, rtol=0, atol=coarsest, err_msg=f"seed {seed}, {name}")
+            np.testing.assert_allclose(
+                got / scale,
+                want.astype(np.float64) / scale,
+                rtol=0,
+                atol=coarsest,
+                err_msg=f"seed {seed}, {name}",
+            )
 
 
-RELATIVE = {DType.F64: 1e-9, DType.F32: 2e-4, DType.F16: 4e-2, DType.BF16: 2.5e-1}  # of the largest value
+# of the largest value
+RELATIVE = {DType.F64: 1e-9, DType.F32: 2e-4, DType.F16: 4e-2, DType.BF16: 2.5e-1}
 
 
 def of(outputs: Mapping[str, Node], *inputs: Node, **more: Any) -> Model:
@@ -173,18 +247,33 @@ F32, I32 = Type(DType.F32), Type(DType.I32)
 
 
 def test_loops_and_choices() -> None:
-    x, n, seq = (build.param(*a) for a in (("x", DType.F32, (4,)), ("n", DType.I32, ()), ("seq", DType.F32, (5, 4))))
+    x, n, seq = (
+        build.param(*a)
+        for a in (("x", DType.F32, (4,)), ("n", DType.I32, ()), ("seq", DType.F32, (5, 4)))
+    )
     vec = Type(DType.F32, (4,))
     test = build.graph("t", [I32, vec, I32], lambda i, a, n: build.compare(i, "lt", n))
-    body = build.graph("b", [I32, vec, I32], lambda i, a, n: (build.add(i, 1), build.mul(a, 0.5), n))
+    body = build.graph(
+        "b", [I32, vec, I32], lambda i, a, n: (build.add(i, 1), build.mul(a, 0.5), n)
+    )
     loop = Node.of(control.While(test, body), build.constant(0), x, n)
-    step = build.graph("s", [vec, vec, vec], lambda h, s, w: (build.add(h, build.mul(s, w)), build.sub(s, h)))
+    step = build.graph(
+        "s", [vec, vec, vec], lambda h, s, w: (build.add(h, build.mul(s, w)), build.sub(s, h))
+    )
     scan = Node.of(control.Scan(step, 5, 1, 1, True), x, seq, x)
     count = build.graph("c", [F32], lambda h: (build.mul(h, 2.0), h))
     times = Node.of(control.Scan(count, 6, 1, 0, True), build.constant(1.0))
-    branches = tuple(build.graph(f"b{k}", [vec], lambda a, k=k: build.add(a, float(k))) for k in range(3))
+    branches = tuple(
+        build.graph(f"b{k}", [vec], lambda a, k=k: build.add(a, float(k))) for k in range(3)
+    )
     chosen = Node.of(control.Cond(branches), n, x)
-    outputs = {"half": build.pick(loop, 1), "h": build.pick(scan, 0), "y": build.pick(scan, 1), "c": chosen, "r": build.pick(times, 1)}
+    outputs = {
+        "half": build.pick(loop, 1),
+        "h": build.pick(scan, 0),
+        "y": build.pick(scan, 1),
+        "c": chosen,
+        "r": build.pick(times, 1),
+    }
     model = of(outputs, x, n, seq)
     for number in (0, 1, 2, 7, -3):
         agree(model, {**inputs_of(model), "n": np.asarray(number, np.int32)})
@@ -198,19 +287,38 @@ def test_a_reduction_by_a_body() -> None:
         return build.select(first, a, b), build.select(first, p, q)
 
     body = build.graph("best", [F32, I32, F32, I32], best)
-    node = Node.of(reduction.Reduce((1,), "body", body), x, i, build.constant(-np.inf, DType.F32), build.constant(0))
+    node = Node.of(
+        reduction.Reduce((1,), "body", body),
+        x,
+        i,
+        build.constant(-np.inf, DType.F32),
+        build.constant(0),
+    )
     model = of({"v": build.pick(node, 0), "p": build.pick(node, 1)}, x, i)
     agree(model, {"x": inputs_of(model)["x"], "i": np.arange(15, dtype=np.int32).reshape(3, 5)})
 
 
 def test_open_sizes_are_computed_from_those_of_inputs() -> None:
     size = symbol("B", 1, 64)
-    x, y = Node.of(Param("x", Type(DType.F32, (size * 2 + 1, 3)))), Node.of(Param("y", Type(DType.F32, (size, size * 3))))
-    flat = build.add(build.reshape(y, (size * size * 3,)), build.full(1.0, (size * size * 3,), DType.F32))
+    x, y = (
+        Node.of(Param("x", Type(DType.F32, (size * 2 + 1, 3)))),
+        Node.of(Param("y", Type(DType.F32, (size, size * 3)))),
+    )
+    flat = build.add(
+        build.reshape(y, (size * size * 3,)), build.full(1.0, (size * size * 3,), DType.F32)
+    )
     counted = build.cast(build.iota((size, 2), 0), DType.F32)
-    model = of({"f": flat, "c": counted, "x": build.cut(x, 0, 0, size)}, x, y, dims={"B": size.parts[0][0][0]})
+    model = of(
+        {"f": flat, "c": counted, "x": build.cut(x, 0, 0, size)},
+        x,
+        y,
+        dims={"B": size.parts[0][0][0]},
+    )
     made = proto(model)
-    given = {"x": np.ones((9, 3), np.float32), "y": np.random.default_rng(0).normal(size=(4, 12)).astype(np.float32)}
+    given = {
+        "x": np.ones((9, 3), np.float32),
+        "y": np.random.default_rng(0).normal(size=(4, 12)).astype(np.float32),
+    }
     found, why = run(made, given)
     assert not why and found["c"].shape == (4, 2) and found["x.out"].shape == (4, 3)
     np.testing.assert_array_equal(found["f"], given["y"].reshape(-1) + 1)
@@ -228,7 +336,9 @@ def test_everything_that_cannot_be_said_is_said_at_once() -> None:
     assert "custom_call" in str(caught.value) and "rng_bits" in str(caught.value)
 
 
-def test_large_tensors_stand_in_a_file_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_tensors_stand_in_a_file_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = load(SPECS / "digits.yaml", dims={"batch": 2})
     assert [p.name for p in write(model, tmp_path / "small.onnx")] == ["small.onnx"]
     monkeypatch.setattr(exporter, "INSIDE", 1000)
@@ -238,8 +348,12 @@ def test_large_tensors_stand_in_a_file_of_their_own(tmp_path: Path, monkeypatch:
     assert files[0].stat().st_size < 3000
     onnx.checker.check_model(str(files[0]))
     given = inputs_of(model)
-    (got,) = ort.InferenceSession(str(files[0]), providers=["CPUExecutionProvider"]).run(None, given)
-    np.testing.assert_allclose(got, interpret(model.graph, given, model.weights)["probs"], rtol=1e-5, atol=1e-6)
+    (got,) = ort.InferenceSession(str(files[0]), providers=["CPUExecutionProvider"]).run(
+        None, given
+    )
+    np.testing.assert_allclose(
+        got, interpret(model.graph, given, model.weights)["probs"], rtol=1e-5, atol=1e-6
+    )
 
 
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -253,7 +367,9 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_state_becomes_an_input_and_an_output(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
-    file.write_text('xlac: 1\ninputs: {x: "f32[4]"}\nstate: {total: {type: "f32[4]", next: total + x}}\noutputs: {y: total * 2}\n')
+    file.write_text(
+        'xlac: 1\ninputs: {x: "f32[4]"}\nstate: {total: {type: "f32[4]", next: total + x}}\noutputs: {y: total * 2}\n'
+    )
     made = proto(load(file))
     assert [i.name for i in made.graph.input] == ["x", "total"]
     assert [o.name for o in made.graph.output] == ["y", "total.next"]

@@ -45,7 +45,9 @@ def again(model: Model, folder: Path) -> Model:
     folder.mkdir(exist_ok=True)
     write(model, folder / "again.yaml")
     found = load(folder / "again.yaml")
-    assert found.doc == model.doc and found.precision == model.precision and found.state == model.state
+    assert (
+        found.doc == model.doc and found.precision == model.precision and found.state == model.state
+    )
     for name, array in model.weights.items():
         if name in found.weights:
             assert np.asarray(found.weights[name]).tobytes() == np.asarray(array).tobytes(), name
@@ -53,7 +55,9 @@ def again(model: Model, folder: Path) -> Model:
 
 
 def same(model: Model, folder: Path) -> Model:
-    """The model as it is read again, which must have the same graph; what had no name has one then, and keeps it."""
+    """The model as it is read again, which must have the same graph; what had no name has one then,
+    and keeps it.
+    """
     found = again(model, folder)
     equal(model.graph, found.graph)
     assert show(again(found, folder).graph) == show(found.graph)
@@ -76,13 +80,17 @@ def test_random_graphs_load_to_the_same_graph(batch: int, tmp_path: Path) -> Non
 @pytest.mark.parametrize("target", ["c", "cpu"])
 @pytest.mark.sampled(2)
 def test_random_graphs_build_to_the_same_bytes(target: str, tmp_path: Path) -> None:
-    """Nodes of these graphs have no names, so the comments that tell names are compared from the second writing on."""
+    """Nodes of these graphs have no names, so the comments that tell names are compared from the
+    second writing on.
+    """
     for seed in range(10):
         case = make(Random(seed), 12)
         model = Model(case.graph, case.weights)
         found = again(model, tmp_path)
         direct, through = sources(model, target), sources(found, target)
-        assert {k: bare(v) for k, v in direct.items()} == {k: bare(v) for k, v in through.items()}, f"seed {seed}"
+        assert {k: bare(v) for k, v in direct.items()} == {
+            k: bare(v) for k, v in through.items()
+        }, f"seed {seed}"
         assert sources(again(found, tmp_path), target) == through, f"seed {seed}"
 
 
@@ -93,7 +101,11 @@ def bare(source: str) -> str:
 SPECS = Path(__file__).parents[2] / "specs"
 
 
-@pytest.mark.parametrize("file", [f for f in sorted(SPECS.glob("*.yaml")) if f.stem not in ("resnet50", "mobilenet_v2")], ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "file",
+    [f for f in sorted(SPECS.glob("*.yaml")) if f.stem not in ("resnet50", "mobilenet_v2")],
+    ids=lambda p: p.stem,
+)
 @pytest.mark.sampled(2)
 def test_shipped_specs_build_to_the_same_bytes(file: Path, tmp_path: Path) -> None:
     model = load(file)
@@ -130,17 +142,29 @@ def test_bodies_of_operations(tmp_path: Path) -> None:
         first = build.compare(a, "ge", b)
         return build.select(first, a, b), build.select(first, i, j)
 
-    arg = build.results(Node.of(reduction.Reduce((1,), "body", build.graph("best", [*scalars, *scalars], best)), x, y, zero, none))
+    arg = build.results(
+        Node.of(
+            reduction.Reduce((1,), "body", build.graph("best", [*scalars, *scalars], best)),
+            x,
+            y,
+            zero,
+            none,
+        )
+    )
     ones = (1, 1)
     add = build.graph("add", [Type(F32), Type(F32)], lambda a, b: build.add(a, b))
-    window = Node.of(reduction.Window("body", add, (1, 2), ones, (0, 0), (0, 0), ones, ones), x, zero)
+    window = Node.of(
+        reduction.Window("body", add, (1, 2), ones, (0, 0), (0, 0), ones, ones), x, zero
+    )
     less = build.graph("less", [Type(F32), Type(F32)], lambda a, b: build.compare(a, "lt", b))
     sort = Node.of(order.Sort(1, body=less), x)
     twice = build.graph("twice", [Type(F32, (3, 5))], lambda a: build.mul(a, 2.0))
     call = Node.of(control.Call(twice, "twice"), x)
     mix = build.graph("mix", [Type(F32), Type(F32)], lambda a, b: build.mul(build.add(a, b), 0.5))
     at = vector("at", I32, 2, 1)
-    scatter = Node.of(index.Scatter((1,), (0,), (), (), (0,), 1, "body", mix), x, at, vector("u", F32, 2, 5))
+    scatter = Node.of(
+        index.Scatter((1,), (0,), (), (), (0,), 1, "body", mix), x, at, vector("u", F32, 2, 5)
+    )
     outputs = {"value": arg[0], "at": arg[1], "w": window, "s": sort, "c": call, "sc": scatter}
     found = same(of(outputs, x, y, at, scatter.inputs[2]), tmp_path)
     written = (tmp_path / "again.yaml").read_text()
@@ -150,7 +174,9 @@ def test_bodies_of_operations(tmp_path: Path) -> None:
 
 
 def test_a_loop_with_values_that_pass_through_anywhere(tmp_path: Path) -> None:
-    """Values that a loop hands on unchanged: behind the others they are `with`, elsewhere they are carried."""
+    """Values that a loop hands on unchanged: behind the others they are `with`, elsewhere they are
+    carried.
+    """
     types = [Type(F32), Type(F32), Type(I32), Type(F32)]
     cond = build.graph("cond", types, lambda a, k, i, c: build.compare(i, "lt", 5))
     body = build.graph("body", types, lambda a, k, i, c: (build.mul(a, k), k, build.add(i, 1), c))
@@ -158,7 +184,9 @@ def test_a_loop_with_values_that_pass_through_anywhere(tmp_path: Path) -> None:
     scalars = [build.reshape(g, ()) for g in given]
     loop = Node.of(control.While(cond, body), *scalars)
     same(of({"a": build.pick(loop, 0)}, *given), tmp_path)
-    assert "carry: {x0: " in (text := (tmp_path / "again.yaml").read_text()) and "with: {x3: " in text
+    assert (
+        "carry: {x0: " in (text := (tmp_path / "again.yaml").read_text()) and "with: {x3: " in text
+    )
     same(of({"a": build.pick(loop, 0), "c": build.pick(loop, 3)}, *given), tmp_path)
     assert "with" not in (tmp_path / "again.yaml").read_text()
 
@@ -178,18 +206,34 @@ def test_a_scan_is_handed_what_it_is_in_order(tmp_path: Path) -> None:
 
 
 def test_choices(tmp_path: Path) -> None:
-    vec, x, flag, number = Type(F32, (4,)), vector("x"), vector("flag", BOOL, 1), vector("number", I32, 1)
-    branches = [build.graph(f"b{k}", [vec, vec], lambda a, b, k=k: (build.add(a, float(k)), b)) for k in range(3)]
+    vec, x, flag, number = (
+        Type(F32, (4,)),
+        vector("x"),
+        vector("flag", BOOL, 1),
+        vector("number", I32, 1),
+    )
+    branches = [
+        build.graph(f"b{k}", [vec, vec], lambda a, b, k=k: (build.add(a, float(k)), b))
+        for k in range(3)
+    ]
     by_number = Node.of(control.Cond(tuple(branches)), build.reshape(number, ()), x, x)
-    by_flag = Node.of(control.Cond(tuple(branches[:2])), build.cast(build.reshape(flag, ()), I32), x, x)
-    same(of({"n": build.pick(by_number, 1), "f": build.pick(by_flag, 0)}, x, flag, number), tmp_path)
+    by_flag = Node.of(
+        control.Cond(tuple(branches[:2])), build.cast(build.reshape(flag, ()), I32), x, x
+    )
+    same(
+        of({"n": build.pick(by_number, 1), "f": build.pick(by_flag, 0)}, x, flag, number), tmp_path
+    )
     written = (tmp_path / "again.yaml").read_text()
     assert "branches:" in written and "then:" in written and "else:" in written
 
 
 def test_custom_calls_keep_their_types_and_text(tmp_path: Path) -> None:
     x = vector("x")
-    op = effect.CustomCall("a $name: with 'quotes'", (("rate", 0.5), ("modes", ("p", "$q"))), (Type(F32, (2, 3)), Type(BOOL)))
+    op = effect.CustomCall(
+        "a $name: with 'quotes'",
+        (("rate", 0.5), ("modes", ("p", "$q"))),
+        (Type(F32, (2, 3)), Type(BOOL)),
+    )
     made = build.results(Node.of(op, x))
     same(of({"a": made[0], "b": made[1]}, x), tmp_path)
 
@@ -200,8 +244,13 @@ def test_symbolic_sizes_keep_their_bounds(tmp_path: Path) -> None:
     y = build.reshape(build.concat([x, x], 1), (batch * 2 * tokens, 4))
     cut = build.cut(y, 0, 0, (batch * tokens) // 2)
     named = {"batch size": batch.parts[0][0][0], "T": tokens.parts[0][0][0]}
-    found = again(of({"y": y, "z": cut}, x, dims=named, precision="fast", doc="two: sizes"), tmp_path)
-    assert {k: (s.min, s.max, s.opt, s.multiple_of) for k, s in found.dims.items()} == {"batch_size": (1, 8, 4, 2), "T": (0, 64, 16, 1)}
+    found = again(
+        of({"y": y, "z": cut}, x, dims=named, precision="fast", doc="two: sizes"), tmp_path
+    )
+    assert {k: (s.min, s.max, s.opt, s.multiple_of) for k, s in found.dims.items()} == {
+        "batch_size": (1, 8, 4, 2),
+        "T": (0, 64, 16, 1),
+    }
     assert show(again(found, tmp_path).graph) == show(found.graph)
     assert str(found.graph.outputs["y"].type) == "f32[2*T*batch_size, 4]"
 
@@ -210,18 +259,26 @@ def test_symbolic_sizes_keep_their_bounds(tmp_path: Path) -> None:
 
 
 def test_foreign_names_are_kept_as_origins(tmp_path: Path) -> None:
-    """Clean names in the file; what the source called a node is what the graph, and every message, calls it."""
+    """Clean names in the file; what the source called a node is what the graph, and every message,
+    calls it.
+    """
     x = Node.of(Param("input.1", Type(F32, (4,))), origin=Origin("input.1"))
     w = Node.of(Param("onnx::Mul_7", Type(F32, (4,)), "weight"), origin=Origin("onnx::Mul_7"))
     a = Node.of(build.apply1("mul", x, w).op, x, w, origin=Origin("/layer.0/Mul"))
     b = Node.of(build.apply1("tanh", a).op, a, origin=Origin("/layer.0/Mul"))
     c = Node.of(build.apply1("exp", b).op, b, origin=Origin("7"))
     d = Node.of(build.apply1("neg", c).op, c, origin=Origin("a $ “b”\n"))
-    model = Model(Graph("m", (x,), {"out:0": d, "out 1": b}), {"onnx::Mul_7": np.ones(4, np.float32)})
+    model = Model(
+        Graph("m", (x,), {"out:0": d, "out 1": b}), {"onnx::Mul_7": np.ones(4, np.float32)}
+    )
     found = again(model, tmp_path)
     assert show(found.graph) == show(model.graph)
     written = (tmp_path / "again.yaml").read_text()
-    assert "layer.0.Mul~1: {op: mul" in written and "n7: {op: exp" in written and 'from: "onnx::Mul_7"' in written
+    assert (
+        "layer.0.Mul~1: {op: mul" in written
+        and "n7: {op: exp" in written
+        and 'from: "onnx::Mul_7"' in written
+    )
     assert list(found.weights) == ["onnx::Mul_7"] and set(found.graph.outputs) == {"out:0", "out 1"}
 
 
@@ -236,7 +293,19 @@ def test_names_are_cleaned(name: str, wanted: str) -> None:
 
 # ---- constants ---------------------------------------------------------------------------------
 
-NUMBERS = [0.1, -0.0, 1 / 3, 1e-45, 5e-324, 65504.0, float("inf"), float("-inf"), float("nan"), 3.4e38, 1e-8]
+NUMBERS = [
+    0.1,
+    -0.0,
+    1 / 3,
+    1e-45,
+    5e-324,
+    65504.0,
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+    3.4e38,
+    1e-8,
+]
 
 
 @pytest.mark.parametrize("dtype", list(DType), ids=str)
@@ -257,13 +326,18 @@ def test_constants_are_exact(dtype: DType, tmp_path: Path) -> None:
     found = again(model, tmp_path)
     for i, want in enumerate(arrays):
         got = found.graph.outputs[f"y{i}"].op.value  # type: ignore[attr-defined]
-        assert got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes(), i
+        assert (
+            got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes()
+        ), i
 
 
 def test_numbers_are_short() -> None:
     assert constant(np.array([0.1, 2.0], np.float32)) == {"value": [0.1, 2.0], "dtype": "f32"}
     assert constant(np.full((4, 4), 0.5, np.float16)) == {"type": "f16[4, 4]", "value": 0.5}
-    assert constant(np.array([0x7FC00001], np.uint32).view(np.float32)) == {"type": "f32[1]", "bits": [0x7FC00001]}
+    assert constant(np.array([0x7FC00001], np.uint32).view(np.float32)) == {
+        "type": "f32[1]",
+        "bits": [0x7FC00001],
+    }
 
 
 def test_large_constants_go_to_the_weights_file(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Exported modules give what ours give when XLA compiles them, and when our own importer reads them back.
+"""Exported modules give what ours give when XLA compiles them, and when our own importer reads them
+back.
 
 `make test-export` runs every sample of every operation, `make test` a few of each.
 """
@@ -39,7 +40,16 @@ jax = pytest.importorskip("jax")
 ALL = bool(os.environ.get("XLAC_EXPORT_ALL"))
 SOME = 1
 SPECS = Path(__file__).parents[2] / "specs"
-LARGE = {"resnet50", "mobilenet_v2", "elementwise_chain", "mul_add_reduce", "softmax", "bias_relu_softmax", "bert_layer", "gpt2_decode"}
+LARGE = {
+    "resnet50",
+    "mobilenet_v2",
+    "elementwise_chain",
+    "mul_add_reduce",
+    "softmax",
+    "bias_relu_softmax",
+    "bert_layer",
+    "gpt2_decode",
+}
 F32, I32 = Type(DType.F32), Type(DType.I32)
 
 
@@ -59,7 +69,10 @@ def run(module: str, arrays: list[Array]) -> list[Array]:
             options = xla_client.CompileOptions()
             made = backend.compile_and_load(parsed, xla_client.DeviceList((device,)), options, [])
         given = [jax.device_put(a, device) for a in arrays]
-        return [np.asarray(r[0]) for r in made.execute_sharded(given).disassemble_into_single_device_arrays()]
+        return [
+            np.asarray(r[0])
+            for r in made.execute_sharded(given).disassemble_into_single_device_arrays()
+        ]
 
 
 def flushed(case: Case) -> Case:
@@ -75,7 +88,9 @@ def flushed(case: Case) -> Case:
     with np.errstate(all="ignore"):
         found = case.op.evaluate(*inputs)
     expected = tuple(map(np.asarray, found if isinstance(found, tuple) else (found,)))
-    return replace(case, inputs=tuple(inputs), expected=expected, bound=bound_of(case.op, tuple(inputs)))
+    return replace(
+        case, inputs=tuple(inputs), expected=expected, bound=bound_of(case.op, tuple(inputs))
+    )
 
 
 def compared(chosen: list[Case], again: Path | None = None) -> None:
@@ -127,13 +142,24 @@ def agree(model: Model, given: Mapping[str, Array], tolerance: float = 2e-5) -> 
         assert got.shape == want.shape and got.dtype == want.dtype
         scale = max(1.0, float(np.abs(np.asarray(want, np.float64)).max(initial=0.0)))
         np.testing.assert_allclose(
-            got.astype(np.float64) / scale, np.asarray(want).astype(np.float64) / scale, rtol=0, atol=tolerance, err_msg=name
+            got.astype(np.float64) / scale,
+            np.asarray(want).astype(np.float64) / scale,
+            rtol=0,
+            atol=tolerance,
+            err_msg=name,
         )
 
 
-@pytest.mark.parametrize("file", [f for f in sorted(SPECS.glob("*.yaml")) if ALL or f.stem not in LARGE], ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "file",
+    [f for f in sorted(SPECS.glob("*.yaml")) if ALL or f.stem not in LARGE],
+    ids=lambda p: p.stem,
+)
 def test_shipped_specs(file: Path) -> None:
-    dims = {name: min(s.max, max(s.min, 3)) // s.multiple_of * s.multiple_of or s.multiple_of for name, s in load(file).dims.items()}
+    dims = {
+        name: min(s.max, max(s.min, 3)) // s.multiple_of * s.multiple_of or s.multiple_of
+        for name, s in load(file).dims.items()
+    }
     model = load(file, dims=dims)
     agree(model, inputs_of(model), 2e-4)
 
@@ -142,7 +168,10 @@ def test_random_graphs() -> None:
     coarse = {DType.F64: 1e-9, DType.F32: 2e-4, DType.F16: 4e-2, DType.BF16: 2.5e-1}
     for seed in range(200 if ALL else 6):
         case = make(Random(seed), 10)
-        most = max((coarse[t.dtype] for n in case.graph.nodes() for t in n.results if t.dtype.is_float), default=0.0)
+        most = max(
+            (coarse[t.dtype] for n in case.graph.nodes() for t in n.results if t.dtype.is_float),
+            default=0.0,
+        )
         agree(Model(case.graph, case.weights), case.inputs, most)
 
 
@@ -151,17 +180,37 @@ def of(outputs: Mapping[str, Node], *inputs: Node) -> Model:
 
 
 def test_loops_and_choices(tmp_path: Path) -> None:
-    x, n, seq = (build.param(*a) for a in (("x", DType.F32, (4,)), ("n", DType.I32, ()), ("seq", DType.F32, (5, 4))))
+    x, n, seq = (
+        build.param(*a)
+        for a in (("x", DType.F32, (4,)), ("n", DType.I32, ()), ("seq", DType.F32, (5, 4)))
+    )
     vec = Type(DType.F32, (4,))
     test = build.graph("t", [I32, vec, I32], lambda i, a, n: build.compare(i, "lt", n))
-    body = build.graph("b", [I32, vec, I32], lambda i, a, n: (build.add(i, 1), build.mul(a, 0.5), n))
+    body = build.graph(
+        "b", [I32, vec, I32], lambda i, a, n: (build.add(i, 1), build.mul(a, 0.5), n)
+    )
     loop = Node.of(control.While(test, body), build.constant(0), x, n)
-    step = build.graph("s", [vec, vec, vec], lambda h, s, w: (build.add(h, build.mul(s, w)), build.sub(s, h)))
+    step = build.graph(
+        "s", [vec, vec, vec], lambda h, s, w: (build.add(h, build.mul(s, w)), build.sub(s, h))
+    )
     scan = Node.of(control.Scan(step, 5, 1, 1, True), x, seq, x)
-    branches = tuple(build.graph(f"b{k}", [vec], lambda a, k=k: build.add(a, float(k))) for k in range(3))
+    branches = tuple(
+        build.graph(f"b{k}", [vec], lambda a, k=k: build.add(a, float(k))) for k in range(3)
+    )
     chosen = Node.of(control.Cond(branches), n, x)
     called = Node.of(control.Call(branches[1], "b1"), x)
-    model = of({"half": build.pick(loop, 1), "h": build.pick(scan, 0), "y": build.pick(scan, 1), "c": chosen, "k": called}, x, n, seq)
+    model = of(
+        {
+            "half": build.pick(loop, 1),
+            "h": build.pick(scan, 0),
+            "y": build.pick(scan, 1),
+            "c": chosen,
+            "k": called,
+        },
+        x,
+        n,
+        seq,
+    )
     for number in (0, 1, 2, 7, -3):
         given = {**inputs_of(model), "n": np.asarray(number, np.int32)}
         agree(model, given)
@@ -175,15 +224,31 @@ def test_bodies() -> None:
         first = build.compare(a, "ge", b)
         return build.select(first, a, b), build.select(first, p, q)
 
-    arg = Node.of(reduction.Reduce((1,), "body", build.graph("best", [F32, I32, F32, I32], best)), x, i,
-                  build.constant(-np.inf, DType.F32), build.constant(0))  # fmt: skip
+    arg = Node.of(
+        reduction.Reduce((1,), "body", build.graph("best", [F32, I32, F32, I32], best)),
+        x,
+        i,
+        build.constant(-np.inf, DType.F32),
+        build.constant(0),
+    )
     ones, more = (1, 1), build.graph("add", [F32, F32], lambda a, b: build.add(a, b))
-    window = Node.of(reduction.Window("body", more, (1, 2), ones, (0, 0), (0, 0), ones, ones), x, build.constant(0.0))
-    sort = Node.of(order.Sort(1, body=build.graph("less", [F32, F32], lambda a, b: build.compare(a, "gt", b))), x)
+    window = Node.of(
+        reduction.Window("body", more, (1, 2), ones, (0, 0), (0, 0), ones, ones),
+        x,
+        build.constant(0.0),
+    )
+    sort = Node.of(
+        order.Sort(1, body=build.graph("less", [F32, F32], lambda a, b: build.compare(a, "gt", b))),
+        x,
+    )
     at = build.constant(np.array([[2], [0], [7]], np.int32))
     into = index.Scatter((1,), (0,), (), (), (0,), 1, "body", more)
     scatter = Node.of(into, x, at, build.cast(i, DType.F32))
-    model = of({"v": build.pick(arg, 0), "p": build.pick(arg, 1), "w": window, "s": sort, "t": scatter}, x, i)
+    model = of(
+        {"v": build.pick(arg, 0), "p": build.pick(arg, 1), "w": window, "s": sort, "t": scatter},
+        x,
+        i,
+    )
     agree(model, {"x": inputs_of(model)["x"], "i": np.arange(15, dtype=np.int32).reshape(3, 5)})
 
 
@@ -214,7 +279,9 @@ def test_numbers_are_short() -> None:
 def test_the_error_function_is_accurate_everywhere() -> None:
     from math import erf as exact
 
-    x = np.concatenate([np.linspace(-7, 7, 4001), [0.0, -0.0, 1e-300, 0.46875, 4.0, 30.0, np.inf, -np.inf, np.nan]])
+    x = np.concatenate(
+        [np.linspace(-7, 7, 4001), [0.0, -0.0, 1e-300, 0.46875, 4.0, 30.0, np.inf, -np.inf, np.nan]]
+    )
     node = build.param("x", DType.F64, x.shape)
     found = interpret(Graph("erf", (node,), {"y": erf(node)}), {"x": x}, {})["y"]
     np.testing.assert_allclose(found, [exact(v) for v in x], rtol=2e-15, atol=0)
@@ -232,7 +299,21 @@ def test_everything_that_cannot_be_said_is_said_at_once() -> None:
 
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = tmp_path / "d.mlir"
-    assert status(["export", str(SPECS / "digits.yaml"), "--to", "stablehlo", "--dim", "batch=2", "-o", str(made)]) == 0
+    assert (
+        status(
+            [
+                "export",
+                str(SPECS / "digits.yaml"),
+                "--to",
+                "stablehlo",
+                "--dim",
+                "batch=2",
+                "-o",
+                str(made),
+            ]
+        )
+        == 0
+    )
     assert "d.mlir" in capsys.readouterr().out
     model = load(SPECS / "digits.yaml", dims={"batch": 2})
     assert made.read_text() == text(model)

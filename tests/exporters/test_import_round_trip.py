@@ -66,8 +66,12 @@ def test_every_node_of_an_import_can_be_named() -> None:
     assert spread(found) is found and re.match("y", found.outputs["y"].name)
 
 
-@pytest.mark.skipif(not os.environ.get("XLAC_EXPORT_ALL"), reason="make test-export runs whole models")
-@pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "inception_v1", "densenet121", "resnet50"])
+@pytest.mark.skipif(
+    not os.environ.get("XLAC_EXPORT_ALL"), reason="make test-export runs whole models"
+)
+@pytest.mark.parametrize(
+    "name", ["squeezenet", "shufflenet", "inception_v1", "densenet121", "resnet50"]
+)
 def test_light_models_there_and_back(name: str, tmp_path: Path) -> None:
     onnx, ort = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     file = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / f"light_{name}.onnx"
@@ -77,8 +81,13 @@ def test_light_models_there_and_back(name: str, tmp_path: Path) -> None:
     assert show(found.graph, arrays=False) == show(model.graph, arrays=False)
     assert sources(found, "c") == sources(model, "c")
     made, *_ = export(found, tmp_path / "m.onnx")
-    sessions = [ort.InferenceSession(str(f), providers=["CPUExecutionProvider"]) for f in (file, made)]
-    given = {i.name: np.random.default_rng(0).normal(size=i.shape).astype(np.float32) for i in sessions[0].get_inputs()}
+    sessions = [
+        ort.InferenceSession(str(f), providers=["CPUExecutionProvider"]) for f in (file, made)
+    ]
+    given = {
+        i.name: np.random.default_rng(0).normal(size=i.shape).astype(np.float32)
+        for i in sessions[0].get_inputs()
+    }
     first, second = (session.run(None, given) for session in sessions)
     for a, b in zip(first, second, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

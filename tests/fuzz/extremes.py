@@ -1,4 +1,6 @@
-"""Every number of a model at its extremes, one at a time: attributes, sizes and small integer data of ONNX, StableHLO and specs."""
+"""Every number of a model at its extremes, one at a time: attributes, sizes and small integer data
+of ONNX, StableHLO and specs.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ EXTREMES = (1 << 31, (1 << 63) - 1, -1, -(1 << 63), 1 << 20)
 
 
 def onnx_models(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """A model of one node with each integer of its node, its inputs' shapes and its constants replaced."""
+    """A model of one node with each integer of its node, its inputs' shapes and its constants
+    replaced.
+    """
     model = messages().ModelProto()
     model.ParseFromString(data)
 
@@ -44,7 +48,12 @@ def onnx_models(data: bytes) -> Iterator[tuple[str, bytes]]:
     for info in model.graph.input:
         for at, dim in enumerate(info.type.tensor_type.shape.dim):
             if dim.HasField("dim_value"):
-                yield from changed(f"{model.graph.node[0].op_type}: {info.name}.shape[{at}]", dim, "dim_value", None)
+                yield from changed(
+                    f"{model.graph.node[0].op_type}: {info.name}.shape[{at}]",
+                    dim,
+                    "dim_value",
+                    None,
+                )
     for held in model.graph.initializer:
         yield from tensor(f"{model.graph.node[0].op_type}: {held.name}", held, model)
 
@@ -78,4 +87,7 @@ def numbers(text: str, pattern: str, values: Sequence[int]) -> Iterator[tuple[st
     for found in re.finditer(pattern, text):
         for value in values:
             line = text.count("\n", 0, found.start()) + 1
-            yield f"line {line}: {found.group()} = {value}", (text[: found.start()] + str(value) + text[found.end() :]).encode()
+            yield (
+                f"line {line}: {found.group()} = {value}",
+                (text[: found.start()] + str(value) + text[found.end() :]).encode(),
+            )

@@ -37,15 +37,22 @@ def compiled(case: Case, target: str, fuse: bool) -> Mapping[str, Any]:
 
 def compare(found: Mapping[str, Any], expected: Mapping[str, Any], case: Case, what: str) -> None:
     """Outputs of halves are compared by the coarsest dtype that the graph computes in."""
-    coarsest = max((RELATIVE[t.dtype] for n in case.graph.nodes() for t in n.results if t.dtype.is_float), default=0.0)
+    coarsest = max(
+        (RELATIVE[t.dtype] for n in case.graph.nodes() for t in n.results if t.dtype.is_float),
+        default=0.0,
+    )
     for name, want in expected.items():
         got = np.asarray(found[name])
         assert got.shape == want.shape, f"{what}: {name}"
         if DType.of(got.dtype).is_float:
             scale = max(1.0, float(np.abs(want).max(initial=0.0)))
             np.testing.assert_allclose(
-                got.astype(np.float64) / scale, want.astype(np.float64) / scale, rtol=0, atol=coarsest, err_msg=f"{what}: {name}"
-            )  # fmt: skip
+                got.astype(np.float64) / scale,
+                want.astype(np.float64) / scale,
+                rtol=0,
+                atol=coarsest,
+                err_msg=f"{what}: {name}",
+            )
         else:
             np.testing.assert_array_equal(got, want, err_msg=f"{what}: {name}")
 
@@ -56,4 +63,9 @@ def test_random_graphs_agree(batch: int) -> None:
         case = make(Random(seed))
         expected = interpret(case.graph, case.inputs, case.weights, float64=True)
         for fuse in (True, False):
-            compare(compiled(case, "cpu", fuse), expected, case, f"seed {seed}, {'fused' if fuse else 'unfused'}")
+            compare(
+                compiled(case, "cpu", fuse),
+                expected,
+                case,
+                f"seed {seed}, {'fused' if fuse else 'unfused'}",
+            )

@@ -1,4 +1,6 @@
-"""Every number of a model at its extremes, one at a time: each ends in a model or in an error of ours, in little time and memory."""
+"""Every number of a model at its extremes, one at a time: each ends in a model or in an error of
+ours, in little time and memory.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from harness.attempt import attempt
 from harness.target import target
 from inputs import onnx_models, specs, stablehlo_text
 
-ONE_OF = {"onnx_models": 20, "stablehlo_text": 20, "specs": 30}  # cases of a model that are run, but for --all
+# cases of a model that are run, but for --all
+ONE_OF = {"onnx_models": 20, "stablehlo_text": 20, "specs": 30}
 AT_MOST = {"onnx_models": 60, "stablehlo_text": 5, "specs": 400}
 MODELS: dict[str, Callable[[], Iterable[bytes]]] = {
     "onnx_models": onnx_models.few_seeds, "stablehlo_text": stablehlo_text.seeds, "specs": specs.of_operations,
@@ -43,9 +46,20 @@ def test_numbers_at_their_extremes(name: str, request: pytest.FixtureRequest) ->
 HOSTILE = Path(__file__).parent / "found"
 
 
-@pytest.mark.parametrize("name", ["split_to_sequence_of_2_31", "split_to_sequence_of_2_20", "tfidf_with_2_31_gaps", "unique_of_2_31_columns", "average_pool_of_2_31_borders"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "split_to_sequence_of_2_31",
+        "split_to_sequence_of_2_20",
+        "tfidf_with_2_31_gaps",
+        "unique_of_2_31_columns",
+        "average_pool_of_2_31_borders",
+    ],
+)
 @pytest.mark.sampled(2)
 def test_counts_come_before_work(name: str) -> None:
-    """Small models that asked for gigabytes or minutes: now a second of work at most, and few bytes."""
+    """Small models that asked for gigabytes or minutes: now a second of work at most, and few
+    bytes.
+    """
     one = replace(target("onnx_models"), seconds=8, memory=400 << 20)
     assert attempt(one, (HOSTILE / "onnx_models" / name).read_bytes()) is None

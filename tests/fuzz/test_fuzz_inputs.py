@@ -1,4 +1,6 @@
-"""Every fuzz target takes its seeds, what was found before, and a few mutations; `make fuzz-inputs` goes on from there."""
+"""Every fuzz target takes its seeds, what was found before, and a few mutations; `make fuzz-inputs`
+goes on from there.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from harness.attempt import attempt, bounded
 from harness.target import FOUND, Target, names, plain, seeds, target
 
 SEEDS, MUTATIONS = 25, 25
-NEEDS = {"stablehlo_bytecode": "jaxlib", "exported_programs": "torch"}  # what a target's reader asks for
+# what a target's reader asks for
+NEEDS = {"stablehlo_bytecode": "jaxlib", "exported_programs": "torch"}
 
 
 @pytest.mark.parametrize("name", names())

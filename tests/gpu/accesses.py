@@ -1,4 +1,6 @@
-"""What a kernel touches, found by running the index arithmetic of its threads: how much, and how neighbours' accesses lie."""
+"""What a kernel touches, found by running the index arithmetic of its threads: how much, and how
+neighbours' accesses lie.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Store,
     Var,
     children,
-)  # fmt: skip
+)
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import roots, walk
 
@@ -98,7 +100,9 @@ def _block(body: tuple[Stmt, ...], names: Names, space: Space) -> Iterator[Touch
                     yield from _block(inner, names, space)
             case If(condition=condition, then=then, otherwise=otherwise):
                 with suppress(Unknown):
-                    yield from _block(then if _number(condition, names) else otherwise, names, space)
+                    yield from _block(
+                        then if _number(condition, names) else otherwise, names, space
+                    )
             case Store(buffer=buffer, index=index, value=value, mask=mask):
                 if buffer.space is space and _active(mask, names):
                     yield _touch(buffer, index, value.lanes, names, written=True)
@@ -108,7 +112,9 @@ def _active(mask: Expr | None, names: Mapping[str, int]) -> bool:
     return mask is None or bool(_number(mask, names))
 
 
-def _touch(buffer: Buffer, index: Expr, lanes: int, names: Mapping[str, int], *, written: bool) -> Touch:
+def _touch(
+    buffer: Buffer, index: Expr, lanes: int, names: Mapping[str, int], *, written: bool
+) -> Touch:
     try:
         if isinstance(index, Ramp):
             return Touch(buffer, written, _number(index.base, names), lanes, index.stride)
@@ -125,7 +131,9 @@ def _number(expr: Expr, names: Mapping[str, int]) -> int:
             return names[name]
         case Splat(value=value):
             return _number(value, names)
-        case Apply(primitive=primitive, operands=operands) if expr.dtype.is_integer or primitive.is_comparison:
+        case Apply(primitive=primitive, operands=operands) if (
+            expr.dtype.is_integer or primitive.is_comparison
+        ):
             return _applied(primitive, [_number(o, names) for o in operands])
         case Apply(primitive=Primitive.AND, operands=(a, b)):
             return _number(a, names) & _number(b, names)
@@ -161,9 +169,11 @@ SECTOR = 32  # bytes that a GPU moves at once
 
 
 def sectors(kernel: Kernel, block: int, warp: int = 0) -> dict[str, float]:
-    """How many times the sectors that hold its elements the threads of a warp move, for each parameter they touch.
+    """How many times the sectors that hold its elements the threads of a warp move, for each
+    parameter they touch.
 
-    1.0 is best: neighbours touch neighbouring elements. Accesses at places that data decides are left out.
+    1.0 is best: neighbours touch neighbouring elements. Accesses at places that data decides are
+    left out.
     """
     found: dict[str, tuple[int, int]] = {}
     threads = [touches(kernel, block, 32 * warp + lane) for lane in range(32)]
@@ -184,7 +194,9 @@ BANKS, WORD = 32, 4  # of SHARED memory, and bytes of a bank's word
 
 
 def conflicts(kernel: Kernel, block: int, warp: int = 0) -> int:
-    """The most words of one bank of SHARED memory that the threads of a warp ask for at once, in words of an element."""
+    """The most words of one bank of SHARED memory that the threads of a warp ask for at once, in
+    words of an element.
+    """
     worst = 1
     threads = [touches(kernel, block, 32 * warp + lane, Space.SHARED) for lane in range(32)]
     for together in zip(*threads, strict=False):

@@ -1,7 +1,8 @@
-"""A GPU without a device: a target with the facts of a small one, whose programs the SDK's interpreter runs.
+"""A GPU without a device: a target with the facts of a small one, whose programs the SDK's
+interpreter runs.
 
-The interpreter runs the threads of a block in step, and faults on barriers that some never reach, on accesses out of
-bounds and on shared memory that was never written.
+The interpreter runs the threads of a block in step, and faults on barriers that some never reach,
+on accesses out of bounds and on shared memory that was never written.
 """
 
 from __future__ import annotations
@@ -34,15 +35,31 @@ from xlac_sdk.target import Request, Target
 Array = NDArray[Any]
 
 SMALL = Target(
-    "small-gpu", warp=32, block_threads=64, shared_bytes=48 << 10, access_bytes=16, processors=2, l2_bytes=1 << 20,
+    "small-gpu",
+    warp=32,
+    block_threads=64,
+    shared_bytes=48 << 10,
+    access_bytes=16,
+    processors=2,
+    l2_bytes=1 << 20,
     primitives=frozenset(Primitive),
-)  # fmt: skip
-"""Two multiprocessors and small blocks: what a large GPU does with millions of elements, this one does with hundreds."""
+)
+"""Two multiprocessors and small blocks: what a large GPU does with millions of elements, this one
+does with hundreds.
+"""
 
 LARGE = Target(
-    "large-gpu", warp=32, block_threads=1024, shared_bytes=227 << 10, access_bytes=16, processors=132, l2_bytes=50 << 20,
-    fma=True, primitives=frozenset(Primitive), instructions=frozenset({FENCE, TICKET}),
-)  # fmt: skip
+    "large-gpu",
+    warp=32,
+    block_threads=1024,
+    shared_bytes=227 << 10,
+    access_bytes=16,
+    processors=132,
+    l2_bytes=50 << 20,
+    fma=True,
+    primitives=frozenset(Primitive),
+    instructions=frozenset({FENCE, TICKET}),
+)
 
 
 class InterpretedGpu(Backend):
@@ -108,7 +125,9 @@ def given(outputs: tuple[Node, ...], sizes: Mapping[str, int], seed: int = 0) ->
     return found
 
 
-def run(program: Program, feeds: Mapping[str, Array], sizes: Mapping[str, int] | None = None) -> dict[str, Array]:
+def run(
+    program: Program, feeds: Mapping[str, Array], sizes: Mapping[str, int] | None = None
+) -> dict[str, Array]:
     """The outputs of a verified program, for inputs by name."""
     verify_program(program)
     outputs = {s.name: np.zeros(s.extents(sizes or {}), s.dtype.numpy) for s in program.outputs}
@@ -117,9 +136,13 @@ def run(program: Program, feeds: Mapping[str, Array], sizes: Mapping[str, int] |
 
 
 def agree(
-    *outputs: Node, target: Target = SMALL, feeds: Mapping[str, Array] | None = None, sizes: Mapping[str, int] | None = None,
-    rtol: float = 2e-5, precision: str = "default",
-) -> Program:  # fmt: skip
+    *outputs: Node,
+    target: Target = SMALL,
+    feeds: Mapping[str, Array] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    rtol: float = 2e-5,
+    precision: str = "default",
+) -> Program:
     """The program for a GPU computes what the graph means in float64; returns it."""
     lowering = lowered(*outputs, target=target, precision=precision)
     sizes = sizes or {}
@@ -129,5 +152,7 @@ def agree(
         exact = np.asarray(wanted[name], np.float64)
         tolerance = 2e-2 if found.dtype.itemsize == 2 and found.dtype.kind not in "iu" else rtol
         scale = float(np.abs(exact[np.isfinite(exact)]).max(initial=1.0))
-        np.testing.assert_allclose(np.asarray(found, np.float64), exact, rtol=tolerance, atol=tolerance * scale)
+        np.testing.assert_allclose(
+            np.asarray(found, np.float64), exact, rtol=tolerance, atol=tolerance * scale
+        )
     return lowering.program

@@ -1,4 +1,6 @@
-"""Attention in one kernel, or one and what combines its blocks: masks, grouped heads, caches, widths and types."""
+"""Attention in one kernel, or one and what combines its blocks: masks, grouped heads, caches,
+widths and types.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ D = DType
 WIDE = replace(SMALL, processors=40)
 """More multiprocessors than heads: blocks share the keys of one."""
 
-CORES = replace(SMALL, block_threads=128, instructions=frozenset({*MMA.values(), COPY, COMMIT, WAIT}))
+CORES = replace(
+    SMALL, block_threads=128, instructions=frozenset({*MMA.values(), COPY, COMMIT, WAIT})
+)
 
 
 WARP = replace(CORES, block_threads=32)
@@ -38,7 +42,13 @@ def param(name: str, shape: tuple[int, ...], dtype: DType = D.F32) -> Node:
     return Node.of(Param(name, Type(dtype, shape), "input"))
 
 
-def agree(y: Node, target: Target, kernels: int | None = None, tolerance: float = 1e-5, precision: str = "default") -> None:
+def agree(
+    y: Node,
+    target: Target,
+    kernels: int | None = None,
+    tolerance: float = 1e-5,
+    precision: str = "default",
+) -> None:
     """The program computes what the graph means; `kernels` is how many it has."""
     inputs = tuple(n for n in Graph("a", (), {"y": y}).nodes() if isinstance(n.op, Param))
     graph = Graph("a", inputs, {"y": y})
@@ -51,17 +61,37 @@ def agree(y: Node, target: Target, kernels: int | None = None, tolerance: float 
     feeds = {}
     for node in inputs:
         assert isinstance(node.op, Param)
-        drawn = rng.random(static(node.shape)) < 0.7 if node.type.dtype is D.BOOL else rng.standard_normal(static(node.shape))
+        drawn = (
+            rng.random(static(node.shape)) < 0.7
+            if node.type.dtype is D.BOOL
+            else rng.standard_normal(static(node.shape))
+        )
         feeds[node.op.name] = drawn.astype(node.type.dtype.numpy)
     wanted = interpret(graph, feeds, {})["y"].astype(np.float64)
     found = {"y": np.empty(static(y.shape), y.type.dtype.numpy)}
     executable(lowered, backend).run(feeds, found)
-    np.testing.assert_allclose(found["y"].astype(np.float64), wanted, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(
+        found["y"].astype(np.float64), wanted, rtol=tolerance, atol=tolerance
+    )
 
 
-def attention(q: tuple[int, ...], k: tuple[int, ...], mask: tuple[int, ...] | None = None, kind: DType = D.BOOL, dtype: DType = D.F32, **given: object) -> Node:
+def attention(
+    q: tuple[int, ...],
+    k: tuple[int, ...],
+    mask: tuple[int, ...] | None = None,
+    kind: DType = D.BOOL,
+    dtype: DType = D.F32,
+    **given: object,
+) -> Node:
     more = () if mask is None else (param("mask", mask, kind),)
-    return build.apply1("attention", param("q", q, dtype), param("k", k, dtype), param("v", k, dtype), *more, **given)
+    return build.apply1(
+        "attention",
+        param("q", q, dtype),
+        param("k", k, dtype),
+        param("v", k, dtype),
+        *more,
+        **given,
+    )
 
 
 @pytest.mark.parametrize("mnemonic", ["attention_with_past", "attention_with_cache"])
@@ -102,7 +132,16 @@ def test_what_follows_is_stored_by_the_same_kernel() -> None:
 
 
 def test_a_cache_is_read_where_it_lies() -> None:
-    given = [param(n, s) for n, s in (("q", (1, 4, 1, 8)), ("k", (1, 2, 1, 8)), ("v", (1, 2, 1, 8)), ("a", (1, 2, 150, 8)), ("b", (1, 2, 150, 8)))]
+    given = [
+        param(n, s)
+        for n, s in (
+            ("q", (1, 4, 1, 8)),
+            ("k", (1, 2, 1, 8)),
+            ("v", (1, 2, 1, 8)),
+            ("a", (1, 2, 150, 8)),
+            ("b", (1, 2, 150, 8)),
+        )
+    ]
     position = build.constant(77, D.I32)
     y, *_ = build.apply("attention_with_cache", *given, position)
     agree(y, WIDE)
@@ -110,7 +149,12 @@ def test_a_cache_is_read_where_it_lies() -> None:
 
 @pytest.mark.parametrize("dtype", [D.BF16, D.F16])
 def test_halves(dtype: DType) -> None:
-    agree(attention((1, 4, 1, 64), (1, 2, 130, 64), dtype=dtype, causal=True), WIDE, kernels=2, tolerance=2e-2 if dtype is D.BF16 else 2e-3)
+    agree(
+        attention((1, 4, 1, 64), (1, 2, 130, 64), dtype=dtype, causal=True),
+        WIDE,
+        kernels=2,
+        tolerance=2e-2 if dtype is D.BF16 else 2e-3,
+    )
 
 
 # ---- many queries, on tensor cores ---------------------------------------------------------------
@@ -126,8 +170,18 @@ def test_many_queries() -> None:
 
 
 def test_masks_of_many_queries() -> None:
-    agree(attention((2, 1, 17, 16), (2, 1, 24, 16), (2, 1, 1, 24), dtype=D.F16), WARP, kernels=1, tolerance=3e-3)
-    agree(attention((1, 1, 18, 16), (1, 1, 70, 16), (18, 70), D.F16, D.F16), CORES, kernels=1, tolerance=3e-3)
+    agree(
+        attention((2, 1, 17, 16), (2, 1, 24, 16), (2, 1, 1, 24), dtype=D.F16),
+        WARP,
+        kernels=1,
+        tolerance=3e-3,
+    )
+    agree(
+        attention((1, 1, 18, 16), (1, 1, 70, 16), (18, 70), D.F16, D.F16),
+        CORES,
+        kernels=1,
+        tolerance=3e-3,
+    )
 
 
 def test_heads_side_by_side_and_what_follows() -> None:
@@ -136,7 +190,8 @@ def test_heads_side_by_side_and_what_follows() -> None:
     agree(build.add(y, param("skip", (1, 20, 48), D.BF16)), CORES, kernels=1, tolerance=2e-2)
 
 
-# ---- many queries in f32, and wide ones -----------------------------------------------------------
+# ---- many queries in f32, and wide ones
+# -----------------------------------------------------------
 
 
 def test_f32_is_multiplied_by_threads() -> None:
@@ -146,15 +201,25 @@ def test_f32_is_multiplied_by_threads() -> None:
 
 
 def test_f32_by_tensor_cores_where_precision_is_fast() -> None:
-    agree(attention((1, 1, 18, 16), (1, 1, 40, 16)), WARP, kernels=1, tolerance=5e-3, precision="fast")
+    agree(
+        attention((1, 1, 18, 16), (1, 1, 40, 16)), WARP, kernels=1, tolerance=5e-3, precision="fast"
+    )
 
 
 def test_halves_wider_than_128() -> None:
-    agree(attention((1, 1, 17, 136), (1, 1, 20, 136), dtype=D.BF16), replace(WARP, shared_bytes=227 << 10), kernels=1, tolerance=2e-2)
+    agree(
+        attention((1, 1, 17, 136), (1, 1, 20, 136), dtype=D.BF16),
+        replace(WARP, shared_bytes=227 << 10),
+        kernels=1,
+        tolerance=2e-2,
+    )
 
 
 def test_what_does_not_fit_is_expanded() -> None:
-    for y in (attention((1, 1, 20, 200), (1, 1, 20, 200)), attention((1, 1, 20, 64), (1, 1, 20, 64), dtype=D.F64)):
+    for y in (
+        attention((1, 1, 20, 200), (1, 1, 20, 200)),
+        attention((1, 1, 20, 64), (1, 1, 20, 64), dtype=D.F64),
+    ):
         inputs = tuple(n for n in Graph("a", (), {"y": y}).nodes() if isinstance(n.op, Param))
         lowered = lower(Model(Graph("a", inputs, {"y": y}), {}), CORES)
         assert not any(g.kind is Kind.ATTENTION for g in lowered.partition.groups)

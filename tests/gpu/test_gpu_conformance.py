@@ -1,7 +1,8 @@
 """Operations' own samples, through the schedules for a GPU, in the interpreter.
 
-Every fourth primitive and a few composites, for the stand-in (tests/cuda) runs every primitive, and contractions and sorts take the
-interpreter long: there are tests of their schedules beside this one. With --all, everything.
+Every fourth primitive and a few composites, for the stand-in (tests/cuda) runs every primitive, and
+contractions and sorts take the interpreter long: there are tests of their schedules beside this
+one. With --all, everything.
 """
 
 from __future__ import annotations
@@ -14,13 +15,26 @@ from xlac.ir.op import Composite
 from xlac.ops import OPS
 
 SLOW = ("conv", "attention", "dot", "sort")
-SAMPLED = ("softmax", "log_softmax", "layer_norm", "group_norm", "batch_norm", "argmax", "cumsum", "max_pool2d", "scatter_nd", "gelu")
+SAMPLED = (
+    "softmax",
+    "log_softmax",
+    "layer_norm",
+    "group_norm",
+    "batch_norm",
+    "argmax",
+    "cumsum",
+    "max_pool2d",
+    "scatter_nd",
+    "gelu",
+)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     names = sorted(OPS)
     if not metafunc.config.getoption("--all"):
-        names = [m for m in names if m in SAMPLED] + [m for m in names if not m.startswith(SLOW) and not issubclass(OPS[m], Composite)][::4]
+        names = [m for m in names if m in SAMPLED] + [
+            m for m in names if not m.startswith(SLOW) and not issubclass(OPS[m], Composite)
+        ][::4]
     metafunc.parametrize("mnemonic", names)
 
 

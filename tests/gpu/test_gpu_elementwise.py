@@ -1,4 +1,6 @@
-"""Elementwise groups: how wide accesses are, how neighbours' accesses lie, how many launches there are."""
+"""Elementwise groups: how wide accesses are, how neighbours' accesses lie, how many launches there
+are.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from xlac_sdk.kernel_ir.ranges import Ranges, fits
 MILLION = 1 << 20
 
 
-@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.F16, DType.F64, DType.I8, DType.BOOL])
+@pytest.mark.parametrize(
+    "dtype", [DType.F32, DType.BF16, DType.F16, DType.F64, DType.I8, DType.BOOL]
+)
 def test_accesses_are_sixteen_bytes_wide(dtype: DType) -> None:
     x, y = param("x", (MILLION,), dtype), param("y", (MILLION,), dtype)
     node = apply("logical_xor", x, y) if dtype is DType.BOOL else build.add(x, y)
@@ -69,7 +73,10 @@ def test_transpositions(shape: tuple[int, ...], perm: tuple[int, ...], dtype: DT
 @pytest.mark.parametrize("sizes", [(1, 1), (16, 40), (33, 70), (0, 5), (40, 64)])
 def test_transpositions_of_open_sizes(sizes: tuple[int, int]) -> None:
     rows, columns = symbol("rows", 0, 40, 32), symbol("columns", 0, 70, 64)
-    agree(build.exp(build.transpose(param("x", (rows, columns)), (1, 0))), sizes={"rows": sizes[0], "columns": sizes[1]})
+    agree(
+        build.exp(build.transpose(param("x", (rows, columns)), (1, 0))),
+        sizes={"rows": sizes[0], "columns": sizes[1]},
+    )
 
 
 @pytest.mark.parametrize("dtype", [DType.F64, DType.F32, DType.BF16, DType.I8])
@@ -106,7 +113,13 @@ def test_concatenations_of_open_sizes(extents: tuple[int, int]) -> None:
 
 def test_an_embedding_reads_whole_rows() -> None:
     table, rows = param("table", (50, 32)), param("rows", (7, 3), DType.I64)
-    how = {"offset_dims": (2,), "collapsed_slice_dims": (0,), "start_index_map": (0,), "index_vector_dim": 2, "slice_sizes": (1, 32)}
+    how = {
+        "offset_dims": (2,),
+        "collapsed_slice_dims": (0,),
+        "start_index_map": (0,),
+        "index_vector_dim": 2,
+        "slice_sizes": (1, 32),
+    }
     program = agree(apply("gather", table, rows, **how))
     (kernel,) = program.kernels
     assert {t.lanes for t in touches(kernel, 0, 0)} >= {4}
@@ -116,7 +129,9 @@ def test_an_embedding_reads_whole_rows() -> None:
 def test_broadcasts_and_slices(shape: tuple[Dim, ...]) -> None:
     x, row = param("x", shape), param("row", shape[-1:])
     node = build.mul(build.add(x, row), 2.0)
-    agree(node, apply("slice", node, starts=(1,) * len(shape), stops=shape, steps=(1,) * len(shape)))
+    agree(
+        node, apply("slice", node, starts=(1,) * len(shape), stops=shape, steps=(1,) * len(shape))
+    )
 
 
 def test_results_take_the_place_of_operands() -> None:

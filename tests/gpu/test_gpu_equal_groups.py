@@ -1,5 +1,5 @@
-"""Groups of one structure in one program: the second is scheduled by saying the first's schedule of its own nodes, which loses
-nothing; both results are right, at the next call again."""
+"""Groups of one structure in one program: the second is scheduled by saying the first's schedule of
+its own nodes, which loses nothing; both results are right, at the next call again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ TICKETS = replace(SMALL, instructions=LARGE.instructions, processors=8)
 TARGETS = (SCALAR, MASKED, SMALL, TICKETS, LARGE, LIBRARY)
 
 
-def scheduled(op: type[Op], sample: Sample, target: Target) -> Iterator[tuple[Group, Scheduled, Group]]:
+def scheduled(
+    op: type[Op], sample: Sample, target: Target
+) -> Iterator[tuple[Group, Scheduled, Group]]:
     """The groups of a sample, each scheduled, and the same of other nodes."""
     (first, second) = (_partition(op, sample, target) for _ in range(2))
     for one, other in zip(first.groups, second.groups, strict=True):
@@ -46,12 +48,20 @@ def _partition(op: type[Op], sample: Sample, target: Target) -> Partition:
     inputs = tuple(Node.of(Param(f"x{k}", t, "input")) for k, t in enumerate(sample.inputs))
     node = Node.of(op(**sample.attributes), *inputs)
     several = isinstance(node.types, tuple)
-    outputs = tuple(Node(Pick(index=k), (node,), t) for k, t in enumerate(node.results)) if several else (node,)
+    outputs = (
+        tuple(Node(Pick(index=k), (node,), t) for k, t in enumerate(node.results))
+        if several
+        else (node,)
+    )
     return partition(Graph("g", inputs, {f"o{k}": o for k, o in enumerate(outputs)}), target)
 
 
-def alike(one: object, other: object, nodes: Mapping[Node, Node], memory: dict[object, object], place: str) -> None:
-    """Checks every field of everything in two schedules: nodes are those of the other group, memory its own, all else is equal."""
+def alike(
+    one: object, other: object, nodes: Mapping[Node, Node], memory: dict[object, object], place: str
+) -> None:
+    """Checks every field of everything in two schedules: nodes are those of the other group, memory
+    its own, all else is equal.
+    """
     assert type(one) is type(other), place
     if isinstance(one, Node):
         assert nodes[one] is other, place
@@ -63,7 +73,13 @@ def alike(one: object, other: object, nodes: Mapping[Node, Node], memory: dict[o
         if isinstance(one, Scratch | Packed):
             assert memory.setdefault(one, other) is other and one is not other, place
         for field in fields(one):
-            alike(getattr(one, field.name), getattr(other, field.name), nodes, memory, f"{place}.{field.name}")
+            alike(
+                getattr(one, field.name),
+                getattr(other, field.name),
+                nodes,
+                memory,
+                f"{place}.{field.name}",
+            )
     else:
         assert one is other or one == other, place
 
@@ -79,20 +95,36 @@ def test_a_schedule_said_of_other_nodes_loses_nothing(mnemonic: str, target: Tar
             continue
         for group, made, other in found:
             assert structure(group) == structure(other)
-            nodes = dict(zip((*group.inputs, *group.nodes), (*other.inputs, *other.nodes), strict=True))
+            nodes = dict(
+                zip((*group.inputs, *group.nodes), (*other.inputs, *other.nodes), strict=True)
+            )
             memory: dict[object, object] = {}
             alike(made, translated(group, made, other), nodes, memory, mnemonic)
             assert len(set(map(id, memory.values()))) == len(memory)
 
 
 def attention(tag: str, keys: int, dtype: DType = DType.F32) -> Node:
-    heads = [param(f"{name}{tag}", (1, 2, count, 16), dtype) for name, count in (("q", 1), ("k", keys), ("v", keys))]
+    heads = [
+        param(f"{name}{tag}", (1, 2, count, 16), dtype)
+        for name, count in (("q", 1), ("k", keys), ("v", keys))
+    ]
     return apply("attention", *heads)
 
 
 def scattered(tag: str, dtype: DType) -> Node:
-    how = {"inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1, "combine": "add"}
-    return apply("scatter", param(f"x{tag}", (60,), dtype), param(f"i{tag}", (90, 1), DType.I32), param(f"u{tag}", (90,), dtype), **how)
+    how = {
+        "inserted_window_dims": (0,),
+        "scatter_dims_to_operand_dims": (0,),
+        "index_vector_dim": 1,
+        "combine": "add",
+    }
+    return apply(
+        "scatter",
+        param(f"x{tag}", (60,), dtype),
+        param(f"i{tag}", (90, 1), DType.I32),
+        param(f"u{tag}", (90,), dtype),
+        **how,
+    )
 
 
 EQUAL: dict[str, Callable[[str], tuple[Node, ...]]] = {
@@ -123,19 +155,29 @@ EQUAL: dict[str, Callable[[str], tuple[Node, ...]]] = {
 def test_equal_groups_compute_their_own_results(what: str, target: Target) -> None:
     once, twice = EQUAL[what]("a"), (*EQUAL[what]("a"), *EQUAL[what]("b"))
     program = agree(*twice, target=target, rtol=1e-4)
-    assert len(program.kernels) <= len(agree(*once, target=target, rtol=1e-4).kernels) + (what in ("pointwise", "sorted"))
+    assert len(program.kernels) <= len(agree(*once, target=target, rtol=1e-4).kernels) + (
+        what in ("pointwise", "sorted")
+    )
 
 
 @pytest.mark.parametrize("what", ["a whole sum", "columns", "decode"])
 def test_each_of_equal_groups_has_counters_of_its_own(what: str) -> None:
-    """Counters are zero at first and after each call: they lie in memory that lasts, not in the arena."""
+    """Counters are zero at first and after each call: they lie in memory that lasts, not in the
+    arena.
+    """
     twice = (*EQUAL[what]("a"), *EQUAL[what]("b"))
     program = lowered(*twice, target=TICKETS).program
     verify_program(program)
     counters = [s for s in program.slots if s.dtype is DType.U32]
-    assert len(counters) == 2 and {s.role for s in counters} == {Role.STATE} and counters[0].offset != counters[1].offset
+    assert (
+        len(counters) == 2
+        and {s.role for s in counters} == {Role.STATE}
+        and counters[0].offset != counters[1].offset
+    )
     made, feeds = Interpreter(program), given(twice, {})
-    calls = [{s.name: np.zeros(s.extents({}), s.dtype.numpy) for s in program.outputs} for _ in range(2)]
+    calls = [
+        {s.name: np.zeros(s.extents({}), s.dtype.numpy) for s in program.outputs} for _ in range(2)
+    ]
     for found in calls:
         made.run(feeds, found)
     for name, wanted in interpret(graph_of(twice), feeds, {}, float64=True).items():

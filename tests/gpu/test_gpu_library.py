@@ -1,5 +1,5 @@
-"""Dot products that a target's library computes: which groups become one call, which do not and why, and that the call
-means what the group does."""
+"""Dot products that a target's library computes: which groups become one call, which do not and
+why, and that the call means what the group does."""
 
 from __future__ import annotations
 
@@ -33,7 +33,15 @@ LEAST = 4
 
 
 def known(dtype: DType) -> Products:
-    return Products("BLAS", dtype, frozenset({dtype, F32}), frozenset({RELU, GELU}), LEAST, 2 * LEAST**3, 1 << 12)
+    return Products(
+        "BLAS",
+        dtype,
+        frozenset({dtype, F32}),
+        frozenset({RELU, GELU}),
+        LEAST,
+        2 * LEAST**3,
+        1 << 12,
+    )
 
 
 TARGET = replace(LARGE, products=frozenset(map(known, (F32, F16, BF16))))
@@ -60,8 +68,16 @@ def linear(x: Node, w: Node, bias: Node | None = None) -> Node:
 @pytest.mark.parametrize("dtype", [F32, F16, BF16])
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
 def test_products_of_every_type_and_order(dtype: DType, turned: tuple[bool, bool]) -> None:
-    left = build.transpose(param("x", (9, 7), dtype), (1, 0)) if turned[0] else param("x", (7, 9), dtype)
-    right = build.transpose(param("w", (11, 9), dtype), (1, 0)) if turned[1] else param("w", (9, 11), dtype)
+    left = (
+        build.transpose(param("x", (9, 7), dtype), (1, 0))
+        if turned[0]
+        else param("x", (7, 9), dtype)
+    )
+    right = (
+        build.transpose(param("w", (11, 9), dtype), (1, 0))
+        if turned[1]
+        else param("w", (9, 11), dtype)
+    )
     call = only_call(agree(build.dot(left, right, ((1,), (0,))), target=TARGET))
     product = call.attributes["product"]
     assert (product.count, product.rows, product.columns, product.depth) == (1, 7, 11, 9)
@@ -76,7 +92,9 @@ def x(*shape: int, dtype: DType = F32, name: str = "x") -> Node:
 def product(*, dtype: DType = F32, batch: int = 0) -> Node:
     """[8, 6] by [6, 10], or a batch of them."""
     if batch:
-        return build.apply1("matmul", x(batch, 8, 6, dtype=dtype), x(batch, 6, 10, dtype=dtype, name="w"))
+        return build.apply1(
+            "matmul", x(batch, 8, 6, dtype=dtype), x(batch, 6, 10, dtype=dtype, name="w")
+        )
     return build.dot(x(8, 6, dtype=dtype), x(6, 10, dtype=dtype, name="w"), ((1,), (0,)))
 
 
@@ -102,17 +120,29 @@ EXACT: dict[str, Callable[[], Node]] = {
     "a matrix, then a bias": lambda: build.add(build.add(matrix(), product()), bias()),
     "a bias, then a matrix": lambda: build.add(build.add(product(), bias()), matrix()),
     "a scale": lambda: build.mul(product(), 0.125),
-    "a scale, a matrix, a bias": lambda: build.add(build.add(build.mul(product(), -3.0), matrix()), bias()),
+    "a scale, a matrix, a bias": lambda: build.add(
+        build.add(build.mul(product(), -3.0), matrix()), bias()
+    ),
     "a batch": lambda: product(batch=3),
     "a batch and a matrix for each": lambda: build.add(product(batch=3), matrix(F32, 3, 8, 10)),
     "a linear layer": lambda: linear(x(2, 4, 6), x(10, 6, name="w"), bias()),
-    "a linear layer in halves": lambda: linear(x(8, 6, dtype=BF16), x(10, 6, dtype=BF16, name="w"), bias(BF16)),
-    "halves to f32": lambda: build.dot(x(8, 6, dtype=F16), x(6, 10, dtype=F16, name="w"), ((1,), (0,)), out_dtype=F32),
+    "a linear layer in halves": lambda: linear(
+        x(8, 6, dtype=BF16), x(10, 6, dtype=BF16, name="w"), bias(BF16)
+    ),
+    "halves to f32": lambda: build.dot(
+        x(8, 6, dtype=F16), x(6, 10, dtype=F16, name="w"), ((1,), (0,)), out_dtype=F32
+    ),
     "a transposed result": lambda: build.transpose(product(), (1, 0)),
     "another shape": lambda: build.reshape(product(), (2, 4, 5, 2)),
-    "a part of a larger operand": lambda: build.dot(build.apply1("slice", x(9, 16), starts=[1, 3], stops=[9, 9]), x(6, 10, name="w"), ((1,), (0,))),
+    "a part of a larger operand": lambda: build.dot(
+        build.apply1("slice", x(9, 16), starts=[1, 3], stops=[9, 9]),
+        x(6, 10, name="w"),
+        ((1,), (0,)),
+    ),
     "heads": lambda: build.apply1(
-        "matmul", build.transpose(x(8, 3, 6), (1, 0, 2)), build.transpose(x(10, 3, 6, name="w"), (1, 2, 0))
+        "matmul",
+        build.transpose(x(8, 3, 6), (1, 0, 2)),
+        build.transpose(x(10, 3, 6, name="w"), (1, 2, 0)),
     ),
 }
 """Groups that a call computes at any precision; `linear` sums in f32 and rounds once."""
@@ -122,9 +152,13 @@ ROUNDED: dict[str, Callable[[], Node]] = {
     "gelu": lambda: gelu(product()),
     "a bias and relu": lambda: relu(build.add(product(), bias())),
     "a bias and gelu": lambda: gelu(build.add(product(), bias())),
-    "a bias and relu in halves": lambda: relu(linear(x(8, 6, dtype=BF16), x(10, 6, dtype=BF16, name="w"), bias(BF16))),
+    "a bias and relu in halves": lambda: relu(
+        linear(x(8, 6, dtype=BF16), x(10, 6, dtype=BF16, name="w"), bias(BF16))
+    ),
     "gelu in halves": lambda: gelu(linear(x(8, 6, dtype=F16), x(10, 6, dtype=F16, name="w"))),
-    "a residual in halves": lambda: build.add(linear(x(8, 6, dtype=BF16), x(10, 6, dtype=BF16, name="w")), matrix(BF16)),
+    "a residual in halves": lambda: build.add(
+        linear(x(8, 6, dtype=BF16), x(10, 6, dtype=BF16, name="w")), matrix(BF16)
+    ),
     "a scale in halves": lambda: build.mul(product(dtype=F16), 0.5),
 }
 """Groups for which the library skips a rounding, or takes its own activation."""
@@ -144,7 +178,9 @@ def test_other_rounding_takes_the_models_permission(what: str) -> None:
 
 def test_a_bias_that_is_a_weight_of_halves() -> None:
     """It is not widened ahead of time: the library takes it as it is."""
-    node = linear(x(8, 6, dtype=BF16), x(10, 6, dtype=BF16, name="w"), build.param("b", BF16, (10,), "weight"))
+    node = linear(
+        x(8, 6, dtype=BF16), x(10, 6, dtype=BF16, name="w"), build.param("b", BF16, (10,), "weight")
+    )
     assert only_call(lowered(node, target=TARGET).program).attributes["product"].biased
 
 
@@ -175,7 +211,9 @@ REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
 def test_what_the_library_cannot_say_is_generated(what: str) -> None:
     made, why = REFUSED[what]
     assert why in note(made(), "fast")
-    assert not any(isinstance(step, Call) for step in agree(made(), target=TARGET, precision="fast").steps)
+    assert not any(
+        isinstance(step, Call) for step in agree(made(), target=TARGET, precision="fast").steps
+    )
 
 
 def test_sizes_may_be_open() -> None:
@@ -239,7 +277,11 @@ def test_f32_is_rounded_to_tf32_only_where_the_model_lets_it() -> None:
     for precision, tf32 in (("default", False), ("fast", True)):
         call = only_call(lowered(product(), target=TARGET, precision=precision).program)
         assert call.attributes["product"].tf32 is tf32
-    assert not only_call(lowered(product(dtype=BF16), target=TARGET, precision="fast").program).attributes["product"].tf32
+    assert (
+        not only_call(lowered(product(dtype=BF16), target=TARGET, precision="fast").program)
+        .attributes["product"]
+        .tf32
+    )
 
 
 def test_what_a_target_says_of_products_survives_as_json() -> None:
@@ -269,6 +311,12 @@ def test_explain_tells_what_is_called_and_why_not() -> None:
         return tell(made, made.model.graph)
 
     story = told(build.add(product(), bias()))
-    assert "one call of BLAS (add), fused with the compiler (dot)" in story and "1,040 flops, 792 bytes moved" in story
+    assert (
+        "one call of BLAS (add), fused with the compiler (dot)" in story
+        and "1,040 flops, 792 bytes moved" in story
+    )
     story = told(build.apply1("sigmoid", product()))
-    assert "kernel dot_0" in story and "not by a library: BLAS has no epilogue for 'sigmoid' here" in story
+    assert (
+        "kernel dot_0" in story
+        and "not by a library: BLAS has no epilogue for 'sigmoid' here" in story
+    )

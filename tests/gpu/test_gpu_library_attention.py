@@ -1,5 +1,5 @@
-"""Attention that a target's library computes: which becomes one call, which does not and why, and that the call means what the
-group does."""
+"""Attention that a target's library computes: which becomes one call, which does not and why, and
+that the call means what the group does."""
 
 from __future__ import annotations
 
@@ -23,13 +23,26 @@ from xlac_sdk.programs.program import Call, Launch, Program
 
 F32, F16, BF16 = DType.F32, DType.F16, DType.BF16
 TARGET = replace(
-    LARGE, instructions=frozenset({*MMA.values(), COPY, COMMIT, WAIT}),
+    LARGE,
+    instructions=frozenset({*MMA.values(), COPY, COMMIT, WAIT}),
     attentions=frozenset(Attentions("DNN", d, 32, 20, 1, 1 << 12) for d in (F16, BF16)),
-)  # fmt: skip
+)
 LONG = 24  # queries: more than a few
 
 
-def attention(*, dtype: DType = BF16, many: int = 2, few: int = 0, time: Any = LONG, keys: Any = 0, width: int = 16, wide: int = 0, mask: tuple[int, ...] = (), kind: DType | None = None, **given: Any) -> Node:
+def attention(
+    *,
+    dtype: DType = BF16,
+    many: int = 2,
+    few: int = 0,
+    time: Any = LONG,
+    keys: Any = 0,
+    width: int = 16,
+    wide: int = 0,
+    mask: tuple[int, ...] = (),
+    kind: DType | None = None,
+    **given: Any,
+) -> Node:
     few, keys, wide = few or many, time if keys == 0 else keys, wide or width
     sides = [(many, time, width), (few, keys, width), (few, keys, wide)]
     operands = [param(name, (1, *shape), dtype) for name, shape in zip("qkv", sides, strict=True)]
@@ -40,7 +53,10 @@ def attention(*, dtype: DType = BF16, many: int = 2, few: int = 0, time: Any = L
 def packed(heads: int, width: int, dtype: DType = F16) -> Node:
     """One operand of all three: (batch, time, 3 * heads * width)."""
     x, whole = param("x", (2, LONG, 3 * heads * width), dtype), heads * width
-    parts = (build.apply1("slice", x, starts=[0, 0, k * whole], stops=[2, LONG, (k + 1) * whole]) for k in range(3))
+    parts = (
+        build.apply1("slice", x, starts=[0, 0, k * whole], stops=[2, LONG, (k + 1) * whole])
+        for k in range(3)
+    )
     return build.apply1("attention", *parts, heads=heads, causal=True)
 
 
@@ -57,7 +73,9 @@ CALLED: dict[str, Callable[[], Node]] = {
     "shared keys": lambda: attention(many=4, few=2, time=21, causal=True, scale=0.5),
     "other widths": lambda: attention(width=24, wide=8),
     "heads side by side": lambda: packed(2, 16),
-    "heads put together": lambda: build.reshape(build.transpose(attention(dtype=F16), (0, 2, 1, 3)), (1, LONG, 32)),
+    "heads put together": lambda: build.reshape(
+        build.transpose(attention(dtype=F16), (0, 2, 1, 3)), (1, LONG, 32)
+    ),
 }
 
 
@@ -84,7 +102,9 @@ def test_masks_that_are_repeated_are_read_once() -> None:
 
 def test_repeated_keys_are_generated() -> None:
     q, kv = param("q", (1, 2, LONG, 16), BF16), param("kv", (1, 1, LONG, 16), BF16)
-    node = build.apply1("attention", q, build.broadcast_to(kv, (1, 2, LONG, 16)), param("v", (1, 2, LONG, 16), BF16))
+    node = build.apply1(
+        "attention", q, build.broadcast_to(kv, (1, 2, LONG, 16)), param("v", (1, 2, LONG, 16), BF16)
+    )
     agree(node, target=TARGET)
 
 
@@ -96,11 +116,17 @@ def note(output: Node, precision: str = "default") -> str:
 
 REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
     "a few queries": (lambda: attention(time=8, keys=40), "8 queries share keys"),
-    "a mask that chooses": (lambda: attention(mask=(LONG, LONG), kind=DType.BOOL), "this one chooses"),
+    "a mask that chooses": (
+        lambda: attention(mask=(LONG, LONG), kind=DType.BOOL),
+        "this one chooses",
+    ),
     "queries that see nothing": (lambda: attention(keys=20, causal=True), "see no key"),
     "wide": (lambda: attention(width=40), "multiple of 8, up to 32"),
     "odd widths": (lambda: attention(width=12), "multiple of 8, up to 32"),
-    "more to do": (lambda: build.mul(attention(), param("s", (1, 2, LONG, 16), BF16)), "no epilogue for attention"),
+    "more to do": (
+        lambda: build.mul(attention(), param("s", (1, 2, LONG, 16), BF16)),
+        "no epilogue for attention",
+    ),
 }
 
 
@@ -109,7 +135,9 @@ REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
 def test_what_the_library_cannot_say_is_generated(what: str) -> None:
     made, why = REFUSED[what]
     assert why in note(made(), "fast")
-    assert all(isinstance(step, Launch) for step in agree(made(), target=TARGET, precision="fast").steps)
+    assert all(
+        isinstance(step, Launch) for step in agree(made(), target=TARGET, precision="fast").steps
+    )
 
 
 def test_times_may_be_open() -> None:

@@ -1,5 +1,5 @@
-"""Convolutions that a target's library computes: which become one call, which do not and why, and that the call means what
-the group does."""
+"""Convolutions that a target's library computes: which become one call, which do not and why, and
+that the call means what the group does."""
 
 from __future__ import annotations
 
@@ -31,25 +31,58 @@ DTYPES = (F32, F16, BF16)
 
 
 def known(dtype: DType, **more: Any) -> Products:
-    return Products("DNN", dtype, frozenset({dtype}), frozenset({RELU, GELU}), 1, 1, 1 << 12, frozenset({RELU}), wide=True, **more)
+    return Products(
+        "DNN",
+        dtype,
+        frozenset({dtype}),
+        frozenset({RELU, GELU}),
+        1,
+        1,
+        1 << 12,
+        frozenset({RELU}),
+        wide=True,
+        **more,
+    )
 
 
 TARGET = replace(LARGE, convolutions=frozenset(map(known, DTYPES)))
-BOTH = replace(TARGET, products=frozenset(Products("BLAS", d, frozenset({d, F32}), frozenset({RELU}), 2, 1, 1 << 12) for d in DTYPES))
+BOTH = replace(
+    TARGET,
+    products=frozenset(
+        Products("BLAS", d, frozenset({d, F32}), frozenset({RELU}), 2, 1, 1 << 12) for d in DTYPES
+    ),
+)
 
 
 def conv(
-    *shape: Any, dtype: DType = F32, filters: int = 6, kernel: Any = 3, constant: bool = False, bias: bool = True, of: Node | None = None, **given: Any
-) -> Node:  # fmt: skip
+    *shape: Any,
+    dtype: DType = F32,
+    filters: int = 6,
+    kernel: Any = 3,
+    constant: bool = False,
+    bias: bool = True,
+    of: Node | None = None,
+    **given: Any,
+) -> Node:
     """A convolution of x, (batch, channels, spatial…) unless `channels_last`."""
     rank = len(shape) - 2
     channels = shape[-1 if given.get("channels_last") else 1]
     taps = (kernel,) * rank if isinstance(kernel, int) else tuple(kernel)
     weights = (filters, channels // given.get("groups", 1), *taps)
-    w = build.constant(np.random.default_rng(1).standard_normal(weights), dtype) if constant else param("w", weights, dtype)
+    w = (
+        build.constant(np.random.default_rng(1).standard_normal(weights), dtype)
+        if constant
+        else param("w", weights, dtype)
+    )
     learned = (w, param("b", (filters,), dtype)) if bias else (w,)
-    x = param("x", shape, dtype) if of is None else build.apply1("slice", of, starts=[0] * len(shape), stops=list(shape))
-    return build.apply1(f"conv{rank}d", x, *learned, filters=filters, kernel=kernel, bias=bias, **given)
+    x = (
+        param("x", shape, dtype)
+        if of is None
+        else build.apply1("slice", of, starts=[0] * len(shape), stops=list(shape))
+    )
+    return build.apply1(
+        f"conv{rank}d", x, *learned, filters=filters, kernel=kernel, bias=bias, **given
+    )
 
 
 def relu(node: Node) -> Node:
@@ -80,14 +113,20 @@ CALLED: dict[str, Callable[[DType], Node]] = {
     "a bias": lambda d: conv(2, 4, 7, 9, dtype=d, pad=1),
     "channels last": lambda d: conv(2, 7, 9, 4, dtype=d, pad=1, channels_last=True),
     "a bias and relu": lambda d: relu(conv(2, 7, 9, 4, dtype=d, pad=1, channels_last=True)),
-    "strides, dilation, uneven padding": lambda d: conv(2, 4, 9, 11, dtype=d, stride=(2, 1), dilation=(1, 2), pad=((1, 2), (0, 3))),
+    "strides, dilation, uneven padding": lambda d: conv(
+        2, 4, 9, 11, dtype=d, stride=(2, 1), dilation=(1, 2), pad=((1, 2), (0, 3))
+    ),
     "groups": lambda d: relu(conv(2, 8, 7, 7, dtype=d, groups=2)),
     "a weight": lambda d: relu(conv(2, 7, 7, 4, dtype=d, pad=1, channels_last=True, constant=True)),
-    "a weight of groups": lambda d: conv(1, 7, 7, 8, dtype=d, groups=2, channels_last=True, constant=True),
+    "a weight of groups": lambda d: conv(
+        1, 7, 7, 8, dtype=d, groups=2, channels_last=True, constant=True
+    ),
     "a line": lambda d: conv(2, 4, 9, dtype=d, pad=1),
     "a volume": lambda d: conv(1, 3, 4, 5, 6, dtype=d, kernel=2),
     "one place": lambda d: conv(2, 4, 6, 6, dtype=d, kernel=1, stride=2),
-    "a turned result": lambda d: build.transpose(conv(2, 5, 7, 4, dtype=d, channels_last=True), (0, 3, 1, 2)),
+    "a turned result": lambda d: build.transpose(
+        conv(2, 5, 7, 4, dtype=d, channels_last=True), (0, 3, 1, 2)
+    ),
 }
 
 
@@ -99,8 +138,12 @@ def test_one_call_computes_a_convolution_and_what_follows(what: str, dtype: DTyp
 
 ROUNDED: dict[str, Callable[[DType], Node]] = {
     "a residual": lambda d: residual(conv(2, 7, 7, 4, dtype=d, pad=1, channels_last=True)),
-    "a bias, a residual and relu": lambda d: relu(residual(conv(2, 7, 7, 4, dtype=d, pad=1, channels_last=True))),
-    "gelu": lambda d: build.apply1("gelu", conv(2, 7, 7, 4, dtype=d, channels_last=True), approximate="tanh"),
+    "a bias, a residual and relu": lambda d: relu(
+        residual(conv(2, 7, 7, 4, dtype=d, pad=1, channels_last=True))
+    ),
+    "gelu": lambda d: build.apply1(
+        "gelu", conv(2, 7, 7, 4, dtype=d, channels_last=True), approximate="tanh"
+    ),
 }
 """In halves these skip a rounding; gelu's last bits are the library's own."""
 
@@ -114,14 +157,21 @@ def test_other_rounding_takes_the_models_permission(what: str) -> None:
 
 def test_residuals_in_f32_need_no_permission() -> None:
     found = only(agree(relu(residual(conv(2, 7, 7, 4, pad=1, channels_last=True))), target=TARGET))
-    assert found.addend is not None and found.bias is F32 and found.activation == RELU and not found.fast
+    assert (
+        found.addend is not None
+        and found.bias is F32
+        and found.activation == RELU
+        and not found.fast
+    )
 
 
 def test_a_bias_may_be_f32_beside_halves() -> None:
     """As folded normalisation leaves it; a matrix may not."""
     found = only(agree(build.cast(relu(build.add(sums(), param("b", (6,)))), BF16), target=TARGET))
     assert found.bias is F32 and found.activation == RELU
-    assert "is not bf16" in note(build.cast(build.add(sums(), param("c", (2, 3, 3, 6))), BF16), "fast")
+    assert "is not bf16" in note(
+        build.cast(build.add(sums(), param("c", (2, 3, 3, 6))), BF16), "fast"
+    )
 
 
 def test_what_is_worth_it_only_in_tf32_waits_for_permission() -> None:
@@ -145,7 +195,13 @@ def sums() -> Node:
 def primitive(dtype: DType = F32, x: tuple[int, ...] = (1, 4, 5, 5), **given: Any) -> Node:
     """Of x by [6, 4, 3, 3]."""
     ones, zeros = (1, 1), (0, 0)
-    known: dict[str, Any] = {"strides": ones, "low": zeros, "high": zeros, "lhs_dilation": ones, "rhs_dilation": ones}
+    known: dict[str, Any] = {
+        "strides": ones,
+        "low": zeros,
+        "high": zeros,
+        "lhs_dilation": ones,
+        "rhs_dilation": ones,
+    }
     return Node.of(Conv(**(known | given)), param("x", x, dtype), param("w", (6, 4, 3, 3), dtype))
 
 
@@ -191,9 +247,15 @@ def test_sizes_may_be_open() -> None:
 
 
 def test_not_a_number_passes_through_relu() -> None:
-    feeds = {"x": np.ones((1, 4, 4, 2), np.float32), "w": np.ones((6, 2, 3, 3), np.float32), "b": np.zeros(6, np.float32)}
+    feeds = {
+        "x": np.ones((1, 4, 4, 2), np.float32),
+        "w": np.ones((6, 2, 3, 3), np.float32),
+        "b": np.zeros(6, np.float32),
+    }
     feeds["x"][0, 0, 0, 0], feeds["b"][1], feeds["b"][2] = np.nan, np.inf, -np.inf
-    found = run(lowered(relu(conv(1, 4, 4, 2, channels_last=True)), target=TARGET).program, feeds)["o0"]
+    found = run(lowered(relu(conv(1, 4, 4, 2, channels_last=True)), target=TARGET).program, feeds)[
+        "o0"
+    ]
     assert np.isnan(found[0, 0, 0]).all()
     np.testing.assert_array_equal(found[0, 1, 1], [18, np.inf, 0, 18, 18, 18])
 
@@ -208,11 +270,23 @@ def test_a_convolution_survives_in_files(tmp_path: Path) -> None:
 def test_explain_and_inspect_tell_what_is_called_and_why_not() -> None:
     """Of one tap, both libraries say why not."""
     called = lowered(Node(*_named(relu(conv(2, 7, 7, 4, channels_last=True)))), target=TARGET)
-    assert "one call of DNN (max)" in tell(called, called.model.graph) and "conv: one call of DNN" in fused(called)
-    small = replace(BOTH, **{kind: frozenset(replace(k, flops=1 << 40) for k in getattr(BOTH, kind)) for kind in ("products", "convolutions")})
+    assert "one call of DNN (max)" in tell(
+        called, called.model.graph
+    ) and "conv: one call of DNN" in fused(called)
+    small = replace(
+        BOTH,
+        **{
+            kind: frozenset(replace(k, flops=1 << 40) for k in getattr(BOTH, kind))
+            for kind in ("products", "convolutions")
+        },
+    )
     made = lowered(Node(*_named(conv(2, 5, 5, 4, kernel=1, channels_last=True))), target=small)
     for told in (tell(made, made.model.graph), fused(made)):
-        assert "not by a library: 2,400 flops are fewer" in told and "which BLAS is taken; 2,400 flops" in told and "which DNN is taken" in told
+        assert (
+            "not by a library: 2,400 flops are fewer" in told
+            and "which BLAS is taken; 2,400 flops" in told
+            and "which DNN is taken" in told
+        )
 
 
 def _named(node: Node) -> tuple[Any, ...]:
@@ -222,13 +296,21 @@ def _named(node: Node) -> tuple[Any, ...]:
 # ---- one tap: products of matrices ---------------------------------------------------------------
 
 TAPS: dict[str, tuple[Callable[[DType], Node], tuple[int, int, int, int]]] = {
-    "channels last": (lambda d: relu(conv(2, 5, 6, 4, dtype=d, kernel=1, channels_last=True)), (1, 60, 6, 4)),
-    "a weight": (lambda d: conv(2, 5, 6, 4, dtype=d, kernel=1, channels_last=True, constant=True), (1, 60, 6, 4)),
+    "channels last": (
+        lambda d: relu(conv(2, 5, 6, 4, dtype=d, kernel=1, channels_last=True)),
+        (1, 60, 6, 4),
+    ),
+    "a weight": (
+        lambda d: conv(2, 5, 6, 4, dtype=d, kernel=1, channels_last=True, constant=True),
+        (1, 60, 6, 4),
+    ),
     "channels first": (lambda d: conv(3, 4, 5, 6, dtype=d, kernel=1, bias=False), (3, 6, 30, 4)),
     "one image": (lambda d: conv(1, 4, 5, 6, dtype=d, kernel=1, bias=False), (1, 6, 30, 4)),
     "a line": (lambda d: conv(2, 9, 4, dtype=d, kernel=1, channels_last=True), (1, 18, 6, 4)),
 }
-"""Each with its count, rows, columns and depth: of channels first, filters are rows and an image is one of a batch."""
+"""Each with its count, rows, columns and depth: of channels first, filters are rows and an image is
+one of a batch.
+"""
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -237,10 +319,19 @@ def test_convolutions_of_one_tap_are_products(what: str, dtype: DType) -> None:
     made, (count, rows, columns, depth) = TAPS[what]
     product = only(agree(made(dtype), target=BOTH, precision="fast"), PRODUCT)
     assert isinstance(product, Product)
-    assert (product.count, product.rows, product.columns, product.depth) == (count, rows, columns, depth)
+    assert (product.count, product.rows, product.columns, product.depth) == (
+        count,
+        rows,
+        columns,
+        depth,
+    )
 
 
 def test_what_is_no_product_is_a_convolution() -> None:
     """Windows that leave x, groups, and a bias that runs along rows."""
-    for node in (conv(1, 4, 6, 6, kernel=1, pad=1), conv(1, 4, 6, 6, kernel=1, groups=2), conv(3, 4, 5, 6, kernel=1)):
+    for node in (
+        conv(1, 4, 6, 6, kernel=1, pad=1),
+        conv(1, 4, 6, 6, kernel=1, groups=2),
+        conv(3, 4, 5, 6, kernel=1),
+    ):
         only(agree(node, target=BOTH))

@@ -1,4 +1,6 @@
-"""Long sums keep their digits on GPUs: the schedules of two sets of facts, run by the interpreter, within docs/SPEC.md's bounds."""
+"""Long sums keep their digits on GPUs: the schedules of two sets of facts, run by the interpreter,
+within docs/SPEC.md's bounds.
+"""
 
 from __future__ import annotations
 

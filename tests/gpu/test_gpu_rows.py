@@ -1,4 +1,6 @@
-"""Reductions and what is around them: which threads share a row, what is read how often, and that sums are right."""
+"""Reductions and what is around them: which threads share a row, what is read how often, and that
+sums are right.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,23 @@ def shared(kernel: Kernel) -> int:
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.F64])
-@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (5, 3), (70, 5), (9, 8), (40, 33), (3, 64), (2, 128), (2, 260), (3, 1000), (1, 4096), (130, 1)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 1),
+        (3, 2),
+        (5, 3),
+        (70, 5),
+        (9, 8),
+        (40, 33),
+        (3, 64),
+        (2, 128),
+        (2, 260),
+        (3, 1000),
+        (1, 4096),
+        (130, 1),
+    ],
+)
 @pytest.mark.sampled(2)
 def test_softmax(shape: tuple[int, int], dtype: DType) -> None:
     program = agree(apply("softmax", param("x", shape, dtype), axis=-1))
@@ -49,7 +67,9 @@ def test_layer_norm_of_a_residual(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
-@pytest.mark.parametrize("shape", [(3, 5, 7), (6, 40, 8), (2, 1, 64), (33, 9, 4), (0, 3, 2), (5, 0, 3), (20, 20, 20)])
+@pytest.mark.parametrize(
+    "shape", [(3, 5, 7), (6, 40, 8), (2, 1, 64), (33, 9, 4), (0, 3, 2), (5, 0, 3), (20, 20, 20)]
+)
 @pytest.mark.parametrize("combine", ["add", "max"])
 @pytest.mark.sampled(4)
 def test_reductions(shape: tuple[int, ...], axes: tuple[int, ...], combine: str) -> None:
@@ -106,7 +126,9 @@ def test_a_full_reduction_moves_its_operands_once() -> None:
 
 
 def test_a_full_reduction_without_tickets_is_two_launches() -> None:
-    program = lowered(build.reduce(param("x", (1 << 24,)), "add"), target=replace(LARGE, instructions=frozenset())).program
+    program = lowered(
+        build.reduce(param("x", (1 << 24,)), "add"), target=replace(LARGE, instructions=frozenset())
+    ).program
     first, second = program.kernels
     assert first.work.bytes == (1 << 26) + 4
     assert second.work.bytes == 0
@@ -137,18 +159,31 @@ def test_split_columns_agree(shape: tuple[int, int]) -> None:
 
 def test_several_rows_with_parts_and_halves() -> None:
     x, y = param("x", (3, 5001)), param("y", (5001,), DType.BF16)
-    assert len(agree(build.reduce(x, "max", 1), build.reduce(x, "add", 1), target=TICKETS, rtol=1e-4).kernels) == 1
+    assert (
+        len(
+            agree(
+                build.reduce(x, "max", 1), build.reduce(x, "add", 1), target=TICKETS, rtol=1e-4
+            ).kernels
+        )
+        == 1
+    )
     assert len(agree(build.reduce(y, "add"), target=TICKETS).kernels) == 1
 
 
 def test_variants_have_counters_of_their_own() -> None:
     x = param("x", (symbol("n", 1, 9000, 5000),))
     graph = Graph("g", (x,), {"y": build.reduce(x, "add")})
-    program = lower(Model(graph, {}, dims={"n": next(iter(symbols(x.shape[0])))}), TICKETS, variants=[{"n": 4000}]).program
+    program = lower(
+        Model(graph, {}, dims={"n": next(iter(symbols(x.shape[0])))}),
+        TICKETS,
+        variants=[{"n": 4000}],
+    ).program
     assert program.state_bytes == 2 * 64
     for count in (4000, 8000, 4000):
         values = np.random.default_rng(count).standard_normal(count).astype(np.float32)
-        np.testing.assert_allclose(run(program, {"x": values})["y"], values.sum(dtype=np.float64), rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(
+            run(program, {"x": values})["y"], values.sum(dtype=np.float64), rtol=1e-4, atol=1e-3
+        )
 
 
 def test_nan_and_infinity_reach_the_results_they_should() -> None:
@@ -162,7 +197,7 @@ def test_nan_and_infinity_reach_the_results_they_should() -> None:
 def test_results_do_not_depend_on_other_rows() -> None:
     """Threads of rows that are not there meet the others' exchanges and leave no trace."""
     whole = agree(apply("log_softmax", param("x", (67, 12)), axis=-1), target=LARGE)
-    (blocks, threads), = launched(whole)
+    ((blocks, threads),) = launched(whole)
     assert blocks * threads > 67
 
 

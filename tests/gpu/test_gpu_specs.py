@@ -1,4 +1,6 @@
-"""The shipped specs on a GPU without a device: how many kernels, what they move, how wide and how neighbourly."""
+"""The shipped specs on a GPU without a device: how many kernels, what they move, how wide and how
+neighbourly.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ def test_kernels_are_well_formed_and_small(name: str) -> None:
     verify_program(program)
     for kernel in program.kernels:
         allocated = [s.buffer for s in statements(kernel.body) if isinstance(s, Allocate)]
-        own = sum(b.size * b.dtype.nbytes for b in allocated if b.space.value == "local" and isinstance(b.size, int))
+        own = sum(
+            b.size * b.dtype.nbytes
+            for b in allocated
+            if b.space.value == "local" and isinstance(b.size, int)
+        )
         assert own <= 1024, f"a thread of {kernel.name} has {own} bytes of its own"
         found = grid(kernel)
         assert found is None or found.shared_bytes <= LARGE.shared_bytes
@@ -55,7 +61,11 @@ def test_what_is_bound_by_memory_is_one_kernel_of_whole_sectors(name: str) -> No
 def test_what_is_bound_by_memory_reads_every_large_operand_once(name: str) -> None:
     (kernel,) = of_spec(name).program.kernels
     found = elements_read(kernel)
-    large = [b for b in kernel.parameters if b.name in found and b.size == max(p.size for p in of_spec(name).program.inputs)]
+    large = [
+        b
+        for b in kernel.parameters
+        if b.name in found and b.size == max(p.size for p in of_spec(name).program.inputs)
+    ]
     assert large
     assert all(found[b.name] == b.size for b in large)
 

@@ -1,4 +1,6 @@
-"""Modules that moved are importable where programs outside this tree expect them, and are the same modules."""
+"""Modules that moved are importable where programs outside this tree expect them, and are the same
+modules.
+"""
 
 import subprocess
 import sys
@@ -15,7 +17,9 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize(("old", "new"), [*NAMES, ("xlac.onnx_backend", "xlac.integrations.onnx_backend")])
+@pytest.mark.parametrize(
+    ("old", "new"), [*NAMES, ("xlac.onnx_backend", "xlac.integrations.onnx_backend")]
+)
 def test_the_former_name_gives_the_same_module(old: str, new: str) -> None:
     package, name = old.rsplit(".", 1)
     code = f"import {old}, {new}; from {package} import {name} as former; assert {old} is {new} is former"

@@ -1,4 +1,6 @@
-"""Each distribution builds into a wheel that holds its package and nothing else, all of one version."""
+"""Each distribution builds into a wheel that holds its package and nothing else, all of one
+version.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,17 @@ DISTRIBUTIONS = {
 @pytest.mark.sampled(2)
 def test_wheel_holds_what_it_should(folder: str, tmp_path: Path) -> None:
     package, source = DISTRIBUTIONS[folder]
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(tmp_path),
+    ]
     subprocess.run([*command, str(ROOT / folder)], check=True, capture_output=True, timeout=1800)
     (wheel,) = tmp_path.glob("*.whl")
     version = (ROOT / "VERSION").read_text().strip()
@@ -60,5 +72,7 @@ def test_nothing_reads_the_environment_but_the_settings() -> None:
 
 def test_arrows_go_one_way() -> None:
     lint = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run([lint], cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False)
+    done = subprocess.run(
+        [lint], cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False
+    )
     assert done.returncode == 0, done.stdout

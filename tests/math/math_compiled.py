@@ -33,7 +33,9 @@ EXACT: dict[P, Callable[[Array], Array]] = {
 """In float64: within 2^-50 of the exact value, which judges f32."""
 
 
-def program_of(primitive: P, dtypes: Sequence[DType], count: int, lanes: int, launches: int = 1) -> Program:
+def program_of(
+    primitive: P, dtypes: Sequence[DType], count: int, lanes: int, launches: int = 1
+) -> Program:
     """A program of inputs a, b and output y."""
     kernel = kernel_of(primitive, dtypes, count, lanes=lanes)
     ins = [Slot("ab"[k], f"in{k}", d, (count,), Role.INPUT) for k, d in enumerate(dtypes)]
@@ -42,12 +44,21 @@ def program_of(primitive: P, dtypes: Sequence[DType], count: int, lanes: int, la
     return Program(primitive.value, tuple(ins), (out,), (*ins, out), (step,) * launches, {})
 
 
-def executable(backend: Backend, primitive: P, dtypes: Sequence[DType], count: int, cpu: str = "", launches: int = 1) -> Any:
+def executable(
+    backend: Backend,
+    primitive: P,
+    dtypes: Sequence[DType],
+    count: int,
+    cpu: str = "",
+    launches: int = 1,
+) -> Any:
     """A primitive on arrays of so many elements, for one kind of processor."""
     target = backend.target(Request(cpu=cpu))
     program = program_of(primitive, dtypes, count, target.lanes(dtypes[0]), launches)
     with tempfile.TemporaryDirectory() as folder:
-        return backend.load(backend.build(backend.emit(program, target), Path(folder)), program, target)
+        return backend.load(
+            backend.build(backend.emit(program, target), Path(folder)), program, target
+        )
 
 
 def run(function: Any, *arrays: Array) -> Array:
@@ -58,7 +69,9 @@ def run(function: Any, *arrays: Array) -> Array:
 
 
 def patterns(step: int) -> Iterator[Array]:
-    """Every `step`-th bit pattern of f32, from end to end, in blocks; the last repeats its last element."""
+    """Every `step`-th bit pattern of f32, from end to end, in blocks; the last repeats its last
+    element.
+    """
     for start in range(0, 1 << 32, step * BLOCK):
         bits = np.minimum(start + step * np.arange(BLOCK, dtype=np.int64), (1 << 32) - 1)
         yield bits.astype(np.uint32).view(np.float32)
@@ -69,11 +82,16 @@ def pairs(count: int) -> Iterator[tuple[Array, Array]]:
     rng = np.random.default_rng(2)
     for start in range(0, count, BLOCK):
         base = np.exp(rng.uniform(-1, 1, BLOCK) * (80.0 if start // BLOCK % 2 else 1.0))
-        yield base.astype(np.float32), (rng.uniform(-87, 87, BLOCK) / np.log(base)).astype(np.float32)
+        yield (
+            base.astype(np.float32),
+            (rng.uniform(-87, 87, BLOCK) / np.log(base)).astype(np.float32),
+        )
 
 
 def worst(primitive: P, step: int, cpu: str = "") -> tuple[float, tuple[float, ...]]:
-    """The greatest distance from the exact value in ulps, over every `step`-th float (pow: as many pairs), and where it is."""
+    """The greatest distance from the exact value in ulps, over every `step`-th float (pow: as many
+    pairs), and where it is.
+    """
     two = primitive is P.POW
     function = executable(find("cpu"), primitive, [DType.F32] * (1 + two), BLOCK, cpu)
     blocks = pairs((1 << 32) // step) if two else ((x,) for x in patterns(step))
@@ -81,7 +99,9 @@ def worst(primitive: P, step: int, cpu: str = "") -> tuple[float, tuple[float, .
     with np.errstate(all="ignore"):
         for arrays in blocks:
             wide = [a.astype(np.float64) for a in arrays]
-            distance = ulps(run(function, *arrays), np.power(*wide) if two else EXACT[primitive](*wide))
+            distance = ulps(
+                run(function, *arrays), np.power(*wide) if two else EXACT[primitive](*wide)
+            )
             k = int(distance.argmax())
             if distance[k] > most:
                 most, at = float(distance[k]), tuple(float(a[k]) for a in arrays)

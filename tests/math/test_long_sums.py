@@ -1,4 +1,6 @@
-"""Long sums keep their digits: every accumulation within the bound that docs/SPEC.md states, on every target."""
+"""Long sums keep their digits: every accumulation within the bound that docs/SPEC.md states, on
+every target.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ from xlac_sdk.target import Target
 def check(case: Case, size: int, target: str, **given: Any) -> None:
     node, feeds, exact, bound = case(size)
     params = [n for n in node.inputs if isinstance(n.op, Param)]
-    run = compile_model(Model(Graph("sums", tuple(params), {"y": node}), {}), target=target, **given)
+    run = compile_model(
+        Model(Graph("sums", tuple(params), {"y": node}), {}), target=target, **given
+    )
     found = run(**feeds)
     sizes = np.maximum(np.abs(exact), 1e-30)  # all terms are positive
     assert off(np.asarray(found), exact, sizes) <= bound
@@ -73,10 +77,13 @@ FACTS = {
 @pytest.mark.parametrize("length", [1001, 1064])
 @pytest.mark.parametrize("facts", FACTS)
 def test_every_term_counts_once(facts: str, length: int) -> None:
-    """Ones, along rows and columns and as products: the sum is their number, to the bit. Lengths are whole vectors, but no whole
-    blocks, and odd."""
+    """Ones, along rows and columns and as products: the sum is their number, to the bit. Lengths
+    are whole vectors, but no whole blocks, and odd."""
     x = np.ones((3, length), np.float32)
-    rows, columns = (Node.of(Param(name, Type(DType.F32, s), "input")) for name, s in (("x", x.shape), ("y", x.T.shape)))
+    rows, columns = (
+        Node.of(Param(name, Type(DType.F32, s), "input"))
+        for name, s in (("x", x.shape), ("y", x.T.shape))
+    )
     made = {
         "rows": Node.of(Reduce(axes=(1,), combine="add"), rows), "columns": Node.of(Reduce(axes=(0,), combine="add"), columns),
         "product": Node.of(Dot((), (), (1,), (0,)), rows, columns), "turned": Node.of(Dot((), (), (1,), (1,)), rows, rows),
@@ -90,11 +97,18 @@ def test_every_term_counts_once(facts: str, length: int) -> None:
 
 @pytest.mark.parametrize("length", [1000008])
 def test_every_term_of_a_split_sum_counts_once(length: int) -> None:
-    """In pieces for threads, of which the last is shorter: whole vectors, no whole number of them at once."""
+    """In pieces for threads, of which the last is shorter: whole vectors, no whole number of them
+    at once.
+    """
     p = Node.of(Param("x", Type(DType.F32, (length,)), "input"))
     model = Model(Graph("sums", (p,), {"y": Node.of(Reduce(axes=(0,), combine="add"), p)}), {})
     for cpu, threads in (("x86-64", 1), ("x86-64-v3", 2)):
-        assert compile_model(model, target="cpu", cpu=cpu, threads=threads)(np.ones(length, np.float32)) == length
+        assert (
+            compile_model(model, target="cpu", cpu=cpu, threads=threads)(
+                np.ones(length, np.float32)
+            )
+            == length
+        )
 
 
 # ---- the same for any number of threads, for infinities and for halves ---------------------------
@@ -105,10 +119,16 @@ def test_sums_are_the_same_for_any_number_of_threads(name: str) -> None:
     """To the bit; the terms are such that another order would show."""
     node, feeds, _, _ = SMALL[name](1500 if name != "product" else 300)
     rng = np.random.default_rng(1)
-    feeds = {k: rng.standard_normal(v.shape).astype(v.dtype) if v.dtype.kind == "f" else v for k, v in feeds.items()}
+    feeds = {
+        k: rng.standard_normal(v.shape).astype(v.dtype) if v.dtype.kind == "f" else v
+        for k, v in feeds.items()
+    }
     params = tuple(n for n in node.inputs if isinstance(n.op, Param))
     model = Model(Graph("sums", params, {"y": node}), {})
-    one, *others = (np.asarray(compile_model(model, target="cpu", threads=threads)(**feeds)) for threads in (1, 2, 3))
+    one, *others = (
+        np.asarray(compile_model(model, target="cpu", threads=threads)(**feeds))
+        for threads in (1, 2, 3)
+    )
     for other in others:
         np.testing.assert_array_equal(one, other)
 
@@ -121,9 +141,15 @@ def test_sums_of_what_is_not_finite(values: list[float], place: int) -> None:
     x[0, place : place + len(values)] = values
     for op in (Reduce(axes=(1,), combine="add"), Cumulative(axis=1, combine="add")):
         p = Node.of(Param("x", Type(DType.F32, x.shape), "input"))
-        found = np.asarray(compile_model(Model(Graph("sums", (p,), {"y": Node.of(op, p)}), {}), target="cpu")(x=x))
+        found = np.asarray(
+            compile_model(Model(Graph("sums", (p,), {"y": Node.of(op, p)}), {}), target="cpu")(x=x)
+        )
         with np.errstate(all="ignore"):
-            exact = x.astype(np.float64).sum(1) if isinstance(op, Reduce) else np.cumsum(x.astype(np.float64), 1)
+            exact = (
+                x.astype(np.float64).sum(1)
+                if isinstance(op, Reduce)
+                else np.cumsum(x.astype(np.float64), 1)
+            )
             np.testing.assert_allclose(found, exact.astype(np.float32), rtol=1e-6)
 
 
@@ -133,9 +159,17 @@ def test_halves_are_summed_in_f32_and_rounded_once(dtype: DType) -> None:
     rng = np.random.default_rng(2)
     x = rng.random((400, 6)).astype(dtype.numpy)
     wide, at = x.astype(np.float64), np.zeros(400, np.int32)
-    p, index = Node.of(Param("x", Type(dtype, x.shape), "input")), Node.of(Param("at", Type(DType.I32, (400,)), "input"))
+    p, index = (
+        Node.of(Param("x", Type(dtype, x.shape), "input")),
+        Node.of(Param("at", Type(DType.I32, (400,)), "input")),
+    )
     zeros = Node.of(Param("z", Type(dtype, (1, 6)), "input"))
-    rows = {"update_window_dims": (1,), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}
+    rows = {
+        "update_window_dims": (1,),
+        "inserted_window_dims": (0,),
+        "scatter_dims_to_operand_dims": (0,),
+        "index_vector_dim": 1,
+    }
     nodes = {
         "sum": Node.of(Reduce(axes=(0,), combine="add"), p), "running": Node.of(Cumulative(axis=0, combine="add"), p),
         "scattered": Node.of(Scatter(combine="add", **rows), zeros, index, p),
@@ -145,15 +179,24 @@ def test_halves_are_summed_in_f32_and_rounded_once(dtype: DType) -> None:
     exact = {"sum": wide.sum(0), "running": wide.cumsum(0), "scattered": wide.sum(0, keepdims=True)}
     for name, value in exact.items():
         nearest = value.astype(np.float32).astype(dtype.numpy).astype(np.float64)
-        step = np.spacing(np.abs(value).astype(dtype.numpy)).astype(np.float64) if dtype is DType.F16 else np.abs(value) * 2.0**-7
-        assert (np.abs(np.asarray(found[name]).astype(np.float64) - value) <= np.abs(nearest - value) + step * 1e-3).all(), name
+        step = (
+            np.spacing(np.abs(value).astype(dtype.numpy)).astype(np.float64)
+            if dtype is DType.F16
+            else np.abs(value) * 2.0**-7
+        )
+        assert (
+            np.abs(np.asarray(found[name]).astype(np.float64) - value)
+            <= np.abs(nearest - value) + step * 1e-3
+        ).all(), name
 
 
 # ---- beside others -------------------------------------------------------------------------------
 
 
 def _others(all_of_them: bool) -> dict[str, Any]:
-    """What NumPy makes of the same data, and where they are installed and asked for, PyTorch and JAX."""
+    """What NumPy makes of the same data, and where they are installed and asked for, PyTorch and
+    JAX.
+    """
     found: dict[str, Any] = {
         "columns": {"numpy": lambda x: x.sum(0)}, "rows": {"numpy": lambda x: x.sum(1)}, "running": {"numpy": lambda x: x.cumsum(0)},
         "product": {"numpy": lambda x: x[:64] @ x[64:128].T},
@@ -167,7 +210,9 @@ def _others(all_of_them: bool) -> dict[str, Any]:
     else:
         found["columns"]["torch"] = lambda x: torch.from_numpy(x).sum(0).numpy()
         found["rows"]["torch"] = lambda x: torch.from_numpy(x).sum(1).numpy()
-        found["product"]["torch"] = lambda x: (torch.from_numpy(x[:64]) @ torch.from_numpy(x[64:128]).T).numpy()
+        found["product"]["torch"] = lambda x: (
+            torch.from_numpy(x[:64]) @ torch.from_numpy(x[64:128]).T
+        ).numpy()
     try:
         import jax.numpy as jnp
     except ImportError:
@@ -184,21 +229,38 @@ def _others(all_of_them: bool) -> dict[str, Any]:
 @pytest.mark.parametrize("draw", ["uniform", "normal"])
 @pytest.mark.parametrize("kind", ["columns", "rows", "running", "product"])
 @pytest.mark.parametrize("length", [512, 4096, 32768])
-def test_no_worse_than_others(kind: str, length: int, draw: str, request: pytest.FixtureRequest) -> None:
-    """The root of the mean square of the errors of hundreds of sums is at most the least of theirs, but for chance and a rounding of
-    the result: a twentieth, and half a unit in its last place."""
+def test_no_worse_than_others(
+    kind: str, length: int, draw: str, request: pytest.FixtureRequest
+) -> None:
+    """The root of the mean square of the errors of hundreds of sums is at most the least of theirs,
+    but for chance and a rounding of the result: a twentieth, and half a unit in its last place."""
     rng = np.random.default_rng(length)
     shape = (length, 160) if kind in ("columns", "running") else (160, length)
-    x = rng.random(shape, np.float32) if draw == "uniform" else rng.standard_normal(shape).astype(np.float32)
+    x = (
+        rng.random(shape, np.float32)
+        if draw == "uniform"
+        else rng.standard_normal(shape).astype(np.float32)
+    )
     p = Node.of(Param("x", Type(DType.F32, shape), "input"))
-    left, right = (Node.of(Slice((first, 0), (first + 64, length), (1, 1)), p) for first in (0, 64)) if kind == "product" else (p, p)
+    left, right = (
+        (Node.of(Slice((first, 0), (first + 64, length), (1, 1)), p) for first in (0, 64))
+        if kind == "product"
+        else (p, p)
+    )
     node = {
-        "columns": lambda: Node.of(Reduce(axes=(0,), combine="add"), p), "rows": lambda: Node.of(Reduce(axes=(1,), combine="add"), p),
-        "running": lambda: Node.of(Cumulative(axis=0, combine="add"), p), "product": lambda: Node.of(Dot((), (), (1,), (1,)), left, right),
-    }[kind]()  # fmt: skip
+        "columns": lambda: Node.of(Reduce(axes=(0,), combine="add"), p),
+        "rows": lambda: Node.of(Reduce(axes=(1,), combine="add"), p),
+        "running": lambda: Node.of(Cumulative(axis=0, combine="add"), p),
+        "product": lambda: Node.of(Dot((), (), (1,), (1,)), left, right),
+    }[kind]()
     ours = np.asarray(compile_model(Model(Graph("sums", (p,), {"y": node}), {}), target="cpu")(x=x))
     wide = x.astype(np.float64)
-    exact = {"columns": lambda: wide.sum(0), "rows": lambda: wide.sum(1), "running": lambda: wide.cumsum(0), "product": lambda: wide[:64] @ wide[64:128].T}[kind]()
+    exact = {
+        "columns": lambda: wide.sum(0),
+        "rows": lambda: wide.sum(1),
+        "running": lambda: wide.cumsum(0),
+        "product": lambda: wide[:64] @ wide[64:128].T,
+    }[kind]()
 
     def error(found: Any) -> float:
         return float(np.sqrt(np.mean((found.astype(np.float64) - exact) ** 2)))

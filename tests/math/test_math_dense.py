@@ -1,4 +1,6 @@
-"""The bound that is promised for f32, 2 ulp, as machine code keeps it: all floats from end to end, more of them with --all."""
+"""The bound that is promised for f32, 2 ulp, as machine code keeps it: all floats from end to end,
+more of them with --all.
+"""
 
 from __future__ import annotations
 
@@ -26,4 +28,6 @@ def test_functions_keep_two_ulp(primitive: P, request: pytest.FixtureRequest) ->
 def test_on_older_processors_too(primitive: P, cpu: str, request: pytest.FixtureRequest) -> None:
     needs_processor(cpu)
     most, at = worst(primitive, MANY if request.config.getoption("--all") else FEW, cpu)
-    assert most <= (WITHOUT_FMA.get(primitive, 2.0) if cpu == "x86-64-v2" else 2.0), f"{most} at {at}"
+    assert most <= (WITHOUT_FMA.get(primitive, 2.0) if cpu == "x86-64-v2" else 2.0), (
+        f"{most} at {at}"
+    )

@@ -1,4 +1,6 @@
-"""Expanded functions against extended precision: ulps over the whole range, and every special value."""
+"""Expanded functions against extended precision: ulps over the whole range, and every special
+value.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 P = Primitive
 FLOATS = (np.float32, np.float64)
 wide = np.longdouble
-pytestmark = pytest.mark.skipif(np.finfo(wide).nmant < 60, reason="the exact values need an 80-bit long double")
+pytestmark = pytest.mark.skipif(
+    np.finfo(wide).nmant < 60, reason="the exact values need an 80-bit long double"
+)
 
 
 def points(kind: Any) -> Array:
@@ -27,12 +31,32 @@ def points(kind: Any) -> Array:
     top = 2 ** (32 if kind is np.float32 else 64) - 1
     every = np.array([top * k // 65535 for k in range(65536)], unsigned).view(kind)
     runs = [rng.uniform(-w, w, 8192).astype(kind) for w in (0.01, 1, 10, 100, 800, 1e5)]
-    runs += [(1 + rng.uniform(-1e-3, 1e-3, 4096)).astype(kind), rng.uniform(0.4, 2.1, 8192).astype(kind)]
+    runs += [
+        (1 + rng.uniform(-1e-3, 1e-3, 4096)).astype(kind),
+        rng.uniform(0.4, 2.1, 8192).astype(kind),
+    ]
     runs += [(np.arange(1, 4096) * (math.pi / 2)).astype(kind)]
-    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 2, info.max, -info.max, info.tiny, -info.tiny]
+    special = [
+        0.0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1,
+        -1,
+        0.5,
+        -0.5,
+        2,
+        info.max,
+        -info.max,
+        info.tiny,
+        -info.tiny,
+    ]
     special += [info.smallest_subnormal, -info.smallest_subnormal]
     with np.errstate(over="ignore"):
-        near = np.concatenate([np.nextafter(np.array(special, kind), kind(d)) for d in (-np.inf, np.inf)])
+        near = np.concatenate(
+            [np.nextafter(np.array(special, kind), kind(d)) for d in (-np.inf, np.inf)]
+        )
     return np.concatenate([every, *runs, np.array(special, kind), near])
 
 
@@ -49,7 +73,9 @@ def _erf(x: Array) -> Array:
 
 
 def _gelu(x: Array) -> Array:
-    """max(x, 0) - a Phi(-a), with a = |x|: by the series around 0 up to 3, and from there by Laplace's continued fraction."""
+    """max(x, 0) - a Phi(-a), with a = |x|: by the series around 0 up to 3, and from there by
+    Laplace's continued fraction.
+    """
     a = np.minimum(np.abs(x), wide(45))
     density = np.exp(-a * a / 2) / np.sqrt(8 * np.arctan(wide(1)))
     term = total = np.minimum(a, wide(3))
@@ -93,7 +119,9 @@ CASES: list[tuple[P, Callable[[Array], Array], float, float]] = [
 @pytest.mark.parametrize("kind", FLOATS, ids=["f32", "f64"])
 @pytest.mark.parametrize("case", CASES, ids=[str(c[0].value) for c in CASES])
 @pytest.mark.sampled(2)
-def test_within_ulps(case: tuple[P, Callable[[Array], Array], float, float], kind: Any, name: str) -> None:
+def test_within_ulps(
+    case: tuple[P, Callable[[Array], Array], float, float], kind: Any, name: str
+) -> None:
     primitive, exact, single, double = case
     target = TARGETS[name]
     target = dataclasses.replace(target, primitives=target.primitives - {primitive})
@@ -101,13 +129,30 @@ def test_within_ulps(case: tuple[P, Callable[[Array], Array], float, float], kin
     with np.errstate(all="ignore"):
         distance = ulps(expanded(primitive, [x], target), exact(x.astype(wide)))
     worst = int(distance.argmax())
-    assert distance[worst] <= (single if kind is np.float32 else double), f"{distance[worst]} at {x[worst]!r}"
+    assert distance[worst] <= (single if kind is np.float32 else double), (
+        f"{distance[worst]} at {x[worst]!r}"
+    )
 
 
 def pairs(kind: Any) -> tuple[Array, Array]:
     """Products of specials, and random pairs over several ranges."""
     info, rng = np.finfo(kind), np.random.default_rng(3)
-    special = [0.0, 1, 0.5, 2, 3, 1.5, np.inf, info.max, info.tiny, info.smallest_subnormal, 2.0**24, 2.0**24 + 2, 7, 1e10]
+    special = [
+        0.0,
+        1,
+        0.5,
+        2,
+        3,
+        1.5,
+        np.inf,
+        info.max,
+        info.tiny,
+        info.smallest_subnormal,
+        2.0**24,
+        2.0**24 + 2,
+        7,
+        1e10,
+    ]
     both = np.array([*special, *(-v for v in special), np.nan], kind)
     x, y = (g.ravel() for g in np.meshgrid(both, both))
     n = 30000
@@ -138,7 +183,9 @@ def test_pow(kind: Any, name: str) -> None:
 def test_atan2(kind: Any, name: str) -> None:
     x, y = pairs(kind)
     with np.errstate(all="ignore"):
-        distance = ulps(expanded(P.ATAN2, [y, x], TARGETS[name]), np.arctan2(y.astype(wide), x.astype(wide)))
+        distance = ulps(
+            expanded(P.ATAN2, [y, x], TARGETS[name]), np.arctan2(y.astype(wide), x.astype(wide))
+        )
     worst = int(distance.argmax())
     assert distance[worst] <= 2.0, f"{distance[worst]} at {y[worst]!r}, {x[worst]!r}"
 
@@ -159,7 +206,14 @@ def test_remainder_is_exact(kind: Any, name: str) -> None:
 @pytest.mark.parametrize("kind", FLOATS, ids=["f32", "f64"])
 @pytest.mark.parametrize("primitive", [P.FLOOR, P.CEIL, P.TRUNC, P.ROUND, P.ABS, P.NEG])
 def test_exact_functions(primitive: P, kind: Any, name: str) -> None:
-    meaning = {P.FLOOR: np.floor, P.CEIL: np.ceil, P.TRUNC: np.trunc, P.ROUND: np.rint, P.ABS: np.abs, P.NEG: np.negative}
+    meaning = {
+        P.FLOOR: np.floor,
+        P.CEIL: np.ceil,
+        P.TRUNC: np.trunc,
+        P.ROUND: np.rint,
+        P.ABS: np.abs,
+        P.NEG: np.negative,
+    }
     target = dataclasses.replace(TARGETS[name], primitives=TARGETS[name].primitives - {primitive})
     x = np.concatenate([points(kind), np.arange(-20, 20, 0.25, kind)])
     with np.errstate(all="ignore"):
@@ -195,7 +249,9 @@ def test_orders(primitive: P, kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", FLOATS, ids=["f32", "f64"])
 def test_error_function_of_doubles_is_exact_to_two_ulp(kind: Any) -> None:
-    """Against its series in integers, which needs no library: erf x = 2/sqrt(pi) sum (-1)^n x^(2n+1) / n! (2n+1)."""
+    """Against its series in integers, which needs no library: erf x = 2/sqrt(pi) sum (-1)^n
+    x^(2n+1) / n! (2n+1).
+    """
     from decimal import Decimal, getcontext
 
     getcontext().prec = 60
@@ -215,9 +271,15 @@ def test_error_function_of_doubles_is_exact_to_two_ulp(kind: Any) -> None:
 
 
 def test_gelu_is_dense_within_two_ulp() -> None:
-    """Where a target has fma, as every default one of ours: to where results are the smallest denormals."""
+    """Where a target has fma, as every default one of ours: to where results are the smallest
+    denormals.
+    """
     rng = np.random.default_rng(11)
-    runs = [np.linspace(-14.5, 6, 200_001), rng.uniform(-3, 1, 100_000), rng.uniform(-13.5, -12.5, 20_000)]
+    runs = [
+        np.linspace(-14.5, 6, 200_001),
+        rng.uniform(-3, 1, 100_000),
+        rng.uniform(-13.5, -12.5, 20_000),
+    ]
     x = np.concatenate(runs).astype(np.float32)
     with np.errstate(all="ignore"):
         distance = ulps(expanded(P.GELU, [x], FUSED), _gelu(x.astype(wide)))

@@ -1,4 +1,6 @@
-"""What legalize does to a kernel: integers, corners, halves as bits, sharing, and what it leaves alone."""
+"""What legalize does to a kernel: integers, corners, halves as bits, sharing, and what it leaves
+alone.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,20 @@ def applied(kernel: Kernel) -> list[Apply]:
 def whole(dtype: DType) -> tuple[np.ndarray, np.ndarray]:
     """All pairs of corners, and random pairs."""
     info, rng = np.iinfo(dtype.numpy), np.random.default_rng(2)
-    corners = [info.min, info.max, info.max - 1, 0, 1, 2, 3, 7, 8, dtype.bits - 1, dtype.bits, dtype.bits + 1]
+    corners = [
+        info.min,
+        info.max,
+        info.max - 1,
+        0,
+        1,
+        2,
+        3,
+        7,
+        8,
+        dtype.bits - 1,
+        dtype.bits,
+        dtype.bits + 1,
+    ]
     corners += [info.min + 1, -1, -2, -3] if dtype.is_signed else []
     one = np.array([c for c in corners if info.min <= c <= info.max], dtype.numpy)
     x, y = (g.ravel() for g in np.meshgrid(one, one))
@@ -67,7 +82,9 @@ def whole(dtype: DType) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
-@pytest.mark.parametrize("primitive", [P.POPCNT, P.CLZ, P.ABS, P.NEG, P.NOT, P.MIN, P.MAX, P.LE, P.NE, P.POW])
+@pytest.mark.parametrize(
+    "primitive", [P.POPCNT, P.CLZ, P.ABS, P.NEG, P.NOT, P.MIN, P.MAX, P.LE, P.NE, P.POW]
+)
 def test_integers(primitive: P, dtype: DType) -> None:
     arrays = list(whole(dtype))[: primitive.arity]
     got = expanded(primitive, arrays, PLAIN)
@@ -80,12 +97,16 @@ def test_integers(primitive: P, dtype: DType) -> None:
 def test_corners_are_guarded(primitive: P, dtype: DType) -> None:
     arrays = whole(dtype)
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(expanded(primitive, arrays, GUARDED), evaluate(primitive, arrays, dtype))
+        np.testing.assert_array_equal(
+            expanded(primitive, arrays, GUARDED), evaluate(primitive, arrays, dtype)
+        )
     kernel = legalize(kernel_of(primitive, [dtype, dtype], 8), GUARDED)
     (native,) = [a for a in applied(kernel) if a.primitive is primitive and a.dtype is dtype]
     bound = {s.var: s.value for s in statements(kernel.body) if isinstance(s, Let)}
     safe = bound[native.operands[1]]  # type: ignore[index]
-    assert isinstance(safe, Apply) and safe.primitive is P.SELECT, "the second operand is a safe choice"
+    assert isinstance(safe, Apply) and safe.primitive is P.SELECT, (
+        "the second operand is a safe choice"
+    )
 
 
 def test_harmless_constants_are_not_guarded() -> None:
@@ -103,9 +124,13 @@ def test_casts_saturate(kind: Any, dtype: DType) -> None:
     edges = [float(np.iinfo(dtype.numpy).min), float(np.iinfo(dtype.numpy).max)]
     values = [0.0, -0.0, 0.5, -0.5, -1.0, 1.5, 1e30, -1e30, np.inf, -np.inf, np.nan, *edges]
     x = np.array(values, kind)
-    x = np.concatenate([x, np.nextafter(x, kind(np.inf)), np.nextafter(x, kind(-np.inf)), x + 1, x - 1])
+    x = np.concatenate(
+        [x, np.nextafter(x, kind(np.inf)), np.nextafter(x, kind(-np.inf)), x + 1, x - 1]
+    )
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(expanded(P.CAST, [x], GUARDED, dtype), evaluate(P.CAST, (x,), dtype))
+        np.testing.assert_array_equal(
+            expanded(P.CAST, [x], GUARDED, dtype), evaluate(P.CAST, (x,), dtype)
+        )
 
 
 @pytest.mark.parametrize("half", [DType.F16, DType.BF16])
@@ -113,7 +138,9 @@ def test_every_half_widens(half: DType) -> None:
     x = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(half.numpy)
     for dtype in (DType.F32, DType.F64, DType.I32, DType.BOOL):
         with np.errstate(all="ignore"):
-            np.testing.assert_array_equal(expanded(P.CAST, [x], HALFLESS, dtype), evaluate(P.CAST, (x,), dtype))
+            np.testing.assert_array_equal(
+                expanded(P.CAST, [x], HALFLESS, dtype), evaluate(P.CAST, (x,), dtype)
+            )
 
 
 @pytest.mark.parametrize("half", [DType.F16, DType.BF16])
@@ -121,13 +148,29 @@ def test_every_half_widens(half: DType) -> None:
 def test_halves_round_once(source: Any, half: DType) -> None:
     """Every half, the ties between neighbours, and a hair to either side of them."""
     with np.errstate(all="ignore"):
-        steps = np.arange(0x7C00 if half is DType.F16 else 0x7F80, dtype=np.uint16).view(half.numpy).astype(np.float64)
+        steps = (
+            np.arange(0x7C00 if half is DType.F16 else 0x7F80, dtype=np.uint16)
+            .view(half.numpy)
+            .astype(np.float64)
+        )
         ties = (steps[1:] + steps[:-1]) / 2
-        every = np.concatenate([steps, ties, np.nextafter(ties, np.inf), np.nextafter(ties, 0), [np.inf, np.nan, 1e39, 65520.0]])
+        every = np.concatenate(
+            [
+                steps,
+                ties,
+                np.nextafter(ties, np.inf),
+                np.nextafter(ties, 0),
+                [np.inf, np.nan, 1e39, 65520.0],
+            ]
+        )
         x = np.concatenate([every, -every])
         if source is np.float32:
             x = np.concatenate([x, np.nextafter(ties.astype(np.float32), np.float32(np.inf))])
-        x = x[np.abs(np.nan_to_num(x)) < 2**31].astype(source) if source is np.int32 else x.astype(source)
+        x = (
+            x[np.abs(np.nan_to_num(x)) < 2**31].astype(source)
+            if source is np.int32
+            else x.astype(source)
+        )
         got, exact = expanded(P.CAST, [x], HALFLESS, half), evaluate(P.CAST, (x,), half)
     np.testing.assert_array_equal(got.astype(np.float64), exact.astype(np.float64))
     number = ~np.isnan(exact.astype(np.float64))
@@ -141,7 +184,9 @@ def test_halves_without_the_type_live_in_u16() -> None:
     x = np.linspace(-3, 3, 16).astype(DType.BF16.numpy)
     out = np.zeros(16, np.uint16)
     run_kernel(kernel, {"x0": x.view(np.uint16), "x1": x.view(np.uint16), "out": out})
-    np.testing.assert_array_equal(out.view(DType.BF16.numpy), (x.astype(np.float32) * 2).astype(DType.BF16.numpy))
+    np.testing.assert_array_equal(
+        out.view(DType.BF16.numpy), (x.astype(np.float32) * 2).astype(DType.BF16.numpy)
+    )
 
 
 def test_a_legal_kernel_is_left_alone() -> None:
@@ -149,7 +194,10 @@ def test_a_legal_kernel_is_left_alone() -> None:
     assert legalize(kernel, PLAIN) is kernel
 
 
-@pytest.mark.parametrize("primitive", [p for p in P if p.arity == 1 and p not in (P.CAST, P.BITCAST, P.POPCNT, P.CLZ, P.NOT)])
+@pytest.mark.parametrize(
+    "primitive",
+    [p for p in P if p.arity == 1 and p not in (P.CAST, P.BITCAST, P.POPCNT, P.CLZ, P.NOT)],
+)
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_only_what_the_target_spells_is_left(primitive: P, lanes: int) -> None:
     kernel = legalize(kernel_of(primitive, [DType.F32], 16, lanes=lanes), PLAIN)
@@ -215,7 +263,13 @@ def chain(length: int) -> Kernel:
     b = Builder()
     value = b.let("v", build.load(x, build.ramp(0, 1, 8)))
     for k in range(length):
-        value = b.let("v", build.apply(P.EXP if k % 2 else P.TANH, build.apply(P.ADD, build.apply(P.MUL, value, value), value)))
+        value = b.let(
+            "v",
+            build.apply(
+                P.EXP if k % 2 else P.TANH,
+                build.apply(P.ADD, build.apply(P.MUL, value, value), value),
+            ),
+        )
     b.store(out, build.ramp(0, 1, 8), value)
     return Kernel("k", (x, out), b.body())
 

@@ -1,4 +1,6 @@
-"""Weights that every turn of a loop reads are read forwards and backwards in turn, where a cache holds most of them."""
+"""Weights that every turn of a loop reads are read forwards and backwards in turn, where a cache
+holds most of them.
+"""
 
 from __future__ import annotations
 
@@ -54,14 +56,23 @@ def line(count: int) -> Graph:
     """The same without a loop: products by one weight, one after the other."""
     value = x = param("x", (1, WIDTH))
     for _ in range(count):
-        value = build.apply("tanh", build.add(product(value, param("w0", (WIDTH, WIDTH), "weight")), x))
+        value = build.apply(
+            "tanh", build.add(product(value, param("w0", (WIDTH, WIDTH), "weight")), x)
+        )
     return Graph("model", (x,), {"y": value})
 
 
 def arrays(graph: Graph, weights: int = 1) -> tuple[dict[str, Array], dict[str, Array]]:
     rng = np.random.default_rng(3)
-    given = {n.op.name: rng.standard_normal(n.shape).astype(np.float32) for n in graph.inputs if isinstance(n.op, Param)}
-    return given, {f"w{n}": (rng.standard_normal((WIDTH, WIDTH)) / 6).astype(np.float32) for n in range(weights)}
+    given = {
+        n.op.name: rng.standard_normal(n.shape).astype(np.float32)
+        for n in graph.inputs
+        if isinstance(n.op, Param)
+    }
+    return given, {
+        f"w{n}": (rng.standard_normal((WIDTH, WIDTH)) / 6).astype(np.float32)
+        for n in range(weights)
+    }
 
 
 def target(name: str, l1_bytes: int = NEAR) -> Target:
@@ -77,13 +88,24 @@ def every(steps: Sequence[Step]) -> Iterator[Step]:
 
 def directions(program: Program) -> list[bool]:
     """For each launch that reads a weight, whether it does so backwards."""
-    reads = [s.kernel.name for s in every(program.steps) if isinstance(s, Launch) and s.kernel.name.startswith("dot")]
+    reads = [
+        s.kernel.name
+        for s in every(program.steps)
+        if isinstance(s, Launch) and s.kernel.name.startswith("dot")
+    ]
     return ["backward" in name for name in reads]
 
 
 @pytest.mark.parametrize(
     ("name", "steps", "weights"),
-    [("reference", 2, 1), ("reference", 5, 2), ("reference", 8, 1), ("cpu", 5, 1), ("cpu", 8, 2), ("c", 5, 1)],
+    [
+        ("reference", 2, 1),
+        ("reference", 5, 2),
+        ("reference", 8, 1),
+        ("cpu", 5, 1),
+        ("cpu", 8, 2),
+        ("c", 5, 1),
+    ],
 )
 def test_a_loop_turned_around_computes_the_same(name: str, steps: int, weights: int) -> None:
     graph = recurrence(steps, weights)
@@ -104,7 +126,9 @@ def test_every_other_turn_goes_backwards() -> None:
     program = lower(Model(graph := recurrence(7), arrays(graph)[1]), target("cpu")).program
     (loop,) = (s for s in program.steps if isinstance(s, Repeat))
     assert loop.count == 3
-    assert directions(program) == [False, True, False], "two turns of the loop, and the last one behind it"
+    assert directions(program) == [False, True, False], (
+        "two turns of the loop, and the last one behind it"
+    )
 
 
 def test_every_other_launch_goes_backwards_without_a_loop() -> None:
@@ -114,7 +138,11 @@ def test_every_other_launch_goes_backwards_without_a_loop() -> None:
 
 @pytest.mark.parametrize(
     ("weights", "l1_bytes", "why"),
-    [(1, 2 * WEIGHT, "all of it stays in the cache"), (1, WEIGHT // 8, "none of it does"), (2, NEAR, "the other weight comes between")],
+    [
+        (1, 2 * WEIGHT, "all of it stays in the cache"),
+        (1, WEIGHT // 8, "none of it does"),
+        (2, NEAR, "the other weight comes between"),
+    ],
 )
 def test_no_turn_that_does_not_pay(weights: int, l1_bytes: int, why: str) -> None:
     graph = recurrence(6, weights)
@@ -132,7 +160,9 @@ def test_a_machine_that_tells_no_caches_keeps_its_loops() -> None:
 def test_slices_move_by_two_turns() -> None:
     program = lower(Model(graph := recurrence(6), arrays(graph)[1]), target("cpu")).program
     (loop,) = (s for s in program.steps if isinstance(s, Repeat))
-    arguments = [a for s in loop.body if isinstance(s, Launch) for a in s.arguments if a.slot.name == "xs"]
+    arguments = [
+        a for s in loop.body if isinstance(s, Launch) for a in s.arguments if a.slot.name == "xs"
+    ]
     assert arguments == [
         Argument(arguments[0].slot, turn * WIDTH, ((loop.counter, 2 * WIDTH),)) for turn in range(2)
     ]

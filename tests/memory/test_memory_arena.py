@@ -41,10 +41,11 @@ def test_a_chain_needs_two_buffers() -> None:
 
 
 def test_what_did_not_fit_is_placed_earlier_the_next_time() -> None:
-    """A recurrence in layers: each writes a long row of products, and small results that are put together in the end.
+    """A recurrence in layers: each writes a long row of products, and small results that are put
+    together in the end.
 
-    Largest first, the rows of two layers get one place and what is put together the other end, with the small
-    results above it: 16 + 5 + 5.
+    Largest first, the rows of two layers get one place and what is put together the other end, with
+    the small results above it: 16 + 5 + 5.
     """
     unit, layers = 64 * 32, list[Span]()
     for start in (0, 20, 40):

@@ -1,4 +1,6 @@
-"""Messages about memory call a value as the user does: the plan's own names (t6) are for what no node is behind."""
+"""Messages about memory call a value as the user does: the plan's own names (t6) are for what no
+node is behind.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,13 @@ NAMES = ["mul_add_reduce", "loop_while", "loop_scan", "branch_cond", "lstm_strea
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("target", ["cpu", "c"])
-def test_every_slot_has_a_name_of_the_users(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_slot_has_a_name_of_the_users(
+    name: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Temporary memory too, and it is listed so when a limit is not met."""
-    program = lower(specialized(load(SPECS / f"{name}.yaml")), find(target).target(Request(threads=2))).program
+    program = lower(
+        specialized(load(SPECS / f"{name}.yaml")), find(target).target(Request(threads=2))
+    ).program
     slots = [slot for slot in program.slots if slot.role in (Role.TEMPORARY, Role.STATE)]
     assert [slot.symbol for slot in slots if not slot.name and slot.origin is None] == []
     assert all(f"'{slot.symbol}'" != slot.told or slot.name == slot.symbol for slot in slots)
@@ -33,7 +39,9 @@ def test_every_slot_has_a_name_of_the_users(name: str, target: str, monkeypatch:
     if limit.needed(program, True):
         with pytest.raises(LimitError) as found:
             limit.check(program, 0, True)
-        written = {f"'{slot.name}'" for slot in program.slots} | {f"'{slot.origin.name}'" for slot in program.slots if slot.origin}
+        written = {f"'{slot.name}'" for slot in program.slots} | {
+            f"'{slot.origin.name}'" for slot in program.slots if slot.origin
+        }
         assert {name for name in OWN.findall(str(found.value)) if name not in written} == set()
 
 
@@ -51,7 +59,9 @@ def test_what_messages_call_a_slot() -> None:
 def test_the_verifier_names_the_node() -> None:
     from dataclasses import replace
 
-    program = lower(specialized(load(SPECS / "lstm_stream.yaml")), find("cpu").target(Request())).program
+    program = lower(
+        specialized(load(SPECS / "lstm_stream.yaml")), find("cpu").target(Request())
+    ).program
     slot = next(slot for slot in program.slots if slot.role is Role.TEMPORARY)
     with pytest.raises(VerifyError) as found:
         verify_program(replace(program, arena_bytes=0))

@@ -1,4 +1,6 @@
-"""Slices are replaced in place: loops and states that update a buffer write only its slice each time."""
+"""Slices are replaced in place: loops and states that update a buffer write only its slice each
+time.
+"""
 
 from __future__ import annotations
 
@@ -84,8 +86,12 @@ def test_update_of_an_input_copies_it_once(target: str, at: int) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_scan_writes_only_the_row(target: str) -> None:
     buffer, count, row = param("buffer", (8, 32)), param("count", (), I32), param("row", (32,))
-    new = Node.of(DynUpdate(), buffer, build.reshape(build.add(row, row), (1, 32)), count, integer(0))
-    body = Graph("turn", (buffer, count, row), {"buffer": new, "count": build.add(count, integer(1))})
+    new = Node.of(
+        DynUpdate(), buffer, build.reshape(build.add(row, row), (1, 32)), count, integer(0)
+    )
+    body = Graph(
+        "turn", (buffer, count, row), {"buffer": new, "count": build.add(count, integer(1))}
+    )
     x, rows = param("x", (8, 32)), param("rows", (5, 32))
     loop = Node.of(Scan(body, 5, 2, 1), x, integer(2), rows)
     made = model(Graph("scanned", (x, rows), {"y": first_of(loop)}))
@@ -116,12 +122,20 @@ def test_while_writes_only_the_row(target: str) -> None:
 
 
 def cache(reads_old: bool) -> Model:
-    """A cache kept as state; a result is summed from it after the update, and from before it if so asked."""
-    kept, new, at = param("kept", (16, 32), kind="state"), param("new", (1, 32)), param("at", (), I32)
+    """A cache kept as state; a result is summed from it after the update, and from before it if so
+    asked.
+    """
+    kept, new, at = (
+        param("kept", (16, 32), kind="state"),
+        param("new", (1, 32)),
+        param("at", (), I32),
+    )
     after = Node.of(DynUpdate(), kept, new, at, integer(0))
     y = build.reduce(after, axes=(0,), combine="add")
     given = {"y": y, "old": kept} if reads_old else {"y": y}
-    return model(Graph("cache", (kept, new, at), {**given, "kept.next": after}), {"kept": "kept.next"})
+    return model(
+        Graph("cache", (kept, new, at), {**given, "kept.next": after}), {"kept": "kept.next"}
+    )
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -159,7 +173,9 @@ def test_states_that_swap(target: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_carries_that_change_places(target: str) -> None:
-    """Each carry becomes another one: all are saved before any is overwritten, each in memory of its own."""
+    """Each carry becomes another one: all are saved before any is overwritten, each in memory of
+    its own.
+    """
     types = [Type(F32, (4,))] * 3
     body = build.graph("turn", types, lambda a, b, c: (b, c, a))
     params = tuple(param(name, (4,)) for name in "abc")

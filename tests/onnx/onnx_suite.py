@@ -1,4 +1,6 @@
-"""Runs ONNX's own backend tests without pytest and says what failed: `python tests/onnx/onnx_suite.py [PATTERN] [-v]`."""
+"""Runs ONNX's own backend tests without pytest and says what failed: `python
+tests/onnx/onnx_suite.py [PATTERN] [-v]`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-os.environ.setdefault("ONNX_HOME", tempfile.mkdtemp(prefix="xlac-onnx-"))  # where onnx keeps the outputs of its light models
+# where onnx keeps the outputs of its light models
+os.environ.setdefault("ONNX_HOME", tempfile.mkdtemp(prefix="xlac-onnx-"))
 
 
 @cache
@@ -27,7 +30,10 @@ def suite() -> dict[str, Callable[[], Any]]:
 
     items = BackendTest(XlacBackend, __name__)._test_items
     return {
-        name: (lambda run=item.func: run(None)) for tests in items.values() for name, item in tests.items() if name.endswith("_cpu")
+        name: (lambda run=item.func: run(None))
+        for tests in items.values()
+        for name, item in tests.items()
+        if name.endswith("_cpu")
     }
 
 
@@ -52,7 +58,9 @@ def main() -> None:
     failed = failures(names)
     for name, why in failed.items():
         print(f"{name}: {why[: 2000 if '-v' in sys.argv else 200]}")
-    print(f"{len(names) - len(failed)} of {len(names)} pass in {time.process_time() - start:.1f} s of CPU time")
+    print(
+        f"{len(names) - len(failed)} of {len(names)} pass in {time.process_time() - start:.1f} s of CPU time"
+    )
 
 
 if __name__ == "__main__":

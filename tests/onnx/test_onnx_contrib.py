@@ -19,17 +19,46 @@ def test_fused_matmul(a: tuple[int, ...], b: tuple[int, ...], flags: dict[str, A
     agree("FusedMatMul", [floats(*a), floats(*b)], **flags)
 
 
-@pytest.mark.parametrize(("activation", "numbers"), [("Relu", {}), ("LeakyRelu", {"activation_alpha": 0.3}), ("Tanh", {}), ("Sigmoid", {})])
+@pytest.mark.parametrize(
+    ("activation", "numbers"),
+    [("Relu", {}), ("LeakyRelu", {"activation_alpha": 0.3}), ("Tanh", {}), ("Sigmoid", {})],
+)
 def test_fused_gemm(activation: str, numbers: dict[str, float]) -> None:
-    agree("FusedGemm", [floats(3, 5), floats(4, 5), floats(4)], activation=activation, transB=1, alpha=0.5, beta=2.0, **numbers)
+    agree(
+        "FusedGemm",
+        [floats(3, 5), floats(4, 5), floats(4)],
+        activation=activation,
+        transB=1,
+        alpha=0.5,
+        beta=2.0,
+        **numbers,
+    )
     agree("FusedGemm", [floats(5, 3), floats(5, 4)], activation=activation, transA=1, **numbers)
 
 
-@pytest.mark.parametrize(("activation", "numbers"), [("Relu", []), ("LeakyRelu", [0.3]), ("HardSigmoid", [0.3, 0.4]), ("Clip", [-0.5, 0.5])])
+@pytest.mark.parametrize(
+    ("activation", "numbers"),
+    [("Relu", []), ("LeakyRelu", [0.3]), ("HardSigmoid", [0.3, 0.4]), ("Clip", [-0.5, 0.5])],
+)
 def test_fused_conv(activation: str, numbers: list[float]) -> None:
-    given = {"activation": activation, "activation_params": numbers} if numbers else {"activation": activation}
-    agree("FusedConv", [floats(1, 4, 7, 6), floats(6, 2, 3, 3), floats(6)], group=2, pads=[1, 0, 1, 2], **given)
-    agree("FusedConv", [floats(2, 3, 5, 5), floats(4, 3, 3, 3), floats(4), floats(2, 4, 2, 2)], strides=[2, 2], **given)
+    given = (
+        {"activation": activation, "activation_params": numbers}
+        if numbers
+        else {"activation": activation}
+    )
+    agree(
+        "FusedConv",
+        [floats(1, 4, 7, 6), floats(6, 2, 3, 3), floats(6)],
+        group=2,
+        pads=[1, 0, 1, 2],
+        **given,
+    )
+    agree(
+        "FusedConv",
+        [floats(2, 3, 5, 5), floats(4, 3, 3, 3), floats(4), floats(2, 4, 2, 2)],
+        strides=[2, 2],
+        **given,
+    )
 
 
 # ---- activations and normalizations ----------------------------------------------------------
@@ -45,7 +74,9 @@ def test_activations(shape: tuple[int, ...]) -> None:
         agree("BiasGelu", [floats(*shape), floats(shape[-1])])
 
 
-@pytest.mark.parametrize(("axis", "bias", "inner"), [(2, (2, 1, 1, 5), 1), (3, (2, 1, 4, 5), 1), (2, (4, 5), 0)])
+@pytest.mark.parametrize(
+    ("axis", "bias", "inner"), [(2, (2, 1, 1, 5), 1), (3, (2, 1, 4, 5), 1), (2, (4, 5), 0)]
+)
 def test_bias_softmax(axis: int, bias: tuple[int, ...], inner: int) -> None:
     """ONNX Runtime has it for GPUs only."""
     x, added = floats(2, 3, 4, 5), floats(*bias)
@@ -61,13 +92,32 @@ def test_bias_softmax(axis: int, bias: tuple[int, ...], inner: int) -> None:
 def test_skip_normalizations(shape: tuple[int, ...], bias: bool) -> None:
     width = shape[-1]
     more = [floats(width)] if bias else []
-    agree("SkipLayerNormalization", [floats(*shape), floats(*shape), floats(width), floats(width), *more], epsilon=1e-5)
-    agree("SkipSimplifiedLayerNormalization", [floats(*shape), floats(*shape), floats(width), *more], epsilon=1e-5)
-    agree("SimplifiedLayerNormalization", [floats(*shape), floats(width)], domain="", axis=-1, epsilon=1e-5)
+    agree(
+        "SkipLayerNormalization",
+        [floats(*shape), floats(*shape), floats(width), floats(width), *more],
+        epsilon=1e-5,
+    )
+    agree(
+        "SkipSimplifiedLayerNormalization",
+        [floats(*shape), floats(*shape), floats(width), *more],
+        epsilon=1e-5,
+    )
+    agree(
+        "SimplifiedLayerNormalization",
+        [floats(*shape), floats(width)],
+        domain="",
+        axis=-1,
+        epsilon=1e-5,
+    )
 
 
 def test_skip_normalization_gives_the_sum() -> None:
-    model = made("SkipLayerNormalization", [floats(2, 3, 8), floats(2, 3, 8), floats(8), floats(8)], 4, "com.microsoft")
+    model = made(
+        "SkipLayerNormalization",
+        [floats(2, 3, 8), floats(2, 3, 8), floats(8), floats(8)],
+        4,
+        "com.microsoft",
+    )
     x, skip, gamma, beta = floats(2, 3, 8), floats(2, 3, 8), floats(8), floats(8)
     found = backend.prepare(model).run([x, skip, gamma, beta])
     np.testing.assert_allclose(found[3], x + skip, rtol=1e-6)
@@ -80,7 +130,12 @@ def test_embed_layer_normalization(segments: bool) -> None:
     kinds = RNG.integers(0, 2, (2, 5)).astype(np.int32) if segments else None
     tables = [floats(11, 8), floats(7, 8), floats(2, 8) if segments else None]
     mask = np.asarray([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
-    agree("EmbedLayerNormalization", [ids, kinds, *tables, floats(8), floats(8), mask], outputs=2, epsilon=1e-5)
+    agree(
+        "EmbedLayerNormalization",
+        [ids, kinds, *tables, floats(8), floats(8), mask],
+        outputs=2,
+        epsilon=1e-5,
+    )
 
 
 # ---- attention -------------------------------------------------------------------------------
@@ -100,7 +155,12 @@ def test_attention(mask: str | None, causal: int) -> None:
 def test_attention_with_a_past() -> None:
     inputs = [floats(2, 3, 6), floats(6, 24), floats(24), None, floats(2, 2, 2, 4, 4)]
     agree("Attention", inputs, outputs=2, num_heads=2, unidirectional=1)
-    agree("Attention", [floats(1, 3, 6), floats(6, 20), floats(20)], num_heads=2, qkv_hidden_sizes=[8, 8, 4])
+    agree(
+        "Attention",
+        [floats(1, 3, 6), floats(6, 20), floats(20)],
+        num_heads=2,
+        qkv_hidden_sizes=[8, 8, 4],
+    )
 
 
 def test_multi_head_attention() -> None:
@@ -108,18 +168,32 @@ def test_multi_head_attention() -> None:
     agree("MultiHeadAttention", [q, k, v], num_heads=2)
     agree("MultiHeadAttention", [q, k, v, floats(28)], num_heads=4, scale=0.3)
     agree("MultiHeadAttention", [q, k, v, None, np.asarray([3, 5], np.int32)], num_heads=2)
-    agree("MultiHeadAttention", [q, k, v, None, RNG.integers(0, 2, (2, 5)).astype(np.int32)], num_heads=2)
+    agree(
+        "MultiHeadAttention",
+        [q, k, v, None, RNG.integers(0, 2, (2, 5)).astype(np.int32)],
+        num_heads=2,
+    )
     agree("MultiHeadAttention", [q, k, v, None, None, floats(1, 2, 3, 5)], num_heads=2)
     agree("MultiHeadAttention", [q, q, q], num_heads=2, unidirectional=1)
     one = floats(2, 3, 2, 3, 4)  # all in one: ONNX Runtime has it for GPUs only
     apart = [one[:, :, :, n].reshape(2, 3, 8) for n in range(3)]
-    (found,) = backend.prepare(made("MultiHeadAttention", [one], 1, "com.microsoft", num_heads=2)).run([one])
-    np.testing.assert_allclose(found, both("MultiHeadAttention", apart, num_heads=2)[0][0], rtol=1e-4, atol=1e-5)
+    (found,) = backend.prepare(
+        made("MultiHeadAttention", [one], 1, "com.microsoft", num_heads=2)
+    ).run([one])
+    np.testing.assert_allclose(
+        found, both("MultiHeadAttention", apart, num_heads=2)[0][0], rtol=1e-4, atol=1e-5
+    )
     pair = floats(2, 5, 2, 2, 4)
-    (found,) = backend.prepare(made("MultiHeadAttention", [q, pair], 1, "com.microsoft", num_heads=2)).run([q, pair])
+    (found,) = backend.prepare(
+        made("MultiHeadAttention", [q, pair], 1, "com.microsoft", num_heads=2)
+    ).run([q, pair])
     apart = [pair[:, :, :, n].reshape(2, 5, 8) for n in range(2)]
-    np.testing.assert_allclose(found, both("MultiHeadAttention", [q, *apart], num_heads=2)[0][0], rtol=1e-4, atol=1e-5)
-    agree("MultiHeadAttention", [floats(2, 3, 8), floats(2, 2, 5, 4), floats(2, 2, 5, 4)], num_heads=2)
+    np.testing.assert_allclose(
+        found, both("MultiHeadAttention", [q, *apart], num_heads=2)[0][0], rtol=1e-4, atol=1e-5
+    )
+    agree(
+        "MultiHeadAttention", [floats(2, 3, 8), floats(2, 2, 5, 4), floats(2, 2, 5, 4)], num_heads=2
+    )
     past = [floats(2, 2, 4, 4), floats(2, 2, 4, 4)]
     agree("MultiHeadAttention", [q, q, q, None, None, None, *past], outputs=3, num_heads=2)
 
@@ -133,13 +207,33 @@ def test_group_query_attention(rotary: int, window: int) -> None:
     q, k, v = floats(2, 5, 64), floats(2, 5, 32), floats(2, 5, 32)
     prompt = [q, k, v, None, None, np.asarray([4, 4], np.int32), scalar(5, np.int32), *caches]
     agree("GroupQueryAttention", prompt, outputs=3, **given)
-    packed = [floats(2, 5, 128), None, None, None, None, np.asarray([4, 4], np.int32), scalar(5, np.int32), *caches]
+    packed = [
+        floats(2, 5, 128),
+        None,
+        None,
+        None,
+        None,
+        np.asarray([4, 4], np.int32),
+        scalar(5, np.int32),
+        *caches,
+    ]
     agree("GroupQueryAttention", packed, outputs=3, softcap=3.0, **given)
     past = [floats(2, 2, 6, 16), floats(2, 2, 6, 16)]
     one = [floats(2, 1, 64), floats(2, 1, 32), floats(2, 1, 32)]
-    agree("GroupQueryAttention", [*one, *past, np.asarray([6, 6], np.int32), scalar(7, np.int32), *caches], outputs=3, **given)
+    agree(
+        "GroupQueryAttention",
+        [*one, *past, np.asarray([6, 6], np.int32), scalar(7, np.int32), *caches],
+        outputs=3,
+        **given,
+    )
     alone = [x[:1] for x in (*one, *past)]
-    agree("GroupQueryAttention", [*alone, np.asarray([6], np.int32), scalar(7, np.int32), *caches], outputs=3, scale=0.2, **given)
+    agree(
+        "GroupQueryAttention",
+        [*alone, np.asarray([6], np.int32), scalar(7, np.int32), *caches],
+        outputs=3,
+        scale=0.2,
+        **given,
+    )
 
 
 @pytest.mark.parametrize("interleaved", [0, 1])
@@ -149,8 +243,18 @@ def test_rotary_embedding(interleaved: int) -> None:
     every = RNG.integers(0, 16, (2, 5))
     agree("RotaryEmbedding", [floats(2, 5, 24), every, cosine, sine], interleaved=interleaved)
     agree("RotaryEmbedding", [floats(2, 3, 5, 8), every, cosine, sine], interleaved=interleaved)
-    agree("RotaryEmbedding", [floats(2, 5, 24), np.asarray([3]), cosine, sine], interleaved=interleaved)
-    agree("RotaryEmbedding", [floats(2, 5, 36), every, cosine, sine], interleaved=interleaved, num_heads=3, rotary_embedding_dim=8)
+    agree(
+        "RotaryEmbedding",
+        [floats(2, 5, 24), np.asarray([3]), cosine, sine],
+        interleaved=interleaved,
+    )
+    agree(
+        "RotaryEmbedding",
+        [floats(2, 5, 36), every, cosine, sine],
+        interleaved=interleaved,
+        num_heads=3,
+        rotary_embedding_dim=8,
+    )
 
 
 # ---- the rest --------------------------------------------------------------------------------
@@ -165,7 +269,13 @@ def test_the_rest() -> None:
     agree("GatherND", [floats(3, 4, 5), np.asarray([[0, 1], [2, 3]])])
     agree("ExpandDims", [floats(3, 4), scalar(1, np.int32)])
     agree("Pad", [floats(3, 4), np.asarray([1, 0, 2, 1])], mode="reflect")
-    agree("GridSample", [floats(1, 2, 5, 6), floats(1, 3, 4, 2)], mode="bicubic", padding_mode="border", align_corners=1)
+    agree(
+        "GridSample",
+        [floats(1, 2, 5, 6), floats(1, 3, 4, 2)],
+        mode="bicubic",
+        padding_mode="border",
+        align_corners=1,
+    )
 
 
 # ---- what ONNX Runtime has for GPUs only -----------------------------------------------------
@@ -175,10 +285,19 @@ def test_channels_last() -> None:
     x, weight, bias = floats(2, 7, 6, 4), floats(6, 3, 3, 2), floats(6)
     first = [x.transpose(0, 3, 1, 2), weight.transpose(0, 3, 1, 2)]
     given = {"group": 2, "pads": [1, 1, 0, 1], "strides": [2, 1]}
-    wanted = both("Conv", [np.ascontiguousarray(n) for n in first] + [bias], domain="", **given)[0][0]
-    np.testing.assert_allclose(run("NhwcConv", [x, weight, bias], **given), wanted.transpose(0, 2, 3, 1), rtol=1e-4, atol=1e-5)
+    wanted = both("Conv", [np.ascontiguousarray(n) for n in first] + [bias], domain="", **given)[0][
+        0
+    ]
+    np.testing.assert_allclose(
+        run("NhwcConv", [x, weight, bias], **given),
+        wanted.transpose(0, 2, 3, 1),
+        rtol=1e-4,
+        atol=1e-5,
+    )
     wanted = both("MaxPool", [np.ascontiguousarray(first[0])], domain="", kernel_shape=[2, 3])[0][0]
-    np.testing.assert_array_equal(run("NhwcMaxPool", [x], kernel_shape=[2, 3]), wanted.transpose(0, 2, 3, 1))
+    np.testing.assert_array_equal(
+        run("NhwcMaxPool", [x], kernel_shape=[2, 3]), wanted.transpose(0, 2, 3, 1)
+    )
 
 
 @pytest.mark.parametrize("activation", [0, 1])
@@ -186,13 +305,17 @@ def test_group_norm(activation: int) -> None:
     x, skip, gamma, beta = floats(2, 3, 5, 8), floats(2, 3, 5, 8), floats(8), floats(8)
     total = x + skip
     apart = total.reshape(2, 15, 4, 2)
-    normal = (apart - apart.mean((1, 3), keepdims=True)) / np.sqrt(apart.var((1, 3), keepdims=True) + 1e-5)
+    normal = (apart - apart.mean((1, 3), keepdims=True)) / np.sqrt(
+        apart.var((1, 3), keepdims=True) + 1e-5
+    )
     wanted = normal.reshape(total.shape) * gamma + beta
     wanted = wanted / (1 + np.exp(-wanted)) if activation else wanted
     found = run("SkipGroupNorm", [x, gamma, beta, skip], 2, groups=4, activation=activation)
     np.testing.assert_allclose(found[0], wanted, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(found[1], total)
-    np.testing.assert_array_equal(run("GroupNorm", [total, gamma, beta], groups=4, activation=activation), found[0])
+    np.testing.assert_array_equal(
+        run("GroupNorm", [total, gamma, beta], groups=4, activation=activation), found[0]
+    )
 
 
 @pytest.mark.parametrize("size", [2, 8, 30])
@@ -201,7 +324,9 @@ def test_transforms_of_real_numbers(size: int) -> None:
     spectrum = np.fft.rfft(x)
     found = run("Rfft", [x], signal_ndim=1, normalized=0, onesided=1)
     np.testing.assert_allclose(found[..., 0] + 1j * found[..., 1], spectrum, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(run("Irfft", [found], signal_ndim=1, normalized=0, onesided=1), x, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        run("Irfft", [found], signal_ndim=1, normalized=0, onesided=1), x, rtol=1e-4, atol=1e-5
+    )
 
 
 def test_complex_products_and_finiteness() -> None:
@@ -211,4 +336,8 @@ def test_complex_products_and_finiteness() -> None:
         found = run(op, [a, b])
         np.testing.assert_allclose(found[:, 0] + 1j * found[:, 1], wanted, rtol=1e-5, atol=1e-6)
     bad = np.asarray([1, np.inf], np.float32)
-    assert run("IsAllFinite", [a, b]) and not run("IsAllFinite", [a, bad]) and run("IsAllFinite", [a, bad], isnan_only=1)
+    assert (
+        run("IsAllFinite", [a, b])
+        and not run("IsAllFinite", [a, bad])
+        and run("IsAllFinite", [a, bad], isnan_only=1)
+    )

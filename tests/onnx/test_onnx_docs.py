@@ -1,4 +1,6 @@
-"""docs/ONNX.md says what is true: its table of operators is the registry's, its counts those of the tests."""
+"""docs/ONNX.md says what is true: its table of operators is the registry's, its counts those of the
+tests.
+"""
 
 from __future__ import annotations
 

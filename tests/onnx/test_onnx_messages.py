@@ -1,4 +1,6 @@
-"""ONNX's messages are read without importing the onnx package, and are those of the package for who imports it later."""
+"""ONNX's messages are read without importing the onnx package, and are those of the package for who
+imports it later.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,16 @@ assert (compile(onnx.load(sys.argv[1]), "reference")(x) == x * 3).all()
 def test_a_file_is_compiled_without_the_onnx_package(tmp_path: Path) -> None:
     info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (2, 3)) for name in "xy"]
     three = helper.make_tensor("three", TensorProto.FLOAT, (), np.array([3], np.float32))
-    graph = helper.make_graph([helper.make_node("Mul", ["x", "three"], ["y"])], "threefold", info[:1], info[1:], [three])
-    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), tmp_path / "threefold.onnx")
-    subprocess.run([sys.executable, "-c", PROGRAM, tmp_path / "threefold.onnx"], check=True, timeout=1800)
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "three"], ["y"])], "threefold", info[:1], info[1:], [three]
+    )
+    save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10),
+        tmp_path / "threefold.onnx",
+    )
+    subprocess.run(
+        [sys.executable, "-c", PROGRAM, tmp_path / "threefold.onnx"], check=True, timeout=1800
+    )
 
 
 @pytest.mark.parametrize("number", sorted(DTYPES | CODED))

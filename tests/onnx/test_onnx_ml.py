@@ -17,7 +17,9 @@ RNG = np.random.default_rng(5)
 X = RNG.standard_normal((7, 4)).astype(np.float32)
 
 
-def check(operator: str, *arrays: np.ndarray, outputs: int = 1, rtol: float = 1e-4, **attributes: Any) -> None:
+def check(
+    operator: str, *arrays: np.ndarray, outputs: int = 1, rtol: float = 1e-4, **attributes: Any
+) -> None:
     proto = single(operator, arrays or (X,), outputs, domain=ML, **attributes)
     agree(proto, {f"x{n}": a for n, a in enumerate(arrays or (X,))}, rtol=rtol, atol=1e-5)
 
@@ -38,11 +40,17 @@ def test_features() -> None:
 
 @pytest.mark.parametrize("keys", ["keys_int64s", "keys_floats"])
 def test_label_encoder(keys: str) -> None:
-    proto = single("LabelEncoder", (np.asarray([3, 1, 9, 3], np.int64 if keys == "keys_int64s" else np.float32),), domain=ML,
-                   **{keys: [1, 3], "values_floats": [0.5, 1.5], "default_float": -2.0})  # fmt: skip
+    proto = single(
+        "LabelEncoder",
+        (np.asarray([3, 1, 9, 3], np.int64 if keys == "keys_int64s" else np.float32),),
+        domain=ML,
+        **{keys: [1, 3], "values_floats": [0.5, 1.5], "default_float": -2.0},
+    )
     proto.opset_import[1].version = 2
     x = np.asarray([3, 1, 9, 3], np.int64 if keys == "keys_int64s" else np.float32)
-    np.testing.assert_array_equal(ours(proto, {"x0": x})[0], np.asarray([1.5, 0.5, -2, 1.5], np.float32))
+    np.testing.assert_array_equal(
+        ours(proto, {"x0": x})[0], np.asarray([1.5, 0.5, -2, 1.5], np.float32)
+    )
 
 
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
@@ -50,35 +58,81 @@ def test_label_encoder(keys: str) -> None:
 @pytest.mark.sampled(2)
 def test_linear_classifier(transform: str, classes: int) -> None:
     rows = 1 if classes == 2 else classes
-    check("LinearClassifier", outputs=2, coefficients=RNG.standard_normal(rows * 4).tolist(), intercepts=RNG.standard_normal(rows).tolist(),
-          classlabels_ints=list(range(10, 10 + classes)), multi_class=0, post_transform=transform)  # fmt: skip
+    check(
+        "LinearClassifier",
+        outputs=2,
+        coefficients=RNG.standard_normal(rows * 4).tolist(),
+        intercepts=RNG.standard_normal(rows).tolist(),
+        classlabels_ints=list(range(10, 10 + classes)),
+        multi_class=0,
+        post_transform=transform,
+    )
 
 
 def test_linear_regressor() -> None:
-    check("LinearRegressor", coefficients=RNG.standard_normal(8).tolist(), intercepts=[0.5, 1.0], targets=2, post_transform="NONE")
+    check(
+        "LinearRegressor",
+        coefficients=RNG.standard_normal(8).tolist(),
+        intercepts=[0.5, 1.0],
+        targets=2,
+        post_transform="NONE",
+    )
 
 
 @pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
 @pytest.mark.sampled(2)
 def test_support_vectors(kernel: str) -> None:
-    about: dict[str, Any] = {"kernel_type": kernel, "kernel_params": [0.3, 0.5, 2.0], "post_transform": "NONE"}
-    check("SVMRegressor", coefficients=RNG.standard_normal(5).tolist(), n_supports=5, rho=[0.2],
-          support_vectors=RNG.standard_normal(20).tolist(), **about)  # fmt: skip
-    check("SVMClassifier", outputs=2, coefficients=RNG.standard_normal(12).tolist(), vectors_per_class=[1, 2, 3], rho=[0.2, -0.1, 0.3],
-          support_vectors=RNG.standard_normal(24).tolist(), classlabels_ints=[4, 5, 6], **about)  # fmt: skip
+    about: dict[str, Any] = {
+        "kernel_type": kernel,
+        "kernel_params": [0.3, 0.5, 2.0],
+        "post_transform": "NONE",
+    }
+    check(
+        "SVMRegressor",
+        coefficients=RNG.standard_normal(5).tolist(),
+        n_supports=5,
+        rho=[0.2],
+        support_vectors=RNG.standard_normal(20).tolist(),
+        **about,
+    )
+    check(
+        "SVMClassifier",
+        outputs=2,
+        coefficients=RNG.standard_normal(12).tolist(),
+        vectors_per_class=[1, 2, 3],
+        rho=[0.2, -0.1, 0.3],
+        support_vectors=RNG.standard_normal(24).tolist(),
+        classlabels_ints=[4, 5, 6],
+        **about,
+    )
 
 
 def trees(count: int) -> dict[str, list[Any]]:
     """Trees of depth 2 on random features: node 0, its children 1 and 2, leaves 3 to 6."""
-    found: dict[str, list[Any]] = {name: [] for name in (
-        "treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids", "missing_value_tracks_true")}  # fmt: skip
+    found: dict[str, list[Any]] = {
+        name: []
+        for name in (
+            "treeids",
+            "nodeids",
+            "featureids",
+            "modes",
+            "values",
+            "truenodeids",
+            "falsenodeids",
+            "missing_value_tracks_true",
+        )
+    }
     for tree in range(count):
         for number in range(7):
             inner = number < 3
             found["treeids"].append(tree)
             found["nodeids"].append(number)
             found["featureids"].append(int(RNG.integers(4)) if inner else 0)
-            found["modes"].append(str(RNG.choice(["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT"])) if inner else "LEAF")
+            found["modes"].append(
+                str(RNG.choice(["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT"]))
+                if inner
+                else "LEAF"
+            )
             found["values"].append(float(RNG.standard_normal()) if inner else 0.0)
             found["truenodeids"].append(2 * number + 1 if inner else 0)
             found["falsenodeids"].append(2 * number + 2 if inner else 0)
@@ -87,7 +141,12 @@ def trees(count: int) -> dict[str, list[Any]]:
 
 
 def leaves(count: int, targets: int) -> tuple[list[int], list[int], list[int], list[float]]:
-    places = [(tree, leaf, target) for tree in range(count) for leaf in range(3, 7) for target in range(targets)]
+    places = [
+        (tree, leaf, target)
+        for tree in range(count)
+        for leaf in range(3, 7)
+        for target in range(targets)
+    ]
     ids = tuple(list(column) for column in zip(*places, strict=True))
     return *ids, RNG.standard_normal(len(places)).tolist()  # type: ignore[return-value]
 
@@ -97,29 +156,62 @@ def test_tree_regressor(aggregate: str) -> None:
     tree, leaf, target, weight = leaves(5, 2)
     rows = X.copy()
     rows[0, :] = np.nan
-    check("TreeEnsembleRegressor", rows, n_targets=2, aggregate_function=aggregate, post_transform="NONE", base_values=[0.5, -0.5],
-          target_treeids=tree, target_nodeids=leaf, target_ids=target, target_weights=weight, **trees(5))  # fmt: skip
+    check(
+        "TreeEnsembleRegressor",
+        rows,
+        n_targets=2,
+        aggregate_function=aggregate,
+        post_transform="NONE",
+        base_values=[0.5, -0.5],
+        target_treeids=tree,
+        target_nodeids=leaf,
+        target_ids=target,
+        target_weights=weight,
+        **trees(5),
+    )
 
 
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
 def test_tree_classifier(transform: str) -> None:
     tree, leaf, target, weight = leaves(5, 3)
-    check("TreeEnsembleClassifier", outputs=2, classlabels_int64s=[7, 8, 9], post_transform=transform,
-          class_treeids=tree, class_nodeids=leaf, class_ids=target, class_weights=weight, **trees(5))  # fmt: skip
+    check(
+        "TreeEnsembleClassifier",
+        outputs=2,
+        classlabels_int64s=[7, 8, 9],
+        post_transform=transform,
+        class_treeids=tree,
+        class_nodeids=leaf,
+        class_ids=target,
+        class_weights=weight,
+        **trees(5),
+    )
 
 
 def test_trees_that_go_round_are_refused() -> None:
     about = trees(1)
     about["nodes_truenodeids"][2] = 0
     tree, leaf, target, weight = leaves(1, 1)
-    proto = single("TreeEnsembleRegressor", (X,), domain=ML, n_targets=1, target_treeids=tree, target_nodeids=leaf, target_ids=target,
-                   target_weights=weight, **about)  # fmt: skip
+    proto = single(
+        "TreeEnsembleRegressor",
+        (X,),
+        domain=ML,
+        n_targets=1,
+        target_treeids=tree,
+        target_nodeids=leaf,
+        target_ids=target,
+        target_weights=weight,
+        **about,
+    )
     with pytest.raises(SourceError, match="circle"):
         load(proto)
 
 
 def test_labels_that_are_text_are_refused_where_they_are_wanted() -> None:
-    about: dict[str, Any] = {"coefficients": [1.0] * 8, "classlabels_strings": ["a", "b"], "post_transform": "NONE"}
+    about: dict[str, Any] = {
+        "coefficients": [1.0] * 8,
+        "classlabels_strings": ["a", "b"],
+        "post_transform": "NONE",
+    }
     with pytest.raises(SourceError, match="labels are text"):
         load(single("LinearClassifier", (X,), 2, domain=ML, **about))
     node = helper.make_node("LinearClassifier", ["x0"], ["", "y"], domain=ML, **about)
@@ -127,7 +219,10 @@ def test_labels_that_are_text_are_refused_where_they_are_wanted() -> None:
 
 
 def test_broadcasting_before_operator_set_7() -> None:
-    x, y = RNG.standard_normal((2, 3, 4)).astype(np.float32), RNG.standard_normal(3).astype(np.float32)
+    x, y = (
+        RNG.standard_normal((2, 3, 4)).astype(np.float32),
+        RNG.standard_normal(3).astype(np.float32),
+    )
     proto = single("Add", (x, y), version=6, broadcast=1, axis=1)
     np.testing.assert_array_equal(ours(proto, {"x0": x, "x1": y})[0], x + y[:, None])
 
@@ -140,7 +235,9 @@ def test_random_numbers_are_what_they_say() -> None:
     np.testing.assert_allclose(ours(seeded, {})[0], reference(seeded, {})[0], rtol=1e-6)
     odds = np.log(np.asarray([[0.2, 0.5, 0.3]], np.float32))
     drawn = ours(single("Multinomial", (odds,), sample_size=20000), {"x0": odds})[0]
-    np.testing.assert_allclose(np.bincount(drawn[0], minlength=3) / 20000, [0.2, 0.5, 0.3], atol=0.02)
+    np.testing.assert_allclose(
+        np.bincount(drawn[0], minlength=3) / 20000, [0.2, 0.5, 0.3], atol=0.02
+    )
     chance = np.full(20000, 0.3, np.float32)
     assert abs(ours(single("Bernoulli", (chance,)), {"x0": chance})[0].mean() - 0.3) < 0.02
 

@@ -1,4 +1,6 @@
-"""Models of ONNX's suite, damaged at random: importing one gives a model or a SourceError, and nothing else."""
+"""Models of ONNX's suite, damaged at random: importing one gives a model or a SourceError, and
+nothing else.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def change(proto: ModelProto, rng: random.Random) -> None:
         case 3 if node.input:
             del node.input[rng.randrange(len(node.input))]
         case 4 if node.input:
-            node.input[rng.randrange(len(node.input))] = rng.choice([*node.output, "", *(i.name for i in graph.input)])
+            node.input[rng.randrange(len(node.input))] = rng.choice(
+                [*node.output, "", *(i.name for i in graph.input)]
+            )
         case 5 if graph.input:
             dims = rng.choice(graph.input).type.tensor_type.shape.dim
             if dims:
@@ -116,10 +120,17 @@ def imported(proto: ModelProto, arrays: dict[str, Any], rng: random.Random) -> N
 
 
 def _wrong(array: Any, rng: random.Random) -> Any:
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu" or not array.size or rng.random() < 0.5:
+    if (
+        not isinstance(array, np.ndarray)
+        or array.dtype.kind not in "iu"
+        or not array.size
+        or rng.random() < 0.5
+    ):
         return array
     found, info = array.copy(), np.iinfo(array.dtype)
-    found.reshape(-1)[rng.randrange(array.size)] = rng.choice([n for n in NUMBERS if info.min <= n <= info.max])
+    found.reshape(-1)[rng.randrange(array.size)] = rng.choice(
+        [n for n in NUMBERS if info.min <= n <= info.max]
+    )
     return found
 
 
@@ -127,7 +138,9 @@ def _wrong(array: Any, rng: random.Random) -> Any:
 def test_damaged_meanings(seed: int) -> None:
     rng = random.Random(seed)
     for case in rng.sample(cases(), 250):
-        arrays = dict(zip([i.name for i in case.model.graph.input], case.data_sets[0][0], strict=False))
+        arrays = dict(
+            zip([i.name for i in case.model.graph.input], case.data_sets[0][0], strict=False)
+        )
         for _ in range(3):
             proto = ModelProto()
             proto.CopyFrom(case.model)

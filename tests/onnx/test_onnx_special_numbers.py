@@ -1,4 +1,6 @@
-"""NaN, infinities and numbers whose squares overflow, in attention and normalizations: what docs/ONNX.md promises of them."""
+"""NaN, infinities and numbers whose squares overflow, in attention and normalizations: what
+docs/ONNX.md promises of them.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,17 @@ ODD = [np.nan, np.inf, -np.inf, 1e30]
 
 def attended(given: dict[str, Array | None], **attributes: Any) -> Array:
     made = model("Attention", given, 23, **attributes)
-    return np.asarray(backend.prepare(made).run({n: x for n, x in given.items() if x is not None})[0])
+    return np.asarray(
+        backend.prepare(made).run({n: x for n, x in given.items() if x is not None})[0]
+    )
 
 
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("how", ["causal", "bool"])
 def test_hidden_keys_have_no_part(how: str, odd: float) -> None:
-    """Keys from 2 on are hidden from queries 0 and 1, which are odd themselves where the score is to overflow."""
+    """Keys from 2 on are hidden from queries 0 and 1, which are odd themselves where the score is
+    to overflow.
+    """
     q, k, v = normal(0, 1, 2, 4, 8), normal(1, 1, 2, 4, 8), normal(2, 1, 2, 4, 8)
     q[0, :, :2, 5] = 1e30 if odd == 1e30 else 1.0
     k[0, :, :2, 5] = 0
@@ -43,14 +49,26 @@ def test_a_seen_score_that_is_none_makes_the_row_none(odd: float) -> None:
 
 
 @pytest.mark.parametrize("odd", ODD)
-@pytest.mark.parametrize("op", ["GroupNormalization", "InstanceNormalization", "LayerNormalization"])
+@pytest.mark.parametrize(
+    "op", ["GroupNormalization", "InstanceNormalization", "LayerNormalization"]
+)
 def test_what_is_measured_apart_stays_as_it_is(op: str, odd: float) -> None:
     """The first of what is measured together holds an odd number."""
-    x, learned = normal(0, 2, 4, 3), {"scale": normal(1, 4 if op != "LayerNormalization" else 3), "bias": normal(2, 4 if op != "LayerNormalization" else 3)}
+    x, learned = (
+        normal(0, 2, 4, 3),
+        {
+            "scale": normal(1, 4 if op != "LayerNormalization" else 3),
+            "bias": normal(2, 4 if op != "LayerNormalization" else 3),
+        },
+    )
     attributes = {"num_groups": 2} if op == "GroupNormalization" else {}
 
     def run(x: Array) -> Array:
-        return np.asarray(backend.prepare(model(op, {"x": x, **learned}, 21, **attributes)).run({"x": x, **learned})[0])
+        return np.asarray(
+            backend.prepare(model(op, {"x": x, **learned}, 21, **attributes)).run(
+                {"x": x, **learned}
+            )[0]
+        )
 
     usual = run(x)
     x[0, 0, 0] = odd
@@ -61,5 +79,7 @@ def test_what_is_measured_apart_stays_as_it_is(op: str, odd: float) -> None:
     if odd != 1e30:
         assert np.isnan(found[together]).all()
     else:
-        shift = np.broadcast_to(learned["bias"] if op == "LayerNormalization" else learned["bias"][:, None], x.shape)
+        shift = np.broadcast_to(
+            learned["bias"] if op == "LayerNormalization" else learned["bias"][:, None], x.shape
+        )
         assert (np.isnan(found) | (found == shift))[together].all()

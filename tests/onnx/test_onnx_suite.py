@@ -1,4 +1,6 @@
-"""ONNX's own backend tests, all of them, on target cpu: what fails is exactly what failures.yaml lists, with its reason."""
+"""ONNX's own backend tests, all of them, on target cpu: what fails is exactly what failures.yaml
+lists, with its reason.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ REASONS = {
 def listed() -> dict[str, str]:
     """The tests that are known to fail, and the reason of each."""
     found: dict[str, str] = {}
-    for reason, names in yaml.safe_load((Path(__file__).parent / "failures.yaml").read_text(encoding="utf-8")).items():
+    for reason, names in yaml.safe_load(
+        (Path(__file__).parent / "failures.yaml").read_text(encoding="utf-8")
+    ).items():
         for name in names:
             assert name not in found, f"{name} is listed twice"
             found[name] = reason
@@ -64,5 +68,10 @@ def test_only_tests_on_text_are_listed_as_such() -> None:
         model = case.model or load(Path(case.model_dir) / "model.onnx")
         return f"elem_type: {TensorProto.STRING}\n" in str(model)
 
-    text = {f"{case.name}_cpu" for kind in ("node", "simple") for case in load_model_tests(kind=kind) if has_text(case)}
+    text = {
+        f"{case.name}_cpu"
+        for kind in ("node", "simple")
+        for case in load_model_tests(kind=kind)
+        if has_text(case)
+    }
     assert {name for name, reason in listed().items() if reason == "text"} <= text

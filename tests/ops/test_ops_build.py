@@ -21,12 +21,18 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build as kernels
 from xlac_sdk.kernel_ir.kernel import Const
 
-F32, F16, BF16, I8, I32, I64, U8, U32, U64, BOOL = (DType(n) for n in "f32 f16 bf16 i8 i32 i64 u8 u32 u64 bool".split())
+F32, F16, BF16, I8, I32, I64, U8, U32, U64, BOOL = (
+    DType(n) for n in "f32 f16 bf16 i8 i32 i64 u8 u32 u64 bool".split()
+)
 
 
 def value(node: Node, **inputs: Any) -> Array:
-    params = tuple(n for n in Graph("g", (), {"y": node}).nodes() if not n.inputs and n.op.mnemonic == "param")
-    return interpret(Graph("g", params, {"y": node}), {k: np.asarray(v) for k, v in inputs.items()})["y"]
+    params = tuple(
+        n for n in Graph("g", (), {"y": node}).nodes() if not n.inputs and n.op.mnemonic == "param"
+    )
+    return interpret(
+        Graph("g", params, {"y": node}), {k: np.asarray(v) for k, v in inputs.items()}
+    )["y"]
 
 
 # ---- element types and shapes ------------------------------------------------------------------
@@ -48,7 +54,17 @@ def test_no_integer_holds_i64_and_u64() -> None:
 
 @pytest.mark.parametrize(
     "dtype, number, wanted",
-    [(F16, 1, F16), (F16, 1.5, F16), (I8, 1, I8), (I8, 1.5, F32), (I64, 2.0, F32), (BOOL, 1, I32), (BOOL, 0.5, F32), (BOOL, True, BOOL), (F32, True, F32)],
+    [
+        (F16, 1, F16),
+        (F16, 1.5, F16),
+        (I8, 1, I8),
+        (I8, 1.5, F32),
+        (I64, 2.0, F32),
+        (BOOL, 1, I32),
+        (BOOL, 0.5, F32),
+        (BOOL, True, BOOL),
+        (F32, True, F32),
+    ],
 )
 def test_numbers_are_weak(dtype: DType, number: float, wanted: DType) -> None:
     x = build.param("x", dtype, (3,))
@@ -92,18 +108,26 @@ def test_python_indexing() -> None:
         key: list[Any] = [slice(None)] * 3
         key[position] = picks
         nodes = [build.constant(picks) if k is picks else k for k in key]
-        np.testing.assert_array_equal(value(build.index(x, tuple(nodes)), x=array), array[tuple(key)])
+        np.testing.assert_array_equal(
+            value(build.index(x, tuple(nodes)), x=array), array[tuple(key)]
+        )
     for key in (3, (0, 0, 0, 0), -4, "a"):
         with pytest.raises(ShapeError):
             build.index(x, key)
     B = symbol("B", 2, 8)
     y = build.param("y", F32, (B, 3))
-    assert build.index(y, -1).shape == (3,) and build.index(y, slice(1, None)).shape == (B - 1, 3) and build.index(y, slice(None, -1)).shape == (B - 1, 3)
+    assert (
+        build.index(y, -1).shape == (3,)
+        and build.index(y, slice(1, None)).shape == (B - 1, 3)
+        and build.index(y, slice(None, -1)).shape == (B - 1, 3)
+    )
 
 
 def test_slices_as_python_writes_them() -> None:
     x = build.param("x", I64, (7,))
-    for start, stop, step in itertools.product((0, 2, -3, 9, -9), (0, 5, -1, 9, -9), (1, 2, -1, -3)):
+    for start, stop, step in itertools.product(
+        (0, 2, -3, 9, -9), (0, 5, -1, 9, -9), (1, 2, -1, -3)
+    ):
         node = build.apply1("slice", x, starts=start, stops=stop, steps=step)
         np.testing.assert_array_equal(value(node, x=np.arange(7)), np.arange(7)[start:stop:step])
 
@@ -112,23 +136,60 @@ def test_slices_as_python_writes_them() -> None:
     "name, operands, attributes, message",
     [
         ("add", ((3, 4), (3, 5)), {}, r"shapes \[3, 4\] and \[3, 5\] do not broadcast: 4 meets 5"),
-        ("matmul", ((3, 4), (5, 6)), {}, r"f32\[3, 4\] has rows of 4, f32\[5, 6\] has columns of 5"),
+        (
+            "matmul",
+            ((3, 4), (5, 6)),
+            {},
+            r"f32\[3, 4\] has rows of 4, f32\[5, 6\] has columns of 5",
+        ),
         ("softmax", ((3, 4),), {"axis": 2}, "axis 2 is out of range for a tensor of rank 2"),
-        ("concat", ((3, 4), (4, 4)), {"axis": 1}, r"all other extents equal, got f32\[3, 4\] and f32\[4, 4\]"),
+        (
+            "concat",
+            ((3, 4), (4, 4)),
+            {"axis": 1},
+            r"all other extents equal, got f32\[3, 4\] and f32\[4, 4\]",
+        ),
         ("reshape", ((3, 4),), {"shape": (5, 2)}, "12 elements to"),
-        ("linear", ((3, 4), (7, 5), (7,)), {"units": 7}, r"weight of linear is f32\[7, 4\], got f32\[7, 5\]"),
-        ("conv2d", ((1, 3, 8, 8), (4, 2, 3, 3), (4,)), {"filters": 4, "kernel": 3}, r"weight of conv2d is f32\[4, 3, 3, 3\]"),
-        ("conv2d", ((1, 3, 8), (4, 3, 3, 3), (4,)), {"filters": 4, "kernel": 3}, "needs a tensor of rank 4"),
-        ("attention", ((1, 5, 10), (1, 5, 10), (1, 5, 10)), {"heads": 3}, "10 does not divide into 3 heads"),
+        (
+            "linear",
+            ((3, 4), (7, 5), (7,)),
+            {"units": 7},
+            r"weight of linear is f32\[7, 4\], got f32\[7, 5\]",
+        ),
+        (
+            "conv2d",
+            ((1, 3, 8, 8), (4, 2, 3, 3), (4,)),
+            {"filters": 4, "kernel": 3},
+            r"weight of conv2d is f32\[4, 3, 3, 3\]",
+        ),
+        (
+            "conv2d",
+            ((1, 3, 8), (4, 3, 3, 3), (4,)),
+            {"filters": 4, "kernel": 3},
+            "needs a tensor of rank 4",
+        ),
+        (
+            "attention",
+            ((1, 5, 10), (1, 5, 10), (1, 5, 10)),
+            {"heads": 3},
+            "10 does not divide into 3 heads",
+        ),
         ("split", ((7, 2),), {"parts": 2}, "does not divide into 2 parts"),
         ("topk", ((3,),), {"k": 4}, "there are no 4 elements"),
         ("transpose", ((3, 4),), {"perm": (0, 0)}, "names an axis twice"),
         ("exp", ((3,), (3,)), {}, "takes 1 operands, got 2"),
-        ("max_pool2d", ((1, 1, 8, 8),), {"kernel": 2, "pad": 2}, "padding 2 is wider than the window"),
+        (
+            "max_pool2d",
+            ((1, 1, 8, 8),),
+            {"kernel": 2, "pad": 2},
+            "padding 2 is wider than the window",
+        ),
         ("einsum", ((2, 3), (4, 5)), {"equation": "ij,jk"}, "'j' in 'ij,jk' is 3 and 4"),
     ],
 )
-def test_mistakes_name_both_shapes(name: str, operands: Any, attributes: dict[str, Any], message: str) -> None:
+def test_mistakes_name_both_shapes(
+    name: str, operands: Any, attributes: dict[str, Any], message: str
+) -> None:
     params = [build.param(f"x{n}", F32, shape) for n, shape in enumerate(operands)]
     with pytest.raises(ShapeError, match=message):
         build.apply(name, *params, **attributes)
@@ -186,13 +247,19 @@ def test_float64_shows_the_meaning_apart_from_rounding() -> None:
     y = build.cast(build.add(build.cast(x, F32), 1e-5), F16)
     graph = Graph("g", (x,), {"y": y, "bits": Node.of(OPS["bitcast"](DType.U16), x)})
     inputs = {"x": np.ones(3, np.float16)}
-    assert interpret(graph, inputs)["y"].dtype == np.float16 and (interpret(graph, inputs)["y"] == 1).all()
+    assert (
+        interpret(graph, inputs)["y"].dtype == np.float16
+        and (interpret(graph, inputs)["y"] == 1).all()
+    )
     wide = interpret(graph, inputs, float64=True)
     np.testing.assert_allclose(wide["y"], 1.00001, 1e-9)
     assert wide["bits"].tolist() == [0x3C00] * 3
     total = build.reduce(build.param("x", F32, (1000,)), "add")
     tenths = np.full(1000, 0.1, np.float32)
-    assert interpret(Graph("g", (total.inputs[0],), {"y": total}), {"x": tenths}, float64=True)["y"] == float(np.float32(0.1)) * 1000
+    assert (
+        interpret(Graph("g", (total.inputs[0],), {"y": total}), {"x": tenths}, float64=True)["y"]
+        == float(np.float32(0.1)) * 1000
+    )
 
 
 def test_wrong_inputs() -> None:
@@ -203,7 +270,11 @@ def test_wrong_inputs() -> None:
     with pytest.raises(ValueError, match=r"parameter 'x' is f32\[3\], got float64\[3\]"):
         interpret(graph, {"x": np.zeros(3)})
     w = build.param("w", F32, (3,), "weight")
-    found = interpret(Graph("g", (x,), {"y": build.add(x, w)}), {"x": np.ones(3, np.float32)}, {"w": np.ones(3, np.float32)})
+    found = interpret(
+        Graph("g", (x,), {"y": build.add(x, w)}),
+        {"x": np.ones(3, np.float32)},
+        {"w": np.ones(3, np.float32)},
+    )
     assert found["y"].tolist() == [2, 2, 2]
 
 
@@ -214,7 +285,12 @@ def shapes_of(count: int, rank: int) -> list[tuple[int, ...]]:
     """Every shape of a rank with `count` elements."""
     if rank == 0:
         return [()] if count == 1 else []
-    return [(d, *rest) for d in range(1, count + 1) if count % d == 0 for rest in shapes_of(count // d, rank - 1)]
+    return [
+        (d, *rest)
+        for d in range(1, count + 1)
+        if count % d == 0
+        for rest in shapes_of(count // d, rank - 1)
+    ]
 
 
 @pytest.mark.parametrize("count", [1, 6, 12])
@@ -225,20 +301,26 @@ def test_reshaped_indices(count: int) -> None:
             at = tuple(kernels.index(int(i)) for i in np.unravel_index(position, new))
             found = regroup(at, new, old)
             assert all(isinstance(i, Const) for i in found)
-            assert tuple(int(i.value) for i in found if isinstance(i, Const)) == tuple(np.unravel_index(position, old)), (new, old)
+            assert tuple(int(i.value) for i in found if isinstance(i, Const)) == tuple(
+                np.unravel_index(position, old)
+            ), (new, old)
 
 
 def test_matching_axes_keep_their_counters() -> None:
     from xlac_sdk.kernel_ir.kernel import Apply, Var
 
     def counters(shape: tuple[int, ...]) -> tuple[Any, ...]:
-        return tuple(Var(f"i{n}", kernels.INDEX, low=0, high=size - 1) for n, size in enumerate(shape))
+        return tuple(
+            Var(f"i{n}", kernels.INDEX, low=0, high=size - 1) for n, size in enumerate(shape)
+        )
 
     at = counters((8, 1, 3, 5))
     found = regroup(at, (8, 1, 3, 5), (8, 15))
     assert found[0] is at[0]
     split = regroup(counters((8, 15)), (8, 15), (8, 3, 5))
-    divisions = [e for e in split if isinstance(e, Apply) and e.primitive in (kernels.P.DIV, kernels.P.REM)]
+    divisions = [
+        e for e in split if isinstance(e, Apply) and e.primitive in (kernels.P.DIV, kernels.P.REM)
+    ]
     assert len(divisions) == 2
     assert Node.of(Reshape((8, 15)), build.param("x", F32, (8, 1, 3, 5))).type == Type(F32, (8, 15))
 

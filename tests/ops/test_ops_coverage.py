@@ -1,4 +1,6 @@
-"""The op set expresses StableHLO's, has the primitives of the design, and its reference is up to date."""
+"""The op set expresses StableHLO's, has the primitives of the design, and its reference is up to
+date.
+"""
 
 from __future__ import annotations
 

@@ -42,7 +42,9 @@ def test_infer_agrees_with_evaluate(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(OPS))
 def test_documentation(name: str) -> None:
     cls = OPS[name]
-    assert cls.__doc__ and not cls.__doc__.startswith(f"{cls.__name__}("), f"{name} says nothing about itself"
+    assert cls.__doc__ and not cls.__doc__.startswith(f"{cls.__name__}("), (
+        f"{name} says nothing about itself"
+    )
     summary = cls.__doc__.splitlines()[0]
     assert len(summary) < 140, summary
     least, most = arity(cls)
@@ -74,11 +76,19 @@ def test_expansion_agrees_with_evaluate(name: str) -> None:
         with np.errstate(all="ignore"):
             direct = tuple_of(op.evaluate(*arrays))
             expanded = tuple_of(evaluate_expansion(op, arrays))
-        assert [Type(DType.of(a.dtype), a.shape) for a in expanded] == list(tuple_of(op.infer(*types))), sample
+        assert [Type(DType.of(a.dtype), a.shape) for a in expanded] == list(
+            tuple_of(op.infer(*types))
+        ), sample
         for a, b in zip(expanded, direct, strict=True):
             tolerance = 1e-9 if a.dtype == np.float64 else 1e-5 if a.dtype == np.float32 else 1e-2
             if numeric.is_float(a):
-                np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), tolerance, tolerance, err_msg=f"{sample}")
+                np.testing.assert_allclose(
+                    a.astype(np.float64),
+                    b.astype(np.float64),
+                    tolerance,
+                    tolerance,
+                    err_msg=f"{sample}",
+                )
             else:
                 np.testing.assert_array_equal(a, b, err_msg=f"{sample}")
 
@@ -95,7 +105,9 @@ def test_expansion_in_the_types_of_the_sample(name: str) -> None:
         assert [n.type for n in nodes] == list(tuple_of(op.infer(*sample.inputs))), sample
         graph = Graph(name, params, {f"y{n}": node for n, node in enumerate(nodes)})
         verify(graph)
-        assert not any(isinstance(n.op, type(op)) for n in graph.nodes()), f"{name} expands to itself"
+        assert not any(isinstance(n.op, type(op)) for n in graph.nodes()), (
+            f"{name} expands to itself"
+        )
         if "special" in sample.draw or name in ("prod", "cumprod"):
             continue
         inputs = {f"x{n}": a for n, a in enumerate(draw(sample))}
@@ -106,7 +118,9 @@ def test_expansion_in_the_types_of_the_sample(name: str) -> None:
                 continue
             half = value.dtype.itemsize == 2
             bound = 2e-2 if value.dtype.name == "bfloat16" else 4e-3 if half else 1e-4
-            np.testing.assert_allclose(value.astype(np.float64), wide[key], bound, bound, err_msg=f"{sample}")
+            np.testing.assert_allclose(
+                value.astype(np.float64), wide[key], bound, bound, err_msg=f"{sample}"
+            )
 
 
 # ---- symbolic sizes ----------------------------------------------------------------------------
@@ -121,7 +135,9 @@ def symbolic(sample: Sample, size: int) -> tuple[Type, ...] | None:
 
 
 def filled(types: Any, values: Mapping[str, int]) -> tuple[Type, ...]:
-    return tuple(t.with_shape(tuple(substitute(d, values) for d in t.shape)) for t in tuple_of(types))
+    return tuple(
+        t.with_shape(tuple(substitute(d, values) for d in t.shape)) for t in tuple_of(types)
+    )
 
 
 def allowed(op: Op, types: tuple[Type, ...]) -> Any:
@@ -143,7 +159,9 @@ def test_symbolic_sizes_agree_with_known_ones(name: str) -> None:
             types = symbolic(sample, size)
             found = None if types is None else allowed(op, types)
             if found is not None:
-                assert filled(found, {"B": size}) == tuple_of(op.infer(*sample.inputs)), f"{sample} with B = {size}"
+                assert filled(found, {"B": size}) == tuple_of(op.infer(*sample.inputs)), (
+                    f"{sample} with B = {size}"
+                )
 
 
 B = symbol("B", 1, 64)
@@ -153,14 +171,34 @@ BATCHED: list[tuple[str, tuple[tuple[Any, ...], ...], dict[str, Any], tuple[Any,
     ("mean", ((B, 10),), {"axis": 0}, (10,)),
     ("matmul", ((B, 3, 4), (4, 5)), {}, (B, 3, 5)),
     ("linear", ((B, 4), (5, 4), (5,)), {"units": 5}, (B, 5)),
-    ("conv2d", ((B, 3, 8, 8), (4, 3, 3, 3), (4,)), {"filters": 4, "kernel": 3, "stride": 2, "pad": "same_lower"}, (B, 4, 4, 4)),
-    ("conv2d", ((B, 3, B * 2, 8), (4, 3, 3, 3), (4,)), {"filters": 4, "kernel": 3, "stride": 2, "pad": "same_upper"}, (B, 4, B, 4)),
+    (
+        "conv2d",
+        ((B, 3, 8, 8), (4, 3, 3, 3), (4,)),
+        {"filters": 4, "kernel": 3, "stride": 2, "pad": "same_lower"},
+        (B, 4, 4, 4),
+    ),
+    (
+        "conv2d",
+        ((B, 3, B * 2, 8), (4, 3, 3, 3), (4,)),
+        {"filters": 4, "kernel": 3, "stride": 2, "pad": "same_upper"},
+        (B, 4, B, 4),
+    ),
     ("max_pool2d", ((B, 3, 8, 8),), {"kernel": 2}, (B, 3, 4, 4)),
-    ("avg_pool2d", ((B, 3, B, 8),), {"kernel": 3, "stride": 1, "pad": 1, "count_include_pad": False}, (B, 3, B, 8)),
+    (
+        "avg_pool2d",
+        ((B, 3, B, 8),),
+        {"kernel": 3, "stride": 1, "pad": 1, "count_include_pad": False},
+        (B, 3, B, 8),
+    ),
     ("layer_norm", ((B, B, 8), (8,), (8,)), {}, (B, B, 8)),
     ("batch_norm", ((B, 3, B), (3,), (3,), (3,), (3,)), {}, (B, 3, B)),
     ("attention", ((B, B, 24), (B, B, 24), (B, B, 24)), {"heads": 3, "causal": True}, (B, B, 24)),
-    ("attention_with_past", ((B, 2, 1, 4), (B, 2, 1, 4), (B, 2, 1, 4), (B, 2, B, 4), (B, 2, B, 4)), {}, (B, 2, 1, 4)),
+    (
+        "attention_with_past",
+        ((B, 2, 1, 4), (B, 2, 1, 4), (B, 2, 1, 4), (B, 2, B, 4), (B, 2, B, 4)),
+        {},
+        (B, 2, 1, 4),
+    ),
     ("flatten", ((B, 3, 4),), {"axis": 1}, (B, 12)),
     ("split", ((B * 2, 3),), {"parts": 2}, (B, 3)),
     ("cross_entropy", ((B, 10),), {}, ()),
@@ -174,7 +212,9 @@ BATCHED: list[tuple[str, tuple[tuple[Any, ...], ...], dict[str, Any], tuple[Any,
 
 
 @pytest.mark.parametrize("case", BATCHED, ids=lambda c: c[0])
-def test_expansions_with_symbolic_sizes(case: tuple[str, tuple[tuple[Any, ...], ...], dict[str, Any], tuple[Any, ...]]) -> None:
+def test_expansions_with_symbolic_sizes(
+    case: tuple[str, tuple[tuple[Any, ...], ...], dict[str, Any], tuple[Any, ...]],
+) -> None:
     name, shapes, attributes, result = case
     params = tuple(build.param(f"x{n}", DType.F32, s) for n, s in enumerate(shapes))
     if name == "cross_entropy":
@@ -189,4 +229,6 @@ def test_expansions_with_symbolic_sizes(case: tuple[str, tuple[tuple[Any, ...], 
 
 def test_dims_are_never_plain_when_symbolic() -> None:
     assert isinstance(B, Sym)
-    assert Node.of(OPS["dim_size"](axis=0), build.param("x", DType.F32, (B,))).type == Type(DType.I32)
+    assert Node.of(OPS["dim_size"](axis=0), build.param("x", DType.F32, (B,))).type == Type(
+        DType.I32
+    )

@@ -1,4 +1,6 @@
-"""`element` computes in a kernel what `evaluate` computes in NumPy, for every elementwise operation."""
+"""`element` computes in a kernel what `evaluate` computes in NumPy, for every elementwise
+operation.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,24 @@ from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Kernel
 
 NAMES = sorted(n for n, c in OPS.items() if issubclass(c, Elementwise) and n not in ("const",))
 LANES = 4
-EXACT = {"add", "sub", "mul", "max", "min", "floor", "round", "and", "or", "xor", "shl", "shr", "compare", "select", "cast", "bitcast"}
+EXACT = {
+    "add",
+    "sub",
+    "mul",
+    "max",
+    "min",
+    "floor",
+    "round",
+    "and",
+    "or",
+    "xor",
+    "shl",
+    "shr",
+    "compare",
+    "select",
+    "cast",
+    "bitcast",
+}
 
 
 def kernel(op: Elementwise, types: tuple[Type, ...], result: Type) -> Kernel:
@@ -38,7 +57,12 @@ def kernel(op: Elementwise, types: tuple[Type, ...], result: Type) -> Kernel:
 
     def operand(number: int, t: Type) -> Operand:
         shape = static(t.shape)
-        return Operand(t, lambda index, _: build.cast(build.load(sources[number], linear(index, shape)), t.dtype.compute))
+        return Operand(
+            t,
+            lambda index, _: build.cast(
+                build.load(sources[number], linear(index, shape)), t.dtype.compute
+            ),
+        )
 
     operands = [operand(n, t) for n, t in enumerate(types)]
     shape = static(result.shape)
@@ -78,7 +102,9 @@ def check(op: Elementwise, sample: Sample) -> None:
     if numeric.is_float(found) and op.mnemonic not in EXACT:
         wide = np.float32 if found.dtype.itemsize == 2 else found.dtype
         eps = 2.0**-8 if result.dtype is DType.BF16 else float(np.finfo(found.dtype).eps)
-        np.testing.assert_allclose(found.astype(wide), wanted.astype(wide), rtol=2 * eps, atol=1e-300)
+        np.testing.assert_allclose(
+            found.astype(wide), wanted.astype(wide), rtol=2 * eps, atol=1e-300
+        )
     else:
         np.testing.assert_array_equal(numeric.widen(found), numeric.widen(wanted))
 
@@ -101,7 +127,10 @@ def test_every_conversion() -> None:
 
 
 def test_halves_are_rounded_in_kernels() -> None:
-    value = convert_element(build.apply(build.P.ADD, *(build.cast(build.index(n), DType.F32) for n in (2048, 1))), DType.F16)
+    value = convert_element(
+        build.apply(build.P.ADD, *(build.cast(build.index(n), DType.F32) for n in (2048, 1))),
+        DType.F16,
+    )
     buffer = Buffer("y", DType.F32, 1, access=Access.WRITE)
     builder = build.Builder()
     builder.store(buffer, 0, value)

@@ -1,4 +1,6 @@
-"""Minifloat formats against `ml_dtypes`: every code, and the numbers at, between and around the codes."""
+"""Minifloat formats against `ml_dtypes`: every code, and the numbers at, between and around the
+codes.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,28 @@ def foreign(format: str) -> np.dtype:
 
 
 def numbers(format: str, dtype: DType) -> Array:
-    """All numbers of a format, the middles between neighbours, and the floats next to each of these.
+    """All numbers of a format, the middles between neighbours, and the floats next to each of
+    these.
 
     In f64 these are floats of f32, through which ml_dtypes rounds.
     """
     known = FORMATS[format].values
     known = np.unique(np.abs(known[np.isfinite(known)]))
     beyond = known[-1] * np.array([1.0625, 1.5, 1.75, 4.0, 1e6])
-    points = np.concatenate([known, (known[1:] + known[:-1]) / 2, beyond, known / 3, [0.0, 1e-30, 1e-39, 2.0**-127, 2.0**-128]])
+    points = np.concatenate(
+        [
+            known,
+            (known[1:] + known[:-1]) / 2,
+            beyond,
+            known / 3,
+            [0.0, 1e-30, 1e-39, 2.0**-127, 2.0**-128],
+        ]
+    )
     with np.errstate(over="ignore", invalid="ignore"):
         points = points.astype(np.float32)
-        around = np.concatenate([points, np.nextafter(points, 0), np.nextafter(points, np.inf), [np.inf, np.nan]])
+        around = np.concatenate(
+            [points, np.nextafter(points, 0), np.nextafter(points, np.inf), [np.inf, np.nan]]
+        )
         return np.concatenate([around, -around]).astype(dtype.numpy)
 
 
@@ -69,7 +82,13 @@ def test_numbers_are_rounded_as_ml_dtypes_rounds_them(format: str, dtype: DType)
 @pytest.mark.parametrize("format", FORMATS)
 def test_saturation_keeps_the_largest_number(format: str) -> None:
     form, x = FORMATS[format], np.array([1e38, 3e38, -3e38, np.inf, -np.inf], np.float32)
-    wanted = [form.largest, form.largest, form.largest | form.sign, form.largest, form.largest | form.sign]
+    wanted = [
+        form.largest,
+        form.largest,
+        form.largest | form.sign,
+        form.largest,
+        form.largest | form.sign,
+    ]
     if not form.signed:
         wanted = [253, 254, form.nan, form.nan, form.nan]
     for found in run("encode_float", x, format=format, saturate=True):
@@ -78,6 +97,9 @@ def test_saturation_keeps_the_largest_number(format: str) -> None:
 
 def test_powers_of_two_round_up_or_down_when_asked() -> None:
     x = np.array([1.0, 1.1, 1.9, 2.0, 2.0**-127, 2.0**-127 * 1.5], np.float32)
-    for rounding, wanted in (("up", [127, 128, 128, 128, 0, 1]), ("down", [127, 127, 127, 128, 0, 0])):
+    for rounding, wanted in (
+        ("up", [127, 128, 128, 128, 0, 1]),
+        ("down", [127, 127, 127, 128, 0, 0]),
+    ):
         for found in run("encode_float", x, format="f8e8m0fnu", rounding=rounding):
             assert found.tolist() == wanted

@@ -1,4 +1,6 @@
-"""What operations mean, against NumPy, SciPy and straightforward implementations that know nothing of xlac."""
+"""What operations mean, against NumPy, SciPy and straightforward implementations that know nothing
+of xlac.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,26 @@ def close(found: Any, wanted: Any, tolerance: float = 1e-10) -> None:
 
 # ---- scalar functions --------------------------------------------------------------------------
 
-EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -0.7, 3.0, -3.0, 20.0, -20.0, 700.0, -700.0, 1e-300, np.inf, -np.inf, np.nan])
+EDGES = np.array(
+    [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        -0.7,
+        3.0,
+        -3.0,
+        20.0,
+        -20.0,
+        700.0,
+        -700.0,
+        1e-300,
+        np.inf,
+        -np.inf,
+        np.nan,
+    ]
+)
 UNARY: dict[str, Callable[[Array], Array]] = {
     "neg": np.negative, "abs": np.abs, "sign": np.sign, "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc, "round": np.rint,
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log1p": np.log1p, "sin": np.sin, "cos": np.cos,
@@ -112,7 +133,9 @@ def test_extremes_of_nan_and_zeros() -> None:
 # ---- contractions ------------------------------------------------------------------------------
 
 
-def naive_conv(x: Array, w: Array, stride: Any, low: Any, high: Any, base: Any, dilation: Any, groups: int) -> Array:
+def naive_conv(
+    x: Array, w: Array, stride: Any, low: Any, high: Any, base: Any, dilation: Any, groups: int
+) -> Array:
     """A convolution (NC…, OI…) element by element."""
     rank = x.ndim - 2
     for axis in range(rank):
@@ -120,7 +143,10 @@ def naive_conv(x: Array, w: Array, stride: Any, low: Any, high: Any, base: Any, 
         around = [(0, 0)] * x.ndim
         around[axis + 2] = (low[axis], high[axis])
         x = np.pad(wide, around)
-    size = [(x.shape[a + 2] - (w.shape[a + 2] - 1) * dilation[a] - 1) // stride[a] + 1 for a in range(rank)]
+    size = [
+        (x.shape[a + 2] - (w.shape[a + 2] - 1) * dilation[a] - 1) // stride[a] + 1
+        for a in range(rank)
+    ]
     out = np.zeros((x.shape[0], w.shape[0], *size))
     per_in, per_out = w.shape[1], w.shape[0] // groups
     for n, o in np.ndindex(out.shape[:2]):
@@ -142,25 +168,60 @@ def naive_conv(x: Array, w: Array, stride: Any, low: Any, high: Any, base: Any, 
     ids=str,
 )  # fmt: skip
 def test_general_convolution(given: dict[str, Any]) -> None:
-    known = {"strides": (1, 1), "low": (0, 0), "high": (0, 0), "lhs_dilation": (1, 1), "rhs_dilation": (1, 1), "feature_groups": 1} | given
+    known = {
+        "strides": (1, 1),
+        "low": (0, 0),
+        "high": (0, 0),
+        "lhs_dilation": (1, 1),
+        "rhs_dilation": (1, 1),
+        "feature_groups": 1,
+    } | given
     x, w = normal(2, 4, 6, 5), normal(4, 4 // known["feature_groups"], 3, 2)
-    wanted = naive_conv(x, w, known["strides"], known["low"], known["high"], known["lhs_dilation"], known["rhs_dilation"], known["feature_groups"])
+    wanted = naive_conv(
+        x,
+        w,
+        known["strides"],
+        known["low"],
+        known["high"],
+        known["lhs_dilation"],
+        known["rhs_dilation"],
+        known["feature_groups"],
+    )
     close(run("conv", x, w, **known), wanted)
-    last = run("conv", np.moveaxis(x, 1, -1), w.transpose(2, 3, 1, 0), **known, layout=("NHWC", "HWIO", "NHWC"))
+    last = run(
+        "conv",
+        np.moveaxis(x, 1, -1),
+        w.transpose(2, 3, 1, 0),
+        **known,
+        layout=("NHWC", "HWIO", "NHWC"),
+    )
     close(last, np.moveaxis(wanted, 1, -1))
 
 
 def test_batch_groups_convolve_apart() -> None:
     x, w = normal(4, 3, 6), normal(4, 3, 2)
-    one = {"strides": (1,), "low": (0,), "high": (0,), "lhs_dilation": (1,), "rhs_dilation": (1,), "layout": ("NCW", "OIW", "NCW")}
+    one = {
+        "strides": (1,),
+        "low": (0,),
+        "high": (0,),
+        "lhs_dilation": (1,),
+        "rhs_dilation": (1,),
+        "layout": ("NCW", "OIW", "NCW"),
+    }
     parts = [run("conv", x[2 * g : 2 * g + 2], w[2 * g : 2 * g + 2], **one) for g in range(2)]
     close(run("conv", x, w, batch_groups=2, **one), np.concatenate(parts, 1))
 
 
 def test_conv2d_is_correlation() -> None:
     x, w, b = normal(1, 1, 9, 8), normal(1, 1, 3, 3), normal(1)
-    close(run("conv2d", x, w, b, filters=1, kernel=3)[0, 0], signal.correlate2d(x[0, 0], w[0, 0], "valid") + b)
-    close(run("conv2d", x, w, b, filters=1, kernel=3, pad=1)[0, 0], signal.correlate2d(x[0, 0], w[0, 0], "same") + b)
+    close(
+        run("conv2d", x, w, b, filters=1, kernel=3)[0, 0],
+        signal.correlate2d(x[0, 0], w[0, 0], "valid") + b,
+    )
+    close(
+        run("conv2d", x, w, b, filters=1, kernel=3, pad=1)[0, 0],
+        signal.correlate2d(x[0, 0], w[0, 0], "same") + b,
+    )
 
 
 @pytest.mark.parametrize("size", [7, 8])
@@ -168,12 +229,22 @@ def test_same_padding_says_which(size: int) -> None:
     x, w = normal(1, 1, size), np.ones((1, 1, 4))
     for pad, low, high in (("same_upper", 1, 2), ("same_lower", 2, 1)):
         if size % 2:  # stride 2, kernel 4: (ceil(7 / 2) - 1) * 2 + 4 - 7 = 3
-            close(run("conv1d", x, w, filters=1, kernel=4, stride=2, pad=pad, bias=False), naive_conv(x, w, (2,), (low,), (high,), (1,), (1,), 1))
-    assert run("conv1d", x, w, filters=1, kernel=4, stride=2, pad="same_upper", bias=False).shape == (1, 1, 4)
+            close(
+                run("conv1d", x, w, filters=1, kernel=4, stride=2, pad=pad, bias=False),
+                naive_conv(x, w, (2,), (low,), (high,), (1,), (1,), 1),
+            )
+    assert run(
+        "conv1d", x, w, filters=1, kernel=4, stride=2, pad="same_upper", bias=False
+    ).shape == (1, 1, 4)
 
 
-@pytest.mark.parametrize("stride, pad, extra, dilation, groups", [(1, 0, 0, 1, 1), (2, 1, 1, 1, 1), (3, 0, 0, 2, 1), (2, 1, 0, 1, 2)])
-def test_transposed_convolution_is_the_gradient(stride: int, pad: int, extra: int, dilation: int, groups: int) -> None:
+@pytest.mark.parametrize(
+    "stride, pad, extra, dilation, groups",
+    [(1, 0, 0, 1, 1), (2, 1, 1, 1, 1), (3, 0, 0, 2, 1), (2, 1, 0, 1, 2)],
+)
+def test_transposed_convolution_is_the_gradient(
+    stride: int, pad: int, extra: int, dilation: int, groups: int
+) -> None:
     """Each element of x adds its multiple of the kernel to the result."""
     x, w = normal(2, 4, 5), normal(4, 6 // groups, 3)
     length = (5 - 1) * stride + (3 - 1) * dilation + 1
@@ -183,13 +254,23 @@ def test_transposed_convolution_is_the_gradient(stride: int, pad: int, extra: in
         for o, k in np.ndindex(w.shape[1:]):
             out[n, group * (6 // groups) + o, i * stride + k * dilation] += x[n, c, i] * w[c, o, k]
     out = out[:, :, pad : length + extra - pad]
-    given = {"filters": 6, "kernel": 3, "stride": stride, "pad": pad, "dilation": dilation, "groups": groups, "output_padding": extra}
+    given = {
+        "filters": 6,
+        "kernel": 3,
+        "stride": stride,
+        "pad": pad,
+        "dilation": dilation,
+        "groups": groups,
+        "output_padding": extra,
+    }
     close(run("conv_transpose1d", x, w, bias=False, **given), out)
 
 
 def test_dot_is_einsum() -> None:
     a, b = normal(2, 3, 4, 5), normal(4, 2, 6, 5)
-    found = run("dot", a, b, batch_lhs=(0,), batch_rhs=(1,), contract_lhs=(2, 3), contract_rhs=(0, 3))
+    found = run(
+        "dot", a, b, batch_lhs=(0,), batch_rhs=(1,), contract_lhs=(2, 3), contract_rhs=(0, 3)
+    )
     close(found, np.einsum("bijk,jbck->bic", a, b))
 
 
@@ -212,11 +293,15 @@ def naive_pool(x: Array, k: int, s: int, p: int, ceil: bool, include: bool, mean
         start = i * s - p
         size = min(start + k, n + p) - start
         inside = x[..., max(0, start) : min(start + k, n)]
-        out[..., i] = inside.sum(-1) / (size if include else inside.shape[-1]) if mean else inside.max(-1)
+        out[..., i] = (
+            inside.sum(-1) / (size if include else inside.shape[-1]) if mean else inside.max(-1)
+        )
     return out
 
 
-@pytest.mark.parametrize("k, s, p", [(2, 2, 0), (3, 2, 1), (3, 1, 1), (2, 3, 1), (3, 3, 0), (5, 2, 2)])
+@pytest.mark.parametrize(
+    "k, s, p", [(2, 2, 0), (3, 2, 1), (3, 1, 1), (2, 3, 1), (3, 3, 0), (5, 2, 2)]
+)
 @pytest.mark.parametrize("ceil", [False, True])
 def test_pooling(k: int, s: int, p: int, ceil: bool) -> None:
     for n in (5, 7, 8, 11):
@@ -224,14 +309,22 @@ def test_pooling(k: int, s: int, p: int, ceil: bool) -> None:
         given = {"kernel": k, "stride": s, "pad": p, "ceil_mode": ceil}
         close(run("max_pool1d", x, **given), naive_pool(x, k, s, p, ceil, True, False))
         for include in (True, False):
-            close(run("avg_pool1d", x, **given, count_include_pad=include), naive_pool(x, k, s, p, ceil, include, True))
+            close(
+                run("avg_pool1d", x, **given, count_include_pad=include),
+                naive_pool(x, k, s, p, ceil, include, True),
+            )
 
 
 def test_pooling_two_axes_is_pooling_twice() -> None:
     x = normal(2, 3, 9, 8)
     rows = run("max_pool1d", x.reshape(2, 27, 8), kernel=3, stride=2, pad=1).reshape(2, 3, 9, 4)
-    both = run("max_pool1d", rows.transpose(0, 1, 3, 2).reshape(2, 12, 9), kernel=3, stride=2, pad=1)
-    close(run("max_pool2d", x, kernel=3, stride=2, pad=1), both.reshape(2, 3, 4, 5).transpose(0, 1, 3, 2))
+    both = run(
+        "max_pool1d", rows.transpose(0, 1, 3, 2).reshape(2, 12, 9), kernel=3, stride=2, pad=1
+    )
+    close(
+        run("max_pool2d", x, kernel=3, stride=2, pad=1),
+        both.reshape(2, 3, 4, 5).transpose(0, 1, 3, 2),
+    )
 
 
 def test_adaptive_pooling() -> None:
@@ -243,11 +336,15 @@ def test_adaptive_pooling() -> None:
 # ---- attention, normalization, recurrence ------------------------------------------------------
 
 
-def naive_attention(q: Array, k: Array, v: Array, allowed: Callable[[int, int], bool], add: Array | None = None) -> Array:
+def naive_attention(
+    q: Array, k: Array, v: Array, allowed: Callable[[int, int], bool], add: Array | None = None
+) -> Array:
     out = np.zeros((*q.shape[:3], v.shape[-1]))
     share = q.shape[1] // k.shape[1]
     for b, h, i in np.ndindex(q.shape[:3]):
-        scores = np.array([q[b, h, i] @ k[b, h // share, j] / math.sqrt(q.shape[-1]) for j in range(k.shape[2])])
+        scores = np.array(
+            [q[b, h, i] @ k[b, h // share, j] / math.sqrt(q.shape[-1]) for j in range(k.shape[2])]
+        )
         if add is not None:
             scores = scores + np.broadcast_to(add, (*q.shape[:3], k.shape[2]))[b, h, i]
         seen = [j for j in range(k.shape[2]) if allowed(i, j)]
@@ -274,7 +371,9 @@ def test_attention(heads: int, shared: int) -> None:
 def test_caches_agree_with_attention_to_everything() -> None:
     q, k, v = normal(2, 3, 6, 8), normal(2, 3, 6, 8), normal(2, 3, 6, 8)
     whole = run("attention", q, k, v, causal=True)
-    y, keys, values = run("attention_with_past", q[:, :, 4:], k[:, :, 4:], v[:, :, 4:], k[:, :, :4], v[:, :, :4])
+    y, keys, values = run(
+        "attention_with_past", q[:, :, 4:], k[:, :, 4:], v[:, :, 4:], k[:, :, :4], v[:, :, :4]
+    )
     close(y, whole[:, :, 4:])
     close(keys, k)
     close(values, v)
@@ -282,7 +381,15 @@ def test_caches_agree_with_attention_to_everything() -> None:
     cache_k, cache_v, steps = room, room, []
     for t in range(6):
         now = slice(t, t + 1)
-        y, cache_k, cache_v = run("attention_with_cache", q[:, :, now], k[:, :, now], v[:, :, now], cache_k, cache_v, np.int32(t))
+        y, cache_k, cache_v = run(
+            "attention_with_cache",
+            q[:, :, now],
+            k[:, :, now],
+            v[:, :, now],
+            cache_k,
+            cache_v,
+            np.int32(t),
+        )
         steps.append(y)
     close(np.concatenate(steps, 2), whole)
 
@@ -300,7 +407,10 @@ def test_rotary_embedding() -> None:
     halves = (x[..., :4] + 1j * x[..., 4:]) * turn
     close(run("rotary_embedding", x), np.concatenate([halves.real, halves.imag], -1))
     pairs = (x[..., ::2] + 1j * x[..., 1::2]) * turn
-    close(run("rotary_embedding", x, interleaved=True), np.stack([pairs.real, pairs.imag], -1).reshape(x.shape))
+    close(
+        run("rotary_embedding", x, interleaved=True),
+        np.stack([pairs.real, pairs.imag], -1).reshape(x.shape),
+    )
     moved = run("rotary_embedding", x[:, :, 3:], np.arange(3, 5))
     close(moved, run("rotary_embedding", x)[:, :, 3:])
 
@@ -309,13 +419,19 @@ def test_normalizations() -> None:
     x, w, b = normal(2, 6, 5, 3), normal(6), normal(6)
     m, v = normal(6), RNG.uniform(0.1, 2, 6)
     shaped = [p[:, None, None] for p in (w, b, m, v)]
-    close(run("batch_norm", x, w, b, m, v), (x - shaped[2]) / np.sqrt(shaped[3] + 1e-5) * shaped[0] + shaped[1])
+    close(
+        run("batch_norm", x, w, b, m, v),
+        (x - shaped[2]) / np.sqrt(shaped[3] + 1e-5) * shaped[0] + shaped[1],
+    )
 
     def standard(a: Array, axes: Any) -> Array:
         return (a - a.mean(axes, keepdims=True)) / np.sqrt(a.var(axes, keepdims=True) + 1e-5)
 
     close(run("instance_norm", x, w, b), standard(x, (2, 3)) * shaped[0] + shaped[1])
-    close(run("group_norm", x, w, b, groups=3), standard(x.reshape(2, 3, -1), -1).reshape(x.shape) * shaped[0] + shaped[1])
+    close(
+        run("group_norm", x, w, b, groups=3),
+        standard(x.reshape(2, 3, -1), -1).reshape(x.shape) * shaped[0] + shaped[1],
+    )
     w2, b2 = normal(5, 3), normal(5, 3)
     close(run("layer_norm", x, w2, b2, axis=-2), standard(x, (2, 3)) * w2 + b2)
     w3 = normal(3)
@@ -347,13 +463,26 @@ def test_resize() -> None:
     x = np.arange(16.0).reshape(1, 1, 4, 4)
     close(run("resize", x[..., :2, :2], scale=2.0), x[..., :2, :2].repeat(2, 2).repeat(2, 3))
     line = np.array([[[0.0, 10.0, 20.0]]])
-    close(run("resize", line, size=(5,), mode="linear", coordinates="align_corners"), [[[0, 5, 10, 15, 20]]])
+    close(
+        run("resize", line, size=(5,), mode="linear", coordinates="align_corners"),
+        [[[0, 5, 10, 15, 20]]],
+    )
     close(run("resize", line, scale=2.0, mode="linear"), [[[0, 2.5, 7.5, 12.5, 17.5, 20]]])
     # the example of ONNX's Resize: cubic, scale 2, half_pixel
-    wanted = [0.47265625, 0.76953125, 1.24609375, 1.875, 2.28125, 2.91015625, 3.38671875, 3.68359375]
+    wanted = [
+        0.47265625,
+        0.76953125,
+        1.24609375,
+        1.875,
+        2.28125,
+        2.91015625,
+        3.38671875,
+        3.68359375,
+    ]
     found = run("resize", np.arange(1.0, 17).reshape(1, 1, 4, 4), scale=2.0, mode="cubic")
     close(found[0, 0, 0], wanted)
-    smooth = (np.arange(5.0) ** 2).reshape(1, 1, 5)  # Keys' kernel with a = -1/2 gives a parabola back, inside
+    # Keys' kernel with a = -1/2 gives a parabola back, inside
+    smooth = (np.arange(5.0) ** 2).reshape(1, 1, 5)
     found = run("resize", smooth, scale=2.0, mode="cubic", cubic_a=-0.5)[0, 0]
     close(found[3:7], [((i + 0.5) / 2 - 0.5) ** 2 for i in range(3, 7)])
 
@@ -397,28 +526,52 @@ def test_choosing() -> None:
     close(run("gather_nd", x, np.array([[0, 1], [3, 4]])), x[[0, 3], [1, 4]])
     wanted = x.copy()
     np.add.at(wanted, ([0, 1, 1], [2, 2, 2]), [1.0, 2.0, 3.0])
-    close(run("scatter_nd", x, np.array([[0, 2], [1, 2], [1, 2]]), np.array([1.0, 2.0, 3.0]), combine="add"), wanted)
-    close(run("one_hot", np.array([1, -1, 7, 0]), depth=3), [[0, 1, 0], [0, 0, 0], [0, 0, 0], [1, 0, 0]])
+    close(
+        run(
+            "scatter_nd",
+            x,
+            np.array([[0, 2], [1, 2], [1, 2]]),
+            np.array([1.0, 2.0, 3.0]),
+            combine="add",
+        ),
+        wanted,
+    )
+    close(
+        run("one_hot", np.array([1, -1, 7, 0]), depth=3),
+        [[0, 1, 0], [0, 0, 0], [0, 0, 0], [1, 0, 0]],
+    )
 
 
 def test_cumulative() -> None:
     x = normal(3, 5)
     close(run("cumsum", x), x.cumsum(-1))
     close(run("cumsum", x, axis=0, reverse=True), x[::-1].cumsum(0)[::-1])
-    close(run("cumprod", x, exclusive=True), np.concatenate([np.ones((3, 1)), x.cumprod(-1)[:, :-1]], -1))
+    close(
+        run("cumprod", x, exclusive=True),
+        np.concatenate([np.ones((3, 1)), x.cumprod(-1)[:, :-1]], -1),
+    )
     close(run("cummax", x), np.maximum.accumulate(x, -1))
 
 
 def test_einsum_covers_numpy() -> None:
     a, b = normal(2, 3, 4), normal(4, 3, 2)
-    for equation in ("ijk,kji->", "ijk,kjl->il", "ijk,kli->jl", "ijk,kji->j", "i...k,k...l->i...l", "ij...,...jl->...l"):
+    for equation in (
+        "ijk,kji->",
+        "ijk,kjl->il",
+        "ijk,kli->jl",
+        "ijk,kji->j",
+        "i...k,k...l->i...l",
+        "ij...,...jl->...l",
+    ):
         close(run("einsum", a, b, equation=equation), np.einsum(equation, a, b))
 
 
 # ---- linear algebra and precision --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("left, lower, unit, transpose", list(itertools.product((True, False), repeat=4)))
+@pytest.mark.parametrize(
+    "left, lower, unit, transpose", list(itertools.product((True, False), repeat=4))
+)
 def test_triangular_solve(left: bool, lower: bool, unit: bool, transpose: bool) -> None:
     a, b = normal(2, 4, 4) + 3 * np.eye(4), normal(2, 4, 3)
     b = b if left else b.transpose(0, 2, 1)
@@ -447,14 +600,33 @@ def test_fft() -> None:
 
 def test_reduced_precision() -> None:
     x = (normal(2000) * 100).astype(np.float32)
-    np.testing.assert_array_equal(run("reduce_precision", x, exponent_bits=5, mantissa_bits=10), x.astype(np.float16).astype(np.float32))
+    np.testing.assert_array_equal(
+        run("reduce_precision", x, exponent_bits=5, mantissa_bits=10),
+        x.astype(np.float16).astype(np.float32),
+    )
     bfloat = DType.BF16.numpy
     np.testing.assert_array_equal(run("reduce_precision", x), x.astype(bfloat).astype(np.float32))
-    edges = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 65519.0, 65520.0, -65520.0, 1e-6, -1e-6, 6.2e-5], np.float32)
+    edges = np.array(
+        [np.nan, np.inf, -np.inf, 0.0, -0.0, 65519.0, 65520.0, -65520.0, 1e-6, -1e-6, 6.2e-5],
+        np.float32,
+    )
     found = run("reduce_precision", edges, exponent_bits=5, mantissa_bits=10)
-    np.testing.assert_array_equal(found, np.array([np.nan, np.inf, -np.inf, 0, 0, 65504, np.inf, -np.inf, 0, 0, np.float16(6.2e-5)], np.float32))
+    np.testing.assert_array_equal(
+        found,
+        np.array(
+            [np.nan, np.inf, -np.inf, 0, 0, 65504, np.inf, -np.inf, 0, 0, np.float16(6.2e-5)],
+            np.float32,
+        ),
+    )
     assert np.signbit(found[[4, 9]]).all()
-    assert run("round_half_away", np.array([0.5, -0.5, 1.5, 2.5, -2.5, 0.49])).tolist() == [1, -1, 2, 3, -3, 0]
+    assert run("round_half_away", np.array([0.5, -0.5, 1.5, 2.5, -2.5, 0.49])).tolist() == [
+        1,
+        -1,
+        2,
+        3,
+        -3,
+        0,
+    ]
 
 
 # ---- random bits -------------------------------------------------------------------------------
@@ -469,9 +641,19 @@ def test_generators_give_the_published_numbers() -> None:
     _, bits = run("rng_bits", np.full(2, ones, np.uint64), algorithm="threefry", shape=(2,))
     assert [hex(v) for v in bits.tolist()] == ["0x1cb996fc", "0xbb002be7"]
     _, bits = run("rng_bits", np.zeros(3, np.uint64), algorithm="philox", shape=(4,))
-    assert [hex(v) for v in bits.tolist()] == ["0x6627e8d5", "0xe169c58d", "0xbc57ac4c", "0x9b00dbd8"]
+    assert [hex(v) for v in bits.tolist()] == [
+        "0x6627e8d5",
+        "0xe169c58d",
+        "0xbc57ac4c",
+        "0x9b00dbd8",
+    ]
     state, bits = run("rng_bits", np.full(3, ones, np.uint64), algorithm="philox", shape=(4,))
-    assert [hex(v) for v in bits.tolist()] == ["0x408f276d", "0x41c83b0e", "0xa20bc7c6", "0x6d5451fd"]
+    assert [hex(v) for v in bits.tolist()] == [
+        "0x408f276d",
+        "0x41c83b0e",
+        "0xa20bc7c6",
+        "0x6d5451fd",
+    ]
     assert state.tolist() == [ones, 0, 0]
 
 
@@ -493,7 +675,10 @@ def test_scatter_by_body_and_reduce_by_body() -> None:
 
     f64 = Type(DType.F64)
     body = build.graph("combine", [f64, f64], lambda a, b: build.add(build.mul(a, 2.0), b))
-    x, i, u = (build.param(n, t, s) for n, t, s in (("x", DType.F64, (4,)), ("i", DType.I64, (3, 1)), ("u", DType.F64, (3,))))
+    x, i, u = (
+        build.param(n, t, s)
+        for n, t, s in (("x", DType.F64, (4,)), ("i", DType.I64, (3, 1)), ("u", DType.F64, (3,)))
+    )
     node = Node.of(Scatter((), (0,), (), (), (0,), 1, "body", body), x, i, u)
     inputs = {"x": np.ones(4), "i": np.array([[1], [1], [7]]), "u": np.array([10.0, 100.0, 9.0])}
     assert interpret(Graph("g", (x, i, u), {"y": node}), inputs)["y"].tolist() == [1, 124, 1, 1]
@@ -505,11 +690,20 @@ def test_scatter_by_body_and_reduce_by_body() -> None:
 
     best = build.graph("argmax", [*pair, *pair], larger)
     x = build.param("x", DType.F64, (2, 5))
-    operands = (x, build.iota((2, 5), 1), build.constant(-np.inf, DType.F64), build.constant(-1, DType.I64))
+    operands = (
+        x,
+        build.iota((2, 5), 1),
+        build.constant(-np.inf, DType.F64),
+        build.constant(-1, DType.I64),
+    )
     node = Node.of(Reduce((1,), "body", best), *operands)
     values = normal(2, 5)
-    found = interpret(Graph("g", (x,), {"v": build.pick(node, 0), "i": build.pick(node, 1)}), {"x": values})
-    assert np.array_equal(found["i"], values.argmax(1)) and np.array_equal(found["v"], values.max(1))
+    found = interpret(
+        Graph("g", (x,), {"v": build.pick(node, 0), "i": build.pick(node, 1)}), {"x": values}
+    )
+    assert np.array_equal(found["i"], values.argmax(1)) and np.array_equal(
+        found["v"], values.max(1)
+    )
 
 
 def test_loops_and_branches() -> None:
@@ -523,13 +717,23 @@ def test_loops_and_branches() -> None:
     loop = Node.of(While(below, step), build.constant(0, DType.I32), x)
     twice = Node.of(Call(build.graph("twice", [f64], lambda a: build.mul(a, 2.0)), "twice"), x)
     which = build.param("which", DType.I32)
-    branches = tuple(build.graph(f"b{k}", [f64], lambda a, k=k: build.add(a, float(k))) for k in range(3))
+    branches = tuple(
+        build.graph(f"b{k}", [f64], lambda a, k=k: build.add(a, float(k))) for k in range(3)
+    )
     chosen = Node.of(Cond(branches), which, x)
     xs = build.param("xs", DType.F64, (4,))
-    total = build.graph("total", [f64, f64, f64], lambda c, v, k: (build.add(c, build.mul(v, k)), build.add(c, v)))
+    total = build.graph(
+        "total", [f64, f64, f64], lambda c, v, k: (build.add(c, build.mul(v, k)), build.add(c, v))
+    )
     for reverse in (False, True):
         scan = Node.of(Scan(total, 4, 1, 1, reverse), build.constant(0.0, DType.F64), xs, x)
-        outputs = {"loop": build.pick(loop, 1), "twice": twice, "chosen": chosen, "c": build.pick(scan, 0), "ys": build.pick(scan, 1)}
+        outputs = {
+            "loop": build.pick(loop, 1),
+            "twice": twice,
+            "chosen": chosen,
+            "c": build.pick(scan, 0),
+            "ys": build.pick(scan, 1),
+        }
         graph = Graph("g", (x, which, xs), outputs)
         values = np.array([1.0, 2.0, 3.0, 4.0])
         for number, wanted in ((0, 3.0), (2, 5.0), (7, 5.0), (-1, 5.0)):

@@ -1,4 +1,6 @@
-"""No attribute makes a size negative, and none makes a result empty but those that say how large it is."""
+"""No attribute makes a size negative, and none makes a result empty but those that say how large it
+is.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ EMPTY = {
     "rng_bits": "shape", "slice": "starts stops steps", "split": "sizes", "tile": "repeats", "topk": "k", "zeros": "shape",
     "conv": "low high rhs_dilation strides lhs_dilation", "window": "window low high window_dilation strides base_dilation",
 }  # fmt: skip
-"""The attributes that may leave nothing: they say how much is wanted. Windows of the primitives clamp, as StableHLO's do."""
+"""The attributes that may leave nothing: they say how much is wanted. Windows of the primitives
+clamp, as StableHLO's do.
+"""
 
 
 def changes(value: Any) -> Iterator[Any]:
@@ -43,11 +47,18 @@ def cases(op: type[Op]) -> Iterator[tuple[str, Op, tuple[Any, ...]]]:
     for sample in op.samples():
         key = (tuple(t.shape for t in sample.inputs), str(sample.attributes))
         given = op(**sample.attributes)
-        if key in seen or any(0 in t.shape for t in sample.inputs) or 0 in shapes(given, sample.inputs):
+        if (
+            key in seen
+            or any(0 in t.shape for t in sample.inputs)
+            or 0 in shapes(given, sample.inputs)
+        ):
             continue
         seen.add(key)
         for name, value in attributes(given).items():
-            yield from ((name, op(**attributes(given) | {name: other}), sample.inputs) for other in changes(value))
+            yield from (
+                (name, op(**attributes(given) | {name: other}), sample.inputs)
+                for other in changes(value)
+            )
 
 
 def shapes(op: Op, inputs: tuple[Any, ...]) -> list[Any]:
@@ -64,7 +75,9 @@ def test_no_attribute_leaves_nothing_unsaid() -> None:
             except ShapeError:
                 continue
             if min(found, default=1) < (0 if name in EMPTY.get(mnemonic, "").split() else 1):
-                wrong.add(f"{mnemonic} {name}: {op} of {', '.join(map(str, inputs))} has sizes {found}")
+                wrong.add(
+                    f"{mnemonic} {name}: {op} of {', '.join(map(str, inputs))} has sizes {found}"
+                )
     assert not wrong
 
 
@@ -73,7 +86,9 @@ WINDOWED = sorted(m for m, op in OPS.items() if "kernel" in inspect.signature(op
 
 @pytest.mark.parametrize("mnemonic", WINDOWED)
 def test_a_window_larger_than_its_input_is_refused(mnemonic: str) -> None:
-    """With padding on one side, along the last axis only, and with dilation where there is one; the kernel is at fault."""
+    """With padding on one side, along the last axis only, and with dilation where there is one; the
+    kernel is at fault.
+    """
     kind: Any = OPS[mnemonic]
     rank, transposed = kind.rank, "transpose" in mnemonic
     more: dict[str, Any] = {"filters": 2} if "filters" in inspect.signature(kind).parameters else {}
@@ -89,8 +104,17 @@ def test_a_window_larger_than_its_input_is_refused(mnemonic: str) -> None:
         fails: list[dict[str, Any]] = [{"kernel": 1, "pad": 4}, {"kernel": 2, "pad": 20}]
     else:
         first = applied(kernel=8, stride=1)
-        assert first.shape[2:] == (1,) * rank and applied(kernel=9, pad=((0, 1),) * rank, stride=1).shape[2:] == (1,) * rank
-        fails = [{"kernel": 9}, {"kernel": 30}, {"kernel": (*[1] * (rank - 1), 9)}, {"kernel": 11, "pad": ((0, 2),) * rank}, {"kernel": 9, "stride": 4}]
+        assert (
+            first.shape[2:] == (1,) * rank
+            and applied(kernel=9, pad=((0, 1),) * rank, stride=1).shape[2:] == (1,) * rank
+        )
+        fails = [
+            {"kernel": 9},
+            {"kernel": 30},
+            {"kernel": (*[1] * (rank - 1), 9)},
+            {"kernel": 11, "pad": ((0, 2),) * rank},
+            {"kernel": 9, "stride": 4},
+        ]
         if "dilation" in inspect.signature(kind).parameters:
             fails.append({"kernel": 5, "dilation": 2})
     for given in fails:
@@ -128,4 +152,6 @@ def test_a_size_that_is_wrong_where_it_is_optimised_for_is_an_error() -> None:
     n = symbol("n", 0, 60, 3)
     y = build.broadcast_to(build.constant(1.0, DType.F32), (n - 5,))
     with pytest.raises(SourceError, match="with n=3"):
-        narrowed(Graph("m", (build.param("x", DType.F32, (n,)),), {"y": y}), {"n": n.parts[0][0][0]})
+        narrowed(
+            Graph("m", (build.param("x", DType.F32, (n,)),), {"y": y}), {"n": n.parts[0][0][0]}
+        )

@@ -17,7 +17,9 @@ from xlac.model import Model
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
-LINE = np.concatenate([np.linspace(-12.3, 12.4, 400), np.geomspace(1e-6, 80.0, 60), [0.0, 1.0, -1.0, np.inf, np.nan]])
+LINE = np.concatenate(
+    [np.linspace(-12.3, 12.4, 400), np.geomspace(1e-6, 80.0, 60), [0.0, 1.0, -1.0, np.inf, np.nan]]
+)
 POSITIVE = np.concatenate([np.linspace(0.1, 20.0, 300), np.geomspace(1e-3, 1e3, 60)])
 UNIT = np.concatenate([np.linspace(-0.999, 0.999, 300), [1.0, -1.0, 1.5, 0.0, 1e-7, 0.9999999]])
 ORDERS = np.repeat([1.5, 2.0, 3.0, 7.0, 20.5], 72)
@@ -25,16 +27,26 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "erfc": (scipy.special.erfc, (LINE,)),
     "erf_inv": (scipy.special.erfinv, (UNIT,)),
     "lgamma": (scipy.special.gammaln, (LINE,)),
-    "digamma": (scipy.special.digamma, (np.concatenate([POSITIVE, np.linspace(-5.43, -0.07, 37)]),)),
+    "digamma": (
+        scipy.special.digamma,
+        (np.concatenate([POSITIVE, np.linspace(-5.43, -0.07, 37)]),),
+    ),
     "zeta": (scipy.special.zeta, (ORDERS, np.resize(POSITIVE, ORDERS.size))),
-    "polygamma": (scipy.special.polygamma, (np.repeat([0.0, 1.0, 2.0, 3.0], 90), np.resize(POSITIVE, 360))),
+    "polygamma": (
+        scipy.special.polygamma,
+        (np.repeat([0.0, 1.0, 2.0, 3.0], 90), np.resize(POSITIVE, 360)),
+    ),
     "bessel_i1e": (scipy.special.i1e, (LINE[:-2],)),
 }
 
 
 def run(name: str, *arrays: Array) -> Array:
     params = tuple(build.param(f"x{n}", DType.of(a.dtype), a.shape) for n, a in enumerate(arrays))
-    return np.asarray(compile(Model(Graph(name, params, {"y": build.apply1(name, *params)}), {}), target="cpu")(*arrays))
+    return np.asarray(
+        compile(Model(Graph(name, params, {"y": build.apply1(name, *params)}), {}), target="cpu")(
+            *arrays
+        )
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -48,13 +60,31 @@ def test_it_agrees_with_scipy(name: str, dtype: type) -> None:
         wanted = wanted.astype(dtype)
     # the series cancel near the roots of lgamma and digamma, and between the poles
     tolerance, floor = (3e-5, 3e-5) if dtype is np.float32 else (2e-12, 2e-12)
-    np.testing.assert_allclose(run(name, *arrays), wanted, tolerance, floor if name in ("lgamma", "digamma") else 1e-37)
+    np.testing.assert_allclose(
+        run(name, *arrays), wanted, tolerance, floor if name in ("lgamma", "digamma") else 1e-37
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
 def test_next_after_is_numpys(dtype: type) -> None:
     with np.errstate(all="ignore"):
-        points = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, ml_dtypes.finfo(dtype).max, 5e-324, 1e-40], dtype)
+        points = np.array(
+            [
+                0.0,
+                -0.0,
+                1.0,
+                -1.0,
+                np.inf,
+                -np.inf,
+                np.nan,
+                ml_dtypes.finfo(dtype).max,
+                5e-324,
+                1e-40,
+            ],
+            dtype,
+        )
         x, y = (a.reshape(-1).copy() for a in np.meshgrid(points, points))
         wanted = np.nextafter(x, y)
-    np.testing.assert_array_equal(run("next_after", x, y).astype(np.float64), wanted.astype(np.float64))
+    np.testing.assert_array_equal(
+        run("next_after", x, y).astype(np.float64), wanted.astype(np.float64)
+    )

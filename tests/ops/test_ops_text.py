@@ -23,7 +23,10 @@ F32 = Type(DType.F32)
 
 def same(a: Graph, b: Graph) -> None:
     """Equal node by node."""
-    left, right = list(walk((*a.inputs, *a.outputs.values()))), list(walk((*b.inputs, *b.outputs.values())))
+    left, right = (
+        list(walk((*a.inputs, *a.outputs.values()))),
+        list(walk((*b.inputs, *b.outputs.values()))),
+    )
     assert len(left) == len(right) and a.name == b.name and list(a.outputs) == list(b.outputs)
     place = {n: k for k, n in enumerate(right)}
     for k, (x, y) in enumerate(zip(left, right, strict=True)):
@@ -44,7 +47,10 @@ def round_trip(graph: Graph) -> str:
     return text
 
 
-@pytest.mark.parametrize("name", sorted(set(OPS) - {"param", "const", "pick", "cond", "while", "scan", "call", "custom_call"}))
+@pytest.mark.parametrize(
+    "name",
+    sorted(set(OPS) - {"param", "const", "pick", "cond", "while", "scan", "call", "custom_call"}),
+)
 @pytest.mark.sampled(2)
 def test_every_operation_reads_back(name: str) -> None:
     for sample in list(OPS[name].samples())[:6]:
@@ -59,9 +65,25 @@ def test_every_operation_reads_back(name: str) -> None:
 
 
 def test_names_that_are_not_words() -> None:
-    names = ['quote " in', "tab\tnewline\n", "naïve ☃", "{{ jinja }}", "return", "inputs", "inf", "nan.x", "-1", "# no", "a = b", "layer.0.h1", ""]
+    names = [
+        'quote " in',
+        "tab\tnewline\n",
+        "naïve ☃",
+        "{{ jinja }}",
+        "return",
+        "inputs",
+        "inf",
+        "nan.x",
+        "-1",
+        "# no",
+        "a = b",
+        "layer.0.h1",
+        "",
+    ]
     params = tuple(Node.of(Param(n, F32), origin=Origin(n)) for n in names)
-    graph = Graph("it's \\ a } graph", params, {n or "empty": p for n, p in zip(names, params, strict=True)})
+    graph = Graph(
+        "it's \\ a } graph", params, {n or "empty": p for n, p in zip(names, params, strict=True)}
+    )
     text = round_trip(graph)
     assert "layer.0.h1 = param" in text
 
@@ -71,14 +93,18 @@ def test_values_keep_their_bits() -> None:
     numbers = [0.1, -0.0, np.inf, -np.inf, 1e-45, 3.4e38]
     for dtype in DType:
         with np.errstate(over="ignore"):
-            held = np.array(numbers if dtype.is_float else [0, 1, 2], dtype.compute.numpy).astype(dtype.numpy)
+            held = np.array(numbers if dtype.is_float else [0, 1, 2], dtype.compute.numpy).astype(
+                dtype.numpy
+            )
         x = build.constant(held)
         large = build.constant(rng.integers(0, 2, 50).astype(dtype.numpy))
         again = parse(show(Graph("values", (), {"x": x, "large": large})))
         for node, name in ((x, "x"), (large, "large")):
             assert again.outputs[name].op.value.tobytes() == node.op.value.tobytes()  # type: ignore[attr-defined]
     odd = np.array([0x7FC00001, 0xFFC12345], np.uint32).view(np.float32)  # NaNs with a payload
-    found = parse(show(Graph("nan", (), {"x": build.constant(odd)}))).outputs["x"].op.value.tobytes()  # type: ignore[attr-defined]
+    found = (
+        parse(show(Graph("nan", (), {"x": build.constant(odd)}))).outputs["x"].op.value.tobytes()
+    )  # type: ignore[attr-defined]
     assert found == odd.tobytes()
 
 
@@ -87,9 +113,19 @@ def test_symbolic_sizes_and_bodies() -> None:
     x = build.param("x", DType.F32, (B, T * 2, 4))
     y = build.reshape(x, (B * T, -1))
     z = build.slice_(x, (0, 1, 0), (B, T // 3 + 1, 4))
-    scan = Node.of(Scan(build.graph("body", [F32, F32], lambda c, v: (build.add(c, v), c)), B, 1, 1), build.constant(0.0), build.param("xs", DType.F32, (B,)))
+    scan = Node.of(
+        Scan(build.graph("body", [F32, F32], lambda c, v: (build.add(c, v), c)), B, 1, 1),
+        build.constant(0.0),
+        build.param("xs", DType.F32, (B,)),
+    )
     inputs = (x, scan.inputs[1])
-    text = round_trip(Graph("sizes", inputs, {"y": y, "z": z, "last": build.pick(scan, 0), "all": build.pick(scan, 1)}))
+    text = round_trip(
+        Graph(
+            "sizes",
+            inputs,
+            {"y": y, "z": z, "last": build.pick(scan, 0), "all": build.pick(scan, 1)},
+        )
+    )
     assert "dim B min=1 max=64 opt=8 multiple_of=1" in text and "graph @1 body" in text
 
 
@@ -117,7 +153,13 @@ def test_verifier() -> None:
     broken(Graph("g", (x, build.param("x", DType.F32, (3,))), {"y": x}), "two parameters")
     several = Node.of(OPS["topk"](k=1), x)
     broken(Graph("g", (x,), {"y": several}), "several results")
-    broken(Graph("g", (x,), {"y": Node(Pick(0), (x,), x.type)}), "needs a node with several results")
-    open_body = Graph("body", (build.param("c", DType.F32), build.param("v", DType.F32)), {"c": build.param("z", DType.F32), "y": build.constant(1.0)})
+    broken(
+        Graph("g", (x,), {"y": Node(Pick(0), (x,), x.type)}), "needs a node with several results"
+    )
+    open_body = Graph(
+        "body",
+        (build.param("c", DType.F32), build.param("v", DType.F32)),
+        {"c": build.param("z", DType.F32), "y": build.constant(1.0)},
+    )
     scan = Node.of(Scan(open_body, 3, 1, 1), build.constant(0.0), x)
     broken(Graph("g", (x,), {"y": build.pick(scan, 1)}), "a body is closed")

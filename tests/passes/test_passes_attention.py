@@ -1,4 +1,6 @@
-"""Attention written by hand becomes the operation, where the target takes that and where it means the same."""
+"""Attention written by hand becomes the operation, where the target takes that and where it means
+the same.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,11 @@ def p(name: str, *shape: Dim, dtype: DType = F32) -> Node:
 
 
 def inputs(dtype: DType = F32) -> tuple[Node, Node, Node]:
-    return p("q", B, H, T, W, dtype=dtype), p("k", B, H, S, W, dtype=dtype), p("v", B, H, S, W, dtype=dtype)
+    return (
+        p("q", B, H, T, W, dtype=dtype),
+        p("k", B, H, S, W, dtype=dtype),
+        p("v", B, H, S, W, dtype=dtype),
+    )
 
 
 def product(x: Node, y: Node) -> Node:
@@ -58,7 +64,9 @@ def by_hand(scores: Node) -> Node:
     return build.div(powers, build.reduce(powers, "add", -1, True))
 
 
-def simple(mask: Callable[[Node], Node] = lambda s: s, weights: Callable[[Node], Node] = softmax) -> Node:
+def simple(
+    mask: Callable[[Node], Node] = lambda s: s, weights: Callable[[Node], Node] = softmax
+) -> Node:
     q, k, v = inputs()
     return product(weights(mask(build.div(product(q, turned(k)), math.sqrt(W)))), v)
 
@@ -90,13 +98,20 @@ def weights_last() -> Node:
 
 def repeated_heads() -> Node:
     q, k, v = p("q", B, 6, T, W), p("k", B, 2, S, W), p("v", B, 2, S, W)
-    k, v = (build.reshape(build.broadcast_to(build.reshape(x, (B, 2, 1, S, W)), (B, 2, 3, S, W)), (B, 6, S, W)) for x in (k, v))
+    k, v = (
+        build.reshape(
+            build.broadcast_to(build.reshape(x, (B, 2, 1, S, W)), (B, 2, 3, S, W)), (B, 6, S, W)
+        )
+        for x in (k, v)
+    )
     return product(softmax(build.add(product(q, turned(k)), p("m", B, 1, 1, S))), v)
 
 
 def grouped_heads() -> Node:
     q, k, v = p("q", B, 2, 3, T, W), p("k", B, 2, S, W), p("v", B, 2, S, W)
-    scores = build.select(build.broadcast_to(causal(), (B, 2, 3, T, S)), einsum("bkgtw,bksw->bkgts", q, k), LOWEST)
+    scores = build.select(
+        build.broadcast_to(causal(), (B, 2, 3, T, S)), einsum("bkgtw,bksw->bkgts", q, k), LOWEST
+    )
     return einsum("bkgts,bksw->btkgw", softmax(scores), v)
 
 
@@ -123,7 +138,9 @@ def learned_queries() -> Node:
 
 
 def with_cache() -> Node:
-    q, new, v, past, values = (p(n, B, H, s, W) for n, s in (("q", 1), ("k", 1), ("v", 1), ("past", 6), ("values", 6)))
+    q, new, v, past, values = (
+        p(n, B, H, s, W) for n, s in (("q", 1), ("k", 1), ("v", 1), ("past", 6), ("values", 6))
+    )
     keys, values = build.concat((past, new), 2), build.concat((values, v), 2)
     return product(softmax(build.mul(product(q, turned(keys)), 0.5)), values)
 
@@ -230,7 +247,12 @@ def test_what_is_attention_is_said_so_and_means_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", SAID)
 def test_a_target_of_parts_gets_what_was_written(name: str) -> None:
     seen = []
-    optimize(graph(SAID[name][0]()), PARTS, weights={}, observers=[lambda stage, a, b, _: seen.append(stage == "attention" and a is not b)])
+    optimize(
+        graph(SAID[name][0]()),
+        PARTS,
+        weights={},
+        observers=[lambda stage, a, b, _: seen.append(stage == "attention" and a is not b)],
+    )
     assert not any(seen)
 
 
@@ -253,7 +275,11 @@ def test_fast_precision_leaves_out_the_rounding_of_halves() -> None:
 def test_keys_and_values_are_not_repeated() -> None:
     """Heads that share keys do so in the operation."""
     for form, heads in ((repeated_heads, (6, 2)), (grouped_heads, (6, 2)), (shared_keys, (6, 1))):
-        (node,) = [n for n in optimize(graph(form()), WHOLE, weights={}).nodes() if isinstance(n.op, Attention)]
+        (node,) = [
+            n
+            for n in optimize(graph(form()), WHOLE, weights={}).nodes()
+            if isinstance(n.op, Attention)
+        ]
         assert (node.inputs[0].shape[1], node.inputs[1].shape[1]) == heads
         assert node.inputs[2].shape[1] == heads[1]
 
@@ -265,7 +291,10 @@ def test_open_sizes() -> None:
     g = graph(einsum("bhts,bshw->bthw", softmax(scores), v))
     found = optimize(g, WHOLE, weights={}, checked=True)
     assert told(found)
-    same(substituted(g, {"batch": 2, "time": 3, "past": 4}), substituted(found, {"batch": 2, "time": 3, "past": 4}))
+    same(
+        substituted(g, {"batch": 2, "time": 3, "past": 4}),
+        substituted(found, {"batch": 2, "time": 3, "past": 4}),
+    )
 
 
 @pytest.mark.parametrize("name", ["gpt2_decode", "bert_layer"])
@@ -273,7 +302,11 @@ def test_open_sizes() -> None:
 def test_the_shipped_specs(name: str, is_open: bool) -> None:
     model = load(SPECS / f"{name}.yaml")
     model = model if is_open else specialized(model)
-    (node,) = [n for n in optimize(model.graph, WHOLE, weights=model.weights).nodes() if isinstance(n.op, Attention)]
+    (node,) = [
+        n
+        for n in optimize(model.graph, WHOLE, weights=model.weights).nodes()
+        if isinstance(n.op, Attention)
+    ]
     assert node.name == {"gpt2_decode": "mixed", "bert_layer": "context"}[name]
     assert not told(optimize(model.graph, PARTS, weights=model.weights))
 
@@ -284,6 +317,12 @@ def test_bodies_of_loops_are_entered() -> None:
 
     shapes = [n.type for n in (p("q", 1, 2, 3, W), p("k", 1, 2, S, W), p("v", 1, 2, S, W))]
     body = build.graph("step", shapes, step)
-    y = build.apply("scan", *(p(n, *t.shape) for n, t in zip("qkv", shapes, strict=True)), body=body, length=3, carries=1)
+    y = build.apply(
+        "scan",
+        *(p(n, *t.shape) for n, t in zip("qkv", shapes, strict=True)),
+        body=body,
+        length=3,
+        carries=1,
+    )
     found = optimize(graph(y[0] if isinstance(y, tuple) else y), WHOLE, weights={})
     assert any(told(b) for n in found.nodes() for b in n.op.bodies())

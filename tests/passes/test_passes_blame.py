@@ -1,4 +1,6 @@
-"""`xlac bisect` names a wrong rule, a wrong expansion, a wrong kernel and a wrong backend, each planted here."""
+"""`xlac bisect` names a wrong rule, a wrong expansion, a wrong kernel and a wrong backend, each
+planted here.
+"""
 
 from __future__ import annotations
 
@@ -78,68 +80,106 @@ def spoiled(kernel: Kernel, was: Primitive = Primitive.EXP) -> Kernel:
     """The kernel with another function in the place of one."""
 
     def visit(node: Expr) -> Expr:
-        return replace(node, primitive=Primitive.SQRT) if isinstance(node, Apply) and node.primitive is was else node
+        return (
+            replace(node, primitive=Primitive.SQRT)
+            if isinstance(node, Apply) and node.primitive is was
+            else node
+        )
 
     return replace(kernel, body=Rewriter(visit).block(kernel.body))
 
 
-def spoil_schedules(monkeypatch: pytest.MonkeyPatch, was: Primitive, chosen: Callable[[Group], bool]) -> None:
+def spoil_schedules(
+    monkeypatch: pytest.MonkeyPatch, was: Primitive, chosen: Callable[[Group], bool]
+) -> None:
     def wrong(group: Group, target: Target, name: str) -> Scheduled:
         made = schedule(group, target, name)
         if not chosen(group):
             return made
-        return replace(made, launches=tuple(replace(step, kernel=spoiled(step.kernel, was)) for step in made.launches))
+        return replace(
+            made,
+            launches=tuple(
+                replace(step, kernel=spoiled(step.kernel, was)) for step in made.launches
+            ),
+        )
 
     monkeypatch.setattr(kernel_dedup, "schedule", wrong)
 
 
-def test_a_wrong_rule_is_named_with_its_line(bisected: Bisected, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_rule_is_named_with_its_line(
+    bisected: Bisected, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(simplify, "RULES", (*simplify.RULES, (x - y >> y + x).on({DType.F32})))
     found = bisected(SPEC)
     assert ": (x - y) >> (y + x) [f32] at norm" in found and "small.yaml:7" in found
 
 
-def test_a_wrong_expansion_is_named_with_its_line(bisected: Bisected, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a composite with a meaning of its own; where the expansion is the meaning, there is nothing to compare it with."""
+def test_a_wrong_expansion_is_named_with_its_line(
+    bisected: Bisected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a composite with a meaning of its own; where the expansion is the meaning, there is
+    nothing to compare it with.
+    """
     true = Softmax.expand
-    monkeypatch.setattr(Softmax, "expand", lambda self, *inputs: build.mul(true(self, *inputs), 2.0))
+    monkeypatch.setattr(
+        Softmax, "expand", lambda self, *inputs: build.mul(true(self, *inputs), 2.0)
+    )
     found = bisected(SOFTMAX)
     assert "expand: expansion of softmax at norm" in found and "small.yaml:5" in found
 
 
-def test_a_wrong_fusion_is_named_with_its_nodes(bisected: Bisected, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_fusion_is_named_with_its_nodes(
+    bisected: Bisected, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spoil_schedules(monkeypatch, Primitive.EXP, lambda group: len(group.nodes) > 1)
     found = bisected(SPEC)
     assert found.startswith("wrong kernel") and "it is how they are fused" in found
     assert "small.yaml:8:6): exp mul" in found
 
 
-def test_a_wrong_kernel_is_named_with_its_nodes(bisected: Bisected, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_kernel_is_named_with_its_nodes(
+    bisected: Bisected, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spoil_schedules(monkeypatch, Primitive.EXP, lambda group: True)
     found = bisected(SPEC)
-    assert found.startswith("wrong kernel") and "fused" not in found and "small.yaml:8:6): exp" in found
+    assert (
+        found.startswith("wrong kernel")
+        and "fused" not in found
+        and "small.yaml:8:6): exp" in found
+    )
 
 
-def test_a_wrong_kernel_in_a_loop_is_named(bisected: Bisected, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_kernel_in_a_loop_is_named(
+    bisected: Bisected, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spoil_schedules(monkeypatch, Primitive.TANH, lambda group: True)
     found = bisected(LOOP)
     assert found.startswith("wrong kernel") and "small.yaml:9" in found and ": tanh" in found
 
 
-def test_a_wrong_backend_is_named_with_its_kernel(bisected: Bisected, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_backend_is_named_with_its_kernel(
+    bisected: Bisected, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def load(self: object, artifact: Path, program: Program, target: Target) -> Interpreter:
         return Interpreter(with_kernels(program, spoiled))
 
     monkeypatch.setattr(ReferenceBackend, "load", load)
     found = bisected(SPEC)
-    assert found.startswith("backend 'reference' disagrees with the interpreter on kernel") and "small.yaml:8:6): exp" in found
+    assert (
+        found.startswith("backend 'reference' disagrees with the interpreter on kernel")
+        and "small.yaml:8:6): exp" in found
+    )
 
 
-def test_what_no_kernel_explains_is_said_to_be_between_them(bisected: Bisected, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_kernel_explains_is_said_to_be_between_them(
+    bisected: Bisected, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The whole program is wrong where it is loaded, each of its kernels is right."""
 
     def load(self: object, artifact: Path, program: Program, target: Target) -> Interpreter:
         return Interpreter(with_kernels(program, spoiled) if program.name == "small" else program)
 
     monkeypatch.setattr(ReferenceBackend, "load", load)
-    assert "every kernel is right alone, and the interpreter runs the program rightly" in bisected(SPEC)
+    assert "every kernel is right alone, and the interpreter runs the program rightly" in bisected(
+        SPEC
+    )

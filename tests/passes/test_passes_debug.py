@@ -31,7 +31,9 @@ SPECS = Path(__file__).parents[2] / "specs"
 
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One wrong rule among all the right ones; it applies once, for its result has no difference in it."""
+    """One wrong rule among all the right ones; it applies once, for its result has no difference in
+    it.
+    """
     wrong = (x - y >> y + x).on({DType.F32})
     monkeypatch.setattr(simplify, "RULES", (*simplify.RULES, wrong))
 
@@ -48,10 +50,15 @@ def difference() -> Case:
     """A difference in the midst of much else."""
     made = make(Random(5), 12)
     a, b = (build.param(name, DType.F32, (6, 8)) for name in ("a", "b"))
-    value = build.transpose(build.exp(build.sub(build.mul(a, 1.0), build.reshape(build.reshape(b, (48,)), (6, 8)))))
+    value = build.transpose(
+        build.exp(build.sub(build.mul(a, 1.0), build.reshape(build.reshape(b, (48,)), (6, 8))))
+    )
     outputs = {**made.graph.outputs, "wrong": build.add(build.dot(value, value, ((1,), (1,))), 0.0)}
     numbers = np.random.default_rng(0)
-    inputs = {**made.inputs, **{n: numbers.normal(size=(6, 8)).astype(np.float32) for n in ("a", "b")}}
+    inputs = {
+        **made.inputs,
+        **{n: numbers.normal(size=(6, 8)).astype(np.float32) for n in ("a", "b")},
+    }
     return Case(Graph("case", (*made.graph.inputs, a, b), outputs), inputs, made.weights)
 
 
@@ -102,6 +109,8 @@ def test_the_commands_say_when_all_is_well() -> None:
     from xlac.cli import root
 
     for verb in ("bisect", "reduce"):
-        result = CliRunner().invoke(root, [verb, str(SPECS / "softmax.yaml"), "--target", "reference"])
+        result = CliRunner().invoke(
+            root, [verb, str(SPECS / "softmax.yaml"), "--target", "reference"]
+        )
         assert result.exit_code == 0, result.output
         assert "agrees with the interpreter" in result.output

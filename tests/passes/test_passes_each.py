@@ -190,7 +190,10 @@ def test_constants_fold_when_small() -> None:
 
 
 def test_constants_do_not_grow() -> None:
-    a, b = build.constant(np.arange(300, dtype=np.float32)), build.constant(np.arange(300, dtype=np.float32) + 1)
+    a, b = (
+        build.constant(np.arange(300, dtype=np.float32)),
+        build.constant(np.arange(300, dtype=np.float32) + 1),
+    )
     outer = build.mul(build.spread(a, (300, 300), (0,)), build.spread(b, (300, 300), (1,)))
     g = graph(build.add(x(300, 300), outer))
     assert fold.run(g, Trace(), Context()) is g
@@ -207,7 +210,9 @@ def test_loops_are_not_run_at_compile_time() -> None:
 def test_weight_expressions_become_derived_weights_unread() -> None:
     weights = Weights(Untouched())
     product = build.mul(weight("w", 4, 3), build.spread(weight("s", 4), (4, 3), (0,)))
-    g = fold.run(graph(build.dot(x(5, 3), product, ((1,), (1,)))), Trace(), Context(weights=weights))
+    g = fold.run(
+        graph(build.dot(x(5, 3), product, ((1,), (1,)))), Trace(), Context(weights=weights)
+    )
     assert counts(g) == {"param": 2, "dot": 1}
     assert "w~1" in weights
 
@@ -216,7 +221,9 @@ def test_halves_of_weights_stay_halves_until_something_is_computed() -> None:
     wide = build.compute(build.param("b", DType.BF16, (4,), "weight"))
     g = graph(build.add(x(4), wide))
     assert fold.run(g, Trace(), Context(weights=Weights(Untouched()))) is g
-    g = fold.run(graph(build.add(x(4), build.exp(wide))), Trace(), Context(weights=Weights(Untouched())))
+    g = fold.run(
+        graph(build.add(x(4), build.exp(wide))), Trace(), Context(weights=Weights(Untouched()))
+    )
     assert counts(g) == {"param": 2, "add": 1}
 
 
@@ -238,7 +245,9 @@ def test_derived_weights_are_computed_once_in_float64() -> None:
 
 def test_transposes_cancel_through_elementwise() -> None:
     a = x(2, 3)
-    g = motion.run(graph(build.transpose(build.exp(build.add(build.transpose(a), 1.0)))), Trace(), Context())
+    g = motion.run(
+        graph(build.transpose(build.exp(build.add(build.transpose(a), 1.0)))), Trace(), Context()
+    )
     assert "transpose" not in counts(g)
 
 
@@ -255,7 +264,9 @@ def test_slices_rise_only_where_nothing_else_reads() -> None:
     assert motion.run(shared, Trace(), Context()) is shared
 
 
-def conv(image: Node, kernel: Node, layout_: tuple[str, str, str] = ("NCHW", "OIHW", "NCHW")) -> Node:
+def conv(
+    image: Node, kernel: Node, layout_: tuple[str, str, str] = ("NCHW", "OIHW", "NCHW")
+) -> Node:
     return Node.of(Conv(layout_, (1, 1), (1, 1), (1, 1), (1, 1), (1, 1)), image, kernel)
 
 
@@ -265,7 +276,9 @@ def residual_network() -> Graph:
     value = image
     for layer in range(2):
         value = conv(value, weight(f"k{layer}", 4, 4, 3, 3))
-        value = build.apply("batch_norm", value, *(weight(f"{n}{layer}", 4) for n in ("g", "b", "m", "v")))  # type: ignore[assignment]
+        value = build.apply(
+            "batch_norm", value, *(weight(f"{n}{layer}", 4) for n in ("g", "b", "m", "v"))
+        )  # type: ignore[assignment]
         value = build.maximum(value if layer == 0 else build.add(value, image), 0.0)
     return graph(value)
 
@@ -287,7 +300,9 @@ def test_batch_norm_and_layout_leave_convolutions_and_shifts() -> None:
     found = counts(after)
     assert found["conv"] == 2 and found["transpose"] == 2, "one at the input, one at the output"
     assert not found["mul"] + found["sub"] + found["div"] + found["rsqrt"]
-    assert all(n.op.layout == ("NHWC", "HWIO", "NHWC") for n in after.nodes() if isinstance(n.op, Conv))
+    assert all(
+        n.op.layout == ("NHWC", "HWIO", "NHWC") for n in after.nodes() if isinstance(n.op, Conv)
+    )
     image = {"x": np.random.default_rng(1).normal(size=(2, 4, 5, 6)).astype(np.float32)}
     exact = interpret(g, image, residual_weights(), float64=True)["y0"]
     folded = interpret(after, image, weights)["y0"]
@@ -299,7 +314,12 @@ def test_batch_norm_and_layout_leave_convolutions_and_shifts() -> None:
 def test_batch_norm_of_halves_waits_for_fast_precision() -> None:
     def scaled() -> Graph:
         image, kernel = x(1, 2, 4, 4, dtype=DType.F16), weight("k", 2, 2, 3, 3, dtype=DType.F16)
-        return graph(build.mul(conv(image, kernel), build.spread(weight("s", 2, dtype=DType.F16), (1, 2, 4, 4), (1,))))
+        return graph(
+            build.mul(
+                conv(image, kernel),
+                build.spread(weight("s", 2, dtype=DType.F16), (1, 2, 4, 4), (1,)),
+            )
+        )
 
     weights = {"k": np.ones((2, 2, 3, 3), np.float16), "s": np.ones(2, np.float16)}
     assert counts(optimize(scaled(), Target("t"), weights=weights))["mul"] == 1
@@ -323,7 +343,9 @@ def test_dots_need_no_transposes_and_merge_axes() -> None:
 
 def test_reshapes_cancel_between_dots() -> None:
     hidden = build.exp(build.dot(x(2, 3, 4), weight("a", 4, 5), ((2,), (0,))))
-    g = contractions.run(graph(build.dot(hidden, weight("b", 5, 6), ((2,), (0,)))), Trace(), Context())
+    g = contractions.run(
+        graph(build.dot(hidden, weight("b", 5, 6), ((2,), (0,)))), Trace(), Context()
+    )
     assert counts(g)["reshape"] == 2, "one before the first, one after the last"
 
 
@@ -344,7 +366,9 @@ def recurrent(length: int = 6) -> Graph:
         return new, new
 
     body = build.graph("step", [Type(F32, (3,)), Type(F32, (4,)), Type(F32, (4, 3))], step)
-    scan = Node.of(control.Scan(body, length, 1, 1), x(3, name="h"), x(length, 4), x(4, 3, name="w"))
+    scan = Node.of(
+        control.Scan(body, length, 1, 1), x(3, name="h"), x(length, 4), x(4, 3, name="w")
+    )
     return graph(build.pick(scan, 1))
 
 
@@ -357,14 +381,19 @@ def test_scan_projects_all_its_inputs_at_once() -> None:
     dot = next(n for n in after.nodes() if n.op.mnemonic == "dot")
     assert dot.shape == (6, 3)
     assert len(body.inputs) == 2, "the carry and its projected slice"
-    given = {n: np.random.default_rng(3).normal(size=s).astype(np.float32) for n, s in (("h", 3), ("x", (6, 4)), ("w", (4, 3)))}
+    given = {
+        n: np.random.default_rng(3).normal(size=s).astype(np.float32)
+        for n, s in (("h", 3), ("x", (6, 4)), ("w", (4, 3)))
+    }
     assert np.allclose(interpret(g, given)["y0"], interpret(after, given)["y0"], rtol=1e-5)
 
 
 def test_invariants_leave_a_while() -> None:
     types = [Type(DType.I32), Type(F32, (3,)), Type(F32, (3,))]
     cond = build.graph("c", types, lambda i, total, w: build.compare(i, "lt", 3))
-    body = build.graph("b", types, lambda i, total, w: (build.add(i, 1), build.add(total, build.exp(w)), w))
+    body = build.graph(
+        "b", types, lambda i, total, w: (build.add(i, 1), build.add(total, build.exp(w)), w)
+    )
     loop = Node.of(control.While(cond, body), build.constant(0), x(3), x(3, name="w"))
     g = graph(build.pick(loop, 1))
     after = dce.run(loops.run(g, Trace(), Context()), Trace(), Context())
@@ -385,7 +414,10 @@ def test_a_carry_that_never_changes_is_shared() -> None:
 
 def test_dead_results_and_operands_go() -> None:
     branches = tuple(
-        build.graph(f"b{k}", [Type(F32, (3,))] * 2, lambda a, b, k=k: (build.mul(a, float(k)), build.exp(b))) for k in (1, 2)
+        build.graph(
+            f"b{k}", [Type(F32, (3,))] * 2, lambda a, b, k=k: (build.mul(a, float(k)), build.exp(b))
+        )
+        for k in (1, 2)
     )
     cond = Node.of(control.Cond(branches), x(dtype=DType.I32, name="i"), x(3), x(3, name="unused"))
     after = dce.run(graph(build.pick(cond, 0)), Trace(), Context())
@@ -396,7 +428,16 @@ def test_dead_results_and_operands_go() -> None:
 def test_dead_carries_go_and_those_that_feed_others_stay() -> None:
     types = [Type(DType.I32), Type(F32), Type(F32), Type(F32)]
     cond = build.graph("c", types, lambda i, a, b, dead: build.compare(i, "lt", 3))
-    body = build.graph("b", types, lambda i, a, b, dead: (build.add(i, 1), build.add(a, b), build.mul(b, 2.0), build.exp(dead)))
+    body = build.graph(
+        "b",
+        types,
+        lambda i, a, b, dead: (
+            build.add(i, 1),
+            build.add(a, b),
+            build.mul(b, 2.0),
+            build.exp(dead),
+        ),
+    )
     first = [build.constant(v, F32) for v in (0.0, 1.0, 5.0)]
     loop = Node.of(control.While(cond, body), build.constant(0), *first)
     after = dce.run(graph(build.pick(loop, 1)), Trace(), Context())
@@ -409,7 +450,9 @@ def test_dead_carries_go_and_those_that_feed_others_stay() -> None:
 
 
 def test_calls_are_inlined_with_all_their_results() -> None:
-    body = build.graph("f", [Type(F32, (3,)), Type(F32, (3,))], lambda a, b: (build.add(a, b), build.exp(b)))
+    body = build.graph(
+        "f", [Type(F32, (3,)), Type(F32, (3,))], lambda a, b: (build.add(a, b), build.exp(b))
+    )
     call = Node.of(control.Call(body, "f"), x(3), x(3, name="z"))
     g = graph(build.pick(call, 0), build.pick(call, 1))
     after = inline.run(g, Trace(), Context())
@@ -418,7 +461,9 @@ def test_calls_are_inlined_with_all_their_results() -> None:
 
 @pytest.mark.parametrize(("index", "expected"), [(0, 1.0), (1, 2.0), (7, 2.0), (-1, 2.0)])
 def test_a_known_branch_is_taken(index: int, expected: float) -> None:
-    branches = tuple(build.graph(f"b{k}", [Type(F32)], lambda a, k=k: build.add(a, float(k))) for k in (1, 2))
+    branches = tuple(
+        build.graph(f"b{k}", [Type(F32)], lambda a, k=k: build.add(a, float(k))) for k in (1, 2)
+    )
     g = graph(Node.of(control.Cond(branches), build.constant(index), build.constant(0.0, F32)))
     after = inline.run(g, Trace(), Context())
     assert "cond" not in counts(after) and interpret(after, {})["y0"] == expected
@@ -426,12 +471,20 @@ def test_a_known_branch_is_taken(index: int, expected: float) -> None:
 
 @pytest.mark.parametrize("length", [0, 1])
 def test_scans_of_no_step_and_one(length: int) -> None:
-    body = build.graph("b", [Type(F32, (2,)), Type(F32, (2,)), Type(F32)], lambda h, s, k: (build.add(h, s), build.mul(s, k)))
+    body = build.graph(
+        "b",
+        [Type(F32, (2,)), Type(F32, (2,)), Type(F32)],
+        lambda h, s, k: (build.add(h, s), build.mul(s, k)),
+    )
     scan = Node.of(control.Scan(body, length, 1, 1), x(2, name="h"), x(length, 2), x(name="k"))
     g = graph(build.pick(scan, 0), build.pick(scan, 1))
     after = inline.run(g, Trace(), Context())
     assert "scan" not in counts(after)
-    given = {"h": np.ones(2, np.float32), "x": np.full((length, 2), 3, np.float32), "k": np.array(2, np.float32)}
+    given = {
+        "h": np.ones(2, np.float32),
+        "x": np.full((length, 2), 3, np.float32),
+        "k": np.array(2, np.float32),
+    }
     before, now = interpret(g, given), interpret(after, {n: given[n] for n in given})
     assert all(np.array_equal(before[name], now[name]) for name in before)
 
@@ -472,10 +525,17 @@ def test_empty_tensors_pass_through(dims: tuple[int, int]) -> None:
 def test_symbolic_sizes_pass_through() -> None:
     batch = symbol("batch", 1, 64, 8)
     a = build.param("x", F32, (batch, 4, 6))
-    value = build.add(build.dot(a, weight("w", 5, 6), ((2,), (1,))), build.spread(weight("b", 5), (batch, 4, 5), (2,)))
-    value = build.transpose(softmax_of(build.mul(build.transpose(value, (0, 2, 1)), 1.0)), (0, 2, 1))
+    value = build.add(
+        build.dot(a, weight("w", 5, 6), ((2,), (1,))),
+        build.spread(weight("b", 5), (batch, 4, 5), (2,)),
+    )
+    value = build.transpose(
+        softmax_of(build.mul(build.transpose(value, (0, 2, 1)), 1.0)), (0, 2, 1)
+    )
     value = build.reshape(build.reduce(value, "max", 2), (batch * 4,))
-    after = optimize(graph(build.cut(value, 0, 0, batch)), Target("t"), weights=Untouched(), checked=True)
+    after = optimize(
+        graph(build.cut(value, 0, 0, batch)), Target("t"), weights=Untouched(), checked=True
+    )
     assert after.outputs["y0"].shape == (batch,)
 
 
@@ -489,7 +549,9 @@ def row_times(value: Node, w: Node) -> Node:
 
 
 def test_products_by_one_matrix_are_made_at_once() -> None:
-    """A layer of an unrolled recurrence: what its inputs give needs no other step, what its own state gives does."""
+    """A layer of an unrolled recurrence: what its inputs give needs no other step, what its own
+    state gives does.
+    """
     w, r = weight("w", WIDE, WIDE), weight("r", WIDE, WIDE)
     h, states = x(WIDE, name="h"), []
     for step in range(4):
@@ -499,26 +561,43 @@ def test_products_by_one_matrix_are_made_at_once() -> None:
     found = merge_dots_sharing_rhs.run(g, Trace(), Context())
     assert counts(g)["dot"] == 8 and counts(found)["dot"] == 5
     rng = np.random.default_rng(0)
-    feeds = {p.op.name: rng.standard_normal(WIDE).astype(np.float32) for p in g.inputs if isinstance(p.op, Param)}
+    feeds = {
+        p.op.name: rng.standard_normal(WIDE).astype(np.float32)
+        for p in g.inputs
+        if isinstance(p.op, Param)
+    }
     weights = {name: (rng.standard_normal((WIDE, WIDE)) / 10).astype(np.float32) for name in "wr"}
     for y, wanted in interpret(g, feeds, weights).items():
-        np.testing.assert_allclose(interpret(found, feeds, weights)[y], wanted, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            interpret(found, feeds, weights)[y], wanted, rtol=1e-5, atol=1e-6
+        )
 
 
 def test_products_of_levels_that_need_each_other_are_made_level_by_level() -> None:
-    """Two values through two layers that share their weights; merging across layers would be a cycle."""
+    """Two values through two layers that share their weights; merging across layers would be a
+    cycle.
+    """
     w = weight("w", WIDE, WIDE)
     first = [row_times(x(WIDE, name=name), w) for name in "ab"]
-    found = merge_dots_sharing_rhs.run(graph(*(row_times(value, w) for value in first)), Trace(), Context())
+    found = merge_dots_sharing_rhs.run(
+        graph(*(row_times(value, w) for value in first)), Trace(), Context()
+    )
     assert counts(found)["dot"] == 2
-    assert [n.inputs[0].shape for n in found.nodes() if isinstance(n.op, Dot)] == [(2, WIDE), (2, WIDE)]
+    assert [n.inputs[0].shape for n in found.nodes() if isinstance(n.op, Dot)] == [
+        (2, WIDE),
+        (2, WIDE),
+    ]
 
 
 def test_products_whose_merging_would_be_a_cycle_stay() -> None:
-    """What one product by v needs comes from w, what one by w needs from v: at most one of the pairs is merged."""
+    """What one product by v needs comes from w, what one by w needs from v: at most one of the
+    pairs is merged.
+    """
     v, w = weight("v", WIDE, WIDE), weight("w", WIDE, WIDE)
     one, other = row_times(x(WIDE, name="a"), v), row_times(x(WIDE, name="b"), w)
-    found = merge_dots_sharing_rhs.run(graph(row_times(one, w), row_times(other, v)), Trace(), Context())
+    found = merge_dots_sharing_rhs.run(
+        graph(row_times(one, w), row_times(other, v)), Trace(), Context()
+    )
     assert counts(found)["dot"] == 3
 
 
@@ -540,7 +619,11 @@ HEADS, PAST, WIDTH = 2, 300, 64
 def same(g: Graph, found: Graph) -> None:
     """Both compute the same."""
     rng = np.random.default_rng(0)
-    feeds = {p.op.name: rng.standard_normal(p.shape).astype(np.float32) for p in g.inputs if isinstance(p.op, Param)}
+    feeds = {
+        p.op.name: rng.standard_normal(p.shape).astype(np.float32)
+        for p in g.inputs
+        if isinstance(p.op, Param)
+    }
     for y, wanted in interpret(g, feeds, {}).items():
         np.testing.assert_allclose(interpret(found, feeds, {})[y], wanted, rtol=1e-5, atol=1e-5)
 

@@ -1,4 +1,6 @@
-"""The whole pipeline keeps the meaning of graphs, reaches an end, and takes time linear in their nodes."""
+"""The whole pipeline keeps the meaning of graphs, reaches an end, and takes time linear in their
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ SPECS = Path(__file__).parents[2] / "specs"
 def agrees(case: Case, precision: str = "default") -> Graph:
     """The optimised graph, after checking that it computes what the graph did."""
     weights, trace = Weights(case.weights), Trace()
-    graph = optimize(case.graph, TARGET, weights=weights, precision=precision, trace=trace, checked=True)
+    graph = optimize(
+        case.graph, TARGET, weights=weights, precision=precision, trace=trace, checked=True
+    )
     assert not trace.gave_up, "rules undo each other"
     halves = any(t.dtype.is_half for node in case.graph.nodes() for t in node.results)
     for wide in (True, False):
@@ -45,7 +49,9 @@ def agrees(case: Case, precision: str = "default") -> Graph:
             limit = tolerance(DType.BF16) if halves else tolerance(DType.F32)
             a, b = array.astype(np.float64), after[name].astype(np.float64)
             scale = 1 + float(np.abs(a).max(initial=0))
-            assert np.allclose(a, b, rtol=limit, atol=limit * scale), f"{name} in {'float64' if wide else 'its own type'}"
+            assert np.allclose(a, b, rtol=limit, atol=limit * scale), (
+                f"{name} in {'float64' if wide else 'its own type'}"
+            )
     again = optimize(graph, TARGET, weights=weights, precision=precision, checked=True)
     assert again is graph, "the pipeline finds more to do in what it made"
     return graph
@@ -74,7 +80,9 @@ def test_fast_precision_stays_near(seed: int) -> None:
     for name, array in before.items():
         limit = 0.2 if halves else 1e-4
         scale = 1 + float(np.abs(array.astype(np.float64)).max(initial=0))
-        assert np.allclose(array.astype(np.float64), after[name].astype(np.float64), rtol=limit, atol=limit * scale)
+        assert np.allclose(
+            array.astype(np.float64), after[name].astype(np.float64), rtol=limit, atol=limit * scale
+        )
 
 
 @pytest.mark.parametrize("spec", sorted(SPECS.glob("*.yaml")), ids=lambda p: p.stem)
@@ -84,7 +92,9 @@ def test_shipped_specs_settle(spec: Path) -> None:
 
     model, trace = specialized(load(spec)), Trace()
     weights = Weights(model.weights)
-    graph = optimize(model.graph, TARGET, weights=weights, precision=model.precision, trace=trace, checked=True)
+    graph = optimize(
+        model.graph, TARGET, weights=weights, precision=model.precision, trace=trace, checked=True
+    )
     assert not trace.gave_up
     assert optimize(graph, TARGET, weights=weights, precision=model.precision) is graph
 
@@ -151,7 +161,12 @@ def test_twenty_thousand_nodes() -> None:
 def test_observers_are_told_of_every_pass() -> None:
     seen = []
     graph = chain(10)
-    optimize(graph, TARGET, weights={}, observers=[lambda name, before, after, seconds: seen.append((name, before, after))])
+    optimize(
+        graph,
+        TARGET,
+        weights={},
+        observers=[lambda name, before, after, seconds: seen.append((name, before, after))],
+    )
     assert [name for name, *_ in seen] == list(PASSES)
     assert seen[0][1] is graph
     assert all(a[2] is b[1] for a, b in itertools.pairwise(seen))

@@ -1,4 +1,6 @@
-"""Every rule of every table is true: what stands before it and what stands after it compute the same."""
+"""Every rule of every table is true: what stands before it and what stands after it compute the
+same.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,30 @@ def values(dtype: DType) -> Array:
     if dtype.is_float:
         info = np.finfo(dtype.numpy) if dtype is not DType.BF16 else np.finfo(np.float32)
         tiny, most = float(info.tiny), float(info.max) * 0.996
-        known = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -3.0, 1.7, np.inf, -np.inf, np.nan, tiny, -tiny / 2, most, -most, 2.5, 1e-3]
-        return np.array(known).astype(np.float32 if dtype is not DType.F64 else np.float64).astype(dtype.numpy)
+        known = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            2.0,
+            0.5,
+            -3.0,
+            1.7,
+            np.inf,
+            -np.inf,
+            np.nan,
+            tiny,
+            -tiny / 2,
+            most,
+            -most,
+            2.5,
+            1e-3,
+        ]
+        return (
+            np.array(known)
+            .astype(np.float32 if dtype is not DType.F64 else np.float64)
+            .astype(dtype.numpy)
+        )
     info = np.iinfo(dtype.numpy)
     known = [0, 1, 2, 3, 4, 7, 8, info.max, info.min, info.max - 1, info.max // 3, 64]
     known += [-1, -2, -3, -8] if dtype.is_signed else []
@@ -64,7 +88,14 @@ def scalars(dtype: DType, rule: Equation) -> Iterator[dict[str, Node]]:
         yield {name: Node.of(Const(np.asarray(v))) for name, v in zip(wanted, chosen, strict=True)}
 
 
-def agree(rule: Equation | Structural, before: Node, after: Node, given: dict[str, Array], ulps: int, loose: bool) -> None:
+def agree(
+    rule: Equation | Structural,
+    before: Node,
+    after: Node,
+    given: dict[str, Array],
+    ulps: int,
+    loose: bool,
+) -> None:
     graph = Graph("rule", (), {"before": before, "after": after})
     found = interpret(graph, given, given)
     a, b = found["before"], found["after"]
@@ -73,17 +104,23 @@ def agree(rule: Equation | Structural, before: Node, after: Node, given: dict[st
         b = np.where(np.isfinite(a), b, a)
     if loose:
         eps = 0.05 if before.type.dtype.is_half else 1e-5
-        same = np.isclose(a.astype(np.float64), b.astype(np.float64), rtol=eps, atol=eps, equal_nan=True)
+        same = np.isclose(
+            a.astype(np.float64), b.astype(np.float64), rtol=eps, atol=eps, equal_nan=True
+        )
     elif before.type.dtype.is_float:
         wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
-        same = (wide_a == wide_b) & (np.signbit(wide_a) == np.signbit(wide_b)) | (np.isnan(wide_a) & np.isnan(wide_b))
+        same = (wide_a == wide_b) & (np.signbit(wide_a) == np.signbit(wide_b)) | (
+            np.isnan(wide_a) & np.isnan(wide_b)
+        )
         if ulps:
             with np.errstate(all="ignore"):
                 step = np.spacing(np.abs(a)).astype(np.float64)
                 same |= np.abs(wide_a - wide_b) <= ulps * step
     else:
         same = a == b
-    assert np.all(same), f"rule {rule.name} is wrong for {before.type.dtype}: {a[~same].ravel()[:4]} became {b[~same].ravel()[:4]}"
+    assert np.all(same), (
+        f"rule {rule.name} is wrong for {before.type.dtype}: {a[~same].ravel()[:4]} became {b[~same].ravel()[:4]}"
+    )
 
 
 def check_equation(rule: Equation) -> None:
@@ -91,7 +128,10 @@ def check_equation(rule: Equation) -> None:
         if not acceptable(rule, dtype):
             continue
         names = sorted(rule.before.wildcards() - {"c", "d"})
-        choices = [values(DType.BOOL) if n == "p" else tame(dtype) if rule.rounding else values(dtype) for n in names]
+        choices = [
+            values(DType.BOOL) if n == "p" else tame(dtype) if rule.rounding else values(dtype)
+            for n in names
+        ]
         grid = np.meshgrid(*choices, indexing="ij")
         given = {n: np.ascontiguousarray(g.ravel()) for n, g in zip(names, grid, strict=True)}
         params = {n: Node.of(Param(n, Type(DType.of(g.dtype), g.shape))) for n, g in given.items()}
@@ -99,7 +139,9 @@ def check_equation(rule: Equation) -> None:
         fired = 0
         for constants in scalars(dtype, rule):
             like = next(iter(params.values()))
-            full = {name: Node.of(Broadcast(like.shape, ()), value) for name, value in constants.items()}
+            full = {
+                name: Node.of(Broadcast(like.shape, ()), value) for name, value in constants.items()
+            }
             found = params | full
             if rule.guard is not None and not rule.guard(found):
                 continue
@@ -116,11 +158,15 @@ def acceptable(rule: Equation, dtype: DType) -> bool:
     probe = Node.of(Param("x", Type(dtype)))
     truth = Node.of(Param("p", Type(DType.BOOL)))
     constant = Node.of(Const(np.zeros((), dtype.numpy)))
-    found = {n: truth if n == "p" else constant if n in "cd" else probe for n in rule.before.wildcards()}
+    found = {
+        n: truth if n == "p" else constant if n in "cd" else probe for n in rule.before.wildcards()
+    }
     try:
         rule.before.build(found, probe, Plain("default"))
     except ValueError:
-        assert len(rule.dtypes) == len(DType), f"rule {rule.name} names {dtype}, which it cannot have"
+        assert len(rule.dtypes) == len(DType), (
+            f"rule {rule.name} names {dtype}, which it cannot have"
+        )
         return False
     return True
 
@@ -131,7 +177,11 @@ def check_structural(rule: Structural) -> None:
         random = np.random.default_rng(number)
 
         def parameter(
-            *shape: int, dtype: DType = DType.F32, kind: str = "input", given: Any = given, random: Any = random
+            *shape: int,
+            dtype: DType = DType.F32,
+            kind: str = "input",
+            given: Any = given,
+            random: Any = random,
         ) -> Node:
             name = f"x{len(given)}"
             given[name] = random.choice(values(dtype), shape)
@@ -142,11 +192,25 @@ def check_structural(rule: Structural) -> None:
         before = example(parameter)
         after = rule.rewrite(before, Plain("fast" if rule.rounding else "default"))
         assert after is not None, f"rule {rule.name} does not apply to its example {number}"
-        sums = [n for n in walk([before]) if isinstance(n.op, Dot | Conv) or getattr(n.op, "combine", "") in ("add", "mul")]
+        sums = [
+            n
+            for n in walk([before])
+            if isinstance(n.op, Dot | Conv) or getattr(n.op, "combine", "") in ("add", "mul")
+        ]
         if sums and before.type.dtype.is_float:
             given = {n: np.nan_to_num(g, posinf=2, neginf=-2).clip(-2, 2) for n, g in given.items()}
-            given = {n: g if len(sums) < 2 and not rule.reassociates else np.abs(g) + g.dtype.type(1) for n, g in given.items()}
-        agree(rule, before, after, given, 0, rule.rounding or rule.reassociates or rule.sharpens or len(sums) > 1)
+            given = {
+                n: g if len(sums) < 2 and not rule.reassociates else np.abs(g) + g.dtype.type(1)
+                for n, g in given.items()
+            }
+        agree(
+            rule,
+            before,
+            after,
+            given,
+            0,
+            rule.rounding or rule.reassociates or rule.sharpens or len(sums) > 1,
+        )
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

@@ -1,6 +1,8 @@
-"""A wrong rule, a wrong spelling and a wrong lifetime, planted in the compiler itself, are each found by name.
+"""A wrong rule, a wrong spelling and a wrong lifetime, planted in the compiler itself, are each
+found by name.
 
-The finders are those that the project has anyway: `xlac bisect`, `xlac backend test` and the verifier of programs.
+The finders are those that the project has anyway: `xlac bisect`, `xlac backend test` and the
+verifier of programs.
 """
 
 from __future__ import annotations
@@ -33,14 +35,19 @@ def test_bisect_names_a_planted_rule(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spec = tmp_path / "difference.yaml"
-    spec.write_text("xlac: 1\ninputs: {a: 'f32[6]', b: 'f32[6]'}\noutputs: {c: exp(a - b) * 1.0 + tanh(a)}\n", "utf-8")
+    spec.write_text(
+        "xlac: 1\ninputs: {a: 'f32[6]', b: 'f32[6]'}\noutputs: {c: exp(a - b) * 1.0 + tanh(a)}\n",
+        "utf-8",
+    )
     assert status(["bisect", str(spec)]) == 0
     # not `y - x`, to which it would apply again, and so twice
     monkeypatch.setattr(simplify, "RULES", (*simplify.RULES, (x - y >> y + x).on({DType.F32})))
     assert status(["bisect", str(spec)]) == 1
     said = capsys.readouterr().out
     assert "(x - y) >> (y + x)" in said and "simplify" in said
-    assert status(["run", str(spec), "--target", "reference"]) == 0, "the fault is one of results, not of compiling"
+    assert status(["run", str(spec), "--target", "reference"]) == 0, (
+        "the fault is one of results, not of compiling"
+    )
 
 
 @pytest.mark.skipif(which("cc") is None, reason="the c target needs a C compiler")
@@ -67,5 +74,7 @@ def test_the_verifier_names_a_planted_lifetime(monkeypatch: pytest.MonkeyPatch) 
         seen.add((id(self), slot))
 
     monkeypatch.setattr(Lifetimes, "use", once)
-    with pytest.raises(VerifyError, match=r"slots '\w+' \(.*\) and '\w+' \(.*\) share memory while both are live"):
+    with pytest.raises(
+        VerifyError, match=r"slots '\w+' \(.*\) and '\w+' \(.*\) share memory while both are live"
+    ):
         verify_program(lower(model, target).program)

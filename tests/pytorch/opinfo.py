@@ -1,4 +1,6 @@
-"""PyTorch's own samples of its operators (OpInfo), captured as graphs of ATen operations and run three ways."""
+"""PyTorch's own samples of its operators (OpInfo), captured as graphs of ATen operations and run
+three ways.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from xlac.ir.graph import Graph
 from xlac.ir.interpret import interpret
 
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16)
-BY_NAME = {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db}
+BY_NAME = {
+    f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db
+}
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,15 @@ class Case:
 
     def graph(self) -> GraphModule:
         """Functional ATen operations, as AOTAutograd gives them to a backend."""
-        mode = FakeTensorMode(allow_non_fake_inputs=True)  # constants are made while the function runs
+        # constants are made while the function runs
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
         fakes = tuple(mode.from_tensor(t) for t in self.tensors)
-        module, _ = aot_export_module(_Module(self.function), fakes, trace_joint=False, decompositions=decompositions())
+        module, _ = aot_export_module(
+            _Module(self.function), fakes, trace_joint=False, decompositions=decompositions()
+        )
         (last,) = (n for n in module.graph.nodes if n.op == "output")
-        last.args = (last.args[0][-len(self.eager()) :],)  # new values of mutated arguments come first
+        # new values of mutated arguments come first
+        last.args = (last.args[0][-len(self.eager()) :],)
         module.graph.eliminate_dead_code()
         return module
 
@@ -68,10 +76,18 @@ def cases(name: str, dtype: torch.dtype, limit: int) -> Iterator[Case]:
     for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=False), limit):
         leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
 
-        def function(*tensors: torch.Tensor, leaves: list[Any] = leaves, spec: Any = spec) -> list[torch.Tensor]:
+        def function(
+            *tensors: torch.Tensor, leaves: list[Any] = leaves, spec: Any = spec
+        ) -> list[torch.Tensor]:
             given = iter(tensors)
-            first, args, named = pytree.tree_unflatten([next(given) if isinstance(x, torch.Tensor) else x for x in leaves], spec)
-            return [t for t in pytree.tree_leaves(op.op(first, *args, **named)) if isinstance(t, torch.Tensor)]
+            first, args, named = pytree.tree_unflatten(
+                [next(given) if isinstance(x, torch.Tensor) else x for x in leaves], spec
+            )
+            return [
+                t
+                for t in pytree.tree_leaves(op.op(first, *args, **named))
+                if isinstance(t, torch.Tensor)
+            ]
 
         yield Case(function, [x.detach().clone() for x in leaves if isinstance(x, torch.Tensor)])
 
@@ -83,7 +99,12 @@ def imported(case: Case, target: str = "cpu") -> Subgraph:
 def interpreted(subgraph: Subgraph, tensors: list[torch.Tensor]) -> list[Any]:
     """The results by xlac's interpreter, which needs no compiler."""
     outputs, results = subgraph.results()
-    given = {i.name: array_of(tensors[i.position] if i.perm is None else tensors[i.position].permute(i.perm)) for i in subgraph.inputs}
+    given = {
+        i.name: array_of(
+            tensors[i.position] if i.perm is None else tensors[i.position].permute(i.perm)
+        )
+        for i in subgraph.inputs
+    }
     params = list(subgraph.params)
     if subgraph.importer.random.seed is not None:
         params.append(subgraph.importer.random.seed)

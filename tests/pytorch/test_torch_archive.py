@@ -1,4 +1,6 @@
-"""Files of torch.export from strangers: nothing in one is run, whatever it says and wherever it says it."""
+"""Files of torch.export from strangers: nothing in one is run, whatever it says and wherever it
+says it.
+"""
 
 from __future__ import annotations
 
@@ -52,20 +54,32 @@ PAYLOADS = {
     "factory": '[1, {"type": "collections.defaultdict", "context": "{\\"default_factory_module\\": \\"wicked\\", '
                '\\"default_factory_name\\": \\"A\\", \\"dict_context\\": []}", "children_spec": []}]',
 }  # fmt: skip
-UNSAID = {("CustomObjArgument", "name"), ("InputToCustomObjSpec", "custom_obj_name"), ("CustomObjArgument", "class_fqn"), ("Node", "metadata"), ("NamedTupleDef", "field_names")}
+UNSAID = {
+    ("CustomObjArgument", "name"),
+    ("InputToCustomObjSpec", "custom_obj_name"),
+    ("CustomObjArgument", "class_fqn"),
+    ("Node", "metadata"),
+    ("NamedTupleDef", "field_names"),
+}
 """Fields of text that are refused, made anew or left out whole."""
 
 
 class Rich(torch.nn.Module):
-    """A parameter, a buffer that changes, a constant, sizes that are open, a dict and keywords, an operation with text."""
+    """A parameter, a buffer that changes, a constant, sizes that are open, a dict and keywords, an
+    operation with text.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.linear = torch.nn.Linear(4, 4)
         self.register_buffer("total", torch.ones(4))
 
-    def forward(self, x: torch.Tensor, more: dict[str, torch.Tensor], *, scale: torch.Tensor) -> dict[str, torch.Tensor]:
-        y = torch.nn.functional.gelu(self.linear(x), approximate="tanh") * scale + torch.tensor([1.0, 2.0, 3.0, 4.0])
+    def forward(
+        self, x: torch.Tensor, more: dict[str, torch.Tensor], *, scale: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        y = torch.nn.functional.gelu(self.linear(x), approximate="tanh") * scale + torch.tensor(
+            [1.0, 2.0, 3.0, 4.0]
+        )
         self.total.add_(y.detach().sum(0))
         return {"y": y + more["z"] * x.shape[0], "mean": self.total / x.shape[0]}
 
@@ -83,7 +97,9 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def changed(source: Path, file: Path, change: Callable[[str, bytes], bytes | None], **more: bytes) -> Path:
+def changed(
+    source: Path, file: Path, change: Callable[[str, bytes], bytes | None], **more: bytes
+) -> Path:
     """A copy of an archive with members changed, or left out, and others put into it."""
     with zipfile.ZipFile(source) as given, zipfile.ZipFile(file, "w") as made:
         for name in given.namelist():
@@ -97,12 +113,16 @@ def changed(source: Path, file: Path, change: Callable[[str, bytes], bytes | Non
 
 
 @pytest.fixture
-def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Callable[[Path], None]]:
+def trap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Callable[[Path], None]]:
     """Loads a file, and says whether anything that it brought was run."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(os, "system", lambda text: Path("was_here").touch())
-    (tmp_path / "wicked.py").write_text("import pathlib; pathlib.Path('was_here').touch()\nclass A: pass\n")
+    (tmp_path / "wicked.py").write_text(
+        "import pathlib; pathlib.Path('was_here').touch()\nclass A: pass\n"
+    )
 
     imported: list[Path] = []
 
@@ -141,25 +161,46 @@ def test_a_program_of_every_kind_is_read(rich: Path) -> None:
     rng = np.random.default_rng(0)
     x, z = (rng.standard_normal((5, 4), np.float32) for _ in range(2))
     scale, total = np.array(2, np.float32), np.ones(4, np.float32)
-    found = model(**dict(zip([p.name for p in read.graph.inputs], (total, x, z, scale), strict=True)))
+    found = model(
+        **dict(zip([p.name for p in read.graph.inputs], (total, x, z, scale), strict=True))
+    )
     weights = read.weights
-    h = torch.nn.functional.gelu(torch.from_numpy(x @ weights["linear.weight"].T + weights["linear.bias"]), approximate="tanh").numpy()
+    h = torch.nn.functional.gelu(
+        torch.from_numpy(x @ weights["linear.weight"].T + weights["linear.bias"]),
+        approximate="tanh",
+    ).numpy()
     y = h * 2 + np.array([1, 2, 3, 4], np.float32)
     np.testing.assert_allclose(found["output_0"], y + z * 5, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_no_text_of_an_archive_is_run(
-    rich: Path, tmp_path: Path, trap: Callable[[Path], None], payload: str, request: pytest.FixtureRequest
+    rich: Path,
+    tmp_path: Path,
+    trap: Callable[[Path], None],
+    payload: str,
+    request: pytest.FixtureRequest,
 ) -> None:
-    """Each text of each JSON in turn is replaced everywhere by one that would run: with --all every text by every payload."""
-    every, first = (1, 0) if request.config.getoption("--all") else (2 * len(PAYLOADS), list(PAYLOADS).index(payload))
+    """Each text of each JSON in turn is replaced everywhere by one that would run: with --all every
+    text by every payload.
+    """
+    every, first = (
+        (1, 0)
+        if request.config.getoption("--all")
+        else (2 * len(PAYLOADS), list(PAYLOADS).index(payload))
+    )
     with zipfile.ZipFile(rich) as held:
         parts = {n: json.loads(held.read(n)) for n in held.namelist() if n.endswith(".json")}
     for name, part in parts.items():
         for text in sorted(set(texts(part)))[first::every]:
             wicked = json.dumps(replaced(part, text, PAYLOADS[payload])).encode()
-            trap(changed(rich, tmp_path / "wicked.pt2", lambda n, d, name=name, wicked=wicked: wicked if n == name else d))
+            trap(
+                changed(
+                    rich,
+                    tmp_path / "wicked.pt2",
+                    lambda n, d, name=name, wicked=wicked: wicked if n == name else d,
+                )
+            )
 
 
 class Malicious:
@@ -167,8 +208,12 @@ class Malicious:
         return Path.touch, (Path("was_here"),)
 
 
-def test_no_member_of_an_archive_is_unpickled(rich: Path, tmp_path: Path, trap: Callable[[Path], None]) -> None:
-    """Whatever pickle is put in place of a member, or where PyTorch would look for one, it is not run."""
+def test_no_member_of_an_archive_is_unpickled(
+    rich: Path, tmp_path: Path, trap: Callable[[Path], None]
+) -> None:
+    """Whatever pickle is put in place of a member, or where PyTorch would look for one, it is not
+    run.
+    """
     written = io.BytesIO()
     torch.save(Malicious(), written)
     with zipfile.ZipFile(rich) as held:
@@ -176,45 +221,91 @@ def test_no_member_of_an_archive_is_unpickled(rich: Path, tmp_path: Path, trap: 
         config = {n: json.loads(held.read(n)) for n in names if n.endswith("_config.json")}
     for data in (written.getvalue(), pickle.dumps(Malicious())):
         for name in names:
-            trap(changed(rich, tmp_path / "wicked.pt2", lambda n, d, name=name, data=data: data if n == name else d))
+            trap(
+                changed(
+                    rich,
+                    tmp_path / "wicked.pt2",
+                    lambda n, d, name=name, data=data: data if n == name else d,
+                )
+            )
         for folder in ("weights", "constants"):
-            trap(changed(rich, tmp_path / "wicked.pt2", lambda n, d: d, **{f"data/{folder}/model.pt": data}))
+            trap(
+                changed(
+                    rich,
+                    tmp_path / "wicked.pt2",
+                    lambda n, d: d,
+                    **{f"data/{folder}/model.pt": data},
+                )
+            )
         for name, held_there in config.items():
-            for entry, prefix in ((e, p) for e in held_there["config"] for p in ("weight_0", "constant_0", "custom_obj_0", "opaque_obj_0")):
+            for entry, prefix in (
+                (e, p)
+                for e in held_there["config"]
+                for p in ("weight_0", "constant_0", "custom_obj_0", "opaque_obj_0")
+            ):
                 wicked = json.loads(json.dumps(held_there))
-                wicked["config"][entry] |= {"use_pickle": True, "path_name": prefix, "tensor_meta": None}
+                wicked["config"][entry] |= {
+                    "use_pickle": True,
+                    "path_name": prefix,
+                    "tensor_meta": None,
+                }
                 folder = name.rpartition("/")[0].partition("/")[2]
                 trap(
                     changed(
-                        rich, tmp_path / "wicked.pt2",
+                        rich,
+                        tmp_path / "wicked.pt2",
                         lambda n, d, name=name, wicked=wicked, end=f"{folder}/{prefix}": (
-                            json.dumps(wicked).encode() if n == name else None if n.endswith(end) else d
+                            json.dumps(wicked).encode()
+                            if n == name
+                            else None
+                            if n.endswith(end)
+                            else d
                         ),
                         **{f"{folder}/{prefix}": data},
                     )
-                )  # fmt: skip
+                )
 
 
-def test_a_library_in_an_archive_is_not_loaded(rich: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch._C._aoti, "AOTIModelPackageLoader", None)  # would fail if it were asked for
-    file = changed(rich, tmp_path / "more.pt2", lambda n, d: d, **{"data/aotinductor/m/a.so": b"\x7fELF", "extra/x": b"\0"})
+def test_a_library_in_an_archive_is_not_loaded(
+    rich: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # would fail if it were asked for
+    monkeypatch.setattr(torch._C._aoti, "AOTIModelPackageLoader", None)
+    file = changed(
+        rich,
+        tmp_path / "more.pt2",
+        lambda n, d: d,
+        **{"data/aotinductor/m/a.so": b"\x7fELF", "extra/x": b"\0"},
+    )
     assert load(file).weights
 
 
 def test_the_payloads_would_run(rich: Path, trap: Callable[[Path], None]) -> None:
     """PyTorch's own reader runs them, where it is not kept from it: the traps above are no dummies."""
+
     def model(n: str, d: bytes) -> bytes:
-        return d if not n.endswith("model.json") else d.replace(expr.encode(), json.dumps(CODE)[1:-1].encode())
+        return (
+            d
+            if not n.endswith("model.json")
+            else d.replace(expr.encode(), json.dumps(CODE)[1:-1].encode())
+        )
 
     with zipfile.ZipFile(rich) as held:
-        told = [t for n in held.namelist() if n.endswith("model.json") for t in texts(json.loads(held.read(n)))]
+        told = [
+            t
+            for n in held.namelist()
+            if n.endswith("model.json")
+            for t in texts(json.loads(held.read(n)))
+        ]
     expr = next(t for t in told if t.startswith("Symbol("))
     with contextlib.suppress(Exception):
         torch.export.load(changed(rich, Path("wicked.pt2"), model))
     assert Path("was_here").exists()
 
 
-def fields(kind: Any, held: tuple[str, str], found: set[tuple[str, str, str]], seen: set[type]) -> None:
+def fields(
+    kind: Any, held: tuple[str, str], found: set[tuple[str, str, str]], seen: set[type]
+) -> None:
     """Every field of text that the schema has below a class: (class, field, whether it is a key)."""
     kind = getattr(schema, kind.__forward_arg__) if isinstance(kind, typing.ForwardRef) else kind
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
@@ -227,13 +318,17 @@ def fields(kind: Any, held: tuple[str, str], found: set[tuple[str, str, str]], s
         fields(inner[0], held, found, seen)
     elif dataclasses.is_dataclass(kind) and kind not in seen:
         seen.add(kind)
-        for name, hint in typing.get_type_hints(kind, globalns=vars(schema), include_extras=True).items():
+        for name, hint in typing.get_type_hints(
+            kind, globalns=vars(schema), include_extras=True
+        ).items():
             if not (issubclass(kind, _Union) and name == "type"):
                 fields(hint, (kind.__name__, name), found, seen)
 
 
 def test_every_text_of_the_schema_has_a_grammar() -> None:
-    """A field that a later PyTorch adds is refused by `checked`; this says so before a user meets it."""
+    """A field that a later PyTorch adds is refused by `checked`; this says so before a user meets
+    it.
+    """
     found: set[tuple[str, str, str]] = set()
     for kind in (schema.ExportedProgram, schema.PayloadConfig):
         fields(kind, ("", ""), found, set())
@@ -242,9 +337,25 @@ def test_every_text_of_the_schema_has_a_grammar() -> None:
     assert found - spared == ours
 
 
-@pytest.mark.parametrize("change", ["compressed", "twice", "overlapping", "short", "beyond", "repeated", "negative", "cut", "missing"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "compressed",
+        "twice",
+        "overlapping",
+        "short",
+        "beyond",
+        "repeated",
+        "negative",
+        "cut",
+        "missing",
+    ],
+)
 def test_an_archive_holds_what_it_says(rich: Path, tmp_path: Path, change: str) -> None:
-    """Members that unpack to more than the file, or tensors that reach outside of theirs, are refused before memory is taken."""
+    """Members that unpack to more than the file, or tensors that reach outside of theirs, are
+    refused before memory is taken.
+    """
+
     def weights(change: Callable[[Any], None]) -> Callable[[str, bytes], bytes]:
         def apply(name: str, data: bytes) -> bytes:
             if not name.endswith("weights_config.json"):
@@ -258,7 +369,10 @@ def test_an_archive_holds_what_it_says(rich: Path, tmp_path: Path, change: str) 
     file = tmp_path / "wicked.pt2"
     match change:
         case "compressed":
-            with zipfile.ZipFile(rich) as given, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
+            with (
+                zipfile.ZipFile(rich) as given,
+                zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made,
+            ):
                 for name in given.namelist():
                     made.writestr(name, given.read(name))
         case "twice":
@@ -271,14 +385,27 @@ def test_an_archive_holds_what_it_says(rich: Path, tmp_path: Path, change: str) 
                 made.writestr("a", b"0" * 100000)
                 for number in range(20):
                     twin = zipfile.ZipInfo(f"b{number}")
-                    twin.header_offset, twin.file_size, twin.compress_size, twin.CRC = 0, 100000, 100000, made.getinfo("a").CRC
+                    twin.header_offset, twin.file_size, twin.compress_size, twin.CRC = (
+                        0,
+                        100000,
+                        100000,
+                        made.getinfo("a").CRC,
+                    )
                     made.filelist.append(twin)
         case "short":
             changed(rich, file, lambda n, d: d[:-3] if n.endswith("weight_0") else d)
         case "beyond":
-            changed(rich, file, weights(lambda meta: meta.update(sizes=[{"as_int": 4}, {"as_int": 5}])))
+            changed(
+                rich, file, weights(lambda meta: meta.update(sizes=[{"as_int": 4}, {"as_int": 5}]))
+            )
         case "repeated":
-            changed(rich, file, weights(lambda meta: meta.update(sizes=[{"as_int": 1 << 40}], strides=[{"as_int": 0}])))
+            changed(
+                rich,
+                file,
+                weights(
+                    lambda meta: meta.update(sizes=[{"as_int": 1 << 40}], strides=[{"as_int": 0}])
+                ),
+            )
         case "negative":
             changed(rich, file, weights(lambda meta: meta.update(storage_offset={"as_int": -1})))
         case "cut":
@@ -311,13 +438,24 @@ def test_what_is_no_size_is_refused(text: str) -> None:
         expression(text)
 
 
-@pytest.mark.parametrize("name", ["torch.ops.aten.add.Tensor", "torch.ops.higher_order.cond", "_operator.mul", "torch.sym_max", "torch.ops.aten.gelu.default"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "torch.ops.aten.add.Tensor",
+        "torch.ops.higher_order.cond",
+        "_operator.mul",
+        "torch.sym_max",
+        "torch.ops.aten.gelu.default",
+    ],
+)
 def test_operations_are_known(name: str) -> None:
     assert operation(name) == name
 
 
 def test_an_operation_with_text_is_on_a_list() -> None:
-    """Of all that PyTorch has, those that take text and may be named are operations on tensors; text names a mode there."""
+    """Of all that PyTorch has, those that take text and may be named are operations on tensors;
+    text names a mode there.
+    """
     taken = []
     for one in torch._C._jit_get_all_schemas():
         space, _, packet = one.name.partition("::")
@@ -329,4 +467,6 @@ def test_an_operation_with_text_is_on_a_list() -> None:
     for one in taken:
         kinds = {str(a.type) for a in (*one.arguments, *one.returns)}
         assert any("Tensor" in k or "number" in k or "Scalar" in k for k in kinds), one
-        assert not any("str" in str(a.type) and ("file" in a.name or "path" in a.name) for a in one.arguments), one
+        assert not any(
+            "str" in str(a.type) and ("file" in a.name or "path" in a.name) for a in one.arguments
+        ), one

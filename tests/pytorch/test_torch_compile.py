@@ -1,4 +1,6 @@
-"""`torch.compile(model, backend="xlac")`: inference, training, sizes that change, and what falls back."""
+"""`torch.compile(model, backend="xlac")`: inference, training, sizes that change, and what falls
+back.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,17 @@ def fresh() -> None:
 
 
 def mlp() -> torch.nn.Module:
-    return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.Linear(8, 3), torch.nn.LogSoftmax(-1))
+    return torch.nn.Sequential(
+        torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.Linear(8, 3), torch.nn.LogSoftmax(-1)
+    )
 
 
 def test_inference_agrees_with_eager() -> None:
     model, x = mlp(), torch.randn(5, 6)
     with torch.no_grad():
-        torch.testing.assert_close(torch.compile(model, backend="xlac", options=OPTIONS)(x), model(x))
+        torch.testing.assert_close(
+            torch.compile(model, backend="xlac", options=OPTIONS)(x), model(x)
+        )
 
 
 def test_gradients_agree_with_eager_for_sizes_that_change() -> None:
@@ -79,7 +85,12 @@ def test_parts_between_what_is_missing_serve_many_sizes() -> None:
 def test_sizes_that_windows_need_as_numbers() -> None:
     def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y, at = torch.nn.functional.max_pool1d(x, 3, 2, return_indices=True)
-        return y, at, torch.nn.functional.interpolate(x, scale_factor=2, mode="linear"), x * x.shape[-1]
+        return (
+            y,
+            at,
+            torch.nn.functional.interpolate(x, scale_factor=2, mode="linear"),
+            x * x.shape[-1],
+        )
 
     compiled = torch.compile(f, backend="xlac", options=OPTIONS, dynamic=True)
     for size in (9, 12, 7, 9):
@@ -90,7 +101,12 @@ def test_sizes_that_windows_need_as_numbers() -> None:
 
 def test_an_input_in_another_order_than_the_example() -> None:
     compiled = torch.compile(lambda x: x.sum(-1) + 1, backend="xlac", options=OPTIONS)
-    for x in (torch.randn(4, 6), torch.randn(6, 4).T, torch.randn(4, 12)[:, ::2], torch.randn(1, 6).expand(4, 6)):
+    for x in (
+        torch.randn(4, 6),
+        torch.randn(6, 4).T,
+        torch.randn(4, 12)[:, ::2],
+        torch.randn(1, 6).expand(4, 6),
+    ):
         torch.testing.assert_close(compiled(x), x.sum(-1) + 1)
 
 
@@ -114,13 +130,19 @@ def test_a_bug_in_a_builder_is_told_and_the_rest_compiled(monkeypatch: pytest.Mo
 
     monkeypatch.setitem(BUILDERS, "aten.sin.default", wrong)
     x = torch.randn(3)
-    with pytest.warns(FallbackWarning, match=r"aten\.sin\.default .*please report it: ZeroDivisionError: planted"):
-        torch.testing.assert_close(torch.compile(lambda v: v.sin() * 2, backend="xlac")(x), x.sin() * 2)
+    with pytest.warns(
+        FallbackWarning, match=r"aten\.sin\.default .*please report it: ZeroDivisionError: planted"
+    ):
+        torch.testing.assert_close(
+            torch.compile(lambda v: v.sin() * 2, backend="xlac")(x), x.sin() * 2
+        )
 
 
 @pytest.mark.parametrize("target", ["cpu", "nowhere"])
 def test_parts_of_one_result_that_pytorch_computes_itself(target: str) -> None:
-    """A part that is only a view, and parts that cannot be compiled: their one result is not taken for several."""
+    """A part that is only a view, and parts that cannot be compiled: their one result is not taken
+    for several.
+    """
     x = torch.randn(4, 3)
     for f in (lambda x: torch.linalg.svdvals(x[1:]), lambda x: torch.linalg.svdvals(x * 2) + 1):
         torch._dynamo.reset()
@@ -145,11 +167,15 @@ def test_sizes_that_only_a_number_tells(function: Callable[..., Any]) -> None:
 
 
 def test_a_checkpoint_with_dropout() -> None:
-    """The same elements are dropped when the forward pass is done again; random numbers stay with PyTorch, which is told as such."""
+    """The same elements are dropped when the forward pass is done again; random numbers stay with
+    PyTorch, which is told as such.
+    """
     x = torch.ones(400, requires_grad=True)
 
     def f(x: torch.Tensor) -> torch.Tensor:
-        return checkpoint(lambda v: torch.nn.functional.dropout(v * 2, 0.5) ** 2, x, use_reentrant=False)
+        return checkpoint(
+            lambda v: torch.nn.functional.dropout(v * 2, 0.5) ** 2, x, use_reentrant=False
+        )
 
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -181,7 +207,9 @@ def test_strides_are_those_of_eager() -> None:
         return y, y.transpose(0, 1) + 1
 
     x = torch.randn(3, 4, 5).permute(2, 0, 1)
-    for ours, theirs in zip(torch.compile(f, backend="xlac", options=OPTIONS)(x), f(x), strict=True):
+    for ours, theirs in zip(
+        torch.compile(f, backend="xlac", options=OPTIONS)(x), f(x), strict=True
+    ):
         torch.testing.assert_close(ours, theirs)
         assert ours.stride() == theirs.stride()
 
@@ -198,7 +226,9 @@ def test_dropout_keeps_its_share_and_follows_the_seed() -> None:
     assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
     dropped = float((drawn[0] == 0).float().mean())
     assert abs(dropped - 0.3) < 5 * (0.3 * 0.7 / len(x)) ** 0.5
-    torch.testing.assert_close(drawn[0][drawn[0] != 0], torch.full_like(drawn[0][drawn[0] != 0], 1 / 0.7))
+    torch.testing.assert_close(
+        drawn[0][drawn[0] != 0], torch.full_like(drawn[0][drawn[0] != 0], 1 / 0.7)
+    )
 
 
 def test_mutations_reach_the_caller() -> None:

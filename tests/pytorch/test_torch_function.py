@@ -42,7 +42,9 @@ def test_a_module_is_called_as_before_and_its_state_changes_alike() -> None:
     module = Counting()
     twin = Counting()
     twin.load_state_dict(module.state_dict())
-    compiled = xlac.from_torch(module, torch.randn(5, 4), dynamic_shapes=({0: torch.export.Dim("batch", max=64)},))
+    compiled = xlac.from_torch(
+        module, torch.randn(5, 4), dynamic_shapes=({0: torch.export.Dim("batch", max=64)},)
+    )
     for batch in (5, 3, 9):
         x = torch.randn(batch, 4)
         ours, theirs = compiled(x), twin(x)
@@ -54,7 +56,9 @@ def test_a_module_is_called_as_before_and_its_state_changes_alike() -> None:
 
 def test_sizes_have_the_names_and_bounds_of_the_user() -> None:
     batch = torch.export.Dim("batch", min=2, max=64)
-    compiled = xlac.from_torch(torch.nn.Linear(4, 3), torch.randn(5, 4), dynamic_shapes=({0: batch},))
+    compiled = xlac.from_torch(
+        torch.nn.Linear(4, 3), torch.randn(5, 4), dynamic_shapes=({0: batch},)
+    )
     assert {n: (s.min, s.max) for n, s in compiled.model.dims.items()} == {"batch": (2, 64)}
 
 
@@ -66,7 +70,9 @@ def test_weights_are_not_copied() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_other_element_types(dtype: torch.dtype) -> None:
-    module = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.SiLU(), torch.nn.LayerNorm(5)).to(dtype)
+    module = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.SiLU(), torch.nn.LayerNorm(5)).to(
+        dtype
+    )
     x = torch.randn(3, 6, dtype=dtype)
     torch.testing.assert_close(xlac.from_torch(module, x)(x), module(x).detach())
 
@@ -87,7 +93,9 @@ def test_everything_that_is_missing_is_told_at_once_with_its_line() -> None:
         xlac.from_torch(Impossible(), torch.eye(3))
     codes = [d.code for d in wrong.value.diagnostics]
     assert codes.count("XL7301") >= 2
-    assert all(d.span is not None and d.span.file == Path(__file__) for d in wrong.value.diagnostics)
+    assert all(
+        d.span is not None and d.span.file == Path(__file__) for d in wrong.value.diagnostics
+    )
     assert "torch.linalg.svdvals(x), torch.linalg.eigvalsh(x)" in str(wrong.value)
 
 
@@ -103,7 +111,10 @@ class Wrong(torch.nn.Module):
 
 @pytest.mark.parametrize(("module", "told"), [(Undecided, "data-dependent"), (Wrong, "7")])
 def test_what_pytorch_cannot_export_is_one_error_and_nothing_else(
-    module: type[torch.nn.Module], told: str, capfd: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder
+    module: type[torch.nn.Module],
+    told: str,
+    capfd: pytest.CaptureFixture[str],
+    recwarn: pytest.WarningsRecorder,
 ) -> None:
     with pytest.raises(SourceError, match=told) as wrong:
         xlac.from_torch(module(), torch.ones(3, 3))
@@ -115,7 +126,10 @@ def test_what_pytorch_cannot_export_is_one_error_and_nothing_else(
 
 def test_the_module_is_not_called_with_what_was_exported_away() -> None:
     compiled = xlac.from_torch(Counting(), torch.randn(5, 4), 2.0)
-    with pytest.raises(SourceError, match=r"input 'scale' is part of the program, which was made for 2\.0, and is now 3\.0"):
+    with pytest.raises(
+        SourceError,
+        match=r"input 'scale' is part of the program, which was made for 2\.0, and is now 3\.0",
+    ):
         compiled(torch.randn(5, 4), 3.0)
     compiled(torch.randn(5, 4), scale=2.0)
 
@@ -131,13 +145,17 @@ def test_an_input_that_is_changed_shares_no_memory() -> None:
     x, y = torch.ones(4), torch.ones(4)
     torch.testing.assert_close(compiled(x, y), torch.full((4,), 3.0))
     torch.testing.assert_close(x, torch.full((4,), 2.0))
-    with pytest.raises(SourceError, match="input 'x', which is changed, shares memory with input 'y'"):
+    with pytest.raises(
+        SourceError, match="input 'x', which is changed, shares memory with input 'y'"
+    ):
         compiled(x, x)
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> tuple[Path, torch.nn.Module]:
-    module = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)).eval()
+    module = torch.nn.Sequential(
+        torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)
+    ).eval()
     file = tmp_path / "model.pt2"
     torch.export.save(torch.export.export(module, (torch.randn(3, 4),)), file)
     return file, module
@@ -170,12 +188,16 @@ class Malicious:
         return Path.touch, (Path("was_here"),)
 
 
-def test_a_file_cannot_run_code(saved: tuple[Path, torch.nn.Module], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_cannot_run_code(
+    saved: tuple[Path, torch.nn.Module], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever pickle is put in place of one that the archive has, it is not run."""
     monkeypatch.chdir(tmp_path)
     wicked = io.BytesIO()
     torch.save(Malicious(), wicked)
-    for name in (n for n in zipfile.ZipFile(saved[0]).namelist() if n.endswith(".pt") or "weight" in n):
+    for name in (
+        n for n in zipfile.ZipFile(saved[0]).namelist() if n.endswith(".pt") or "weight" in n
+    ):
         file = tmp_path / "wicked.pt2"
         with zipfile.ZipFile(saved[0]) as source, zipfile.ZipFile(file, "w") as made:
             for part in source.namelist():

@@ -53,7 +53,9 @@ def test_one_capture_serves_many_sizes(name: str, request: pytest.FixtureRequest
 def test_sizes_of_an_export_stay_open() -> None:
     model, args = models.build("bert")
     batch, time = torch.export.Dim("batch", min=2, max=8), torch.export.Dim("time", min=2, max=64)
-    compiled = xlac.from_torch(model, *args, dynamic_shapes=(({0: batch, 1: time},) * 2,), threads=1)
+    compiled = xlac.from_torch(
+        model, *args, dynamic_shapes=(({0: batch, 1: time},) * 2,), threads=1
+    )
     assert set(compiled.model.dims) == {"batch", "time"}
     for rows, length in ((2, 17), (4, 9)):
         given = [a[:1, :length].repeat(rows, 1) for a in args]
@@ -68,4 +70,9 @@ def test_half_precision(name: str) -> None:
     exact = models.exact(model, args)
     model = model.bfloat16()
     with torch.no_grad():
-        models.check(torch.compile(model, backend="xlac", options=OPTIONS)(*args), model(*args), exact, slack=2**-8)
+        models.check(
+            torch.compile(model, backend="xlac", options=OPTIONS)(*args),
+            model(*args),
+            exact,
+            slack=2**-8,
+        )

@@ -1,4 +1,6 @@
-"""ATen operations one by one: PyTorch's own samples (OpInfo) against eager; what is missing is listed in unsupported.yaml."""
+"""ATen operations one by one: PyTorch's own samples (OpInfo) against eager; what is missing is
+listed in unsupported.yaml.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tests.pytorch import opinfo
 from xlac.frontends.torch.decompositions import decompositions
 from xlac.frontends.torch.table import BUILDERS
 
-LISTED: dict[str, dict[str, str]] = yaml.safe_load((Path(__file__).parent / "unsupported.yaml").read_text("utf-8"))
+LISTED: dict[str, dict[str, str]] = yaml.safe_load(
+    (Path(__file__).parent / "unsupported.yaml").read_text("utf-8")
+)
 SOME = (
     "add mul div.floor_rounding where clamp pow remainder bitwise_and gt sum mean amax argmax var cumsum cummax softmax log_softmax"
     " logsumexp matmul baddbmm linalg.vector_norm index_put index_select gather scatter scatter_add scatter_reduce.amax masked_fill"
@@ -33,7 +37,9 @@ def core() -> list[str]:
     for name in dir(torch.ops.aten):
         packet = getattr(torch.ops.aten, name)
         overloads = packet.overloads() if isinstance(packet, torch._ops.OpOverloadPacket) else []
-        found += [str(op) for op in (getattr(packet, o) for o in overloads) if torch.Tag.core in op.tags]
+        found += [
+            str(op) for op in (getattr(packet, o) for o in overloads) if torch.Tag.core in op.tags
+        ]
     return sorted(found)
 
 
@@ -51,7 +57,9 @@ def test_every_builder_names_an_operation_that_pytorch_has() -> None:
 
 
 def closeness(wanted: torch.Tensor) -> dict[str, Any]:
-    """Floats are summed in another order than in eager; halves are rounded at other places too, and terms may cancel."""
+    """Floats are summed in another order than in eager; halves are rounded at other places too, and
+    terms may cancel.
+    """
     if not wanted.dtype.is_floating_point:
         return {"rtol": 0, "atol": 0}
     if wanted.dtype is not torch.bfloat16:
@@ -84,7 +92,8 @@ def test_some_operators(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(opinfo.BY_NAME))
 def test_operators(name: str, request: pytest.FixtureRequest) -> None:
-    """All samples of an operator, interpreted; the first of each type compiled too. A missing operator must still fail.
+    """All samples of an operator, interpreted; the first of each type compiled too. A missing
+    operator must still fail.
 
     Of results that PyTorch does not define, types and shapes are compared.
     """
@@ -99,4 +108,6 @@ def test_operators(name: str, request: pytest.FixtureRequest) -> None:
                     check(case, native=number == 0, values=name not in LISTED["undefined"])
             except Exception as error:
                 failures.append(f"{dtype} sample {number}: {type(error).__name__}: {error}")
-    assert bool(failures) == (name in LISTED["operators"]), failures or f"{name} works: take it out of unsupported.yaml"
+    assert bool(failures) == (name in LISTED["operators"]), (
+        failures or f"{name} works: take it out of unsupported.yaml"
+    )

@@ -1,4 +1,6 @@
-"""Training: the forward and backward graphs that torch.compile gives us make the gradients that eager PyTorch makes."""
+"""Training: the forward and backward graphs that torch.compile gives us make the gradients that
+eager PyTorch makes.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def step(model: nn.Module, function: Any, args: list[torch.Tensor]) -> dict[str,
 
 
 def check(model: nn.Module, args: list[torch.Tensor]) -> None:
-    """Our errors, against float64, are not much larger than PyTorch's own, for every gradient and buffer."""
+    """Our errors, against float64, are not much larger than PyTorch's own, for every gradient and
+    buffer.
+    """
     found = {}
     for kind in ("ours", "eager", "exact"):
         twin = copy.deepcopy(model).to(torch.float64 if kind == "exact" else torch.float32)
@@ -41,17 +45,31 @@ def check(model: nn.Module, args: list[torch.Tensor]) -> None:
     largest = max(float(g.abs().max()) for name, g in exact.items() if name.endswith(".grad"))
     for name, value in exact.items():
         scale = largest if name.endswith(".grad") else float(value.double().abs().max())
-        mine, theirs = (float((x[name].double() - value.double()).abs().max()) for x in (ours, eager))
-        assert mine <= 4 * theirs + 2e-6 * scale, f"{name}: error {mine:.2e}, PyTorch's own is {theirs:.2e}"
+        mine, theirs = (
+            float((x[name].double() - value.double()).abs().max()) for x in (ours, eager)
+        )
+        assert mine <= 4 * theirs + 2e-6 * scale, (
+            f"{name}: error {mine:.2e}, PyTorch's own is {theirs:.2e}"
+        )
 
 
 def test_a_convolutional_network() -> None:
     model = nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1),
-        nn.Conv2d(8, 8, 3, stride=2, padding=1, groups=2), nn.GroupNorm(2, 8), nn.SiLU(), nn.AvgPool2d(2),
-        nn.ConvTranspose2d(8, 4, 3, stride=2, padding=1, output_padding=1), nn.AdaptiveAvgPool2d((3, 2)),
-        nn.Upsample(scale_factor=2, mode="bilinear"), nn.Upsample(scale_factor=2), nn.Flatten(), nn.Linear(4 * 12 * 8, 5),
-    )  # fmt: skip
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, padding=1),
+        nn.Conv2d(8, 8, 3, stride=2, padding=1, groups=2),
+        nn.GroupNorm(2, 8),
+        nn.SiLU(),
+        nn.AvgPool2d(2),
+        nn.ConvTranspose2d(8, 4, 3, stride=2, padding=1, output_padding=1),
+        nn.AdaptiveAvgPool2d((3, 2)),
+        nn.Upsample(scale_factor=2, mode="bilinear"),
+        nn.Upsample(scale_factor=2),
+        nn.Flatten(),
+        nn.Linear(4 * 12 * 8, 5),
+    )
     check(model, [torch.randn(4, 3, 16, 16)])
 
 
@@ -88,7 +106,10 @@ def test_tables_and_losses() -> None:
 
         def forward(self, tokens: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
             scores = self.out(self.table(tokens).mean(1))
-            return nn.functional.cross_entropy(scores, classes, ignore_index=3) + scores.sort(-1).values[:, :2].sum()
+            return (
+                nn.functional.cross_entropy(scores, classes, ignore_index=3)
+                + scores.sort(-1).values[:, :2].sum()
+            )
 
     check(Classifier(), [torch.randint(0, 11, (7, 9)), torch.randint(0, 5, (7,))])
 

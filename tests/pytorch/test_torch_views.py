@@ -1,4 +1,6 @@
-"""Results that are views come back as eager PyTorch's: shared memory, strides and offsets, nothing written out that need not be."""
+"""Results that are views come back as eager PyTorch's: shared memory, strides and offsets, nothing
+written out that need not be.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ def chain(generator: random.Random, value: Any) -> list[str]:
             found = VIEWS[name](value)
         except (RuntimeError, IndexError, ValueError):
             continue
-        if found.numel() and found.dim() <= 5 and found.untyped_storage().data_ptr() == value.untyped_storage().data_ptr():
+        if (
+            found.numel()
+            and found.dim() <= 5
+            and found.untyped_storage().data_ptr() == value.untyped_storage().data_ptr()
+        ):
             names, value = [*names, name], found
     return names
 
@@ -71,12 +77,17 @@ def alike(ours: tuple[Any, ...], theirs: tuple[Any, ...], *, sized: bool = True)
                 assert a.data_ptr() - c.data_ptr() == b.data_ptr() - d.data_ptr()
 
 
-@pytest.mark.parametrize("seed", [pytest.param(n, marks=() if n < 4 else pytest.mark.sampled(12)) for n in range(60)])
+@pytest.mark.parametrize(
+    "seed", [pytest.param(n, marks=() if n < 4 else pytest.mark.sampled(12)) for n in range(60)]
+)
 def test_random_views(seed: int) -> None:
     generator = random.Random(seed)
     shape = (4, 6) if generator.random() < 0.6 else (2, 4, 6)
     x, y = torch.randn(shape), torch.randn(shape)
-    chains = [(n, chain(generator, x)) for n in generator.choices((0, 1, 1, 1, 2), k=generator.randint(1, 4))]
+    chains = [
+        (n, chain(generator, x))
+        for n in generator.choices((0, 1, 1, 1, 2), k=generator.randint(1, 4))
+    ]
     dynamic = generator.random() < 0.4
     f = function([one for one in chains if one[0] != 2 or "flat" not in one[1]])
     compiled = torch.compile(f, backend="xlac", options=OPTIONS, dynamic=dynamic)
@@ -97,7 +108,10 @@ def test_what_is_written_through_one_result_is_seen_through_another() -> None:
 
 def test_an_expanded_result_is_as_small_as_what_is_expanded() -> None:
     z = torch.randn(200, 200)
-    for f in (lambda x: x.relu().unsqueeze(0).expand(2000, -1, -1), lambda x: (x.unsqueeze(0).expand(2000, -1, -1), x.relu())):
+    for f in (
+        lambda x: x.relu().unsqueeze(0).expand(2000, -1, -1),
+        lambda x: (x.unsqueeze(0).expand(2000, -1, -1), x.relu()),
+    ):
         torch._dynamo.reset()
         found = torch.compile(f, backend="xlac", options=OPTIONS)(z)
         first = found[0] if isinstance(found, tuple) else found
@@ -105,7 +119,9 @@ def test_an_expanded_result_is_as_small_as_what_is_expanded() -> None:
 
 
 def test_a_small_part_of_a_large_value_is_computed_by_itself() -> None:
-    """The last position of a model's results: where the rest is not asked for, it is neither computed nor kept."""
+    """The last position of a model's results: where the rest is not asked for, it is neither
+    computed nor kept.
+    """
     weight = torch.randn(16, 512)
     compiled = torch.compile(lambda x: (x @ weight)[:, -1], backend="xlac", options=OPTIONS)
     x = torch.randn(2, 64, 16)
@@ -126,10 +142,15 @@ def test_views_under_gradients_and_beside_what_is_missing() -> None:
     for function, options in ((f, OPTIONS), (g, {"threads": 1})):
         for tracked in (False, True):
             torch._dynamo.reset()
-            x, twin = (torch.linspace(-1, 1, 24).reshape(4, 6).requires_grad_(tracked) for _ in range(2))
+            x, twin = (
+                torch.linspace(-1, 1, 24).reshape(4, 6).requires_grad_(tracked) for _ in range(2)
+            )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FallbackWarning)
-                ours, theirs = torch.compile(function, backend="xlac", options=options)(x), function(twin)
+                ours, theirs = (
+                    torch.compile(function, backend="xlac", options=options)(x),
+                    function(twin),
+                )
             for a, b in zip(ours, theirs, strict=True):
                 torch.testing.assert_close(a, b)
                 assert a.stride() == b.stride()

@@ -26,7 +26,9 @@ from xlac_sdk.programs.program import Launch, Program
 from xlac_sdk.target import Request, Target
 
 TARGETS = {
-    "avx512": Target("avx512", 64, 32, masked=True, gathers=True, fma=True, l1_bytes=48 << 10, l2_bytes=1 << 20),
+    "avx512": Target(
+        "avx512", 64, 32, masked=True, gathers=True, fma=True, l1_bytes=48 << 10, l2_bytes=1 << 20
+    ),
     "avx2": Target("avx2", 32, 16, fma=True, threads=2),
     "sse": Target("sse", 16, 16),
     "scalar": Target("scalar", 0, 16),
@@ -63,7 +65,10 @@ def values(made: Group, seed: int = 0) -> dict[str, Array]:
     """Random inputs and weights by name: small integers, normal floats."""
     rng = np.random.default_rng(seed)
     params = [n for n in made.inputs if isinstance(n.op, Param)]
-    return {n.op.name: sampling.draw_one("small" if n.type.dtype.is_integer else "normal", n.type, rng) for n in params}
+    return {
+        n.op.name: sampling.draw_one("small" if n.type.dtype.is_integer else "normal", n.type, rng)
+        for n in params
+    }
 
 
 def meaning(made: Group, given: dict[str, Array]) -> list[Array]:
@@ -74,14 +79,22 @@ def meaning(made: Group, given: dict[str, Array]) -> list[Array]:
             known[node] = given[node.op.name]
         else:
             with np.errstate(all="ignore"):
-                operands = known[node.inputs[0]] if isinstance(node.op, Pick) else [known[i] for i in node.inputs]
+                operands = (
+                    known[node.inputs[0]]
+                    if isinstance(node.op, Pick)
+                    else [known[i] for i in node.inputs]
+                )
                 known[node] = node.op.evaluate(*operands)
     return [known[n] for n in made.outputs]
 
 
 def compute(made: Group, target: Target, given: dict[str, Array]) -> list[Array]:
     """The outputs by running the kernels in the interpreter, or on this machine for a cpu target."""
-    weights = {n.op.name: given[n.op.name] for n in made.inputs if isinstance(n.op, Param) and n.op.kind == "weight"}
+    weights = {
+        n.op.name: given[n.op.name]
+        for n in made.inputs
+        if isinstance(n.op, Param) and n.op.kind == "weight"
+    }
     made_program = program(made, target, weights)
     wanted = [np.empty(s.shape, s.dtype.numpy) for s in made_program.outputs]
     fed = {s.name: given[s.name] for s in made_program.inputs}
@@ -100,7 +113,10 @@ def compute(made: Group, target: Target, given: dict[str, Array]) -> list[Array]
 
 
 def legalized(made: Program, target: Target) -> Program:
-    steps = tuple(replace(s, kernel=legalize(s.kernel, target)) if isinstance(s, Launch) else s for s in made.steps)
+    steps = tuple(
+        replace(s, kernel=legalize(s.kernel, target)) if isinstance(s, Launch) else s
+        for s in made.steps
+    )
     return replace(made, steps=steps)
 
 
@@ -120,11 +136,15 @@ def agree(made: Group, target: Target, seed: int = 0) -> None:
             continue
         wide, exact = got.astype(np.float64), want.astype(np.float64)
         scale = float(np.abs(exact).max(initial=1.0))
-        np.testing.assert_allclose(wide, exact, rtol=TOLERANCE[want.dtype.name], atol=TOLERANCE[want.dtype.name] * scale)
+        np.testing.assert_allclose(
+            wide, exact, rtol=TOLERANCE[want.dtype.name], atol=TOLERANCE[want.dtype.name] * scale
+        )
 
 
 def of_sample(name: str, sample: Sample, kinds: Sequence[str] = ("input",), **more: object) -> Node:
-    """The op's node for a conformance sample; `kinds` says which operands are weights, the last repeated."""
+    """The op's node for a conformance sample; `kinds` says which operands are weights, the last
+    repeated.
+    """
     names = [*kinds, *[kinds[-1]] * len(sample.inputs)]
     operands = [param(f"x{i}", t, names[i]) for i, t in enumerate(sample.inputs)]
     return Node.of(OPS[name](**sample.attributes, **more), *operands)

@@ -1,4 +1,6 @@
-"""Runs partitions kernel by kernel in the SDK's interpreter and compares every value with the ops' own meaning."""
+"""Runs partitions kernel by kernel in the SDK's interpreter and compares every value with the ops'
+own meaning.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def graph_of(*outputs: Node) -> Graph:
     params = [n for n in walk(outputs) if isinstance(n.op, Param)]
     graph = Graph("g", tuple(params), {f"o{i}": o for i, o in enumerate(outputs)})
     while any(isinstance(n.op, Composite) for n in graph.nodes()):
-        graph = graph.rewrite(lambda n: n.op.expand(*n.inputs) if isinstance(n.op, Composite) else n)
+        graph = graph.rewrite(
+            lambda n: n.op.expand(*n.inputs) if isinstance(n.op, Composite) else n
+        )
     return graph
 
 
@@ -84,9 +88,13 @@ def _function(kernel: Kernel) -> Callable[..., None]:
     return compile_kernel(kernel)
 
 
-def run_scheduled(scheduled: Scheduled, outputs: Sequence[Node], values: Mapping[Node, Array]) -> dict[Node, Array]:
+def run_scheduled(
+    scheduled: Scheduled, outputs: Sequence[Node], values: Mapping[Node, Array]
+) -> dict[Node, Array]:
     """Runs the launches of one group on values of its inputs; memory is poisoned before."""
-    memory: dict[Any, Array] = {o: np.full(o.shape, 99, o.type.dtype.numpy).reshape(-1) for o in outputs}
+    memory: dict[Any, Array] = {
+        o: np.full(o.shape, 99, o.type.dtype.numpy).reshape(-1) for o in outputs
+    }
     for copying in scheduled.copies:
         memory[copying.target] = np.array(values[copying.source]).reshape(-1)
     for launching in scheduled.launches:
@@ -114,15 +122,22 @@ def assert_close(got: Array, want: Array, dtype: DType, rtol: float, message: st
 
 
 def check_group(
-    group: Group, targets: Sequence[Target] = TARGETS, rtol: float = 1e-5, feeds: Mapping[Node, Array] | None = None,
-    *, exact: bool = False,
-) -> Scheduled:  # fmt: skip
-    """The group's kernels agree with NumPy on every target; the schedule for the last target is returned.
+    group: Group,
+    targets: Sequence[Target] = TARGETS,
+    rtol: float = 1e-5,
+    feeds: Mapping[Node, Array] | None = None,
+    *,
+    exact: bool = False,
+) -> Scheduled:
+    """The group's kernels agree with NumPy on every target; the schedule for the last target is
+    returned.
 
     With `exact`, NumPy works in float64.
     """
     rng = np.random.default_rng(0)
-    given = {n: draw(n.type, rng) for n in group.inputs if isinstance(n.op, Param)} | dict(feeds or {})
+    given = {n: draw(n.type, rng) for n in group.inputs if isinstance(n.op, Param)} | dict(
+        feeds or {}
+    )
     wide = {n: a.astype(np.float64) for n, a in given.items()} if exact else given
     values = evaluate(group.outputs, wide)
     for target in targets:
@@ -130,15 +145,27 @@ def check_group(
         found = run_scheduled(scheduled, group.outputs, values | given)
         for output in group.outputs:
             tolerance = 2e-2 if output.type.dtype.is_half else rtol
-            assert_close(found[output], values[output], output.type.dtype, tolerance, f"on {target.name}")
+            assert_close(
+                found[output], values[output], output.type.dtype, tolerance, f"on {target.name}"
+            )
     return scheduled
 
 
-def check_graph(graph: Graph, targets: Sequence[Target] = TARGETS, rtol: float = 1e-4, seed: int = 0, fuse: bool = True) -> None:
-    """Every group of the graph's partition is well formed and computes what it should from exact inputs."""
+def check_graph(
+    graph: Graph,
+    targets: Sequence[Target] = TARGETS,
+    rtol: float = 1e-4,
+    seed: int = 0,
+    fuse: bool = True,
+) -> None:
+    """Every group of the graph's partition is well formed and computes what it should from exact
+    inputs.
+    """
     rng = np.random.default_rng(seed)
     outputs = tuple(graph.outputs.values())
-    values = evaluate(outputs, {n: draw(n.type, rng) for n in walk(outputs) if isinstance(n.op, Param)})
+    values = evaluate(
+        outputs, {n: draw(n.type, rng) for n in walk(outputs) if isinstance(n.op, Param)}
+    )
     for target in targets:
         parts = partition(graph, target, fuse=fuse)
         well_formed(parts)
@@ -153,11 +180,15 @@ def check_graph(graph: Graph, targets: Sequence[Target] = TARGETS, rtol: float =
 
 
 def well_formed(parts: Partition) -> None:
-    """Groups come after what they read, hold no leaves, and every output of the graph has one maker."""
+    """Groups come after what they read, hold no leaves, and every output of the graph has one
+    maker.
+    """
     made: set[Node] = set()
     for group in parts.groups:
         for node in group.inputs:
-            assert isinstance(node.op, Param | Const) or node in made, f"{group.reason} reads {node.op} too early"
+            assert isinstance(node.op, Param | Const) or node in made, (
+                f"{group.reason} reads {node.op} too early"
+            )
         assert not made & set(group.outputs), f"{group.reason} writes what another group wrote"
         assert set(group.outputs) <= group.members and group.hero in group.members
         made.update(group.outputs)

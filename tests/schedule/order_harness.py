@@ -40,12 +40,23 @@ def values(type_: Type, number: int, rng: np.random.Generator) -> Array:
     return np.asarray(found, dtype.numpy)
 
 
-def check(op: Op, types: Sequence[Type], *, draw: Draw = values, targets: Sequence[Target] = (SCALAR, MASKED, PLAIN), rtol: float = 1e-5) -> None:
+def check(
+    op: Op,
+    types: Sequence[Type],
+    *,
+    draw: Draw = values,
+    targets: Sequence[Target] = (SCALAR, MASKED, PLAIN),
+    rtol: float = 1e-5,
+) -> None:
     """The kernels of one node, alone in a graph, compute what `evaluate` does."""
     rng = np.random.default_rng(1)
     params = tuple(Node.of(Param(f"x{k}", t, "input")) for k, t in enumerate(types))
     node = Node.of(op, *params)
-    outputs = (node,) if len(node.results) == 1 else tuple(Node(Pick(index=k), (node,), t) for k, t in enumerate(node.results))
+    outputs = (
+        (node,)
+        if len(node.results) == 1
+        else tuple(Node(Pick(index=k), (node,), t) for k, t in enumerate(node.results))
+    )
     feeds = {p: draw(p.type, k, rng) for k, p in enumerate(params)}
     with np.errstate(all="ignore"):
         exact = op.evaluate(*feeds.values())
@@ -57,7 +68,13 @@ def check(op: Op, types: Sequence[Type], *, draw: Draw = values, targets: Sequen
             found |= run_scheduled(schedule(group, target, "k"), group.outputs, feeds)
         for output in outputs:
             if found.get(output) is not None and output.type.size:
-                assert_close(found[output], wanted[output], output.type.dtype, rtol, f"{op} {types} on {target.name}")
+                assert_close(
+                    found[output],
+                    wanted[output],
+                    output.type.dtype,
+                    rtol,
+                    f"{op} {types} on {target.name}",
+                )
 
 
 def check_sample(cls: type[Op], sample: Sample, **options: Any) -> None:

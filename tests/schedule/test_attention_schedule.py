@@ -1,4 +1,6 @@
-"""Attention in one kernel beside what the operation means: widths, types, masks, grouped heads, views, open sizes."""
+"""Attention in one kernel beside what the operation means: widths, types, masks, grouped heads,
+views, open sizes.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +43,23 @@ def param(name: str, shape: tuple[int, ...], dtype: DType = D.F32) -> Node:
 
 
 def attention(
-    q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...] = (), mask: tuple[int, ...] | None = None, kind: DType = D.BOOL,
-    dtype: DType = D.F32, **given: object,
-) -> Node:  # fmt: skip
+    q: tuple[int, ...],
+    k: tuple[int, ...],
+    v: tuple[int, ...] = (),
+    mask: tuple[int, ...] | None = None,
+    kind: DType = D.BOOL,
+    dtype: DType = D.F32,
+    **given: object,
+) -> Node:
     more = () if mask is None else (param("mask", mask, kind),)
-    return build.apply1("attention", param("q", q, dtype), param("k", k, dtype), param("v", v or k, dtype), *more, **given)
+    return build.apply1(
+        "attention",
+        param("q", q, dtype),
+        param("k", k, dtype),
+        param("v", v or k, dtype),
+        *more,
+        **given,
+    )
 
 
 def model(y: Node) -> Model:
@@ -59,14 +73,18 @@ def drawn(made: Model) -> dict[str, Array]:
     for node in made.graph.inputs:
         assert isinstance(node.op, Param)
         shape = static(node.shape)
-        values = rng.random(shape) < 0.7 if node.type.dtype is D.BOOL else rng.standard_normal(shape)
+        values = (
+            rng.random(shape) < 0.7 if node.type.dtype is D.BOOL else rng.standard_normal(shape)
+        )
         found[node.op.name] = values.astype(node.type.dtype.numpy)
     return found
 
 
 def run(made: Model, feeds: Mapping[str, Array], facts: Target, backend: str = "cpu") -> Array:
     lowered = lower(made, facts)
-    assert [g.kind for g in lowered.partition.groups].count(Kind.ATTENTION) == 1, "the schedule takes it whole"
+    assert [g.kind for g in lowered.partition.groups].count(Kind.ATTENTION) == 1, (
+        "the schedule takes it whole"
+    )
     y = made.graph.outputs["y"]
     found = {"y": np.empty(static(y.shape), y.type.dtype.numpy)}
     executable(lowered, find(backend)).run(dict(feeds), found)
@@ -96,7 +114,11 @@ def test_machines(cpu: str) -> None:
 def test_the_interpreter_sees_no_access_out_of_bounds() -> None:
     facts = replace(target(), primitives=find("reference").target(Request()).primitives)
     agree(attention((1, 2, 37, 16), (1, 1, 70, 16), causal=True), facts, "reference")
-    agree(attention((1, 1, 35, 8), (1, 1, 67, 8), mask=(35, 67)), replace(facts, vector_bytes=32), "reference")
+    agree(
+        attention((1, 1, 35, 8), (1, 1, 67, 8), mask=(35, 67)),
+        replace(facts, vector_bytes=32),
+        "reference",
+    )
 
 
 def test_widths() -> None:
@@ -124,7 +146,9 @@ def test_masks() -> None:
 
 
 def test_operands_that_are_views_and_what_follows() -> None:
-    """Queries, keys and values are parts of one tensor; the result is added to another, its heads side by side."""
+    """Queries, keys and values are parts of one tensor; the result is added to another, its heads
+    side by side.
+    """
     both = param("qkv", (2, 70, 3, 48))
     q, k, v = (build.reshape(build.cut(both, 2, n, n + 1), (2, 70, 48)) for n in range(3))
     y = build.apply1("attention", q, k, v, heads=3, causal=True)
@@ -179,7 +203,12 @@ def test_open_sizes(causal: bool) -> None:
     rng = np.random.default_rng(1)
     for size in (1, 31, 64, 129, 300):
         feeds = {name: rng.standard_normal((1, 4, size, 64)).astype(np.float32) for name in "qkv"}
-        wanted = interpret(model(attention((1, 4, size, 64), (1, 4, size, 64), causal=causal)).graph, feeds, {}, float64=True)["y"]
+        wanted = interpret(
+            model(attention((1, 4, size, 64), (1, 4, size, 64), causal=causal)).graph,
+            feeds,
+            {},
+            float64=True,
+        )["y"]
         np.testing.assert_allclose(program(**feeds), wanted, rtol=2e-6, atol=2e-6)
 
 

@@ -1,4 +1,6 @@
-"""How results of contractions are cut into blocks, panels and pieces: what stays in a cache, and what threads share."""
+"""How results of contractions are cut into blocks, panels and pieces: what stays in a cache, and
+what threads share.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +44,15 @@ def cut_of(hero: Node, kind: Kind, target: Target, monkeypatch: pytest.MonkeyPat
     return found[-1]
 
 
-def test_threads_share_pieces_of_a_panel_that_one_block_of_rows_crosses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_share_pieces_of_a_panel_that_one_block_of_rows_crosses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """So that a large right operand is read from end to end once, however many threads there are."""
     for threads in (1, 2, 4):
         target = replace(cpu(threads), l2_bytes=1 << 20)
-        found = cut_of(conv((1, 7, 7, 512), (3, 3, 512, 512), pad=1), Kind.CONV, target, monkeypatch)
+        found = cut_of(
+            conv((1, 7, 7, 512), (3, 3, 512, 512), pad=1), Kind.CONV, target, monkeypatch
+        )
         assert found.blocks == 1 and (found.parts > 1) == (threads > 1)
 
 

@@ -19,17 +19,32 @@ FEW = [TARGETS[name] for name in ("avx512", "sse")]
 
 
 def conv(
-    x: tuple[int, ...], kernel: tuple[int, ...], *, stride: int = 1, pad: int = 0, groups: int = 1, dilation: int = 1,
-    kind: str = "weight", dtype: DType = F32, **given: object,
-) -> Node:  # fmt: skip
+    x: tuple[int, ...],
+    kernel: tuple[int, ...],
+    *,
+    stride: int = 1,
+    pad: int = 0,
+    groups: int = 1,
+    dilation: int = 1,
+    kind: str = "weight",
+    dtype: DType = F32,
+    **given: object,
+) -> Node:
     """Channels last."""
     rank = len(x) - 2
     letters = "DHW"[-rank:]
     attributes = {
-        "layout": (f"N{letters}C", f"{letters}IO", f"N{letters}C"), "strides": (stride,) * rank, "low": (pad,) * rank,
-        "high": (pad,) * rank, "lhs_dilation": (1,) * rank, "rhs_dilation": (dilation,) * rank, "feature_groups": groups,
-    } | given  # fmt: skip
-    return Node.of(Conv(**attributes), param("x", Type(dtype, x)), param("kernel", Type(dtype, kernel), kind))
+        "layout": (f"N{letters}C", f"{letters}IO", f"N{letters}C"),
+        "strides": (stride,) * rank,
+        "low": (pad,) * rank,
+        "high": (pad,) * rank,
+        "lhs_dilation": (1,) * rank,
+        "rhs_dilation": (dilation,) * rank,
+        "feature_groups": groups,
+    } | given
+    return Node.of(
+        Conv(**attributes), param("x", Type(dtype, x)), param("kernel", Type(dtype, kernel), kind)
+    )
 
 
 CASES = {
@@ -63,13 +78,26 @@ CASES = {
 @pytest.mark.sampled(6)
 def test_samples(target):
     for number, sample in enumerate(Conv.samples()):
-        agree(group(Kind.CONV, of_sample("conv", sample, (("input", "weight"), ("input",))[number % 2])), target)
+        agree(
+            group(
+                Kind.CONV, of_sample("conv", sample, (("input", "weight"), ("input",))[number % 2])
+            ),
+            target,
+        )
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.sampled(6)
 def test_channels_last(name):
-    small = ("pointwise", "grouped", "dilated", "transposed", "one channel out", "depthwise strided", "multiplier")
+    small = (
+        "pointwise",
+        "grouped",
+        "dilated",
+        "transposed",
+        "one channel out",
+        "depthwise strided",
+        "multiplier",
+    )
     for target in TARGETS.values() if name in small else FEW:
         agree(group(Kind.CONV, CASES[name]), target)
 
@@ -103,14 +131,28 @@ PLANES = {  # x by batch, channel and space; strides, padding and dilation by sp
 @pytest.mark.parametrize("name", PLANES)
 @pytest.mark.sampled(4)
 def test_depthwise_channel_by_channel(name, dtype):
-    """As the model gives it, and turned by the graph as layouts are chosen; weights known and not; with what follows."""
+    """As the model gives it, and turned by the graph as layouts are chosen; weights known and not;
+    with what follows.
+    """
     shape, taps, strides, pad, dilation = PLANES[name]
     rank, channels, letters = len(taps), shape[1], "DHW"[-len(taps) :]
     x = param("x", Type(dtype, shape))
-    kernel = param("kernel", Type(dtype, (channels, 1, *taps)), "weight" if name != "odd" else "input")
+    kernel = param(
+        "kernel", Type(dtype, (channels, 1, *taps)), "weight" if name != "odd" else "input"
+    )
 
     def convolved(node, layout):
-        op = Conv((layout, "OI" + letters, layout), strides, (pad,) * rank, (pad,) * rank, (1,) * rank, (dilation,) * rank, channels, 1, dtype)
+        op = Conv(
+            (layout, "OI" + letters, layout),
+            strides,
+            (pad,) * rank,
+            (pad,) * rank,
+            (1,) * rank,
+            (dilation,) * rank,
+            channels,
+            1,
+            dtype,
+        )
         return Node.of(op, node, kernel)
 
     first = convolved(x, "NC" + letters)
@@ -129,7 +171,9 @@ def test_an_input_computed_by_the_group():
         agree(group(Kind.CONV, hero), target)
 
 
-@pytest.mark.parametrize("name", ["same", "strided", "stem", "pointwise", "grouped", "half", "transposed"])
+@pytest.mark.parametrize(
+    "name", ["same", "strided", "stem", "pointwise", "grouped", "half", "transposed"]
+)
 @pytest.mark.sampled(7)
 def test_results_in_another_layout(name):
     hero = CASES[name]
@@ -137,24 +181,46 @@ def test_results_in_another_layout(name):
     biased = build.add(hero, param("bias", Type(hero.type.dtype, (channels,)), "weight"))
     for target in TARGETS.values() if name in ("same", "stem") else FEW:
         agree(group(Kind.CONV, hero, build.transpose(hero, (0, 3, 1, 2))), target)
-        agree(group(Kind.CONV, hero, build.transpose(build.maximum(biased, 0.0), (0, 3, 1, 2)), biased), target)
+        agree(
+            group(
+                Kind.CONV, hero, build.transpose(build.maximum(biased, 0.0), (0, 3, 1, 2)), biased
+            ),
+            target,
+        )
 
 
 def test_results_along_rows_are_turned_around_in_registers():
     """No vector is scattered where rows are neighbours in memory."""
     hero = conv((1, 20, 20, 8), (3, 3, 8, 32))
-    made = table.schedule(group(Kind.CONV, hero, build.transpose(hero, (0, 3, 1, 2))), TARGETS["avx512"], "kernel")
+    made = table.schedule(
+        group(Kind.CONV, hero, build.transpose(hero, (0, 3, 1, 2))), TARGETS["avx512"], "kernel"
+    )
     text = text_of(made.launches[-1].kernel)
     assert "] = " in text and "[ramp(" not in text
 
 
 def test_only_windows_that_leave_the_input_copy_it():
-    kernels = {name: len(table.schedule(group(Kind.CONV, CASES[name]), TARGETS["avx512"], "kernel").launches) for name in CASES}
-    assert kernels["pointwise"] == kernels["pointwise strided"] == kernels["cropped"] == kernels["depthwise line"] == 1
-    assert kernels["depthwise"] == kernels["depthwise strided"] == 1, "its windows stop at the edge instead"
+    kernels = {
+        name: len(
+            table.schedule(group(Kind.CONV, CASES[name]), TARGETS["avx512"], "kernel").launches
+        )
+        for name in CASES
+    }
+    assert (
+        kernels["pointwise"]
+        == kernels["pointwise strided"]
+        == kernels["cropped"]
+        == kernels["depthwise line"]
+        == 1
+    )
+    assert kernels["depthwise"] == kernels["depthwise strided"] == 1, (
+        "its windows stop at the edge instead"
+    )
     assert kernels["same"] == 2
 
 
-@pytest.mark.parametrize("name", ["same", "strided", "stem", "pointwise", "grouped", "depthwise strided", "half"])
+@pytest.mark.parametrize(
+    "name", ["same", "strided", "stem", "pointwise", "grouped", "depthwise strided", "half"]
+)
 def test_on_this_machine(name):
     agree(group(Kind.CONV, CASES[name]), cpu(threads=2))

@@ -21,12 +21,16 @@ SMALL = [s for s in Cumulative.samples() if s.inputs[0].size < 1000]
 def plain(type_: Type, number: int, rng: np.random.Generator) -> np.ndarray:
     if type_.dtype is DType.BOOL:
         return rng.random(type_.shape) < 0.5
-    return rng.integers(0 if not type_.dtype.is_signed else -3, 4, type_.shape).astype(type_.dtype.numpy)
+    return rng.integers(0 if not type_.dtype.is_signed else -3, 4, type_.shape).astype(
+        type_.dtype.numpy
+    )
 
 
 @pytest.mark.parametrize("sample", SMALL, ids=label)
 def test_samples(sample: Sample) -> None:
-    check_sample(Cumulative, sample, draw=plain, rtol=1e-2 if sample.inputs[0].dtype.is_half else 1e-5)
+    check_sample(
+        Cumulative, sample, draw=plain, rtol=1e-2 if sample.inputs[0].dtype.is_half else 1e-5
+    )
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -60,7 +64,9 @@ def test_producers_are_computed_where_they_are_read() -> None:
     check_graph(graph)
 
 
-@pytest.mark.parametrize("sample", [s for s in Compact.samples() if s.inputs[0].size < 1000], ids=label)
+@pytest.mark.parametrize(
+    "sample", [s for s in Compact.samples() if s.inputs[0].size < 1000], ids=label
+)
 def test_compact(sample: Sample) -> None:
     check_sample(Compact, sample, draw=plain)
 

@@ -1,4 +1,6 @@
-"""Panels that do not stay in the second cache are fetched while the panel before them is used: each line, in time."""
+"""Panels that do not stay in the second cache are fetched while the panel before them is used: each
+line, in time.
+"""
 
 from __future__ import annotations
 
@@ -37,21 +39,29 @@ def fetched(kernel: Kernel) -> set[int]:
     """The lines of the right operand that a kernel fetches, in the interpreter."""
     (packed,) = {s.buffer for s in every(kernel.body) if isinstance(s, Prefetch)}
     marks = Buffer("marks", DType.U8, 2 * int(packed.size), access=Access.WRITE)
-    made = replace(kernel, parameters=(*kernel.parameters, marks), body=Marking(marks).block(kernel.body))
+    made = replace(
+        kernel, parameters=(*kernel.parameters, marks), body=Marking(marks).block(kernel.body)
+    )
     arrays = {b.name: np.zeros(int(b.size), b.dtype.numpy) for b in made.parameters}
     run_kernel(made, arrays)
     return set((np.flatnonzero(arrays["marks"]) * packed.dtype.nbytes // 64).tolist())
 
 
 def every(body: tuple[Stmt, ...]) -> list[Stmt]:
-    return [inner for stmt in body for inner in (stmt, *(s for block in children(stmt) for s in every(block)))]
+    return [
+        inner
+        for stmt in body
+        for inner in (stmt, *(s for block in children(stmt) for s in every(block)))
+    ]
 
 
 def kernel_of(made: Group, target: Target) -> Kernel:
     return schedule(made, target, "k").launches[-1].kernel
 
 
-@pytest.mark.parametrize("m, n, k", [(32, 192, 200), (40, 320, 130), (28, 96, 1024)], ids=["panels", "odd", "chunks"])
+@pytest.mark.parametrize(
+    "m, n, k", [(32, 192, 200), (40, 320, 130), (28, 96, 1024)], ids=["panels", "odd", "chunks"]
+)
 @pytest.mark.sampled(3)
 def test_every_line_behind_the_first_panel_is_fetched(m: int, n: int, k: int) -> None:
     made = group(Kind.DOT, matmul(m, n, k, "weight"))
@@ -68,6 +78,9 @@ def test_what_stays_in_the_cache_and_what_is_read_once_is_not_fetched() -> None:
     for made, target in (
         (group(Kind.DOT, matmul(64, 64, 32, "weight")), SMALL),
         (group(Kind.DOT, matmul(2, 192, 200, "weight")), SMALL),
-        (group(Kind.DOT, matmul(64, 192, 200, "weight")), replace(TARGETS["scalar"], l2_bytes=1 << 10)),
+        (
+            group(Kind.DOT, matmul(64, 192, 200, "weight")),
+            replace(TARGETS["scalar"], l2_bytes=1 << 10),
+        ),
     ):
         assert not [s for s in every(kernel_of(made, target).body) if isinstance(s, Prefetch)]

@@ -6,7 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from contraction_harness import TARGETS, agree, compute, cpu, group, of_sample, param, program, values
+from contraction_harness import (
+    TARGETS,
+    agree,
+    compute,
+    cpu,
+    group,
+    of_sample,
+    param,
+    program,
+    values,
+)
 
 from xlac.codegen import lower as table
 from xlac.codegen.cpu.gemm import register_tile
@@ -20,13 +30,34 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.kernel import Allocate, children
 
 F32 = DType.F32
-SIZES = [(1, 70, 130), (5, 1, 131), (3, 19, 200), (40, 37, 67), (17, 50, 16), (33, 64, 48), (2, 300, 40), (1, 1, 77), (7, 5, 0)]
+SIZES = [
+    (1, 70, 130),
+    (5, 1, 131),
+    (3, 19, 200),
+    (40, 37, 67),
+    (17, 50, 16),
+    (33, 64, 48),
+    (2, 300, 40),
+    (1, 1, 77),
+    (7, 5, 0),
+]
 
 
-def matmul(m: int, n: int, k: int, kind: str = "input", turned: tuple[bool, bool] = (False, False), dtype: DType = F32) -> Node:
+def matmul(
+    m: int,
+    n: int,
+    k: int,
+    kind: str = "input",
+    turned: tuple[bool, bool] = (False, False),
+    dtype: DType = F32,
+) -> Node:
     left = param("a", Type(dtype, (k, m) if turned[0] else (m, k)))
     right = param("b", Type(dtype, (n, k) if turned[1] else (k, n)), kind)
-    return Node.of(Dot(contract_lhs=(0 if turned[0] else 1,), contract_rhs=(1 if turned[1] else 0,)), left, right)
+    return Node.of(
+        Dot(contract_lhs=(0 if turned[0] else 1,), contract_rhs=(1 if turned[1] else 0,)),
+        left,
+        right,
+    )
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
@@ -42,7 +73,9 @@ def test_samples(target):
 @pytest.mark.sampled(6)
 def test_sizes_and_layouts(target, turned):
     for number, (m, n, k) in enumerate(SIZES):
-        kinds = ("input", "weight") if target.name == "avx512" else (("input", "weight")[number % 2],)
+        kinds = (
+            ("input", "weight") if target.name == "avx512" else (("input", "weight")[number % 2],)
+        )
         for kind in kinds:
             agree(group(Kind.DOT, matmul(m, n, k, kind, turned)), target)
 
@@ -53,7 +86,10 @@ def test_blocks_of_rows_and_threads():
         agree(group(Kind.DOT, matmul(m, 20, 10, "weight")), small)
     big = group(Kind.DOT, matmul(130, 70, 60, "weight"))
     agree(big, replace(small, threads=2))
-    assert table.schedule(big, replace(small, threads=2), "kernel").launches[0].kernel.parallel is not None
+    assert (
+        table.schedule(big, replace(small, threads=2), "kernel").launches[0].kernel.parallel
+        is not None
+    )
 
 
 @pytest.mark.parametrize("name", ["avx512", "avx2", "sse"])
@@ -62,7 +98,9 @@ def test_long_sums_are_added_in_chunks(name):
     target = replace(TARGETS[name], l2_bytes=4 << 10, threads=1)
     for m, n, k, kind in ((60, 37, 600, "input"), (70, 20, 2823, "weight")):
         hero = matmul(m, n, k, kind)
-        made = group(Kind.DOT, hero, build.maximum(build.add(hero, param("bias", Type(F32, (n,)))), 0.0))
+        made = group(
+            Kind.DOT, hero, build.maximum(build.add(hero, param("bias", Type(F32, (n,)))), 0.0)
+        )
         (*_, last) = table.schedule(made, target, "kernel").launches
         assert any(isinstance(s, Allocate) for s in _statements(last.kernel.body))
         agree(made, target)
@@ -98,7 +136,9 @@ def test_special_values_pass_through():
 def test_operands_that_are_views_are_read_in_place():
     x = param("x", Type(F32, (2, 6, 40)))
     w = param("w", Type(F32, (3, 5, 20)), "weight")
-    left = build.reshape(Node.of(view.Slice(starts=(0, 1, 4), stops=(2, 6, 34), steps=(1, 1, 2)), x), (10, 15))
+    left = build.reshape(
+        Node.of(view.Slice(starts=(0, 1, 4), stops=(2, 6, 34), steps=(1, 1, 2)), x), (10, 15)
+    )
     right = build.transpose(build.reshape(w, (15, 20)), (1, 0))
     hero = Node.of(Dot(contract_lhs=(1,), contract_rhs=(1,)), left, right)
     for target in TARGETS.values():
@@ -107,7 +147,9 @@ def test_operands_that_are_views_are_read_in_place():
 
 def test_weights_changed_by_the_group_are_computed_while_compiling():
     w = param("w", Type(F32, (15, 20)), "weight")
-    hero = Node.of(Dot(contract_lhs=(1,), contract_rhs=(0,)), param("x", Type(F32, (4, 15))), build.mul(w, 2.0))
+    hero = Node.of(
+        Dot(contract_lhs=(1,), contract_rhs=(0,)), param("x", Type(F32, (4, 15))), build.mul(w, 2.0)
+    )
     made = group(Kind.DOT, hero)
     scheduled = table.schedule(made, TARGETS["avx512"], "kernel")
     assert len(scheduled.launches) == 1
@@ -145,7 +187,9 @@ def test_a_small_layer_runs_without_packing():
     made = group(Kind.DOT, matmul(1, 128, 64, "weight"))
     scheduled = table.schedule(made, TARGETS["avx512"], "kernel")
     arguments = scheduled.launches[0].arguments
-    assert len(scheduled.launches) == 1 and not any(isinstance(a, Packed | Scratch) for a in arguments)
+    assert len(scheduled.launches) == 1 and not any(
+        isinstance(a, Packed | Scratch) for a in arguments
+    )
     assert scheduled.launches[0].kernel.parallel is None
 
 
@@ -206,13 +250,19 @@ def test_an_epilogue_that_does_not_fuse_runs_afterwards():
 def test_outputs_take_the_place_of_residuals_only_where_that_is_safe():
     hero, biased = _layer(16, 32, 16)
     residual = param("r", hero.type)
-    safe = table.schedule(group(Kind.DOT, hero, build.add(biased, residual)), TARGETS["avx512"], "kernel")
+    safe = table.schedule(
+        group(Kind.DOT, hero, build.add(biased, residual)), TARGETS["avx512"], "kernel"
+    )
     assert [(b.op.name) for _, b in safe.in_place] == ["r"]
     square = matmul(16, 16, 16)
     crossed = build.add(square, build.transpose(param("r", square.type), (1, 0)))
-    assert table.schedule(group(Kind.DOT, square, crossed), TARGETS["avx512"], "kernel").in_place == ()
+    assert (
+        table.schedule(group(Kind.DOT, square, crossed), TARGETS["avx512"], "kernel").in_place == ()
+    )
     itself = build.add(square, square.inputs[0])
-    assert table.schedule(group(Kind.DOT, square, itself), TARGETS["avx512"], "kernel").in_place == ()
+    assert (
+        table.schedule(group(Kind.DOT, square, itself), TARGETS["avx512"], "kernel").in_place == ()
+    )
 
 
 # ---- shape of the code ---------------------------------------------------------------------------
@@ -225,7 +275,8 @@ def test_tiles_fit_the_registers():
                 for columns in (1, 3, 16, 48, 1000):
                     tile = register_tile.choose(target, dtype, rows, columns)
                     height = tile.rows[0] * tile.rows[1]
-                    apart = target.vector_bytes and not target.fma  # products wait in two registers to be added
+                    # products wait in two registers to be added
+                    apart = target.vector_bytes and not target.fma
                     held = min(height, tile.vectors) + 3 if apart else tile.vectors + 1
                     used = height * tile.vectors + held
                     assert used <= target.vector_registers or (height, tile.vectors) == (1, 1)
@@ -235,7 +286,10 @@ def test_tiles_fit_the_registers():
 def test_equal_shapes_give_equal_kernels():
     from xlac_sdk.kernel_ir.text import show
 
-    first, second = (table.schedule(group(Kind.DOT, _layer(9, 21, 33)[1].inputs[0]), TARGETS["avx2"], "k") for _ in range(2))
+    first, second = (
+        table.schedule(group(Kind.DOT, _layer(9, 21, 33)[1].inputs[0]), TARGETS["avx2"], "k")
+        for _ in range(2)
+    )
     assert show(first.launches[0].kernel) == show(second.launches[0].kernel)
 
 
@@ -247,12 +301,27 @@ def test_work_counts_multiplications_and_additions_of_the_whole_product():
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False)])
 def test_on_this_machine(turned):
     target = cpu(threads=2)
-    for m, n, k, dtype in ((70, 130, 90, F32), (1, 200, 300, F32), (300, 1, 200, F32), (33, 47, 21, DType.F16), (33, 47, 21, DType.I8)):
+    for m, n, k, dtype in (
+        (70, 130, 90, F32),
+        (1, 200, 300, F32),
+        (300, 1, 200, F32),
+        (33, 47, 21, DType.F16),
+        (33, 47, 21, DType.I8),
+    ):
         for kind in ("input", "weight"):
             agree(group(Kind.DOT, matmul(m, n, k, kind, turned, dtype)), target)
 
 
-@pytest.mark.parametrize("rows, depth, columns, launches", [(300, 300, 300, 1), (64, 512, 512, 1), (1024, 1024, 1024, 2), (32, 1024, 1024, 1), (2000, 300, 300, 2)])
+@pytest.mark.parametrize(
+    "rows, depth, columns, launches",
+    [
+        (300, 300, 300, 1),
+        (64, 512, 512, 1),
+        (1024, 1024, 1024, 2),
+        (32, 1024, 1024, 1),
+        (2000, 300, 300, 2),
+    ],
+)
 def test_an_operand_is_packed_at_run_time_where_that_is_repaid(rows, depth, columns, launches):
     made = group(Kind.DOT, matmul(rows, columns, depth))
     assert len(table.schedule(made, TARGETS["avx512"], "kernel").launches) == launches

@@ -92,7 +92,9 @@ def test_statistics_over_a_batch_and_their_use_are_one_kernel() -> None:
 
 
 def test_a_shared_sum_is_written_by_the_kernel_that_has_it() -> None:
-    """The residual of a transformer: its norm computes it, and what reads it later finds it in memory."""
+    """The residual of a transformer: its norm computes it, and what reads it later finds it in
+    memory.
+    """
     x, y, w = param("x", (8, 64)), param("y", (8, 64)), param("w", (64, 64))
     residual = build.add(x, y)
     normal = apply("softmax", residual, axis=-1)
@@ -104,7 +106,9 @@ def test_a_shared_sum_is_written_by_the_kernel_that_has_it() -> None:
 
 def test_a_transcendental_that_many_elements_read_is_computed_once() -> None:
     small = Node.of(Exp(), param("x", (4096,)))
-    (first, second) = cut(build.add(Node.of(Broadcast((64, 4096), (1,)), small), param("y", (64, 4096)))).groups
+    (first, second) = cut(
+        build.add(Node.of(Broadcast((64, 4096), (1,)), small), param("y", (64, 4096)))
+    ).groups
     assert [o.shape for o in first.outputs] == [(4096,)]
     assert "many times" in second.barriers[first.outputs[0]]
 
@@ -143,7 +147,9 @@ def test_without_fusion_every_node_has_a_kernel() -> None:
     x = param("x", (4, 5))
     graph = graph_of(build.add(build.mul(x, x), 1.0))
     check_graph(graph, fuse=False)
-    assert len(partition(graph, MASKED, fuse=False).groups) == len([n for n in graph.nodes() if n.inputs])
+    assert len(partition(graph, MASKED, fuse=False).groups) == len(
+        [n for n in graph.nodes() if n.inputs]
+    )
 
 
 def _random_chain(count: int) -> Graph:
@@ -159,7 +165,9 @@ def _random_chain(count: int) -> Graph:
 
 def test_work_grows_linearly() -> None:
     small, large = _random_chain(1_000), _random_chain(4_000)
-    assert calls(lambda: partition(large, MASKED)) < 1.2 * 4 * calls(lambda: partition(small, MASKED))
+    assert calls(lambda: partition(large, MASKED)) < 1.2 * 4 * calls(
+        lambda: partition(small, MASKED)
+    )
 
 
 def test_a_deep_chain_needs_no_deep_stack() -> None:
@@ -175,7 +183,9 @@ def test_a_deep_chain_needs_no_deep_stack() -> None:
 
 def test_targets_without_vectors_fuse_alike() -> None:
     x = param("x", (6, 40))
-    assert all(len(partition(graph_of(apply("softmax", x, axis=-1)), t).groups) == 1 for t in TARGETS)
+    assert all(
+        len(partition(graph_of(apply("softmax", x, axis=-1)), t).groups) == 1 for t in TARGETS
+    )
 
 
 def test_slices_of_slices_do_not_double_the_code_with_every_step() -> None:
@@ -184,9 +194,13 @@ def test_slices_of_slices_do_not_double_the_code_with_every_step() -> None:
     def nodes(steps: int) -> tuple[int, Partition]:
         x: Node = param("x", (2**steps, 4))
         for _ in range(steps):
-            even, odd = (build.cut(build.reshape(x, (x.shape[0] // 2, 2, 4)), 1, n, n + 1) for n in (0, 1))
+            even, odd = (
+                build.cut(build.reshape(x, (x.shape[0] // 2, 2, 4)), 1, n, n + 1) for n in (0, 1)
+            )
             x = build.apply1("exp", build.reshape(build.add(even, odd), (x.shape[0] // 2, 4)))
-        return sum(len(g.nodes) for g in partition(graph_of(x), MASKED).groups), partition(graph_of(x), MASKED)
+        return sum(len(g.nodes) for g in partition(graph_of(x), MASKED).groups), partition(
+            graph_of(x), MASKED
+        )
 
     count, found = nodes(10)
     assert len(found.groups) > 1 and count < 200

@@ -1,4 +1,6 @@
-"""Random graphs, fused and not: every kernel of every group against NumPy, on targets with and without vectors."""
+"""Random graphs, fused and not: every kernel of every group against NumPy, on targets with and
+without vectors.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,18 @@ def binary(r: random.Random, x: Node, pool: list[Node]) -> Node:
     floating = x.type.dtype.is_float
     y = r.choice([n for n in pool if n.type == x.type])
     if r.random() < 0.3:
-        y = Node_(Broadcast(x.shape, ()), constant(r.choice([0.5, 2.0]) if floating else 3, x.type.dtype))
+        y = Node_(
+            Broadcast(x.shape, ()), constant(r.choice([0.5, 2.0]) if floating else 3, x.type.dtype)
+        )
     return Node_(r.choice([Add, Sub, Mul, Max, Min] if floating else [Add, Max, Min])(), x, y)
 
 
 def unary(r: random.Random, x: Node, pool: list[Node]) -> Node:
     if not x.type.dtype.is_float:
         return Node_(Cast(DType.F32), x)
-    return Node_(r.choice([Sin(), Cos(), Floor(), Cast(DType.F32), Cast(DType.F16), Cast(DType.I32)]), x)
+    return Node_(
+        r.choice([Sin(), Cos(), Floor(), Cast(DType.F32), Cast(DType.F16), Cast(DType.I32)]), x
+    )
 
 
 def transposed(r: random.Random, x: Node, pool: list[Node]) -> Node:
@@ -45,7 +51,9 @@ def transposed(r: random.Random, x: Node, pool: list[Node]) -> Node:
 def reshaped(r: random.Random, x: Node, pool: list[Node]) -> Node:
     shape, size = x.shape, x.type.size
     assert isinstance(size, int) and isinstance(shape[-1], int)
-    return Node_(Reshape(r.choice([(size,), (1, *shape), (*shape, 1), (size // shape[-1], shape[-1])])), x)
+    return Node_(
+        Reshape(r.choice([(size,), (1, *shape), (*shape, 1), (size // shape[-1], shape[-1])])), x
+    )
 
 
 def spread(r: random.Random, x: Node, pool: list[Node]) -> Node:
@@ -72,24 +80,39 @@ def padded(r: random.Random, x: Node, pool: list[Node]) -> Node:
 
 
 def joined(r: random.Random, x: Node, pool: list[Node]) -> Node:
-    return Node_(Concat(r.randrange(x.type.rank)), x, r.choice([n for n in pool if n.type == x.type]))
+    return Node_(
+        Concat(r.randrange(x.type.rank)), x, r.choice([n for n in pool if n.type == x.type])
+    )
 
 
 def counted(r: random.Random, x: Node, pool: list[Node]) -> Node:
-    return Node_(Add(), Node_(Cast(DType.F32), x), Node_(Iota(x.shape, r.randrange(x.type.rank), DType.F32)))
+    return Node_(
+        Add(), Node_(Cast(DType.F32), x), Node_(Iota(x.shape, r.randrange(x.type.rank), DType.F32))
+    )
 
 
 def placed(r: random.Random, x: Node, pool: list[Node]) -> Node:
     rank = x.type.rank
-    start = Node_(Reshape(()), Node_(Cast(DType.I32), Node_(Slice((0,) * rank, (1,) * rank, (1,) * rank), x)))
+    start = Node_(
+        Reshape(()), Node_(Cast(DType.I32), Node_(Slice((0,) * rank, (1,) * rank, (1,) * rank), x))
+    )
     part = Node_(DynSlice(tuple(max(1, n - 1) for n in x.shape)), x, *[start] * rank)  # type: ignore[operator]
     return Node_(DynUpdate(), x, part, *[start] * rank) if r.random() < 0.5 else part
 
 
 def reduced(r: random.Random, x: Node, pool: list[Node]) -> Node:
     rank = x.type.rank
-    axes = tuple(sorted(r.sample(range(rank), r.randint(1, rank)))) if r.random() < 0.5 else (rank - 1,)
-    node = Node_(Reduce(axes, r.choice(["max", "min"] if x.type.dtype is DType.F16 else ["add", "max", "min"])), x)
+    axes = (
+        tuple(sorted(r.sample(range(rank), r.randint(1, rank))))
+        if r.random() < 0.5
+        else (rank - 1,)
+    )
+    node = Node_(
+        Reduce(
+            axes, r.choice(["max", "min"] if x.type.dtype is DType.F16 else ["add", "max", "min"])
+        ),
+        x,
+    )
     if r.random() < 0.4:
         return node
     pool.append(node)
@@ -104,7 +127,11 @@ def reduced(r: random.Random, x: Node, pool: list[Node]) -> Node:
 
 
 STEPS: list[Callable[[random.Random, Node, list[Node]], Node]] = (
-    [binary] * 6 + [unary] * 3 + [reduced] * 3 + [transposed] * 2 + [reshaped, spread, sliced, padded, joined, counted, placed]
+    [binary] * 6
+    + [unary] * 3
+    + [reduced] * 3
+    + [transposed] * 2
+    + [reshaped, spread, sliced, padded, joined, counted, placed]
 )
 
 
@@ -112,7 +139,8 @@ def random_graph(seed: int, count: int = 14) -> Graph:
     r = random.Random(seed)
     extents = [r.choice(EXTENTS) for _ in range(3)]
     pool = [
-        param(f"x{i}", [r.choice(extents) for _ in range(r.choice([1, 2, 2, 3]))], r.choice(DTYPES)) for i in range(3)
+        param(f"x{i}", [r.choice(extents) for _ in range(r.choice([1, 2, 2, 3]))], r.choice(DTYPES))
+        for i in range(3)
     ]
     for _ in range(count):
         able = [n for n in pool if n.type.rank and 0 < prod(n.shape) < 20_000]  # type: ignore[type-var,operator]
@@ -122,7 +150,9 @@ def random_graph(seed: int, count: int = 14) -> Graph:
         except ShapeError:
             continue
     made = [n for n in pool if n.inputs] or [unary(r, pool[0], pool)]
-    return graph_of(*dict.fromkeys([made[-1], *r.sample(made, min(len(made), r.choice([0, 0, 1, 2])))]))
+    return graph_of(
+        *dict.fromkeys([made[-1], *r.sample(made, min(len(made), r.choice([0, 0, 1, 2])))])
+    )
 
 
 @pytest.mark.parametrize("seed", range(40))

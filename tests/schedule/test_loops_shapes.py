@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from loops_harness import MASKED, PLAIN, SCALAR, TARGETS, check_group, constant, graph_of, group_of, param
+from loops_harness import (
+    MASKED,
+    PLAIN,
+    SCALAR,
+    TARGETS,
+    check_group,
+    constant,
+    graph_of,
+    group_of,
+    param,
+)
 
 from xlac.codegen.lower import schedule
 from xlac.fusion.group import Group, Kind
@@ -19,7 +29,19 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.kernel import For, Load, LoopKind, Store
 from xlac_sdk.target import Target
 
-SHAPES = [(), (1,), (7,), (16,), (1000,), (3, 5), (5, 64), (2, 3, 17), (1, 9, 1), (4, 1, 33), (70, 71)]
+SHAPES = [
+    (),
+    (1,),
+    (7,),
+    (16,),
+    (1000,),
+    (3, 5),
+    (5, 64),
+    (2, 3, 17),
+    (1, 9, 1),
+    (4, 1, 33),
+    (70, 71),
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -50,9 +72,15 @@ def test_transposed_tiles_are_cut_at_both_edges() -> None:
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.F16, DType.I8, DType.BOOL], ids=str)
 @pytest.mark.parametrize("shape", [(48, 80), (2, 64, 8, 8), (96, 36)], ids=str)
 def test_transpositions_by_squares(shape: tuple[int, ...], dtype: DType) -> None:
-    """Whole squares of vectors, blocks that the edges cut, axes that are one, and 36 columns, which are no whole vectors."""
+    """Whole squares of vectors, blocks that the edges cut, axes that are one, and 36 columns, which
+    are no whole vectors.
+    """
     x = param("x", shape, dtype)
-    check_group(group_of(Kind.ELEMENTWISE, Node.of(Transpose((0, 2, 3, 1) if len(shape) == 4 else (1, 0)), x)))
+    check_group(
+        group_of(
+            Kind.ELEMENTWISE, Node.of(Transpose((0, 2, 3, 1) if len(shape) == 4 else (1, 0)), x)
+        )
+    )
 
 
 def test_a_transposition_in_vectors_turns_squares_around_in_registers() -> None:
@@ -87,7 +115,9 @@ def test_nests_that_are_split_over_threads_have_kernels_of_their_own() -> None:
     heavy: Node = x
     for _ in range(30):
         heavy = Node.of(Exp(), heavy)
-    scheduled = check_group(group_of(Kind.ELEMENTWISE, Node.of(Concat(2), heavy, Node.of(Exp(), heavy))))
+    scheduled = check_group(
+        group_of(Kind.ELEMENTWISE, Node.of(Concat(2), heavy, Node.of(Exp(), heavy)))
+    )
     assert len(scheduled.launches) == 2
 
 
@@ -105,12 +135,19 @@ def test_large_outputs_are_split_over_threads() -> None:
     x = param("x", (1 << 20,))
     (loop,) = loops(group_of(Kind.ELEMENTWISE, Node.of(Exp(), x)), MASKED)
     assert loop.kind is LoopKind.PARALLEL
-    check_group(group_of(Kind.ELEMENTWISE, Node.of(Add(), param("y", (300_001,)), param("z", (300_001,)))), (PLAIN, MASKED))
+    check_group(
+        group_of(Kind.ELEMENTWISE, Node.of(Add(), param("y", (300_001,)), param("z", (300_001,)))),
+        (PLAIN, MASKED),
+    )
 
 
 def test_outputs_beyond_the_cache_are_streamed() -> None:
     x = param("x", (1 << 16,))
-    (launch,) = schedule(group_of(Kind.ELEMENTWISE, Node.of(Exp(), x)), Target("t", vector_bytes=64, l3_bytes=1 << 12), "k").launches
+    (launch,) = schedule(
+        group_of(Kind.ELEMENTWISE, Node.of(Exp(), x)),
+        Target("t", vector_bytes=64, l3_bytes=1 << 12),
+        "k",
+    ).launches
     loop = launch.kernel.body[0]
     found: list[Store] = []
     stack = [loop]
@@ -141,7 +178,9 @@ def test_an_operand_that_is_read_elsewhere_may_not_be_overwritten() -> None:
     x = param("x", (8, 8))
     safe = schedule(group_of(Kind.ELEMENTWISE, Node.of(Exp(), x)), MASKED, "k")
     assert len(safe.in_place) == 1
-    unsafe = schedule(group_of(Kind.ELEMENTWISE, Node.of(Add(), x, Node.of(Transpose((1, 0)), x))), MASKED, "k")
+    unsafe = schedule(
+        group_of(Kind.ELEMENTWISE, Node.of(Add(), x, Node.of(Transpose((1, 0)), x))), MASKED, "k"
+    )
     assert not unsafe.in_place
 
 
@@ -185,17 +224,28 @@ def test_extremes_of_not_a_number(combine: str, axis: int) -> None:
 
 def test_halves_are_summed_in_single_precision() -> None:
     x = param("x", (4096,), DType.F16)
-    check_group(group_of(Kind.ROWS, Node.of(Reduce((0,), "add"), x)), feeds={x: np.full(4096, 1.0, np.float16)})
+    check_group(
+        group_of(Kind.ROWS, Node.of(Reduce((0,), "add"), x)),
+        feeds={x: np.full(4096, 1.0, np.float16)},
+    )
 
 
 def _pairs(shape: tuple[int, ...], axis: int) -> tuple[Node, ...]:
     """The largest value and where it is: a reducer with a body of two values."""
-    value, place, value2, place2 = (param(n, (), d) for n, d in (("a", DType.F32), ("i", DType.I32), ("b", DType.F32), ("j", DType.I32)))
+    value, place, value2, place2 = (
+        param(n, (), d)
+        for n, d in (("a", DType.F32), ("i", DType.I32), ("b", DType.F32), ("j", DType.I32))
+    )
     first = Node.of(Compare("ge"), value, value2)
-    outputs = {"v": Node.of(Select(), first, value, value2), "i": Node.of(Select(), first, place, place2)}
+    outputs = {
+        "v": Node.of(Select(), first, value, value2),
+        "i": Node.of(Select(), first, place, place2),
+    }
     body = Graph("largest", (value, place, value2, place2), outputs)
     x, count = param("x", shape), param("n", shape, DType.I32)
-    both = Node.of(Reduce((axis,), "body", body), x, count, constant(-np.inf), constant(-1, DType.I32))
+    both = Node.of(
+        Reduce((axis,), "body", body), x, count, constant(-np.inf), constant(-1, DType.I32)
+    )
     return build.results(both)
 
 
@@ -218,9 +268,13 @@ def softmax(x: Node, axis: int = -1) -> Node:
     return graph_of(build.apply("softmax", x, axis=axis)).outputs["o0"]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("shape", [(3, 1), (3, 5), (40, 10), (2, 3, 128), (5, 133), (2, 9000), (1, 40_000)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(3, 1), (3, 5), (40, 10), (2, 3, 128), (5, 133), (2, 9000), (1, 40_000)], ids=str
+)
 def test_softmax_over_short_and_long_rows(shape: tuple[int, ...]) -> None:
-    """From rows shorter than a vector to rows that do not fit the stack: then the output keeps the powers."""
+    """From rows shorter than a vector to rows that do not fit the stack: then the output keeps the
+    powers.
+    """
     check_group(group_of(Kind.ROWS, softmax(param("x", shape))), rtol=1e-4)
 
 
@@ -236,7 +290,14 @@ def test_rows_with_results_and_values_of_every_stage() -> None:
     power = Node.of(Exp(), Node.of(Sub(), before, Node.of(Broadcast((6, 50), (0,)), top)))
     total = Node.of(Reduce((1,), "add"), power)
     result = Node.of(Mul(), power, Node.of(Broadcast((6, 50), (0,)), Node.of(Max(), total, top)))
-    group = group_of(Kind.ROWS, before, total, Node.of(Reshape((6, 1)), top), result, Node.of(Cast(DType.F16), result))
+    group = group_of(
+        Kind.ROWS,
+        before,
+        total,
+        Node.of(Reshape((6, 1)), top),
+        result,
+        Node.of(Cast(DType.F16), result),
+    )
     check_group(group, rtol=1e-4)
 
 
@@ -264,14 +325,25 @@ def test_the_identity_of_every_combination() -> None:
 
 def test_large_reductions_on_every_target() -> None:
     x = param("x", (3, 70_001))
-    check_group(group_of(Kind.ROWS, Node.of(Reduce((0, 1), "add"), Node.of(Mul(), x, x))), TARGETS[1:3])
+    check_group(
+        group_of(Kind.ROWS, Node.of(Reduce((0, 1), "add"), Node.of(Mul(), x, x))), TARGETS[1:3]
+    )
 
 
-SPLIT = [((300_001,), (0,)), ((3, 70_001), (1,)), ((70_001, 3), (0,)), ((64, 3, 2000), (0, 2)), ((2, 100_000, 2), (1,)), ((1 << 19,), (0,))]
+SPLIT = [
+    ((300_001,), (0,)),
+    ((3, 70_001), (1,)),
+    ((70_001, 3), (0,)),
+    ((64, 3, 2000), (0, 2)),
+    ((2, 100_000, 2), (1,)),
+    ((1 << 19,), (0,)),
+]
 
 
 @pytest.mark.parametrize("shape, axes", SPLIT, ids=str)
-def test_fusion_leads_few_results_of_many_elements_to_threads(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+def test_fusion_leads_few_results_of_many_elements_to_threads(
+    shape: tuple[int, ...], axes: tuple[int, ...]
+) -> None:
     x = param("x", shape)
     total = Node.of(Reduce(axes, "add"), Node.of(Mul(), x, x))
     threaded = Target("threads", vector_bytes=64, masked=True, threads=2)
@@ -282,12 +354,17 @@ def test_fusion_leads_few_results_of_many_elements_to_threads(shape: tuple[int, 
 
 @pytest.mark.parametrize("shape, axes", SPLIT, ids=str)
 @pytest.mark.sampled(6)
-def test_few_results_of_many_elements_are_split_over_threads(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+def test_few_results_of_many_elements_are_split_over_threads(
+    shape: tuple[int, ...], axes: tuple[int, ...]
+) -> None:
     x = param("x", shape)
     square = Node.of(Reduce(axes, "add"), Node.of(Mul(), x, x))
     group = group_of(Kind.REDUCE, Node.of(Exp(), Node.of(Reduce(axes, "max"), x)), square)
     threaded = Target("threads", vector_bytes=64, masked=True, threads=4)
-    scheduled = check_group(group, (Target("plain", vector_bytes=32, threads=2), threaded), exact=True)
+    scheduled = check_group(
+        group, (Target("plain", vector_bytes=32, threads=2), threaded), exact=True
+    )
     assert len(scheduled.launches) == 2
     assert scheduled.launches[0].kernel.parallel is not None
-    assert len(schedule(group, Target("one", vector_bytes=64), "k").launches) == 2  # the order of a sum is that of any number of threads
+    # the order of a sum is that of any number of threads
+    assert len(schedule(group, Target("one", vector_bytes=64), "k").launches) == 2

@@ -1,4 +1,6 @@
-"""Random bits: the kernels against the meaning, and the meaning against the generators' published vectors."""
+"""Random bits: the kernels against the meaning, and the meaning against the generators' published
+vectors.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from xlac_sdk.dtypes import DType
 U32, U64 = DType.U32, DType.U64
 
 
-@pytest.mark.parametrize("sample", [s for s in RngBits.samples() if np.prod(s.attributes["shape"]) < 1000], ids=label)
+@pytest.mark.parametrize(
+    "sample", [s for s in RngBits.samples() if np.prod(s.attributes["shape"]) < 1000], ids=label
+)
 def test_samples(sample: Sample) -> None:
     check_sample(RngBits, sample)
 
@@ -42,7 +46,9 @@ def test_counter_carries(algorithm: str) -> None:
 
 
 def test_threads_share_a_long_stream() -> None:
-    check(RngBits(algorithm="philox", shape=(40001,), dtype=U32), [Type(U64, (3,))], targets=(MASKED,))
+    check(
+        RngBits(algorithm="philox", shape=(40001,), dtype=U32), [Type(U64, (3,))], targets=(MASKED,)
+    )
 
 
 def test_published_vectors() -> None:
@@ -52,13 +58,18 @@ def test_published_vectors() -> None:
     with np.errstate(over="ignore"):
         found = random.threefry(u32(0x13198A2E, 0x03707344), u32(0x243F6A88, 0x85A308D3), on)
         assert [int(w) for w in found] == [0xC4923A9C, 0x483DF7A0]
-        key, counter = u32(0xA4093822, 0x299F31D0), u32(0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)
+        key, counter = (
+            u32(0xA4093822, 0x299F31D0),
+            u32(0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+        )
         found = random.philox(key, counter, on)
         assert [int(w) for w in found] == [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1]
 
 
 def test_threefry_lays_its_words_out_as_xla_does() -> None:
-    """Both words of a block are neighbours along the first even axis, and along the longest of odd ones."""
+    """Both words of a block are neighbours along the first even axis, and along the longest of odd
+    ones.
+    """
     state = np.array([5, 9], np.uint64)
     _, bits = RngBits(algorithm="threefry", shape=(4, 3), dtype=U32).evaluate(state)
     new, stream = random.words("threefry", state, 9)
@@ -72,7 +83,9 @@ def test_threefry_lays_its_words_out_as_xla_does() -> None:
     assert after[1] == new[1] == 9 + 9
 
 
-@pytest.mark.parametrize("shape", [(4, 3), (3, 5), (2, 70), (5, 70, 3), (7, 3, 41), (1, 9, 9), (6, 1, 33)])
+@pytest.mark.parametrize(
+    "shape", [(4, 3), (3, 5), (2, 70), (5, 70, 3), (7, 3, 41), (1, 9, 9), (6, 1, 33)]
+)
 @pytest.mark.parametrize("dtype", [DType.U16, U32])
 @pytest.mark.sampled(3)
 def test_shapes_of_threefry(shape: tuple[int, ...], dtype: DType) -> None:
@@ -80,10 +93,15 @@ def test_shapes_of_threefry(shape: tuple[int, ...], dtype: DType) -> None:
 
 
 def test_threads_share_planes() -> None:
-    check(RngBits(algorithm="threefry", shape=(64, 333), dtype=U32), [Type(U64, (2,))], targets=(MASKED,))
+    check(
+        RngBits(algorithm="threefry", shape=(64, 333), dtype=U32),
+        [Type(U64, (2,))],
+        targets=(MASKED,),
+    )
 
 
-# the state after, the first two and the last two elements, as XLA's CPU compiler computes them (JAX 0.10.2)
+# the state after, the first two and the last two elements, as XLA's CPU compiler computes them (JAX
+# 0.10.2)
 XLA = [
     ("threefry", (4, 3), U32, [1311768467463790321, 3], [2456761482, 1423087738], [659996909, 537262323]),
     ("threefry", (3, 5), DType.U16, [1311768467463790321, 6], [13450, 2976], [55268, 51433]),
@@ -94,7 +112,9 @@ XLA = [
 
 
 @pytest.mark.parametrize("case", XLA, ids=lambda c: f"{c[0]} {c[1]} {c[2]}")
-def test_bits_are_those_of_xla(case: tuple[str, tuple[int, ...], DType, list[int], list[int], list[int]]) -> None:
+def test_bits_are_those_of_xla(
+    case: tuple[str, tuple[int, ...], DType, list[int], list[int], list[int]],
+) -> None:
     algorithm, shape, dtype, state, first, last = case
     given = np.array([0x123456789ABCDEF1, 2**64 - 3, 77][: len(state)], np.uint64)
     after, bits = RngBits(algorithm=algorithm, shape=shape, dtype=dtype).evaluate(given)

@@ -17,7 +17,12 @@ from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
 
 F32, I32 = DType.F32, DType.I32
-ROWS = {"update_window_dims": (1,), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}
+ROWS = {
+    "update_window_dims": (1,),
+    "inserted_window_dims": (0,),
+    "scatter_dims_to_operand_dims": (0,),
+    "index_vector_dim": 1,
+}
 SMALL = [s for s in Scatter.samples() if s.inputs[0].size < 500]
 
 
@@ -46,13 +51,23 @@ def test_columns_in_threads() -> None:
 
 def test_window_that_hangs_over_every_edge() -> None:
     """Both axes are placed by indices, so parts of the window fall outside."""
-    op = Scatter(update_window_dims=(1, 2), scatter_dims_to_operand_dims=(0, 1), index_vector_dim=1, combine="add")
+    op = Scatter(
+        update_window_dims=(1, 2),
+        scatter_dims_to_operand_dims=(0, 1),
+        index_vector_dim=1,
+        combine="add",
+    )
     check(op, [Type(I32, (6, 20)), Type(I32, (8, 2)), Type(I32, (8, 3, 18))], draw=draw)
 
 
 def test_window_axes_before_batch_axes() -> None:
     """Row-major order of the updates decides which assignment is last."""
-    op = Scatter(update_window_dims=(0,), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0, 1), index_vector_dim=1)
+    op = Scatter(
+        update_window_dims=(0,),
+        inserted_window_dims=(0,),
+        scatter_dims_to_operand_dims=(0, 1),
+        index_vector_dim=1,
+    )
     check(op, [Type(I32, (6, 9)), Type(I32, (14, 2)), Type(I32, (4, 14))], draw=draw)
 
 
@@ -64,7 +79,12 @@ def test_extreme_indices_are_dropped(dtype: DType) -> None:
         info = np.iinfo(dtype.numpy)
         return np.array([0, info.max, info.min, 3, info.max - 1, 2, 6], dtype.numpy)
 
-    op = Scatter(update_window_dims=(1,), scatter_dims_to_operand_dims=(0,), index_vector_dim=1, combine="add")
+    op = Scatter(
+        update_window_dims=(1,),
+        scatter_dims_to_operand_dims=(0,),
+        index_vector_dim=1,
+        combine="add",
+    )
     check(op, [Type(I32, (7,)), Type(dtype, (7,)), Type(I32, (7, 2))], draw=extreme)
 
 
@@ -72,15 +92,29 @@ def test_unique_places_in_threads() -> None:
     def distinct(type_: Type, number: int, rng: np.random.Generator) -> np.ndarray:
         return rng.permutation(20000).astype(np.int32) if number == 1 else draw(type_, number, rng)
 
-    op = Scatter(inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,), index_vector_dim=1, unique=True)
-    check(op, [Type(I32, (20000,)), Type(I32, (20000,)), Type(I32, (20000,))], draw=distinct, targets=(MASKED,))
+    op = Scatter(
+        inserted_window_dims=(0,),
+        scatter_dims_to_operand_dims=(0,),
+        index_vector_dim=1,
+        unique=True,
+    )
+    check(
+        op,
+        [Type(I32, (20000,)), Type(I32, (20000,)), Type(I32, (20000,))],
+        draw=distinct,
+        targets=(MASKED,),
+    )
 
 
 def test_body_of_two_tensors() -> None:
     """Sums and largest values in one scatter."""
     names = [Node.of(Param(n, Type(F32), "input")) for n in "abcd"]
     a, b, c, d = names
-    body = Graph("both", tuple(names), {"s": Node.of(arithmetic.Add(), a, c), "m": Node.of(arithmetic.Max(), b, d)})
+    body = Graph(
+        "both",
+        tuple(names),
+        {"s": Node.of(arithmetic.Add(), a, c), "m": Node.of(arithmetic.Max(), b, d)},
+    )
     x, u = Type(F32, (7, 5)), Type(F32, (9, 5))
     check(Scatter(combine="body", body=body, **ROWS), [x, x, Type(I32, (9,)), u, u], draw=draw)
 

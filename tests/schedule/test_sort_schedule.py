@@ -17,7 +17,9 @@ from xlac_sdk.dtypes import DType
 F32, I32 = DType.F32, DType.I32
 
 
-@pytest.mark.parametrize("sample", [s for s in Sort.samples() if s.inputs[0].size < 1000], ids=label)
+@pytest.mark.parametrize(
+    "sample", [s for s in Sort.samples() if s.inputs[0].size < 1000], ids=label
+)
 def test_samples(sample: Sample) -> None:
     check_sample(Sort, sample)
 
@@ -34,7 +36,11 @@ def test_ties_keep_their_order(keys: int, descending: bool) -> None:
         found = rng.integers(0, 3, type_.shape).astype(type_.dtype.numpy)
         return np.where(rng.random(type_.shape) < 0.2, np.nan, found) if number == 0 else found
 
-    check(Sort(axis=1, keys=keys, descending=descending), types, draw=lambda t, k, r: draw(t, k, r).astype(t.dtype.numpy))
+    check(
+        Sort(axis=1, keys=keys, descending=descending),
+        types,
+        draw=lambda t, k, r: draw(t, k, r).astype(t.dtype.numpy),
+    )
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 31, 32, 33, 100])
@@ -44,9 +50,14 @@ def test_lengths(count: int) -> None:
 
 def test_body_compares() -> None:
     """By the absolute value of the first operand, largest first."""
-    names = [Node.of(Param(n, Type(t), "input")) for n, t in (("x0", F32), ("y0", F32), ("x1", I32), ("y1", I32))]
+    names = [
+        Node.of(Param(n, Type(t), "input"))
+        for n, t in (("x0", F32), ("y0", F32), ("x1", I32), ("y1", I32))
+    ]
     squares = [Node.of(arithmetic.Mul(), n, n) for n in names[:2]]
-    body = Graph("before", tuple(names), {"out": Node.of(arithmetic.Compare(direction="gt"), *squares)})
+    body = Graph(
+        "before", tuple(names), {"out": Node.of(arithmetic.Compare(direction="gt"), *squares)}
+    )
     op = Sort(axis=1, body=body)
 
     def draw(type_: Type, number: int, rng: np.random.Generator) -> np.ndarray:

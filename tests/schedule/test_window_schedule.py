@@ -18,13 +18,23 @@ from xlac_sdk.dtypes import DType
 F32 = DType.F32
 
 
-def window(shape: tuple[int, ...], combine: str = "max", dtype: DType = F32, **given: object) -> Node:
-    return Node.of(Window(**_attributes(len(shape), combine, given)), param("x", Type(dtype, shape)))
+def window(
+    shape: tuple[int, ...], combine: str = "max", dtype: DType = F32, **given: object
+) -> Node:
+    return Node.of(
+        Window(**_attributes(len(shape), combine, given)), param("x", Type(dtype, shape))
+    )
 
 
 def _attributes(rank: int, combine: str, given: dict[str, object]) -> dict[str, object]:
     ones, zeros = (1,) * rank, (0,) * rank
-    known = {"strides": ones, "low": zeros, "high": zeros, "base_dilation": ones, "window_dilation": ones}
+    known = {
+        "strides": ones,
+        "low": zeros,
+        "high": zeros,
+        "base_dilation": ones,
+        "window_dilation": ones,
+    }
     return {"combine": combine} | known | given
 
 
@@ -59,7 +69,11 @@ def test_average_pooling_is_a_sum_with_a_division_after_it():
     total = CASES["sum pool"]
     ones = param("count", total.type)
     for target in TARGETS.values():
-        made = group(Kind.WINDOW, total, build.maximum(build.div(total, build.add(build.mul(ones, ones), 1.0)), 0.0))
+        made = group(
+            Kind.WINDOW,
+            total,
+            build.maximum(build.div(total, build.add(build.mul(ones, ones), 1.0)), 0.0),
+        )
         agree(made, target)
 
 
@@ -76,13 +90,20 @@ def _scalar(name: str, dtype: DType) -> Node:
 
 def _largest_and_place() -> Graph:
     """The larger value with its place: a body of two results."""
-    value, place, other, elsewhere = (_scalar(n, d) for n, d in zip("abcd", (F32, DType.I32) * 2, strict=True))
+    value, place, other, elsewhere = (
+        _scalar(n, d) for n, d in zip("abcd", (F32, DType.I32) * 2, strict=True)
+    )
     keep = build.compare(value, "ge", other)
-    outputs = {"value": build.select(keep, value, other), "place": build.select(keep, place, elsewhere)}
+    outputs = {
+        "value": build.select(keep, value, other),
+        "place": build.select(keep, place, elsewhere),
+    }
     return Graph("body", (value, place, other, elsewhere), outputs)
 
 
-@pytest.mark.parametrize("pads", [((0, 0, 0), (0, 0, 0)), ((0, 1, 0), (0, 1, 0)), ((0, 0, 1), (0, 0, 0))], ids=str)
+@pytest.mark.parametrize(
+    "pads", [((0, 0, 0), (0, 0, 0)), ((0, 1, 0), (0, 1, 0)), ((0, 0, 1), (0, 0, 0))], ids=str
+)
 def test_bodies_of_several_results(pads):
     shape = (2, 7, 9)
     given = {"window": (1, 3, 3), "strides": (1, 2, 1), "low": pads[0], "high": pads[1]}
@@ -92,5 +113,10 @@ def test_bodies_of_several_results(pads):
     hero = Node.of(op, first, second, lowest, none)
     value, place = (Node(Pick(index=i), (hero,), hero.results[i]) for i in range(2))
     for target in TARGETS.values():
-        for outputs in ((value, place), (place,), (build.add(value, 1.0), place), (build.add(value, 1.0),)):
+        for outputs in (
+            (value, place),
+            (place,),
+            (build.add(value, 1.0), place),
+            (build.add(value, 1.0),),
+        ):
             agree(group(Kind.WINDOW, hero, *outputs), target)

@@ -1,4 +1,6 @@
-"""Convolutions by fewer multiplications: right for every size, as accurate as documented, and only where they pay."""
+"""Convolutions by fewer multiplications: right for every size, as accurate as documented, and only
+where they pay.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,36 @@ F32 = DType.F32
 FAST = {name: replace(TARGETS[name], fast=True) for name in ("avx512", "avx2", "sse")}
 
 
-def conv(x: tuple[Dim, ...], columns: int, *, low: int = 1, high: int = 1, kind: str = "weight", dtype: DType = F32, **given: object) -> Node:
+def conv(
+    x: tuple[Dim, ...],
+    columns: int,
+    *,
+    low: int = 1,
+    high: int = 1,
+    kind: str = "weight",
+    dtype: DType = F32,
+    **given: object,
+) -> Node:
     attributes = {
-        "layout": ("NHWC", "HWIO", "NHWC"), "strides": (1, 1), "low": (low, low), "high": (high, high), "lhs_dilation": (1, 1),
+        "layout": ("NHWC", "HWIO", "NHWC"),
+        "strides": (1, 1),
+        "low": (low, low),
+        "high": (high, high),
+        "lhs_dilation": (1, 1),
         "rhs_dilation": (1, 1),
-    } | given  # fmt: skip
+    } | given
     groups = attributes.get("feature_groups", 1)
     kernel = (3, 3, x[3] // groups if isinstance(groups, int) else 0, columns)
-    return Node.of(Conv(**attributes), param("x", Type(dtype, x)), param("kernel", Type(dtype, kernel), kind))
+    return Node.of(
+        Conv(**attributes), param("x", Type(dtype, x)), param("kernel", Type(dtype, kernel), kind)
+    )
 
 
 def forced(monkeypatch: pytest.MonkeyPatch, results: int) -> None:
     """Takes tiles of this many results whatever they cost."""
-    monkeypatch.setattr(winograd, "chosen", lambda hero, target: winograd.served(hero, results, target))
+    monkeypatch.setattr(
+        winograd, "chosen", lambda hero, target: winograd.served(hero, results, target)
+    )
 
 
 @pytest.mark.parametrize("results", toom_cook.POINTS)
@@ -42,7 +61,9 @@ def test_the_matrices_multiply_polynomials(results: int) -> None:
     a, g, b = toom_cook.matrices(results)
     rng = np.random.default_rng(0)
     x, taps = rng.standard_normal(results + 2), rng.standard_normal(3)
-    np.testing.assert_allclose(a @ ((g @ taps) * (b @ x)), np.correlate(x, taps, "valid"), atol=1e-13)
+    np.testing.assert_allclose(
+        a @ ((g @ taps) * (b @ x)), np.correlate(x, taps, "valid"), atol=1e-13
+    )
 
 
 SIZES = {
@@ -91,7 +112,10 @@ def test_what_follows_is_computed_on_results(what: str, monkeypatch: pytest.Monk
 
 def test_channels_first_and_a_kernel_that_lies_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     forced(monkeypatch, 2)
-    x, kernel = param("x", Type(F32, (1, 16, 5, 6))), param("kernel", Type(F32, (32, 16, 3, 3)), "weight")
+    x, kernel = (
+        param("x", Type(F32, (1, 16, 5, 6))),
+        param("kernel", Type(F32, (32, 16, 3, 3)), "weight"),
+    )
     op = conv((1, 5, 6, 16), 32).op
     hero = Node.of(op, build.transpose(x, (0, 2, 3, 1)), build.transpose(kernel, (2, 3, 1, 0)))
     agree(group(Kind.CONV, hero), FAST["avx512"])
@@ -104,8 +128,12 @@ def test_on_this_machine(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("results", "bits"), [(2, 24), (4, 22)])
-def test_errors_against_the_largest_pixel(results: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As docs/SPEC.md says of `precision: fast`: in parts of the largest pixel times the sum of the weights' magnitudes."""
+def test_errors_against_the_largest_pixel(
+    results: int, bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As docs/SPEC.md says of `precision: fast`: in parts of the largest pixel times the sum of the
+    weights' magnitudes.
+    """
     forced(monkeypatch, results)
     made = group(Kind.CONV, conv((1, 24, 24, 128), 64))
     given = values(made)
@@ -144,25 +172,36 @@ def test_weights_that_are_not_known_are_left_to_the_direct_sum() -> None:
 
 def test_four_results_a_side_where_tiles_are_many_two_where_they_are_few() -> None:
     target = FAST["avx512"]
-    many, few = winograd.chosen(conv(LARGE, 64), target), winograd.chosen(conv((1, 6, 6, 64), 64), target)
+    many, few = (
+        winograd.chosen(conv(LARGE, 64), target),
+        winograd.chosen(conv((1, 6, 6, 64), 64), target),
+    )
     assert many is not None and few is not None
     assert (many.results, few.results) == (4, 2)
 
 
 def test_by_default_only_two_results_a_side_and_guarded() -> None:
-    default, fast = (winograd.chosen(conv(LARGE, 64), target) for target in (TARGETS["avx512"], FAST["avx512"]))
+    default, fast = (
+        winograd.chosen(conv(LARGE, 64), target) for target in (TARGETS["avx512"], FAST["avx512"])
+    )
     assert default is not None and fast is not None
     assert (default.results, default.guarded, fast.guarded) == (2, True, False)
 
 
-@pytest.mark.parametrize("target", [replace(TARGETS["avx512"], size=True), TARGETS["scalar"]], ids=["size", "scalar"])
+@pytest.mark.parametrize(
+    "target", [replace(TARGETS["avx512"], size=True), TARGETS["scalar"]], ids=["size", "scalar"]
+)
 @pytest.mark.parametrize("fast", [False, True])
 def test_not_for_small_code_nor_for_scalars(target: Target, fast: bool) -> None:
     made = group(Kind.CONV, conv(LARGE, 64))
     target = replace(target, fast=fast)
     assert winograd.chosen(made.hero, target) is None
     weights = {"kernel": np.zeros((3, 3, 64, 64), np.float32)}
-    assert not any("points" in step.kernel.name for step in program(made, target, weights).steps if hasattr(step, "kernel"))
+    assert not any(
+        "points" in step.kernel.name
+        for step in program(made, target, weights).steps
+        if hasattr(step, "kernel")
+    )
 
 
 def test_quantised_weights_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,4 +210,8 @@ def test_quantised_weights_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
     small = param("small", Type(DType.I8, (3, 3, 16, 16)), "weight")
     made = group(Kind.CONV, Node.of(hero.op, hero.inputs[0], build.cast(small, F32)))
     weights = {"small": np.zeros((3, 3, 16, 16), np.int8)}
-    assert not any("points" in step.kernel.name for step in program(made, TARGETS["avx512"], weights).steps if hasattr(step, "kernel"))
+    assert not any(
+        "points" in step.kernel.name
+        for step in program(made, TARGETS["avx512"], weights).steps
+        if hasattr(step, "kernel")
+    )

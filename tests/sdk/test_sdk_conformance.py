@@ -18,7 +18,11 @@ CHOSEN = [(name, case) for name in ("cpu", "c") for case in cases(find(name).tar
 @pytest.mark.sampled(10)
 def test_a_backend_conforms(name: str, case: Case) -> None:
     backend = find(name)
-    wrong = [f"{o.case}: {o.detail}" for o in check(case, backend, backend.target(Request())) if o.status != "passed"]
+    wrong = [
+        f"{o.case}: {o.detail}"
+        for o in check(case, backend, backend.target(Request()))
+        if o.status != "passed"
+    ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -41,8 +45,16 @@ def test_agreement() -> None:
 
 
 def test_the_report_counts_and_escapes() -> None:
-    outcomes = (Outcome("add", "add scalar: f32", "passed"), Outcome("add", "add <b>", "failed", "got <script>"))
-    report = Report("demo", Target("demo", claims=frozenset({"softmax"})), outcomes, {"softmax": (Outcome("softmax", "s", "passed"),)})
+    outcomes = (
+        Outcome("add", "add scalar: f32", "passed"),
+        Outcome("add", "add <b>", "failed", "got <script>"),
+    )
+    report = Report(
+        "demo",
+        Target("demo", claims=frozenset({"softmax"})),
+        outcomes,
+        {"softmax": (Outcome("softmax", "s", "passed"),)},
+    )
     assert not report.ok
     assert report.totals()["claimed operations"] == 1 and report.totals()["failed"] == 1
     page = report.html()

@@ -1,4 +1,6 @@
-"""C text: clean under the strictest warnings as C and as C++, no undefined behaviour, safe names, exact numbers."""
+"""C text: clean under the strictest warnings as C and as C++, no undefined behaviour, safe names,
+exact numbers.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C com
 @pytest.mark.parametrize("language", ["c", "c++"])
 @pytest.mark.sampled(2)
 def test_every_case_compiles_without_a_warning(language: str, tmp_path: Path, some: Some) -> None:
-    """Conformance programs as C, fewer as C++, whose headers take ten times as long to read; with --all each."""
+    """Conformance programs as C, fewer as C++, whose headers take ten times as long to read; with
+    --all each.
+    """
     included = []
     chosen = some(list(cases(TARGET)), 4 if language == "c" else 18)
     for number, case in enumerate(chosen):
@@ -44,7 +48,12 @@ def test_every_case_compiles_without_a_warning(language: str, tmp_path: Path, so
             (folder / name).write_text(text)
         included.append(str(folder / f"m{number}.c"))
     compiler = ["gcc", "-std=c99"] if language == "c" else ["g++", "-std=c++17", "-x", "c++"]
-    done = subprocess.run([*compiler, *WARNINGS, "-fsyntax-only", *included], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*compiler, *WARNINGS, "-fsyntax-only", *included],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[:3000]
 
 
@@ -68,10 +77,19 @@ for case in cases(target):
 
 @needs_compiler
 def test_no_behaviour_is_undefined() -> None:
-    """The corners of every integer operation and cast, compiled so that undefined behaviour kills the process."""
-    groups = [*"add sub mul div rem shl shr neg abs pow popcnt clz".split(), "cast scalar of f64", "cast scalar of i64"]
+    """The corners of every integer operation and cast, compiled so that undefined behaviour kills
+    the process.
+    """
+    groups = [
+        *"add sub mul div rem shl shr neg abs pow popcnt clz".split(),
+        "cast scalar of f64",
+        "cast scalar of i64",
+    ]
     done = subprocess.run(
-        [sys.executable, "-c", UNDEFINED, *groups, "integers that wrap"], capture_output=True, text=True, check=False
+        [sys.executable, "-c", UNDEFINED, *groups, "integers that wrap"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-2000:]
 
@@ -117,7 +135,16 @@ def test_names_stay_apart() -> None:
     assert all(not C99.identifier(n).startswith("_") for n in names)
 
 
-@pytest.mark.parametrize(("name", "expected"), [("digits", "digits"), ('a"; b */', "a_b"), ("9lives", "model_9lives"), ("🙂", "model"), ("__x__", "x")])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("digits", "digits"),
+        ('a"; b */', "a_b"),
+        ("9lives", "model_9lives"),
+        ("🙂", "model"),
+        ("__x__", "x"),
+    ],
+)
 def test_a_model_of_any_name_has_an_identifier(name: str, expected: str) -> None:
     assert identifier(name) == expected
 
@@ -130,7 +157,9 @@ def test_no_text_of_a_user_reaches_the_code() -> None:
     """Names of arrays are in prototypes, as identifiers made of them; the code has not even those."""
     for name, text in BACKEND.emit(hostile().program, TARGET).items():
         code = text.replace("/*", "\0/*").split("\0")
-        outside = "".join(part.partition("*/")[2] if part.startswith("/*") else part for part in code)
+        outside = "".join(
+            part.partition("*/")[2] if part.startswith("/*") else part for part in code
+        )
         assert "system(" not in outside and "<none>" not in outside and text.isascii()
         assert "system" not in outside or name.endswith(".h")
 
@@ -153,7 +182,9 @@ def test_a_missing_pointer_is_a_status(tmp_path: Path) -> None:
     assert entry(None, None, None, None) == 1
 
 
-def test_without_a_compiler_the_error_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_compiler_the_error_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(UnsupportedError, match="needs a C compiler") as error:
         BACKEND.build(BACKEND.emit(chain().program, TARGET), tmp_path)

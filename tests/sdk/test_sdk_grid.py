@@ -1,4 +1,6 @@
-"""Kernels as grids: the rules, each broken once, and kernels of other forms that give the same when they are spread."""
+"""Kernels as grids: the rules, each broken once, and kernels of other forms that give the same when
+they are spread.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Stmt,
     Store,
     Var,
-)  # fmt: skip
+)
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.verify import verify, verify_program
 from xlac_sdk.programs.rewrite import with_kernels
@@ -79,7 +81,9 @@ BROKEN: list[tuple[str, tuple[Stmt, ...]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("message", "body"), BROKEN, ids=[f"{n}: {m[:40]}" for n, (m, _) in enumerate(BROKEN)])
+@pytest.mark.parametrize(
+    ("message", "body"), BROKEN, ids=[f"{n}: {m[:40]}" for n, (m, _) in enumerate(BROKEN)]
+)
 def test_a_broken_grid_is_named(message: str, body: tuple[Stmt, ...]) -> None:
     with pytest.raises(VerifyError) as error:
         verify(Kernel("broken", (X, Y), body))
@@ -87,8 +91,8 @@ def test_a_broken_grid_is_named(message: str, body: tuple[Stmt, ...]) -> None:
 
 
 def test_conditions_that_all_threads_share_are_no_fault() -> None:
-    """A block's number, a size, what is read at a place of those, or from memory that the block shares: all threads of a
-    block go the same way."""
+    """A block's number, a size, what is read at a place of those, or from memory that the block
+    shares: all threads of a block go the same way."""
     size = Var("n", I64, low=0, high=64)
     same = build.apply(P.LT, Load(X, BLOCK), ONE)
     body = threads(
@@ -104,13 +108,25 @@ def test_what_a_loop_assigns_at_its_end_counts_at_its_start() -> None:
     going = Var("going", DType.BOOL)
     turn = For(Var("i", I64), ZERO, Const(2, I64), (If(going, (Barrier(),)), Assign(going, FEW)))
     with pytest.raises(VerifyError, match=ALONE):
-        verify(Kernel("broken", (X, Y), (blocks(threads(Let(going, Const(True, DType.BOOL), True), turn)),)))
+        verify(
+            Kernel(
+                "broken",
+                (X, Y),
+                (blocks(threads(Let(going, Const(True, DType.BOOL), True), turn)),),
+            )
+        )
 
 
 def test_every_conformance_case_gives_the_same_as_a_grid(some: Some) -> None:
-    """Loops, serial kernels, symbolic sizes, steps around them: spread, verified and interpreted; a fourth of those without a loop, with --all each."""
+    """Loops, serial kernels, symbolic sizes, steps around them: spread, verified and interpreted; a
+    fourth of those without a loop, with --all each.
+    """
     parallel, chosen = 0, list(cases(Target("any")))
-    loops = [case for case in chosen if any(kernel.parallel is not None for kernel in case.program.kernels)]
+    loops = [
+        case
+        for case in chosen
+        if any(kernel.parallel is not None for kernel in case.program.kernels)
+    ]
     for case in (*loops, *some([case for case in chosen if case not in loops], 4)):
         made = with_kernels(case.program, lambda kernel: spread(kernel, 4))
         assert all(grid(kernel) is not None for kernel in made.kernels)
@@ -132,11 +148,15 @@ def test_a_spread_loop_of_open_length_has_as_many_threads(count: int) -> None:
     n = Var("n", I64, low=0, high=64)
     x, y = Buffer("x", F32, n), Buffer("y", F32, n, access=Access.WRITE)
     p = Var("p", I64, low=0, high=63, below=n)
-    loop = For(p, ZERO, n, (Store(y, p, build.apply(P.ADD, Load(x, p), ONE)),), kind=LoopKind.PARALLEL)
+    loop = For(
+        p, ZERO, n, (Store(y, p, build.apply(P.ADD, Load(x, p), ONE)),), kind=LoopKind.PARALLEL
+    )
     made = spread(Kernel("plus", (x, y), (loop,), (n,)), 32)
     verify(made)
     found = grid(made)
-    assert found is not None and found.threads == 32 and found.count({"n": count}) == -(-count // 32)
+    assert (
+        found is not None and found.threads == 32 and found.count({"n": count}) == -(-count // 32)
+    )
     given, result = np.arange(count, dtype=np.float32), np.zeros(count, np.float32)
     run_kernel(made, {"x": given, "y": result}, {"n": count})
     np.testing.assert_array_equal(result, given + 1)
@@ -144,8 +164,13 @@ def test_a_spread_loop_of_open_length_has_as_many_threads(count: int) -> None:
 
 def test_shared_buffers_have_places_that_are_aligned_and_apart() -> None:
     """The one that asks for most comes first, whatever the order of allocations."""
-    small, large = Buffer("a", DType.U8, 3, Space.SHARED, align=1), Buffer("b", F32, 5, Space.SHARED, align=128)
+    small, large = (
+        Buffer("a", DType.U8, 3, Space.SHARED, align=1),
+        Buffer("b", F32, 5, Space.SHARED, align=128),
+    )
     third = Buffer("c", DType.F64, 2, Space.SHARED, align=8)
     assert places((small, large, third)) == {large: 0, small: 32, third: 48}
-    found = grid(Kernel("k", (), (blocks(Allocate(small), Allocate(large), Allocate(third), threads()),)))
+    found = grid(
+        Kernel("k", (), (blocks(Allocate(small), Allocate(large), Allocate(third), threads()),))
+    )
     assert found is not None and found.shared_bytes == 64

@@ -56,11 +56,16 @@ def test_casts_truncate_saturate_and_round_once() -> None:
     x = np.array([1.9, -1.9, 3e9, -3e9, np.nan])
     assert evaluate(P.CAST, x, dtype=I32) == [1, -1, 2**31 - 1, -(2**31), 0]
     # 1 + 2^-8 is a tie between two bf16; a crumb above it must round up, though f32 loses the crumb
-    assert evaluate(P.CAST, np.array([1 + 2**-8, 1 + 2**-8 + 2**-40]), dtype=DType.BF16) == [1.0, 1 + 2**-7]
+    assert evaluate(P.CAST, np.array([1 + 2**-8, 1 + 2**-8 + 2**-40]), dtype=DType.BF16) == [
+        1.0,
+        1 + 2**-7,
+    ]
 
 
 def test_maximum_keeps_nan_and_orders_zeros() -> None:
-    result = semantics.evaluate(P.MAX, (np.float32([-0.0, 0.0, np.nan]), np.float32([0.0, -0.0, 1.0])), F32)
+    result = semantics.evaluate(
+        P.MAX, (np.float32([-0.0, 0.0, np.nan]), np.float32([0.0, -0.0, 1.0])), F32
+    )
     assert not np.signbit(result[:2]).any() and np.isnan(result[2])
 
 
@@ -80,21 +85,36 @@ def test_an_access_out_of_bounds_names_kernel_buffer_and_index() -> None:
     b = Builder()
     with b.loop("i", 0, 8) as i:
         b.store(Y, i, build.load(X, build.add(i, 1)))
-    with pytest.raises(KernelFault, match=r"kernel shifted: buffer 'x' of 8 elements is accessed at index 8"):
-        run_kernel(Kernel("shifted", (X, Y), b.body()), {"x": np.ones(8, "f4"), "y": np.empty(8, "f4")})
+    with pytest.raises(
+        KernelFault, match=r"kernel shifted: buffer 'x' of 8 elements is accessed at index 8"
+    ):
+        run_kernel(
+            Kernel("shifted", (X, Y), b.body()), {"x": np.ones(8, "f4"), "y": np.empty(8, "f4")}
+        )
 
 
-@pytest.mark.parametrize(("at", "mask", "faulty"), [(4, None, False), (6, None, True), (6, False, False), (6, True, True)])
+@pytest.mark.parametrize(
+    ("at", "mask", "faulty"),
+    [(4, None, False), (6, None, True), (6, False, False), (6, True, True)],
+)
 def test_what_is_said_of_alignment_must_be_so(at: int, mask: bool | None, faulty: bool) -> None:
-    """A GPU faults at an access of 16 bytes whose address is no multiple of 16, unless it is masked away."""
+    """A GPU faults at an access of 16 bytes whose address is no multiple of 16, unless it is masked
+    away.
+    """
     b = Builder()
     on = None if mask is None else build.splat(Const(mask, DType.BOOL), 4)
     b.store(Y, 0, build.load(X, build.ramp(at, 1, 4), mask=on, align=16), align=16)
-    kernel, arrays = Kernel("wide", (X, Y), b.body()), {"x": np.ones(16, "f4"), "y": np.empty(8, "f4")}
+    kernel, arrays = (
+        Kernel("wide", (X, Y), b.body()),
+        {"x": np.ones(16, "f4"), "y": np.empty(8, "f4")},
+    )
     if not faulty:
         run_kernel(kernel, arrays)
         return
-    with pytest.raises(KernelFault, match="kernel wide: buffer 'x' is accessed at index 6, which is no multiple of 4"):
+    with pytest.raises(
+        KernelFault,
+        match="kernel wide: buffer 'x' is accessed at index 6, which is no multiple of 4",
+    ):
         run_kernel(kernel, arrays)
 
 
@@ -179,7 +199,9 @@ def test_sizes_are_given_at_run_time() -> None:
     with b.loop("i", 0, n) as i:
         b.store(y, i, build.load(x, build.sub(build.sub(n, 1), i)))
     out = np.empty(3, "f4")
-    run_kernel(Kernel("k", (x, y), b.body(), (n,)), {"x": np.float32([1, 2, 3]), "y": out}, {"n": 3})
+    run_kernel(
+        Kernel("k", (x, y), b.body(), (n,)), {"x": np.float32([1, 2, 3]), "y": out}, {"n": 3}
+    )
     assert out.tolist() == [3, 2, 1]
 
 
@@ -200,7 +222,9 @@ def test_a_step_out_of_its_slot_is_a_fault() -> None:
 
 
 def relay(last: int) -> Kernel:
-    """Eight threads, of which each begins when the one before has counted; the first of them when `last` did."""
+    """Eight threads, of which each begins when the one before has counted; the first of them when
+    `last` did.
+    """
     b = Builder()
     with b.loop("block", 0, 1, kind=LoopKind.BLOCK):
         count = b.local("count", DType.I64, 1, Space.SHARED)

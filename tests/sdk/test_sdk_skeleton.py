@@ -37,7 +37,19 @@ def test_a_new_backend_conforms_as_generated(package: ModuleType) -> None:
     backend = package.BACKEND
     target = backend.target(Request())
     # the rest passes too, in half a minute: `xlac backend test` runs everything
-    chosen = {"statements", "steps", "vectors", "constants", "add", "div", "exp", "tanh", "shr", "select", "min"}
+    chosen = {
+        "statements",
+        "steps",
+        "vectors",
+        "constants",
+        "add",
+        "div",
+        "exp",
+        "tanh",
+        "shr",
+        "select",
+        "min",
+    }
     wrong = [
         f"{o.case}: {o.detail}"
         for case in cases(target)
@@ -53,13 +65,32 @@ def test_a_new_backend_is_an_installable_project(package: ModuleType) -> None:
 
     folder = Path(str(package.__file__)).parent.parent
     project = tomllib.loads((folder / "pyproject.toml").read_text())
-    assert project["project"]["entry-points"]["xlac.backends"] == {"newborn": "xlac_newborn:BACKEND"}
+    assert project["project"]["entry-points"]["xlac.backends"] == {
+        "newborn": "xlac_newborn:BACKEND"
+    }
     assert project["project"]["name"] == "xlac-newborn"
     for file in folder.rglob("*.py"):
         compile(file.read_text(), str(file), "exec")
 
 
-@pytest.mark.parametrize("name", ["", "Demo", "1a", "a-b", "class", "match", "cpu", "sdk", "../x", "a b", "é", "x" * 50, "{{ x }}"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "Demo",
+        "1a",
+        "a-b",
+        "class",
+        "match",
+        "cpu",
+        "sdk",
+        "../x",
+        "a b",
+        "é",
+        "x" * 50,
+        "{{ x }}",
+    ],
+)
 def test_a_bad_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="XL5011"):
         create(name, tmp_path)
@@ -97,7 +128,9 @@ def test_a_collected_runner_frees_too(package: ModuleType) -> None:
     assert not device._blocks
 
 
-def test_a_failing_load_frees_what_it_took(package: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_load_frees_what_it_took(
+    package: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = importlib.import_module("xlac_newborn.device").HostDevice()
     alloc, calls = device.alloc, []
 
@@ -151,7 +184,9 @@ def test_a_broken_plug_in_is_reported_and_harmless(broken: None) -> None:
     assert result.exit_code == 0
     assert "its driver is missing" in text and "reference 32768 bits" in text
     assert find("reference").name == "reference"
-    with pytest.raises(UnsupportedError, match="cannot be loaded: RuntimeError: its driver is missing"):
+    with pytest.raises(
+        UnsupportedError, match="cannot be loaded: RuntimeError: its driver is missing"
+    ):
         find("crash")
     with pytest.raises(UnsupportedError, match="is a int, not an xlac_sdk Backend"):
         find("odd")
@@ -163,12 +198,16 @@ def test_backends_are_found_as_importlib_finds_them() -> None:
     assert {name: registry._found(name) for name in installed()} == points
 
 
-def test_a_backend_that_is_installed_in_an_older_way_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_that_is_installed_in_an_older_way_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "xlac_old.py").write_text("class Holder:\n    from xlac_reference import BACKEND\n")
     info = tmp_path / "xlac_old.egg-info"
     info.mkdir()
     (info / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: xlac-old\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[other]\nold = nothing:AT_ALL\n[xlac.backends]\nold = xlac_old:Holder.BACKEND [extra]\n")
+    (info / "entry_points.txt").write_text(
+        "[other]\nold = nothing:AT_ALL\n[xlac.backends]\nold = xlac_old:Holder.BACKEND [extra]\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert find("old").name == "reference"
 
@@ -182,6 +221,8 @@ def test_the_command_tests_a_backend(tmp_path: Path) -> None:
     from xlac.cli.commands.backend import command
 
     page = tmp_path / "report.html"
-    result = CliRunner().invoke(command, ["test", "reference", "--kernels", "--only", "add", "--html", str(page)])
+    result = CliRunner().invoke(
+        command, ["test", "reference", "--kernels", "--only", "add", "--html", str(page)]
+    )
     assert result.exit_code == 0 and "20 passed, 0 failed" in " ".join(result.output.split())
     assert "Conformance of" in page.read_text()

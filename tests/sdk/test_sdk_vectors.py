@@ -1,4 +1,6 @@
-"""Vectors as C text: every conformance case of vectors, compiled by the C compiler and compared with the interpreter."""
+"""Vectors as C text: every conformance case of vectors, compiled by the C compiler and compared
+with the interpreter.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,26 @@ from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Request
 
 P, F32, BF16 = Primitive, DType.F32, DType.BF16
-WIDE = replace(C99, widest=16, vector="struct __align__({align}) {name} {{ {type} lane[{lanes}]; }};", unroll="#pragma unroll")
+WIDE = replace(
+    C99,
+    widest=16,
+    vector="struct __align__({align}) {name} {{ {type} lane[{lanes}]; }};",
+    unroll="#pragma unroll",
+)
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 @pytest.mark.parametrize("width", [16, 32])
 @pytest.mark.sampled(2)
 def test_vectors_mean_in_c_what_they_mean(width: int, some: Some) -> None:
-    """Strips, masks, strides, gathers, shuffles, folds, casts and every primitive, four and eight lanes at a time; every
-    ninth case, with --all each."""
+    """Strips, masks, strides, gathers, shuffles, folds, casts and every primitive, four and eight
+    lanes at a time; every ninth case, with --all each."""
     target = replace(BACKEND.target(Request()), vector_bytes=width, masked=True, gathers=True)
-    chosen = [c for c in cases(target) if c.group == "vectors" or c.name.endswith("vector") or "fold" in c.name]
+    chosen = [
+        c
+        for c in cases(target)
+        if c.group == "vectors" or c.name.endswith("vector") or "fold" in c.name
+    ]
     chosen = chosen if width == 16 else [c for c in chosen if c.group == "vectors"]
     assert len(chosen) > 8
     outcomes = [o for case in some(chosen, 9) for o in check(case, BACKEND, target)]
@@ -44,12 +55,20 @@ def text(x: Buffer, y: Buffer, at: int, align: int = 0, mask: bool = False) -> s
         where = build.ramp(build.add(i, at), 1, 4)
         on = build.splat(build.apply(P.LT, i, build.index(40)), 4) if mask else None
         value = build.cast(build.load(x, where, mask=on, align=align), F32)
-        b.store(y, where, build.cast(build.apply(P.MUL, value, Const(2.0, F32, 4)), y.dtype), on, align=align)
+        b.store(
+            y,
+            where,
+            build.cast(build.apply(P.MUL, value, Const(2.0, F32, 4)), y.dtype),
+            on,
+            align=align,
+        )
     return "\n".join(kernel_text(Kernel("k", (x, y), b.body()), WIDE).lines)
 
 
 def buffers(dtype: DType = F32, align: int = 16) -> tuple[Buffer, Buffer]:
-    return Buffer("x", dtype, 80, align=align), Buffer("y", dtype, 80, access=Access.WRITE, align=align)
+    return Buffer("x", dtype, 80, align=align), Buffer(
+        "y", dtype, 80, access=Access.WRITE, align=align
+    )
 
 
 def test_aligned_lanes_are_taken_at_once() -> None:
@@ -60,10 +79,17 @@ def test_aligned_lanes_are_taken_at_once() -> None:
 
 
 def test_lanes_that_may_not_be_aligned_are_taken_one_by_one() -> None:
-    """By their place, by what the buffer begins at, and where a schedule says more than a launch keeps."""
-    for made in (text(*buffers(), at=1), text(*buffers(align=4), at=0), text(*buffers(align=4), at=0, align=16)):
+    """By their place, by what the buffer begins at, and where a schedule says more than a launch
+    keeps.
+    """
+    for made in (
+        text(*buffers(), at=1),
+        text(*buffers(align=4), at=0),
+        text(*buffers(align=4), at=0, align=16),
+    ):
         assert "*)&" not in made and "i_" in made
-    assert "*(const f32x4 *)&x[e1_]" in text(*buffers(), at=1, align=16)  # a schedule may know better than the index says
+    # a schedule may know better than the index says
+    assert "*(const f32x4 *)&x[e1_]" in text(*buffers(), at=1, align=16)
 
 
 def test_a_mask_that_all_lanes_share_is_a_condition() -> None:

@@ -1,4 +1,6 @@
-"""Samples of operations with one of their extents left open: what the tests of symbolic programs are made of."""
+"""Samples of operations with one of their extents left open: what the tests of symbolic programs
+are made of.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,12 @@ class Open:
         """What NumPy says, or None where the operation does not take this size."""
         try:
             graph = substituted(self.graph, {"n": size})
-            if any(evaluate(n, {"n": size}) < 0 for node in self.graph.nodes() for t in node.results for n in t.shape):
+            if any(
+                evaluate(n, {"n": size}) < 0
+                for node in self.graph.nodes()
+                for t in node.results
+                for n in t.shape
+            ):
                 return None
             with np.errstate(all="ignore"):
                 return interpret(graph, self.at(size), {})
@@ -67,7 +74,9 @@ def opened(op: type[Op], most: int = 6) -> Iterator[Open]:
     found = 0
     samples = sorted(op.samples(), key=lambda s: not (s.inputs and s.inputs[0].dtype is DType.F32))
     for number, sample in enumerate(samples):
-        for usual in sorted({n for t in sample.inputs for n in t.shape if isinstance(n, int) and 1 < n < 600}):
+        for usual in sorted(
+            {n for t in sample.inputs for n in t.shape if isinstance(n, int) and 1 < n < 600}
+        ):
             made = _opened(op, sample, usual, f"{op.mnemonic}-{number}-{usual}")
             if made is not None:
                 yield made
@@ -79,16 +88,27 @@ def opened(op: type[Op], most: int = 6) -> Iterator[Open]:
 def _opened(op: type[Op], sample: Sample, usual: int, name: str) -> Open | None:
     symbol = Symbol("n", 0, 2 * usual, usual)
     size = Sym((((symbol,), 1),))
-    changed = {key: _open(value, usual, size) if key in SHAPES else value for key, value in sample.attributes.items()}
-    params = [Node.of(Param(f"x{i}", t.with_shape(_open(t.shape, usual, size)))) for i, t in enumerate(sample.inputs)]
+    changed = {
+        key: _open(value, usual, size) if key in SHAPES else value
+        for key, value in sample.attributes.items()
+    }
+    params = [
+        Node.of(Param(f"x{i}", t.with_shape(_open(t.shape, usual, size))))
+        for i, t in enumerate(sample.inputs)
+    ]
     try:
         node = Node.of(op(**changed), *params)
     except (ShapeError, ValueError, TypeError):
         return None
     several = isinstance(node.types, tuple)
-    outputs = {f"y{i}": Node(Pick(i), (node,), t) if several else node for i, t in enumerate(node.results)}
+    outputs = {
+        f"y{i}": Node(Pick(i), (node,), t) if several else node for i, t in enumerate(node.results)
+    }
     inputs = {f"x{i}": array for i, array in enumerate(draw(sample))}
-    axes = {f"x{i}": tuple(a for a, n in enumerate(t.shape) if n == usual) for i, t in enumerate(sample.inputs)}
+    axes = {
+        f"x{i}": tuple(a for a, n in enumerate(t.shape) if n == usual)
+        for i, t in enumerate(sample.inputs)
+    }
     return Open(name, Graph("opened", tuple(params), outputs), symbol, inputs, axes)
 
 

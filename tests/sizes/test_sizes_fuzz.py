@@ -29,7 +29,20 @@ def step(random: Random, values: list[Node]) -> Node | None:
     """One more operation on what is there, or None where the one that was drawn does not fit."""
     x = random.choice(values)
     rank, axis = x.type.rank, random.randrange(x.type.rank)
-    match random.choice(("softmax", "transpose", "concat", "add", "flatten", "cumsum", "tanh", "sum", "matmul", "gram")):
+    match random.choice(
+        (
+            "softmax",
+            "transpose",
+            "concat",
+            "add",
+            "flatten",
+            "cumsum",
+            "tanh",
+            "sum",
+            "matmul",
+            "gram",
+        )
+    ):
         case "softmax" | "cumsum" as mnemonic:
             return build.apply(mnemonic, x, axis=axis)
         case "transpose":
@@ -54,7 +67,10 @@ def step(random: Random, values: list[Node]) -> Node | None:
 
 def graph(seed: int) -> Graph:
     random = Random(seed)
-    params = (Node.of(Param("x", Type(DType.F32, (N, 8)))), Node.of(Param("y", Type(DType.F32, (M, N)))))
+    params = (
+        Node.of(Param("x", Type(DType.F32, (N, 8)))),
+        Node.of(Param("y", Type(DType.F32, (M, N)))),
+    )
     values: list[Node] = list(params)
     while len(values) < 7:
         try:
@@ -84,4 +100,10 @@ def test_random_graphs(seed: int, target: str) -> None:
             got = program(**inputs)[name]
             scale = max(1.0, float(np.abs(want).max(initial=0.0)))
             assert got.shape == want.shape
-            np.testing.assert_allclose(got / scale, want / scale, rtol=0, atol=2e-4, err_msg=f"{name} with n = {n}, m = {m}")
+            np.testing.assert_allclose(
+                got / scale,
+                want / scale,
+                rtol=0,
+                atol=2e-4,
+                err_msg=f"{name} with n = {n}, m = {m}",
+            )

@@ -53,15 +53,28 @@ def test_what_is_below_an_extent() -> None:
     assert not is_below(i, build.lift(S))
 
 
-@given(b=st.integers(1, 8), s=st.integers(1, 512), t=st.integers(0, 5000), by=st.sampled_from([S, S + 3, S * 4, B * S, B + S]))
+@given(
+    b=st.integers(1, 8),
+    s=st.integers(1, 512),
+    t=st.integers(0, 5000),
+    by=st.sampled_from([S, S + 3, S * 4, B * S, B + S]),
+)
 def test_division_says_what_division_is(b: int, s: int, t: int, by: Dim) -> None:
     values = {"b": b, "s": s}
     names = {"size_b": b, "size_s": s, "t": t, "u": t % 7}
     k = evaluate(by, values)
-    index = build.add(build.add(build.mul(Var("t", build.INDEX, low=0), by), build.mul(Var("u", build.INDEX, low=0, high=6), S)), 5)
+    index = build.add(
+        build.add(
+            build.mul(Var("t", build.INDEX, low=0), by),
+            build.mul(Var("u", build.INDEX, low=0, high=6), S),
+        ),
+        5,
+    )
     flat = extent(index, names)
     assert flat == t * k + (t % 7) * s + 5
-    assert (extent(build.div(index, by), names), extent(build.mod(index, by), names)) == divmod(flat, k)
+    assert (extent(build.div(index, by), names), extent(build.mod(index, by), names)) == divmod(
+        flat, k
+    )
 
 
 @given(n=st.integers(0, 1000), by=st.integers(1, 70))

@@ -1,4 +1,6 @@
-"""One program for every size: what it says at a hundred of them, and that nothing is compiled for that."""
+"""One program for every size: what it says at a hundred of them, and that nothing is compiled for
+that.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,11 @@ def arrays(fixed: Model, seed: int = 0) -> dict[str, Array]:
     found: dict[str, Array] = {}
     for node in fixed.inputs:
         dtype = node.type.dtype
-        drawn = generator.standard_normal(node.shape) if dtype.is_float else generator.integers(0, 2, node.shape)
+        drawn = (
+            generator.standard_normal(node.shape)
+            if dtype.is_float
+            else generator.integers(0, 2, node.shape)
+        )
         found[node.op.name] = np.asarray(drawn).astype(dtype.numpy)  # type: ignore[attr-defined]
     return found
 
@@ -67,7 +73,9 @@ def some(opened: Model, random: Random) -> dict[str, int]:
     found = {}
     for name, symbol in opened.dims.items():
         high = min(symbol.max, LARGEST)
-        found[name] = random.choice((symbol.min, max(symbol.min, 1), high, random.randint(symbol.min, high)))
+        found[name] = random.choice(
+            (symbol.min, max(symbol.min, 1), high, random.randint(symbol.min, high))
+        )
     return found
 
 
@@ -113,13 +121,16 @@ def decoder() -> Any:
 def test_any_sizes_within_the_bounds(data: st.DataObject) -> None:
     opened = model("gpt2_decode")
     program = decoder()
-    sizes = {n: data.draw(st.integers(s.min, min(s.max, 70)), label=n) for n, s in opened.dims.items()}
+    sizes = {
+        n: data.draw(st.integers(s.min, min(s.max, 70)), label=n) for n, s in opened.dims.items()
+    }
     check(program, opened, sizes)
 
 
-
 def test_the_quick_way_in_finds_sizes_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A C function takes arrays of any sizes within the bounds, and leaves what is wrong to the others."""
+    """A C function takes arrays of any sizes within the bounds, and leaves what is wrong to the
+    others.
+    """
     monkeypatch.setenv("XLAC_CACHE", "off")
     program = driver.compile(model("gpt2_decode"), "cpu", sizes="symbolic")
     program.executable.quicken()  # type: ignore[union-attr]
@@ -128,10 +139,17 @@ def test_the_quick_way_in_finds_sizes_too(monkeypatch: pytest.MonkeyPatch) -> No
     inputs = arrays(fixed)
     found = quick(*(inputs[name] for name in program.inputs))
     assert found is not NotImplemented
-    made = dict(zip(program.outputs, found, strict=True)) if isinstance(found, tuple) else {program.outputs[0]: found}
+    made = (
+        dict(zip(program.outputs, found, strict=True))
+        if isinstance(found, tuple)
+        else {program.outputs[0]: found}
+    )
     for name, want in interpret(fixed.graph, inputs, fixed.weights).items():
         np.testing.assert_allclose(made[name], want, rtol=2e-4, atol=2e-4)
-    wider = [np.concatenate((inputs[n],) * 3, 0) if n == program.inputs[0] else inputs[n] for n in program.inputs]
+    wider = [
+        np.concatenate((inputs[n],) * 3, 0) if n == program.inputs[0] else inputs[n]
+        for n in program.inputs
+    ]
     assert quick(*wider) is NotImplemented  # nine on the one hand, three on the other
 
 
@@ -157,7 +175,9 @@ def test_two_uses_of_a_size_must_agree() -> None:
 
 def test_a_size_needs_a_bound(tmp_path: Path) -> None:
     spec = tmp_path / "m.yaml"
-    spec.write_text("xlac: 1\nmodel: m\ndims: {n: {min: 1}}\ninputs: {x: 'f32[n]'}\ngraph: {y: x + 1}\noutputs: [y]\n")
+    spec.write_text(
+        "xlac: 1\nmodel: m\ndims: {n: {min: 1}}\ninputs: {x: 'f32[n]'}\ngraph: {y: x + 1}\noutputs: [y]\n"
+    )
     with pytest.raises(LimitError, match="no max") as error:
         driver.compile(spec, "cpu", sizes="symbolic")
     assert error.value.diagnostics[0].code == "XL4021"
@@ -176,7 +196,10 @@ def test_the_arena_is_packed_for_the_largest_sizes() -> None:
 
 def test_random_bits_of_an_open_shape_are_refused() -> None:
     size = dims.symbol("n", 0, 9, 4)
-    x, state = Node.of(Param("x", Type(DType.F32, (size,)))), Node.of(Param("s", Type(DType.U64, (2,))))
+    x, state = (
+        Node.of(Param("x", Type(DType.F32, (size,)))),
+        Node.of(Param("s", Type(DType.U64, (2,)))),
+    )
     bits = Node.of(RngBits(shape=(size,)), state)
     graph = Graph("random", (x, state), {"y": Node(Pick(1), (bits,), bits.results[1])})
     with pytest.raises(UnsupportedError, match="size n has to be known") as error:

@@ -1,4 +1,6 @@
-"""Every operation runs with an extent that the call chooses: at the usual size, twice that, and at 0, 1 and 2."""
+"""Every operation runs with an extent that the call chooses: at the usual size, twice that, and at
+0, 1 and 2.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,20 @@ from xlac.ops import OPS
 from xlac_sdk.host.registry import find
 
 PRIMITIVES = sorted(m for m, op in OPS.items() if op.samples() and not issubclass(op, Composite))
-IN_C = ("concat", "conv", "cumulative", "dot", "gather", "pad", "reduce", "reshape", "scatter", "slice", "sort", "window")
+IN_C = (
+    "concat",
+    "conv",
+    "cumulative",
+    "dot",
+    "gather",
+    "pad",
+    "reduce",
+    "reshape",
+    "scatter",
+    "slice",
+    "sort",
+    "window",
+)
 
 
 def agree(mnemonic: str, target: str, most: int) -> None:
@@ -36,7 +51,9 @@ def agree(mnemonic: str, target: str, most: int) -> None:
 @pytest.mark.parametrize("mnemonic", PRIMITIVES)
 @pytest.mark.sampled(3)
 def test_an_extent_may_be_open(mnemonic: str) -> None:
-    """The interpreter checks every access against the arrays of the call, and the arena is poisoned."""
+    """The interpreter checks every access against the arrays of the call, and the arena is
+    poisoned.
+    """
     agree(mnemonic, "reference", 2)
 
 

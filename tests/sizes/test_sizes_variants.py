@@ -1,4 +1,6 @@
-"""Variants of one program for chosen sizes: they are what runs, they say what static programs say, and nothing is there twice."""
+"""Variants of one program for chosen sizes: they are what runs, they say what static programs say,
+and nothing is there twice.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def test_a_variant_says_what_the_static_program_says_to_the_bit(name: str, targe
         for label, got in named(program(**inputs), program.outputs).items():
             np.testing.assert_array_equal(got, want[label], err_msg=f"{label} with {sizes}")
         for label, got in named(general(**inputs), program.outputs).items():
-            np.testing.assert_allclose(got, want[label], rtol=1e-4, atol=1e-5, err_msg=f"{label} with {sizes}")
+            np.testing.assert_allclose(
+                got, want[label], rtol=1e-4, atol=1e-5, err_msg=f"{label} with {sizes}"
+            )
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -63,7 +67,9 @@ def test_any_sizes_are_right(name: str) -> None:
     program = compiled(opened, "cpu", VARIANTS[name])
     for sizes in VARIANTS[name]:
         for step in (-1, 0, 1):
-            values = {n: min(max(sizes.get(n, 3) + step, s.min), s.max) for n, s in opened.dims.items()}
+            values = {
+                n: min(max(sizes.get(n, 3) + step, s.min), s.max) for n, s in opened.dims.items()
+            }
             check(program, opened, values)
 
 
@@ -76,7 +82,9 @@ def test_threads_divide_the_work_of_a_variant() -> None:
     inputs = arrays(driver.specialized(opened, sizes))
     for _ in range(20):
         for label, got in named(program(**inputs), program.outputs).items():
-            np.testing.assert_allclose(got, named(right(**inputs), right.outputs)[label], rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(
+                got, named(right(**inputs), right.outputs)[label], rtol=1e-5, atol=1e-5
+            )
 
 
 SCALED = """\
@@ -100,20 +108,37 @@ def planted(folder: Path, target: str) -> tuple[driver.Lowered, Program]:
     facts = find(target).target(Request())
     whole = driver.lower(scaled(folder, 2), facts)
     sizes: list[tuple[int, dict[str, int]]] = [(3, {"n": 4, "m": 2}), (5, {"n": 4}), (7, {"m": 0})]
-    others = [Variant(one, driver.lower(driver.fixed(scaled(folder, k), one), facts).program) for k, one in sizes]
+    others = [
+        Variant(one, driver.lower(driver.fixed(scaled(folder, k), one), facts).program)
+        for k, one in sizes
+    ]
     return whole, merged(whole.program, others)
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_the_first_variant_with_the_sizes_of_a_call_is_what_runs(target: str, tmp_path: Path) -> None:
+def test_the_first_variant_with_the_sizes_of_a_call_is_what_runs(
+    target: str, tmp_path: Path
+) -> None:
     """Variants that compute something else show which of them ran, by every way into a program."""
     whole, program = planted(tmp_path, target)
     verify_program(program)
     made = driver.executable(replace(whole, program=program), find(target))
     if target == "cpu":
         made.executable.quicken()
-    for n, m, factor in ((4, 2, 3), (4, 1, 5), (4, 0, 5), (3, 0, 7), (3, 2, 2), (8, 4, 2), (1, 1, 2)):
-        x, other, y = np.arange(1, n + 1, dtype=np.float32), np.zeros(m, np.float32), np.empty(n, np.float32)
+    for n, m, factor in (
+        (4, 2, 3),
+        (4, 1, 5),
+        (4, 0, 5),
+        (3, 0, 7),
+        (3, 2, 2),
+        (8, 4, 2),
+        (1, 1, 2),
+    ):
+        x, other, y = (
+            np.arange(1, n + 1, dtype=np.float32),
+            np.zeros(m, np.float32),
+            np.empty(n, np.float32),
+        )
         np.testing.assert_array_equal(made(x, other), factor * x, err_msg=f"{n} {m}")
         made.run({"x": x, "other": other}, out={"y": y})
         np.testing.assert_array_equal(y, factor * x)
@@ -165,7 +190,9 @@ outputs: {y: total}
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_loops_branches_and_state_go_through_variants(target: str, tmp_path: Path) -> None:
-    """State goes on from one call to the next whichever steps ran: here those for 3 rows, then those for any."""
+    """State goes on from one call to the next whichever steps ran: here those for 3 rows, then
+    those for any.
+    """
     file = tmp_path / "controlled.yaml"
     file.write_text(CONTROLLED)
     opened = load(file)
@@ -178,7 +205,9 @@ def test_loops_branches_and_state_go_through_variants(target: str, tmp_path: Pat
         np.testing.assert_array_equal(got, static(x, np.bool_(flag)))
         np.testing.assert_allclose(got, general(x, np.bool_(flag)), rtol=1e-5, atol=1e-6)
     smaller = rng.standard_normal((2, 4)).astype(np.float32)
-    np.testing.assert_allclose(program(smaller, np.bool_(True)), general(smaller, np.bool_(True)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        program(smaller, np.bool_(True)), general(smaller, np.bool_(True)), rtol=1e-5, atol=1e-6
+    )
     program.reset()
     static.reset()
     np.testing.assert_array_equal(program(x, np.bool_(True)), static(x, np.bool_(True)))
@@ -189,24 +218,36 @@ def test_nothing_is_there_twice(name: str) -> None:
     facts = find("cpu").target(Request())
     general = driver.lower(model(name), facts).program
     program = driver.lower(model(name), facts, variants=VARIANTS[name]).program
-    constants = [fingerprint(program.constants[s.symbol]) for s in program.slots if s.role is Role.CONSTANT]
+    constants = [
+        fingerprint(program.constants[s.symbol]) for s in program.slots if s.role is Role.CONSTANT
+    ]
     assert len(constants) == len(set(constants))
     names = [kernel.name for kernel in program.kernels]
     assert len(names) == len(set(names))
-    assert [s for s in program.slots if s.role is not Role.TEMPORARY][: len(program.inputs)] == list(program.inputs)
+    assert [s for s in program.slots if s.role is not Role.TEMPORARY][
+        : len(program.inputs)
+    ] == list(program.inputs)
     assert program.state_bytes == general.state_bytes and program.arena_bytes >= general.arena_bytes
     told = list(own(program))
-    assert [one.title for one in told] == [", ".join(f"{n}={v}" for n, v in sizes.items()) for sizes in VARIANTS[name]]
-    before, after = (sum(s.nbytes for s in p.slots if s.role is Role.CONSTANT) for p in (general, program))
+    assert [one.title for one in told] == [
+        ", ".join(f"{n}={v}" for n, v in sizes.items()) for sizes in VARIANTS[name]
+    ]
+    before, after = (
+        sum(s.nbytes for s in p.slots if s.role is Role.CONSTANT) for p in (general, program)
+    )
     assert after - before <= sum(one.weights for one in told)
 
 
 def test_kernels_of_equal_groups_are_shared() -> None:
     """A layer whose sizes a variant leaves as they are has the general program's kernels."""
     opened = model("lstm_3x60")
-    program = driver.lower(opened, find("cpu").target(Request()), variants=[{"B": 1, "T": 8}, {"B": 1, "T": 9}]).program
+    program = driver.lower(
+        opened, find("cpu").target(Request()), variants=[{"B": 1, "T": 8}, {"B": 1, "T": 9}]
+    ).program
     first, second = (one.kernels for one in own(program))
-    assert len(program.kernels) < first + second + len(driver.lower(opened, find("cpu").target(Request())).program.kernels)
+    assert len(program.kernels) < first + second + len(
+        driver.lower(opened, find("cpu").target(Request())).program.kernels
+    )
 
 
 @pytest.mark.parametrize(
@@ -236,7 +277,9 @@ def test_variants_that_cannot_be_are_refused(variants: Any, told: str) -> None:
 
 
 def test_a_variant_that_never_runs_is_refused() -> None:
-    with pytest.raises(SourceError, match="batch=1,past=4 never runs: batch=1 takes its calls") as error:
+    with pytest.raises(
+        SourceError, match="batch=1,past=4 never runs: batch=1 takes its calls"
+    ) as error:
         compiled(model("gpt2_decode"), "cpu", [{"batch": 1}, {"batch": 1, "past": 4}])
     assert error.value.diagnostics[0].hint == "give it first"
     compiled(model("gpt2_decode"), "reference", [{"batch": 1, "past": 4}, {"batch": 1}])
@@ -244,7 +287,9 @@ def test_a_variant_that_never_runs_is_refused() -> None:
 
 def test_a_variant_keeps_what_sizes_must_be(tmp_path: Path) -> None:
     file = tmp_path / "m.yaml"
-    file.write_text("xlac: 1\nmodel: m\ndims: {n: {min: 4, max: 16, multiple_of: 4}}\ninputs: {x: 'f32[n]'}\ngraph: {y: x + 1}\noutputs: [y]\n")
+    file.write_text(
+        "xlac: 1\nmodel: m\ndims: {n: {min: 4, max: 16, multiple_of: 4}}\ninputs: {x: 'f32[n]'}\ngraph: {y: x + 1}\noutputs: [y]\n"
+    )
     with pytest.raises(SourceError, match="n = 6 is not 4 to 16 and a multiple of 4"):
         xlac.compile(file, sizes="symbolic", variants=[{"n": 6}])
     with pytest.raises(SourceError, match="variants are parts of one program for all sizes"):
@@ -261,6 +306,12 @@ def test_compilations_are_kept_by_their_variants(tmp_path: Path) -> None:
     def asked(*variants: Any) -> str | None:
         return compilations.question(file, backend, request, {}, {}, "symbolic", variants)
 
-    keys = [asked(), asked({"n": 1}), asked({"n": 2}), asked({"n": 1}, {"n": 2}), asked({"n": 2}, {"n": 1})]
+    keys = [
+        asked(),
+        asked({"n": 1}),
+        asked({"n": 2}),
+        asked({"n": 1}, {"n": 2}),
+        asked({"n": 2}, {"n": 1}),
+    ]
     assert None not in keys and len(set(keys)) == len(keys)
     assert asked(5) is None

@@ -16,7 +16,9 @@ SPECS = sorted(p.stem for p in BROKEN.glob("*.yaml"))
 
 def test_there_are_enough() -> None:
     assert len(SPECS) >= 60
-    assert {p.stem for p in BROKEN.glob("*.txt")} == set(SPECS), "a golden without a spec, or the other way round"
+    assert {p.stem for p in BROKEN.glob("*.txt")} == set(SPECS), (
+        "a golden without a spec, or the other way round"
+    )
 
 
 @pytest.mark.parametrize("name", SPECS)

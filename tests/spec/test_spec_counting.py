@@ -1,4 +1,6 @@
-"""Operations are counted before they are made, as exactly as can be without making them, and never too many."""
+"""Operations are counted before they are made, as exactly as can be without making them, and never
+too many.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,17 @@ PART = "    inputs: {x: 'f32[4]'}\n"
 
 def spec(tmp_path: Path, blocks: str, graph: str, more: str = "") -> Path:
     file = tmp_path / "m.yaml"
-    file.write_text(f"xlac: 1\nmodel: m\nweights: {{init: {{}}}}\n{more}blocks:\n{blocks}inputs: {{x: 'f32[4]'}}\ngraph: {{{graph}}}\noutputs: [y]\n")
+    file.write_text(
+        f"xlac: 1\nmodel: m\nweights: {{init: {{}}}}\n{more}blocks:\n{blocks}inputs: {{x: 'f32[4]'}}\ngraph: {{{graph}}}\noutputs: [y]\n"
+    )
     return file
 
 
 def doubling(levels: int) -> str:
     first = f"  b0:\n{PART}    graph: {{y: relu(x)}}\n    outputs: [y]\n"
     return first + "".join(
-        f"  b{n}:\n{PART}    graph: {{p: {{block: b{n - 1}, in: x}}, q: {{block: b{n - 1}, in: p}}}}\n    outputs: [q]\n" for n in range(1, levels)
+        f"  b{n}:\n{PART}    graph: {{p: {{block: b{n - 1}, in: x}}, q: {{block: b{n - 1}, in: p}}}}\n    outputs: [q]\n"
+        for n in range(1, levels)
     )
 
 
@@ -37,7 +42,9 @@ GROWING = {
 
 
 @pytest.mark.parametrize("what", GROWING)
-def test_what_multiplies_is_refused_before_it_is_made(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_multiplies_is_refused_before_it_is_made(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = []
     monkeypatch.setattr(context.Context, "stamp", lambda self, nodes, origin: made.append(origin))
     with pytest.raises(SourceError, match="XL4018"):

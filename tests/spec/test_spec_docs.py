@@ -1,4 +1,6 @@
-"""The chapter on the language: every sample in it is a whole spec that compiles, or fails as it says."""
+"""The chapter on the language: every sample in it is a whole spec that compiles, or fails as it
+says.
+"""
 
 from __future__ import annotations
 
@@ -51,12 +53,17 @@ def test_a_sample_does_what_the_chapter_says(name: str, folder: Path) -> None:
         return
     model = specialized(load(file))
     generator = np.random.default_rng(0)
-    inputs = {node.op.name: make("random", node.type.dtype, node.type.shape, generator) for node in model.inputs}
+    inputs = {
+        node.op.name: make("random", node.type.dtype, node.type.shape, generator)
+        for node in model.inputs
+    }
     results = [compile(model, target)(**inputs) for target in ("cpu", "reference")]
     first, second = (r if isinstance(r, dict) else {"": r} for r in results)
     assert first.keys() == second.keys() and first
     for key, array in first.items():
-        np.testing.assert_allclose(array, second[key], rtol=1e-4, atol=1e-5, err_msg=f"{name}.{key}")
+        np.testing.assert_allclose(
+            array, second[key], rtol=1e-4, atol=1e-5, err_msg=f"{name}.{key}"
+        )
 
 
 def test_the_chapter_names_every_section_key_and_number() -> None:
@@ -64,10 +71,14 @@ def test_the_chapter_names_every_section_key_and_number() -> None:
                   schema.DimSpec, schema.OpSpec, schema.StateSpec, schema.TensorInit, schema.Carry, schema.OpNode, schema.Function):  # fmt: skip
         for name, field in model.model_fields.items():
             key = field.alias or name
-            assert re.search(rf"`[^`\n]*\b{key}\b[^`\n]*`|^ *{key}:|[{{ ]{key}: ", CHAPTER, re.MULTILINE), f"{model.__name__}.{key}"
+            assert re.search(
+                rf"`[^`\n]*\b{key}\b[^`\n]*`|^ *{key}:|[{{ ]{key}: ", CHAPTER, re.MULTILINE
+            ), f"{model.__name__}.{key}"
     for code, entry in CATALOGUE.items():
         if code[2] in "1234":
-            assert f"| {code} | {entry.title} |" in CHAPTER, "run: docs lists the numbers as the catalogue has them"
+            assert f"| {code} | {entry.title} |" in CHAPTER, (
+                "run: docs lists the numbers as the catalogue has them"
+            )
 
 
 def test_the_chapter_states_the_limits() -> None:

@@ -81,12 +81,24 @@ def test_expression_means_what_numpy_means(text: str, tmp_path: Path) -> None:
 
 
 def test_names_of_an_expression() -> None:
-    assert set(parse("layer.0.h + 0.5 * x.last - softmax(y, axis=$a)[z] + 1.5e3").names) == {"layer.0.h", "x.last", "y", "z"}
+    assert set(parse("layer.0.h + 0.5 * x.last - softmax(y, axis=$a)[z] + 1.5e3").names) == {
+        "layer.0.h",
+        "x.last",
+        "y",
+        "z",
+    }
 
 
 @pytest.mark.parametrize(
     ("text", "offset", "width"),
-    [("a +", 2, 1), ("f(lambda: 1)", 2, 9), ("a + {b}", 4, 3), ("été + lambda", 6, 6), ("$", 0, 1), ("a ? b", 2, 1)],
+    [
+        ("a +", 2, 1),
+        ("f(lambda: 1)", 2, 9),
+        ("a + {b}", 4, 3),
+        ("été + lambda", 6, 6),
+        ("$", 0, 1),
+        ("a ? b", 2, 1),
+    ],
 )
 def test_places_of_mistakes(text: str, offset: int, width: int) -> None:
     with pytest.raises(Malformed) as caught:

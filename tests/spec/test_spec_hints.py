@@ -1,4 +1,6 @@
-"""Hints name what a word means elsewhere, or what it is a slip of; a word that is neither has none that misleads."""
+"""Hints name what a word means elsewhere, or what it is a slip of; a word that is neither has none
+that misleads.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def test_words_of_ours_exist() -> None:
 ])  # fmt: skip
 def test_operations_are_hinted_at_by_meaning(word: str, meant: str, tmp_path: Path) -> None:
     file = tmp_path / "m.yaml"
-    file.write_text(f'xlac: 1\nmodel: m\ninputs: {{x: "f32[2, 3]"}}\ngraph: {{y: {{op: {word}, in: x}}}}\noutputs: [y]\n')
+    file.write_text(
+        f'xlac: 1\nmodel: m\ninputs: {{x: "f32[2, 3]"}}\ngraph: {{y: {{op: {word}, in: x}}}}\noutputs: [y]\n'
+    )
     with pytest.raises(SourceError, match=f"did you mean '{meant}'"):
         load(file)
 
@@ -36,27 +40,56 @@ def test_operations_are_hinted_at_by_meaning(word: str, meant: str, tmp_path: Pa
     ("conv2d", "kernel_size", "kernel"), ("conv2d", "padding", "pad"), ("conv2d", "out_channels", "filters"), ("conv2d", "strides", "stride"), ("linear", "out_features", "units"),
     ("softmax", "dim", "axis"), ("layer_norm", "eps", "epsilon"), ("max_pool2d", "pool_size", "kernel"), ("conv2d", "dilation_rate", "dilation"), ("sum", "keepdim", "keepdims"),
 ])  # fmt: skip
-def test_attributes_are_hinted_at_by_meaning(op: str, word: str, meant: str, tmp_path: Path) -> None:
+def test_attributes_are_hinted_at_by_meaning(
+    op: str, word: str, meant: str, tmp_path: Path
+) -> None:
     file = tmp_path / "m.yaml"
-    file.write_text(f'xlac: 1\nmodel: m\ninputs: {{x: "f32[2, 3, 4, 4]"}}\ngraph: {{y: {{op: {op}, in: x, {word}: 2}}}}\noutputs: [y]\n')
-    with pytest.raises(SourceError, match=f"unknown key '{word}' for {op}(.|\n)*did you mean '{meant}'"):
+    file.write_text(
+        f'xlac: 1\nmodel: m\ninputs: {{x: "f32[2, 3, 4, 4]"}}\ngraph: {{y: {{op: {op}, in: x, {word}: 2}}}}\noutputs: [y]\n'
+    )
+    with pytest.raises(
+        SourceError, match=f"unknown key '{word}' for {op}(.|\n)*did you mean '{meant}'"
+    ):
         load(file)
 
 
-@pytest.mark.parametrize("word", ["tokenize", "yolo", "frobnicate", "backbone", "quantum", "myop", "resblock", "stem"])
+@pytest.mark.parametrize(
+    "word", ["tokenize", "yolo", "frobnicate", "backbone", "quantum", "myop", "resblock", "stem"]
+)
 def test_a_word_that_means_nothing_here_has_no_hint(word: str) -> None:
     assert nearest(word, OPS) == ""
 
 
 def test_every_slip_of_one_letter_is_found() -> None:
     """A letter left out in the middle of an operation's name of five letters or more."""
-    lost = [n for n in OPS if len(n) >= 5 and (slip := n[: len(n) // 2] + n[len(n) // 2 + 1 :]) not in OPS and slip not in SYNONYMS and n not in nearest(slip, OPS)]
+    lost = [
+        n
+        for n in OPS
+        if len(n) >= 5
+        and (slip := n[: len(n) // 2] + n[len(n) // 2 + 1 :]) not in OPS
+        and slip not in SYNONYMS
+        and n not in nearest(slip, OPS)
+    ]
     assert len(lost) <= 6, lost  # such as bool_or_ for logical_or, where another is as near
 
 
-@pytest.mark.parametrize(("word", "meant"), [("float", "f32"), ("float32", "f32"), ("half", "f16"), ("double", "f64"), ("int", "i32"), ("long", "i64"), ("bfloat16", "bf16"), ("boolean", "bool")])
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("float", "f32"),
+        ("float32", "f32"),
+        ("half", "f16"),
+        ("double", "f64"),
+        ("int", "i32"),
+        ("long", "i64"),
+        ("bfloat16", "bf16"),
+        ("boolean", "bool"),
+    ],
+)
 def test_element_types_are_hinted_at_by_meaning(word: str, meant: str, tmp_path: Path) -> None:
     file = tmp_path / "m.yaml"
-    file.write_text(f'xlac: 1\nmodel: m\ninputs: {{x: "{word}[2, 3]"}}\ngraph: {{y: relu(x)}}\noutputs: [y]\n')
+    file.write_text(
+        f'xlac: 1\nmodel: m\ninputs: {{x: "{word}[2, 3]"}}\ngraph: {{y: relu(x)}}\noutputs: [y]\n'
+    )
     with pytest.raises(SourceError, match=f"did you mean '{meant}'"):
         load(file)

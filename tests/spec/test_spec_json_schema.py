@@ -1,4 +1,6 @@
-"""The JSON Schema that editors read: it is the one in docs/, and an ordinary validator agrees with ours on specs."""
+"""The JSON Schema that editors read: it is the one in docs/, and an ordinary validator agrees with
+ours on specs.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ GOOD: dict[str, Any] = {
     ],
     ids=lambda change: json.dumps(change)[:60],
 )
-def test_an_ordinary_validator_refuses_what_is_wrong(change: dict[str, Any], validator: Any) -> None:
+def test_an_ordinary_validator_refuses_what_is_wrong(
+    change: dict[str, Any], validator: Any
+) -> None:
     assert not list(validator.iter_errors(GOOD))
     assert list(validator.iter_errors({**GOOD, **change}))
 

@@ -47,9 +47,19 @@ def random(*shape: int, seed: int = 0) -> Array:
 # ---- the shipped specs -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "parameters"), [("resnet50", 25_557_032), ("mobilenet_v2", 3_504_872), ("lstm_3x60", 87_120), ("digits", 9_610)])
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("resnet50", 25_557_032),
+        ("mobilenet_v2", 3_504_872),
+        ("lstm_3x60", 87_120),
+        ("digits", 9_610),
+    ],
+)
 def test_parameters(name: str, parameters: int) -> None:
-    assert summarize(load(SPECS / f"{name}.yaml", weights=False))["totals"]["parameters"] == parameters
+    assert (
+        summarize(load(SPECS / f"{name}.yaml", weights=False))["totals"]["parameters"] == parameters
+    )
 
 
 @pytest.mark.parametrize("file", sorted(SPECS.glob("*.yaml")), ids=lambda p: p.stem)
@@ -84,15 +94,35 @@ def test_the_stacked_lstm_is_an_lstm() -> None:
 def test_order_does_not_matter(tmp_path: Path) -> None:
     text = "graph:\n  y: relu(a) + b\n  b: a * 2\n  a: x + 1\ninputs: {x: 'f32[3]'}\noutputs: [y]\n"
     x = random(3)
-    np.testing.assert_allclose(run(model(tmp_path, text), x=x)["y"], np.maximum(x + 1, 0) + (x + 1) * 2, rtol=1e-6)
+    np.testing.assert_allclose(
+        run(model(tmp_path, text), x=x)["y"], np.maximum(x + 1, 0) + (x + 1) * 2, rtol=1e-6
+    )
 
 
-@pytest.mark.parametrize("name", ["int", "{{ config }}", "a'b", 'say "x"', "🙂", "été", "../../x", "__class__", "for", "; system(1)", "a b", "x" * 256])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "int",
+        "{{ config }}",
+        "a'b",
+        'say "x"',
+        "🙂",
+        "été",
+        "../../x",
+        "__class__",
+        "for",
+        "; system(1)",
+        "a b",
+        "x" * 256,
+    ],
+)
 def test_any_name_will_do(name: str, tmp_path: Path) -> None:
     quoted = "'" + name.replace("'", "''") + "'"
     text = f"inputs: {{{quoted}: 'f32[3]'}}\ngraph:\n  y: {{op: relu, in: {quoted}}}\noutputs: {{{quoted}: y}}\n"
     x = random(3)
-    np.testing.assert_array_equal(interpret(model(tmp_path, text).graph, {name: x})[name], np.maximum(x, 0))
+    np.testing.assert_array_equal(
+        interpret(model(tmp_path, text).graph, {name: x})[name], np.maximum(x, 0)
+    )
 
 
 def test_names_are_normalised(tmp_path: Path) -> None:
@@ -138,7 +168,20 @@ def test_dims_are_narrowed(tmp_path: Path) -> None:
     assert model(tmp_path, DIMS, dims={"N": 7}).graph.inputs[0].shape[1] == 7
 
 
-@pytest.mark.parametrize("dims", [{"B": 5}, {"B": 66}, {"B": "1..4"}, {"B": "8..4"}, {"B": "many"}, {"C": 3}, {"B": 0}, {"N": "1..3"}, {"B": -2}])
+@pytest.mark.parametrize(
+    "dims",
+    [
+        {"B": 5},
+        {"B": 66},
+        {"B": "1..4"},
+        {"B": "8..4"},
+        {"B": "many"},
+        {"C": 3},
+        {"B": 0},
+        {"N": "1..3"},
+        {"B": -2},
+    ],
+)
 def test_dims_out_of_bounds(dims: Mapping[str, Any], tmp_path: Path) -> None:
     assert codes(tmp_path, DIMS, dims=dims) == ["XL2014"]
 
@@ -156,7 +199,11 @@ def test_params_are_overridden(tmp_path: Path) -> None:
 
 
 def test_zero_sizes(tmp_path: Path) -> None:
-    found = model(tmp_path, "dims: {B: {min: 0, max: 4}}\ninputs: {x: 'f32[B, 0, 3]'}\ngraph: {y: softmax(x, axis=-1)}\noutputs: [y]\n", dims={"B": 0})
+    found = model(
+        tmp_path,
+        "dims: {B: {min: 0, max: 4}}\ninputs: {x: 'f32[B, 0, 3]'}\ngraph: {y: softmax(x, axis=-1)}\noutputs: [y]\n",
+        dims={"B": 0},
+    )
     assert run(found, x=np.zeros((0, 0, 3), np.float32))["y"].shape == (0, 0, 3)
 
 
@@ -198,11 +245,16 @@ def test_repeat_first_last_and_addresses(tmp_path: Path) -> None:
 
 
 def test_copies_are_stacked_where_one_tensor_is_wanted(tmp_path: Path) -> None:
-    text = BLOCK + "  s: {block: layer, in: x, with: {width: 4}, repeat: 3}\n  all: s.raw * 2\noutputs: {y: all, last: s.raw.last}\n"
+    text = (
+        BLOCK
+        + "  s: {block: layer, in: x, with: {width: 4}, repeat: 3}\n  all: s.raw * 2\noutputs: {y: all, last: s.raw.last}\n"
+    )
     out = run(model(tmp_path, text), x=random(2, 4))
     assert out["y"].shape == (3, 2, 4)
     np.testing.assert_allclose(out["y"][2], out["last"] * 2)
-    text = text.replace("with: {width: 4}", "with: {width: 4}, first: {width: 4}").replace("repeat: 3}", "repeat: 3, last: {width: 2}}")
+    text = text.replace("with: {width: 4}", "with: {width: 4}, first: {width: 4}").replace(
+        "repeat: 3}", "repeat: 3, last: {width: 2}}"
+    )
     assert codes(tmp_path, text) == ["XL2012"]
 
 
@@ -227,7 +279,10 @@ outputs: {p: l.p.last, q: l.q.last}
 
 def test_blocks_multiply_only_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xlac.spec.elaborate.context.MAX_NODES", 2000)
-    blocks = "".join(f"  b{i}: {{inputs: [v], graph: {{w: {{block: b{i + 1}, in: v, repeat: 100}}}}, outputs: [w]}}\n" for i in range(5))
+    blocks = "".join(
+        f"  b{i}: {{inputs: [v], graph: {{w: {{block: b{i + 1}, in: v, repeat: 100}}}}, outputs: [w]}}\n"
+        for i in range(5)
+    )
     text = f"inputs: {{x: 'f32[2]'}}\nblocks:\n{blocks}  b5: {{inputs: [v], graph: {{w: relu(v)}}, outputs: [w]}}\ngraph: {{y: {{block: b0, in: x}}}}\noutputs: [y]\n"
     assert "XL4018" in codes(tmp_path, text)
 
@@ -287,7 +342,9 @@ graph:
 outputs: {y: outer.total}
 """
     x = random(3, 4)
-    np.testing.assert_allclose(run(model(tmp_path, text), x=x, k=np.float32(1.5))["y"], (x * 1.5**3).sum(), rtol=1e-5)
+    np.testing.assert_allclose(
+        run(model(tmp_path, text), x=x, k=np.float32(1.5))["y"], (x * 1.5**3).sum(), rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize(("on", "expected"), [(0, 1), (1, 2), (2, 3), (7, 3), (-1, 3)])
@@ -330,7 +387,11 @@ ops:
 
 
 def test_custom_op_is_its_meaning(tmp_path: Path) -> None:
-    found = model(tmp_path, OP + "graph: {y: 'gated(x, w, slope=2)', z: {op: gated, in: {b: w, a: x}}}\noutputs: [y, z]\n")
+    found = model(
+        tmp_path,
+        OP
+        + "graph: {y: 'gated(x, w, slope=2)', z: {op: gated, in: {b: w, a: x}}}\noutputs: [y, z]\n",
+    )
     x, w = random(2, 6), random(6, seed=1)
     out = run(found, x=x, w=w)
     np.testing.assert_allclose(out["y"], (x * w * 2)[:, :3], rtol=1e-6)
@@ -340,7 +401,9 @@ def test_custom_op_is_its_meaning(tmp_path: Path) -> None:
 
 def test_custom_op_with_kernels_is_a_call(tmp_path: Path) -> None:
     (tmp_path / "gated.c").write_text("/* */")
-    found = model(tmp_path, OP + "    kernels: {c: gated.c}\ngraph: {y: 'gated(x, w)'}\noutputs: [y]\n")
+    found = model(
+        tmp_path, OP + "    kernels: {c: gated.c}\ngraph: {y: 'gated(x, w)'}\noutputs: [y]\n"
+    )
     (call,) = [n for n in found.graph.nodes() if n.op.mnemonic == "call"]
     assert call.name == "y" and found.kernels["gated"]["c"].name == "gated.c"
     x, w = random(2, 6), random(6, seed=1)
@@ -354,8 +417,12 @@ def test_custom_op_types_must_agree(tmp_path: Path) -> None:
 
 def test_include_merges_by_name(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
-    (tmp_path / "parts" / "base.yaml").write_text("xlac: 1\ninclude: [more.yaml]\ninputs: {x: 'f32[3]'}\ngraph: {h: relu(x)}\n")
-    (tmp_path / "parts" / "more.yaml").write_text("xlac: 1\ninclude: [base.yaml]\nparams: {k: 2}\ngraph: {y: h * $k}\noutputs: [y]\n")
+    (tmp_path / "parts" / "base.yaml").write_text(
+        "xlac: 1\ninclude: [more.yaml]\ninputs: {x: 'f32[3]'}\ngraph: {h: relu(x)}\n"
+    )
+    (tmp_path / "parts" / "more.yaml").write_text(
+        "xlac: 1\ninclude: [base.yaml]\nparams: {k: 2}\ngraph: {y: h * $k}\noutputs: [y]\n"
+    )
     found = model(tmp_path, "include: [parts/base.yaml]\noutputs: {h: h}\n")
     x = random(3)
     out = run(found, x=x)
@@ -389,7 +456,9 @@ outputs: [b]
     found = model(tmp_path, re.sub(r"  d: .*\n", "", text))
     assert sorted(found.weights) == ["a.bias", "table"]
     x, w = random(2, 3), found.weights["table"]
-    np.testing.assert_allclose(run(found, x=x)["b"], (x @ w.T) @ w.T + [1, 2, 3], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        run(found, x=x)["b"], (x @ w.T) @ w.T + [1, 2, 3], rtol=1e-4, atol=1e-5
+    )
 
 
 def test_training_is_checked_and_not_built(tmp_path: Path) -> None:
@@ -411,4 +480,9 @@ train:
 
 
 def test_precision(tmp_path: Path) -> None:
-    assert model(tmp_path, "inputs: {x: 'f32[3]'}\ngraph: {y: x + 1}\noutputs: [y]\nprecision: fast\n").precision == "fast"
+    assert (
+        model(
+            tmp_path, "inputs: {x: 'f32[3]'}\ngraph: {y: x + 1}\noutputs: [y]\nprecision: fast\n"
+        ).precision
+        == "fast"
+    )

@@ -85,12 +85,16 @@ def test_expanded_tricky_spec(tmp_path: Path) -> None:
 def test_expanded_custom_op(tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text("")
     file = tmp_path / "m.yaml"
-    file.write_text('xlac: 1\ninputs: {x: "f32[4]"}\nops: {twice: {inputs: {a: "f32[*S]"}, outputs: {b: "f32[*S]"}, expr: {b: a + a}, kernels: {c: k.c}}}\n'
-                    "graph: {y: twice(x) * 2}\noutputs: [y]\n")  # fmt: skip
+    file.write_text(
+        'xlac: 1\ninputs: {x: "f32[4]"}\nops: {twice: {inputs: {a: "f32[*S]"}, outputs: {b: "f32[*S]"}, expr: {b: a + a}, kernels: {c: k.c}}}\n'
+        "graph: {y: twice(x) * 2}\noutputs: [y]\n"
+    )
     assert status(["expand", str(file), "-o", str(tmp_path / "again.yaml")]) == 0
     again = load(tmp_path / "again.yaml")
     equal(load(file).graph, again.graph)
-    np.testing.assert_array_equal(interpret(again.graph, {"x": np.ones(4, np.float32)})["y"], [4, 4, 4, 4])
+    np.testing.assert_array_equal(
+        interpret(again.graph, {"x": np.ones(4, np.float32)})["y"], [4, 4, 4, 4]
+    )
 
 
 # ---- fmt -------------------------------------------------------------------------------------
@@ -157,11 +161,15 @@ def test_schema_knows_every_operation(capsys: pytest.CaptureFixture[str]) -> Non
     node = found["$defs"]["OpNode"]
     names = node["properties"]["op"]["anyOf"][0]["enum"]
     assert "fast_gelu" in names and "weight" in names and "scan" not in names
-    assert set(names) >= {n for n in OPS if n not in ("param", "const", "pick", "cond", "while", "scan", "call")}
+    assert set(names) >= {
+        n for n in OPS if n not in ("param", "const", "pick", "cond", "while", "scan", "call")
+    }
     cases = {case["if"]["properties"]["op"]["const"]: case["then"] for case in node["allOf"]}
     assert cases["softmax"]["properties"]["axis"]["default"] == -1
     assert cases["softmax"]["additionalProperties"] is False
-    assert {"units", "weight", "bias"} <= {*cases["linear"]["properties"]} and "spline" not in cases["linear"]["properties"]
+    assert {"units", "weight", "bias"} <= {
+        *cases["linear"]["properties"]
+    } and "spline" not in cases["linear"]["properties"]
     assert found["required"] == ["xlac"]
 
 

@@ -1,4 +1,6 @@
-"""Weights in NumPy's archives and PyTorch's state dicts: read as their own libraries read them, refused where they are anything else."""
+"""Weights in NumPy's archives and PyTorch's state dicts: read as their own libraries read them,
+refused where they are anything else.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,11 @@ def equal(found: TensorFile, arrays: dict[str, object]) -> None:
     assert set(found.tensors) == set(arrays)
     for name, array in arrays.items():
         wanted = np.asarray(array)
-        assert found[name].dtype == wanted.dtype and found.tensors[name].shape == wanted.shape and not found[name].flags.writeable
+        assert (
+            found[name].dtype == wanted.dtype
+            and found.tensors[name].shape == wanted.shape
+            and not found[name].flags.writeable
+        )
         np.testing.assert_array_equal(found[name].astype(np.float64), wanted.astype(np.float64))
 
 
@@ -48,23 +54,36 @@ def test_pytorch_reads_the_same(tmp_path: Path) -> None:
     saved = torch.load(STATE_DICT, weights_only=True)
     np.testing.assert_array_equal(saved["turned"].numpy(), SAVED["turned"])
     torch.save(saved["model"], tmp_path / "again.pt")
-    equal(opened(tmp_path / "again.pt"), {k.removeprefix("model."): v for k, v in SAVED.items() if k.startswith("model.")})
+    equal(
+        opened(tmp_path / "again.pt"),
+        {k.removeprefix("model."): v for k, v in SAVED.items() if k.startswith("model.")},
+    )
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_numpys_archives_are_read(save: Callable[..., None], tmp_path: Path) -> None:
-    arrays = {d.value: np.arange(6).reshape(2, 3).astype(d.numpy) for d in DType if d is not DType.BF16}
-    arrays |= {"a.weight": np.zeros((0, 4), np.float32), "scalar": np.array(3.5), "one/two": np.ones(7, np.uint8)}
+    arrays = {
+        d.value: np.arange(6).reshape(2, 3).astype(d.numpy) for d in DType if d is not DType.BF16
+    }
+    arrays |= {
+        "a.weight": np.zeros((0, 4), np.float32),
+        "scalar": np.array(3.5),
+        "one/two": np.ones(7, np.uint8),
+    }
     save(tmp_path / "w.npz", **arrays)
     equal(opened(tmp_path / "w.npz"), arrays)
 
 
 def test_models_take_them(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    weight, bias, x = (rng.standard_normal(shape).astype(np.float32) for shape in ((4, 8), (4,), (4, 8)))
+    weight, bias, x = (
+        rng.standard_normal(shape).astype(np.float32) for shape in ((4, 8), (4,), (4, 8))
+    )
     np.savez(tmp_path / "w.npz", **{"y.weight": weight, "y.bias": bias, "old.count": np.int64(3)})
     (tmp_path / "m.yaml").write_text(LINEAR.format(weights='{file: w.npz, ignore: ["*.count"]}'))
-    np.testing.assert_allclose(xlac.compile(tmp_path / "m.yaml")(x), x @ weight.T + bias, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        xlac.compile(tmp_path / "m.yaml")(x), x @ weight.T + bias, rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("narrow", [np.float16, DType.BF16.numpy])
@@ -72,9 +91,15 @@ def test_narrower_floats_are_widened_by_permission(narrow: type, tmp_path: Path)
     from xlac.ir.types import Type
     from xlac.spec.weights.safetensors import Source, write_tensors
 
-    kept = {"y.weight": np.linspace(-1, 1, 32).reshape(4, 8).astype(narrow), "y.bias": np.ones(4).astype(narrow)}
+    kept = {
+        "y.weight": np.linspace(-1, 1, 32).reshape(4, 8).astype(narrow),
+        "y.bias": np.ones(4).astype(narrow),
+    }
     dtype = DType.F16 if narrow is np.float16 else DType.BF16
-    write_tensors(tmp_path / "w.safetensors", {n: Source(Type(dtype, a.shape), lambda a=a: a) for n, a in kept.items()})  # type: ignore[misc]
+    write_tensors(
+        tmp_path / "w.safetensors",
+        {n: Source(Type(dtype, a.shape), lambda a=a: a) for n, a in kept.items()},
+    )  # type: ignore[misc]
     (tmp_path / "m.yaml").write_text(LINEAR.format(weights="w.safetensors"))
     with pytest.raises(SourceError, match=r"XL3006(.|\n)*widen: true"):
         load(tmp_path / "m.yaml")
@@ -93,13 +118,18 @@ def test_what_would_lose_digits_is_not_permitted(tmp_path: Path) -> None:
 
 
 def test_a_pattern_that_ignores_nothing_is_a_mistake(tmp_path: Path) -> None:
-    np.savez(tmp_path / "w.npz", **{"y.weight": np.zeros((4, 8), np.float32), "y.bias": np.zeros(4, np.float32)})
+    np.savez(
+        tmp_path / "w.npz",
+        **{"y.weight": np.zeros((4, 8), np.float32), "y.bias": np.zeros(4, np.float32)},
+    )
     (tmp_path / "m.yaml").write_text(LINEAR.format(weights='{file: w.npz, ignore: ["*.bias"]}'))
     with pytest.raises(SourceError, match="XL3011"):
         load(tmp_path / "m.yaml")
 
 
-def test_every_tensor_is_listed_before_there_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_tensor_is_listed_before_there_is_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "m.yaml").write_text(LINEAR.format(weights="{file: later.safetensors}"))
     assert status(["check", str(tmp_path / "m.yaml"), "--weights"]) == 0
     assert capsys.readouterr().out.split("\n") == ["y.weight  f32[4, 8]", "y.bias    f32[4]", ""]
@@ -127,7 +157,9 @@ def changed(member: str, data: bytes | None, path: Path) -> Path:
         for info in old.infolist():
             inside = info.filename.partition("/")[2]
             if inside != member or data is not None:
-                new.writestr(info.filename, data if inside == member and data is not None else old.read(info))
+                new.writestr(
+                    info.filename, data if inside == member and data is not None else old.read(info)
+                )
     return path
 
 
@@ -154,7 +186,9 @@ def pickled() -> bytes:
         ("data/0", b"\0" * 3, "has 3 bytes"),
     ],
 )  # fmt: skip
-def test_state_dicts_that_are_none(member: str, data: bytes | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_dicts_that_are_none(
+    member: str, data: bytes | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BadFile, match=said):
         opened(changed(member, data, tmp_path / "w.pt"))

@@ -22,18 +22,32 @@ from xlac.spec.weights.safetensors import BadFile, SafetensorsFile
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import SourceError
 
-LINEAR = 'xlac: 1\ninputs: {x: "f32[4, 8]"}\ngraph:\n  y: {op: linear, in: x, units: 4}\noutputs: [y]\n'
+LINEAR = (
+    'xlac: 1\ninputs: {x: "f32[4, 8]"}\ngraph:\n  y: {op: linear, in: x, units: 4}\noutputs: [y]\n'
+)
 
 
 def test_files_are_read_as_the_reference_reads_them(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
-    arrays = {d.value: generator.integers(0, 2, (3, 5)).astype(d.numpy) for d in DType if d is not DType.BF16}
-    arrays |= {"empty": np.zeros((0, 4), np.float32), "scalar": np.array(3.5), "odd": np.ones(7, np.uint8)}
+    arrays = {
+        d.value: generator.integers(0, 2, (3, 5)).astype(d.numpy)
+        for d in DType
+        if d is not DType.BF16
+    }
+    arrays |= {
+        "empty": np.zeros((0, 4), np.float32),
+        "scalar": np.array(3.5),
+        "odd": np.ones(7, np.uint8),
+    }
     save_file(arrays, tmp_path / "w.safetensors", metadata={"by": "test"})
     found = SafetensorsFile(tmp_path / "w.safetensors")
     assert set(found) == set(arrays)
     for name, array in arrays.items():
-        assert found[name].dtype == array.dtype and found[name].flags.aligned and not found[name].flags.writeable
+        assert (
+            found[name].dtype == array.dtype
+            and found[name].flags.aligned
+            and not found[name].flags.writeable
+        )
         np.testing.assert_array_equal(found[name], array)
 
 
@@ -54,7 +68,9 @@ def test_hostile_headers_never_crash(tmp_path: Path) -> None:
                 case 1:
                     del data[place : place + rng.randrange(1, 20)]
                 case _:
-                    data[place:place] = bytes(rng.choices(b'0123456789[]{},:"-', k=rng.randrange(1, 6)))
+                    data[place:place] = bytes(
+                        rng.choices(b'0123456789[]{},:"-', k=rng.randrange(1, 6))
+                    )
             if not data:
                 break
         path.write_bytes(bytes(data))
@@ -111,7 +127,10 @@ def test_several_files_and_renaming(tmp_path: Path) -> None:
 
 
 def test_everything_wrong_is_listed_at_once(tmp_path: Path) -> None:
-    save_file({"y.weight": np.ones((8, 4), np.float32), "z": np.ones(1), "zz": np.ones(1)}, tmp_path / "a.safetensors")
+    save_file(
+        {"y.weight": np.ones((8, 4), np.float32), "z": np.ones(1), "zz": np.ones(1)},
+        tmp_path / "a.safetensors",
+    )
     with pytest.raises(SourceError) as caught:
         load(spec(tmp_path, "weights: a.safetensors"))
     assert sorted(d.code for d in caught.value.diagnostics) == ["XL3005", "XL3006", "XL3007"]
@@ -121,7 +140,10 @@ def test_a_link_does_not_leave_the_folder(tmp_path: Path) -> None:
     outside, inside = tmp_path / "outside", tmp_path / "inside"
     outside.mkdir()
     inside.mkdir()
-    save_file({"y.weight": np.ones((4, 8), np.float32), "y.bias": np.ones(4, np.float32)}, outside / "w.safetensors")
+    save_file(
+        {"y.weight": np.ones((4, 8), np.float32), "y.bias": np.ones(4, np.float32)},
+        outside / "w.safetensors",
+    )
     (inside / "w.safetensors").symlink_to(outside / "w.safetensors")
     file = spec(inside, "weights: w.safetensors")
     with pytest.raises(SourceError, match="XL3002"):
@@ -138,7 +160,10 @@ def test_drawn_weights_are_the_same_bits_everywhere() -> None:
     type = Type(DType.F32, (64, 32))
     assert digest(draw("h.weight", type, 0, TensorInit(scheme="kaiming"))) == "7d8b0c66581a5b6c"
     assert digest(draw("h.weight", type, 1, TensorInit(scheme="uniform"))) == "97d85cf9e017bc12"
-    assert digest(draw("h.weight", Type(DType.BF16, (64, 32)), 0, TensorInit(scheme="xavier"))) == "493903c407993eb1"
+    assert (
+        digest(draw("h.weight", Type(DType.BF16, (64, 32)), 0, TensorInit(scheme="xavier")))
+        == "493903c407993eb1"
+    )
 
 
 def test_drawn_weights_are_what_they_say() -> None:
@@ -151,12 +176,18 @@ def test_drawn_weights_are_what_they_say() -> None:
     assert uniform.min() >= 3 and uniform.max() < 4 and abs(uniform.mean() - 3.5) < 0.01
     xavier = draw("w", type, 0, TensorInit(scheme="xavier"))
     assert abs(xavier).max() <= np.sqrt(6 / 900)
-    assert not np.array_equal(normal, draw("v", type, 0, TensorInit(scheme="normal", mean=2.0, std=0.5)))
+    assert not np.array_equal(
+        normal, draw("v", type, 0, TensorInit(scheme="normal", mean=2.0, std=0.5))
+    )
     assert draw("w", Type(DType.F32, (0, 3)), 0, TensorInit()).shape == (0, 3)
 
 
 def test_schemes_by_name() -> None:
-    init = InitSpec(seed=0, scheme="xavier", tensors={"a.*": "ones", "*.weight": TensorInit(scheme="constant", value=3)})
+    init = InitSpec(
+        seed=0,
+        scheme="xavier",
+        tensors={"a.*": "ones", "*.weight": TensorInit(scheme="constant", value=3)},
+    )
     wide, flat = Type(DType.F32, (3, 4)), Type(DType.F32, (3,))
     assert scheme_of("a.weight", wide, init).scheme == "ones"
     assert scheme_of("b.weight", wide, init).value == 3
@@ -165,12 +196,28 @@ def test_schemes_by_name() -> None:
     assert scheme_of("b.table", wide, init).scheme == "xavier"
 
 
-@pytest.mark.parametrize("pattern", ["(a+)+", "(a|b*)*c", "(a*)*", "(.*a){20}", r"(a)\1", "(?=a)b", "a*b*c*d*e*", "[", "(" * 5000, "a{2}{3}{400}*"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(a+)+",
+        "(a|b*)*c",
+        "(a*)*",
+        "(.*a){20}",
+        r"(a)\1",
+        "(?=a)b",
+        "a*b*c*d*e*",
+        "[",
+        "(" * 5000,
+        "a{2}{3}{400}*",
+    ],
+)
 def test_regular_expressions_that_could_hang_are_refused(pattern: str) -> None:
     assert unsafe(pattern) is not None
 
 
-@pytest.mark.parametrize("pattern", [r"^encoder\.layer\.(\d+)\.(.*)$", "gamma", "(?i)Weight$", r"(a|b)\.(c|d)", "x{1,3}"])
+@pytest.mark.parametrize(
+    "pattern", [r"^encoder\.layer\.(\d+)\.(.*)$", "gamma", "(?i)Weight$", r"(a|b)\.(c|d)", "x{1,3}"]
+)
 def test_ordinary_regular_expressions_are_allowed(pattern: str) -> None:
     assert unsafe(pattern) is None
 

@@ -40,7 +40,11 @@ def test_keys_are_text() -> None:
 
 def test_commas_inside_parentheses_do_not_cut_flow_text() -> None:
     text = "{a: mean(argmax(x, axis=-1) == y), b: [softmax(x, axis=1), z], c: f(g(1, 2), 3)}"
-    assert plain(text) == {"a": "mean(argmax(x, axis=-1) == y)", "b": ["softmax(x, axis=1)", "z"], "c": "f(g(1, 2), 3)"}
+    assert plain(text) == {
+        "a": "mean(argmax(x, axis=-1) == y)",
+        "b": ["softmax(x, axis=1)", "z"],
+        "c": "f(g(1, 2), 3)",
+    }
 
 
 def test_line_endings_do_not_matter() -> None:
@@ -77,7 +81,11 @@ def code(file: Path) -> str:
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])
 def test_ten_thousand_deep(opening: str, tmp_path: Path) -> None:
     file = tmp_path / "deep.yaml"
-    file.write_text("xlac: 1\nparams:\n  k: " + opening * 10_000 + "\n" if opening in "[{a: " else opening * 10_000 + "x\n")
+    file.write_text(
+        "xlac: 1\nparams:\n  k: " + opening * 10_000 + "\n"
+        if opening in "[{a: "
+        else opening * 10_000 + "x\n"
+    )
     assert code(file) in ("XL4014", "XL1004", "XL1009")
 
 
@@ -133,7 +141,10 @@ def test_not_a_file(tmp_path: Path) -> None:
 def test_twice_the_nodes_are_twice_the_work(tmp_path: Path) -> None:
     file, spent = tmp_path / "big.yaml", []
     for count in (1000, 2000):
-        file.write_text("graph:\n" + "".join(f"  n{i}: {{op: linear, in: n{i - 1}, units: 64}}\n" for i in range(count)))
+        file.write_text(
+            "graph:\n"
+            + "".join(f"  n{i}: {{op: linear, in: n{i - 1}, units: 64}}\n" for i in range(count))
+        )
         assert len(read(file).root.plain()["graph"]) == count
         spent.append(calls(lambda: read(file)))
     assert spent[1] < 2.2 * spent[0]

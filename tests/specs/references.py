@@ -62,16 +62,22 @@ def batch_norm(w: Arrays, name: str, x: Array) -> Array:
     def shaped(part: str) -> Array:
         return w[f"{name}.{part}"][:, None, None]
 
-    return (x - shaped("mean")) / np.sqrt(shaped("variance") + 1e-5) * shaped("weight") + shaped("bias")
+    return (x - shaped("mean")) / np.sqrt(shaped("variance") + 1e-5) * shaped("weight") + shaped(
+        "bias"
+    )
 
 
-def conv_bn(w: Arrays, name: str, x: Array, stride: int = 1, pad: int = 0, groups: int = 1) -> Array:
+def conv_bn(
+    w: Arrays, name: str, x: Array, stride: int = 1, pad: int = 0, groups: int = 1
+) -> Array:
     return batch_norm(w, f"{name}.norm", conv2d(x, w[f"{name}.conv.weight"], stride, pad, groups))
 
 
 def max_pool(x: Array, k: int, stride: int, pad: int) -> Array:
     x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)), constant_values=-np.inf)
-    return np.lib.stride_tricks.sliding_window_view(x, (k, k), (2, 3))[:, :, ::stride, ::stride].max((-1, -2))
+    return np.lib.stride_tricks.sliding_window_view(x, (k, k), (2, 3))[
+        :, :, ::stride, ::stride
+    ].max((-1, -2))
 
 
 # ---- one for each spec -----------------------------------------------------------------------
@@ -110,7 +116,9 @@ def spec_digits(w: Arrays, i: Arrays) -> dict[str, Array]:
 
 
 def spec_tagger(w: Arrays, i: Arrays) -> dict[str, Array]:
-    rows = [w[f"{part}_rows.weight"][i[f"{part}_ids"].astype(int)] for part in ("word", "tag", "label")]
+    rows = [
+        w[f"{part}_rows.weight"][i[f"{part}_ids"].astype(int)] for part in ("word", "tag", "label")
+    ]
     x = np.concatenate(rows).reshape(1, -1)
     return {"y": softmax(linear(w, "logits", relu(linear(w, "l2", relu(linear(w, "l1", x))))))}
 
@@ -240,5 +248,7 @@ def spec_custom_op(w: Arrays, i: Arrays) -> dict[str, Array]:
 
 
 REFERENCES: dict[str, Reference] = {
-    name.removeprefix("spec_"): function for name, function in list(globals().items()) if name.startswith("spec_")
+    name.removeprefix("spec_"): function
+    for name, function in list(globals().items())
+    if name.startswith("spec_")
 }

@@ -41,7 +41,10 @@ def inputs_of(model: Model, seed: int = 0) -> dict[str, Any]:
 
 
 def wide(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: np.asarray(v, np.float64) if np.asarray(v).dtype.kind == "f" else v for k, v in arrays.items()}
+    return {
+        k: np.asarray(v, np.float64) if np.asarray(v).dtype.kind == "f" else v
+        for k, v in arrays.items()
+    }
 
 
 def test_every_spec_has_a_reference() -> None:
@@ -61,4 +64,6 @@ def test_spec_agrees(name: str, target: str, request: pytest.FixtureRequest) -> 
     expected = REFERENCES[name](wide(model.weights), wide(inputs))
     for key, want in expected.items():
         scale = max(1.0, float(np.abs(want).max()))
-        np.testing.assert_allclose(outputs[key] / scale, want / scale, rtol=2e-5, atol=2e-5, err_msg=key)
+        np.testing.assert_allclose(
+            outputs[key] / scale, want / scale, rtol=2e-5, atol=2e-5, err_msg=key
+        )

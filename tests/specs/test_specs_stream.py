@@ -1,4 +1,6 @@
-"""The streaming LSTM: state goes on from call to call, begins anew on request, and is each artefact's own."""
+"""The streaming LSTM: state goes on from call to call, begins anew on request, and is each
+artefact's own.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ STEPS = 6
 
 
 def expected(xs: np.ndarray) -> Any:
-    return lstm_stream({name: np.asarray(a, np.float64) for name, a in load(SPEC).weights.items()}, xs)
+    return lstm_stream(
+        {name: np.asarray(a, np.float64) for name, a in load(SPEC).weights.items()}, xs
+    )
 
 
 def stream(model: Any, xs: np.ndarray) -> np.ndarray:
@@ -36,13 +40,18 @@ def test_a_stream_of_calls(target: str, rows: int) -> None:
         model.reset()
 
 
-@pytest.mark.parametrize("options", [[], ["--dim", "B"], ["--dim", "B", "--variant", "B=2"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "options", [[], ["--dim", "B"], ["--dim", "B", "--variant", "B=2"]], ids=" ".join
+)
 @pytest.mark.parametrize("target", ["cpu", "c"])
 @pytest.mark.sampled(6)
 def test_an_artefact_keeps_its_stream(target: str, options: list[str], tmp_path: Path) -> None:
     sized = options or ["--dim", "B=2"]
     for name in ("one", "other"):
-        assert status(["build", str(SPEC), "--target", target, "-o", str(tmp_path / name), *sized]) == 0
+        assert (
+            status(["build", str(SPEC), "--target", target, "-o", str(tmp_path / name), *sized])
+            == 0
+        )
     one, other = xlac.load(tmp_path / "one"), xlac.load(tmp_path / "other")
     xs = np.random.default_rng(0).standard_normal((STEPS, 2, 60)).astype(np.float32)
     want = expected(xs)

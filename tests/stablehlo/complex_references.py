@@ -1,5 +1,6 @@
-"""What functions of complex numbers are, in the widest floats of this machine: the GNU C library's for those that C has, whose
-infinities and NaN are C99's too, and formulas without cancellation for the others."""
+"""What functions of complex numbers are, in the widest floats of this machine: the GNU C library's
+for those that C has, whose infinities and NaN are C99's too, and formulas without cancellation for
+the others."""
 
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ def _sign(a: Array, b: Array) -> Parts:
     alone = np.isinf(a) != np.isinf(b)
     found = [np.where(size == 0, v, v / size) for v in (a, b)]
     return tuple(
-        np.where(alone, np.where(np.isinf(v), np.sign(v), v * 0), f) for v, f in zip((a, b), found, strict=True)
+        np.where(alone, np.where(np.isinf(v), np.sign(v), v * 0), f)
+        for v, f in zip((a, b), found, strict=True)
     )
 
 
@@ -103,7 +105,9 @@ def quotient(a: Array, b: Array, c: Array, d: Array) -> Parts:
 
 
 def raised(a: Array, b: Array, c: Array, d: Array) -> tuple[Parts, Array]:
-    """(a + b i) to the power c + d i, and the size of the exponent in e^(y log x), with which its error grows."""
+    """(a + b i) to the power c + d i, and the size of the exponent in e^(y log x), with which its
+    error grows.
+    """
     exponent = joined(c, d) * np.log(joined(a, b))
     found = np.exp(exponent)
     return (found.real, found.imag), np.abs(exponent)

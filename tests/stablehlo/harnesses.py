@@ -2,9 +2,10 @@
 
     python tests/stablehlo/harnesses.py [--every 10] [--offset 0] [--group REGEX] [--json FILE]
 
-The cases come with the jax wheel (jax._src.internal_test_util.test_harnesses). Each is lowered by JAX, run by XLA and by
-xlac on the same arguments, and must agree in type and shape, in every NaN and infinity, and in numbers within a few
-units of the last place of its type. A case that XLA does not execute does not count.
+The cases come with the jax wheel (jax._src.internal_test_util.test_harnesses). Each is lowered by
+JAX, run by XLA and by xlac on the same arguments, and must agree in type and shape, in every NaN
+and infinity, and in numbers within a few units of the last place of its type. A case that XLA does
+not execute does not count.
 """
 
 from __future__ import annotations
@@ -30,7 +31,14 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_default_matmul_precision", "highest")
 
-TOLERANCE = {"float64": 1e-11, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2, "complex64": 1e-5, "complex128": 1e-11}
+TOLERANCE = {
+    "float64": 1e-11,
+    "float32": 1e-5,
+    "float16": 2e-3,
+    "bfloat16": 1.6e-2,
+    "complex64": 1e-5,
+    "complex128": 1e-11,
+}
 """Of a number's size, and of the root of the mean square of its tensor."""
 CODES = 1  # a minifloat may be the next one
 
@@ -41,12 +49,18 @@ class Differs(Exception):
 
 def every(step: int, offset: int, group: str) -> Iterator[Any]:
     """The cases, evenly thinned out."""
-    chosen = [h for h in test_harnesses.all_harnesses if re.search(group, h.group_name) or re.search(group, h.fullname)]
+    chosen = [
+        h
+        for h in test_harnesses.all_harnesses
+        if re.search(group, h.group_name) or re.search(group, h.fullname)
+    ]
     yield from chosen[offset::step]
 
 
 def executed(harness: Any) -> tuple[Any, list[Any], list[Any]] | None:
-    """The function of a case, its arguments and what XLA gives; None where XLA or JAX does not execute it."""
+    """The function of a case, its arguments and what XLA gives; None where XLA or JAX does not
+    execute it.
+    """
     if any(limit.filter(device="cpu", dtype=harness.dtype) for limit in harness.jax_unimplemented):
         return None
     try:
@@ -67,7 +81,9 @@ def check(found: Any, wanted: Any) -> None:
     name = b.dtype.name
     if b.dtype.kind in "biu" or name.startswith(("int", "uint", "void")):
         if not np.array_equal(a, b):
-            raise Differs(f"{int(np.sum(a != b))} of {b.size} integers differ: {first(a, b, a != b)}")
+            raise Differs(
+                f"{int(np.sum(a != b))} of {b.size} integers differ: {first(a, b, a != b)}"
+            )
         return
     if name.startswith(("float8", "float4")):
         wrong = np.abs(a.view(np.int8).astype(int) - b.view(np.int8).astype(int)) > CODES
@@ -135,7 +151,9 @@ def main() -> int:
             failures[harness.fullname] = told
             print(harness.fullname, "--", told.replace("\n", " ")[:300], flush=True)
     counted = counts["agree"] + counts["differ"]
-    print(f"{counts['agree']} of {counted} agree, {counts['not run']} do not count; {time.process_time() - began:.0f} CPU seconds")
+    print(
+        f"{counts['agree']} of {counted} agree, {counts['not run']} do not count; {time.process_time() - began:.0f} CPU seconds"
+    )
     if given.json:
         given.json.write_text(json.dumps({"groups": groups, "failures": failures}, indent=1))
     return 1 if failures else 0

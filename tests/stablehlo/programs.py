@@ -26,7 +26,9 @@ def results(text: str, *arrays: Any) -> list[Array]:
     verify(model.graph)
     given = [np.asarray(a) for a in arrays]
     compiled = compile(model, target="cpu")(*given)
-    found = [np.asarray(a) for a in (compiled.values() if isinstance(compiled, dict) else [compiled])]
+    found = [
+        np.asarray(a) for a in (compiled.values() if isinstance(compiled, dict) else [compiled])
+    ]
     names = [node.op.name for node in model.inputs]  # type: ignore[attr-defined]
     with np.errstate(all="ignore"):
         meant = list(interpret(model.graph, dict(zip(names, given, strict=True))).values())
@@ -43,7 +45,11 @@ def one(text: str, *arrays: Any) -> Array:
 
 def unary(op: str, takes: str, gives: str, attributes: str = "") -> str:
     """One operation on one operand, in generic form."""
-    return main([takes], [gives], f'    %0 = "{op}"(%arg0) {attributes} : ({takes}) -> {gives}\n    return %0 : {gives}')
+    return main(
+        [takes],
+        [gives],
+        f'    %0 = "{op}"(%arg0) {attributes} : ({takes}) -> {gives}\n    return %0 : {gives}',
+    )
 
 
 def binary(op: str, takes: str, gives: str, attributes: str = "") -> str:

@@ -25,12 +25,18 @@ def agree(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
         assert a.dtype == b.dtype and a.shape == b.shape
         if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
             a, b = jax.random.key_data(a), jax.random.key_data(b)
-        np.testing.assert_allclose(np.asarray(a, np.complex128), np.asarray(b, np.complex128), 1e-5, 1e-5)
+        np.testing.assert_allclose(
+            np.asarray(a, np.complex128), np.asarray(b, np.complex128), 1e-5, 1e-5
+        )
     return compiled
 
 
 def test_nests_of_arrays_and_numbers() -> None:
-    agree(lambda tree, n: {"sum": tree["a"] + tree["b"][0], "rest": (n * 2, [tree["b"][1]])}, {"a": X, "b": (X, np.int32(3))}, 1.5)
+    agree(
+        lambda tree, n: {"sum": tree["a"] + tree["b"][0], "rest": (n * 2, [tree["b"][1]])},
+        {"a": X, "b": (X, np.int32(3))},
+        1.5,
+    )
 
 
 def test_arguments_that_are_not_used() -> None:
@@ -62,8 +68,13 @@ def test_control_flow_gradients_and_vmap() -> None:
 
 
 def test_static_and_donated_arguments() -> None:
-    compiled = xlac.from_jax(lambda x, n, *, flip: x[:n][::-1] if flip else x[:n], X, 2, flip=True,
-                             jit={"static_argnums": 1, "static_argnames": "flip"})  # fmt: skip
+    compiled = xlac.from_jax(
+        lambda x, n, *, flip: x[:n][::-1] if flip else x[:n],
+        X,
+        2,
+        flip=True,
+        jit={"static_argnums": 1, "static_argnames": "flip"},
+    )
     np.testing.assert_array_equal(compiled(X, 2, flip=True), X[:2][::-1])
     donating = xlac.from_jax(jax.jit(lambda x, y: x + y, donate_argnums=0), X, X)
     first, second = jnp.asarray(X), jnp.asarray(X)
@@ -77,10 +88,14 @@ def test_symbolic_sizes_stay_open() -> None:
     def function(x: Any, y: Any) -> Any:
         return jax.nn.softmax(x @ y.T) + x.shape[0], jnp.concatenate([x, y]).sum(1)
 
-    compiled = xlac.from_jax(function, jax.ShapeDtypeStruct((b, 3), np.float32), jax.ShapeDtypeStruct((c, 3), np.float32))
+    compiled = xlac.from_jax(
+        function, jax.ShapeDtypeStruct((b, 3), np.float32), jax.ShapeDtypeStruct((c, 3), np.float32)
+    )
     assert set(compiled.model.dims) == {"b", "c"}
     for rows in (1, 3):
-        for found, wanted in zip(compiled(X[:rows], X), function(jnp.asarray(X[:rows]), jnp.asarray(X)), strict=True):
+        for found, wanted in zip(
+            compiled(X[:rows], X), function(jnp.asarray(X[:rows]), jnp.asarray(X)), strict=True
+        ):
             np.testing.assert_allclose(found, wanted, 1e-5, 1e-6)
 
 

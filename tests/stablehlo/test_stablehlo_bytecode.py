@@ -20,7 +20,10 @@ GOOD = ROOT / "stablehlo" / "corpus" / "adam_update.mlirbc"
 def test_bytes_that_end_the_decoder_are_an_error() -> None:
     with pytest.raises(SourceError, match=r"XL7211") as caught:
         load(ROOT / "fuzz" / "found" / "stablehlo_bytecode" / "ends_the_decoder.mlirbc")
-    assert "ends jaxlib's decoder" in str(caught.value) or "not StableHLO bytecode" in str(caught.value)  # a newer one may refuse it
+    # a newer one may refuse it
+    assert "ends jaxlib's decoder" in str(caught.value) or "not StableHLO bytecode" in str(
+        caught.value
+    )
 
 
 def test_a_decoder_that_was_ended_is_started_again(capfd: pytest.CaptureFixture[str]) -> None:
@@ -31,7 +34,9 @@ def test_a_decoder_that_was_ended_is_started_again(capfd: pytest.CaptureFixture[
             os.kill(decoder.process.pid, signal.SIGKILL)
             with pytest.raises(SourceError, match="SIGKILL"):
                 load(GOOD)
-            assert [n.type for n in load(GOOD).graph.outputs.values()] == [n.type for n in whole.graph.outputs.values()]
+            assert [n.type for n in load(GOOD).graph.outputs.values()] == [
+                n.type for n in whole.graph.outputs.values()
+            ]
             with pytest.raises(SourceError, match=r"XL7211.*") as caught:
                 load(GOOD.read_bytes()[:100])
     finally:

@@ -1,5 +1,6 @@
-"""Functions of complex numbers wherever these lie: each part of the result within a few units of its own last place, from the
-least number to the largest, and at zeros, infinities and NaN as C99 has it. docs/STABLEHLO.md promises what is tested here."""
+"""Functions of complex numbers wherever these lie: each part of the result within a few units of
+its own last place, from the least number to the largest, and at zeros, infinities and NaN as C99
+has it. docs/STABLEHLO.md promises what is tested here."""
 
 from __future__ import annotations
 
@@ -18,13 +19,17 @@ from xlac.model import Model
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
-pytestmark = pytest.mark.skipif(not IS_WIDE, reason="this machine has no floats wider than f64 to compare with")
+pytestmark = pytest.mark.skipif(
+    not IS_WIDE, reason="this machine has no floats wider than f64 to compare with"
+)
 
 ALL = {**FUNCTIONS, **CHLO_FUNCTIONS, "abs": lambda x: (hypot(*x),)}
 UNITS = 8
 """Of a part's last place, by which a part may be off."""
 OF_SIZE = frozenset({"exponential_minus_one", "logistic"})
-"""Functions whose real part cancels somewhere: it may be off by as many units of the whole result's last place."""
+"""Functions whose real part cancels somewhere: it may be off by as many units of the whole result's
+last place.
+"""
 DTYPES = [DType.F32, DType.F64]
 
 
@@ -32,7 +37,9 @@ def special(dtype: DType) -> Array:
     """Numbers of every size and of every kind, both signs."""
     made = dtype.numpy
     info = np.finfo(made)
-    least, normal, large, eps = (float(v) for v in (info.smallest_subnormal, info.smallest_normal, info.max, info.eps))
+    least, normal, large, eps = (
+        float(v) for v in (info.smallest_subnormal, info.smallest_normal, info.max, info.eps)
+    )
     top = np.log(large)
     found = [
         0.0, least, normal * 0.3, normal, normal**0.5, eps * 0.3, 1e-3, 0.3, 0.5, 0.6, 0.8, 1.0, 1 + eps, 1.5, 2.0, np.pi / 4, np.pi / 2, np.pi,
@@ -46,7 +53,9 @@ def anywhere(dtype: DType, count: int = 3000) -> tuple[Array, Array]:
     """Parts of any size, and numbers close to 1, to the unit circle and to the circle around -1."""
     rng = np.random.default_rng(0)
     limit = np.log10(float(np.finfo(dtype.numpy).max))
-    parts = [rng.choice([-1.0, 1.0], count) * 10 ** rng.uniform(-limit, limit, count) for _ in range(2)]
+    parts = [
+        rng.choice([-1.0, 1.0], count) * 10 ** rng.uniform(-limit, limit, count) for _ in range(2)
+    ]
     around, small = rng.uniform(-np.pi, np.pi, count), 10 ** rng.uniform(-limit / 2, 0, (2, count))
     on = np.cos(around), np.sin(around)
     near = 1 + small[0], small[1]
@@ -61,14 +70,18 @@ def every_pair(dtype: DType) -> tuple[Array, Array]:
 
 
 def run(function: Callable[..., tuple[Node, ...]], *parts: Array, target: str = "numpy") -> Parts:
-    """The parts of a function of numbers that are given as (a, b, c, d, …): in NumPy operation by operation, or compiled."""
+    """The parts of a function of numbers that are given as (a, b, c, d, …): in NumPy operation by
+    operation, or compiled.
+    """
     inputs = tuple(build.param(f"x{k}", DType.of(v.dtype), v.shape) for k, v in enumerate(parts))
     feeds = {f"x{k}": v for k, v in enumerate(parts)}
     outputs = function(*zip(inputs[::2], inputs[1::2], strict=True))
     graph = Graph("complex", inputs, {f"o{k}": node for k, node in enumerate(outputs)})
     if target == "numpy":
         return tuple(interpret(graph, feeds, {}).values())
-    made = {name: np.empty(node.shape, node.type.dtype.numpy) for name, node in graph.outputs.items()}
+    made = {
+        name: np.empty(node.shape, node.type.dtype.numpy) for name, node in graph.outputs.items()
+    }
     compile(Model(graph, {}), target=target).run(feeds, made)
     return tuple(made.values())
 
@@ -90,15 +103,21 @@ def check(name: str, a: Array, b: Array, found: Parts) -> None:
         with np.errstate(all="ignore"):
             rounded = want.astype(a.dtype)
             error = np.abs(got.astype(Wide) - want)
-            whole = size if size is not None and name in OF_SIZE and part == "real" else np.abs(want)
+            whole = (
+                size if size is not None and name in OF_SIZE and part == "real" else np.abs(want)
+            )
             fine = error <= UNITS * float(info.eps) * np.maximum(whole, Wide(info.smallest_normal))
             fine |= (got == rounded) | (np.isnan(got) & np.isnan(want))
             if name in OF_C:
-                fine &= ~((got == 0) & (rounded == 0) & np.isfinite(a) & np.isfinite(b)) | (np.signbit(got) == np.signbit(want))
+                fine &= ~((got == 0) & (rounded == 0) & np.isfinite(a) & np.isfinite(b)) | (
+                    np.signbit(got) == np.signbit(want)
+                )
         _report(name, part, a, b, got, want, known & ~fine)
 
 
-def _report(name: str, part: str, a: Array, b: Array, got: Array, want: Array, wrong: Array) -> None:
+def _report(
+    name: str, part: str, a: Array, b: Array, got: Array, want: Array, wrong: Array
+) -> None:
     lines = [f"{a[k]} {b[k]:+}i: {got[k]} for {want[k]}" for k in np.flatnonzero(wrong)[:5]]
     assert not lines, f"{name}, {part} part, {int(wrong.sum())} of {a.size}: " + "; ".join(lines)
 
@@ -140,7 +159,9 @@ def pairs(dtype: DType, count: int) -> tuple[Array, ...]:
 @pytest.mark.parametrize("target", ["numpy", pytest.param("cpu", marks=pytest.mark.sampled(2))])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_quotients(dtype: DType, target: str) -> None:
-    """Within a few units of the whole quotient's last place; C99's Annex G where a part is infinite or the divisor 0."""
+    """Within a few units of the whole quotient's last place; C99's Annex G where a part is infinite
+    or the divisor 0.
+    """
     a, b, c, d = pairs(dtype, 60_000)
     found = run(PAIRS["divide"], a, b, c, d, target=target)
     with np.errstate(all="ignore"):
@@ -152,9 +173,14 @@ def test_quotients(dtype: DType, target: str) -> None:
     info = np.finfo(dtype.numpy)
     for part, got, want in zip(("real", "imaginary"), found, wanted, strict=True):
         with np.errstate(all="ignore"):
-            close = np.abs(got.astype(Wide) - want) <= 4 * float(info.eps) * np.maximum(size, Wide(info.smallest_normal))
+            close = np.abs(got.astype(Wide) - want) <= 4 * float(info.eps) * np.maximum(
+                size, Wide(info.smallest_normal)
+            )
             close |= got == want.astype(dtype.numpy)
-        lines = [f"({a[k]} {b[k]:+}i) / ({c[k]} {d[k]:+}i): {got[k]} for {want[k]}" for k in np.flatnonzero(whole & ~close)[:5]]
+        lines = [
+            f"({a[k]} {b[k]:+}i) / ({c[k]} {d[k]:+}i): {got[k]} for {want[k]}"
+            for k in np.flatnonzero(whole & ~close)[:5]
+        ]
         assert not lines, f"{part}: {lines}"
     endless, none = np.isinf(a) | np.isinf(b), np.isnan(a) | np.isnan(b)
     infinite = np.isinf(found[0]) | np.isinf(found[1])
@@ -166,17 +192,27 @@ def test_quotients(dtype: DType, target: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_powers(dtype: DType) -> None:
-    """Within units of the whole power's last place that grow with the exponent of e, as long as that is in the range."""
+    """Within units of the whole power's last place that grow with the exponent of e, as long as
+    that is in the range.
+    """
     a, b, c, d = pairs(dtype, 20_000)
     found = run(PAIRS["power"], a, b, c, d)
     with np.errstate(all="ignore"):
         wanted, exponent = raised(*(v.astype(Wide) for v in (a, b, c, d)))
         size = np.hypot(*wanted)
         info = np.finfo(dtype.numpy)
-        known = np.isfinite(a) & np.isfinite(b) & np.isfinite(c) & np.isfinite(d) & ((a != 0) | (b != 0))
+        known = (
+            np.isfinite(a)
+            & np.isfinite(b)
+            & np.isfinite(c)
+            & np.isfinite(d)
+            & ((a != 0) | (b != 0))
+        )
         known &= (exponent < 1e4) & (size < float(info.max) * 0.9)
         for got, want in zip(found, wanted, strict=True):
-            bound = 4 * (1 + exponent) * float(info.eps) * np.maximum(size, Wide(info.smallest_normal))
+            bound = (
+                4 * (1 + exponent) * float(info.eps) * np.maximum(size, Wide(info.smallest_normal))
+            )
             assert (np.abs(got.astype(Wide) - want) <= bound)[known].all()
     zero = (a == 0) & (b == 0)
     one, none = zero & (c == 0) & (d == 0), zero & (c > 0)
@@ -187,4 +223,6 @@ def test_powers(dtype: DType) -> None:
 def test_what_is_of_one_size_has_a_square_and_its_product_may_have_none() -> None:
     """A product is the plain formula, as in NumPy and XLA; a square is not."""
     big = np.full(1, 3e38, np.float32)
-    assert run(ALL["square"], big, big)[0] == 0 and np.isnan(run(PAIRS["multiply"], big, big, big, big)[0])
+    assert run(ALL["square"], big, big)[0] == 0 and np.isnan(
+        run(PAIRS["multiply"], big, big, big, big)[0]
+    )

@@ -1,4 +1,6 @@
-"""57 programs that JAX wrote, as text and as portable bytecode, against the results that JAX computed."""
+"""57 programs that JAX wrote, as text and as portable bytecode, against the results that JAX
+computed.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,25 @@ META: dict[str, Any] = json.loads((CORPUS / "meta.json").read_text())
 
 
 def array(stored: Array, dtype: str) -> Array:
-    """NumPy files keep bfloat16 as its bits; a complex array goes in as its parts along a last axis."""
+    """NumPy files keep bfloat16 as its bits; a complex array goes in as its parts along a last
+    axis.
+    """
     found = stored.view(ml_dtypes.bfloat16) if dtype == "bfloat16" else stored
-    return found.view(found.real.dtype).reshape(*found.shape, 2) if found.dtype.kind == "c" else found
+    return (
+        found.view(found.real.dtype).reshape(*found.shape, 2) if found.dtype.kind == "c" else found
+    )
 
 
 def check(name: str, suffix: str) -> None:
     known, data = META[name], np.load(CORPUS / f"{name}.npz")
-    inputs = [array(data[f"in_{n}"], known["in_dtypes"][n]) for n in known["kept"] or range(known["n_in"])]
+    inputs = [
+        array(data[f"in_{n}"], known["in_dtypes"][n]) for n in known["kept"] or range(known["n_in"])
+    ]
     wanted = [array(data[f"out_{n}"], dtype) for n, dtype in enumerate(known["out_dtypes"])]
     found = compile(load(CORPUS / f"{name}{suffix}"), target="cpu")(*inputs)
     results = list(found.values()) if isinstance(found, dict) else [found]
-    # XLA may keep more digits between operations than bfloat16 has; programs on it agree to its last place
+    # XLA may keep more digits between operations than bfloat16 has; programs on it agree to its
+    # last place
     loose = "bfloat16" in known["in_dtypes"]
     for a, b in zip(results, wanted, strict=True):
         assert a.dtype == b.dtype and a.shape == b.shape

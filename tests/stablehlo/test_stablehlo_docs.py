@@ -1,4 +1,6 @@
-"""docs/STABLEHLO.md lists what the table has, and the dialect's operations are all in it or refused."""
+"""docs/STABLEHLO.md lists what the table has, and the dialect's operations are all in it or
+refused.
+"""
 
 from __future__ import annotations
 

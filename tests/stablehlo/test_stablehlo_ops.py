@@ -45,8 +45,15 @@ def test_functions_of_a_float(op: str) -> None:
 
 
 BINARY: dict[str, Callable[..., Any]] = {
-    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide, "maximum": np.maximum, "minimum": np.minimum,
-    "power": np.power, "remainder": np.fmod, "atan2": np.arctan2,
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "power": np.power,
+    "remainder": np.fmod,
+    "atan2": np.arctan2,
 }
 
 
@@ -54,32 +61,69 @@ BINARY: dict[str, Callable[..., Any]] = {
 @pytest.mark.sampled(3)
 def test_functions_of_two_floats(op: str) -> None:
     x, y = POSITIVE, X[::-1].copy()
-    np.testing.assert_allclose(one(binary(f"stablehlo.{op}", typed(x), typed(x)), x, y), BINARY[op](x, y), 1e-5, 1e-6)
+    np.testing.assert_allclose(
+        one(binary(f"stablehlo.{op}", typed(x), typed(x)), x, y), BINARY[op](x, y), 1e-5, 1e-6
+    )
 
 
-@pytest.mark.parametrize(("op", "wanted"), [("add", [1, 1, 0]), ("multiply", [1, 0, 0]), ("maximum", [1, 1, 0]), ("minimum", [1, 0, 0]), ("xor", [0, 1, 0])])
+@pytest.mark.parametrize(
+    ("op", "wanted"),
+    [
+        ("add", [1, 1, 0]),
+        ("multiply", [1, 0, 0]),
+        ("maximum", [1, 1, 0]),
+        ("minimum", [1, 0, 0]),
+        ("xor", [0, 1, 0]),
+    ],
+)
 def test_arithmetic_of_booleans_is_logical(op: str, wanted: list[int]) -> None:
     x, y = np.array([True, True, False]), np.array([True, False, False])
-    assert one(binary(f"stablehlo.{op}", "tensor<3xi1>", "tensor<3xi1>"), x, y).tolist() == [bool(w) for w in wanted]
+    assert one(binary(f"stablehlo.{op}", "tensor<3xi1>", "tensor<3xi1>"), x, y).tolist() == [
+        bool(w) for w in wanted
+    ]
 
 
 def test_shifts_by_the_width_or_more() -> None:
     x, y = np.array([-5, -5, 5, 1, -1], np.int32), np.array([1, 40, 33, 31, -1], np.int32)
-    wanted = {"shift_left": [-10, 0, 0, -(2**31), 0], "shift_right_arithmetic": [-3, -1, 0, 0, -1], "shift_right_logical": [2**31 - 3, 0, 0, 0, 0]}
+    wanted = {
+        "shift_left": [-10, 0, 0, -(2**31), 0],
+        "shift_right_arithmetic": [-3, -1, 0, 0, -1],
+        "shift_right_logical": [2**31 - 3, 0, 0, 0, 0],
+    }
     for op, numbers in wanted.items():
-        assert one(binary(f"stablehlo.{op}", "tensor<5xi32>", "tensor<5xi32>"), x, y).tolist() == numbers
+        assert (
+            one(binary(f"stablehlo.{op}", "tensor<5xi32>", "tensor<5xi32>"), x, y).tolist()
+            == numbers
+        )
 
 
 def test_integers_divide_as_xla_does() -> None:
     x, y = np.array([7, -7, 7, -(2**31)], np.int32), np.array([2, 2, 0, -1], np.int32)
-    assert one(binary("stablehlo.divide", "tensor<4xi32>", "tensor<4xi32>"), x, y).tolist() == [3, -3, -1, -(2**31)]
-    assert one(binary("stablehlo.remainder", "tensor<4xi32>", "tensor<4xi32>"), x, y).tolist() == [1, -1, 7, 0]
+    assert one(binary("stablehlo.divide", "tensor<4xi32>", "tensor<4xi32>"), x, y).tolist() == [
+        3,
+        -3,
+        -1,
+        -(2**31),
+    ]
+    assert one(binary("stablehlo.remainder", "tensor<4xi32>", "tensor<4xi32>"), x, y).tolist() == [
+        1,
+        -1,
+        7,
+        0,
+    ]
 
 
 def test_bits_are_counted_in_the_type() -> None:
-    assert one(unary("stablehlo.popcnt", "tensor<3xui8>", "tensor<3xui8>"), np.array([0, 255, 6], np.uint8)).tolist() == [0, 8, 2]
-    assert one(unary("stablehlo.count_leading_zeros", "tensor<2xi4>", "tensor<2xi4>"), np.array([1, -1], np.int8)).tolist() == [3, 0]
-    assert one(unary("stablehlo.popcnt", "tensor<2xi4>", "tensor<2xi4>"), np.array([-1, 3], np.int8)).tolist() == [4, 2]
+    assert one(
+        unary("stablehlo.popcnt", "tensor<3xui8>", "tensor<3xui8>"), np.array([0, 255, 6], np.uint8)
+    ).tolist() == [0, 8, 2]
+    assert one(
+        unary("stablehlo.count_leading_zeros", "tensor<2xi4>", "tensor<2xi4>"),
+        np.array([1, -1], np.int8),
+    ).tolist() == [3, 0]
+    assert one(
+        unary("stablehlo.popcnt", "tensor<2xi4>", "tensor<2xi4>"), np.array([-1, 3], np.int8)
+    ).tolist() == [4, 2]
 
 
 @pytest.mark.parametrize("direction", ["EQ", "NE", "LT", "LE", "GT", "GE"])
@@ -90,12 +134,28 @@ def test_total_order(direction: str) -> None:
     x, y = np.repeat(points, 8), np.tile(points, 8)
     a, b = np.repeat(places, 8), np.tile(places, 8)
     given = f"<{{comparison_direction = #stablehlo<comparison_direction {direction}>, compare_type = #stablehlo<comparison_type TOTALORDER>}}>"
-    wanted = getattr(np, {"EQ": "equal", "NE": "not_equal", "LT": "less", "LE": "less_equal", "GT": "greater", "GE": "greater_equal"}[direction])(a, b)
-    np.testing.assert_array_equal(one(binary("stablehlo.compare", "tensor<64xf32>", "tensor<64xi1>", given), x, y), wanted)
+    wanted = getattr(
+        np,
+        {
+            "EQ": "equal",
+            "NE": "not_equal",
+            "LT": "less",
+            "LE": "less_equal",
+            "GT": "greater",
+            "GE": "greater_equal",
+        }[direction],
+    )(a, b)
+    np.testing.assert_array_equal(
+        one(binary("stablehlo.compare", "tensor<64xf32>", "tensor<64xi1>", given), x, y), wanted
+    )
 
 
 def test_booleans_are_ordered() -> None:
-    text = main(["tensor<2xi1>"] * 2, ["tensor<2xi1>"], "    %0 = stablehlo.compare LT, %arg0, %arg1 : (tensor<2xi1>, tensor<2xi1>) -> tensor<2xi1>\n    return %0 : tensor<2xi1>")
+    text = main(
+        ["tensor<2xi1>"] * 2,
+        ["tensor<2xi1>"],
+        "    %0 = stablehlo.compare LT, %arg0, %arg1 : (tensor<2xi1>, tensor<2xi1>) -> tensor<2xi1>\n    return %0 : tensor<2xi1>",
+    )
     assert one(text, np.array([False, True]), np.array([True, True])).tolist() == [True, False]
 
 
@@ -104,33 +164,58 @@ def test_select_and_clamp_take_scalars() -> None:
     %0 = stablehlo.select %arg0, %arg1, %arg2 : tensor<i1>, tensor<3xf32>
     %1 = "stablehlo.clamp"(%arg3, %0, %arg4) : (tensor<f32>, tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
     return %1 : tensor<3xf32>"""
-    text = main(["tensor<i1>", "tensor<3xf32>", "tensor<3xf32>", "tensor<f32>", "tensor<f32>"], ["tensor<3xf32>"], body)
+    text = main(
+        ["tensor<i1>", "tensor<3xf32>", "tensor<3xf32>", "tensor<f32>", "tensor<f32>"],
+        ["tensor<3xf32>"],
+        body,
+    )
     x = np.array([-9, 0.5, 9], np.float32)
     assert one(text, np.bool_(True), x, -x, np.float32(-1), np.float32(2)).tolist() == [-1, 0.5, 2]
 
 
 def test_conversions() -> None:
     x = np.array([1.9, -1.9, 300.0, np.nan], np.float32)
-    assert one(unary("stablehlo.convert", "tensor<4xf32>", "tensor<4xi8>"), x).tolist() == [1, -1, 127, 0]
-    assert one(unary("stablehlo.convert", "tensor<4xf32>", "tensor<4xi1>"), np.array([0, -0.0, np.nan, 2], np.float32)).tolist() == [False, False, True, True]
-    assert one(unary("stablehlo.convert", "tensor<2xi32>", "tensor<2xui8>"), np.array([300, -1], np.int32)).tolist() == [44, 255]
+    assert one(unary("stablehlo.convert", "tensor<4xf32>", "tensor<4xi8>"), x).tolist() == [
+        1,
+        -1,
+        127,
+        0,
+    ]
+    assert one(
+        unary("stablehlo.convert", "tensor<4xf32>", "tensor<4xi1>"),
+        np.array([0, -0.0, np.nan, 2], np.float32),
+    ).tolist() == [False, False, True, True]
+    assert one(
+        unary("stablehlo.convert", "tensor<2xi32>", "tensor<2xui8>"), np.array([300, -1], np.int32)
+    ).tolist() == [44, 255]
 
 
 def test_bits_change_their_type() -> None:
     x = np.array([1.0, -2.5], np.float32)
     parts = one(unary("stablehlo.bitcast_convert", "tensor<2xf32>", "tensor<2x4xui8>"), x)
     np.testing.assert_array_equal(parts, x.view(np.uint8).reshape(2, 4))
-    np.testing.assert_array_equal(one(unary("stablehlo.bitcast_convert", "tensor<2x4xui8>", "tensor<2xf32>"), parts), x)
-    halves = one(unary("stablehlo.bitcast_convert", "tensor<2xui8>", "tensor<2x2xui4>"), np.array([0x5A, 0xF0], np.uint8))
+    np.testing.assert_array_equal(
+        one(unary("stablehlo.bitcast_convert", "tensor<2x4xui8>", "tensor<2xf32>"), parts), x
+    )
+    halves = one(
+        unary("stablehlo.bitcast_convert", "tensor<2xui8>", "tensor<2x2xui4>"),
+        np.array([0x5A, 0xF0], np.uint8),
+    )
     assert halves.tolist() == [[10, 5], [0, 15]]
-    assert one(unary("stablehlo.bitcast_convert", "tensor<2x2xui4>", "tensor<2xui8>"), halves).tolist() == [0x5A, 0xF0]
+    assert one(
+        unary("stablehlo.bitcast_convert", "tensor<2x2xui4>", "tensor<2xui8>"), halves
+    ).tolist() == [0x5A, 0xF0]
 
 
 def test_reduce_precision_and_is_finite() -> None:
-    text = main(["tensor<2xf32>"], ["tensor<2xf32>", "tensor<2xi1>"], """
+    text = main(
+        ["tensor<2xf32>"],
+        ["tensor<2xf32>", "tensor<2xi1>"],
+        """
     %0 = stablehlo.reduce_precision %arg0, format = e5m2 : tensor<2xf32>
     %1 = stablehlo.is_finite %arg0 : (tensor<2xf32>) -> tensor<2xi1>
-    return %0, %1 : tensor<2xf32>, tensor<2xi1>""")  # fmt: skip
+    return %0, %1 : tensor<2xf32>, tensor<2xi1>""",
+    )
     found = results(text, np.array([1.3, np.inf], np.float32))
     assert found[0].tolist() == [1.25, np.inf] and found[1].tolist() == [True, False]
 
@@ -142,11 +227,20 @@ def test_fourier_transforms(kind: str, length: list[int]) -> None:
     last = length[-1] // 2 + 1
     full, half = (2, *length), (2, *length[:-1], last)
     shape_in, shape_out = {"RFFT": (full, half), "IRFFT": (half, full)}.get(kind, (full, full))
-    takes, gives = ("f32" if kind == "RFFT" else "complex<f32>"), ("f32" if kind == "IRFFT" else "complex<f32>")
+    takes, gives = (
+        ("f32" if kind == "RFFT" else "complex<f32>"),
+        ("f32" if kind == "IRFFT" else "complex<f32>"),
+    )
     x = RNG.normal(size=shape_in) + (0 if kind == "RFFT" else 1j * RNG.normal(size=shape_in))
     given = f"<{{fft_length = array<i64: {', '.join(map(str, length))}>, fft_type = #stablehlo<fft_type {kind}>}}>"
-    text = unary("stablehlo.fft", typed(np.empty(shape_in), takes), typed(np.empty(shape_out), gives), given)
-    array = x.astype(np.float32) if kind == "RFFT" else np.stack([x.real, x.imag], -1).astype(np.float32)
+    text = unary(
+        "stablehlo.fft", typed(np.empty(shape_in), takes), typed(np.empty(shape_out), gives), given
+    )
+    array = (
+        x.astype(np.float32)
+        if kind == "RFFT"
+        else np.stack([x.real, x.imag], -1).astype(np.float32)
+    )
     found = one(text, array)
     reference = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn}.get(kind)
     wanted = reference(x, axes=axes) if reference else np.fft.irfftn(x, length, axes)
@@ -157,26 +251,46 @@ def test_fourier_transforms(kind: str, length: list[int]) -> None:
 
 def test_linear_systems() -> None:
     a = np.array([[4, 1, 2], [1, 5, 3], [2, 3, 6]], np.float32)
-    low = one(unary("stablehlo.cholesky", "tensor<3x3xf32>", "tensor<3x3xf32>", "<{lower = true}>"), a)
+    low = one(
+        unary("stablehlo.cholesky", "tensor<3x3xf32>", "tensor<3x3xf32>", "<{lower = true}>"), a
+    )
     np.testing.assert_allclose(low, np.linalg.cholesky(a), 1e-5)
     given = "<{left_side = true, lower = true, transpose_a = #stablehlo<transpose TRANSPOSE>, unit_diagonal = false}>"
-    found = one(binary("stablehlo.triangular_solve", "tensor<3x3xf32>", "tensor<3x3xf32>", given), low, a)
+    found = one(
+        binary("stablehlo.triangular_solve", "tensor<3x3xf32>", "tensor<3x3xf32>", given), low, a
+    )
     np.testing.assert_allclose(low.T @ found, a, 1e-4)
 
 
 def test_batch_normalisation() -> None:
-    x, scale, offset = RNG.normal(size=(4, 3)).astype(np.float32), np.array([1, 2, 3], np.float32), np.array([0, 1, -1], np.float32)
+    x, scale, offset = (
+        RNG.normal(size=(4, 3)).astype(np.float32),
+        np.array([1, 2, 3], np.float32),
+        np.array([0, 1, -1], np.float32),
+    )
     given = "<{epsilon = 1.000000e-03 : f32, feature_index = 1 : i64}>"
     v, m = "tensor<3xf32>", "tensor<4x3xf32>"
-    text = main([m, v, v], [m, v, v], f'    %0:3 = "stablehlo.batch_norm_training"(%arg0, %arg1, %arg2) {given} : ({m}, {v}, {v}) -> ({m}, {v}, {v})\n    return %0#0, %0#1, %0#2 : {m}, {v}, {v}')
+    text = main(
+        [m, v, v],
+        [m, v, v],
+        f'    %0:3 = "stablehlo.batch_norm_training"(%arg0, %arg1, %arg2) {given} : ({m}, {v}, {v}) -> ({m}, {v}, {v})\n    return %0#0, %0#1, %0#2 : {m}, {v}, {v}',
+    )
     y, mean, variance = results(text, x, scale, offset)
     np.testing.assert_allclose(mean, x.mean(0), 1e-5, 1e-6)
     np.testing.assert_allclose(variance, x.var(0), 1e-5)
     wanted = (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-3) * scale + offset
     np.testing.assert_allclose(y, wanted, 1e-4, 1e-5)
-    text = main([m, v, v, v, v], [m], f'    %0 = "stablehlo.batch_norm_inference"(%arg0, %arg1, %arg2, %arg3, %arg4) {given} : ({m}, {v}, {v}, {v}, {v}) -> {m}\n    return %0 : {m}')
+    text = main(
+        [m, v, v, v, v],
+        [m],
+        f'    %0 = "stablehlo.batch_norm_inference"(%arg0, %arg1, %arg2, %arg3, %arg4) {given} : ({m}, {v}, {v}, {v}, {v}) -> {m}\n    return %0 : {m}',
+    )
     np.testing.assert_allclose(one(text, x, scale, offset, mean, variance), wanted, 1e-4, 1e-5)
-    text = main([m, v, v, v, m], [m, v, v], f'    %0:3 = "stablehlo.batch_norm_grad"(%arg0, %arg1, %arg2, %arg3, %arg4) {given} : ({m}, {v}, {v}, {v}, {m}) -> ({m}, {v}, {v})\n    return %0#0, %0#1, %0#2 : {m}, {v}, {v}')
+    text = main(
+        [m, v, v, v, m],
+        [m, v, v],
+        f'    %0:3 = "stablehlo.batch_norm_grad"(%arg0, %arg1, %arg2, %arg3, %arg4) {given} : ({m}, {v}, {v}, {v}, {m}) -> ({m}, {v}, {v})\n    return %0#0, %0#1, %0#2 : {m}, {v}, {v}',
+    )
     grad = RNG.normal(size=(4, 3)).astype(np.float32)
     _, by_scale, by_offset = results(text, x, scale, mean, variance, grad)
     normal = (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-3)

@@ -1,4 +1,6 @@
-"""reduce_precision beside XLA: every number of bits, every type, NaN of every kind, infinities and subnormals."""
+"""reduce_precision beside XLA: every number of bits, every type, NaN of every kind, infinities and
+subnormals.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,18 @@ def patterns(dtype: DType) -> np.ndarray:
     exponent, mantissa = BITS[dtype]
     whole = np.dtype(f"u{dtype.nbytes}")
     top, infinite = 1 << (dtype.bits - 1), ((1 << exponent) - 1) << mantissa
-    chosen = [0, 1, 2, (1 << mantissa) - 1, 1 << mantissa, infinite - 1, infinite, infinite + 1, infinite | 1 << (mantissa - 1), top - 1]
+    chosen = [
+        0,
+        1,
+        2,
+        (1 << mantissa) - 1,
+        1 << mantissa,
+        infinite - 1,
+        infinite,
+        infinite + 1,
+        infinite | 1 << (mantissa - 1),
+        top - 1,
+    ]
     bits = np.frombuffer(np.random.default_rng(0).bytes(300 * dtype.nbytes), whole)
     return np.concatenate([np.array([*chosen, *(c | top for c in chosen)], whole), bits])
 
@@ -42,7 +55,10 @@ def test_every_pair_of_bits_agrees_with_xla(dtype: DType, part: int, target: str
     x = bits.view(dtype.numpy)
     chosen = pairs(dtype, part)
     node = build.param("x", dtype, x.shape)
-    outputs = {f"y{e}_{m}": build.apply1("reduce_precision", node, exponent_bits=e, mantissa_bits=m) for e, m in chosen}
+    outputs = {
+        f"y{e}_{m}": build.apply1("reduce_precision", node, exponent_bits=e, mantissa_bits=m)
+        for e, m in chosen
+    }
     graph = Graph("precision", (node,), outputs)
     if target == "numpy":
         found = interpret(graph, {"x": x}, {})
@@ -55,4 +71,6 @@ def test_every_pair_of_bits_agrees_with_xla(dtype: DType, part: int, target: str
         with np.errstate(invalid="ignore"):  # NaN that signals
             nan = np.isnan(want.astype(np.float64)) & np.isnan(np.asarray(got).astype(np.float64))
         wrong = ~nan & (np.asarray(got).view(bits.dtype) != want.view(bits.dtype))
-        assert not wrong.any(), f"{name}: {[(hex(int(b)), g, w) for b, g, w in zip(bits[wrong], got[wrong], want[wrong], strict=True)][:5]}"
+        assert not wrong.any(), (
+            f"{name}: {[(hex(int(b)), g, w) for b, g, w in zip(bits[wrong], got[wrong], want[wrong], strict=True)][:5]}"
+        )

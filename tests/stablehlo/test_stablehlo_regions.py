@@ -75,7 +75,9 @@ def test_select_and_scatter_is_the_derivative_of_a_window() -> None:
             part = padded[2 * i : 2 * i + 2, 2 * j : 2 * j + 2]
             r, c = np.unravel_index(part.argmax(), part.shape)
             wanted[2 * i + r, 2 * j + c - 1] += source[i, j]
-    np.testing.assert_allclose(one(main([V, "tensor<2x4xf32>"], [V], body), X, source), wanted, 1e-6)
+    np.testing.assert_allclose(
+        one(main([V, "tensor<2x4xf32>"], [V], body), X, source), wanted, 1e-6
+    )
 
 
 def test_map_applies_its_region_to_every_element() -> None:
@@ -133,7 +135,11 @@ def test_tuples_tokens_barriers_and_calls() -> None:
 
 
 def test_a_user_enters_a_custom_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = main([V], [V], f'    %0 = stablehlo.custom_call @my.scale(%arg0) : ({V}) -> {V}\n    return %0 : {V}')
+    text = main(
+        [V],
+        [V],
+        f"    %0 = stablehlo.custom_call @my.scale(%arg0) : ({V}) -> {V}\n    return %0 : {V}",
+    )
     with pytest.raises(SourceError, match="XL7209"):
         load(text)
     monkeypatch.setitem(CUSTOM_CALLS, "my.scale", lambda site: build.mul(site.number(0), 3.0))

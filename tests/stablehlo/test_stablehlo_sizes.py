@@ -34,7 +34,11 @@ def test_an_open_size_is_a_symbol_and_arithmetic_on_it_is_done_at_import() -> No
 
 
 def test_sizes_that_must_be_equal_become_one_symbol() -> None:
-    text = main([OPEN, OPEN], [OPEN], f"    %0 = stablehlo.add %arg0, %arg1 : {OPEN}\n    return %0 : {OPEN}")
+    text = main(
+        [OPEN, OPEN],
+        [OPEN],
+        f"    %0 = stablehlo.add %arg0, %arg1 : {OPEN}\n    return %0 : {OPEN}",
+    )
     model = load(text)
     assert model.inputs[0].shape == model.inputs[1].shape
     with pytest.raises(SourceError, match="XL7203"):
@@ -65,7 +69,9 @@ def test_a_size_that_an_input_decides_needs_its_value() -> None:
         load(text)
     model = load(text, params={"arg1": np.array([4], np.int32)})
     assert [n.name for n in model.inputs] == ["arg0"]
-    np.testing.assert_array_equal(compile(model, target="cpu")(np.float32(2)), np.full(4, 2, np.float32))
+    np.testing.assert_array_equal(
+        compile(model, target="cpu")(np.float32(2)), np.full(4, 2, np.float32)
+    )
     with pytest.raises(SourceError, match="XL6001"):
         load(text, params={"other": 1})
 
@@ -88,7 +94,9 @@ def test_slices_pads_and_windows_with_sizes_as_operands() -> None:
     %5 = stablehlo.set_dimension_size %4, %n, dim = 0 : (tensor<6x4xf32>, tensor<i32>) -> tensor<4x4xf32>
     return %5 : tensor<4x4xf32>"""
     x = np.arange(15, dtype=np.float32).reshape(5, 3)
-    found = np.asarray(compile(load(main(["tensor<5x3xf32>"], ["tensor<4x4xf32>"], body)), target="cpu")(x))
+    found = np.asarray(
+        compile(load(main(["tensor<5x3xf32>"], ["tensor<4x4xf32>"], body)), target="cpu")(x)
+    )
     wanted = np.zeros((6, 4), np.float32)
     wanted[1:4:2, :3] = x[1:4:2]
     np.testing.assert_array_equal(found, wanted[:4])

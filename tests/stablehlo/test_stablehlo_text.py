@@ -25,7 +25,9 @@ CORPUS = Path(__file__).parent / "corpus"
 def constant(text: str) -> Array:
     """A constant as the parser reads it."""
     type = text.rpartition(" : ")[2]
-    module = parse(Source(main([], [type], f"    %0 = stablehlo.constant {text}\n    return %0 : {type}")))
+    module = parse(
+        Source(main([], [type], f"    %0 = stablehlo.constant {text}\n    return %0 : {type}"))
+    )
     found: Array = module.functions["main"].body.operations[0].attributes["value"]
     return found
 
@@ -65,7 +67,11 @@ def test_constants_that_do_not_fit(text: str) -> None:
 
 
 def test_resources_come_after_the_module() -> None:
-    text = main([], ["tensor<2xf32>"], "    %0 = stablehlo.constant dense_resource<w> : tensor<2xf32>\n    return %0 : tensor<2xf32>")
+    text = main(
+        [],
+        ["tensor<2xf32>"],
+        "    %0 = stablehlo.constant dense_resource<w> : tensor<2xf32>\n    return %0 : tensor<2xf32>",
+    )
     text += '{-#\n  dialect_resources: {\n    builtin: {\n      w: "0x040000000000803F00000040"\n    }\n  }\n#-}\n'
     assert one(text).tolist() == [1, 2]
 
@@ -88,7 +94,13 @@ def test_both_forms_and_aliases_mean_the_same() -> None:
 
 def test_an_error_tells_its_place(tmp_path: Path) -> None:
     file = tmp_path / "f.mlir"
-    file.write_text(main(["tensor<2xf32>"], ["tensor<2xf32>"], "    %0 = stablehlo.frobnicate %arg0 : tensor<2xf32>\n    %1 = stablehlo.all_gather %0 : tensor<2xf32>\n    return %1 : tensor<2xf32>"))
+    file.write_text(
+        main(
+            ["tensor<2xf32>"],
+            ["tensor<2xf32>"],
+            "    %0 = stablehlo.frobnicate %arg0 : tensor<2xf32>\n    %1 = stablehlo.all_gather %0 : tensor<2xf32>\n    return %1 : tensor<2xf32>",
+        )
+    )
     with pytest.raises(SourceError) as caught:
         load(file)
     first, second = caught.value.diagnostics
@@ -113,7 +125,9 @@ def test_programs_that_make_no_sense(body: str, code: str) -> None:
 
 def test_results_need_no_names_and_lists_that_are_ragged_are_errors() -> None:
     unused = "    stablehlo.negate %arg0 : tensor<2xf32>\n    return %arg0 : tensor<2xf32>"
-    assert one(main(["tensor<2xf32>"], ["tensor<2xf32>"], unused), np.ones(2, np.float32)).tolist() == [1, 1]
+    assert one(
+        main(["tensor<2xf32>"], ["tensor<2xf32>"], unused), np.ones(2, np.float32)
+    ).tolist() == [1, 1]
     window = "dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0], window = {pad = [[1, 2], 3]}"
     types = "(tensor<1x1x4xf32>, tensor<1x1x2xf32>) -> tensor<1x1x6xf32>"
     body = f"    %0 = stablehlo.convolution(%arg0, %arg1) {window} : {types}\n    return %0 : tensor<1x1x6xf32>"
@@ -125,11 +139,19 @@ def test_nesting_calls_and_sizes_have_limits() -> None:
     with pytest.raises(LimitError, match="XL7205"):
         load("module { func.func @main() attributes {a = " + "[" * (DEPTH + 9) + "}")
     calls = "  func.func private @f(%x: tensor<f32>) -> tensor<f32> {\n    %0 = func.call @f(%x) : (tensor<f32>) -> tensor<f32>\n    return %0 : tensor<f32>\n  }"
-    body = "    %0 = func.call @f(%arg0) : (tensor<f32>) -> tensor<f32>\n    return %0 : tensor<f32>"
+    body = (
+        "    %0 = func.call @f(%arg0) : (tensor<f32>) -> tensor<f32>\n    return %0 : tensor<f32>"
+    )
     with pytest.raises(LimitError, match="XL7205"):
         load(main(["tensor<f32>"], ["tensor<f32>"], body, calls))
     with pytest.raises(LimitError, match="XL7205"):
-        load(main(["tensor<99999999999x99999999999xf32>"], ["tensor<f32>"], "    return %arg0 : tensor<f32>"))
+        load(
+            main(
+                ["tensor<99999999999x99999999999xf32>"],
+                ["tensor<f32>"],
+                "    return %arg0 : tensor<f32>",
+            )
+        )
     with pytest.raises(XlacError):
         load("module {")
     with pytest.raises(SourceError, match=r"XL7211|XL7210"):
@@ -150,9 +172,16 @@ def test_broken_text_is_an_error_and_never_a_crash(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from(SMALL))
     for _ in range(data.draw(st.integers(1, 4))):
         at, length = data.draw(st.integers(0, len(text))), data.draw(st.integers(0, 12))
-        piece = data.draw(st.one_of(st.text(alphabet='<>{}()[]%#!@"x:,=-?0129.abft ', max_size=8), st.just(text[at : at + length] * 2)))
+        piece = data.draw(
+            st.one_of(
+                st.text(alphabet='<>{}()[]%#!@"x:,=-?0129.abft ', max_size=8),
+                st.just(text[at : at + length] * 2),
+            )
+        )
         text = text[:at] + piece + text[at + length :]
     try:
         load(text)
     except XlacError as error:
-        assert error.diagnostics and all(d.code.startswith(("XL72", "XL6")) for d in error.diagnostics)
+        assert error.diagnostics and all(
+            d.code.startswith(("XL72", "XL6")) for d in error.diagnostics
+        )

@@ -1,4 +1,6 @@
-"""Element types that xlac lacks: complex numbers, minifloats, integers of few bits, and quantised ones."""
+"""Element types that xlac lacks: complex numbers, minifloats, integers of few bits, and quantised
+ones.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,15 @@ RNG = np.random.default_rng(5)
 
 def pair(x: Array) -> Array:
     """A complex array as the model takes it."""
-    return np.stack([x.real, x.imag], -1).astype(np.float32 if x.dtype == np.complex64 else np.float64)
+    return np.stack([x.real, x.imag], -1).astype(
+        np.float32 if x.dtype == np.complex64 else np.float64
+    )
 
 
 def whole(x: Array) -> Array:
-    return np.ascontiguousarray(x).view(np.complex64 if x.dtype == np.float32 else np.complex128)[..., 0]
+    return np.ascontiguousarray(x).view(np.complex64 if x.dtype == np.float32 else np.complex128)[
+        ..., 0
+    ]
 
 
 Z = (RNG.normal(size=(4, 3)) + 1j * RNG.normal(size=(4, 3))).astype(np.complex64)
@@ -96,7 +102,15 @@ def test_complex_loops_and_sorts() -> None:
     np.testing.assert_allclose(found, sorted(z**4, key=lambda v: v.real), 1e-5, 1e-5)
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("f8E4M3FN", ml_dtypes.float8_e4m3fn), ("f8E5M2", ml_dtypes.float8_e5m2), ("f8E4M3FNUZ", ml_dtypes.float8_e4m3fnuz), ("f4E2M1FN", ml_dtypes.float4_e2m1fn)])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("f8E4M3FN", ml_dtypes.float8_e4m3fn),
+        ("f8E5M2", ml_dtypes.float8_e5m2),
+        ("f8E4M3FNUZ", ml_dtypes.float8_e4m3fnuz),
+        ("f4E2M1FN", ml_dtypes.float4_e2m1fn),
+    ],
+)
 def test_minifloats_are_computed_in_f32_and_rounded(name: str, dtype: type) -> None:
     x, y = (RNG.normal(size=(6, 7)).astype(dtype) for _ in range(2))
     type = f"tensor<6x7x{name}>"
@@ -111,12 +125,23 @@ def test_minifloats_are_computed_in_f32_and_rounded(name: str, dtype: type) -> N
 
 def test_integers_of_four_bits_wrap() -> None:
     x, y = np.array([7, -8, 3, -1], np.int8), np.array([1, -1, 3, -8], np.int8)
-    for op, wanted in (("add", [-8, 7, 6, 7]), ("multiply", [7, -8, -7, -8]), ("subtract", [6, -7, 0, 7])):
-        assert one(binary(f"stablehlo.{op}", "tensor<4xi4>", "tensor<4xi4>"), x, y).tolist() == wanted
+    for op, wanted in (
+        ("add", [-8, 7, 6, 7]),
+        ("multiply", [7, -8, -7, -8]),
+        ("subtract", [6, -7, 0, 7]),
+    ):
+        assert (
+            one(binary(f"stablehlo.{op}", "tensor<4xi4>", "tensor<4xi4>"), x, y).tolist() == wanted
+        )
     u, v = np.array([15, 9], np.uint8), np.array([1, 8], np.uint8)
     assert one(binary("stablehlo.add", "tensor<2xui4>", "tensor<2xui4>"), u, v).tolist() == [0, 1]
-    assert one(unary("stablehlo.convert", "tensor<4xf32>", "tensor<4xi4>"), np.array([9.0, -9.0, 2.7, np.nan], np.float32)).tolist() == [7, -8, 2, 0]
-    assert one(unary("stablehlo.convert", "tensor<2xi32>", "tensor<2xi2>"), np.array([5, -3], np.int32)).tolist() == [1, 1]
+    assert one(
+        unary("stablehlo.convert", "tensor<4xf32>", "tensor<4xi4>"),
+        np.array([9.0, -9.0, 2.7, np.nan], np.float32),
+    ).tolist() == [7, -8, 2, 0]
+    assert one(
+        unary("stablehlo.convert", "tensor<2xi32>", "tensor<2xi2>"), np.array([5, -3], np.int32)
+    ).tolist() == [1, 1]
 
 
 QUANTISED = "!quant.uniform<i8:f32, 5.000000e-01:3>"
@@ -126,7 +151,9 @@ def test_quantise_and_dequantise() -> None:
     x = np.array([0.0, 0.24, 0.25, 0.75, 100.0, -100.0], np.float32)
     found = one(unary("stablehlo.uniform_quantize", "tensor<6xf32>", f"tensor<6x{QUANTISED}>"), x)
     assert found.tolist() == [3, 3, 3, 5, 127, -128]  # 0.5 and 1.5 round to even
-    back = one(unary("stablehlo.uniform_dequantize", f"tensor<6x{QUANTISED}>", "tensor<6xf32>"), found)
+    back = one(
+        unary("stablehlo.uniform_dequantize", f"tensor<6x{QUANTISED}>", "tensor<6xf32>"), found
+    )
     assert back.tolist() == [0.0, 0.0, 0.0, 1.0, 62.0, -65.5]
 
 
@@ -140,12 +167,20 @@ def test_quantised_arithmetic_is_that_of_the_numbers() -> None:
 
 
 def test_scales_for_each_channel() -> None:
-    weights, sums = "tensor<3x2x!quant.uniform<i8<-127:127>:f32:1, {0.5,0.25:-1}>>", "tensor<4x2x!quant.uniform<i32:f32, 0.125>>"
+    weights, sums = (
+        "tensor<3x2x!quant.uniform<i8<-127:127>:f32:1, {0.5,0.25:-1}>>",
+        "tensor<4x2x!quant.uniform<i32:f32, 0.125>>",
+    )
     body = f"""
     %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] : (tensor<4x3x{QUANTISED}>, {weights}) -> {sums}
     return %0 : {sums}"""
-    x, w = RNG.integers(-128, 128, (4, 3)).astype(np.int8), RNG.integers(-127, 128, (3, 2)).astype(np.int8)
+    x, w = (
+        RNG.integers(-128, 128, (4, 3)).astype(np.int8),
+        RNG.integers(-127, 128, (3, 2)).astype(np.int8),
+    )
     found = one(main([f"tensor<4x3x{QUANTISED}>", weights], [sums], body), x, w)
-    numbers = ((x.astype(np.float64) - 3) * 0.5) @ ((w.astype(np.float64) + np.array([0, 1])) * [0.5, 0.25])
+    numbers = ((x.astype(np.float64) - 3) * 0.5) @ (
+        (w.astype(np.float64) + np.array([0, 1])) * [0.5, 0.25]
+    )
     assert found.dtype == np.int32
     np.testing.assert_array_equal(found, np.rint(numbers / 0.125))

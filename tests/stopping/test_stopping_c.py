@@ -47,7 +47,9 @@ int main(void)
 """
 
 
-@pytest.mark.parametrize("target,forms,linked", [("c", "c,h", "endless.c"), ("cpu", "o,h", "endless.o")])
+@pytest.mark.parametrize(
+    "target,forms,linked", [("c", "c,h", "endless.c"), ("cpu", "o,h", "endless.o")]
+)
 def test_a_signal_handler_stops_a_run(target: str, forms: str, linked: str, tmp_path: Path) -> None:
     if shutil.which("gcc") is None:
         pytest.skip("no gcc")
@@ -56,5 +58,21 @@ def test_a_signal_handler_stops_a_run(target: str, forms: str, linked: str, tmp_
     folder = tmp_path / "out"
     assert status(["build", str(spec), "--target", target, "--emit", forms, "-o", str(folder)]) == 0
     (folder / "main.c").write_text(MAIN)
-    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "main.c", linked, "-lm", "-o", "main"], cwd=folder, check=True)
+    subprocess.run(
+        [
+            "gcc",
+            "-std=gnu11",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-O2",
+            "main.c",
+            linked,
+            "-lm",
+            "-o",
+            "main",
+        ],
+        cwd=folder,
+        check=True,
+    )
     assert subprocess.run([folder / "main"], timeout=60, check=False).returncode == 0

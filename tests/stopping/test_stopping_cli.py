@@ -1,4 +1,6 @@
-"""The command: ctrl-C ends it with one line and 130, at whatever it is; time-outs; and work that is absurd from the start."""
+"""The command: ctrl-C ends it with one line and 130, at whatever it is; time-outs; and work that is
+absurd from the start.
+"""
 
 from __future__ import annotations
 
@@ -34,18 +36,38 @@ def spec(name: str, folder: Path) -> str:
 
 
 def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """The command as a shell would start it: it takes signals even where the tests' own process does not."""
+    """The command as a shell would start it: it takes signals even where the tests' own process
+    does not.
+    """
     code = "import signal; signal.signal(2, signal.default_int_handler); from xlac.cli import main; main()"
     environment = {**os.environ, "XLAC_CACHE": str(folder / "cache")}
-    return subprocess.Popen([sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("target,threads", [("cpu", "1"), ("cpu", "2"), ("c", "1"), ("reference", "1")])
+@pytest.mark.parametrize(
+    "target,threads", [("cpu", "1"), ("cpu", "2"), ("c", "1"), ("reference", "1")]
+)
 def test_ctrl_c_during_a_run(target: str, threads: str, tmp_path: Path) -> None:
     if target == "c" and shutil.which("cc") is None:
         pytest.skip("no C compiler")
-    process = started(tmp_path, "run", spec("while", tmp_path), "-i", "n=zeros", "--target", target, "--threads", threads)
+    process = started(
+        tmp_path,
+        "run",
+        spec("while", tmp_path),
+        "-i",
+        "n=zeros",
+        "--target",
+        target,
+        "--threads",
+        threads,
+    )
     assert process.stderr is not None
     while not process.stderr.readline().startswith(RUNNING):
         assert process.poll() is None
@@ -56,10 +78,15 @@ def test_ctrl_c_during_a_run(target: str, threads: str, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_while_compiling_leaves_nothing(tmp_path: Path) -> None:
-    """At several moments of a build: no folder, or all of it; nothing beside it; a cache that is as good as before."""
+    """At several moments of a build: no folder, or all of it; nothing beside it; a cache that is as
+    good as before.
+    """
     for after in (0.05, 0.6):
-        process = started(tmp_path, "build", str(SHIPPED / "mobilenet_v2.yaml"), "-o", str(tmp_path / "out"))
-        assert process.stderr is not None and process.stderr.readline().startswith("note: ")  # it is past its imports
+        process = started(
+            tmp_path, "build", str(SHIPPED / "mobilenet_v2.yaml"), "-o", str(tmp_path / "out")
+        )
+        # it is past its imports
+        assert process.stderr is not None and process.stderr.readline().startswith("note: ")
         time.sleep(after)
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=1800)
@@ -74,7 +101,9 @@ def test_ctrl_c_while_compiling_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["run", "bench", "profile"])
-def test_a_time_out_is_exit_code_4(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_time_out_is_exit_code_4(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "long.yaml"  # whatever its inputs are, there are 2^31 steps to make
     file.write_text(SPECS["repeat"].replace("a < n", "(a < 3) & (n > n - 1)"))
     assert status([command, str(file), "--timeout", "0.05"]) == 4
@@ -83,7 +112,9 @@ def test_a_time_out_is_exit_code_4(command: str, tmp_path: Path, capsys: pytest.
 
 @pytest.mark.parametrize("command", ["run", "bench", "profile"])
 @pytest.mark.sampled(2)
-def test_absurd_work_is_refused_unless_wanted(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_absurd_work_is_refused_unless_wanted(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "sum.yaml"
     file.write_text(ABSURD)
     assert status(["check", str(file)]) == 0
@@ -100,7 +131,21 @@ def test_an_artefact_stops_too(tmp_path: Path) -> None:
 
     for target in ("cpu", "c") if shutil.which("cc") else ("cpu",):
         folder = tmp_path / target
-        assert status(["build", spec("while", tmp_path), "--target", target, "--emit", "so", "-o", str(folder)]) == 0
+        assert (
+            status(
+                [
+                    "build",
+                    spec("while", tmp_path),
+                    "--target",
+                    target,
+                    "--emit",
+                    "so",
+                    "-o",
+                    str(folder),
+                ]
+            )
+            == 0
+        )
         loaded = xlac.load(folder)
         with pytest.raises(TimeoutError), xlac.timeout(0.05):
             loaded(n=np.zeros((), "i4"))

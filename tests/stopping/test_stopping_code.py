@@ -1,4 +1,6 @@
-"""Loops of kernels that look whether they are to stop are the loops of kernels that do not: only who calls them differs."""
+"""Loops of kernels that look whether they are to stop are the loops of kernels that do not: only
+who calls them differs.
+"""
 
 from __future__ import annotations
 
@@ -28,26 +30,37 @@ def functions(name: str, folder: Path, threads: int) -> dict[str, str]:
     """The bodies of a model's LLVM functions by name."""
     inputs, formula = MODELS[name]
     file = folder / "model.yaml"
-    file.write_text(f'xlac: 1\nmodel: m\ninputs: {{{inputs}}}\ngraph: {{y: "{formula}"}}\noutputs: [y]\n')
-    target = BACKEND.target(Request(threads=threads, cpu="x86-64-v3", triple="x86_64-unknown-linux-gnu"))
+    file.write_text(
+        f'xlac: 1\nmodel: m\ninputs: {{{inputs}}}\ngraph: {{y: "{formula}"}}\noutputs: [y]\n'
+    )
+    target = BACKEND.target(
+        Request(threads=threads, cpu="x86-64-v3", triple="x86_64-unknown-linux-gnu")
+    )
     text = "\n".join(BACKEND.emit(lower(specialized(load(file)), target).program, target).values())
-    return dict(re.findall(r"^define [^@]*@([\w.]+)\([^\n]*\{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL))
+    return dict(
+        re.findall(r"^define [^@]*@([\w.]+)\([^\n]*\{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL)
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.sampled(3)
-def test_loops_are_what_they_would_be(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loops_are_what_they_would_be(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They differ in where they begin and end."""
     ours = functions(name, tmp_path, 1)
     strips = {
-        symbol.removesuffix(".strip"): body for symbol, body in ours.items() if symbol.endswith(".strip")
+        symbol.removesuffix(".strip"): body
+        for symbol, body in ours.items()
+        if symbol.endswith(".strip")
     }
     monkeypatch.setattr(stop_checks, "LONG", inf)
     plain = functions(name, tmp_path, 1)
     assert strips, "what takes this long looks"
     for symbol, body in strips.items():
         assert "@stopped" in ours[symbol] and "@stopped" not in body
-        *_, end = re.findall(r"icmp slt i64 %n\d+, (\d+)", plain[symbol])  # of the loop around all others
+        # of the loop around all others
+        *_, end = re.findall(r"icmp slt i64 %n\d+, (\d+)", plain[symbol])
         assert re.sub(r"%end\b", end, body.replace("%begin", "0")) == plain[symbol]
 
 

@@ -1,4 +1,6 @@
-"""A call that would not end: ctrl-C, a time-out and another thread end it, and the next call is as good as the first."""
+"""A call that would not end: ctrl-C, a time-out and another thread end it, and the next call is as
+good as the first.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,15 @@ from xlac_cpu.run import fastcall
 from xlac_sdk.host import stopping
 
 TARGETS = [("cpu", 1), ("cpu", 2), ("c", 1), ("reference", 1)]
-pytestmark = pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals are those of POSIX")
+pytestmark = pytest.mark.skipif(
+    not hasattr(signal, "pthread_kill"), reason="signals are those of POSIX"
+)
 Case = tuple[Any, list[Any]]
 
 
-@pytest.fixture(params=[(t, n, s) for t, n in TARGETS for s in SPECS], ids=lambda p: f"{p[0]}-{p[1]}-{p[2]}")
+@pytest.fixture(
+    params=[(t, n, s) for t, n in TARGETS for s in SPECS], ids=lambda p: f"{p[0]}-{p[1]}-{p[2]}"
+)
 def endless(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     target, threads, name = request.param
     if name == "sizes" and target == "reference":
@@ -35,7 +41,9 @@ def endless(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
 
 @pytest.mark.sampled(3)
 def test_it_ends(endless: Case) -> None:
-    """By ctrl-C, by a time-out, and by another thread; one after the other, so that each finds the program usable."""
+    """By ctrl-C, by a time-out, and by another thread; one after the other, so that each finds the
+    program usable.
+    """
     program, given = endless
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt), Pressed():

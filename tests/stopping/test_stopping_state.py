@@ -1,4 +1,6 @@
-"""What a call that is stopped leaves of a model's state: what it was, or nothing that anybody can take for a state."""
+"""What a call that is stopped leaves of a model's state: what it was, or nothing that anybody can
+take for a state.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Many processes on one cache, killed at random: no result is wrong, nothing is left broken. `make stress`.
+"""Many processes on one cache, killed at random: no result is wrong, nothing is left broken. `make
+stress`.
 
-In each round eight processes compile small programs, some with weights above 2 MiB, while others collect the cache, replace the
-weights, damage entries or fill them with zeros; most are killed (SIGKILL) at a random moment. What a process that lives prints has to be what its weights
-say, and after every round everything that is found in the cache has to be whole.
+In each round eight processes compile small programs, some with weights above 2 MiB, while others
+collect the cache, replace the weights, damage entries or fill them with zeros; most are killed
+(SIGKILL) at a random moment. What a process that lives prints has to be what its weights say, and
+after every round everything that is found in the cache has to be whole.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ def save(file: Path, value: float) -> None:
 
 
 def damage(cache: Path, choose: random.Random) -> None:
-    """Zeros, a byte more, or nothing at all, in some file of some entry: in a new file, as no program that maps the old one may see."""
+    """Zeros, a byte more, or nothing at all, in some file of some entry: in a new file, as no
+    program that maps the old one may see.
+    """
     files = [file for file in cache.glob("??/*/*") if file.is_file()]
     if not files:
         return
@@ -70,13 +74,28 @@ def damage(cache: Path, choose: random.Random) -> None:
         return  # it is gone
 
 
-def round_of(folder: Path, values: dict[str, set[float]], choose: random.Random, processes: int) -> int:
+def round_of(
+    folder: Path, values: dict[str, set[float]], choose: random.Random, processes: int
+) -> int:
     """One round; how many results were compared. Raises AssertionError for one that is wrong."""
-    environment = {**os.environ, "XLAC_CACHE": str(folder / "cache"), "XLAC_CACHE_BYTES": str(1 << 26), "OMP_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "XLAC_CACHE": str(folder / "cache"),
+        "XLAC_CACHE_BYTES": str(1 << 26),
+        "OMP_NUM_THREADS": "1",
+    }
     running = []
     for _ in range(processes):
         names = choose.choices([*values, "collect"], k=choose.randrange(1, 5))
-        running.append(subprocess.Popen([sys.executable, "-c", WORKER, *names], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        running.append(
+            subprocess.Popen(
+                [sys.executable, "-c", WORKER, *names],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
     doomed = choose.sample(running, processes * 3 // 4)
     for child in doomed:
         time.sleep(choose.random() * 0.4)
@@ -95,7 +114,9 @@ def round_of(folder: Path, values: dict[str, set[float]], choose: random.Random,
         assert child in doomed or child.returncode == 0, err
         for line in out.splitlines():
             name, _, found = line.rpartition(" ")
-            assert any(abs(float(found) - value) < 1e-3 * value for value in values.get(name, ())), f"{line}: {values.get(name)}"
+            assert any(
+                abs(float(found) - value) < 1e-3 * value for value in values.get(name, ())
+            ), f"{line}: {values.get(name)}"
             compared += 1
     return compared
 
@@ -106,7 +127,13 @@ def quiet(folder: Path, values: dict[str, set[float]]) -> None:
 
     environment = {**os.environ, "XLAC_CACHE": str(folder / "cache")}
     for _ in range(2):
-        out = subprocess.run([sys.executable, "-c", WORKER, *values], env=environment, capture_output=True, text=True, check=True).stdout
+        out = subprocess.run(
+            [sys.executable, "-c", WORKER, *values],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         for line in out.splitlines():
             name, _, found = line.rpartition(" ")
             now = current(Path(name))
@@ -139,7 +166,9 @@ def main() -> None:
         for number in (1, 2):
             (folder / f"small{number}.yaml").write_text(SMALL.format(k=float(number)))
             values[str(folder / f"small{number}.yaml")] = {number + 1.0}
-            (folder / f"large{number}.yaml").write_text(LARGE.format(file=f"large{number}.safetensors"))
+            (folder / f"large{number}.yaml").write_text(
+                LARGE.format(file=f"large{number}.safetensors")
+            )
             save(folder / f"large{number}.safetensors", float(number))
             values[str(folder / f"large{number}.yaml")] = {float(number)}
         done = 0
@@ -148,8 +177,13 @@ def main() -> None:
             quiet(folder, values)
             done += 1
             if done % 10 == 0:
-                print(f"{done} rounds, {compared} results, {len(list((folder / 'cache').glob('xlac-room-*')))} rooms left", flush=True)
-    print(f"{done} rounds of {asked.processes} processes, {compared} results of processes that lived, none wrong")
+                print(
+                    f"{done} rounds, {compared} results, {len(list((folder / 'cache').glob('xlac-room-*')))} rooms left",
+                    flush=True,
+                )
+    print(
+        f"{done} rounds of {asked.processes} processes, {compared} results of processes that lived, none wrong"
+    )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@
     @xlac.jit
     def f(x, y, z): return xlac.sum(x + y * z)
 
-Every operation of `xlac ops` is a function here, for use in traced code. Names are imported when first used.
+Every operation of `xlac ops` is a function here, for use in traced code. Names are imported when
+first used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Every numbered diagnostic: what it means and what to do about it. `xlac explain XL1234` prints an entry of `diagnostics.txt`.
+"""Every numbered diagnostic: what it means and what to do about it. `xlac explain XL1234` prints an
+entry of `diagnostics.txt`.
 
-XL1xxx a spec's text and schema · XL2xxx names, shapes, types · XL3xxx weights and files · XL4xxx limits ·
-XL5xxx backends and targets · XL6xxx inputs of a call · XL7xxx importers · XL9xxx ours.
+XL1xxx a spec's text and schema · XL2xxx names, shapes, types · XL3xxx weights and files · XL4xxx
+limits · XL5xxx backends and targets · XL6xxx inputs of a call · XL7xxx importers · XL9xxx ours.
 """
 
 from __future__ import annotations
@@ -27,7 +28,13 @@ def explain(code: str) -> str:
     entry = CATALOGUE.get(code)
     if entry is None:
         close = get_close_matches(code, CATALOGUE, n=3)
-        raise SourceError(Diagnostic("XL2001", f"there is no diagnostic {code}", hint=f"near it: {', '.join(close)}" if close else ""))
+        raise SourceError(
+            Diagnostic(
+                "XL2001",
+                f"there is no diagnostic {code}",
+                hint=f"near it: {', '.join(close)}" if close else "",
+            )
+        )
     return f"{entry.code}: {entry.title}\n\n{entry.text}"
 
 

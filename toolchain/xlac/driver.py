@@ -78,15 +78,28 @@ def compile(
     max_compile_memory: int | None = None,
     checked: Asked = None,
 ) -> Compiled | Specializing:
-    """What `xlac.compile` does (`kept.py` says what it takes and raises) when nothing kept on disk answers."""
+    """What `xlac.compile` does (`kept.py` says what it takes and raises) when nothing kept on disk
+    answers.
+    """
     asked(variants, sizes)
     backend = find(target)
     looked = kinds(checked)
-    facts = backend.target(Request(cpu=cpu, triple=triple, arch=arch, threads=threads or settings().threads))
+    facts = backend.target(
+        Request(cpu=cpu, triple=triple, arch=arch, threads=threads or settings().threads)
+    )
 
     def made(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
         with within(max_compile_seconds, max_compile_memory):
-            again = load(source, dims={**(dims or {}), **sizes}, params={**(params or {}), **values}, precision=precision) if model is None else model
+            again = (
+                load(
+                    source,
+                    dims={**(dims or {}), **sizes},
+                    params={**(params or {}), **values},
+                    precision=precision,
+                )
+                if model is None
+                else model
+            )
             return executable(lower(watched(specialized(again, sizes), looked), facts), backend)
 
     model = None
@@ -104,7 +117,9 @@ def compile(
 
 def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:
     """The model with its open sizes fixed: as given, or else at their `opt`."""
-    return fixed(model, {name: (sizes or {}).get(name, symbol.opt) for name, symbol in model.dims.items()})
+    return fixed(
+        model, {name: (sizes or {}).get(name, symbol.opt) for name, symbol in model.dims.items()}
+    )
 
 
 def fixed(model: Model, sizes: Mapping[str, int]) -> Model:
@@ -114,13 +129,15 @@ def fixed(model: Model, sizes: Mapping[str, int]) -> Model:
 
 
 def unfixed(model: Model) -> Model:
-    """The model for one program of all its sizes. Those that no input's shape tells are fixed at their `opt`, and the
-    others narrowed to those for which every value has a size.
+    """The model for one program of all its sizes. Those that no input's shape tells are fixed at
+    their `opt`, and the others narrowed to those for which every value has a size.
 
     Raises LimitError for a size without a bound: memory is planned for the largest.
     """
     told = determined(node.type.shape for node in model.inputs)
-    graph = substituted(model.graph, {name: s.opt for name, s in model.dims.items() if name not in told})
+    graph = substituted(
+        model.graph, {name: s.opt for name, s in model.dims.items() if name not in told}
+    )
     dims = {name: symbol for name, symbol in model.dims.items() if name in told}
     for name, symbol in dims.items():
         if symbol.max >= UNBOUNDED:
@@ -132,22 +149,38 @@ def unfixed(model: Model) -> Model:
 
 
 def lower(
-    model: Model, target: Target, *, variants: Sequence[Mapping[str, int]] = (), observers: Sequence[Observer] = (),
-    trace: Trace | None = None, until: str | None = None, start: str | None = None, fuse: bool = True, int8: bool = False,
-) -> Lowered:  # fmt: skip
+    model: Model,
+    target: Target,
+    *,
+    variants: Sequence[Mapping[str, int]] = (),
+    observers: Sequence[Observer] = (),
+    trace: Trace | None = None,
+    until: str | None = None,
+    start: str | None = None,
+    fuse: bool = True,
+    int8: bool = False,
+) -> Lowered:
     """Model to program: optimise the graph, cut it into groups, schedule each, plan memory.
 
-    Sizes left open (see `unfixed`) are open in the program: every call chooses them. For calls that have the sizes of
-    one of the `variants`, it has steps made for those. What `observers` see, and `trace` records, is of the others.
-    Without `fuse` every node gets a kernel of its own: what fused programs are compared with. With `int8` the weights
-    of contractions are 8-bit integers, and `Lowered.quantised` says which.
+    Sizes left open (see `unfixed`) are open in the program: every call chooses them. For calls that
+    have the sizes of one of the `variants`, it has steps made for those. What `observers` see, and
+    `trace` records, is of the others. Without `fuse` every node gets a kernel of its own: what
+    fused programs are compared with. With `int8` the weights of contractions are 8-bit integers,
+    and `Lowered.quantised` says which.
     """
-    chosen, schedules = checked(variants, model.dims), Schedules(permitted(replace(target, fast=model.precision == "fast"), model.precision))
+    chosen, schedules = (
+        checked(variants, model.dims),
+        Schedules(permitted(replace(target, fast=model.precision == "fast"), model.precision)),
+    )
     lowered = _lower(model, schedules, observers, trace, until, start, fuse, int8)
     if not chosen:
         return lowered
     made = [
-        Variant(sizes, _lower(fixed(model, sizes), schedules, (), None, until, start, fuse, int8).program) for sizes in chosen
+        Variant(
+            sizes,
+            _lower(fixed(model, sizes), schedules, (), None, until, start, fuse, int8).program,
+        )
+        for sizes in chosen
     ]
     program = merged(lowered.program, made)
     check_addressable(program)
@@ -155,17 +188,29 @@ def lower(
 
 
 def _lower(
-    model: Model, schedules: Schedules, observers: Sequence[Observer], trace: Trace | None, until: str | None,
-    start: str | None, fuse: bool, int8: bool,
-) -> Lowered:  # fmt: skip
+    model: Model,
+    schedules: Schedules,
+    observers: Sequence[Observer],
+    trace: Trace | None,
+    until: str | None,
+    start: str | None,
+    fuse: bool,
+    int8: bool,
+) -> Lowered:
     """One model to one program; groups of the same structure share the kernels of `schedules`."""
     target = schedules.target
     weights = Weights.over(model.weights)
     with paused(), _known_sizes():
         graph = optimize(
-            model.graph, target, weights=weights, precision=model.precision, observers=observers, trace=trace,
-            until=until, start=start,
-        )  # fmt: skip
+            model.graph,
+            target,
+            weights=weights,
+            precision=model.precision,
+            observers=observers,
+            trace=trace,
+            until=until,
+            start=start,
+        )
         scheduled, done = quantised(captured(graph), weights) if int8 else (captured(graph), None)
         look("fusion")
         groups = partition(scheduled, target, fuse=fuse)
@@ -174,9 +219,18 @@ def _lower(
         check_addressable(program)
         if model.checks:  # no temporary is read before it is written, too
             verify_program(program)
-        told = {"precision": model.precision, "extents": model.extents, "forms": model.forms, **checks_told(model)}
-        program = replace(program, facts={**program.facts, **{key: value for key, value in told.items() if value}})
-    return Lowered(replace(model, graph=graph, weights=weights), target, groups, schedules, program, done)
+        told = {
+            "precision": model.precision,
+            "extents": model.extents,
+            "forms": model.forms,
+            **checks_told(model),
+        }
+        program = replace(
+            program, facts={**program.facts, **{key: value for key, value in told.items() if value}}
+        )
+    return Lowered(
+        replace(model, graph=graph, weights=weights), target, groups, schedules, program, done
+    )
 
 
 @contextmanager
@@ -185,11 +239,15 @@ def _known_sizes() -> Iterator[None]:
     try:
         yield
     except OpenSize as error:
-        raise UnsupportedError(Diagnostic("XL5010", str(error), hint="give it with --dim")) from None
+        raise UnsupportedError(
+            Diagnostic("XL5010", str(error), hint="give it with --dim")
+        ) from None
 
 
 def executable(lowered: Lowered, backend: Backend) -> Compiled:
-    """Program to something that runs: emit, build, load. What was built before is taken from the cache."""
+    """Program to something that runs: emit, build, load. What was built before is taken from the
+    cache.
+    """
     program, target = lowered.program, lowered.target
     with paused():
         look("writing the code")
@@ -199,8 +257,11 @@ def executable(lowered: Lowered, backend: Backend) -> Compiled:
     key = key_of(backend, target, sources) if cache else ""
     found = cache.find(key) if cache else None
     if found is not None:
-        with suppress(OSError, XlacError):  # another process has thrown it away since: it is made again
-            return Compiled(program, target, backend.load(Path(found), program, target), Path(found))
+        # another process has thrown it away since: it is made again
+        with suppress(OSError, XlacError):
+            return Compiled(
+                program, target, backend.load(Path(found), program, target), Path(found)
+            )
     with tempfile.TemporaryDirectory(prefix="xlac-", ignore_cleanup_errors=True) as folder:
         look("building the code")
         made = Path(folder)
@@ -208,7 +269,11 @@ def executable(lowered: Lowered, backend: Backend) -> Compiled:
         look("loading the code")
         code = backend.load(artifact, program, target)
         look("keeping the code")
-        place = cache.keep(key, program.name, backend, lambda room: _copied(artifact, made, room)) if cache else None
+        place = (
+            cache.keep(key, program.name, backend, lambda room: _copied(artifact, made, room))
+            if cache
+            else None
+        )
     return Compiled(program, target, code, None if place is None else Path(place))
 
 

@@ -17,7 +17,9 @@ from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.choices import chosen
 
 PRECISIONS = ("default", "fast")
-"""Of a model: "default" keeps the rounding of operations, "fast" lets rules reassociate, skip half rounding and more."""
+"""Of a model: "default" keeps the rounding of operations, "fast" lets rules reassociate, skip half
+rounding and more.
+"""
 
 
 def chosen_precision(precision: str) -> str:
@@ -29,8 +31,9 @@ def chosen_precision(precision: str) -> str:
 class Model:
     """A named graph and the data of its weights.
 
-    `weights` maps the name of every `param` node of kind "weight" to its array, memory-mapped where it
-    comes from a file and made on first use where it is seeded. `dims` are the symbolic sizes still open.
+    `weights` maps the name of every `param` node of kind "weight" to its array, memory-mapped where
+    it comes from a file and made on first use where it is seeded. `dims` are the symbolic sizes
+    still open.
     """
 
     graph: Graph
@@ -38,11 +41,16 @@ class Model:
     dims: Mapping[str, Symbol] = field(default_factory=dict)
     doc: str = ""
     precision: str = "default"  # of PRECISIONS
-    state: Mapping[str, str] = field(default_factory=dict)  # `param` of kind "state" -> the output with its next value
-    kernels: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)  # custom op -> target -> hand-written file
-    extents: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # output -> axis -> output with its real size
-    forms: Mapping[str, Any] = field(default_factory=dict)  # what the caller gets, where outputs are parts of sequences
-    checks: tuple[Check, ...] = ()  # of a checked model, whose last output is then the record of what failed
+    # `param` of kind "state" -> the output with its next value
+    state: Mapping[str, str] = field(default_factory=dict)
+    # custom op -> target -> hand-written file
+    kernels: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)
+    # output -> axis -> output with its real size
+    extents: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    # what the caller gets, where outputs are parts of sequences
+    forms: Mapping[str, Any] = field(default_factory=dict)
+    # of a checked model, whose last output is then the record of what failed
+    checks: tuple[Check, ...] = ()
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -54,9 +62,12 @@ class Model:
         """The model as its callers see it."""
         outputs = self.graph.outputs
         return Interface(
-            self.inputs, tuple(param(n).name for n in self.inputs), tuple(self.forms or outputs),
-            name=self.name, types={name: node.type for name, node in outputs.items()},
-        )  # fmt: skip
+            self.inputs,
+            tuple(param(n).name for n in self.inputs),
+            tuple(self.forms or outputs),
+            name=self.name,
+            types={name: node.type for name, node in outputs.items()},
+        )
 
     @property
     def name(self) -> str:
@@ -67,8 +78,9 @@ class Model:
 class Interface:
     """What callers give a model and get from it, where sizes are open.
 
-    `params` are the parameters that are known, whose shapes may be symbolic. `values` are inputs whose values decide
-    sizes, `formed` those that are sequences or optionals: what they consist of must be known.
+    `params` are the parameters that are known, whose shapes may be symbolic. `values` are inputs
+    whose values decide sizes, `formed` those that are sequences or optionals: what they consist of
+    must be known.
     """
 
     params: tuple[Node, ...]
@@ -82,15 +94,29 @@ class Interface:
     @property
     def dims(self) -> tuple[str, ...]:
         """The sizes in the shapes of the parameters, by name."""
-        return tuple(dict.fromkeys(s.name for node in self.params for size in node.shape for s in symbols(size)))
+        return tuple(
+            dict.fromkeys(
+                s.name for node in self.params for size in node.shape for s in symbols(size)
+            )
+        )
 
 
 class Undecided(SourceError):
-    """A model that can be made only when the values of some of its inputs are given, because sizes depend on them."""
+    """A model that can be made only when the values of some of its inputs are given, because sizes
+    depend on them.
+    """
 
     def __init__(self, interface: Interface, places: Sequence[str] = ()) -> None:
         asked = sorted(interface.values | interface.formed)
-        problem = f"sizes depend on the value of {', '.join(asked)}" if asked else "its sizes must be fixed"
-        hint = " ".join(f"--set {name}=…" for name in asked) or " ".join(f"--dim {name}=…" for name in interface.dims)
-        super().__init__(Diagnostic("XL7006", "; ".join([problem, *places]), hint=f"give it: {hint}"))
+        problem = (
+            f"sizes depend on the value of {', '.join(asked)}"
+            if asked
+            else "its sizes must be fixed"
+        )
+        hint = " ".join(f"--set {name}=…" for name in asked) or " ".join(
+            f"--dim {name}=…" for name in interface.dims
+        )
+        super().__init__(
+            Diagnostic("XL7006", "; ".join([problem, *places]), hint=f"give it: {hint}")
+        )
         self.interface = interface

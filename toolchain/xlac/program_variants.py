@@ -10,7 +10,8 @@ from xlac_sdk.programs.fingerprint import fingerprint
 from xlac_sdk.programs.program import Case, Choice, Launch, Program, Role, Slot, Step, touched, walk
 from xlac_sdk.programs.rewrite import with_kernels, with_slots
 
-FIXED = (Role.INPUT, Role.OUTPUT, Role.STATE)  # memory that is the same whatever runs; state without a name is a kernel's
+# memory that is the same whatever runs; state without a name is a kernel's
+FIXED = (Role.INPUT, Role.OUTPUT, Role.STATE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,17 +25,23 @@ class Variant:
 def merged(general: Program, variants: Sequence[Variant]) -> Program:
     """`general`, which runs the steps of the first variant that has the sizes of a call.
 
-    Inputs, outputs and state are `general`'s, found by name: callers, and the next call, need not know what ran.
-    Constants of equal data are kept once. Temporaries stay where each program's plan put them, in one arena.
+    Inputs, outputs and state are `general`'s, found by name: callers, and the next call, need not
+    know what ran. Constants of equal data are kept once. Temporaries stay where each program's plan
+    put them, in one arena.
     """
     merging = _Merging(general)
     cases = tuple(merging.case(number, variant) for number, variant in enumerate(variants, 1))
     programs = (general, *(variant.program for variant in variants))
     live = max(program.facts["live_bytes"] for program in programs)
     return replace(
-        general, slots=tuple(merging.slots), steps=(Choice(cases, general.steps),), constants=merging.constants,
-        arena_bytes=max(program.arena_bytes for program in programs), state_bytes=merging.state_bytes, facts={**general.facts, "live_bytes": live},
-    )  # fmt: skip
+        general,
+        slots=tuple(merging.slots),
+        steps=(Choice(cases, general.steps),),
+        constants=merging.constants,
+        arena_bytes=max(program.arena_bytes for program in programs),
+        state_bytes=merging.state_bytes,
+        facts={**general.facts, "live_bytes": live},
+    )
 
 
 class _Merging:
@@ -46,14 +53,22 @@ class _Merging:
         self.state_bytes = general.state_bytes
         self.fixed = {(slot.role, slot.name): slot for slot in general.slots if slot.role in FIXED}
         self.constants = dict(general.constants)
-        self.held = {fingerprint(self.constants[s.symbol]): s for s in general.slots if s.role is Role.CONSTANT}
+        self.held = {
+            fingerprint(self.constants[s.symbol]): s
+            for s in general.slots
+            if s.role is Role.CONSTANT
+        }
         self.kernels = {kernel.name: kernel for kernel in general.kernels}
 
     def case(self, number: int, variant: Variant) -> Case:
         program = with_kernels(variant.program, self.kernel)
         slots = {slot: self.slot(number, slot, program) for slot in program.slots}
         self.state_bytes += program.state_bytes
-        sizes = tuple((symbol, variant.sizes[symbol.name]) for symbol in self.general.sizes if symbol.name in variant.sizes)
+        sizes = tuple(
+            (symbol, variant.sizes[symbol.name])
+            for symbol in self.general.sizes
+            if symbol.name in variant.sizes
+        )
         return Case(sizes, with_slots(program.steps, slots))
 
     def kernel(self, kernel: Kernel) -> Kernel:
@@ -62,7 +77,9 @@ class _Merging:
         while self.kernels.get(name, kernel) is not kernel:
             count += 1
             name = f"{kernel.name}_{count}"
-        return self.kernels.setdefault(name, kernel if name == kernel.name else replace(kernel, name=name))
+        return self.kernels.setdefault(
+            name, kernel if name == kernel.name else replace(kernel, name=name)
+        )
 
     def slot(self, number: int, slot: Slot, program: Program) -> Slot:
         """The slot that stands for one of a variant."""
@@ -89,7 +106,9 @@ class _Merging:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What a program has for one variant and not for other sizes: kernels, and bytes of weights laid out otherwise."""
+    """What a program has for one variant and not for other sizes: kernels, and bytes of weights
+    laid out otherwise.
+    """
 
     title: str
     kernels: int
@@ -103,7 +122,11 @@ def own(program: Program) -> Iterator[Own]:
             kernels, slots = _kernels(step.otherwise), touched(step.otherwise)
             for case in step.cases:
                 more = (slot for slot in touched(case.steps) - slots if slot.role is Role.CONSTANT)
-                yield Own(case.title, len(_kernels(case.steps) - kernels), sum(slot.nbytes for slot in more))
+                yield Own(
+                    case.title,
+                    len(_kernels(case.steps) - kernels),
+                    sum(slot.nbytes for slot in more),
+                )
 
 
 def _kernels(steps: tuple[Step, ...]) -> set[Kernel]:

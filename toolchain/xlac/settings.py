@@ -12,17 +12,25 @@ CACHE_BYTES = 1 << 30
 
 
 class Settings(NamedTuple):
-    """XLAC_THREADS, XLAC_CACHE (a folder; `off` or `0` for none), XLAC_CACHE_BYTES and XLAC_CHECKED."""
+    """XLAC_THREADS, XLAC_CACHE (a folder; `off` or `0` for none), XLAC_CACHE_BYTES and
+    XLAC_CHECKED.
+    """
 
     threads: int
     cache: str | None  # a folder; None: compile without a cache
     cache_bytes: int
-    checked: bool | str = False  # 1: every program is checked; or the kinds of checks, as `xlac.compile` takes them
+    # 1: every program is checked; or the kinds of checks, as `xlac.compile` takes them
+    checked: bool | str = False
 
 
 def settings() -> Settings:
     """The settings now. Raises SourceError for a value that makes no sense."""
-    return Settings(_number("XLAC_THREADS", 1, 1, 1024), _cache(), _number("XLAC_CACHE_BYTES", CACHE_BYTES, 0, 1 << 50), _checked())
+    return Settings(
+        _number("XLAC_THREADS", 1, 1, 1024),
+        _cache(),
+        _number("XLAC_CACHE_BYTES", CACHE_BYTES, 0, 1 << 50),
+        _checked(),
+    )
 
 
 def _number(name: str, default: int, low: int, high: int) -> int:
@@ -46,9 +54,12 @@ def _cache() -> str | None:
         return None
     if text:
         return text
-    if sys.platform == "linux":  # what platformdirs says there, without the time that importing it takes
+    # what platformdirs says there, without the time that importing it takes
+    if sys.platform == "linux":
         given = os.environ.get("XDG_CACHE_HOME", "")
-        return os.path.join(given if os.path.isabs(given) else os.path.expanduser("~/.cache"), "xlac")
+        return os.path.join(
+            given if os.path.isabs(given) else os.path.expanduser("~/.cache"), "xlac"
+        )
     from platformdirs import user_cache_dir
 
     return user_cache_dir("xlac", appauthor=False)

@@ -1,6 +1,7 @@
 """The kit that tests a backend: every primitive, statement and step, against the SDK's interpreter.
 
-    report = run(backend)            # or: python -m xlac_sdk.conformance NAME, or: xlac backend test NAME
+    report = run(backend)            # or: python -m xlac_sdk.conformance NAME, or: xlac backend
+    test NAME
 
 The toolchain adds a case for every operation; see `Outcome` for what it hands in.
 """

@@ -1,4 +1,6 @@
-"""`python -m xlac_sdk.conformance NAME [--html FILE] [--only GROUP]`: tests a backend without the toolchain."""
+"""`python -m xlac_sdk.conformance NAME [--html FILE] [--only GROUP]`: tests a backend without the
+toolchain.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from xlac_sdk.source import XlacError
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m xlac_sdk.conformance", description="Test a backend.")
+    parser = argparse.ArgumentParser(
+        prog="python -m xlac_sdk.conformance", description="Test a backend."
+    )
     parser.add_argument("name")
     parser.add_argument("--html", type=Path, help="also write the report as a page")
     parser.add_argument("--only", default="", help="groups whose name contains this")

@@ -17,7 +17,9 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What may differ: units in the last place, or an absolute error where results cancel. The default: nothing."""
+    """What may differ: units in the last place, or an absolute error where results cancel. The
+    default: nothing.
+    """
 
     ulp: float = 0
     absolute: float = 0
@@ -30,9 +32,9 @@ EXACT = Tolerance()
 class Case:
     """One program to run.
 
-    `group` is what the report files it under: a primitive's name, "statements", "steps" or an operation.
-    `expected` is computed by the interpreter when it is not given. `calls` runs the program that often and
-    compares the last results, for programs that keep state.
+    `group` is what the report files it under: a primitive's name, "statements", "steps" or an
+    operation. `expected` is computed by the interpreter when it is not given. `calls` runs the
+    program that often and compares the last results, for programs that keep state.
     """
 
     name: str
@@ -61,7 +63,9 @@ def difference(got: Array, want: Array, tolerance: Tolerance, inputs: Mapping[st
     if not wrong.any():
         return ""
     at = int(np.argmax(wrong))
-    given = ", ".join(f"{k}={v.reshape(-1)[at]!s}" for k, v in inputs.items() if v.size == want.size)
+    given = ", ".join(
+        f"{k}={v.reshape(-1)[at]!s}" for k, v in inputs.items() if v.size == want.size
+    )
     place = f"index {at} ({given})" if given else f"index {at}"
     return f"{int(wrong.sum())} of {want.size} wrong, first at {place}: {got[at]!s}, expected {want[at]!s}"
 
@@ -81,7 +85,11 @@ def agrees(got: Array, want: Array, tolerance: Tolerance) -> NDArray[np.bool_]:
 
 
 def _order(x: Array, dtype: DType) -> Array:
-    """Floats numbered so that neighbours differ by 1 and -0 by 1 from +0; as long doubles, which hold them all."""
+    """Floats numbered so that neighbours differ by 1 and -0 by 1 from +0; as long doubles, which
+    hold them all.
+    """
     bits = x.view(np.dtype(f"i{dtype.nbytes}")).astype(np.int64)
     low = -(1 << (dtype.bits - 1))
-    return np.where(bits >= 0, bits.astype(np.longdouble), (np.int64(low) - bits).astype(np.longdouble) - 1)
+    return np.where(
+        bits >= 0, bits.astype(np.longdouble), (np.int64(low) - bits).astype(np.longdouble) - 1
+    )

@@ -1,4 +1,6 @@
-"""Cases for scalar expressions: deep ones, odd names, integers that wrap, every special number as a constant."""
+"""Cases for scalar expressions: deep ones, odd names, integers that wrap, every special number as a
+constant.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,35 @@ def deep() -> Case:
         with b.loop("i", 0, SIZE) as i:
             value = build.load(x, i)
             for _ in range(100):  # shared at every level: 2 ** 100 as a tree
-                value = build.apply(P.MAX, build.apply(P.SUB, value, Const(0.25, F32)), build.apply(P.SUB, Const(0.125, F32), value))
+                value = build.apply(
+                    P.MAX,
+                    build.apply(P.SUB, value, Const(0.25, F32)),
+                    build.apply(P.SUB, Const(0.125, F32), value),
+                )
             b.store(y, i, value)
 
     return single("a deep expression whose parts are shared", body)
 
 
 def names() -> Case:
-    words = ("double", "lambda", "while", "define", "ptr", "exp", "expf", "index", "None", "label", "i32", "entry", "e1_", "t1", "b_x", "int64_t")
+    words = (
+        "double",
+        "lambda",
+        "while",
+        "define",
+        "ptr",
+        "exp",
+        "expf",
+        "index",
+        "None",
+        "label",
+        "i32",
+        "entry",
+        "e1_",
+        "t1",
+        "b_x",
+        "int64_t",
+    )
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("for_", 0, SIZE) as i:
@@ -39,7 +62,12 @@ def names() -> Case:
                 value = var
             b.store(y, i, build.apply(P.EXP, build.apply(P.MUL, value, Const(0.01, F32))))
 
-    return single("names that are words of other languages", body, names=("const", "restrict"), tolerance=Tolerance(3))
+    return single(
+        "names that are words of other languages",
+        body,
+        names=("const", "restrict"),
+        tolerance=Tolerance(3),
+    )
 
 
 def integers() -> Case:
@@ -50,7 +78,9 @@ def integers() -> Case:
             big = Apply(P.MUL, (wide, Const(0x123456789ABCDEF, I64)), I64)
             big = Apply(P.ADD, (big, Const(-(1 << 63), I64)), I64)
             back = build.cast(build.apply(P.SHR, big, Const(7, I64)), I32)
-            b.store(y, i, build.apply(P.SUB, back, build.apply(P.MUL, value, Const(-(1 << 31), I32))))
+            b.store(
+                y, i, build.apply(P.SUB, back, build.apply(P.MUL, value, Const(-(1 << 31), I32)))
+            )
 
     return single("integers that wrap", body, dtype=I32)
 
@@ -74,11 +104,19 @@ def constants(target: Target) -> Iterator[Case]:
             continue
         numbers = special(dtype).tolist()
 
-        def body(b: build.Builder, x: Buffer, y: Buffer, numbers: list[float] = numbers, dtype: DType = dtype) -> None:
+        def body(
+            b: build.Builder,
+            x: Buffer,
+            y: Buffer,
+            numbers: list[float] = numbers,
+            dtype: DType = dtype,
+        ) -> None:
             for at, number in enumerate(numbers):
                 b.store(y, at, Const(number, dtype))
 
-        yield single(f"constants of {dtype}", body, dtype=dtype, size=len(numbers), group="constants")
+        yield single(
+            f"constants of {dtype}", body, dtype=dtype, size=len(numbers), group="constants"
+        )
 
 
 CASES: tuple[Callable[[], Case], ...] = (

@@ -1,4 +1,6 @@
-"""Cases for loops: starts, steps, unrolled and parallel ones, nests, none at all, a size of run time."""
+"""Cases for loops: starts, steps, unrolled and parallel ones, nests, none at all, a size of run
+time.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,10 @@ def parallel() -> Case:
 
 def parallel_step() -> Case:
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
-        with b.loop("i", 1, SIZE, 4, kind=LoopKind.PARALLEL) as i, b.loop("j", build.sub(i, 1), build.add(i, 3)) as j:
+        with (
+            b.loop("i", 1, SIZE, 4, kind=LoopKind.PARALLEL) as i,
+            b.loop("j", build.sub(i, 1), build.add(i, 3)) as j,
+        ):
             b.store(y, j, twice(build.load(x, j)))
 
     return single("a parallel loop with a start and a step", body, size=36)
@@ -71,7 +76,9 @@ def nested() -> Case:
         with b.loop("i", 0, 5) as i:
             total = b.variable("total", Const(0.0, F32))
             with b.loop("j", i, 7) as j:
-                b.assign(total, build.apply(P.ADD, total, build.load(x, build.add(build.mul(i, 7), j))))
+                b.assign(
+                    total, build.apply(P.ADD, total, build.load(x, build.add(build.mul(i, 7), j)))
+                )
             b.store(y, i, total)
 
     return single("a running total in a nest of loops", body, size=35, out=5)
@@ -90,7 +97,12 @@ def symbolic() -> Case:
     b = build.Builder()
     with b.loop("i", 0, n) as i:
         b.store(y, i, twice(build.load(x, build.sub(build.sub(n, i), 1))))
-    return of_kernel("a size given at run time", Kernel("k_sized", (x, y), b.body(), (n,)), values(F32, SIZE), sizes=(SIZE,))
+    return of_kernel(
+        "a size given at run time",
+        Kernel("k_sized", (x, y), b.body(), (n,)),
+        values(F32, SIZE),
+        sizes=(SIZE,),
+    )
 
 
 CASES: tuple[Callable[[], Case], ...] = (

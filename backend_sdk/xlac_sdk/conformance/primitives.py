@@ -1,4 +1,6 @@
-"""Cases for every primitive: each on each dtype that it takes, one lane at a time and a vector at a time."""
+"""Cases for every primitive: each on each dtype that it takes, one lane at a time and a vector at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,15 @@ from xlac_sdk.target import Target
 P = Primitive
 COUNT = 256  # elements at least
 
-# units in the last place that a backend may be off from the correctly rounded result (gelu of doubles from one that is off
-# by up to 3 itself); everything else is exact
-ULPS = dict.fromkeys(TRANSCENDENTAL, 3.0) | {P.GELU: 5.0, P.SQRT: 1.0, P.FMA: 2.0, P.REM: 0.0, P.DIV: 0.0}
+# units in the last place that a backend may be off from the correctly rounded result (gelu of
+# doubles from one that is off by up to 3 itself); everything else is exact
+ULPS = dict.fromkeys(TRANSCENDENTAL, 3.0) | {
+    P.GELU: 5.0,
+    P.SQRT: 1.0,
+    P.FMA: 2.0,
+    P.REM: 0.0,
+    P.DIV: 0.0,
+}
 
 
 def cases(target: Target) -> Iterator[Case]:
@@ -39,7 +47,9 @@ def available(target: Target, dtype: DType) -> bool:
     return dtype.is_half or dtype in target.dtypes
 
 
-def _split(items: Sequence[tuple[tuple[DType, ...], int]], size: int) -> Iterator[Sequence[tuple[tuple[DType, ...], int]]]:
+def _split(
+    items: Sequence[tuple[tuple[DType, ...], int]], size: int
+) -> Iterator[Sequence[tuple[tuple[DType, ...], int]]]:
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
@@ -49,15 +59,24 @@ def _signatures(primitive: Primitive) -> list[tuple[DType, ...]]:
     if primitive is P.CAST:
         return [(a, b) for a in DType for b in DType if a is not b]
     if primitive is P.BITCAST:
-        return [(a, b) for a in DType for b in DType if a is not b and a.bits == b.bits and DType.BOOL not in (a, b)]
+        return [
+            (a, b)
+            for a in DType
+            for b in DType
+            if a is not b and a.bits == b.bits and DType.BOOL not in (a, b)
+        ]
     if primitive is P.SELECT:
         return [(*operand_dtypes(primitive, d), d) for d in DType]
     return [
-        (*operand_dtypes(primitive, d), DType.BOOL if primitive.is_comparison else d) for d in DType if applies(primitive, d)
+        (*operand_dtypes(primitive, d), DType.BOOL if primitive.is_comparison else d)
+        for d in DType
+        if applies(primitive, d)
     ]
 
 
-def _case(primitive: Primitive, part: Sequence[tuple[tuple[DType, ...], int]], vector: bool) -> Case:
+def _case(
+    primitive: Primitive, part: Sequence[tuple[tuple[DType, ...], int]], vector: bool
+) -> Case:
     steps: list[Step] = []
     inputs: dict[str, Array] = {}
     slots: list[Slot] = []
@@ -65,7 +84,11 @@ def _case(primitive: Primitive, part: Sequence[tuple[tuple[DType, ...], int]], v
         operands, result = signature[:-1], signature[-1]
         arrays = arguments(primitive, operands, max(COUNT, lanes))
         size = len(arrays[0])
-        label = f"{operands[0]}->{result}" if primitive in (P.CAST, P.BITCAST) else (operands[0] if primitive.is_comparison else result).value
+        label = (
+            f"{operands[0]}->{result}"
+            if primitive in (P.CAST, P.BITCAST)
+            else (operands[0] if primitive.is_comparison else result).value
+        )
         mine = []
         for position, (dtype, array) in enumerate(zip(operands, arrays, strict=True)):
             name = f"{label}.{'abc'[position]}"
@@ -75,16 +98,24 @@ def _case(primitive: Primitive, part: Sequence[tuple[tuple[DType, ...], int]], v
         slots.append(Slot(label, f"out{number}", result, (size,), Role.OUTPUT))
         kernel = _kernel(primitive, f"{primitive.value}_{number}", signature, size, lanes)
         steps.append(Launch(kernel, tuple(map(Argument, (*mine, slots[-1])))))
-    name = f"{primitive.value} {'vector' if vector else 'scalar'}" + (f" of {part[0][0][0].value}" if primitive is P.CAST else "")
+    name = f"{primitive.value} {'vector' if vector else 'scalar'}" + (
+        f" of {part[0][0][0].value}" if primitive is P.CAST else ""
+    )
     program = Program(
-        "conformance", tuple(s for s in slots if s.role is Role.INPUT), tuple(s for s in slots if s.role is Role.OUTPUT),
-        tuple(slots), tuple(steps), {},
-    )  # fmt: skip
+        "conformance",
+        tuple(s for s in slots if s.role is Role.INPUT),
+        tuple(s for s in slots if s.role is Role.OUTPUT),
+        tuple(slots),
+        tuple(steps),
+        {},
+    )
     ulp = ULPS.get(primitive, 0.0)
     return Case(name, primitive.value, program, inputs, Tolerance(ulp) if ulp else EXACT)
 
 
-def _kernel(primitive: Primitive, name: str, signature: tuple[DType, ...], size: int, lanes: int) -> Kernel:
+def _kernel(
+    primitive: Primitive, name: str, signature: tuple[DType, ...], size: int, lanes: int
+) -> Kernel:
     buffers = [Buffer("abc"[i], d, size, align=1) for i, d in enumerate(signature[:-1])]
     result = Buffer("y", signature[-1], size, access=Access.WRITE, align=1)
     body = build.Builder()
@@ -92,4 +123,9 @@ def _kernel(primitive: Primitive, name: str, signature: tuple[DType, ...], size:
         at = build.ramp(i, 1, lanes)
         given: list[Expr] = [build.load(b, at) for b in buffers]
         body.store(result, at, build.apply(primitive, *given, dtype=signature[-1]))
-    return Kernel(name, (*buffers, result), body.body(), note=f"{primitive.value} of {signature[0]}, {lanes} lanes")
+    return Kernel(
+        name,
+        (*buffers, result),
+        body.body(),
+        note=f"{primitive.value} of {signature[0]}, {lanes} lanes",
+    )

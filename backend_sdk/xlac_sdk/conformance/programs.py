@@ -17,10 +17,18 @@ SIZE = 37  # odd on purpose
 
 
 def single(
-    name: str, body: Callable[[build.Builder, Buffer, Buffer], None], *, size: int = SIZE, out: int | None = None,
-    dtype: DType = DType.F32, result: DType | None = None, access: Access = Access.WRITE, tolerance: Tolerance = EXACT,
-    group: str = "statements", names: tuple[str, str] = ("x", "y"),
-) -> Case:  # fmt: skip
+    name: str,
+    body: Callable[[build.Builder, Buffer, Buffer], None],
+    *,
+    size: int = SIZE,
+    out: int | None = None,
+    dtype: DType = DType.F32,
+    result: DType | None = None,
+    access: Access = Access.WRITE,
+    tolerance: Tolerance = EXACT,
+    group: str = "statements",
+    names: tuple[str, str] = ("x", "y"),
+) -> Case:
     """A program of one kernel with one input and one output."""
     made = result or dtype
     x = Buffer(names[0], dtype, size, align=1)
@@ -28,10 +36,19 @@ def single(
     builder = build.Builder()
     body(builder, x, y)
     identifier = "k_" + "".join(c if c.isalnum() else "_" for c in name)
-    return of_kernel(name, Kernel(identifier, (x, y), builder.body()), values(dtype, size), tolerance, group)
+    return of_kernel(
+        name, Kernel(identifier, (x, y), builder.body()), values(dtype, size), tolerance, group
+    )
 
 
-def of_kernel(name: str, kernel: Kernel, values: Array, tolerance: Tolerance = EXACT, group: str = "statements", sizes: tuple[int, ...] = ()) -> Case:
+def of_kernel(
+    name: str,
+    kernel: Kernel,
+    values: Array,
+    tolerance: Tolerance = EXACT,
+    group: str = "statements",
+    sizes: tuple[int, ...] = (),
+) -> Case:
     """A program that launches a kernel of two parameters on `values`."""
     x, y = kernel.parameters
     assert isinstance(y.size, int) or sizes

@@ -47,15 +47,26 @@ class Report:
 
     def primitives(self) -> list[Row]:
         names = {p.value for p in Primitive}
-        return [_row(p.value, self._spelled(p), self._of(p.value)) for p in Primitive if p.value in names and self._of(p.value)]
+        return [
+            _row(p.value, self._spelled(p), self._of(p.value))
+            for p in Primitive
+            if p.value in names and self._of(p.value)
+        ]
 
     def groups(self) -> list[Row]:
         names = {p.value for p in Primitive}
-        return [_row(g, "", self._of(g)) for g in dict.fromkeys(o.group for o in self.outcomes) if g not in names]
+        return [
+            _row(g, "", self._of(g))
+            for g in dict.fromkeys(o.group for o in self.outcomes)
+            if g not in names
+        ]
 
     def ops(self) -> list[Row]:
         claims = self.target.claims
-        return [_row(name, "claimed" if name in claims else "expanded", found) for name, found in self.operations.items()]
+        return [
+            _row(name, "claimed" if name in claims else "expanded", found)
+            for name, found in self.operations.items()
+        ]
 
     def _of(self, group: str) -> tuple[Outcome, ...]:
         return tuple(o for o in self.outcomes if o.group == group)
@@ -68,7 +79,9 @@ class Report:
         return "native" if len(native) == len(taken) else "partly" if native else "expanded"
 
     def totals(self) -> dict[str, int]:
-        """Outcomes by status, and how many primitives and operations are native, claimed or expanded."""
+        """Outcomes by status, and how many primitives and operations are native, claimed or
+        expanded.
+        """
         rows = [*self.primitives(), *self.groups(), *self.ops()]
         spelled = [r.how for r in self.primitives()]
         return {
@@ -83,20 +96,35 @@ class Report:
 
     def text(self) -> str:
         """A plain summary, with the detail of what failed."""
-        lines = [f"{name:<12} {row.how:<9} {row.passed:>5} passed {row.failed:>4} failed" for row in (*self.primitives(), *self.groups(), *self.ops()) for name in (row.name,)]
+        lines = [
+            f"{name:<12} {row.how:<9} {row.passed:>5} passed {row.failed:>4} failed"
+            for row in (*self.primitives(), *self.groups(), *self.ops())
+            for name in (row.name,)
+        ]
         lines += [f"FAILED {o.case}\n    {o.detail}" for o in self.failed]
-        return "\n".join([*lines, ", ".join(f"{count} {what}" for what, count in self.totals().items())])
+        return "\n".join(
+            [*lines, ", ".join(f"{count} {what}" for what, count in self.totals().items())]
+        )
 
     def html(self) -> str:
         """A page that stands alone."""
         from jinja2 import Environment, PackageLoader, StrictUndefined
 
         env = Environment(
-            loader=PackageLoader("xlac_sdk.conformance"), undefined=StrictUndefined, autoescape=True,
-            trim_blocks=True, lstrip_blocks=True,
-        )  # fmt: skip
-        sections = [("Primitives", self.primitives()), ("Statements and steps", self.groups()), ("Operations", self.ops())]
-        return env.get_template("report.html.j2").render(report=self, sections=[s for s in sections if s[1]])
+            loader=PackageLoader("xlac_sdk.conformance"),
+            undefined=StrictUndefined,
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        sections = [
+            ("Primitives", self.primitives()),
+            ("Statements and steps", self.groups()),
+            ("Operations", self.ops()),
+        ]
+        return env.get_template("report.html.j2").render(
+            report=self, sections=[s for s in sections if s[1]]
+        )
 
 
 def _row(name: str, how: str, outcomes: tuple[Outcome, ...]) -> Row:

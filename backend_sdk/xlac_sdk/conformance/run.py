@@ -32,20 +32,27 @@ def cases(target: Target) -> Iterator[Case]:
 
 
 def run(
-    backend: Backend, operations: Sequence[tuple[str, Iterable[Outcome]]] = (), *, only: str = "",
+    backend: Backend,
+    operations: Sequence[tuple[str, Iterable[Outcome]]] = (),
+    *,
+    only: str = "",
     progress: Callable[[str, int, int], object] = lambda name, done, whole: None,
     told: Callable[[Outcome], bool] = lambda outcome: False,
     wanted: Callable[[str, str], bool] = lambda group, case: True,
-) -> Report:  # fmt: skip
-    """Runs the kit, then takes in what the toolchain finds for each operation (`name`, its outcomes as they come).
+) -> Report:
+    """Runs the kit, then takes in what the toolchain finds for each operation (`name`, its outcomes
+    as they come).
 
-    `only` keeps the groups whose name contains it, and `wanted` the cases of the kit that it is true of. `progress` hears
-    of each case or operation before it runs, and `told` of each outcome; the run ends when that returns True.
+    `only` keeps the groups whose name contains it, and `wanted` the cases of the kit that it is
+    true of. `progress` hears of each case or operation before it runs, and `told` of each outcome;
+    the run ends when that returns True.
     """
     target = backend.target(Request())
     outcomes: list[Outcome] = []
     taken: dict[str, list[Outcome]] = {}
-    chosen = [case for case in cases(target) if only in case.group and wanted(case.group, case.name)]
+    chosen = [
+        case for case in cases(target) if only in case.group and wanted(case.group, case.name)
+    ]
     whole = len(chosen) + len(operations)
 
     def found() -> Iterator[Outcome]:
@@ -82,7 +89,9 @@ def check(case: Case, backend: Backend, target: Target) -> list[Outcome]:
         return [Outcome(case.group, case.name, "failed", f"{type(error).__name__}: {error}"[:2000])]
     outcomes = []
     for slot in case.program.outputs:
-        mine: Mapping[str, Array] = {k: v for k, v in case.inputs.items() if k.startswith(f"{slot.name}.")} or case.inputs
+        mine: Mapping[str, Array] = {
+            k: v for k, v in case.inputs.items() if k.startswith(f"{slot.name}.")
+        } or case.inputs
         detail = difference(got[slot.name], want[slot.name], case.tolerance, mine)
         name = case.name if len(case.program.outputs) == 1 else f"{case.name}: {slot.name}"
         outcomes.append(Outcome(case.group, name, "failed" if detail else "passed", detail))
@@ -92,7 +101,10 @@ def check(case: Case, backend: Backend, target: Target) -> list[Outcome]:
 def _run(executable: Executable, case: Case) -> dict[str, Array]:
     sizes = of_call(case.program, case.inputs)
     shapes = {s: s.extents(sizes) for s in case.program.outputs}
-    outputs = {s.name: np.full(prod(n) * s.dtype.nbytes, 0xA5, np.uint8).view(s.dtype.numpy).reshape(n) for s, n in shapes.items()}
+    outputs = {
+        s.name: np.full(prod(n) * s.dtype.nbytes, 0xA5, np.uint8).view(s.dtype.numpy).reshape(n)
+        for s, n in shapes.items()
+    }
     for _ in range(case.calls):
         executable.run(case.inputs, outputs)
     return outputs
@@ -118,4 +130,6 @@ def _threads(executable: Executable, case: Case, want: Mapping[str, Array]) -> N
             raise got
         for name, array in got.items():
             if array.tobytes() != want[name].tobytes():
-                raise AssertionError(f"output '{name}' differs when the program runs in two threads at once")
+                raise AssertionError(
+                    f"output '{name}' differs when the program runs in two threads at once"
+                )

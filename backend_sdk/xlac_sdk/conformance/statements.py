@@ -1,4 +1,6 @@
-"""Cases for statements: branches, names and their scopes, local buffers, updates in place, masks, atomics."""
+"""Cases for statements: branches, names and their scopes, local buffers, updates in place, masks,
+atomics.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,18 @@ from xlac_sdk.conformance.case import Case
 from xlac_sdk.conformance.programs import SIZE, single, twice
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, If, Instruction, Let, Load, Prefetch, Store, Var
+from xlac_sdk.kernel_ir.kernel import (
+    Access,
+    Buffer,
+    Const,
+    If,
+    Instruction,
+    Let,
+    Load,
+    Prefetch,
+    Store,
+    Var,
+)
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 P, F32, I32, I64 = Primitive, DType.F32, DType.I32, DType.I64

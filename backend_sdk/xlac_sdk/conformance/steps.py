@@ -1,4 +1,6 @@
-"""Cases for whole programs: copies, loops, branches and choices between kernels, constants, state, the arena."""
+"""Cases for whole programs: copies, loops, branches and choices between kernels, constants, state,
+the arena.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,18 @@ N = 6
 
 
 def cases(target: Target) -> Iterator[Case]:
-    yield from (identity(), chain(), strides(), backwards(), nested(), newton(), constants(), nothing(), state(), hostile())
+    yield from (
+        identity(),
+        chain(),
+        strides(),
+        backwards(),
+        nested(),
+        newton(),
+        constants(),
+        nothing(),
+        state(),
+        hostile(),
+    )
     for index in (-1, 0, 1, 2, 7):
         yield branch(index)
     for n, m in ((4, 2), (4, 3), (2, 2), (7, 1)):
@@ -44,7 +57,9 @@ def _slot(name: str, role: Role, dtype: DType = F32, size: int = N, offset: int 
     return Slot(name, f"s_{name}" if name.isidentifier() else "s_odd", dtype, (size,), role, offset)
 
 
-def _program(slots: tuple[Slot, ...], steps: tuple[Step, ...], arena: int = 0, **more: object) -> Program:
+def _program(
+    slots: tuple[Slot, ...], steps: tuple[Step, ...], arena: int = 0, **more: object
+) -> Program:
     inputs = tuple(s for s in slots if s.role is Role.INPUT)
     outputs = tuple(s for s in slots if s.role is Role.OUTPUT)
     constants: dict[str, Array] = more.get("constants", {})  # type: ignore[assignment]
@@ -52,7 +67,9 @@ def _program(slots: tuple[Slot, ...], steps: tuple[Step, ...], arena: int = 0, *
     return Program("conformance", inputs, outputs, slots, steps, constants, arena, state_bytes)
 
 
-def _affine(name: str, factor: float, term: float, size: int | Var = N, update: bool = False) -> Kernel:
+def _affine(
+    name: str, factor: float, term: float, size: int | Var = N, update: bool = False
+) -> Kernel:
     """y = factor * x + term, or y = factor * y + x for `update`."""
     x = Buffer("x", F32, size, align=1)
     y = Buffer("y", F32, size, access=Access.UPDATE if update else Access.WRITE, align=1)
@@ -70,7 +87,12 @@ def _ramp(size: int = N) -> Array:
 
 def identity() -> Case:
     x, y = _slot("x", Role.INPUT), _slot("y", Role.OUTPUT)
-    return Case("a copy from input to output", "steps", _program((x, y), (Copy(Argument(y), Argument(x), N),)), {"x": _ramp()})
+    return Case(
+        "a copy from input to output",
+        "steps",
+        _program((x, y), (Copy(Argument(y), Argument(x), N),)),
+        {"x": _ramp()},
+    )
 
 
 def chain() -> Case:
@@ -82,7 +104,12 @@ def chain() -> Case:
         Launch(first, (Argument(x), Argument(a))), Launch(second, (Argument(a), Argument(b))),
         Launch(first, (Argument(b), Argument(c))), Launch(second, (Argument(c), Argument(y))),
     )  # fmt: skip
-    return Case("temporaries that share memory in turn", "steps", _program((x, y, a, b, c), steps, 128), {"x": _ramp()})
+    return Case(
+        "temporaries that share memory in turn",
+        "steps",
+        _program((x, y, a, b, c), steps, 128),
+        {"x": _ramp()},
+    )
 
 
 def strides() -> Case:
@@ -92,9 +119,15 @@ def strides() -> Case:
     row = (("step", N),)
     steps = (
         Repeat("step", 4, (Launch(kernel, (Argument(x, 0, row), Argument(y, 0, row))),)),
-        Repeat("again", 2, (Copy(Argument(y, 4 * N, (("again", N),)), Argument(x, 1, (("again", 2 * N),)), N),)),
+        Repeat(
+            "again",
+            2,
+            (Copy(Argument(y, 4 * N, (("again", N),)), Argument(x, 1, (("again", 2 * N),)), N),),
+        ),
     )
-    return Case("arguments that move with a loop", "steps", _program((x, y), steps), {"x": _ramp(4 * N)})
+    return Case(
+        "arguments that move with a loop", "steps", _program((x, y), steps), {"x": _ramp(4 * N)}
+    )
 
 
 def backwards() -> Case:
@@ -107,14 +140,21 @@ def backwards() -> Case:
         Copy(Argument(y, 3 * N, back), Argument(carry), N),
     )
     steps = (Copy(Argument(carry), Argument(x), N), Repeat("t", 4, body))
-    return Case("a scan from the end", "steps", _program((x, y, carry), steps, 64), {"x": _ramp(4 * N)})
+    return Case(
+        "a scan from the end", "steps", _program((x, y, carry), steps, 64), {"x": _ramp(4 * N)}
+    )
 
 
 def nested() -> Case:
     x, y = _slot("x", Role.INPUT, size=6), _slot("y", Role.OUTPUT, size=6)
     copy = Copy(Argument(y, 0, (("i", 3), ("j", 1))), Argument(x, 0, (("i", 1), ("j", 2))), 1)
-    steps = (Repeat("i", 2, (Repeat("j", 3, (copy,)),)), Repeat("never", 0, (Copy(Argument(y), Argument(x), 6),)))
-    return Case("loops in loops, and one that never runs", "steps", _program((x, y), steps), {"x": _ramp(6)})
+    steps = (
+        Repeat("i", 2, (Repeat("j", 3, (copy,)),)),
+        Repeat("never", 0, (Copy(Argument(y), Argument(x), 6),)),
+    )
+    return Case(
+        "loops in loops, and one that never runs", "steps", _program((x, y), steps), {"x": _ramp(6)}
+    )
 
 
 def newton() -> Case:
@@ -129,7 +169,10 @@ def newton() -> Case:
         b.store(ys, i, build.apply(P.MUL, mean, Const(0.5, F32)))
     better = Kernel("better", (xs, ys), b.body())
 
-    out, turns = Buffer("flag", BOOL, 1, access=Access.WRITE, align=1), Buffer("turns", I32, 1, access=Access.UPDATE, align=1)
+    out, turns = (
+        Buffer("flag", BOOL, 1, access=Access.WRITE, align=1),
+        Buffer("turns", I32, 1, access=Access.UPDATE, align=1),
+    )
     b = build.Builder()
     b.store(out, 0, build.apply(P.LT, build.load(turns, 0), Const(8, I32)))
     b.store(turns, 0, build.apply(P.ADD, build.load(turns, 0), Const(1, I32)))
@@ -142,20 +185,39 @@ def newton() -> Case:
     steps = (
         Launch(reset, (Argument(count),)),
         Copy(Argument(y), Argument(x), N),
-        While((Launch(test, (Argument(flag), Argument(count))),), Argument(flag), (Launch(better, (Argument(x), Argument(y))),)),
+        While(
+            (Launch(test, (Argument(flag), Argument(count))),),
+            Argument(flag),
+            (Launch(better, (Argument(x), Argument(y))),),
+        ),
     )
-    return Case("a loop that a kernel ends", "steps", _program((x, y, flag, count), steps, 128), {"x": np.arange(1, N + 1).astype("f4")})
+    return Case(
+        "a loop that a kernel ends",
+        "steps",
+        _program((x, y, flag, count), steps, 128),
+        {"x": np.arange(1, N + 1).astype("f4")},
+    )
 
 
 def branch(index: int) -> Case:
     x, k, y = _slot("x", Role.INPUT), _slot("k", Role.INPUT, I32, 1), _slot("y", Role.OUTPUT)
-    choices = tuple((Launch(_affine(f"branch{i}", float(i + 2), 0.25), (Argument(x), Argument(y))),) for i in range(3))
+    choices = tuple(
+        (Launch(_affine(f"branch{i}", float(i + 2), 0.25), (Argument(x), Argument(y))),)
+        for i in range(3)
+    )
     program = _program((x, k, y), (Branch(Argument(k), choices),))
-    return Case(f"a branch taken by {index}", "steps", program, {"x": _ramp(), "k": np.array([index], np.int32)})
+    return Case(
+        f"a branch taken by {index}",
+        "steps",
+        program,
+        {"x": _ramp(), "k": np.array([index], np.int32)},
+    )
 
 
 def choice(n: int, m: int) -> Case:
-    """Three ways to compute y[n] from x[n]: for n = 4 and m = 2, for n = 4, and for any n; by way of the arena."""
+    """Three ways to compute y[n] from x[n]: for n = 4 and m = 2, for n = 4, and for any n; by way
+    of the arena.
+    """
     open_n, open_m = symbol("n", 1, 9, 4), symbol("m", 0, 5, 2)
     x = Slot("x", "s_x", F32, (open_n,), Role.INPUT)
     other = Slot("other", "s_other", F32, (open_m,), Role.INPUT)
@@ -166,7 +228,9 @@ def choice(n: int, m: int) -> Case:
 
     def way(kernel: Kernel, held: Slot) -> tuple[Step, ...]:
         sizes = tuple(open_n for _ in kernel.sizes)
-        return Launch(kernel, (Argument(x), Argument(held)), sizes), Copy(Argument(y), Argument(held), held.elements)
+        return Launch(kernel, (Argument(x), Argument(held)), sizes), Copy(
+            Argument(y), Argument(held), held.elements
+        )
 
     cases = (
         SizeCase(((size_n, 4), (size_m, 2)), way(_affine("both", 2.0, 0.25, 4), four)),
@@ -175,7 +239,9 @@ def choice(n: int, m: int) -> Case:
     steps = (Choice(cases, way(_affine("any", 5.0, 0.25, Var("n", DType.I64)), whole)),)
     slots = (x, other, y, whole, four)
     program = Program("conformance", (x, other), (y,), slots, steps, {}, 64, sizes=(size_n, size_m))
-    return Case(f"steps chosen by sizes {n} and {m}", "steps", program, {"x": _ramp(n), "other": _ramp(m)})
+    return Case(
+        f"steps chosen by sizes {n} and {m}", "steps", program, {"x": _ramp(n), "other": _ramp(m)}
+    )
 
 
 def constants() -> Case:
@@ -192,11 +258,20 @@ def constants() -> Case:
         data[given.symbol] = values
         slots += [given, wanted]
         steps.append(Copy(Argument(wanted), Argument(given), len(values)))
-    return Case("constants of every dtype", "steps", _program(tuple(slots), tuple(steps), constants=data), {})
+    return Case(
+        "constants of every dtype",
+        "steps",
+        _program(tuple(slots), tuple(steps), constants=data),
+        {},
+    )
 
 
 def nothing() -> Case:
-    x, y, t = _slot("x", Role.INPUT, size=0), _slot("y", Role.OUTPUT, size=0), _slot("t", Role.TEMPORARY, size=0)
+    x, y, t = (
+        _slot("x", Role.INPUT, size=0),
+        _slot("y", Role.OUTPUT, size=0),
+        _slot("t", Role.TEMPORARY, size=0),
+    )
     steps = (Copy(Argument(t), Argument(x), 0), Copy(Argument(y), Argument(t), 0))
     return Case("tensors of no elements", "steps", _program((x, y, t), steps), {"x": _ramp(0)})
 
@@ -213,5 +288,12 @@ def hostile() -> Case:
     """Names that users may give reach no generated code."""
     x = Slot('"; system("true"); */ {{ 1 / 0 }} ??/ \\\n🙂', "s_x", F32, (N,), Role.INPUT)
     y = Slot("int", "s_y", F32, (N,), Role.OUTPUT)
-    program = Program("*/ #include <none> %d {% x %}\\", (x,), (y,), (x, y), (Copy(Argument(y), Argument(x), N),), {})
+    program = Program(
+        "*/ #include <none> %d {% x %}\\",
+        (x,),
+        (y,),
+        (x, y),
+        (Copy(Argument(y), Argument(x), N),),
+        {},
+    )
     return Case("hostile names", "steps", program, {x.name: _ramp()})

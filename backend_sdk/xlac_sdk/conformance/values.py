@@ -15,7 +15,8 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 Array = NDArray[Any]
 P = Primitive
 
-# widest arguments at which a function is tested at random: beyond, its result is constant, 0, infinite or NaN
+# widest arguments at which a function is tested at random: beyond, its result is constant, 0,
+# infinite or NaN
 _SPREAD = {
     P.EXP: 90, P.EXP2: 130, P.EXPM1: 90, P.TANH: 12, P.SIGMOID: 100, P.ERF: 6, P.GELU: 10, P.SIN: 1000, P.COS: 1000, P.POW: 20,
 }  # fmt: skip
@@ -28,14 +29,33 @@ def special(dtype: DType) -> Array:
         return np.array([False, True])
     if dtype.is_integer:
         info = np.iinfo(numpy)
-        found = {info.min, info.min + 1, info.max, info.max - 1, 0, 1, 2, 3, 7, dtype.bits - 1, dtype.bits, dtype.bits + 1}
+        found = {
+            info.min,
+            info.min + 1,
+            info.max,
+            info.max - 1,
+            0,
+            1,
+            2,
+            3,
+            7,
+            dtype.bits - 1,
+            dtype.bits,
+            dtype.bits + 1,
+        }
         found |= {-1, -2, -7} if dtype.is_signed else set()
         return np.array(sorted(x for x in found if info.min <= x <= info.max), numpy)
     wide = [0.0, 1.0, 0.5, 1.5, 2.5, 2.0, 3.0, 0.1, 7.75, 100.0, 1e4]
     import ml_dtypes
 
     limits: Any = ml_dtypes.finfo(numpy)  # type: ignore[no-untyped-call]
-    wide += [float(limits.max), float(limits.tiny), float(limits.smallest_subnormal), float(limits.eps), np.inf]
+    wide += [
+        float(limits.max),
+        float(limits.tiny),
+        float(limits.smallest_subnormal),
+        float(limits.eps),
+        np.inf,
+    ]
     if not dtype.is_half:
         wide += [2.0**31, 2.0**31 - 128, 2.0**63, 2.0**64, 2.0**32, 255.5, 65519.0, 65520.0, 1e-30]
     with np.errstate(all="ignore"):
@@ -43,7 +63,9 @@ def special(dtype: DType) -> Array:
 
 
 def arguments(primitive: Primitive, dtypes: tuple[DType, ...], count: int) -> tuple[Array, ...]:
-    """Operands for a primitive: special values against each other, then random ones, to a multiple of `count`."""
+    """Operands for a primitive: special values against each other, then random ones, to a multiple
+    of `count`.
+    """
     rng = np.random.default_rng(zlib.crc32(f"{primitive.value} {dtypes}".encode()))
     pools = [special(d) for d in dtypes]
     if len(dtypes) == 3:
@@ -51,15 +73,20 @@ def arguments(primitive: Primitive, dtypes: tuple[DType, ...], count: int) -> tu
     if primitive is P.FMA:
         return tuple(_positive(rng, d, count) for d in dtypes)
     crossed = list(itertools.product(*pools))
-    columns = [np.array(column, d.numpy) for column, d in zip(zip(*crossed, strict=True), dtypes, strict=True)]
+    columns = [
+        np.array(column, d.numpy)
+        for column, d in zip(zip(*crossed, strict=True), dtypes, strict=True)
+    ]
     extra = -len(columns[0]) % count + count
     if primitive is P.LDEXP:
-        spread = 2 * dtypes[0].bits**2 // 10  # the exponents of f32 and of f64, denormals included, and some more
+        # the exponents of f32 and of f64, denormals included, and some more
+        spread = 2 * dtypes[0].bits ** 2 // 10
         return np.concatenate([columns[0], _random(rng, dtypes[0], extra, 1e3)]), np.concatenate(
             [columns[1], rng.integers(-spread, spread, extra).astype(dtypes[1].numpy)]
         )
     return tuple(
-        np.concatenate([c, _random(rng, d, extra, _SPREAD.get(primitive, 1e3))]) for c, d in zip(columns, dtypes, strict=True)
+        np.concatenate([c, _random(rng, d, extra, _SPREAD.get(primitive, 1e3))])
+        for c, d in zip(columns, dtypes, strict=True)
     )
 
 
@@ -68,7 +95,9 @@ def _random(rng: np.random.Generator, dtype: DType, count: int, spread: float) -
         return rng.random(count) < 0.5
     if dtype.is_integer:
         return rng.integers(0, 256, count * dtype.nbytes).astype(np.uint8).view(dtype.numpy)
-    values = np.where(rng.random(count) < 0.5, rng.uniform(-spread, spread, count), rng.standard_normal(count))
+    values = np.where(
+        rng.random(count) < 0.5, rng.uniform(-spread, spread, count), rng.standard_normal(count)
+    )
     return values.astype(dtype.numpy)
 
 

@@ -28,7 +28,6 @@ def cases(target: Target) -> Iterator[Case]:
         yield from folds(target)
 
 
-
 def vector_strip(lanes: int) -> Case:
     size = 3 * lanes + 5
 
@@ -63,7 +62,12 @@ def vector_strided(lanes: int) -> Case:
 
 def vector_gather(lanes: int) -> Case:
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
-        at = b.let("at", build.mod(build.mul(build.ramp(0, 1, lanes), 7), lanes) if lanes % 7 else build.ramp(0, 1, lanes))
+        at = b.let(
+            "at",
+            build.mod(build.mul(build.ramp(0, 1, lanes), 7), lanes)
+            if lanes % 7
+            else build.ramp(0, 1, lanes),
+        )
         mask = build.apply(P.LT, at, build.splat(build.index(lanes // 2), lanes))
         b.store(y, build.ramp(0, 1, lanes), Const(5.0, F32, lanes))
         b.store(y, at, build.load(x, at), mask)
@@ -73,7 +77,10 @@ def vector_gather(lanes: int) -> Case:
 
 def vector_shuffle(lanes: int) -> Case:
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
-        one, two = (b.let(n, build.load(x, build.ramp(k * lanes, 1, lanes))) for k, n in enumerate(("one", "two")))
+        one, two = (
+            b.let(n, build.load(x, build.ramp(k * lanes, 1, lanes)))
+            for k, n in enumerate(("one", "two"))
+        )
         reversed_ = Shuffle((one,), tuple(range(lanes - 1, -1, -1)))
         woven = Shuffle((one, two), tuple(k for i in range(lanes // 2) for k in (i, lanes + i)))
         b.store(y, build.ramp(0, 1, lanes), reversed_)
@@ -94,7 +101,14 @@ def vector_accumulate(lanes: int) -> Case:
         b.store(y, build.ramp(0, 1, lanes), total)
 
     # a backend may contract each product into its sum, so one rounding of each may differ
-    return single("a vector that accumulates", body, size=4 * lanes, out=lanes, group="vectors", tolerance=Tolerance(4, 1e-6))
+    return single(
+        "a vector that accumulates",
+        body,
+        size=4 * lanes,
+        out=lanes,
+        group="vectors",
+        tolerance=Tolerance(4, 1e-6),
+    )
 
 
 def vector_select(lanes: int) -> Case:
@@ -103,7 +117,11 @@ def vector_select(lanes: int) -> Case:
         below = b.let("below", build.apply(P.LT, value, Const(0.0, F32)))
         both = build.apply(P.AND, below, build.apply(P.LT, Const(-1.0, F32), value))
         picked = build.select(both, build.splat(build.load(x, 0), lanes), value)
-        b.store(y, build.ramp(0, 1, lanes), build.select(build.apply(P.NOT, below), picked, twice(picked)))
+        b.store(
+            y,
+            build.ramp(0, 1, lanes),
+            build.select(build.apply(P.NOT, below), picked, twice(picked)),
+        )
 
     return single("vectors of bool", body, size=lanes, group="vectors")
 
@@ -111,9 +129,13 @@ def vector_select(lanes: int) -> Case:
 def vector_bools(lanes: int) -> Case:
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         at = build.ramp(0, 1, lanes)
-        b.store(y, at, build.apply(P.XOR, build.load(x, at), build.load(x, build.ramp(1, 1, lanes))))
+        b.store(
+            y, at, build.apply(P.XOR, build.load(x, at), build.load(x, build.ramp(1, 1, lanes)))
+        )
 
-    return single("vectors of bool in memory", body, size=lanes + 1, out=lanes, dtype=BOOL, group="vectors")
+    return single(
+        "vectors of bool in memory", body, size=lanes + 1, out=lanes, dtype=BOOL, group="vectors"
+    )
 
 
 def vector_local(lanes: int) -> Case:
@@ -123,7 +145,9 @@ def vector_local(lanes: int) -> Case:
             b.store(held, build.ramp(i, 1, lanes), build.load(x, build.ramp(i, 1, lanes)))
         b.store(y, build.ramp(0, 1, lanes), build.load(held, build.ramp(1, 1, lanes)))
 
-    return single("unaligned vectors of a local buffer", body, size=2 * lanes, out=lanes, group="vectors")
+    return single(
+        "unaligned vectors of a local buffer", body, size=2 * lanes, out=lanes, group="vectors"
+    )
 
 
 VECTOR: tuple[Callable[[int], Case], ...] = (
@@ -133,16 +157,31 @@ VECTOR: tuple[Callable[[int], Case], ...] = (
 
 
 def folds(target: Target) -> Iterator[Case]:
-    """Every combination that lanes can be folded by, of every dtype; floats are given integers, so order is no matter."""
+    """Every combination that lanes can be folded by, of every dtype; floats are given integers, so
+    order is no matter.
+    """
     for primitive in sorted(FOLDABLE, key=lambda p: p.value):
         for dtype in DType:
             if dtype.is_half or dtype not in target.dtypes or not applies(primitive, dtype):
                 continue
             lanes = target.lanes(dtype)
 
-            def body(b: build.Builder, x: Buffer, y: Buffer, primitive: Primitive = primitive, lanes: int = lanes) -> None:
+            def body(
+                b: build.Builder,
+                x: Buffer,
+                y: Buffer,
+                primitive: Primitive = primitive,
+                lanes: int = lanes,
+            ) -> None:
                 b.store(y, 0, build.fold(primitive, build.load(x, build.ramp(0, 1, lanes))))
 
-            made = single(f"fold {primitive.value} of {dtype}", body, size=lanes, out=1, dtype=dtype, group="folds")
+            made = single(
+                f"fold {primitive.value} of {dtype}",
+                body,
+                size=lanes,
+                out=1,
+                dtype=dtype,
+                group="folds",
+            )
             values = np.resize(np.array([1, 2, 1, 1]), lanes).astype(dtype.numpy)
             yield Case(made.name, made.group, made.program, {"x": values})

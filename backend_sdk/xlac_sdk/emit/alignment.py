@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def alignments(program: Program, start: Callable[[Slot], int]) -> dict[Kernel, tuple[int, ...]]:
-    """Bytes that divide the address of each parameter in every launch; `start` says those of a slot's."""
+    """Bytes that divide the address of each parameter in every launch; `start` says those of a
+    slot's.
+    """
     found: dict[Kernel, tuple[int, ...]] = {}
     for step in walk(program.steps):
         if isinstance(step, Launch):

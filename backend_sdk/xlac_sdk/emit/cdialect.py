@@ -1,4 +1,6 @@
-"""How a C-family language spells types, primitives, numbers and names: one table, overridable entry by entry."""
+"""How a C-family language spells types, primitives, numbers and names: one table, overridable entry
+by entry.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,20 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 
 P = Primitive
 
-# {0} {1} {2} operands · {t} their type · {w} the unsigned type arithmetic is done in · {d} the type's name · {f} math suffix
-_WRAP = {P.ADD: "({t})(({w}){0} + ({w}){1})", P.SUB: "({t})(({w}){0} - ({w}){1})", P.MUL: "({t})(({w}){0} * ({w}){1})"}
-_ANY = {P.LT: "({0} < {1})", P.LE: "({0} <= {1})", P.EQ: "({0} == {1})", P.NE: "({0} != {1})", P.SELECT: "({0} ? {1} : {2})"}
+# {0} {1} {2} operands · {t} their type · {w} the unsigned type arithmetic is done in · {d} the
+# type's name · {f} math suffix
+_WRAP = {
+    P.ADD: "({t})(({w}){0} + ({w}){1})",
+    P.SUB: "({t})(({w}){0} - ({w}){1})",
+    P.MUL: "({t})(({w}){0} * ({w}){1})",
+}
+_ANY = {
+    P.LT: "({0} < {1})",
+    P.LE: "({0} <= {1})",
+    P.EQ: "({0} == {1})",
+    P.NE: "({0} != {1})",
+    P.SELECT: "({0} ? {1} : {2})",
+}
 _MATH = {
     P.REM: "fmod", P.FLOOR: "floor", P.CEIL: "ceil", P.TRUNC: "trunc", P.ROUND: "nearbyint", P.ABS: "fabs", P.FMA: "fma",
     P.SQRT: "sqrt", P.EXP: "exp", P.LOG: "log", P.SIN: "sin", P.COS: "cos", P.POW: "pow", P.EXP2: "exp2",
@@ -61,7 +74,8 @@ KEYWORDS = frozenset(
 )
 
 
-OURS = re.compile(r"\w+_(?:[iuf]\d+|bf16|bool)|(?:[iuf]\d+|bf16|bool)x\d+")  # functions and types of the text itself
+# functions and types of the text itself
+OURS = re.compile(r"\w+_(?:[iuf]\d+|bf16|bool)|(?:[iuf]\d+|bf16|bool)x\d+")
 
 
 @dataclass(frozen=True)
@@ -73,30 +87,38 @@ class Dialect:
     floats: Mapping[Primitive, str] = field(default_factory=lambda: FLOATS)
     integers: Mapping[Primitive, str] = field(default_factory=lambda: INTEGERS)
     bools: Mapping[Primitive, str] = field(default_factory=lambda: BOOLS)
-    index: str = "int64_t"  # of an i64 whose values are known to fit 32 bits: places in memory, mostly
+    # of an i64 whose values are known to fit 32 bits: places in memory, mostly
+    index: str = "int64_t"
     restrict: str = "RESTRICT"
     written_out: int = 16  # most iterations of an UNROLLED loop that are written one by one
     reserved: frozenset[str] = KEYWORDS
     instructions: Mapping[str, str] = field(default_factory=dict)
     kernel: str = "{}"  # the name of the function that a kernel is
     size: str = ""  # the type of a kernel's sizes; "": that of any index
-    vector: str = "typedef struct {{ {type} lane[{lanes}]; }} {name};"  # {align}: bytes to align it to; "": no vectors
+    # {align}: bytes to align it to; "": no vectors
+    vector: str = "typedef struct {{ {type} lane[{lanes}]; }} {name};"
     zero: str = "{0}"  # the value of a vector that is all zeros
     widest: int = 0  # bytes that an aligned access may take at once; 0: it is written lane by lane
-    unroll: str = ""  # stands before a loop of constant length that is to be written out; "": the text does it
+    # stands before a loop of constant length that is to be written out; "": the text does it
+    unroll: str = ""
     # of languages for GPUs; "" where there is no such thing
     block: str = ""  # the number of a block
     thread: str = ""  # the number of a thread in its block
     barrier: str = ""
     exchange: str = ""  # {0}: a value, {1}: how far the other thread is, {d}: the value's type
     shared: str = ""  # declares {name}, {size} elements of {type}, aligned to {align} bytes
-    pool: str = ""  # declares {name}, memory of the block whose size the launch says, aligned to {align} bytes
-    most_shared: int = 0  # bytes that `shared` may declare; a kernel with more has all of it in a pool
-    tensor_map: str = ""  # declares the parameter {name}, by value: an array as the copy engine is told of it
+    # declares {name}, memory of the block whose size the launch says, aligned to {align} bytes
+    pool: str = ""
+    # bytes that `shared` may declare; a kernel with more has all of it in a pool
+    most_shared: int = 0
+    # declares the parameter {name}, by value: an array as the copy engine is told of it
+    tensor_map: str = ""
     atomic: str = ""  # combines {place}, of type {d}, with {value} by {p}
 
     def spelling(self, primitive: Primitive, dtype: DType) -> str:
-        table = self.floats if dtype.is_float else self.bools if dtype is DType.BOOL else self.integers
+        table = (
+            self.floats if dtype.is_float else self.bools if dtype is DType.BOOL else self.integers
+        )
         if primitive not in table:
             raise unsupported(self, f"'{primitive.value}' of {dtype}")
         return table[primitive]
@@ -106,7 +128,11 @@ class Dialect:
         if not (name.isascii() and name.isidentifier()):
             raise AssertionError(f"'{name}' is not an identifier")
         taken = name in self.reserved or name.endswith("_") or name.startswith("_")
-        taken = taken or any(name in (f, f + "f", f + "l") for f in _MATH.values()) or OURS.fullmatch(name) is not None
+        taken = (
+            taken
+            or any(name in (f, f + "f", f + "l") for f in _MATH.values())
+            or OURS.fullmatch(name) is not None
+        )
         return f"v{name}_" if taken else name
 
 
@@ -119,7 +145,9 @@ def vector_type(dtype: DType, lanes: int) -> str:
 
 
 def vector_align(dtype: DType, lanes: int, widest: int) -> int:
-    """Bytes that the struct of a vector is aligned to: those of one access, or of an element where it takes several."""
+    """Bytes that the struct of a vector is aligned to: those of one access, or of an element where
+    it takes several.
+    """
     return max(dtype.nbytes, math.gcd(lanes * dtype.nbytes, widest)) if widest else dtype.nbytes
 
 

@@ -1,7 +1,8 @@
 """Expressions as C-family text: scalars, and the lanes of vectors one at a time.
 
-A vector is a struct with an array of lanes. What is written of a vector is the text of one of its lanes: the one that
-`Expressions.lane` names, mostly the counter of the loop over lanes that stands around the statement.
+A vector is a struct with an array of lanes. What is written of a vector is the text of one of its
+lanes: the one that `Expressions.lane` names, mostly the counter of the loop over lanes that stands
+around the statement.
 """
 
 from __future__ import annotations
@@ -12,7 +13,18 @@ from contextlib import contextmanager
 from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.cdialect import Dialect, literal, unsupported, vector_type
 from xlac_sdk.emit.cfunctions import arithmetic
-from xlac_sdk.kernel_ir.kernel import Apply, Const, Exchange, Expr, Fold, Load, Ramp, Shuffle, Splat, Var
+from xlac_sdk.kernel_ir.kernel import (
+    Apply,
+    Const,
+    Exchange,
+    Expr,
+    Fold,
+    Load,
+    Ramp,
+    Shuffle,
+    Splat,
+    Var,
+)
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.ranges import Ranges, combined, fits, type_range
 
@@ -29,9 +41,11 @@ class Expressions:
         self.texts: dict[int, str] = {}
         self.range = Ranges()
         self.touched: set[str] = set()  # names that the text mentions
-        self.vectors: dict[tuple[DType, int], None] = {}  # vector types that the text mentions, in that order
+        # vector types that the text mentions, in that order
+        self.vectors: dict[tuple[DType, int], None] = {}
         self.lane = ""
-        self.alone: set[str] = set()  # names of one lane, of vectors that exist only within a loop over lanes
+        # names of one lane, of vectors that exist only within a loop over lanes
+        self.alone: set[str] = set()
         self.count = 0
 
     def fresh(self) -> str:
@@ -116,7 +130,11 @@ class Expressions:
     def ramp(self, expr: Ramp) -> str:
         base = self.number(expr.base) if isinstance(expr.base, Const) else self.text(expr.base)
         reach = self.range(expr)
-        wide = "" if fits(reach, DType.I32) or expr.dtype is not DType.I64 else f"({self.dialect.types[DType.I64]})"
+        wide = (
+            ""
+            if fits(reach, DType.I32) or expr.dtype is not DType.I64
+            else f"({self.dialect.types[DType.I64]})"
+        )
         if expr.lanes == 1 or expr.stride == 0:
             return base
         if expr.dtype not in _PLAIN or reach is None:  # it may wrap
@@ -133,7 +151,10 @@ class Expressions:
                 parts.append(self.text(value))
         while len(parts) > 1:
             half = (len(parts) + 1) // 2
-            pairs = [self.spell(primitive, [a, b], value.dtype) for a, b in zip(parts, parts[half:], strict=False)]
+            pairs = [
+                self.spell(primitive, [a, b], value.dtype)
+                for a, b in zip(parts, parts[half:], strict=False)
+            ]
             parts = [*pairs, *parts[len(pairs) : half]]
         return parts[0]
 
@@ -155,7 +176,9 @@ class Expressions:
         return self.bare(expr)
 
     def bare(self, expr: Expr) -> str:
-        """An expression without parentheses around all of it, of which compilers warn in a condition."""
+        """An expression without parentheses around all of it, of which compilers warn in a
+        condition.
+        """
         return unwrapped(self.text(expr))
 
     def apply(self, expr: Apply) -> str:
@@ -166,15 +189,28 @@ class Expressions:
             known = settled(primitive, operands, dtype)
             if known is not None:
                 return f"((void){given[0]}, (void){given[1]}, {int(known)})"
-        if primitive in (P.DIV, P.REM) and isinstance(by := operands[1], Const) and dtype.is_integer and by.value not in (0, -1):
+        if (
+            primitive in (P.DIV, P.REM)
+            and isinstance(by := operands[1], Const)
+            and dtype.is_integer
+            and by.value not in (0, -1)
+        ):
             text = f"({given[0]} {'/' if primitive is P.DIV else '%'} {self.number(by) if dtype in _PLAIN else given[1]})"
             return text if dtype.bits >= 32 else f"({self.dialect.types[dtype]}){text}"
-        if dtype in _PLAIN and primitive in _INFIX and fits(found := combined(primitive, *map(self.range, operands)), dtype):
+        if (
+            dtype in _PLAIN
+            and primitive in _INFIX
+            and fits(found := combined(primitive, *map(self.range, operands)), dtype)
+        ):
             both = all(isinstance(o, Const) for o in operands)
             a, b = given if both else self.operands(operands)
             wide = "" if fits(found, DType.I32) else f"({self.dialect.types[dtype]})"
             return f"({wide}{a} {_INFIX[primitive]} {b})"
-        if primitive.is_comparison and dtype in _PLAIN and not all(isinstance(o, Const) for o in operands):
+        if (
+            primitive.is_comparison
+            and dtype in _PLAIN
+            and not all(isinstance(o, Const) for o in operands)
+        ):
             given = list(self.operands(operands))
         if dtype.is_half and primitive is not P.SELECT:
             raise unsupported(self.dialect, f"'{primitive.value}' of {dtype}")
@@ -189,7 +225,12 @@ class Expressions:
         if primitive is P.ABS and dtype.is_integer and not dtype.is_signed:
             return given[0]
         return self.dialect.spelling(primitive, dtype).format(
-            *given, t=self.dialect.types[dtype], w=arithmetic(dtype), d=dtype.value, f=float_suffix, one=f"1.0{float_suffix}"
+            *given,
+            t=self.dialect.types[dtype],
+            w=arithmetic(dtype),
+            d=dtype.value,
+            f=float_suffix,
+            one=f"1.0{float_suffix}",
         )
 
     def cast(self, value: str, source: DType, dtype: DType) -> str:
@@ -200,11 +241,19 @@ class Expressions:
         if dtype is DType.BOOL:
             return f"({value} != 0)"
         if dtype.is_half:
-            narrow = f"odd_of_f64({value})" if source is DType.F64 else self.cast(value, source, DType.F32)
+            narrow = (
+                f"odd_of_f64({value})"
+                if source is DType.F64
+                else self.cast(value, source, DType.F32)
+            )
             return f"{dtype.value}_of_f32({narrow})"
         if source.is_float and dtype.is_integer:
             return f"cast_{source.value}_{dtype.value}({value})"
-        return f"({self.dialect.types[dtype]})({value})" if not value.startswith("(") else f"({self.dialect.types[dtype]}){value}"
+        return (
+            f"({self.dialect.types[dtype]})({value})"
+            if not value.startswith("(")
+            else f"({self.dialect.types[dtype]}){value}"
+        )
 
     def bitcast(self, value: str, source: DType, dtype: DType) -> str:
         held = {DType.F16: DType.U16, DType.BF16: DType.U16}
@@ -232,7 +281,9 @@ def _paired(text: str) -> bool:
 
 
 def settled(primitive: Primitive, operands: tuple[Expr, ...], dtype: DType) -> bool | None:
-    """A comparison with the end of a type's range whose answer does not depend on the value: compilers warn of them."""
+    """A comparison with the end of a type's range whose answer does not depend on the value:
+    compilers warn of them.
+    """
     low, high = type_range(dtype)
     a, b = operands
     if isinstance(b, Const):

@@ -1,7 +1,8 @@
-"""Small C functions that give primitives their meaning where C's operators do not: defined behaviour only.
+"""Small C functions that give primitives their meaning where C's operators do not: defined
+behaviour only.
 
-A spelling such as `div_i32({0}, {1})` names one; `function("div_i32")` is its text. The name says the
-primitive and the type, so each is made on demand from one pattern.
+A spelling such as `div_i32({0}, {1})` names one; `function("div_i32")` is its text. The name says
+the primitive and the type, so each is made on demand from one pattern.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ UNSIGNED = {8: "uint8_t", 16: "uint16_t", 32: "uint32_t", 64: "uint64_t"}
 
 
 def arithmetic(dtype: DType) -> str:
-    """The unsigned type in which integers of a type are added and multiplied: never promoted to a signed one."""
+    """The unsigned type in which integers of a type are added and multiplied: never promoted to a
+    signed one.
+    """
     return "uint64_t" if dtype.bits == 64 else "uint32_t"
 
 
@@ -182,7 +185,11 @@ def function(name: str, before: str = "static inline") -> str:
 
 
 def _fill(pattern: str, dtype: DType, source: DType) -> str:
-    low, above = (-(1 << (dtype.bits - 1)), 1 << (dtype.bits - 1)) if dtype.is_signed else (0, 1 << dtype.bits)
+    low, above = (
+        (-(1 << (dtype.bits - 1)), 1 << (dtype.bits - 1))
+        if dtype.is_signed
+        else (0, 1 << dtype.bits)
+    )
     suffix = "f" if source is DType.F32 else ""
     values = {
         "$above": f"{float(above)!r}{suffix}",
@@ -203,19 +210,29 @@ def _fill(pattern: str, dtype: DType, source: DType) -> str:
 
 
 def integer(value: int, dtype: DType) -> str:
-    """An integer constant of exactly that value and a type that holds it, never an overflowing negation."""
+    """An integer constant of exactly that value and a type that holds it, never an overflowing
+    negation.
+    """
     if dtype is DType.U64:
         return f"UINT64_C({value})"
     if dtype is DType.U32:
         return f"{value}u"
     if dtype is DType.I64:
-        return f"INT64_C({value})" if value >= 0 else f"(-INT64_C({-value - 1}) - 1)" if value == -(1 << 63) else f"(-INT64_C({-value}))"
+        return (
+            f"INT64_C({value})"
+            if value >= 0
+            else f"(-INT64_C({-value - 1}) - 1)"
+            if value == -(1 << 63)
+            else f"(-INT64_C({-value}))"
+        )
     if value == -(1 << 31):
         return "(-2147483647 - 1)"
     return str(value) if value >= 0 else f"({value})"
 
 
-def needed(text: str, more: Mapping[str, str] | None = None, before: str = "static inline") -> list[str]:
+def needed(
+    text: str, more: Mapping[str, str] | None = None, before: str = "static inline"
+) -> list[str]:
     """The texts of the functions that C text calls, those that they call before them.
 
     `more` has functions of the caller's, by name; the others are declared as `before` says.

@@ -1,9 +1,9 @@
 """Kernels as C-family text: what the C, CUDA and OpenCL backends share.
 
-A `Dialect` says how types, primitives and names are spelled; `C99` is the plain one and others replace
-entries of its tables. The text has defined behaviour throughout: signed arithmetic goes through unsigned
-types, and what C leaves open (division by zero, wide shifts, casts out of range) goes through the
-functions of `cfunctions.py`.
+A `Dialect` says how types, primitives and names are spelled; `C99` is the plain one and others
+replace entries of its tables. The text has defined behaviour throughout: signed arithmetic goes
+through unsigned types, and what C leaves open (division by zero, wide shifts, casts out of range)
+goes through the functions of `cfunctions.py`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from xlac_sdk.kernel_ir.kernel import (
     TensorMap,
     Var,
     children,
-)  # fmt: skip
+)
 from xlac_sdk.kernel_ir.ranges import fits
 from xlac_sdk.kernel_ir.sharing import named, roots, walk
 from xlac_sdk.programs.tensor_maps import tensor_maps
@@ -53,7 +53,9 @@ __all__ = ["C99", "Dialect", "Function", "comment", "kernel_text", "literal"]
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel as text: its name, its parameters, the lines of its body, and the vector types that they mention."""
+    """A kernel as text: its name, its parameters, the lines of its body, and the vector types that
+    they mention.
+    """
 
     name: str
     parameters: tuple[str, ...]
@@ -62,11 +64,14 @@ class Function:
     vectors: tuple[tuple[DType, int], ...] = ()
 
 
-def kernel_text(kernel: Kernel, dialect: Dialect = C99, looks: Mapping[int, int] = NEVER) -> Function:
+def kernel_text(
+    kernel: Kernel, dialect: Dialect = C99, looks: Mapping[int, int] = NEVER
+) -> Function:
     """A kernel as one function; raises UnsupportedError for what the dialect cannot say.
 
-    `looks` says after how many turns of a loop, by its identity, it looks whether it is to stop (`xlac_sdk.lowering.stop_checks`); one
-    that does takes the address of a word that is then not 0, after all others.
+    `looks` says after how many turns of a loop, by its identity, it looks whether it is to stop
+    (`xlac_sdk.lowering.stop_checks`); one that does takes the address of a word that is then not 0,
+    after all others.
     """
     look()
     writer = _Writer(kernel, dialect)
@@ -74,13 +79,26 @@ def kernel_text(kernel: Kernel, dialect: Dialect = C99, looks: Mapping[int, int]
     lines = tuple(writer.block(kernel.body, 1))
     used = frozenset(writer.touched)
     name = dialect.identifier
-    unused = [n for n in [*(b.name for b in kernel.parameters), *(v.name for v in kernel.sizes)] if n not in used]
+    unused = [
+        n
+        for n in [*(b.name for b in kernel.parameters), *(v.name for v in kernel.sizes)]
+        if n not in used
+    ]
     lines = (*(f"    (void){name(n)};" for n in unused), *lines)
-    parameters = [dialect.tensor_map.format(name=name(m.name)) for m in tensor_maps(kernel, dialect.instructions)]
+    parameters = [
+        dialect.tensor_map.format(name=name(m.name))
+        for m in tensor_maps(kernel, dialect.instructions)
+    ]
     parameters += [writer.parameter(b) for b in kernel.parameters]
     parameters += [f"{dialect.size or writer.type(v)} {name(v.name)}" for v in kernel.sizes]
     parameters += [f"const volatile uint32_t *{STOP}"] * bool(looks)
-    return Function(dialect.kernel.format(name(kernel.name)), tuple(parameters), lines, comment(kernel.note), tuple(writer.vectors))
+    return Function(
+        dialect.kernel.format(name(kernel.name)),
+        tuple(parameters),
+        lines,
+        comment(kernel.note),
+        tuple(writer.vectors),
+    )
 
 
 class _Writer(Vectors):
@@ -129,7 +147,9 @@ class _Writer(Vectors):
     def hoisted(self, stmt: Stmt, pad: str) -> Iterator[str]:
         """Names for the parts of a statement that need one."""
         self.texts.clear()
-        if isinstance(stmt, Prefetch) or (isinstance(stmt, Instruction) and stmt.name not in self.dialect.instructions):
+        if isinstance(stmt, Prefetch) or (
+            isinstance(stmt, Instruction) and stmt.name not in self.dialect.instructions
+        ):
             return
         for expr in named(roots(stmt), self.asked(stmt)):
             if expr.lanes > 1 and isinstance(expr, Ramp | Splat):
@@ -170,7 +190,10 @@ class _Writer(Vectors):
                     yield from self.block(meaning, depth + 1)
                     yield f"{pad}}}"
                 elif spelling is not None:
-                    texts = [self.name(o.name) if isinstance(o, Buffer | TensorMap) else self.text(o) for o in given]
+                    texts = [
+                        self.name(o.name) if isinstance(o, Buffer | TensorMap) else self.text(o)
+                        for o in given
+                    ]
                     yield f"{pad}{spelling.format(*texts)};"
             case Barrier():
                 if not self.dialect.barrier:
@@ -182,7 +205,9 @@ class _Writer(Vectors):
                 return
 
     def allocate(self, buffer: Buffer, pad: str) -> Iterator[str]:
-        """Memory of a thread, or of a block: then an array, or a part of the pool that is declared before the first."""
+        """Memory of a thread, or of a block: then an array, or a part of the pool that is declared
+        before the first.
+        """
         kind, name = self.dialect.types[buffer.dtype], self.name(buffer.name)
         if buffer.space is not Space.SHARED:
             yield f"{pad}{kind} {name}[{buffer.size}];"
@@ -190,10 +215,14 @@ class _Writer(Vectors):
         if not self.dialect.shared or self.grid is None:
             raise unsupported(self.dialect, "shared memory")
         if self.grid.shared_bytes <= self.dialect.most_shared:
-            yield pad + self.dialect.shared.format(type=kind, name=name, size=buffer.size, align=max(grid.ALIGN, buffer.align))
+            yield pad + self.dialect.shared.format(
+                type=kind, name=name, size=buffer.size, align=max(grid.ALIGN, buffer.align)
+            )
             return
         if buffer is self.grid.shared[0]:
-            yield pad + self.dialect.pool.format(name="pool_", align=max(grid.ALIGN, *(b.align for b in self.grid.shared)))
+            yield pad + self.dialect.pool.format(
+                name="pool_", align=max(grid.ALIGN, *(b.align for b in self.grid.shared))
+            )
         at = grid.places(self.grid.shared)[buffer]
         yield f"{pad}{kind} *const {name} = ({kind} *){f'(pool_ + {at})' if at else 'pool_'};"
 
@@ -213,7 +242,11 @@ class _Writer(Vectors):
             return
         kind, name = self.counter(stmt), self.name(stmt.counter.name)
         read = any(stmt.counter.name in self.reads(s) for s in stmt.body)
-        if stmt.kind is LoopKind.UNROLLED and isinstance(stmt.start, Const) and isinstance(stmt.stop, Const):
+        if (
+            stmt.kind is LoopKind.UNROLLED
+            and isinstance(stmt.start, Const)
+            and isinstance(stmt.stop, Const)
+        ):
             turns = range(int(stmt.start.value), int(stmt.stop.value), stmt.step)
             if self.dialect.unroll:
                 yield f"{pad}{self.dialect.unroll}"
@@ -226,11 +259,17 @@ class _Writer(Vectors):
                     yield f"{pad}}}"
                 return
         start = self.number(stmt.start)
-        stop = self.number(stmt.stop) if isinstance(stmt.stop, Const) else self.text(stmt.stop)  # stands in a comparison
+        # stands in a comparison
+        stop = self.number(stmt.stop) if isinstance(stmt.stop, Const) else self.text(stmt.stop)
         step = f"++{name}" if stmt.step == 1 else f"{name} += {stmt.step}"
         between = self.looks.get(id(stmt), 0)
         if between > 1 and stmt.counter.dtype.bits == 64:
-            kind, begin, end, length = self.dialect.types[stmt.counter.dtype], f"{name}_begin_", f"{name}_end_", between * stmt.step
+            kind, begin, end, length = (
+                self.dialect.types[stmt.counter.dtype],
+                f"{name}_begin_",
+                f"{name}_end_",
+                between * stmt.step,
+            )
             yield f"{pad}for ({kind} {begin} = {start}; {begin} < {stop}; {begin} += {length}) {{"
             yield f"{pad}    const {kind} {end} = {stop} - {begin} < {length} ? {stop} : {begin} + {length};"
             yield f"{pad}    for ({kind} {name} = {begin}; {name} < {end}; {step}) {{"
@@ -255,4 +294,8 @@ class _Writer(Vectors):
         """The type of a loop's counter, which goes as far as the step takes it past the end."""
         known = self.range(stmt.counter)
         past = (known[0], known[1] + stmt.step) if known is not None else None
-        return self.type(stmt.counter) if fits(past, DType.I32) else self.dialect.types[stmt.counter.dtype]
+        return (
+            self.type(stmt.counter)
+            if fits(past, DType.I32)
+            else self.dialect.types[stmt.counter.dtype]
+        )

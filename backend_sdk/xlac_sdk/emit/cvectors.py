@@ -1,4 +1,6 @@
-"""Vectors in C-family text: structs of lanes, loops over lanes, and aligned accesses that take all lanes at once."""
+"""Vectors in C-family text: structs of lanes, loops over lanes, and aligned accesses that take all
+lanes at once.
+"""
 
 from __future__ import annotations
 
@@ -38,19 +40,26 @@ def declarations(types: Iterable[tuple[DType, int]], dialect: Dialect) -> list[s
     """The structs of vector types, each once."""
     return [
         dialect.vector.format(
-            name=vector_type(dtype, lanes), type=dialect.types[dtype], lanes=lanes, align=vector_align(dtype, lanes, dialect.widest)
+            name=vector_type(dtype, lanes),
+            type=dialect.types[dtype],
+            lanes=lanes,
+            align=vector_align(dtype, lanes, dialect.widest),
         )
         for dtype, lanes in dict.fromkeys(types)
-    ]  # fmt: skip
+    ]
 
 
 class Vectors(Expressions):
     """Statements that make and store vectors."""
 
     def asked(self, stmt: Stmt) -> Callable[[Expr], bool]:
-        """Which vectors a statement wants to have a name: what is loaded at once, shuffled, folded or stored at once."""
+        """Which vectors a statement wants to have a name: what is loaded at once, shuffled, folded
+        or stored at once.
+        """
         whole = {id(stmt.value)} if isinstance(stmt, Let) else set()
-        folded = {id(v) for e in walk(roots(stmt)) if isinstance(e, Fold | Shuffle) for v in operands(e)}
+        folded = {
+            id(v) for e in walk(roots(stmt)) if isinstance(e, Fold | Shuffle) for v in operands(e)
+        }
         if isinstance(stmt, Store) and stmt.value.lanes > 1:
             again = any(isinstance(e, Load) and e.buffer is stmt.buffer for e in walk(roots(stmt)))
             if again or self.wide(stmt.buffer, stmt.index, stmt.value.lanes, stmt.mask, stmt.align):
@@ -59,21 +68,30 @@ class Vectors(Expressions):
         def also(expr: Expr) -> bool:
             if expr.lanes == 1 or id(expr) in whole or isinstance(expr, Const | Var):
                 return False
-            return id(expr) in folded or isinstance(expr, Shuffle) or (isinstance(expr, Load) and self.takes(expr))
+            return (
+                id(expr) in folded
+                or isinstance(expr, Shuffle)
+                or (isinstance(expr, Load) and self.takes(expr))
+            )
 
         return also
 
     # ---- several statements in one loop over lanes --------------------------------------------
 
     def run(self, body: Sequence[Stmt]) -> int:
-        """How many statements from the first on make each lane of vectors from that lane of others, of as many lanes.
+        """How many statements from the first on make each lane of vectors from that lane of others,
+        of as many lanes.
 
         They may read one lane of a vector that none of them makes.
         """
         made: set[str] = set()
         count = lanes = 0
         for stmt in body:
-            if not isinstance(stmt, Let | Assign) or stmt.value.lanes == 1 or lanes not in (0, stmt.value.lanes):
+            if (
+                not isinstance(stmt, Let | Assign)
+                or stmt.value.lanes == 1
+                or lanes not in (0, stmt.value.lanes)
+            ):
                 break
             if not all(self._by_lane(expr, made) for expr in walk(roots(stmt))):
                 break
@@ -104,9 +122,16 @@ class Vectors(Expressions):
                 lanes, name = stmt.value.lanes, self.name(stmt.var.name)
                 first += self._apart(stmt, lines)
                 if isinstance(stmt, Let) and not stmt.mutable and stmt.var.name not in after:
-                    lines.append(f"const {self._lane_type(stmt.value)} {name} = {self.bare(stmt.value)};")
+                    lines.append(
+                        f"const {self._lane_type(stmt.value)} {name} = {self.bare(stmt.value)};"
+                    )
                     self.alone.add(name)
-                    if not any(stmt.var.name == e.name for s in stmts for e in walk(roots(s)) if isinstance(e, Var)):
+                    if not any(
+                        stmt.var.name == e.name
+                        for s in stmts
+                        for e in walk(roots(s))
+                        if isinstance(e, Var)
+                    ):
                         lines.append(f"(void){name};")
                     continue
                 if isinstance(stmt, Let):
@@ -116,7 +141,9 @@ class Vectors(Expressions):
         yield from self.over_lanes(lanes, lines, pad)
 
     def _apart(self, stmt: Stmt, lines: list[str]) -> Iterator[str]:
-        """Names for parts of a statement: of scalars, to stand before the loop, and of lanes, added to its lines."""
+        """Names for parts of a statement: of scalars, to stand before the loop, and of lanes, added
+        to its lines.
+        """
         self.texts.clear()
         for expr in named(roots(stmt)):
             if expr.lanes > 1 and isinstance(expr, Ramp | Splat):
@@ -125,7 +152,9 @@ class Vectors(Expressions):
             if expr.lanes == 1:
                 yield f"const {self.type(expr)} {name} = {unwrapped(self.write(expr))};"
             else:
-                lines.append(f"const {self._lane_type(expr)} {name} = {unwrapped(self.write(expr))};")
+                lines.append(
+                    f"const {self._lane_type(expr)} {name} = {unwrapped(self.write(expr))};"
+                )
                 self.alone.add(name)
             self.texts[id(expr)] = name
 
@@ -139,7 +168,9 @@ class Vectors(Expressions):
         return self.wide(load.buffer, load.index, load.lanes, load.mask, load.align)
 
     def wide(self, buffer: Buffer, index: Expr, lanes: int, mask: Expr | None, align: int) -> bool:
-        """Whether an access of consecutive elements, all of them or none, is aligned as its struct is."""
+        """Whether an access of consecutive elements, all of them or none, is aligned as its struct
+        is.
+        """
         if not self.dialect.widest or index.lanes > 1 or buffer.space is Space.LOCAL:
             return False
         if mask is not None and not isinstance(mask, Splat):
@@ -162,7 +193,9 @@ class Vectors(Expressions):
         if expr.lanes == 1:
             yield f"{pad}{const}{kind} {name} = {unwrapped(self.write(expr))};"
             return
-        known = self.texts.get(id(expr)) or (self.name(expr.name) if isinstance(expr, Var) else None)
+        known = self.texts.get(id(expr)) or (
+            self.name(expr.name) if isinstance(expr, Var) else None
+        )
         if known is not None:
             yield f"{pad}{const}{kind} {name} = {known};"
             return
@@ -190,13 +223,21 @@ class Vectors(Expressions):
             yield f"{pad}{name} = {known};"
             return
         with self.at(COUNTER):
-            yield from self.over_lanes(expr.lanes, [f"{name}.lane[{COUNTER}] = {self.bare(expr)};"], pad)
+            yield from self.over_lanes(
+                expr.lanes, [f"{name}.lane[{COUNTER}] = {self.bare(expr)};"], pad
+            )
 
     def store_vector(self, stmt: Store, pad: str) -> Iterator[str]:
         """All lanes at once where that is possible, else one by one."""
         lanes = stmt.value.lanes
-        name = self.texts.get(id(stmt.value)) or (self.name(stmt.value.name) if isinstance(stmt.value, Var) else None)
-        if name and stmt.atomic is None and self.wide(stmt.buffer, stmt.index, lanes, stmt.mask, stmt.align):
+        name = self.texts.get(id(stmt.value)) or (
+            self.name(stmt.value.name) if isinstance(stmt.value, Var) else None
+        )
+        if (
+            name
+            and stmt.atomic is None
+            and self.wide(stmt.buffer, stmt.index, lanes, stmt.mask, stmt.align)
+        ):
             guard = f"if ({self.bare(stmt.mask.value)}) " if isinstance(stmt.mask, Splat) else ""
             yield f"{pad}{guard}{self.all_at(stmt.buffer, stmt.index, lanes)} = {name};"
             return
@@ -209,7 +250,9 @@ class Vectors(Expressions):
         value = self.bare(stmt.value) if stmt.atomic is None else self.text(stmt.value)
         guard = "" if stmt.mask is None else f"if ({self.bare(stmt.mask)}) "
         if stmt.atomic is not None and self.dialect.atomic and stmt.buffer.space is not Space.LOCAL:
-            text = self.dialect.atomic.format(place=place, value=value, p=stmt.atomic.value, d=stmt.value.dtype.value)
+            text = self.dialect.atomic.format(
+                place=place, value=value, p=stmt.atomic.value, d=stmt.value.dtype.value
+            )
             return f"{guard}{text};"
         if stmt.atomic is not None:
             value = self.spell(stmt.atomic, [place, value], stmt.value.dtype)

@@ -1,8 +1,8 @@
 """Kernels as Python source over NumPy: what the interpreter runs.
 
-Scalar integers are Python ints kept within their type's range, scalar floats NumPy scalars, vectors 1-d
-arrays (or a NumPy scalar that stands for equal lanes). Every access is checked; names get a prefix, so
-no name of a kernel meets one of Python.
+Scalar integers are Python ints kept within their type's range, scalar floats NumPy scalars, vectors
+1-d arrays (or a NumPy scalar that stands for equal lanes). Every access is checked; names get a
+prefix, so no name of a kernel meets one of Python.
 """
 
 from __future__ import annotations
@@ -40,30 +40,46 @@ from xlac_sdk.kernel_ir.kernel import (
     Store,
     Var,
     children,
-)  # fmt: skip
+)
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.ranges import Range, combined, fits, type_range
 from xlac_sdk.kernel_ir.sharing import named, roots
 
 P = Primitive
-INFIX = {P.ADD: "+", P.SUB: "-", P.MUL: "*", P.LT: "<", P.LE: "<=", P.EQ: "==", P.NE: "!=", P.AND: "&", P.OR: "|", P.XOR: "^"}
+INFIX = {
+    P.ADD: "+",
+    P.SUB: "-",
+    P.MUL: "*",
+    P.LT: "<",
+    P.LE: "<=",
+    P.EQ: "==",
+    P.NE: "!=",
+    P.AND: "&",
+    P.OR: "|",
+    P.XOR: "^",
+}
 
 
 class Text:
-    """The Python source of one kernel, and the objects that it names. `looks`: loops, by identity, whose turns go through
-    a function `looking`, which may end the call."""
+    """The Python source of one kernel, and the objects that it names. `looks`: loops, by identity,
+    whose turns go through a function `looking`, which may end the call."""
 
     def __init__(self, kernel: Kernel, looks: Container[int] = ()) -> None:
         self.kernel, self.looks = kernel, looks
         self.names: dict[str, object] = {}  # constants, by the name that the source uses
-        self.texts: dict[int, tuple[str, Range]] = {}  # named expressions of the statement being written
+        # named expressions of the statement being written
+        self.texts: dict[int, tuple[str, Range]] = {}
         self.pinned: list[Expr] = []  # keeps ids alive
         self.count = 0
-        parameters = [f"b_{b.name}" for b in kernel.parameters] + [f"v_{v.name}" for v in kernel.sizes]
+        parameters = [f"b_{b.name}" for b in kernel.parameters] + [
+            f"v_{v.name}" for v in kernel.sizes
+        ]
         self.lockstep = _has(kernel.body, (Barrier, Await, Exchange))
         lines = [f"def kernel({', '.join(parameters)}):"]
         lines += [f"    n_{b.name} = len(b_{b.name})" for b in kernel.parameters]
-        lines += [f"    w_{b.name} = unwritten(n_{b.name})" for b in kernel.parameters if _watched(b)]
+        lines += [
+            f"    w_{b.name} = unwritten(n_{b.name})" for b in kernel.parameters if _watched(b)
+        ]
         lines += self.block(kernel.body, 1)
         self.source = "\n".join([*lines, "    return", ""])
 
@@ -84,7 +100,8 @@ class Text:
             yield f"{pad}pass"
         for stmt in body:
             self.texts.clear()
-            self.pinned = [] if isinstance(stmt, Await) else named(roots(stmt))  # what is awaited is computed anew each time
+            # what is awaited is computed anew each time
+            self.pinned = [] if isinstance(stmt, Await) else named(roots(stmt))
             for expr in self.pinned:
                 text, bounds = self.write(expr)
                 name = self.fresh("t")
@@ -128,7 +145,9 @@ class Text:
         counters: list[str] = []
         ranges: list[str] = []
         body: tuple[Stmt, ...] = (stmt,)
-        while len(body) == 1 and isinstance(inner := body[0], For) and inner.kind is LoopKind.THREAD:
+        while (
+            len(body) == 1 and isinstance(inner := body[0], For) and inner.kind is LoopKind.THREAD
+        ):
             counters.append(f"v_{inner.counter.name}")
             ranges.append(f"range({self.text(inner.start)}, {self.text(inner.stop)}, {inner.step})")
             body = inner.body
@@ -154,7 +173,11 @@ class Text:
         written = f"w_{name}" if watched else "None"
         if stmt.atomic is not None or stmt.mask is not None or stmt.index.lanes > 1:
             mask = "None" if stmt.mask is None else self.text(stmt.mask)
-            how = f"{self.constant('p', stmt.atomic)}, {self.dtype(buffer.dtype)}" if stmt.atomic is not None else "None, None"
+            how = (
+                f"{self.constant('p', stmt.atomic)}, {self.dtype(buffer.dtype)}"
+                if stmt.atomic is not None
+                else "None, None"
+            )
             yield f"{pad}scatter({name!r}, b_{name}, {written}, {at}, {value}, {mask}, {lanes}, {how})"
             return
         if lanes == 1:
@@ -179,7 +202,13 @@ class Text:
         match expr:
             case Load(buffer=Buffer(access=Access.READ, space=Space.GLOBAL)):
                 return text
-            case Load() | Splat() | Shuffle() | Exchange() | Apply(primitive=Primitive.BITCAST | Primitive.CAST):
+            case (
+                Load()
+                | Splat()
+                | Shuffle()
+                | Exchange()
+                | Apply(primitive=Primitive.BITCAST | Primitive.CAST)
+            ):
                 return text if expr.lanes == 1 else f"{text}.copy()"
         return text
 
@@ -199,7 +228,9 @@ class Text:
             case Var(name=name, low=low, high=high):
                 return f"v_{name}", None if low is None or high is None else (low, high)
             case Ramp(base=base, stride=stride, lanes=lanes):
-                steps = self.constant("k", np.arange(lanes).astype(base.dtype.numpy) * base.dtype.numpy.type(stride))
+                steps = self.constant(
+                    "k", np.arange(lanes).astype(base.dtype.numpy) * base.dtype.numpy.type(stride)
+                )
                 return f"({self.wide(base)} + {steps})", None
             case Splat(value=value):
                 return self.wide(value), None
@@ -211,7 +242,9 @@ class Text:
                 return self.vector(expr), None
             case Fold(primitive=primitive, value=value):
                 full = f"full({self.text(value)}, {value.lanes})"
-                return self.narrow(f"fold({self.constant('p', primitive)}, {full})", expr.dtype), None
+                return self.narrow(
+                    f"fold({self.constant('p', primitive)}, {full})", expr.dtype
+                ), None
             case Shuffle(values=values, picks=picks):
                 return self.shuffle(values, picks, expr.dtype), None
             case Exchange(value=value, distance=distance):
@@ -264,7 +297,9 @@ class Text:
         return f"aligned({buffer.name!r}, {text}, {step}, {mask})"
 
     def shuffle(self, values: tuple[Expr, ...], picks: tuple[int, ...], dtype: DType) -> str:
-        parts = [f"full({self.wide(v) if v.lanes == 1 else self.text(v)}, {v.lanes})" for v in values]
+        parts = [
+            f"full({self.wide(v) if v.lanes == 1 else self.text(v)}, {v.lanes})" for v in values
+        ]
         whole = parts[0] if len(parts) == 1 else f"concatenate(({', '.join(parts)}))"
         if len(picks) == 1:
             return self.narrow(f"{whole}[{picks[0]}]", dtype)
@@ -298,7 +333,10 @@ class Text:
             known = combined(primitive, parts[0][1], parts[1][1])
             if known is not None:
                 return f"({given[0]} {'//' if primitive is P.DIV else '%'} {given[1]})", known
-        wide = [text if o.dtype.is_float else f"{self.dtype(o.dtype)}.type({text})" for text, o in zip(given, expr.operands, strict=True)]
+        wide = [
+            text if o.dtype.is_float else f"{self.dtype(o.dtype)}.type({text})"
+            for text, o in zip(given, expr.operands, strict=True)
+        ]
         call = f"evaluate({self.constant('p', primitive)}, ({', '.join(wide)},), {self.constant('dt', expr.dtype)})"
         return self.narrow(call, expr.dtype), None
 

@@ -1,4 +1,6 @@
-"""What an artefact says of itself: written by `xlac build`, checked before anything of it is loaded."""
+"""What an artefact says of itself: written by `xlac build`, checked before anything of it is
+loaded.
+"""
 
 from __future__ import annotations
 
@@ -45,15 +47,21 @@ class Size:
     @staticmethod
     def of(symbol: Symbol) -> Size:
         return Size(
-            name=symbol.name, min=symbol.min, max=symbol.max, opt=symbol.opt, multiple_of=symbol.multiple_of
+            name=symbol.name,
+            min=symbol.min,
+            max=symbol.max,
+            opt=symbol.opt,
+            multiple_of=symbol.multiple_of,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An input or output: the user's name, the identifier in the header, type, size, and the alignment it must have.
+    """An input or output: the user's name, the identifier in the header, type, size, and the
+    alignment it must have.
 
-    An extent is a number, or what `xlac_sdk.programs.dimdata` makes of an open one; `bytes` are the most there can be.
+    An extent is a number, or what `xlac_sdk.programs.dimdata` makes of an open one; `bytes` are the
+    most there can be.
     """
 
     name: str
@@ -66,9 +74,13 @@ class Tensor:
     @staticmethod
     def of(slot: Slot) -> Tensor:
         return Tensor(
-            name=slot.name, symbol=slot.symbol, dtype=slot.dtype, shape=tuple(map(data_of, slot.shape)),
-            bytes=slot.nbytes, align=slot.dtype.nbytes,
-        )  # fmt: skip
+            name=slot.name,
+            symbol=slot.symbol,
+            dtype=slot.dtype,
+            shape=tuple(map(data_of, slot.shape)),
+            bytes=slot.nbytes,
+            align=slot.dtype.nbytes,
+        )
 
     def slot(self, role: Role, symbols: Mapping[str, Symbol]) -> Slot:
         shape = tuple(dim_of(extent, symbols) for extent in self.shape)
@@ -112,7 +124,8 @@ class Manifest:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     sizes: tuple[Size, ...] = ()
-    variants: tuple[Mapping[str, int], ...] = ()  # sizes that have code of their own, in the order in which they are tried
+    # sizes that have code of their own, in the order in which they are tried
+    variants: tuple[Mapping[str, int], ...] = ()
     memory: Memory
     kernels: int
     flops: int  # steps of loops multiply
@@ -126,9 +139,17 @@ class Manifest:
         inputs = tuple(t.slot(Role.INPUT, symbols) for t in self.inputs)
         outputs = tuple(t.slot(Role.OUTPUT, symbols) for t in self.outputs)
         program = Program(
-            self.name, inputs, outputs, (*inputs, *outputs), (), {}, self.memory.arena, self.memory.state,
-            sizes=tuple(symbols.values()), facts={stopping.LONG: self.long, "flops": self.flops, "bytes": 0},
-        )  # fmt: skip
+            self.name,
+            inputs,
+            outputs,
+            (*inputs, *outputs),
+            (),
+            {},
+            self.memory.arena,
+            self.memory.state,
+            sizes=tuple(symbols.values()),
+            facts={stopping.LONG: self.long, "flops": self.flops, "bytes": 0},
+        )
         package = Package(self.library, self.weights_file, self.needs)
         weights = Weights.FILE if copy_weights and self.weights is Weights.MMAP else self.weights
         return Artefact(folder, program, package, weights, self.provenance.machines)
@@ -150,18 +171,28 @@ def _inside(name: Any, place: str) -> str:
     """The name of a file in the artefact's folder."""
     found: str = schema.text()(name, place)
     path = PurePosixPath(found)
-    if path.is_absolute() or ".." in path.parts or "\\" in found or path.as_posix() != found or found == ".":
+    if (
+        path.is_absolute()
+        or ".." in path.parts
+        or "\\" in found
+        or path.as_posix() != found
+        or found == "."
+    ):
         raise schema.wrong(place, "a path inside the artefact's folder", name)
     return found
 
 
 def _extent(value: Any, place: str) -> Any:
-    """A number, or the form of an open size; whether its names are sizes of the model is seen when it is made one."""
+    """A number, or the form of an open size; whether its names are sizes of the model is seen when
+    it is made one.
+    """
     if not isinstance(value, list):
         return schema.count()(value, place)
     schema.anything(value, place)
     if len(value) > TERMS or len(json.dumps(value)) > EXTENT:
-        raise schema.wrong(place, f"a sum of at most {TERMS} terms, {EXTENT} characters in all", value)
+        raise schema.wrong(
+            place, f"a sum of at most {TERMS} terms, {EXTENT} characters in all", value
+        )
     return value
 
 
@@ -172,25 +203,56 @@ def _place(value: Any, place: str) -> str:
 
 _COUNT, _TEXT, _HASH = schema.count(), schema.text(), schema.text(r"[0-9a-f]{64}")
 _NAME = schema.text(r"(?s).+")
-_SIZE = schema.record(Size, {
-    "name": _NAME, "min": _COUNT, "max": _COUNT, "opt": _COUNT, "multiple_of": schema.count(1),
-})  # fmt: skip
-_TENSOR = schema.record(Tensor, {
-    "name": _NAME, "symbol": schema.text(r"[A-Za-z_][A-Za-z0-9_]*"), "dtype": schema.member(DType),
-    "shape": schema.many(_extent, 64), "bytes": _COUNT, "align": schema.count(1, 4096),
-})  # fmt: skip
+_SIZE = schema.record(
+    Size,
+    {"name": _NAME, "min": _COUNT, "max": _COUNT, "opt": _COUNT, "multiple_of": schema.count(1)},
+)
+_TENSOR = schema.record(
+    Tensor,
+    {
+        "name": _NAME,
+        "symbol": schema.text(r"[A-Za-z_][A-Za-z0-9_]*"),
+        "dtype": schema.member(DType),
+        "shape": schema.many(_extent, 64),
+        "bytes": _COUNT,
+        "align": schema.count(1, 4096),
+    },
+)
 _MEMORY = schema.record(Memory, dict.fromkeys(("arena", "state", "weights", "peak"), _COUNT))
-_PROVENANCE = schema.record(Provenance, {
-    "xlac": _TEXT, "backend": _TEXT, "spec": _HASH, "weights": _HASH, "machines": schema.many(schema.table(_TEXT, schema.anything), least=1),
-    "options": schema.table(_TEXT, schema.anything),
-})  # fmt: skip
-_MANIFEST = schema.record(Manifest, {
-    "format": schema.count(FORMAT, FORMAT), "name": _NAME, "target": schema.text(r"[A-Za-z0-9_.-]+"), "forms": schema.many(schema.text(r"[a-z]+")),
-    "library": _place, "weights": schema.member(Weights), "weights_file": _place, "needs": schema.many(_NAME),
-    "inputs": schema.many(_TENSOR), "outputs": schema.many(_TENSOR, least=1), "sizes": schema.many(_SIZE),
-    "variants": schema.many(schema.table(_NAME, _COUNT)), "memory": _MEMORY, "kernels": _COUNT,
-    "flops": schema.count(0, 1 << 100), "long": schema.boolean, "provenance": _PROVENANCE, "files": schema.table(_inside, _HASH),
-})  # fmt: skip
+_PROVENANCE = schema.record(
+    Provenance,
+    {
+        "xlac": _TEXT,
+        "backend": _TEXT,
+        "spec": _HASH,
+        "weights": _HASH,
+        "machines": schema.many(schema.table(_TEXT, schema.anything), least=1),
+        "options": schema.table(_TEXT, schema.anything),
+    },
+)
+_MANIFEST = schema.record(
+    Manifest,
+    {
+        "format": schema.count(FORMAT, FORMAT),
+        "name": _NAME,
+        "target": schema.text(r"[A-Za-z0-9_.-]+"),
+        "forms": schema.many(schema.text(r"[a-z]+")),
+        "library": _place,
+        "weights": schema.member(Weights),
+        "weights_file": _place,
+        "needs": schema.many(_NAME),
+        "inputs": schema.many(_TENSOR),
+        "outputs": schema.many(_TENSOR, least=1),
+        "sizes": schema.many(_SIZE),
+        "variants": schema.many(schema.table(_NAME, _COUNT)),
+        "memory": _MEMORY,
+        "kernels": _COUNT,
+        "flops": schema.count(0, 1 << 100),
+        "long": schema.boolean,
+        "provenance": _PROVENANCE,
+        "files": schema.table(_inside, _HASH),
+    },
+)
 
 
 def _consistent(found: Manifest, folder: Path) -> None:
@@ -201,14 +263,18 @@ def _consistent(found: Manifest, folder: Path) -> None:
             raise ValueError(f"two {kind}s have one name")
     for size in found.sizes:
         if not size.min <= size.opt <= size.max:
-            raise ValueError(f"sizes.{size.name}: its bounds are {size.min} to {size.max}, and opt is {size.opt}")
+            raise ValueError(
+                f"sizes.{size.name}: its bounds are {size.min} to {size.max}, and opt is {size.opt}"
+            )
     for case in found.variants:
         if not case.keys() <= {size.name for size in found.sizes}:
             raise ValueError("variants: a variant has a size that the model has not")
     program = found.artefact(folder).program
     for tensor, slot in zip((*found.inputs, *found.outputs), program.slots, strict=True):
         if slot.nbytes != tensor.bytes:
-            raise ValueError(f"'{tensor.name}' has {slot.nbytes} bytes by its shape, and {tensor.bytes} by the manifest")
+            raise ValueError(
+                f"'{tensor.name}' has {slot.nbytes} bytes by its shape, and {tensor.bytes} by the manifest"
+            )
     memory = found.memory
     if memory.peak != memory.arena + memory.state + memory.weights:
         raise ValueError("memory.peak: not the sum of the others")
@@ -225,7 +291,9 @@ def is_artefact(folder: Path) -> bool:
 
 
 def listed(folder: Path) -> dict[str, str] | None:
-    """The files of an artefact with their hashes, by a manifest of any format; None where there is none that is as it was written."""
+    """The files of an artefact with their hashes, by a manifest of any format; None where there is
+    none that is as it was written.
+    """
     try:
         facts = json.loads(regular(folder / NAME).read_text(encoding="utf-8"))
         if facts.pop("sha256") != _digest(facts):
@@ -238,12 +306,15 @@ def listed(folder: Path) -> dict[str, str] | None:
 def read(folder: Path) -> Manifest:
     """The manifest of an artefact whose files are all there and as they were written.
 
-    Raises SourceError for a folder that is none, and for an artefact of which something was cut off or changed.
+    Raises SourceError for a folder that is none, and for an artefact of which something was cut off
+    or changed.
     """
     file = folder / NAME
     if not file.is_file():
         hint = "an artefact is a folder that xlac build made" if folder.exists() else ""
-        raise SourceError(Diagnostic("XL3012", f"'{folder}' is no artefact: it has no {NAME}", hint=hint))
+        raise SourceError(
+            Diagnostic("XL3012", f"'{folder}' is no artefact: it has no {NAME}", hint=hint)
+        )
     manifest = _parsed(file)
     for name, wanted in manifest.files.items():
         try:
@@ -251,12 +322,16 @@ def read(folder: Path) -> Manifest:
         except OSError as error:
             raise _damaged(f"{folder / name}: {error.strerror}") from None
         if found != wanted:
-            raise _damaged(f"{folder / name} is not the file that xlac build wrote: its hash differs")
+            raise _damaged(
+                f"{folder / name} is not the file that xlac build wrote: its hash differs"
+            )
     return manifest
 
 
 def file_hash(file: Path) -> str:
-    """SHA-256 of a file, read in pieces. Raises OSError for one that cannot be read, or is none: a pipe, a device."""
+    """SHA-256 of a file, read in pieces. Raises OSError for one that cannot be read, or is none: a
+    pipe, a device.
+    """
     digest = hashlib.sha256()
     with regular(file).open("rb") as data:
         while piece := data.read(CHUNK):
@@ -274,7 +349,9 @@ def _parsed(file: Path) -> Manifest:
     version = facts.get("format") if isinstance(facts, dict) else None
     if type(version) is not int or version != FORMAT:
         problem = f"{file} has format {str(version)[:40]}; this xlac reads format {FORMAT}"
-        raise SourceError(Diagnostic("XL3014", problem, hint="build it again, or use the xlac that made it"))
+        raise SourceError(
+            Diagnostic("XL3014", problem, hint="build it again, or use the xlac that made it")
+        )
     told = facts.pop("sha256", None)
     try:
         if told != _digest(facts):
@@ -292,4 +369,6 @@ def _digest(facts: dict[str, Any]) -> str:
 
 
 def _damaged(problem: str) -> SourceError:
-    return SourceError(Diagnostic("XL3013", problem, hint="the artefact is damaged: remove it, and build it again"))
+    return SourceError(
+        Diagnostic("XL3013", problem, hint="the artefact is damaged: remove it, and build it again")
+    )

@@ -1,7 +1,8 @@
 """Files mapped into memory, which know whether somebody has written to them since.
 
-What is mapped is read when it is used: whoever writes to the file changes the weights of models that are loaded, and whoever cuts
-it off ends the process that reads on (SIGBUS). Its size and time of change tell, most of the time, and cost one system call.
+What is mapped is read when it is used: whoever writes to the file changes the weights of models
+that are loaded, and whoever cuts it off ends the process that reads on (SIGBUS). Its size and time
+of change tell, most of the time, and cost one system call.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ HINT = "load the model again; give the file to a new name and rename it, or load
 
 
 class MappedFile(mmap.mmap):
-    """A whole file, read-only. It keeps the file open, so that it is told of this file and not of one that took its name."""
+    """A whole file, read-only. It keeps the file open, so that it is told of this file and not of
+    one that took its name.
+    """
 
     path: Path
     _descriptor: int
@@ -31,7 +34,9 @@ class MappedFile(mmap.mmap):
     @staticmethod
     def of(path: Path) -> MappedFile:
         """Raises OSError, and ValueError for an empty file."""
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+        descriptor = os.open(
+            path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+        )
         try:
             stamp = _stamp(descriptor)
             made = MappedFile(descriptor, 0, access=mmap.ACCESS_READ)
@@ -49,7 +54,13 @@ class MappedFile(mmap.mmap):
     def check(self) -> None:
         """Raises SourceError when it has changed."""
         if self.changed:
-            raise SourceError(Diagnostic("XL3017", f"{self.path} was written to since it was mapped for the weights of a model", hint=HINT))
+            raise SourceError(
+                Diagnostic(
+                    "XL3017",
+                    f"{self.path} was written to since it was mapped for the weights of a model",
+                    hint=HINT,
+                )
+            )
 
     def __del__(self) -> None:
         descriptor = self.__dict__.pop("_descriptor", None)
@@ -74,7 +85,9 @@ def file_of(array: np.ndarray[Any, Any]) -> MappedFile | None:
 
 def files_of(arrays: Iterable[np.ndarray[Any, Any]]) -> tuple[MappedFile, ...]:
     """The mapped files that arrays are in, each once."""
-    return tuple({id(file): file for array in arrays if (file := file_of(array)) is not None}.values())
+    return tuple(
+        {id(file): file for array in arrays if (file := file_of(array)) is not None}.values()
+    )
 
 
 def check(files: Iterable[MappedFile]) -> None:

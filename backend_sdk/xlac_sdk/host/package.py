@@ -1,4 +1,6 @@
-"""Ahead of time: the forms that an artefact may take, what a user asks of them, and what a backend says it made."""
+"""Ahead of time: the forms that an artefact may take, what a user asks of them, and what a backend
+says it made.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ FORMS = {
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A program as it was lowered for one processor; several of them make one artefact that chooses when it runs."""
+    """A program as it was lowered for one processor; several of them make one artefact that chooses
+    when it runs.
+    """
 
     program: Program
     target: Target
@@ -46,7 +50,8 @@ class Packaging:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """What a backend left in the folder: the file that `Backend.open` loads, and that of the weights; "" for none.
+    """What a backend left in the folder: the file that `Backend.open` loads, and that of the
+    weights; "" for none.
 
     `needs` are libraries that have to be installed where it runs, by name.
     """
@@ -58,18 +63,21 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class Artefact:
-    """An artefact as its manifest describes it. `program` has slots and sizes, but no steps and no constants."""
+    """An artefact as its manifest describes it. `program` has slots and sizes, but no steps and no
+    constants.
+    """
 
     folder: Path
     program: Program
     package: Package
     weights: Weights = Weights.EMBED
-    machines: tuple[Mapping[str, Any], ...] = ()  # the processors that it is for: `Target.machine` of each
+    # the processors that it is for: `Target.machine` of each
+    machines: tuple[Mapping[str, Any], ...] = ()
 
 
 def forms(backend: Backend, text: str) -> tuple[str, ...]:
-    """The forms of `--emit c,h`, each once. Raises SourceError for what is no form, UnsupportedError for what the
-    backend has not."""
+    """The forms of `--emit c,h`, each once. Raises SourceError for what is no form,
+    UnsupportedError for what the backend has not."""
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not names:
         raise SourceError(Diagnostic("XL5011", "--emit names no form", hint=offered(backend)))

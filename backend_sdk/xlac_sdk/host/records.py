@@ -1,8 +1,9 @@
-"""Checked programs ahead of time: the record of the first failed check lies in the program's own memory.
+"""Checked programs ahead of time: the record of the first failed check lies in the program's own
+memory.
 
-A checked program's last output is the record, four i64: which check failed, counted from 1 (0: none), the position, the
-value there, the turn of the loop. Callers of the C API are not to bring an array for it: NAME_run answers CHECK_FAILED, and
-NAME_failure says what the record does.
+A checked program's last output is the record, four i64: which check failed, counted from 1 (0:
+none), the position, the value there, the turn of the loop. Callers of the C API are not to bring an
+array for it: NAME_run answers CHECK_FAILED, and NAME_failure says what the record does.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ WORDS, ALIGN = 4, 64
 FACT = "record"
 
 
-def inside(programs: Sequence[Program], texts: Sequence[str], arena: int = 0) -> tuple[Program, ...]:
-    """The programs with their record at one place at the end of the arena, which is at least `arena` bytes before it.
+def inside(
+    programs: Sequence[Program], texts: Sequence[str], arena: int = 0
+) -> tuple[Program, ...]:
+    """The programs with their record at one place at the end of the arena, which is at least
+    `arena` bytes before it.
 
     `texts` say of every check what it looks for, and where.
     """
@@ -31,6 +35,10 @@ def _inside(program: Program, start: int, texts: tuple[str, ...]) -> Program:
     place = replace(record, role=Role.TEMPORARY, offset=start, name="")
     slots = tuple(place if slot is record else slot for slot in program.slots)
     return replace(
-        program, outputs=program.outputs[:-1], slots=slots, steps=with_slots(program.steps, {record: place}),
-        arena_bytes=start + WORDS * 8, facts={**program.facts, FACT: {"offset": start, "texts": texts}},
-    )  # fmt: skip
+        program,
+        outputs=program.outputs[:-1],
+        slots=slots,
+        steps=with_slots(program.steps, {record: place}),
+        arena_bytes=start + WORDS * 8,
+        facts={**program.facts, FACT: {"offset": start, "texts": texts}},
+    )

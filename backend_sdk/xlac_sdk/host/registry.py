@@ -21,7 +21,8 @@ def installed() -> list[str]:
 
 
 def find(name: str) -> Backend:
-    """Imports one backend, so a broken one cannot break the others. `cuda:1` is the backend `cuda` for its device 1.
+    """Imports one backend, so a broken one cannot break the others. `cuda:1` is the backend `cuda`
+    for its device 1.
 
     Raises SourceError for an unknown name and UnsupportedError for a plug-in that does not import.
     """
@@ -29,7 +30,13 @@ def find(name: str) -> Backend:
         raise _unknown(name)
     name, colon, number = name.partition(":")
     if colon and not number.isdecimal():
-        raise SourceError(Diagnostic("XL5001", f"'{number:.80}' is no number of a device", hint=f"write {name}:0, or {name} alone"))
+        raise SourceError(
+            Diagnostic(
+                "XL5001",
+                f"'{number:.80}' is no number of a device",
+                hint=f"write {name}:0, or {name} alone",
+            )
+        )
     point = _declared(name) or _found(name)
     if point is None:
         raise _unknown(name)
@@ -40,19 +47,25 @@ def find(name: str) -> Backend:
         problem = f"backend '{name}' ({point}) cannot be loaded: {type(error).__name__}: {error}"
         raise UnsupportedError(Diagnostic("XL5002", problem)) from error
     if not isinstance(backend, Backend):
-        problem = f"backend '{name}': {point} is a {type(backend).__name__}, not an xlac_sdk Backend"
+        problem = (
+            f"backend '{name}': {point} is a {type(backend).__name__}, not an xlac_sdk Backend"
+        )
         raise UnsupportedError(Diagnostic("XL5003", problem))
     return backend.on(int(number)) if number.isdecimal() else backend
 
 
 def _declared(name: str) -> str | None:
-    """Where a backend is (`module:attribute`), as the folders of installed distributions say, in the order of the path.
+    """Where a backend is (`module:attribute`), as the folders of installed distributions say, in
+    the order of the path.
 
-    `importlib.metadata` says the same, but importing it takes longer than loading a program that was compiled before.
+    `importlib.metadata` says the same, but importing it takes longer than loading a program that
+    was compiled before.
     """
     for folder in sys.path:
         try:
-            infos = sorted(entry for entry in os.listdir(folder or ".") if entry.endswith(".dist-info"))
+            infos = sorted(
+                entry for entry in os.listdir(folder or ".") if entry.endswith(".dist-info")
+            )
         except OSError:
             continue
         for info in infos:
@@ -80,7 +93,9 @@ def _point(text: str, name: str) -> str | None:
 
 
 def _found(name: str) -> str | None:
-    """The same of distributions that are installed in other ways: in an archive, by a finder of their own."""
+    """The same of distributions that are installed in other ways: in an archive, by a finder of
+    their own.
+    """
     from importlib.metadata import entry_points
 
     return next((point.value for point in entry_points(group=GROUP, name=name)), None)

@@ -35,10 +35,11 @@ Counters = Mapping[str, int]  # of the loops around a step, and the sizes of the
 
 
 class Runner:
-    """A program on a device: weights are there from the start, the arena and the caller's arrays have their place.
+    """A program on a device: weights are there from the start, the arena and the caller's arrays
+    have their place.
 
-    Calls from several threads take turns, as a device's queue would have it. Device memory is given back by
-    `close`, when the runner is collected, and when loading it fails.
+    Calls from several threads take turns, as a device's queue would have it. Device memory is given
+    back by `close`, when the runner is collected, and when loading it fails.
     """
 
     def __init__(self, device: Device, program: Program) -> None:
@@ -132,7 +133,9 @@ class Runner:
 
     def _address(self, argument: Argument, counters: Counters) -> int:
         moved = evaluate(argument.offset, counters)
-        moved += sum(counters[name] * evaluate(stride, counters) for name, stride in argument.strides)
+        moved += sum(
+            counters[name] * evaluate(stride, counters) for name, stride in argument.strides
+        )
         return self._places[argument.slot] + moved * argument.slot.dtype.nbytes
 
     def _read(self, argument: Argument, counters: Counters) -> int:
@@ -153,7 +156,9 @@ class Runner:
             self.device.copy(start + 8 * room, np.zeros(1, np.int64).view(np.uint8).data, 8)
         if 3 + 2 * count <= room:
             for place, value in ((1 + 2 * count, step.code), (2 + 2 * count, now), (0, count + 1)):
-                self.device.copy(start + 8 * place, np.asarray([value], np.int64).view(np.uint8).data, 8)
+                self.device.copy(
+                    start + 8 * place, np.asarray([value], np.int64).view(np.uint8).data, 8
+                )
             self.device.sync()
 
     # ---- steps -------------------------------------------------------------------------------
@@ -164,11 +169,15 @@ class Runner:
             match step:
                 case Launch(kernel=kernel, arguments=arguments, sizes=sizes):
                     given = tuple(evaluate(size, counters) for size in sizes)
-                    self.device.launch(kernel, tuple(self._address(a, counters) for a in arguments), given)
+                    self.device.launch(
+                        kernel, tuple(self._address(a, counters) for a in arguments), given
+                    )
                 case Copy(target=target, source=source, count=count):
                     nbytes = evaluate(count, counters) * source.slot.dtype.nbytes
                     if nbytes:
-                        self.device.copy(self._address(target, counters), self._address(source, counters), nbytes)
+                        self.device.copy(
+                            self._address(target, counters), self._address(source, counters), nbytes
+                        )
                 case Repeat(counter=counter, count=count, body=body):
                     for number in range(evaluate(count, counters)):
                         self._steps(body, {**counters, counter: number})
@@ -185,7 +194,9 @@ class Runner:
                 case Stamp():
                     self._stamp(step, counters)
                 case Call(arguments=arguments):
-                    self.device.call(step.at(counters), tuple(self._address(a, counters) for a in arguments))
+                    self.device.call(
+                        step.at(counters), tuple(self._address(a, counters) for a in arguments)
+                    )
 
 
 def _free(device: Device, addresses: list[int]) -> None:

@@ -1,4 +1,6 @@
-"""Time-outs of calls, and a way for other threads to end them: what every executable asks between its steps."""
+"""Time-outs of calls, and a way for other threads to end them: what every executable asks between
+its steps.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +19,24 @@ if TYPE_CHECKING:
 LONG = "may run long"  # of a program's facts, where it has no steps to tell
 
 _current: ContextVar[timeout | None] = ContextVar("xlac limit", default=None)
-_active = ctypes.c_int32(0)  # how many are entered, in all threads: quick ways into programs look at it
+# how many are entered, in all threads: quick ways into programs look at it
+_active = ctypes.c_int32(0)
 ACTIVE_ADDRESS = ctypes.addressof(_active)
 _lock = threading.Lock()
 
 
 class timeout:
-    """Calls of programs in a `with` block of this thread or task are over after so many seconds, all together.
+    """Calls of programs in a `with` block of this thread or task are over after so many seconds,
+    all together.
 
         with xlac.timeout(2.0) as limit:
             y = model(x)
 
-    The call that is running then, and every later one, raises DeadlineError. `limit.stop()`, from any thread, ends the
-    call that is running, and every later one in the block, with LimitError; None for seconds leaves it at that. Blocks
-    may be nested; the one that is over first counts. What a call that ended so has written to its outputs is undefined;
-    a model's state is as before the call, unless docs/SPEC.md says otherwise.
+    The call that is running then, and every later one, raises DeadlineError. `limit.stop()`, from
+    any thread, ends the call that is running, and every later one in the block, with LimitError;
+    None for seconds leaves it at that. Blocks may be nested; the one that is over first counts.
+    What a call that ended so has written to its outputs is undefined; a model's state is as before
+    the call, unless docs/SPEC.md says otherwise.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -60,7 +65,12 @@ class timeout:
         self._token = _current.set(self)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         assert self._token is not None
         _current.reset(self._token)
         self._token = None
@@ -70,7 +80,9 @@ class timeout:
                 self._outer._inner.remove(self)
 
     def stop(self) -> None:
-        """Ends the call that runs in the block, if one does, and lets no other begin. May be called from any thread."""
+        """Ends the call that runs in the block, if one does, and lets no other begin. May be called
+        from any thread.
+        """
         with _lock:
             self._stop()
 
@@ -86,7 +98,9 @@ def limited() -> bool:
 
 
 def check() -> None:
-    """Raises DeadlineError when the time of this thread's calls is over, LimitError when they are to stop."""
+    """Raises DeadlineError when the time of this thread's calls is over, LimitError when they are
+    to stop.
+    """
     limit = _current.get() if _active.value else None
     if limit is None:
         return
@@ -103,7 +117,9 @@ def left() -> float | None:
 
 
 def flag_address() -> int:
-    """Where a 32-bit word becomes non-zero when this thread's calls are to stop; 0 where nobody can want that."""
+    """Where a 32-bit word becomes non-zero when this thread's calls are to stop; 0 where nobody can
+    want that.
+    """
     limit = _current.get() if _active.value else None
     return 0 if limit is None else ctypes.addressof(limit._flag)
 
@@ -120,7 +136,9 @@ def may_run_long(program: Program) -> bool:
 def torn() -> SourceError:
     """What calls raise whose model's state was half changed when one was stopped."""
     problem = "a call was stopped when it had changed a part of the model's state"
-    return SourceError(Diagnostic("XL6041", problem, hint="call reset(): the state is zero again then"))
+    return SourceError(
+        Diagnostic("XL6041", problem, hint="call reset(): the state is zero again then")
+    )
 
 
 def late() -> DeadlineError:

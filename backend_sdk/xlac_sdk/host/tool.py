@@ -14,13 +14,23 @@ FULL = os.strerror(errno.ENOSPC)
 
 
 def run(command: Sequence[str], folder: Path | None = None) -> str:
-    """Runs a command in a folder; gives what it complained of, or nothing when it did as it was told.
+    """Runs a command in a folder; gives what it complained of, or nothing when it did as it was
+    told.
 
-    Raises OSError where it says that the disk is full, which is nothing that its user could correct in the input.
+    Raises OSError where it says that the disk is full, which is nothing that its user could correct
+    in the input.
     """
     plain = {**os.environ, "LC_ALL": "C"}
     with limits.ended_in_time():
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=plain, timeout=limits.left())
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=plain,
+            timeout=limits.left(),
+        )
     if not done.returncode:
         return ""
     if FULL in done.stderr:

@@ -1,1 +1,3 @@
-"""Kernel IR: its grammar, primitives and their meaning, how it is written, verified and interpreted."""
+"""Kernel IR: its grammar, primitives and their meaning, how it is written, verified and
+interpreted.
+"""

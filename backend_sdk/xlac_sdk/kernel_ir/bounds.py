@@ -22,10 +22,14 @@ def bounds(expr: Expr) -> tuple[int | None, int | None]:
         case Ramp(base=base, stride=stride, lanes=lanes):
             low, high = bounds(base)
             span = stride * (lanes - 1)
-            return (None if low is None else low + min(span, 0)), (None if high is None else high + max(span, 0))
+            return (None if low is None else low + min(span, 0)), (
+                None if high is None else high + max(span, 0)
+            )
         case Apply(Primitive.ADD, (a, b)):
             (al, ah), (bl, bh) = bounds(a), bounds(b)
-            return (None if al is None or bl is None else al + bl), (None if ah is None or bh is None else ah + bh)
+            return (None if al is None or bl is None else al + bl), (
+                None if ah is None or bh is None else ah + bh
+            )
         case Apply(Primitive.MUL, (a, Const(value=value))):
             k = int(value)
             low, high = bounds(a)
@@ -35,7 +39,9 @@ def bounds(expr: Expr) -> tuple[int | None, int | None]:
             (al, ah), (bl, bh) = bounds(a), bounds(b)
             if al is not None and bl is not None and al >= 0 and bl >= 0:
                 return al * bl, None if ah is None or bh is None else ah * bh
-        case Apply(Primitive.REM, (a, Const(value=value))) if (bounds(a)[0] or 0) >= 0 and int(value) > 0:
+        case Apply(Primitive.REM, (a, Const(value=value))) if (bounds(a)[0] or 0) >= 0 and int(
+            value
+        ) > 0:
             return (0, int(value) - 1) if bounds(a)[0] is not None else (None, None)
         case Apply(Primitive.DIV, (a, Const(value=value))) if int(value) > 0:
             low, high = bounds(a)

@@ -1,4 +1,6 @@
-"""Writes kernel IR: a builder for statements over the expressions of `indexing.py`, `sums.py` and `bounds.py`, whose names are here too."""
+"""Writes kernel IR: a builder for statements over the expressions of `indexing.py`, `sums.py` and
+`bounds.py`, whose names are here too.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ __all__ = [
 
 
 class Builder:
-    """Collects statements. Nested blocks are Python `with` blocks, so a schedule reads like its loop nest."""
+    """Collects statements. Nested blocks are Python `with` blocks, so a schedule reads like its
+    loop nest.
+    """
 
     def __init__(self) -> None:
         self._blocks: list[list[Stmt]] = [[]]
@@ -101,7 +105,9 @@ class Builder:
 
     @property
     def open_blocks(self) -> tuple[list[Stmt], ...]:
-        """The blocks being written, outermost first: whoever remembers names can tell which are in scope."""
+        """The blocks being written, outermost first: whoever remembers names can tell which are in
+        scope.
+        """
         return tuple(self._blocks)
 
     def body(self) -> tuple[Stmt, ...]:
@@ -118,10 +124,17 @@ class Builder:
 
     @contextmanager
     def loop(
-        self, hint: str, start: Number, stop: Number, step: int = 1,
-        kind: LoopKind = LoopKind.SERIAL, grain: int = 1,
-    ) -> Iterator[Expr]:  # fmt: skip
-        """A loop; yields its counter. A serial or unrolled loop of exactly one iteration is replaced by its body."""
+        self,
+        hint: str,
+        start: Number,
+        stop: Number,
+        step: int = 1,
+        kind: LoopKind = LoopKind.SERIAL,
+        grain: int = 1,
+    ) -> Iterator[Expr]:
+        """A loop; yields its counter. A serial or unrolled loop of exactly one iteration is
+        replaced by its body.
+        """
         start, stop = lift(start), lift(stop)
         count: int | None = None  # iterations, where known
         if isinstance(start, Const) and isinstance(stop, Const):
@@ -170,9 +183,16 @@ class Builder:
         return buffer
 
     def store(
-        self, buffer: Buffer, at: Number, value: Expr, mask: Expr | None = None, *,
-        align: int = 0, streaming: bool = False, atomic: Primitive | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        buffer: Buffer,
+        at: Number,
+        value: Expr,
+        mask: Expr | None = None,
+        *,
+        align: int = 0,
+        streaming: bool = False,
+        atomic: Primitive | None = None,
+    ) -> None:
         """Writes a value. Constant-stride-1 ramps become consecutive stores."""
         where = lift(at)
         if isinstance(where, Ramp) and where.stride == 1:
@@ -215,7 +235,9 @@ def _below(value: Expr) -> Expr | None:
     """What exceeds a quotient or remainder, where that is said over the kernel's sizes."""
     match value:
         case Apply(Primitive.DIV | Primitive.REM, (a, b), dtype=DType.I64, lanes=1):
-            if not isinstance(b, Const) or any(isinstance(f, Var) and f.below for t in terms(a) for f in factors(t)):
+            if not isinstance(b, Const) or any(
+                isinstance(f, Var) and f.below for t in terms(a) for f in factors(t)
+            ):
                 from xlac_sdk.kernel_ir.polynomial import greatest
 
                 most = greatest(value)
@@ -223,14 +245,20 @@ def _below(value: Expr) -> Expr | None:
     return None
 
 
-def load(buffer: Buffer, at: Number, lanes: int = 1, mask: Expr | None = None, align: int = 0) -> Expr:
+def load(
+    buffer: Buffer, at: Number, lanes: int = 1, mask: Expr | None = None, align: int = 0
+) -> Expr:
     """Reads elements: consecutive for a stride-1 ramp, gathered for another vector, else one.
 
     With `lanes > 1` and a scalar index, reads that many consecutive elements.
     """
     where = lift(at)
     if isinstance(where, Splat):
-        return Splat(Load(buffer, where.value), where.lanes) if mask is None else Load(buffer, where, where.lanes, mask)
+        return (
+            Splat(Load(buffer, where.value), where.lanes)
+            if mask is None
+            else Load(buffer, where, where.lanes, mask)
+        )
     if isinstance(where, Ramp) and where.stride == 1:
         return Load(buffer, where.base, where.lanes, mask, align)
     if isinstance(where, Const) and where.lanes > 1 and mask is None:

@@ -1,9 +1,11 @@
-"""Kernels as grids of threads: the form that GPUs run, its rules, and other kernels brought into it.
+"""Kernels as grids of threads: the form that GPUs run, its rules, and other kernels brought into
+it.
 
     For BLOCK b in [0, N) { Allocate SHARED…; For THREAD t in [0, T) { … } }
 
-is all of a kernel's body. N may depend on the kernel's sizes, T is a constant. Every thread of a block must reach
-each Barrier and each Exchange, so neither stands under a condition, or in a loop, that differs between threads.
+is all of a kernel's body. N may depend on the kernel's sizes, T is a constant. Every thread of a
+block must reach each Barrier and each Exchange, so neither stands under a condition, or in a loop,
+that differs between threads.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Var,
     names,
     statements,
-)  # fmt: skip
+)
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import operands, roots, walk
 from xlac_sdk.kernel_ir.sums import INDEX
@@ -47,7 +49,9 @@ ALIGN = 16  # bytes: what a shared buffer starts at a multiple of, at least
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """What a launch is: blocks (over the kernel's sizes), threads of each, and the memory that a block shares."""
+    """What a launch is: blocks (over the kernel's sizes), threads of each, and the memory that a
+    block shares.
+    """
 
     blocks: Expr
     threads: int
@@ -58,7 +62,9 @@ class Grid:
     @property
     def shared_bytes(self) -> int:
         """Bytes of shared memory, each buffer where `places` has it."""
-        return max((at + b.dtype.nbytes * size(b) for b, at in places(self.shared).items()), default=0)
+        return max(
+            (at + b.dtype.nbytes * size(b) for b, at in places(self.shared).items()), default=0
+        )
 
     def count(self, sizes: Mapping[str, int]) -> int:
         """Blocks for given values of the kernel's sizes; 0 when there is nothing to do."""
@@ -74,7 +80,9 @@ def size(buffer: Buffer) -> int:
 
 
 def places(shared: tuple[Buffer, ...]) -> dict[Buffer, int]:
-    """Where each shared buffer begins, in bytes: those that ask for most alignment first, so that little is lost."""
+    """Where each shared buffer begins, in bytes: those that ask for most alignment first, so that
+    little is lost.
+    """
     found: dict[Buffer, int] = {}
     at = 0
     for buffer in sorted(shared, key=lambda b: -max(ALIGN, b.align)):
@@ -88,7 +96,13 @@ def places(shared: tuple[Buffer, ...]) -> dict[Buffer, int]:
 def grid(kernel: Kernel) -> Grid | None:
     """The grid of a kernel in GPU form; None for one in another form."""
     match kernel.body:
-        case (For(kind=LoopKind.BLOCK, stop=blocks, body=(*allocations, For(kind=LoopKind.THREAD, stop=Const(value=threads)) as thread)) as block,):
+        case (
+            For(
+                kind=LoopKind.BLOCK,
+                stop=blocks,
+                body=(*allocations, For(kind=LoopKind.THREAD, stop=Const(value=threads)) as thread),
+            ) as block,
+        ):
             shared = tuple(a.buffer for a in allocations if isinstance(a, Allocate))
             return Grid(blocks, int(threads), shared, block, thread)
     return None
@@ -98,21 +112,29 @@ def grid(kernel: Kernel) -> Grid | None:
 
 
 def spread(kernel: Kernel, threads: int = THREADS) -> Kernel:
-    """The kernel in GPU form: a PARALLEL iteration becomes a thread, a serial kernel the one thread of one block."""
+    """The kernel in GPU form: a PARALLEL iteration becomes a thread, a serial kernel the one thread
+    of one block.
+    """
     if grid(kernel) is not None:
         return kernel
     taken = names(kernel)
     block_name, thread_name = _fresh("block", taken), _fresh("thread", taken)
     loop = kernel.parallel
     if loop is None:
-        return _gridded(kernel, _counter(block_name, 1), 1, _counter(thread_name, 1), 1, kernel.body)
-    count = indexing.div(indexing.add(indexing.sub(loop.stop, loop.start), loop.step - 1), loop.step)
+        return _gridded(
+            kernel, _counter(block_name, 1), 1, _counter(thread_name, 1), 1, kernel.body
+        )
+    count = indexing.div(
+        indexing.add(indexing.sub(loop.stop, loop.start), loop.step - 1), loop.step
+    )
     if isinstance(count, Const):
         threads = min(threads, 1 << max(0, int(count.value) - 1).bit_length())
     blocks = indexing.div(indexing.add(count, threads - 1), threads)
     block, thread = _counter(block_name, blocks), _counter(thread_name, threads)
     number = indexing.add(indexing.mul(block, threads), thread)
-    counter = indexing.cast(indexing.add(loop.start, indexing.mul(number, loop.step)), loop.counter.dtype)
+    counter = indexing.cast(
+        indexing.add(loop.start, indexing.mul(number, loop.step)), loop.counter.dtype
+    )
     body: tuple[Stmt, ...] = (Let(loop.counter, counter), *loop.body)
     if not (isinstance(count, Const) and int(count.value) % threads == 0):
         body = (If(indexing.apply(Primitive.LT, number, count), body),)
@@ -122,15 +144,28 @@ def spread(kernel: Kernel, threads: int = THREADS) -> Kernel:
 def _counter(name: str, stop: indexing.Number) -> Var:
     stop = indexing.lift(stop)
     last = bounds(stop)[1]
-    return Var(name, INDEX, low=0, high=None if last is None else max(0, last - 1), below=None if isinstance(stop, Const) else stop)
+    return Var(
+        name,
+        INDEX,
+        low=0,
+        high=None if last is None else max(0, last - 1),
+        below=None if isinstance(stop, Const) else stop,
+    )
 
 
 def _gridded(
-    kernel: Kernel, block: Var, blocks: indexing.Number, thread: Var, threads: int, body: tuple[Stmt, ...]
+    kernel: Kernel,
+    block: Var,
+    blocks: indexing.Number,
+    thread: Var,
+    threads: int,
+    body: tuple[Stmt, ...],
 ) -> Kernel:
     zero = indexing.index(0)
     inner = For(thread, zero, indexing.index(threads), body, kind=LoopKind.THREAD)
-    return replace(kernel, body=(For(block, zero, indexing.lift(blocks), (inner,), kind=LoopKind.BLOCK),))
+    return replace(
+        kernel, body=(For(block, zero, indexing.lift(blocks), (inner,), kind=LoopKind.BLOCK),)
+    )
 
 
 def _fresh(hint: str, taken: set[str]) -> str:
@@ -145,10 +180,14 @@ def _fresh(hint: str, taken: set[str]) -> str:
 
 
 def check(kernel: Kernel) -> None:
-    """Raises VerifyError for a kernel with blocks, threads, exchanges or shared memory that is not in GPU form."""
+    """Raises VerifyError for a kernel with blocks, threads, exchanges or shared memory that is not
+    in GPU form.
+    """
     found = grid(kernel)
     if found is None:
-        raise _wrong(kernel, "is no BLOCK loop around SHARED buffers and one THREAD loop of constant length")
+        raise _wrong(
+            kernel, "is no BLOCK loop around SHARED buffers and one THREAD loop of constant length"
+        )
     for loop in (found.block, found.thread):
         if loop.step != 1 or not isinstance(loop.start, Const) or loop.start.value != 0:
             raise _wrong(kernel, f"loop '{loop.counter.name}' does not count from 0 by 1")
@@ -156,10 +195,19 @@ def check(kernel: Kernel) -> None:
         raise _wrong(kernel, "has blocks without threads")
     for stmt in found.block.body[:-1]:
         if not isinstance(stmt, Allocate) or stmt.buffer.space is not Space.SHARED:
-            raise _wrong(kernel, "does more in a block than allocate SHARED buffers before its threads begin")
+            raise _wrong(
+                kernel, "does more in a block than allocate SHARED buffers before its threads begin"
+            )
     for stmt in statements(found.thread.body):
-        if isinstance(stmt, For) and stmt.kind in (LoopKind.BLOCK, LoopKind.THREAD, LoopKind.PARALLEL):
-            raise _wrong(kernel, f"loop '{stmt.counter.name}' is {stmt.kind.value}, inside the loop of threads")
+        if isinstance(stmt, For) and stmt.kind in (
+            LoopKind.BLOCK,
+            LoopKind.THREAD,
+            LoopKind.PARALLEL,
+        ):
+            raise _wrong(
+                kernel,
+                f"loop '{stmt.counter.name}' is {stmt.kind.value}, inside the loop of threads",
+            )
         if isinstance(stmt, Allocate) and stmt.buffer.space is Space.SHARED:
             raise _wrong(kernel, f"'{stmt.buffer.name}' is SHARED but allocated by a thread")
     _Meetings(kernel, found).run()
@@ -172,9 +220,10 @@ def _wrong(kernel: Kernel, what: str) -> VerifyError:
 class _Meetings:
     """Finds barriers and exchanges that some threads of a block might not reach.
 
-    A name differs between threads when its value may: the thread's number, whatever is computed from one that differs,
-    or read from memory that threads of other blocks write too, or each of their own, and a variable assigned where only some
-    threads come. What all threads of a block read at one place of its SHARED memory is the same.
+    A name differs between threads when its value may: the thread's number, whatever is computed
+    from one that differs, or read from memory that threads of other blocks write too, or each of
+    their own, and a variable assigned where only some threads come. What all threads of a block
+    read at one place of its SHARED memory is the same.
     """
 
     def __init__(self, kernel: Kernel, found: Grid) -> None:
@@ -213,14 +262,21 @@ class _Meetings:
 
     def meet(self, stmt: Stmt, alone: bool) -> None:
         if isinstance(stmt, Barrier) and alone:
-            raise _wrong(self.kernel, "a barrier stands where only some threads of a block may come")
+            raise _wrong(
+                self.kernel, "a barrier stands where only some threads of a block may come"
+            )
         for expr in walk(roots(stmt)):
             if not isinstance(expr, Exchange):
                 continue
             if alone:
-                raise _wrong(self.kernel, "an exchange stands where only some threads of a block may come")
+                raise _wrong(
+                    self.kernel, "an exchange stands where only some threads of a block may come"
+                )
             if self.grid.threads % (1 << expr.distance.bit_length()):
-                raise _wrong(self.kernel, f"an exchange over {expr.distance} among {self.grid.threads} threads")
+                raise _wrong(
+                    self.kernel,
+                    f"an exchange over {expr.distance} among {self.grid.threads} threads",
+                )
 
     def differs(self, expr: Expr) -> bool:
         known: dict[int, bool] = {}
@@ -230,7 +286,11 @@ class _Meetings:
                 case Var(name=name):
                     found = name in self.differ
                 case Load(buffer=Buffer(space=space, access=access)):
-                    found = found or space is Space.LOCAL or (space is Space.GLOBAL and access is not Access.READ)
+                    found = (
+                        found
+                        or space is Space.LOCAL
+                        or (space is Space.GLOBAL and access is not Access.READ)
+                    )
                 case Exchange():
                     found = True
             known[id(one)] = found

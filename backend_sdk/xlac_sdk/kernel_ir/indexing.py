@@ -1,9 +1,10 @@
-"""Index arithmetic that simplifies as it is written, and the few other expressions that schedules make.
+"""Index arithmetic that simplifies as it is written, and the few other expressions that schedules
+make.
 
-Indices stay in a canonical form: a sum of products of variables, each with a constant factor, plus a constant,
-under at most one `Ramp` (`sums.py`). So a schedule writes `row * width + column` and a contiguous vector access falls out when
-`column` is a ramp of stride 1. An extent that is only known when the model runs (`dims.Sym`) may stand wherever a
-number may; `polynomial.py` divides by those.
+Indices stay in a canonical form: a sum of products of variables, each with a constant factor, plus
+a constant, under at most one `Ramp` (`sums.py`). So a schedule writes `row * width + column` and a
+contiguous vector access falls out when `column` is a ramp of stride 1. An extent that is only known
+when the model runs (`dims.Sym`) may stand wherever a number may; `polynomial.py` divides by those.
 """
 
 from __future__ import annotations
@@ -12,7 +13,18 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.bounds import bounds, multiple
 from xlac_sdk.kernel_ir.kernel import Apply, Const, Expr, Ramp, Splat, Var
 from xlac_sdk.kernel_ir.primitives import Primitive, result_dtype
-from xlac_sdk.kernel_ir.sums import INDEX, ONE, Terms, divided, plus, product, rejoin, terms, total, undivided
+from xlac_sdk.kernel_ir.sums import (
+    INDEX,
+    ONE,
+    Terms,
+    divided,
+    plus,
+    product,
+    rejoin,
+    terms,
+    total,
+    undivided,
+)
 from xlac_sdk.programs.dims import Dim, Quotient, Sym, Symbol
 from xlac_sdk.programs.dims import bounds as bounds_of
 
@@ -125,7 +137,9 @@ def mul(a: Number, b: Number) -> Expr:
         if lanes == 1:
             return total({t: f * k for t, f in terms(a).items()})
         base, stride, vectors = _vector_terms(a)
-        return _vector_total(mul(base, k), stride * k, {t: f * k for t, f in vectors.items()}, lanes)
+        return _vector_total(
+            mul(base, k), stride * k, {t: f * k for t, f in vectors.items()}, lanes
+        )
     if a.lanes == b.lanes == 1:
         return total(rejoin(product(terms(a), terms(b))))
     if a.lanes < b.lanes:
@@ -170,8 +184,14 @@ def _vector_total(base: Expr, stride: int, vectors: Terms, lanes: int) -> Expr:
             base2, stride2, vectors2 = _vector_terms(e)
             for t, f in vectors2.items():
                 rest[t] = rest.get(t, 0) + f * factor
-            return _vector_total(add(base, mul(base2, factor)), stride + stride2 * factor, rest, lanes)
-    result: Expr | None = ramp(base, stride, lanes) if stride or base != index(0) or not any(vectors.values()) else None
+            return _vector_total(
+                add(base, mul(base2, factor)), stride + stride2 * factor, rest, lanes
+            )
+    result: Expr | None = (
+        ramp(base, stride, lanes)
+        if stride or base != index(0) or not any(vectors.values())
+        else None
+    )
     for term, factor in vectors.items():
         if factor:
             one = term if factor == 1 else apply(P.MUL, term, index(factor))
@@ -245,7 +265,13 @@ def _divmod(a: Expr, k: int) -> tuple[Expr, Expr]:
             return ramp(add(quotient, q), a.stride // k, a.lanes), splat(r, a.lanes)
         span = a.stride * (a.lanes - 1)
         inside = positive and high is not None and a.stride > 0 and high + span < k
-        if not inside and positive and a.stride > 0 and k % (a.stride * a.lanes) == 0 and multiple(rest) % (a.stride * a.lanes) == 0:
+        if (
+            not inside
+            and positive
+            and a.stride > 0
+            and k % (a.stride * a.lanes) == 0
+            and multiple(rest) % (a.stride * a.lanes) == 0
+        ):
             q, r = _divmod(rest, k)  # the base never lets the ramp cross a multiple of k
             return splat(add(quotient, q), a.lanes), ramp(r, a.stride, a.lanes)
         if inside:

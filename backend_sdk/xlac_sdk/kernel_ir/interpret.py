@@ -1,7 +1,8 @@
 """Runs kernels and programs in NumPy: the living definition of kernel IR.
 
-Every access is checked against its buffer; an element of a LOCAL, SHARED or REREAD buffer that is read before
-it was written is an error; the arena starts poisoned, so a temporary whose memory was given away too early shows.
+Every access is checked against its buffer; an element of a LOCAL, SHARED or REREAD buffer that is
+read before it was written is an error; the arena starts poisoned, so a temporary whose memory was
+given away too early shows.
 """
 
 from __future__ import annotations
@@ -59,20 +60,34 @@ def _runtime(kernel: Kernel) -> dict[str, object]:
         what = f"index {index}" if lanes == 1 else f"{lanes} lanes from index {index}"
         at = int(index) if isinstance(index, int | np.integer) else -1
         if at >= 0 and at + lanes <= size:
-            raise KernelFault(f"kernel {kernel.name}: buffer '{buffer}' is read at {what} before it was written")
-        raise KernelFault(f"kernel {kernel.name}: buffer '{buffer}' of {size} elements is accessed at {what}")
+            raise KernelFault(
+                f"kernel {kernel.name}: buffer '{buffer}' is read at {what} before it was written"
+            )
+        raise KernelFault(
+            f"kernel {kernel.name}: buffer '{buffer}' of {size} elements is accessed at {what}"
+        )
 
     def active(name: str, size: int, index: Any, mask: Any, lanes: int) -> tuple[Array, Array]:
         """The element of each lane and which lanes take part, checked."""
         at = np.asarray(index)
-        at = at + np.arange(lanes) if at.ndim == 0 and not isinstance(index, np.generic) else np.broadcast_to(at, (lanes,))
-        on = np.ones(lanes, np.bool_) if mask is None else np.broadcast_to(np.asarray(mask, np.bool_), (lanes,))
+        at = (
+            at + np.arange(lanes)
+            if at.ndim == 0 and not isinstance(index, np.generic)
+            else np.broadcast_to(at, (lanes,))
+        )
+        on = (
+            np.ones(lanes, np.bool_)
+            if mask is None
+            else np.broadcast_to(np.asarray(mask, np.bool_), (lanes,))
+        )
         wrong = on & ((at < 0) | (at >= size))
         if wrong.any():
             outside(name, int(at[wrong][0]), 1, size)
         return np.where(on, at, 0), on
 
-    def gather(name: str, buffer: Array, written: Array | None, index: Any, mask: Any, lanes: int) -> Array:
+    def gather(
+        name: str, buffer: Array, written: Array | None, index: Any, mask: Any, lanes: int
+    ) -> Array:
         at, on = active(name, len(buffer), index, mask, lanes)
         if written is not None and not written[at[on]].all():
             outside(name, int(at[on][~written[at[on]]][0]), 1, len(buffer))
@@ -81,9 +96,16 @@ def _runtime(kernel: Kernel) -> dict[str, object]:
         return result
 
     def scatter(
-        name: str, buffer: Array, written: Array | None, index: Any, value: Any, mask: Any, lanes: int,
-        primitive: Primitive | None, dtype: Any,
-    ) -> None:  # fmt: skip
+        name: str,
+        buffer: Array,
+        written: Array | None,
+        index: Any,
+        value: Any,
+        mask: Any,
+        lanes: int,
+        primitive: Primitive | None,
+        dtype: Any,
+    ) -> None:
         at, on = active(name, len(buffer), index, mask, lanes)
         value = np.broadcast_to(np.asarray(value, buffer.dtype), (lanes,))
         if written is not None:
@@ -98,7 +120,9 @@ def _runtime(kernel: Kernel) -> dict[str, object]:
 
     def aligned(name: str, index: int, step: int, mask: Any) -> int:
         if index % step and np.any(mask):
-            raise KernelFault(f"kernel {kernel.name}: buffer '{name}' is accessed at index {index}, which is no multiple of {step}")
+            raise KernelFault(
+                f"kernel {kernel.name}: buffer '{name}' is accessed at index {index}, which is no multiple of {step}"
+            )
         return index
 
     return {"outside": outside, "gather": gather, "scatter": scatter, "aligned": aligned}
@@ -109,8 +133,8 @@ def _poisoned(dtype: np.dtype[Any], size: int) -> Array:
 
 
 def _lockstep(threads: list[Generator[Any, Any, None]]) -> None:
-    """Runs the threads of a block from one barrier or exchange to the next, all together; one that awaits something goes
-    on when that holds."""
+    """Runs the threads of a block from one barrier or exchange to the next, all together; one that
+    awaits something goes on when that holds."""
     answers: list[Any] = [None] * len(threads)
     while True:
         asked = [_asked(thread, answer) for thread, answer in zip(threads, answers, strict=True)]
@@ -123,13 +147,17 @@ def _lockstep(threads: list[Generator[Any, Any, None]]) -> None:
         if not any(going for going, _ in asked):
             return
         if not all(going for going, _ in asked):
-            raise KernelFault("some threads of a block wait at a barrier that the others never reach")
-        answers = [None if one is None else asked[i ^ one[0]][1][1] for i, (_, one) in enumerate(asked)]
+            raise KernelFault(
+                "some threads of a block wait at a barrier that the others never reach"
+            )
+        answers = [
+            None if one is None else asked[i ^ one[0]][1][1] for i, (_, one) in enumerate(asked)
+        ]
 
 
 def _asked(thread: Generator[Any, Any, None], answer: Any) -> tuple[bool, Any]:
-    """Whether a thread goes on, and then what it waits for: None at a barrier, (distance, value) for an exchange, else
-    a condition."""
+    """Whether a thread goes on, and then what it waits for: None at a barrier, (distance, value)
+    for an exchange, else a condition."""
     try:
         return True, thread.send(answer)
     except StopIteration:
@@ -171,7 +199,9 @@ def compile_kernel(kernel: Kernel, looks: Container[int] = ()) -> Callable[..., 
     return function
 
 
-def run_kernel(kernel: Kernel, buffers: Mapping[str, Array], sizes: Mapping[str, int] | None = None) -> None:
+def run_kernel(
+    kernel: Kernel, buffers: Mapping[str, Array], sizes: Mapping[str, int] | None = None
+) -> None:
     """Runs a kernel on contiguous arrays, by parameter name; writes into those it may write."""
     flat = [np.asarray(buffers[b.name]).reshape(-1) for b in kernel.parameters]
     given = [(sizes or {})[v.name] for v in kernel.sizes]
@@ -191,23 +221,28 @@ Claimed = Callable[..., None]  # (attributes, *inputs, *results), arrays; writes
 
 
 class Interpreter:
-    """An Executable that interprets a program. Safe from several threads; state is guarded by a lock, and is as before a
-    call that did not end.
+    """An Executable that interprets a program. Safe from several threads; state is guarded by a
+    lock, and is as before a call that did not end.
 
-    `claimed` says how to run the operations that the program's target claimed, by mnemonic; what libraries may compute is known.
+    `claimed` says how to run the operations that the program's target claimed, by mnemonic; what
+    libraries may compute is known.
     """
 
     def __init__(self, program: Program, claimed: Mapping[str, Claimed] | None = None) -> None:
         self.program = program
         self._claimed: Mapping[str, Claimed] = {**COMPUTED, **(claimed or {})}
         looks = Looks(program, slow=1000)
-        self._functions = {kernel: compile_kernel(kernel, looks.inside(kernel)) for kernel in program.kernels}
+        self._functions = {
+            kernel: compile_kernel(kernel, looks.inside(kernel)) for kernel in program.kernels
+        }
         self._actions = [self._action(step) for step in program.steps]
         self._state = np.zeros(program.state_bytes, np.uint8)
         self._constants: Memory = {}
         for slot in program.slots:
             if slot.role is Role.CONSTANT:
-                self._constants[slot] = _read_only(np.ascontiguousarray(program.constants[slot.symbol]).reshape(-1))
+                self._constants[slot] = _read_only(
+                    np.ascontiguousarray(program.constants[slot.symbol]).reshape(-1)
+                )
         self._lock = threading.Lock()
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
@@ -253,7 +288,10 @@ class Interpreter:
                 def launch(memory: Memory, counters: Counters) -> None:
                     given = [at_sizes(size, counters) for size in sizes]
                     names = {v.name: value for v, value in zip(kernel.sizes, given, strict=True)}
-                    extents = [b.size if isinstance(b.size, int) else extent(b.size, names) for b in kernel.parameters]
+                    extents = [
+                        b.size if isinstance(b.size, int) else extent(b.size, names)
+                        for b in kernel.parameters
+                    ]
                     pairs = zip(arguments, extents, strict=True)
                     function(*(_part(memory, counters, a, count) for a, count in pairs), *given)
 
@@ -304,7 +342,9 @@ class Interpreter:
                 usual = [self._action(s) for s in otherwise]
 
                 def choose(memory: Memory, counters: Counters) -> None:
-                    for action in next((actions for case, actions in paths if case.takes(counters)), usual):
+                    for action in next(
+                        (actions for case, actions in paths if case.takes(counters)), usual
+                    ):
                         action(memory, counters)
 
                 return choose
@@ -329,7 +369,10 @@ class Interpreter:
                 def call(memory: Memory, counters: Counters) -> None:
                     known = step.at(counters)
                     pairs = [(a, static(s)) for a, s in zip(arguments, known.shapes, strict=True)]
-                    whole(known.attributes, *(_part(memory, counters, a, prod(s)).reshape(s) for a, s in pairs))
+                    whole(
+                        known.attributes,
+                        *(_part(memory, counters, a, prod(s)).reshape(s) for a, s in pairs),
+                    )
 
                 return call
 

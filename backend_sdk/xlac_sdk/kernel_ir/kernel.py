@@ -1,8 +1,8 @@
 """Kernel IR: loops, scalars, vectors and buffers. The one language that every backend reads.
 
 An expression has an element type and a number of lanes; one with `lanes > 1` is a vector. Buffers
-are flat: an index counts elements from the buffer's start, and schedules linearise shapes. A scheduled
-kernel says everything that speed needs, so a backend only spells it.
+are flat: an index counts elements from the buffer's start, and schedules linearise shapes. A
+scheduled kernel says everything that speed needs, so a backend only spells it.
 
     Expr = Const | Var | Ramp | Splat | Load | Apply | Fold | Shuffle | Exchange
     Stmt = For | Let | Assign | Store | If | Allocate | Barrier | Await | Prefetch | Instruction
@@ -55,7 +55,8 @@ class Buffer:
 
 
 # ---- expressions -----------------------------------------------------------------------------
-# Schedules look expressions up by value all the time: those of index arithmetic hash what tells most of them apart.
+# Schedules look expressions up by value all the time: those of index arithmetic hash what tells
+# most of them apart.
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,9 @@ class Const:
 class Var:
     """A loop counter, a kernel size, or a name bound by Let.
 
-    For index variables `low` and `high` bound the value (inclusive), `below` exceeds it (an expression over the
-    kernel's sizes) and `multiple` divides it, where known: index arithmetic is simplified with them. They are
-    facts, not part of the identity.
+    For index variables `low` and `high` bound the value (inclusive), `below` exceeds it (an
+    expression over the kernel's sizes) and `multiple` divides it, where known: index arithmetic is
+    simplified with them. They are facts, not part of the identity.
     """
 
     name: str
@@ -124,8 +125,8 @@ class Load:
     """Reads `lanes` elements.
 
     A scalar `index` with `lanes > 1` reads consecutive elements from it; a vector `index` (of the
-    same lane count) gathers. Lanes whose `mask` is false are not read and yield zero. `align` is the
-    known alignment of the address in bytes (0: that of one element).
+    same lane count) gathers. Lanes whose `mask` is false are not read and yield zero. `align` is
+    the known alignment of the address in bytes (0: that of one element).
     """
 
     buffer: Buffer
@@ -217,7 +218,8 @@ class LoopKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`for (counter = start; counter < stop; counter += step) body`. The counter is an integer scalar.
+    """`for (counter = start; counter < stop; counter += step) body`. The counter is an integer
+    scalar.
 
     A PARALLEL loop is the only statement of its kernel. `grain` is the least number of iterations
     worth a thread of their own.
@@ -253,8 +255,8 @@ class Assign:
 class Store:
     """Writes the lanes of `value`; indices and masks as for Load.
 
-    `atomic` combines with what is there instead of replacing it, safely between threads; `streaming`
-    says that the data will not be read again soon.
+    `atomic` combines with what is there instead of replacing it, safely between threads;
+    `streaming` says that the data will not be read again soon.
     """
 
     buffer: Buffer
@@ -289,9 +291,11 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """This thread goes on when a scalar condition over memory holds, which other threads of its block make true.
+    """This thread goes on when a scalar condition over memory holds, which other threads of its
+    block make true.
 
-    What those did before is seen after it. Unlike a Barrier it may stand where only some threads come.
+    What those did before is seen after it. Unlike a Barrier it may stand where only some threads
+    come.
     """
 
     condition: Expr
@@ -308,12 +312,14 @@ class Prefetch:
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A parameter as a copy engine is told of it: the launch hands the kernel a description of an array of up to five axes,
-    outermost first, `offset` elements into the parameter. Whole boxes are copied; what lies outside the array is zero.
+    """A parameter as a copy engine is told of it: the launch hands the kernel a description of an
+    array of up to five axes, outermost first, `offset` elements into the parameter. Whole boxes are
+    copied; what lies outside the array is zero.
 
-    `extents` and `strides` (in elements; the last axis has none, its elements are neighbours) are expressions over the
-    kernel's sizes. A box's innermost rows are 128 bytes, and lie in SHARED memory one after the other, the eight
-    16-byte chunks of each exchanged by an exclusive or with the row's number.
+    `extents` and `strides` (in elements; the last axis has none, its elements are neighbours) are
+    expressions over the kernel's sizes. A box's innermost rows are 128 bytes, and lie in SHARED
+    memory one after the other, the eight 16-byte chunks of each exchanged by an exclusive or with
+    the row's number.
     """
 
     name: str

@@ -1,8 +1,9 @@
 """Divides indices by extents that are sizes of the kernel.
 
-An index is a sum of products with constant factors (`sums.terms`), so it is a polynomial over the kernel's
-variables, and division by an extent is that of polynomials: `row * n + column` by `n` is `row`, and the remainder
-`column`, where `column` is known to be below `n`. What does not come out is left to the machine.
+An index is a sum of products with constant factors (`sums.terms`), so it is a polynomial over the
+kernel's variables, and division by an extent is that of polynomials: `row * n + column` by `n` is
+`row`, and the remainder `column`, where `column` is known to be below `n`. What does not come out
+is left to the machine.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from xlac_sdk.kernel_ir.sums import INDEX, ONE, P, Terms, factors, joined, produ
 
 
 def divmod_by(a: Expr, k: Expr) -> tuple[Expr, Expr]:
-    """Quotient and remainder of an index by a size that is positive where this is computed; `a` is not negative."""
+    """Quotient and remainder of an index by a size that is positive where this is computed; `a` is
+    not negative.
+    """
     if isinstance(a, Splat):
         quotient, rest = divmod_by(a.value, k)
         return splat(quotient, a.lanes), splat(rest, a.lanes)
@@ -34,11 +37,15 @@ def divmod_by(a: Expr, k: Expr) -> tuple[Expr, Expr]:
 
 
 def divide(a: Expr, k: Expr) -> tuple[Expr, Expr]:
-    """`a` as `quotient * k + rest`, as far as whole terms go: the rest may be negative, or k and more."""
+    """`a` as `quotient * k + rest`, as far as whole terms go: the rest may be negative, or k and
+    more.
+    """
     lead, by = _leading(terms(k))
     rest, quotient = dict(terms(a)), dict[Expr, int]()
     for _ in range(len(rest) + 8):  # a step takes a leading term away and may bring smaller ones
-        found = next((t for t, f in rest.items() if f % by == 0 and _without(t, lead) is not None), None)
+        found = next(
+            (t for t, f in rest.items() if f % by == 0 and _without(t, lead) is not None), None
+        )
         if found is None:
             break
         left = _without(found, lead)
@@ -99,7 +106,11 @@ def _most(part: Expr) -> Expr:
         case Apply(Primitive.REM, (_, k)):
             return sub(k, 1)
         case Apply(Primitive.DIV, (a, k)):
-            quotient, rest = divide(greatest(a), k) if not isinstance(k, Const) else _by_constant(greatest(a), int(k.value))
+            quotient, rest = (
+                divide(greatest(a), k)
+                if not isinstance(k, Const)
+                else _by_constant(greatest(a), int(k.value))
+            )
             low, high = bounds(rest)
             if high is not None and high < 0 and low is not None:
                 return sub(quotient, 1)  # the rest is at least -k: what is below a multiple of k

@@ -1,12 +1,14 @@
 """The scalar operations of kernel IR, their types and their meaning in NumPy.
 
-Semantics, settled once for every backend (StableHLO's, or XLA CPU's where StableHLO leaves a choice):
+Semantics, settled once for every backend (StableHLO's, or XLA CPU's where StableHLO leaves a
+choice):
 
 * integers wrap; `x / 0` is all ones (-1) and `x rem 0` is x; the smallest integer / -1 is itself;
 * `div` of integers truncates, `rem` has the dividend's sign, for floats as C's fmod;
 * `max` and `min` of floats return NaN when either operand is NaN; +0 is larger than -0;
 * a shift by at least the width gives 0, or all sign bits for `shr` of a signed integer;
-* `cast` of a float to an integer truncates, saturates, and turns NaN into 0; to bool it is `x != 0`;
+* `cast` of a float to an integer truncates, saturates, and turns NaN into 0; to bool it is `x !=
+  0`;
 * `cast` to a narrower float rounds to nearest even; between integers it wraps;
 * `round` goes to the nearest integer, ties to even;
 * `gelu(x)` is x Phi(x), with Phi the normal distribution function; -0 at -inf, its limit;
@@ -92,12 +94,15 @@ _UNARY = "cast bitcast floor exp log sin sqrt neg abs not ceil trunc round exp2 
 _ARITY = {Primitive(name): 1 for name in _UNARY.split()} | {Primitive.SELECT: 3, Primitive.FMA: 3}
 MANDATORY = frozenset(list(Primitive)[:21])
 TRANSCENDENTAL = frozenset(
-    Primitive(name) for name in "exp log sin pow exp2 expm1 log2 log1p cos tanh sigmoid erf gelu rsqrt atan2".split()
+    Primitive(name)
+    for name in "exp log sin pow exp2 expm1 log2 log1p cos tanh sigmoid erf gelu rsqrt atan2".split()
 )
 
 
 def operand_dtypes(primitive: Primitive, dtype: DType) -> tuple[DType, ...]:
-    """What a primitive on values of `dtype` takes: select a condition first, ldexp an exponent of the same width."""
+    """What a primitive on values of `dtype` takes: select a condition first, ldexp an exponent of
+    the same width.
+    """
     if primitive is Primitive.SELECT:
         return DType.BOOL, dtype, dtype
     if primitive is Primitive.LDEXP:

@@ -1,4 +1,6 @@
-"""Which values an integer, or any lane of a vector, can take, as far as variables say: lets emitters write plain arithmetic."""
+"""Which values an integer, or any lane of a vector, can take, as far as variables say: lets
+emitters write plain arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ class Ranges:
                 return low, high
             case Splat(value=value):
                 return self._known[id(value)][1]
-            case Ramp(base=base, stride=stride, lanes=lanes, dtype=dtype) if (start := self._known[id(base)][1]) is not None:
+            case Ramp(base=base, stride=stride, lanes=lanes, dtype=dtype) if (
+                start := self._known[id(base)][1]
+            ) is not None:
                 last = stride * (lanes - 1)
                 reach = start[0] + min(0, last), start[1] + max(0, last)
                 return reach if fits(reach, dtype) else None

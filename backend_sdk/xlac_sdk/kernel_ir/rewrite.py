@@ -31,13 +31,17 @@ from xlac_sdk.kernel_ir.kernel import (
     Store,
     TensorMap,
     Var,
-)  # fmt: skip
+)
 
 
 class Rewriter:
     """Maps expressions bottom-up with `visit` and buffers by `buffers`; memoised by identity."""
 
-    def __init__(self, visit: Callable[[Expr], Expr] | None = None, buffers: Mapping[Buffer, Buffer] | None = None):
+    def __init__(
+        self,
+        visit: Callable[[Expr], Expr] | None = None,
+        buffers: Mapping[Buffer, Buffer] | None = None,
+    ):
         self.visit, self.buffers = visit, buffers or {}
         self._memo: dict[int, tuple[Expr, Expr]] = {}
 
@@ -82,7 +86,10 @@ class Rewriter:
         match stmt:
             case For():
                 return replace(
-                    stmt, start=self.expr(stmt.start), stop=self.expr(stmt.stop), body=self.block(stmt.body)
+                    stmt,
+                    start=self.expr(stmt.start),
+                    stop=self.expr(stmt.stop),
+                    body=self.block(stmt.body),
                 )
             case Await():
                 return replace(stmt, condition=self.expr(stmt.condition))
@@ -92,19 +99,31 @@ class Rewriter:
                 mask = None if stmt.mask is None else self.expr(stmt.mask)
                 buffer = self.buffers.get(stmt.buffer, stmt.buffer)
                 return replace(
-                    stmt, buffer=buffer, index=self.expr(stmt.index), value=self.expr(stmt.value), mask=mask
+                    stmt,
+                    buffer=buffer,
+                    index=self.expr(stmt.index),
+                    value=self.expr(stmt.value),
+                    mask=mask,
                 )
             case If():
                 return replace(
-                    stmt, condition=self.expr(stmt.condition), then=self.block(stmt.then),
+                    stmt,
+                    condition=self.expr(stmt.condition),
+                    then=self.block(stmt.then),
                     otherwise=self.block(stmt.otherwise),
-                )  # fmt: skip
+                )
             case Prefetch():
                 return replace(
-                    stmt, buffer=self.buffers.get(stmt.buffer, stmt.buffer), index=self.expr(stmt.index)
+                    stmt,
+                    buffer=self.buffers.get(stmt.buffer, stmt.buffer),
+                    index=self.expr(stmt.index),
                 )
             case Instruction():
-                return replace(stmt, operands=tuple(map(self._operand, stmt.operands)), meaning=self.block(stmt.meaning))
+                return replace(
+                    stmt,
+                    operands=tuple(map(self._operand, stmt.operands)),
+                    meaning=self.block(stmt.meaning),
+                )
             case Allocate() | Barrier():
                 return stmt
 

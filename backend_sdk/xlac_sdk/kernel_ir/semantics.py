@@ -56,7 +56,9 @@ def _halves(count: int) -> list[int]:
 
 
 def cast(x: Any, dtype: DType) -> Any:
-    """Truncates and saturates floats to integers, wraps integers, rounds floats to nearest even once."""
+    """Truncates and saturates floats to integers, wraps integers, rounds floats to nearest even
+    once.
+    """
     x = np.asarray(x)
     source = DType.of(x.dtype)
     if source is dtype:
@@ -184,14 +186,20 @@ def _pow(a: Any, b: Any) -> Any:
         result = _wide(np.power, a, b)
         # NumPy takes the power 1/2 by sqrt, which has no -inf
         open_end = np.isneginf(a) & np.isfinite(b) & (b != np.floor(b))
-        return np.where(open_end, np.where(b > 0, np.inf, 0.0).astype(a.dtype), result) if open_end.any() else result
+        return (
+            np.where(open_end, np.where(b > 0, np.inf, 0.0).astype(a.dtype), result)
+            if open_end.any()
+            else result
+        )
     negative = b < 0
     exponent = np.where(negative, np.zeros_like(b), b)
     result, square = np.ones_like(a), a.copy()
     while np.any(exponent):
         result = np.where(exponent & 1 == 1, result * square, result)
         square, exponent = square * square, exponent >> 1
-    unit = np.where(a == 1, 1, np.where(a + np.ones_like(a) == 0, np.where(b & 1 == 1, -1, 1), 0)).astype(a.dtype)
+    unit = np.where(
+        a == 1, 1, np.where(a + np.ones_like(a) == 0, np.where(b & 1 == 1, -1, 1), 0)
+    ).astype(a.dtype)
     return np.where(negative, unit, result)
 
 
@@ -219,18 +227,23 @@ def _sigmoid(x: Any) -> Any:
 
 
 def _gelu(x: float) -> float:
-    """x/2 erfc(-x/sqrt 2), corrected to first order for what the quotient lost in rounding: 3 ulp down to -20."""
+    """x/2 erfc(-x/sqrt 2), corrected to first order for what the quotient lost in rounding: 3 ulp
+    down to -20.
+    """
     if math.isnan(x) or abs(x) > 40.0:
         return math.copysign(0.0, x) if x < 0 else x
     z = -x * math.sqrt(0.5)
     high, unit = float(_high(x)), float(_high(math.sqrt(0.5)))
     low, rest = x - high, math.sqrt(0.5) - unit
-    lost = -(((high * unit + z) + high * rest + low * unit) + low * rest) + x * 4.833646656726457e-17
+    lost = (
+        -(((high * unit + z) + high * rest + low * unit) + low * rest) + x * 4.833646656726457e-17
+    )
     return 0.5 * x * (math.erfc(z) - 2 / math.sqrt(math.pi) * math.exp(-z * z) * lost)
 
 
 def _ldexp(x: Any, n: Any) -> Any:
-    return np.ldexp(x, np.clip(n, -5000, 5000).astype(np.int32))  # C's int; no float spans more exponents
+    # C's int; no float spans more exponents
+    return np.ldexp(x, np.clip(n, -5000, 5000).astype(np.int32))
 
 
 def _popcnt(x: Any) -> Any:
@@ -243,7 +256,11 @@ def _popcnt(x: Any) -> Any:
 def _clz(x: Any) -> Any:
     x = np.asarray(x)
     width = x.dtype.itemsize * 8
-    rest = x.astype(np.int64).astype(np.uint64) & np.uint64((1 << width) - 1) if x.dtype.kind == "i" else x.astype(np.uint64)
+    rest = (
+        x.astype(np.int64).astype(np.uint64) & np.uint64((1 << width) - 1)
+        if x.dtype.kind == "i"
+        else x.astype(np.uint64)
+    )
     count = np.full(x.shape, width, np.int64)
     while np.any(rest):
         count -= rest != 0

@@ -1,7 +1,8 @@
 """Which parts of an expression a text emitter must name: those used more than once, and deep ones.
 
-Expressions are trees by meaning but graphs in memory (an expanded `tanh` uses its argument five times).
-Emitters write one statement per name, so text stays linear in the graph and nesting stays shallow.
+Expressions are trees by meaning but graphs in memory (an expanded `tanh` uses its argument five
+times). Emitters write one statement per name, so text stays linear in the graph and nesting stays
+shallow.
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ from xlac_sdk.kernel_ir.kernel import (
     Stmt,
     Store,
     Var,
-)  # fmt: skip
+)
 
 DEPTH = 16  # most operators nested in one text expression; C99 promises 63 parentheses
 
 
-_INSIDE: dict[type, Callable[[Any], tuple[Expr, ...]]] = {  # by class: asked for every expression, several times
+# by class: asked for every expression, several times
+_INSIDE: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
     Const: lambda expr: (),
     Var: lambda expr: (),
     Ramp: lambda expr: (expr.base,),
@@ -94,7 +96,9 @@ def walk(exprs: Sequence[Expr]) -> list[Expr]:
 
 
 def named(exprs: Sequence[Expr], also: Callable[[Expr], bool] = lambda expr: False) -> list[Expr]:
-    """The expressions to name before a statement that evaluates `exprs`, in an order that works; `also` asks for more."""
+    """The expressions to name before a statement that evaluates `exprs`, in an order that works;
+    `also` asks for more.
+    """
     order = [(expr, _INSIDE[type(expr)](expr)) for expr in walk(exprs)]
     uses: dict[int, int] = {}
     for _, inner in order:
@@ -107,7 +111,8 @@ def named(exprs: Sequence[Expr], also: Callable[[Expr], bool] = lambda expr: Fal
     for expr, inner in order:
         depth[id(expr)] = below = 1 + max((depth[id(o)] for o in inner), default=-1)
         heavy = bool(inner) and not (isinstance(expr, Splat | Ramp) and not operands(inner[0]))
-        met = isinstance(expr, Exchange)  # by every thread, also where a select would not look at the value
+        # by every thread, also where a select would not look at the value
+        met = isinstance(expr, Exchange)
         if heavy and (uses[id(expr)] > 1 or below >= DEPTH or met or also(expr)):
             result.append(expr)
             depth[id(expr)] = 0

@@ -54,7 +54,9 @@ def joined(parts: list[Expr]) -> Expr:
     """The one way to write a product."""
     if not parts:
         return ONE
-    first, *rest = sorted(parts, key=lambda part: part.name if isinstance(part, Var) else f"~{part}")
+    first, *rest = sorted(
+        parts, key=lambda part: part.name if isinstance(part, Var) else f"~{part}"
+    )
     for part in rest:
         first = Apply(P.MUL, (first, part), INDEX)
     return first
@@ -135,7 +137,11 @@ def _rejoin_open(found: Terms, term: Apply) -> Terms | None:
         match part:
             case Apply(Primitive.REM, (e, k)):
                 around = {joined([p for p in parts if p is not part]): found[term]}
-                quotient = divided(e, int(k.value)) if isinstance(k, Const) else Apply(P.DIV, (e, k), INDEX)
+                quotient = (
+                    divided(e, int(k.value))
+                    if isinstance(k, Const)
+                    else Apply(P.DIV, (e, k), INDEX)
+                )
                 whole = product(product({quotient: 1}, terms(k)), around)
                 if all(found.get(t) == f for t, f in whole.items()):
                     rest = {t: f for t, f in found.items() if t != term and t not in whole}

@@ -31,7 +31,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Store,
     TensorMap,
     Var,
-)  # fmt: skip
+)
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import named, operands, roots, walk
 from xlac_sdk.programs.program import (
@@ -61,7 +61,12 @@ INFIX = {
 def show(kernel: Kernel) -> str:
     """A kernel as text."""
     look()
-    mark = {Access.READ: "", Access.WRITE: "out ", Access.REREAD: "reread ", Access.UPDATE: "inout "}
+    mark = {
+        Access.READ: "",
+        Access.WRITE: "out ",
+        Access.REREAD: "reread ",
+        Access.UPDATE: "inout ",
+    }
     parameters = [f"{mark[b.access]}{b.name}: {b.dtype}[{_size(b)}]" for b in kernel.parameters]
     parameters += [f"{v.name}: size" for v in kernel.sizes]
     head = f"kernel {kernel.name}({', '.join(parameters)})"
@@ -70,7 +75,9 @@ def show(kernel: Kernel) -> str:
 
 
 def expr(node: Expr, known: Mapping[int, str] = NOTHING) -> str:
-    """An expression as text; vectors show their lane count where they begin. `known` names some already, by id."""
+    """An expression as text; vectors show their lane count where they begin. `known` names some
+    already, by id.
+    """
     if id(node) in known:
         return known[id(node)]
     match node:
@@ -86,7 +93,9 @@ def expr(node: Expr, known: Mapping[int, str] = NOTHING) -> str:
             width = f" : {lanes}" if lanes > 1 and index.lanes == 1 else ""
             guard = f" if {expr(mask, known)}" if mask is not None else ""
             return f"{buffer.name}[{expr(index, known)}{width}{guard}]"
-        case Apply(primitive=Primitive.CAST | Primitive.BITCAST as p, operands=(value,), dtype=dtype):
+        case Apply(
+            primitive=Primitive.CAST | Primitive.BITCAST as p, operands=(value,), dtype=dtype
+        ):
             return f"{p.value}({expr(value, known)}, {dtype})"
         case Apply(primitive=primitive, operands=operands):
             if primitive in INFIX:
@@ -127,7 +136,11 @@ def _block(body: tuple[Stmt, ...], depth: int) -> Iterator[str]:
             case Assign(var=var, value=value):
                 yield f"{pad}{var.name} = {expr(value, known)}"
             case Store():
-                lanes = f" : {stmt.value.lanes}" if stmt.value.lanes > 1 and stmt.index.lanes == 1 else ""
+                lanes = (
+                    f" : {stmt.value.lanes}"
+                    if stmt.value.lanes > 1 and stmt.index.lanes == 1
+                    else ""
+                )
                 guard = f" if {expr(stmt.mask, known)}" if stmt.mask is not None else ""
                 how = f" {stmt.atomic.value}=" if stmt.atomic else " ="
                 flag = "  // streaming" if stmt.streaming else ""
@@ -147,7 +160,10 @@ def _block(body: tuple[Stmt, ...], depth: int) -> Iterator[str]:
             case Prefetch(buffer=b, index=index):
                 yield f"{pad}prefetch {b.name}[{expr(index, known)}]"
             case Instruction(name=name, operands=operands, meaning=meaning):
-                shown = ", ".join(o.name if isinstance(o, Buffer | TensorMap) else expr(o, known) for o in operands)
+                shown = ", ".join(
+                    o.name if isinstance(o, Buffer | TensorMap) else expr(o, known)
+                    for o in operands
+                )
                 yield f"{pad}{name}({shown}) means:"
                 yield from _block(meaning, depth + 1)
 
@@ -167,7 +183,9 @@ def show_program(program: Program) -> str:
     for slot in program.slots:
         where = f" at {slot.offset}" if slot.role.value == "temporary" else ""
         label = f"  {slot.name!r}" if slot.name else ""
-        lines.append(f"  {slot.role.value} {slot.symbol}: {slot.dtype}{list(slot.shape)}{where}{label}")
+        lines.append(
+            f"  {slot.role.value} {slot.symbol}: {slot.dtype}{list(slot.shape)}{where}{label}"
+        )
     return "\n".join([*lines, *_steps(program.steps, 1)])
 
 

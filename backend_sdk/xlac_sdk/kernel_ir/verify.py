@@ -1,4 +1,5 @@
-"""Checks that kernels and programs say what their contract allows. A failure is a bug of the compiler.
+"""Checks that kernels and programs say what their contract allows. A failure is a bug of the
+compiler.
 
 `verify` looks at one kernel: types, lanes, scopes, what may be written, how loops may nest.
 `verify_program` looks at the steps and at memory too (`lifetimes.py`).
@@ -33,7 +34,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Store,
     TensorMap,
     Var,
-)  # fmt: skip
+)
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import operands, roots
 from xlac_sdk.kernel_ir.wellformed import fault, index_fault, operand_fault
@@ -49,7 +50,9 @@ def verify(kernel: Kernel) -> None:
 
 
 def verify_program(program: Program) -> None:
-    """Raises VerifyError for the first thing wrong in the kernels, the steps or the placing of memory."""
+    """Raises VerifyError for the first thing wrong in the kernels, the steps or the placing of
+    memory.
+    """
     from xlac_sdk.programs.lifetimes import check
 
     for kernel in program.kernels:
@@ -69,8 +72,11 @@ class _Scope:
         self.names: dict[str, Var | Buffer] = dict(around.names) if around else {}
         self.mutable: set[str] = set(around.mutable) if around else set()
         self.buffers: set[Buffer] = set(around.buffers) if around else set()
-        self.visible: set[int] = set(around.visible) if around else set()  # expressions, by identity, that use only these
-        self.kinds: tuple[LoopKind, ...] = (around.kinds if around else ()) + ((kind,) if kind else ())
+        # expressions, by identity, that use only these
+        self.visible: set[int] = set(around.visible) if around else set()
+        self.kinds: tuple[LoopKind, ...] = (around.kinds if around else ()) + (
+            (kind,) if kind else ()
+        )
 
 
 class _Verifier:
@@ -78,7 +84,8 @@ class _Verifier:
         self.kernel = kernel
         self.used: dict[str, object] = {}
         self.stored: set[Buffer] = set()  # what some statement before stores into
-        self.typed_well: set[int] = set()  # expressions looked at before, by identity: what is left to ask is what they see
+        # expressions looked at before, by identity: what is left to ask is what they see
+        self.typed_well: set[int] = set()
         self.for_gpus = False
 
     def fail(self, message: str) -> VerifyError:
@@ -95,7 +102,10 @@ class _Verifier:
             self.identifier(buffer.name)
             self.need(buffer.name not in self.used, f"two parameters are called '{buffer.name}'")
             self.need(buffer.space is Space.GLOBAL, f"parameter '{buffer.name}' is not GLOBAL")
-            self.need(not isinstance(buffer.size, int) or buffer.size >= 0, f"'{buffer.name}' has a negative size")
+            self.need(
+                not isinstance(buffer.size, int) or buffer.size >= 0,
+                f"'{buffer.name}' has a negative size",
+            )
             self.used[buffer.name] = scope.names[buffer.name] = buffer
             scope.buffers.add(buffer)
         for var in kernel.sizes:
@@ -131,14 +141,20 @@ class _Verifier:
                 case For():
                     self.loop(stmt, scope, len(body))
                 case If(condition=condition, then=then, otherwise=otherwise):
-                    self.need(condition.dtype is DType.BOOL and condition.lanes == 1, "a condition is not a scalar bool")
+                    self.need(
+                        condition.dtype is DType.BOOL and condition.lanes == 1,
+                        "a condition is not a scalar bool",
+                    )
                     self.block(then, _Scope(scope))
                     self.block(otherwise, _Scope(scope))
                 case Allocate(buffer=buffer):
                     self.allocate(buffer, scope)
                 case Prefetch(buffer=buffer, index=index):
                     self.reachable(buffer, scope)
-                    self.need(index.dtype.is_integer and index.lanes == 1, "a prefetch index is not a scalar integer")
+                    self.need(
+                        index.dtype.is_integer and index.lanes == 1,
+                        "a prefetch index is not a scalar integer",
+                    )
                 case Instruction(operands=given, meaning=meaning):
                     for one in given:
                         if isinstance(one, Buffer):
@@ -148,24 +164,44 @@ class _Verifier:
                     self.block(meaning, _Scope(scope))
                 case Barrier():
                     self.for_gpus = True
-                    self.need(LoopKind.THREAD in scope.kinds, "a barrier stands outside every THREAD loop")
+                    self.need(
+                        LoopKind.THREAD in scope.kinds, "a barrier stands outside every THREAD loop"
+                    )
                 case Await(condition=condition):
-                    self.need(condition.dtype is DType.BOOL and condition.lanes == 1, "what is awaited is not a scalar bool")
-                    self.need(LoopKind.THREAD in scope.kinds, "a thread awaits something outside every THREAD loop")
+                    self.need(
+                        condition.dtype is DType.BOOL and condition.lanes == 1,
+                        "what is awaited is not a scalar bool",
+                    )
+                    self.need(
+                        LoopKind.THREAD in scope.kinds,
+                        "a thread awaits something outside every THREAD loop",
+                    )
 
     def loop(self, stmt: For, scope: _Scope, siblings: int) -> None:
         counter, kind = stmt.counter, stmt.kind
         self.need(stmt.step > 0, f"loop '{counter.name}' has step {stmt.step}")
-        self.need(counter.dtype.is_integer and counter.lanes == 1, f"counter '{counter.name}' is not a scalar integer")
+        self.need(
+            counter.dtype.is_integer and counter.lanes == 1,
+            f"counter '{counter.name}' is not a scalar integer",
+        )
         for end in (stmt.start, stmt.stop):
-            self.need(end.dtype is counter.dtype and end.lanes == 1, f"a bound of loop '{counter.name}' is not a scalar {counter.dtype}")
+            self.need(
+                end.dtype is counter.dtype and end.lanes == 1,
+                f"a bound of loop '{counter.name}' is not a scalar {counter.dtype}",
+            )
         if kind is LoopKind.PARALLEL:
-            self.need(not scope.kinds and siblings == 1, f"PARALLEL loop '{counter.name}' is not the only statement of the kernel")
+            self.need(
+                not scope.kinds and siblings == 1,
+                f"PARALLEL loop '{counter.name}' is not the only statement of the kernel",
+            )
         if kind is LoopKind.UNROLLED:
             fixed = isinstance(stmt.start, Const) and isinstance(stmt.stop, Const)
             self.need(fixed, f"UNROLLED loop '{counter.name}' has no constant trip count")
         if kind is LoopKind.BLOCK:
-            self.need(LoopKind.THREAD not in scope.kinds, f"BLOCK loop '{counter.name}' is inside a THREAD loop")
+            self.need(
+                LoopKind.THREAD not in scope.kinds,
+                f"BLOCK loop '{counter.name}' is inside a THREAD loop",
+            )
         self.for_gpus |= kind is LoopKind.BLOCK or kind is LoopKind.THREAD
         inner = _Scope(scope, kind)
         self.bind(counter, inner)
@@ -182,7 +218,10 @@ class _Verifier:
     def allocate(self, buffer: Buffer, scope: _Scope) -> None:
         self.identifier(buffer.name)
         self.need(buffer.space is not Space.GLOBAL, f"'{buffer.name}' is allocated but GLOBAL")
-        self.need(isinstance(buffer.size, int) and buffer.size > 0, f"local '{buffer.name}' has no constant size")
+        self.need(
+            isinstance(buffer.size, int) and buffer.size > 0,
+            f"local '{buffer.name}' has no constant size",
+        )
         self.need(buffer.name not in scope.names, f"'{buffer.name}' is declared twice")
         scope.names[buffer.name] = buffer
         scope.buffers.add(buffer)
@@ -194,7 +233,9 @@ class _Verifier:
         if buffer.space is Space.GLOBAL and buffer.access is Access.READ:
             raise self.fail(f"'{buffer.name}' is only read, but written")
         if value.dtype is not buffer.dtype:
-            raise self.fail(f"a {value.dtype} is stored into '{buffer.name}', which holds {buffer.dtype}")
+            raise self.fail(
+                f"a {value.dtype} is stored into '{buffer.name}', which holds {buffer.dtype}"
+            )
         if stmt.atomic is not None:
             if buffer.space is Space.GLOBAL and buffer.access is Access.WRITE:
                 raise self.fail(f"'{buffer.name}' is only written, but combined with what is there")
@@ -205,9 +246,13 @@ class _Verifier:
             raise self.fail(wrong)
 
     def known(self, buffer: Buffer) -> None:
-        """Checks that what is read of a parameter can be what the kernel wrote there, where it says that it is."""
+        """Checks that what is read of a parameter can be what the kernel wrote there, where it says
+        that it is.
+        """
         if buffer.access is Access.REREAD and buffer not in self.stored:
-            raise self.fail(f"'{buffer.name}' is read only where the kernel wrote it, but read before anything was written there")
+            raise self.fail(
+                f"'{buffer.name}' is read only where the kernel wrote it, but read before anything was written there"
+            )
 
     def tensor_map(self, given: TensorMap, scope: _Scope) -> None:
         """A parameter, described by the kernel's sizes alone."""
@@ -215,10 +260,17 @@ class _Verifier:
         known = self.used.setdefault(given.name, given)
         self.need(known == given, f"'{given.name}' is declared twice")
         self.reachable(given.buffer, scope)
-        self.need(given.buffer.space is Space.GLOBAL, f"tensor map '{given.name}' is of no parameter")
+        self.need(
+            given.buffer.space is Space.GLOBAL, f"tensor map '{given.name}' is of no parameter"
+        )
         rank = len(given.box)
-        self.need(1 <= rank <= 5 and len(given.extents) == rank == len(given.strides) + 1, f"the axes of tensor map '{given.name}'")
-        whole = given.box[-1] * given.buffer.dtype.nbytes == 128 and all(0 < n <= 256 for n in given.box)
+        self.need(
+            1 <= rank <= 5 and len(given.extents) == rank == len(given.strides) + 1,
+            f"the axes of tensor map '{given.name}'",
+        )
+        whole = given.box[-1] * given.buffer.dtype.nbytes == 128 and all(
+            0 < n <= 256 for n in given.box
+        )
         self.need(whole, f"the box of tensor map '{given.name}' is {given.box}")
         sizes = _Scope()
         sizes.names.update((v.name, v) for v in self.kernel.sizes)
@@ -228,7 +280,9 @@ class _Verifier:
 
     def alike(self, var: Var, value: Expr) -> None:
         if var.dtype is not value.dtype or var.lanes != value.lanes:
-            raise self.fail(f"'{var.name}' is {var.dtype}x{var.lanes} but is given {value.dtype}x{value.lanes}")
+            raise self.fail(
+                f"'{var.name}' is {var.dtype}x{var.lanes} but is given {value.dtype}x{value.lanes}"
+            )
 
     def visible(self, var: Var, scope: _Scope) -> None:
         known = scope.names.get(var.name)
@@ -242,7 +296,9 @@ class _Verifier:
             raise self.fail(f"buffer '{buffer.name}' is used out of scope")
 
     def exprs(self, given: Iterable[Expr], scope: _Scope) -> None:
-        """Each expression is looked at once for a kernel, and whether it can be used here once for a scope and those inside."""
+        """Each expression is looked at once for a kernel, and whether it can be used here once for
+        a scope and those inside.
+        """
         stack, visible, typed_well = [*given], scope.visible, self.typed_well
         while stack:
             expr = stack.pop()

@@ -1,4 +1,6 @@
-"""What an expression may be wherever it stands: its types, lanes and constants. `verify.py` asks this of each one once."""
+"""What an expression may be wherever it stands: its types, lanes and constants. `verify.py` asks
+this of each one once.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,13 @@ P = Primitive
 _BITS = frozenset({P.AND, P.OR, P.XOR, P.NOT})
 _WHOLE = _BITS | {P.SHL, P.SHR, P.POPCNT, P.CLZ}  # not for floats
 _FLOATS = (TRANSCENDENTAL - {P.POW}) | {P.FLOOR, P.CEIL, P.TRUNC, P.ROUND, P.SQRT, P.FMA, P.LDEXP}
-_ANY = frozenset({P.SELECT, P.CAST, P.BITCAST})  # what half types may do besides being loaded and stored
+# what half types may do besides being loaded and stored
+_ANY = frozenset({P.SELECT, P.CAST, P.BITCAST})
 _BOOLS = _BITS | {P.LT, P.LE, P.EQ, P.NE, P.MAX, P.MIN, P.SELECT, P.CAST}
 _RANGES = {
-    d: (-(1 << (d.bits - 1)), 1 << (d.bits - 1)) if d.is_signed else (0, 1 << d.bits) for d in DType if d.is_integer
+    d: (-(1 << (d.bits - 1)), 1 << (d.bits - 1)) if d.is_signed else (0, 1 << d.bits)
+    for d in DType
+    if d.is_integer
 }
 
 

@@ -1,7 +1,9 @@
-"""Attention that a library computes whole: what a target says of its library, and one attention said in full.
+"""Attention that a library computes whole: what a target says of its library, and one attention
+said in full.
 
-A schedule makes a `Call` named `ATTENTION`; its one attribute, `attention`, says all that a backend needs. The call's
-arguments are queries, keys, values, the mask where there is one, the result, and the workspace.
+A schedule makes a `Call` named `ATTENTION`; its one attribute, `attention`, says all that a backend
+needs. The call's arguments are queries, keys, values, the mask where there is one, the result, and
+the workspace.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ ATTENTION = "fused_attention"  # the name of the call
 
 @dataclass(frozen=True, slots=True)
 class Attentions:
-    """Attentions of one type that a target's library computes, and from which size on that is worth it."""
+    """Attentions of one type that a target's library computes, and from which size on that is worth
+    it.
+    """
 
     library: str  # its name, for people
     operands: DType
@@ -33,7 +37,14 @@ class Attentions:
     @property
     def told(self) -> list[Any]:
         """As JSON: `Attentions.of` makes the same of it."""
-        return [self.library, str(self.operands), self.widest, self.least, self.flops, self.workspace]
+        return [
+            self.library,
+            str(self.operands),
+            self.widest,
+            self.least,
+            self.flops,
+            self.workspace,
+        ]
 
     @staticmethod
     def of(told: list[Any]) -> Attentions:
@@ -46,10 +57,10 @@ class Attentions:
 class Attention:
     """`result = softmax(queries keys' * scale + mask) values` for each head.
 
-    All four are (batch, heads, time, width); there may be fewer heads of keys and values, each for as many heads of
-    queries. The mask is (batch, heads, time, keys), of the operands' type, its axes of one element for all. Where
-    `causal`, the last query sees every key, the one before it one less. Scores and sums are f32, weights may be rounded
-    to the operands' type.
+    All four are (batch, heads, time, width); there may be fewer heads of keys and values, each for
+    as many heads of queries. The mask is (batch, heads, time, keys), of the operands' type, its
+    axes of one element for all. Where `causal`, the last query sees every key, the one before it
+    one less. Scores and sums are f32, weights may be rounded to the operands' type.
     """
 
     queries: Strided
@@ -64,12 +75,20 @@ class Attention:
     def at(self, sizes: Mapping[str, int]) -> Attention:
         """For one set of sizes."""
         return replace(
-            self, queries=self.queries.at(sizes), keys=self.keys.at(sizes), values=self.values.at(sizes),
-            result=self.result.at(sizes), mask=self.mask and self.mask.at(sizes),
-        )  # fmt: skip
+            self,
+            queries=self.queries.at(sizes),
+            keys=self.keys.at(sizes),
+            values=self.values.at(sizes),
+            result=self.result.at(sizes),
+            mask=self.mask and self.mask.at(sizes),
+        )
 
-    def compute(self, queries: NDArray[Any], keys: NDArray[Any], values: NDArray[Any], *others: NDArray[Any]) -> None:
-        """What a call with these arguments does, for sizes that are known, in float64 until it is rounded."""
+    def compute(
+        self, queries: NDArray[Any], keys: NDArray[Any], values: NDArray[Any], *others: NDArray[Any]
+    ) -> None:
+        """What a call with these arguments does, for sizes that are known, in float64 until it is
+        rounded.
+        """
         if self.result.empty:
             return
         rest = list(others)

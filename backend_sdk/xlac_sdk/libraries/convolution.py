@@ -1,7 +1,8 @@
 """Convolutions that a library computes whole: one convolution, said in full.
 
-A schedule makes a `Call` named `CONVOLUTION`; its one attribute, `convolution`, says all that a backend needs. The call's
-arguments are x, the kernel, the addend and the bias where there are such, the result, and the workspace.
+A schedule makes a `Call` named `CONVOLUTION`; its one attribute, `convolution`, says all that a
+backend needs. The call's arguments are x, the kernel, the addend and the bias where there are such,
+the result, and the workspace.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ Ints = tuple[int, ...]
 class Convolution:
     """`result = activation(x * kernel + addend + bias)`, the kernel not flipped.
 
-    x is (batch, channels, spatial…), the kernel (filters, channels of a group, spatial…), result and addend (batch,
-    filters, spatial…); the bias has a number for each filter, f32 or of the result's type. All of it is f32, rounded once to the result's type.
+    x is (batch, channels, spatial…), the kernel (filters, channels of a group, spatial…), result
+    and addend (batch, filters, spatial…); the bias has a number for each filter, f32 or of the
+    result's type. All of it is f32, rounded once to the result's type.
     """
 
     x: Strided
@@ -45,17 +47,24 @@ class Convolution:
     bias_offset: Dim = 0
     activation: str = ""
     workspace: int = 0
-    fast: bool = False  # f32 operands may be rounded to tf32, and sums be made of transformed operands
+    # f32 operands may be rounded to tf32, and sums be made of transformed operands
+    fast: bool = False
 
     def at(self, sizes: Mapping[str, int]) -> Convolution:
         """For one set of sizes."""
         return replace(
-            self, x=self.x.at(sizes), kernel=self.kernel.at(sizes), result=self.result.at(sizes),
-            addend=self.addend and self.addend.at(sizes), bias_offset=evaluate(self.bias_offset, sizes),
-        )  # fmt: skip
+            self,
+            x=self.x.at(sizes),
+            kernel=self.kernel.at(sizes),
+            result=self.result.at(sizes),
+            addend=self.addend and self.addend.at(sizes),
+            bias_offset=evaluate(self.bias_offset, sizes),
+        )
 
     def compute(self, x: NDArray[Any], kernel: NDArray[Any], *others: NDArray[Any]) -> None:
-        """What a call with these arguments does, for sizes that are known, in float64 until it is rounded."""
+        """What a call with these arguments does, for sizes that are known, in float64 until it is
+        rounded.
+        """
         if self.result.empty:
             return
         rest, rank = list(others), len(self.strides)
@@ -73,10 +82,20 @@ class Convolution:
     def _sums(self, x: NDArray[np.float64], kernel: NDArray[np.float64]) -> NDArray[np.float64]:
         rank = len(self.strides)
         padded = np.pad(x, [(0, 0), (0, 0), *zip(self.low, self.high, strict=True)])
-        reach = tuple((taps - 1) * step + 1 for taps, step in zip(kernel.shape[2:], self.dilation, strict=True))
+        reach = tuple(
+            (taps - 1) * step + 1
+            for taps, step in zip(kernel.shape[2:], self.dilation, strict=True)
+        )
         seen = sliding_window_view(padded, reach, tuple(range(2, 2 + rank)))
         every = slice(None)
-        seen = seen[(every, every, *(slice(None, None, s) for s in self.strides), *(slice(None, None, d) for d in self.dilation))]
+        seen = seen[
+            (
+                every,
+                every,
+                *(slice(None, None, s) for s in self.strides),
+                *(slice(None, None, d) for d in self.dilation),
+            )
+        ]
         summed = [1, *range(2 + rank, 2 + 2 * rank)], [1, *range(2, 2 + rank)]
         parts = zip(np.split(seen, self.groups, 1), np.split(kernel, self.groups, 0), strict=True)
         return np.concatenate([np.moveaxis(np.tensordot(a, b, summed), -1, 1) for a, b in parts], 1)

@@ -1,8 +1,8 @@
-"""What is found out about a machine while programs run, such as which of a library's engines it is to use, kept for the next
-process.
+"""What is found out about a machine while programs run, such as which of a library's engines it is
+to use, kept for the next process.
 
-Who runs programs gives an executable a place for that, by its `remember(findings)` if it has one. What is found there may be
-anybody's: whoever asks checks it.
+Who runs programs gives an executable a place for that, by its `remember(findings)` if it has one.
+What is found there may be anybody's: whoever asks checks it.
 """
 
 from __future__ import annotations

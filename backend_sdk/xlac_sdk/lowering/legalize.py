@@ -2,14 +2,16 @@
 
     kernel = legalize(kernel, target)
 
-Every `Apply` of a primitive not in `target.primitives` (or named for its type in `target.lacks`) becomes Lets
-ahead of its statement that use only primitives of the target; corners in `target.guards` are made safe; a half
-type not in `target.dtypes` is held as its bits in u16, and buffers of it become u16 buffers. Everything else
-is left as it is, the very objects. Expansions work on any number of lanes: see `xlac_sdk.lowering.math`.
+Every `Apply` of a primitive not in `target.primitives` (or named for its type in `target.lacks`)
+becomes Lets ahead of its statement that use only primitives of the target; corners in
+`target.guards` are made safe; a half type not in `target.dtypes` is held as its bits in u16, and
+buffers of it become u16 buffers. Everything else is left as it is, the very objects. Expansions
+work on any number of lanes: see `xlac_sdk.lowering.math`.
 
-`fast` is the `precision: fast` of a spec: exp flushes denormal results, sin and cos take |x| < 8192 (f32; 2^19
-in f64) only. Emitters must not let a compiler reassociate, and may contract a product into a sum only where
-the product has no other use: expansions recover rounding errors by subtraction.
+`fast` is the `precision: fast` of a spec: exp flushes denormal results, sin and cos take |x| < 8192
+(f32; 2^19 in f64) only. Emitters must not let a compiler reassociate, and may contract a product
+into a sum only where the product has no other use: expansions recover rounding errors by
+subtraction.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Var,
     names,
     statements,
-)  # fmt: skip
+)
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import operands, roots
 from xlac_sdk.lowering.math import EXPANSIONS, halves, integers
@@ -73,15 +75,20 @@ class _Legalizer:
         self._memo: dict[int, tuple[Expr, Expr]] = {}
         self._buffers: dict[Buffer, Buffer] = {}
         self._missing = frozenset(DType) - target.dtypes
-        self._plain: set[int] = set()  # expressions of the kernel that stay as they are, by identity
+        # expressions of the kernel that stay as they are, by identity
+        self._plain: set[int] = set()
         self._kinds: dict[tuple[Primitive, DType], bool] = {}
 
     def run(self) -> Kernel:
-        if not self._missing and all(self._stays(expr) for stmt in statements(self.kernel.body) for expr in roots(stmt)):
+        if not self._missing and all(
+            self._stays(expr) for stmt in statements(self.kernel.body) for expr in roots(stmt)
+        ):
             return self.kernel
         parameters = tuple(map(self._buffer, self.kernel.parameters))
         body = self._block(self.kernel.body)
-        same = body is self.kernel.body and all(a is b for a, b in zip(parameters, self.kernel.parameters, strict=True))
+        same = body is self.kernel.body and all(
+            a is b for a, b in zip(parameters, self.kernel.parameters, strict=True)
+        )
         return self.kernel if same else replace(self.kernel, parameters=parameters, body=body)
 
     def _fresh(self) -> str:
@@ -104,7 +111,8 @@ class _Legalizer:
             case For(start=start, stop=stop, body=body):
                 parts = self._exprs(start, stop)
                 before = self._writer.take()
-                if stmt.kind in (LoopKind.PARALLEL, LoopKind.BLOCK) and before:  # it stays the only statement of its kernel
+                # it stays the only statement of its kernel
+                if stmt.kind in (LoopKind.PARALLEL, LoopKind.BLOCK) and before:
                     parts, before = _inlined(parts, before), []
                 inner = self._block(body)
                 if parts[0] is not start or parts[1] is not stop or inner is not body:
@@ -117,8 +125,13 @@ class _Legalizer:
                     stmt = If(new, *blocks)
             case Instruction(name=name, operands=given, meaning=meaning):
                 if name in self.target.instructions:
-                    exprs = iter(self._exprs(*(o for o in given if not isinstance(o, Buffer | TensorMap))))
-                    given = tuple(self._named(o) if isinstance(o, Buffer | TensorMap) else next(exprs) for o in given)
+                    exprs = iter(
+                        self._exprs(*(o for o in given if not isinstance(o, Buffer | TensorMap)))
+                    )
+                    given = tuple(
+                        self._named(o) if isinstance(o, Buffer | TensorMap) else next(exprs)
+                        for o in given
+                    )
                 before = self._writer.take()
                 stmt = replace(stmt, operands=given, meaning=self._block(meaning))
             case Let(var=var, value=value) | Assign(var=var, value=value):
@@ -133,7 +146,13 @@ class _Legalizer:
                 old = (index, value) if mask is None else (index, value, mask)
                 held = self._buffer(buffer)
                 if held is not buffer or any(a is not b for a, b in zip(parts, old, strict=True)):
-                    stmt = replace(stmt, buffer=held, index=parts[0], value=parts[1], mask=None if mask is None else parts[2])
+                    stmt = replace(
+                        stmt,
+                        buffer=held,
+                        index=parts[0],
+                        value=parts[1],
+                        mask=None if mask is None else parts[2],
+                    )
             case Prefetch(buffer=buffer, index=index):
                 (new,) = self._exprs(index)
                 before = self._writer.take()
@@ -145,7 +164,9 @@ class _Legalizer:
             case Await(condition=condition):
                 (new,) = self._exprs(condition)
                 before = self._writer.take()
-                assert not before, "what a thread awaits is computed anew each time: by primitives that every target has"
+                assert not before, (
+                    "what a thread awaits is computed anew each time: by primitives that every target has"
+                )
                 stmt = stmt if new is condition else Await(new)
             case Barrier():
                 before = []
@@ -161,7 +182,8 @@ class _Legalizer:
     # ---- expressions --------------------------------------------------------------------------
 
     def _stays(self, root: Expr) -> bool:
-        """Whether all that is in an expression is spelled and needs no guard, on a target that has every type.
+        """Whether all that is in an expression is spelled and needs no guard, on a target that has
+        every type.
 
         Most expressions are like that, and each is looked at once for a kernel.
         """
@@ -183,7 +205,9 @@ class _Legalizer:
         key = primitive, given[primitive is P.SELECT].dtype
         known = self._kinds.get(key)
         if known is None:
-            known = self._kinds[key] = primitive not in self.target.guards and self.target.spells(*key)
+            known = self._kinds[key] = primitive not in self.target.guards and self.target.spells(
+                *key
+            )
         return known
 
     def _expr(self, root: Expr) -> Expr:
@@ -218,7 +242,9 @@ class _Legalizer:
                 held = self._buffer(buffer)
                 if same and held is buffer:
                     return expr
-                return replace(expr, buffer=held, index=new[0], mask=new[1] if len(new) > 1 else None)
+                return replace(
+                    expr, buffer=held, index=new[0], mask=new[1] if len(new) > 1 else None
+                )
         if same:
             return expr
         match expr:
@@ -253,7 +279,11 @@ class _Legalizer:
         """Through the table; a splat of a scalar is computed once, as a scalar."""
         w = self._writer
         if expr.lanes > 1 and all(isinstance(o, Splat | Const) for o in new):
-            scalars = (o.value if isinstance(o, Splat) else Const(o.value, o.dtype) for o in new if isinstance(o, Splat | Const))
+            scalars = (
+                o.value if isinstance(o, Splat) else Const(o.value, o.dtype)
+                for o in new
+                if isinstance(o, Splat | Const)
+            )
             return Splat(w.expand(primitive, *map(w.value, scalars)).expr, expr.lanes)
         return w.expand(primitive, *map(w.value, new)).expr
 
@@ -284,10 +314,14 @@ class _Legalizer:
         for value, operand in zip(new, expr.operands, strict=True):
             self._held(operand.dtype)  # refuses what cannot be held
             missing = operand.dtype in self._missing
-            wide.append(halves.widen(w, w.value(value), operand.dtype) if missing else w.value(value))
+            wide.append(
+                halves.widen(w, w.value(value), operand.dtype) if missing else w.value(value)
+            )
         result = wide[0] if primitive is P.CAST else w.apply(primitive, *wide)
         if expr.dtype in self._missing:
-            return halves.narrow(w, result if result.dtype.is_float else result.cast(DType.F32), expr.dtype).expr
+            return halves.narrow(
+                w, result if result.dtype.is_float else result.cast(DType.F32), expr.dtype
+            ).expr
         if primitive is not P.CAST:
             return result.expr
         if expr.dtype is DType.BOOL:
@@ -331,7 +365,9 @@ def _harmless(primitive: Primitive, by: Expr, kind: DType) -> bool:
 
 
 def _inlined(exprs: tuple[Expr, ...], lets: list[Stmt]) -> tuple[Expr, ...]:
-    """Expressions with the names bound by straight-line Lets written out (shared objects, not copies)."""
+    """Expressions with the names bound by straight-line Lets written out (shared objects, not
+    copies).
+    """
     from xlac_sdk.kernel_ir.rewrite import Rewriter
 
     known: dict[str, Expr] = {}
@@ -341,7 +377,9 @@ def _inlined(exprs: tuple[Expr, ...], lets: list[Stmt]) -> tuple[Expr, ...]:
 
     rewriter = Rewriter(visit)
     for let in lets:
-        assert isinstance(let, Let) and not let.mutable, "the bounds of a parallel loop are index arithmetic"
+        assert isinstance(let, Let) and not let.mutable, (
+            "the bounds of a parallel loop are index arithmetic"
+        )
         known[let.var.name] = rewriter.expr(let.value)
     return tuple(map(rewriter.expr, exprs))
 
@@ -357,5 +395,8 @@ def _unused_prefix(kernel: Kernel) -> str:
 
 def _unsupported(target: Target, what: str) -> UnsupportedError:
     hint = "another target, or a cast to another type"
-    return UnsupportedError(Diagnostic("XL5010", f"target '{target.name}' has no {what}, and it cannot be expanded", hint=hint))
-
+    return UnsupportedError(
+        Diagnostic(
+            "XL5010", f"target '{target.name}' has no {what}, and it cannot be expanded", hint=hint
+        )
+    )

@@ -16,10 +16,14 @@ LONG = (
 """Primitives on floats whose expansion is longer than a call."""
 
 
-def outline(primitive: Primitive, dtype: DType, lanes: int, target: Target, fast: bool = False) -> Kernel:
-    """A primitive in what `target` spells, as a kernel: its sizes are the operands, and its last statement stores what
-    a function would return."""
+def outline(
+    primitive: Primitive, dtype: DType, lanes: int, target: Target, fast: bool = False
+) -> Kernel:
+    """A primitive in what `target` spells, as a kernel: its sizes are the operands, and its last
+    statement stores what a function would return."""
     operands = tuple(Var(name, dtype, lanes) for name in ("x", "y")[: primitive.arity])
     result = Buffer("result", dtype, lanes, access=Access.WRITE)
     store = Store(result, Const(0, DType.I64), Apply(primitive, operands, dtype, lanes))
-    return legalize(Kernel(f"{primitive.value}_{dtype.value}", (result,), (store,), operands), target, fast)
+    return legalize(
+        Kernel(f"{primitive.value}_{dtype.value}", (result,), (store,), operands), target, fast
+    )

@@ -1,7 +1,8 @@
-"""Where code that may run long looks whether it is to stop: after how many turns of which loops, and between which steps.
+"""Where code that may run long looks whether it is to stop: after how many turns of which loops,
+and between which steps.
 
-Estimates are rough: they only have to tell microseconds from seconds. What is short at the greatest sizes of a program
-never looks, and its code is what it would be without this.
+Estimates are rough: they only have to tell microseconds from seconds. What is short at the greatest
+sizes of a program never looks, and its code is what it would be without this.
 """
 
 from __future__ import annotations
@@ -28,18 +29,48 @@ from xlac_sdk.kernel_ir.kernel import (
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import roots, walk
 from xlac_sdk.programs.dims import at_opt, most
-from xlac_sdk.programs.program import Branch, Call, Choice, Copy, Launch, Program, Repeat, Role, Step, While
+from xlac_sdk.programs.program import (
+    Branch,
+    Call,
+    Choice,
+    Copy,
+    Launch,
+    Program,
+    Repeat,
+    Role,
+    Step,
+    While,
+)
 from xlac_sdk.programs.steps import work
 
 P = Primitive
 LONG = 20e6  # nanoseconds up to which a program, or a kernel, does not look
-GRAIN = 100e3  # nanoseconds that a kernel works between two looks; estimates may be wrong by a factor of a hundred
+# nanoseconds that a kernel works between two looks; estimates may be wrong by a factor of a hundred
+GRAIN = 100e3
 NODE = 0.3  # nanoseconds an operation takes, on as many bytes as a vector has
 VECTOR = 32  # bytes
 CALLED = 30  # operations that a function of the C library takes
 LAUNCH = 20.0  # nanoseconds a launch takes at least
 COMMIT = 1e9  # nanoseconds of work that a call finishes rather than leave its state half changed
-_FUNCTIONS = frozenset((P.EXP, P.LOG, P.SIN, P.COS, P.POW, P.TANH, P.ERF, P.ATAN2, P.EXPM1, P.LOG1P, P.EXP2, P.LOG2, P.SIGMOID, P.GELU, P.REM))
+_FUNCTIONS = frozenset(
+    (
+        P.EXP,
+        P.LOG,
+        P.SIN,
+        P.COS,
+        P.POW,
+        P.TANH,
+        P.ERF,
+        P.ATAN2,
+        P.EXPM1,
+        P.LOG1P,
+        P.EXP2,
+        P.LOG2,
+        P.SIGMOID,
+        P.GELU,
+        P.REM,
+    )
+)
 FLOPS, _BYTES = 7.0, 10.0  # operations and bytes a nanosecond, of a modest core
 
 Sizes = Mapping[str, float]
@@ -51,12 +82,14 @@ class Turns:
     def __init__(self, kernel: Kernel, sizes: Sizes, costs: dict[int, float]) -> None:
         """`costs` of single statements, by identity: they are the same at all sizes.
 
-        Where the kernel's work is known all of them count the same, which is found much sooner; only their number matters.
+        Where the kernel's work is known all of them count the same, which is found much sooner;
+        only their number matters.
         """
         self.values: dict[str, float] = dict(sizes)
         self.costs = costs
         self.alike = _known(kernel) > 0
-        self.turn: dict[int, float] = {}  # nanoseconds of one turn of a loop, by the loop's identity
+        # nanoseconds of one turn of a loop, by the loop's identity
+        self.turn: dict[int, float] = {}
         self.total = self.block(kernel.body)
 
     def block(self, body: tuple[Stmt, ...]) -> float:
@@ -142,11 +175,14 @@ def _loops(body: tuple[Stmt, ...]) -> list[For]:
 class Looks:
     """What of a program looks whether to stop; nothing where `long` is not so.
 
-    `kernels` are those that are written, by those that the program launches, where they are not the same. What is long
-    depends on the program only: who loads it knows as much as who wrote its code.
+    `kernels` are those that are written, by those that the program launches, where they are not the
+    same. What is long depends on the program only: who loads it knows as much as who wrote its
+    code.
     """
 
-    def __init__(self, program: Program, kernels: Mapping[Kernel, Kernel] | None = None, slow: float = 1.0) -> None:
+    def __init__(
+        self, program: Program, kernels: Mapping[Kernel, Kernel] | None = None, slow: float = 1.0
+    ) -> None:
         """`slow`: how many times longer everything takes than in native code."""
         self.program, self._written, self._slow = program, kernels or {}, slow
         self._times: dict[Kernel, tuple[float, float]] = {}
@@ -159,7 +195,9 @@ class Looks:
         steps = self.program.steps
         if not self.program.sizes and not _endless(steps):
             known = work(steps)
-            if self._slow * max(known.flops / FLOPS, known.bytes / _BYTES) < LONG and _all_known(steps):
+            if self._slow * max(known.flops / FLOPS, known.bytes / _BYTES) < LONG and _all_known(
+                steps
+            ):
                 return False
         return self._slow * self.most(steps) >= LONG
 
@@ -168,7 +206,9 @@ class Looks:
         return self._time(steps, 1)
 
     def usual(self, steps: tuple[Step, ...]) -> float:
-        """Nanoseconds that steps take at the sizes to optimise for, a loop of unknown length counted once."""
+        """Nanoseconds that steps take at the sizes to optimise for, a loop of unknown length
+        counted once.
+        """
         return self._time(steps, 0)
 
     def inside(self, kernel: Kernel) -> Mapping[int, int]:
@@ -184,7 +224,9 @@ class Looks:
 
     @cached_property
     def committed(self) -> Step | None:
-        """The first step that changes state, from which on a call is finished, because it will not be long."""
+        """The first step that changes state, from which on a call is finished, because it will not
+        be long.
+        """
         steps = self.program.steps
         for at, step in enumerate(steps):
             if changes_state(step):
@@ -255,7 +297,9 @@ def _known(kernel: Kernel) -> float:
     return max(kernel.work.flops / FLOPS, kernel.work.bytes / _BYTES)
 
 
-def _choose(body: tuple[Stmt, ...], typical: Turns, largest: Turns, found: dict[int, int], slow: float) -> None:
+def _choose(
+    body: tuple[Stmt, ...], typical: Turns, largest: Turns, found: dict[int, int], slow: float
+) -> None:
     for loop in _loops(body):
         found[id(loop)] = max(1, ceil(GRAIN / slow / typical.turn[id(loop)]))
         if slow * largest.turn[id(loop)] >= LONG:
@@ -287,7 +331,10 @@ def changes_state(step: Step) -> bool:
         match inner:
             case Launch(kernel=kernel, arguments=arguments):
                 pairs = zip(arguments, kernel.parameters, strict=True)
-                if any(a.slot.role is Role.STATE and a.slot.name and b.access is not Access.READ for a, b in pairs):
+                if any(
+                    a.slot.role is Role.STATE and a.slot.name and b.access is not Access.READ
+                    for a, b in pairs
+                ):
                     return True
             case Copy(target=target) if target.slot.role is Role.STATE:
                 return True

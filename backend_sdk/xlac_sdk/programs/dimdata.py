@@ -1,4 +1,6 @@
-"""Sizes as plain data, for JSON: a number, or a sum `[[factor, [factors…]], …]` of named sizes and quotients."""
+"""Sizes as plain data, for JSON: a number, or a sum `[[factor, [factors…]], …]` of named sizes and
+quotients.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,21 @@ def data_of(dim: Dim) -> Any:
     if not isinstance(dim, Sym):
         return dim
     return [
-        [factor, [a.name if isinstance(a, Symbol) else {"of": data_of(a.dividend), "by": a.divisor} for a in monomial]]
+        [
+            factor,
+            [
+                a.name if isinstance(a, Symbol) else {"of": data_of(a.dividend), "by": a.divisor}
+                for a in monomial
+            ],
+        ]
         for monomial, factor in dim.parts
     ]
 
 
 def dim_of(data: Any, symbols: Mapping[str, Symbol], depth: int = 0) -> Dim:
-    """The size that `data_of` gave. Raises ValueError for anything else, and for a name that is not among the symbols."""
+    """The size that `data_of` gave. Raises ValueError for anything else, and for a name that is not
+    among the symbols.
+    """
     if isinstance(data, int) and not isinstance(data, bool):
         return data
     if not isinstance(data, list) or depth > DEEPEST:

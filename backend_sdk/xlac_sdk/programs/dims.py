@@ -1,7 +1,8 @@
 """Sizes of tensors: integers, or expressions over named symbols with bounds.
 
 A symbolic size is a polynomial with integer coefficients over atoms; an atom is a symbol or a floor
-division that did not cancel. The form is canonical, so equal expressions are equal objects by value.
+division that did not cancel. The form is canonical, so equal expressions are equal objects by
+value.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ Monomial = tuple[Atom, ...]  # sorted by text; () is the constant
 
 @dataclass(frozen=True, slots=True)
 class Sym:
-    """A sum of monomials with integer coefficients, never a plain constant; use `Dim` in annotations."""
+    """A sum of monomials with integer coefficients, never a plain constant; use `Dim` in
+    annotations.
+    """
 
     parts: tuple[tuple[Monomial, int], ...]
 
@@ -82,8 +85,13 @@ class Sym:
         constant = rest.pop((), 0)
         if not rest:
             return _make(_merge(whole, {(): constant // divisor}))
-        common = gcd(divisor, *rest.values())  # floor((g a + k) / (g n)) = floor((a + floor(k / g)) / n)
-        rest, constant, divisor = {m: c // common for m, c in rest.items()}, constant // common, divisor // common
+        # floor((g a + k) / (g n)) = floor((a + floor(k / g)) / n)
+        common = gcd(divisor, *rest.values())
+        rest, constant, divisor = (
+            {m: c // common for m, c in rest.items()},
+            constant // common,
+            divisor // common,
+        )
         inside = _quotient_alone(rest)
         if inside is not None:  # floor((floor(a / m) + k) / n) = floor((a + k m) / (m n))
             nested = (inside.dividend + constant * inside.divisor) // (inside.divisor * divisor)
@@ -110,7 +118,9 @@ Dim = int | Sym
 Shape = tuple[Dim, ...]
 
 
-def symbol(name: str, min: int = 0, max: int = UNBOUNDED, opt: int | None = None, multiple_of: int = 1) -> Sym:
+def symbol(
+    name: str, min: int = 0, max: int = UNBOUNDED, opt: int | None = None, multiple_of: int = 1
+) -> Sym:
     """A size that is one symbol."""
     return Sym((((Symbol(name, min, max, opt if opt is not None else max, multiple_of),), 1),))
 
@@ -167,7 +177,9 @@ def _exact(dividend: Sym, divisor: Sym) -> Dim:
 
 
 def _text(monomial: Monomial, factor: int) -> str:
-    names = "*".join(a.name if isinstance(a, Symbol) else f"(({a.dividend})//{a.divisor})" for a in monomial)
+    names = "*".join(
+        a.name if isinstance(a, Symbol) else f"(({a.dividend})//{a.divisor})" for a in monomial
+    )
     if not names:
         return str(factor)
     return names if factor == 1 else f"{factor}*{names}"
@@ -238,7 +250,11 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     total = 0
     for monomial, factor in dim.parts:
         for atom in monomial:
-            factor *= values[atom.name] if isinstance(atom, Symbol) else evaluate(atom.dividend, values) // atom.divisor
+            factor *= (
+                values[atom.name]
+                if isinstance(atom, Symbol)
+                else evaluate(atom.dividend, values) // atom.divisor
+            )
         total += factor
     return total
 
@@ -265,7 +281,9 @@ def divisor(dim: Dim) -> int:
     """A number that divides every value of the size."""
     if not isinstance(dim, Sym):
         return abs(dim)
-    return gcd(*(c * prod(a.multiple_of if isinstance(a, Symbol) else 1 for a in m) for m, c in dim.parts))
+    return gcd(
+        *(c * prod(a.multiple_of if isinstance(a, Symbol) else 1 for a in m) for m, c in dim.parts)
+    )
 
 
 def volume(shape: Shape) -> Dim:

@@ -11,6 +11,8 @@ from xlac_sdk.support.hashing import blake2b
 
 
 def fingerprint(array: NDArray[Any]) -> bytes:
-    """The same for arrays of one dtype, shape and content, to the bit, and different for all others."""
+    """The same for arrays of one dtype, shape and content, to the bit, and different for all
+    others.
+    """
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return f"{array.dtype}{array.shape}".encode() + blake2b(flat.data, digest_size=32).digest()

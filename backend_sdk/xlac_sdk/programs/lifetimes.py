@@ -1,9 +1,10 @@
 """Checks a program's steps: what they point at, and that live temporaries never share bytes.
 
-Liveness is computed afresh from the steps, apart from the planner that placed the buffers. Every step is
-a moment; a temporary is live from its first to its last use, and through a whole loop when a value in it
-outlives one turn: it was used before the loop, a turn reads it first, or each turn writes a piece of it.
-Where sizes choose between steps, the program is walked once for each case, at sizes that the case takes.
+Liveness is computed afresh from the steps, apart from the planner that placed the buffers. Every
+step is a moment; a temporary is live from its first to its last use, and through a whole loop when
+a value in it outlives one turn: it was used before the loop, a turn reads it first, or each turn
+writes a piece of it. Where sizes choose between steps, the program is walked once for each case, at
+sizes that the case takes.
 """
 
 from __future__ import annotations
@@ -63,13 +64,19 @@ def check(program: Program) -> None:
 
 
 def largest_live(program: Program) -> tuple[Slot, ...]:
-    """The temporaries that are alive at the step at which they take most memory, at the largest sizes."""
+    """The temporaries that are alive at the step at which they take most memory, at the largest
+    sizes.
+    """
     return max(map(_largest, _walks(program)), key=lambda slots: sum(slot.nbytes for slot in slots))
 
 
 def _largest(steps: _Steps) -> tuple[Slot, ...]:
     steps.run()
-    lives = {slot: life for slot, life in steps.lives.items() if slot.role is Role.TEMPORARY and slot.nbytes}
+    lives = {
+        slot: life
+        for slot, life in steps.lives.items()
+        if slot.role is Role.TEMPORARY and slot.nbytes
+    }
     changes: dict[int, int] = {}
     for slot, life in lives.items():
         changes[life.first] = changes.get(life.first, 0) + slot.nbytes
@@ -83,7 +90,8 @@ def _largest(steps: _Steps) -> tuple[Slot, ...]:
 
 
 def _walks(program: Program) -> Iterator[_Steps]:
-    """One with all sizes at their least and one at their greatest: what is said over sizes is checked at both.
+    """One with all sizes at their least and one at their greatest: what is said over sizes is
+    checked at both.
 
     Steps that any sizes may run are walked so, and each case at the sizes that it names.
     """
@@ -130,13 +138,16 @@ class _Steps:
     Where sizes choose, the walk takes the steps of `case`, or else those for any sizes.
     """
 
-    def __init__(self, program: Program, sizes: Mapping[str, int], case: Case | None = None) -> None:
+    def __init__(
+        self, program: Program, sizes: Mapping[str, int], case: Case | None = None
+    ) -> None:
         self.program, self.slots, self.sizes, self.case = program, set(program.slots), sizes, case
         self.now = 0
         self.lives: dict[Slot, _Life] = {}
         self.written: set[Slot] = set()
         self.counts: dict[str, int] = {}
-        self.first_reads: list[set[Slot]] = []  # per open loop: slots whose first use in it is a read
+        # per open loop: slots whose first use in it is a read
+        self.first_reads: list[set[Slot]] = []
         self.seen: list[set[Slot]] = []
         self.pieces: list[set[Slot]] = []
 
@@ -154,7 +165,8 @@ class _Steps:
                 gone = heappop(ends)[2]
                 del held[bisect_left(held, gone.offset, key=_offset)]
             at = bisect_left(held, one.offset, key=_offset)
-            for other in held[max(0, at - 1) : at + 1]:  # what ends before a neighbour begins is farther away
+            # what ends before a neighbour begins is farther away
+            for other in held[max(0, at - 1) : at + 1]:
                 self.apart(other, one)
             held.insert(at, one)
             heappush(ends, (self.lives[one].last, number, one))
@@ -178,7 +190,9 @@ class _Steps:
                     self.launch(step)
                 case Copy(target=target, source=source, count=count):
                     if target.slot.dtype is not source.slot.dtype:
-                        raise VerifyError(f"a copy from {source.slot.told} to {target.slot.told} changes the dtype")
+                        raise VerifyError(
+                            f"a copy from {source.slot.told} to {target.slot.told} changes the dtype"
+                        )
                     many = self.known(count)
                     self.touch(source, many, reads=True, writes=False, who="a copy")
                     self.touch(target, many, reads=False, writes=True, who="a copy")
@@ -203,12 +217,27 @@ class _Steps:
                     self.steps(next((case.steps for case in cases if case is self.case), otherwise))
                 case Stamp(log=log):
                     if log.slot.dtype is not DType.I64:
-                        raise VerifyError(f"the log {log.slot.told} of a stamp is {log.slot.dtype}, not i64")
-                    self.touch(log, log.slot.size - self.known(log.offset), reads=False, writes=True, who="a stamp")
+                        raise VerifyError(
+                            f"the log {log.slot.told} of a stamp is {log.slot.dtype}, not i64"
+                        )
+                    self.touch(
+                        log,
+                        log.slot.size - self.known(log.offset),
+                        reads=False,
+                        writes=True,
+                        who="a stamp",
+                    )
                 case Call(name=name, arguments=arguments, shapes=shapes):
                     for number, argument in enumerate(arguments):
                         count = self.known(volume(shapes[number])) if shapes else 0
-                        self.touch(argument, count, reads=False, writes=True, who=f"call {name}", foreign=True)
+                        self.touch(
+                            argument,
+                            count,
+                            reads=False,
+                            writes=True,
+                            who=f"call {name}",
+                            foreign=True,
+                        )
 
     def loop(self, parts: tuple[tuple[Step, ...] | Argument, ...], counter: str) -> None:
         start = self.now
@@ -234,10 +263,16 @@ class _Steps:
     def launch(self, step: Launch) -> None:
         kernel = step.kernel
         if len(step.arguments) != len(kernel.parameters):
-            raise VerifyError(f"kernel {kernel.name} takes {len(kernel.parameters)} buffers, not {len(step.arguments)}")
+            raise VerifyError(
+                f"kernel {kernel.name} takes {len(kernel.parameters)} buffers, not {len(step.arguments)}"
+            )
         if len(step.sizes) != len(kernel.sizes):
-            raise VerifyError(f"kernel {kernel.name} takes {len(kernel.sizes)} sizes, not {len(step.sizes)}")
-        names = {v.name: self.known(value) for v, value in zip(kernel.sizes, step.sizes, strict=True)}
+            raise VerifyError(
+                f"kernel {kernel.name} takes {len(kernel.sizes)} sizes, not {len(step.sizes)}"
+            )
+        names = {
+            v.name: self.known(value) for v, value in zip(kernel.sizes, step.sizes, strict=True)
+        }
         ranges = []
         for buffer, argument in zip(kernel.parameters, step.arguments, strict=True):
             if buffer.dtype is not argument.slot.dtype:
@@ -245,14 +280,23 @@ class _Steps:
                     f"kernel {kernel.name}: '{buffer.name}' holds {buffer.dtype}, {argument.slot.told} {argument.slot.dtype}"
                 )
             count = buffer.size if isinstance(buffer.size, int) else extent(buffer.size, names)
-            reads, writes = buffer.access in (Access.READ, Access.UPDATE), buffer.access is not Access.READ
+            reads, writes = (
+                buffer.access in (Access.READ, Access.UPDATE),
+                buffer.access is not Access.READ,
+            )
             self.touch(argument, count, reads, writes, f"kernel {kernel.name}")
             ranges.append((argument, count, writes))
         self.disjoint(f"kernel {kernel.name}", ranges)
 
     def touch(
-        self, argument: Argument, count: int, reads: bool, writes: bool, who: str, foreign: bool = False
-    ) -> None:  # fmt: skip
+        self,
+        argument: Argument,
+        count: int,
+        reads: bool,
+        writes: bool,
+        who: str,
+        foreign: bool = False,
+    ) -> None:
         """Checks one argument and records that its slot is used now."""
         slot = argument.slot
         if slot not in self.slots:
@@ -261,17 +305,28 @@ class _Steps:
         size = self.known(slot.elements)
         for counter, stride in argument.strides:
             if counter not in self.counts:
-                raise VerifyError(f"{who} moves {slot.told} with '{counter}', which no loop around counts")
+                raise VerifyError(
+                    f"{who} moves {slot.told} with '{counter}', which no loop around counts"
+                )
             if not self.counts[counter]:
                 return  # no turn of that loop is taken
             reach = self.known(stride) * (self.counts[counter] - 1)
             low, high = low + min(0, reach), high + max(0, reach)
         if low < 0 or high + count > size:
-            raise VerifyError(f"{who} reaches elements {low} to {high + count} of {slot.told}, which has {size}")
+            raise VerifyError(
+                f"{who} reaches elements {low} to {high + count} of {slot.told}, which has {size}"
+            )
         if writes and not foreign and slot.role in (Role.INPUT, Role.CONSTANT):
             raise VerifyError(f"{who} writes {slot.told}, which is only read")
-        if reads and count and slot.role in (Role.TEMPORARY, Role.OUTPUT) and slot not in self.written:
-            raise VerifyError(f"{who} {'updates' if writes else 'reads'} {slot.told} before anything was written there")
+        if (
+            reads
+            and count
+            and slot.role in (Role.TEMPORARY, Role.OUTPUT)
+            and slot not in self.written
+        ):
+            raise VerifyError(
+                f"{who} {'updates' if writes else 'reads'} {slot.told} before anything was written there"
+            )
         if writes:
             self.written.add(slot)
         life = self.lives.setdefault(slot, _Life(self.now, self.now))
@@ -285,10 +340,16 @@ class _Steps:
                 pieces.add(slot)
 
     def disjoint(self, who: str, ranges: list[tuple[Argument, int, bool]]) -> None:
-        """No argument that is written may overlap another; those that move differently are not compared."""
+        """No argument that is written may overlap another; those that move differently are not
+        compared.
+        """
         for number, (one, count, writes) in enumerate(ranges):
             for other, more, also in ranges[number + 1 :]:
-                if not (writes or also) or one.slot is not other.slot or one.strides != other.strides:
+                if (
+                    not (writes or also)
+                    or one.slot is not other.slot
+                    or one.strides != other.strides
+                ):
                     continue
                 start, also_start = self.known(one.offset), self.known(other.offset)
                 if start < also_start + more and also_start < start + count:

@@ -1,8 +1,10 @@
-"""A lowered program as two files, so that it runs where the compiler is not: its kernels and steps as JSON, its constants.
+"""A lowered program as two files, so that it runs where the compiler is not: its kernels and steps
+as JSON, its constants.
 
-Objects are numbered as they are met: what is shared stays shared, which matters for slots (they are compared by identity)
-and for expressions (most of a kernel is used more than once). Where things came from is not kept: places in somebody's
-files. What is read makes objects of these modules only, and is verified like a program that was just compiled.
+Objects are numbered as they are met: what is shared stays shared, which matters for slots (they are
+compared by identity) and for expressions (most of a kernel is used more than once). Where things
+came from is not kept: places in somebody's files. What is read makes objects of these modules only,
+and is verified like a program that was just compiled.
 """
 
 from __future__ import annotations
@@ -28,17 +30,37 @@ from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.target import Target
 
 FILE, CONSTANTS = "program.json", "program.weights"
-MODULES = (attention, convolution, dims, dtypes, kernel, primitives, product, program, steps, strided, target)
+MODULES = (
+    attention,
+    convolution,
+    dims,
+    dtypes,
+    kernel,
+    primitives,
+    product,
+    program,
+    steps,
+    strided,
+    target,
+)
 CLASSES: dict[str, Any] = {
-    name: found for module in MODULES for name, found in vars(module).items()
-    if isinstance(found, type) and (is_dataclass(found) or issubclass(found, Enum)) and found.__module__ == module.__name__
-}  # fmt: skip
+    name: found
+    for module in MODULES
+    for name, found in vars(module).items()
+    if isinstance(found, type)
+    and (is_dataclass(found) or issubclass(found, Enum))
+    and found.__module__ == module.__name__
+}
 
 
 def write(folder: Path, program: Program, target: Target) -> None:
     """Writes both files."""
     writer = _Writer()
-    facts = {key: value for key, value in program.facts.items() if isinstance(value, str | int | float | bool)}
+    facts = {
+        key: value
+        for key, value in program.facts.items()
+        if isinstance(value, str | int | float | bool)
+    }
     root = writer.of((replace(program, constants={}, facts=facts), target))
     text = json.dumps({"objects": writer.objects, "root": root}, separators=(",", ":"))
     (folder / FILE).write_text(text + "\n", encoding="utf-8")
@@ -47,7 +69,9 @@ def write(folder: Path, program: Program, target: Target) -> None:
 
 
 def read(folder: Path) -> tuple[Program, Target]:
-    """The program and what it was compiled for; constants are mapped. Raises SourceError for files that are not such."""
+    """The program and what it was compiled for; constants are mapped. Raises SourceError for files
+    that are not such.
+    """
     try:
         told = json.loads((folder / FILE).read_text(encoding="utf-8"))
         made: list[Any] = []
@@ -58,7 +82,9 @@ def read(folder: Path) -> tuple[Program, Target]:
             raise TypeError("no program")
         data = np.memmap(folder / CONSTANTS, np.uint8, "r")
         constants: Mapping[str, Array] = {
-            slot.symbol: data[at : at + slot.nbytes].view(slot.dtype.numpy).reshape(dims.static(slot.shape))
+            slot.symbol: data[at : at + slot.nbytes]
+            .view(slot.dtype.numpy)
+            .reshape(dims.static(slot.shape))
             for slot, at in places(found).items()
         }
         found = replace(found, constants=constants)

@@ -1,4 +1,6 @@
-"""A program: kernels in order, host steps, and one arena with every buffer's place known before running."""
+"""A program: kernels in order, host steps, and one arena with every buffer's place known before
+running.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +53,9 @@ class Role(Enum):
 class Slot:
     """A run of memory that steps refer to. Compared by identity.
 
-    `name` is the user's for inputs, outputs and constants (any text); `symbol` is an identifier unique
-    in the program, the only one that may reach generated code. `offset` is in bytes into the arena
-    (temporaries) or the state block (state).
+    `name` is the user's for inputs, outputs and constants (any text); `symbol` is an identifier
+    unique in the program, the only one that may reach generated code. `offset` is in bytes into the
+    arena (temporaries) or the state block (state).
     """
 
     name: str
@@ -67,7 +69,9 @@ class Slot:
 
     @property
     def told(self) -> str:
-        """What messages call it: as the user does where there is such a name, else by the node that it is for."""
+        """What messages call it: as the user does where there is such a name, else by the node that
+        it is for.
+        """
         if self.name or self.origin is None:
             return f"'{self.name or self.symbol}'"
         return f"the scratch memory of '{self.origin.name}'"
@@ -96,10 +100,10 @@ class Slot:
 class Program:
     """What a backend is given. Inputs and outputs are in the order of the model's declaration.
 
-    `constants` holds the data of every CONSTANT slot, by symbol; arrays may be memory-mapped. `sizes` are the
-    sizes that each call chooses (by the shapes of its inputs), within their bounds: extents of slots, counts and
-    offsets of steps, and what kernels are launched with are said over them. Places in memory are not: temporaries
-    lie where the largest fit.
+    `constants` holds the data of every CONSTANT slot, by symbol; arrays may be memory-mapped.
+    `sizes` are the sizes that each call chooses (by the shapes of its inputs), within their bounds:
+    extents of slots, counts and offsets of steps, and what kernels are launched with are said over
+    them. Places in memory are not: temporaries lie where the largest fit.
     """
 
     name: str
@@ -111,7 +115,8 @@ class Program:
     arena_bytes: int = 0
     state_bytes: int = 0
     sizes: tuple[Symbol, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)  # for the manifest: flops, parameters, hashes
+    # for the manifest: flops, parameters, hashes
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -129,13 +134,16 @@ class Program:
         """The sizes that have steps of their own, in the order in which they are tried."""
         from xlac_sdk.programs.steps import Choice, walk
 
-        return tuple(case for step in walk(self.steps) if isinstance(step, Choice) for case in step.cases)
+        return tuple(
+            case for step in walk(self.steps) if isinstance(step, Choice) for case in step.cases
+        )
 
     @property
     def work(self) -> Work:
         """What a call does: arithmetic, and bytes moved were nothing in a cache.
 
-        A loop of unknown length counts once, of branches the one with the most, and sizes are those to optimise for.
+        A loop of unknown length counts once, of branches the one with the most, and sizes are those
+        to optimise for.
         """
         from xlac_sdk.programs.steps import work
 
@@ -143,7 +151,9 @@ class Program:
 
 
 def __getattr__(name: str) -> Any:
-    """What a program consists of is to be had from here too; a program that was compiled before needs none of it."""
+    """What a program consists of is to be had from here too; a program that was compiled before
+    needs none of it.
+    """
     if name.startswith("_"):
         raise AttributeError(name)
     from xlac_sdk.programs import steps

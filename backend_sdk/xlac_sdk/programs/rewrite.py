@@ -29,13 +29,17 @@ def with_kernels(program: Program, change: Callable[[Kernel], Kernel]) -> Progra
     changed = {kernel: change(kernel) for kernel in program.kernels}
 
     def visit(step: Step) -> Steps:
-        return (replace(step, kernel=changed[step.kernel]),) if isinstance(step, Launch) else (step,)
+        return (
+            (replace(step, kernel=changed[step.kernel]),) if isinstance(step, Launch) else (step,)
+        )
 
     return replace(program, steps=with_steps(program.steps, visit))
 
 
 def with_steps(steps: Steps, visit: Callable[[Step], Steps]) -> Steps:
-    """The steps with what `visit` gives in place of each that has none inside; loops and branches are kept."""
+    """The steps with what `visit` gives in place of each that has none inside; loops and branches
+    are kept.
+    """
     found: list[Step] = []
     for step in steps:
         inner = _inside(step, lambda part: with_steps(part, visit))

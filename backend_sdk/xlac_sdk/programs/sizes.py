@@ -22,11 +22,15 @@ class Shaped(Protocol):
 
 
 KEPT = 256  # sets of shapes whose sizes are remembered
-_known: WeakKeyDictionary[Program, dict[tuple[tuple[int, ...], ...], dict[str, int]]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Program, dict[tuple[tuple[int, ...], ...], dict[str, int]]] = (
+    WeakKeyDictionary()
+)
 
 
 def of_call(program: Program, inputs: Mapping[str, Shaped]) -> dict[str, int]:
-    """The value of every size of a program, from the arrays of a call. Raises SourceError as `solve` does."""
+    """The value of every size of a program, from the arrays of a call. Raises SourceError as
+    `solve` does.
+    """
     if not program.sizes:
         return {}
     known = _known.setdefault(program, {})
@@ -34,7 +38,9 @@ def of_call(program: Program, inputs: Mapping[str, Shaped]) -> dict[str, int]:
     found = known.get(shapes)
     if found is None:
         names = [slot.name for slot in program.inputs]
-        found = solve([(s.name, s.shape) for s in program.inputs], dict(zip(names, shapes, strict=True)))
+        found = solve(
+            [(s.name, s.shape) for s in program.inputs], dict(zip(names, shapes, strict=True))
+        )
         if len(known) >= KEPT:
             known.clear()
         known[shapes] = found
@@ -42,9 +48,11 @@ def of_call(program: Program, inputs: Mapping[str, Shaped]) -> dict[str, int]:
 
 
 def arena_ends(program: Program) -> tuple[Dim, ...]:
-    """Where temporaries end in the arena, in bytes over the program's sizes: a call touches nothing behind the largest of them.
+    """Where temporaries end in the arena, in bytes over the program's sizes: a call touches nothing
+    behind the largest of them.
 
-    One number at most, and of values of one size only the last; those that never reach the number are left out.
+    One number at most, and of values of one size only the last; those that never reach the number
+    are left out.
     """
     last: dict[Dim, int] = {}
     for slot in program.slots:
@@ -59,13 +67,16 @@ def arena_ends(program: Program) -> tuple[Dim, ...]:
 def solve(inputs: Iterable[Wanted], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     """The value of every symbol that the shapes of the named inputs determine.
 
-    Raises SourceError when a rank, a fixed size or two uses of one symbol disagree, or a bound is violated.
+    Raises SourceError when a rank, a fixed size or two uses of one symbol disagree, or a bound is
+    violated.
     """
     found: dict[str, int] = {}
     known = [(name, shape, shapes[name]) for name, shape in inputs if name in shapes]
     for name, shape, given in known:
         if len(shape) != len(given):
-            raise _wrong(f"input '{name}' must have rank {len(shape)}, as in {_text(shape)}, not {given}")
+            raise _wrong(
+                f"input '{name}' must have rank {len(shape)}, as in {_text(shape)}, not {given}"
+            )
         for dim, size in zip(shape, given, strict=True):
             solved = alone(dim)
             if solved is None or solved[0].name in found:
@@ -79,8 +90,12 @@ def solve(inputs: Iterable[Wanted], shapes: Mapping[str, tuple[int, ...]]) -> di
             value = substitute(dim, found)
             if value != size:
                 values = ", ".join(f"{k}={v}" for k, v in found.items())
-                where = f"size {dim}" + (f" is {value} with {values}" if isinstance(dim, Sym) else "")
-                raise _wrong(f"input '{name}' has {size} at axis {axis}, but {where} in {_text(shape)}")
+                where = f"size {dim}" + (
+                    f" is {value} with {values}" if isinstance(dim, Sym) else ""
+                )
+                raise _wrong(
+                    f"input '{name}' has {size} at axis {axis}, but {where} in {_text(shape)}"
+                )
     return found
 
 
@@ -90,8 +105,8 @@ def determined(inputs: Iterable[Shape]) -> frozenset[str]:
 
 
 def sources(slots: Iterable[Slot]) -> dict[str, tuple[int, int, int, int]]:
-    """For each size, by name, where it is found first: (slot, axis, factor, constant); that axis has
-    `factor * size + constant` elements."""
+    """For each size, by name, where it is found first: (slot, axis, factor, constant); that axis
+    has `factor * size + constant` elements."""
     found: dict[str, tuple[int, int, int, int]] = {}
     for number, slot in enumerate(slots):
         for axis, dim in enumerate(slot.shape):

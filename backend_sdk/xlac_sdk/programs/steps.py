@@ -1,7 +1,7 @@
 """What a program does: launches of kernels, copies, and the host's loops and branches around them.
 
-`program.py` gives all of it too. It is apart because a program that is taken from the cache has no steps left, and
-making these classes is a good part of loading one.
+`program.py` gives all of it too. It is apart because a program that is taken from the cache has no
+steps left, and making these classes is a good part of loading one.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Runs the steps of the first case that takes the sizes of the call, or else `otherwise`, which any call may run."""
+    """Runs the steps of the first case that takes the sizes of the call, or else `otherwise`, which
+    any call may run.
+    """
 
     cases: tuple[Case, ...]
     otherwise: tuple[Step, ...]
@@ -114,8 +116,9 @@ class Choice:
 class Call:
     """A whole operation that the target claimed (a library's matmul, say).
 
-    Arguments are its inputs, then its results, then memory that it may use meanwhile, each of the shape in `shapes`,
-    dense and row-major. Shapes and attributes may be said over the program's sizes.
+    Arguments are its inputs, then its results, then memory that it may use meanwhile, each of the
+    shape in `shapes`, dense and row-major. Shapes and attributes may be said over the program's
+    sizes.
     """
 
     name: str
@@ -144,11 +147,12 @@ def _at(value: Any, sizes: Mapping[str, int]) -> Any:
 class Stamp:
     """Appends (code, time) to a log, for `xlac profile`; code 0 empties the log first.
 
-    The log is a run of i64: how many entries it holds, then the entries, as many as fit. Time counts up at a steady
-    rate that the reader finds out.
+    The log is a run of i64: how many entries it holds, then the entries, as many as fit. Time
+    counts up at a steady rate that the reader finds out.
 
-    The last `parts` words of it, where there are such, are for a backend whose threads share a launch: how many parts
-    of launches they ran, then (thread, begin, end) of each, as many as fit; thread is what `threading.get_ident` says.
+    The last `parts` words of it, where there are such, are for a backend whose threads share a
+    launch: how many parts of launches they ran, then (thread, begin, end) of each, as many as fit;
+    thread is what `threading.get_ident` says.
     """
 
     log: Argument

@@ -1,4 +1,6 @@
-"""Where a tensor lies in an argument of a call: its extents, and how far a step along each axis moves."""
+"""Where a tensor lies in an argument of a call: its extents, and how far a step along each axis
+moves.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Strided:
 
     def at(self, sizes: Mapping[str, int]) -> Strided:
         """For one set of sizes."""
-        extents, strides = (tuple(evaluate(size, sizes) for size in shape) for shape in (self.extents, self.strides))
+        extents, strides = (
+            tuple(evaluate(size, sizes) for size in shape) for shape in (self.extents, self.strides)
+        )
         return Strided(self.dtype, extents, strides, evaluate(self.offset, sizes))
 
     @property
@@ -37,7 +41,11 @@ class Strided:
         """The tensor as an array over the argument's memory, for sizes that are known."""
         (offset,) = static((self.offset,))
         memory = argument.reshape(-1)[offset:]
-        return as_strided(memory, static(self.extents), tuple(step * memory.itemsize for step in static(self.strides)))
+        return as_strided(
+            memory,
+            static(self.extents),
+            tuple(step * memory.itemsize for step in static(self.strides)),
+        )
 
     def read(self, argument: NDArray[Any]) -> NDArray[np.float64]:
         """A copy in float64."""

@@ -8,7 +8,9 @@ from xlac_sdk.kernel_ir.kernel import Instruction, Kernel, Stmt, TensorMap, chil
 
 
 def tensor_maps(kernel: Kernel, instructions: Container[str]) -> tuple[TensorMap, ...]:
-    """Each once, in the order of the text; of the instructions that a backend spells, as others run their meaning."""
+    """Each once, in the order of the text; of the instructions that a backend spells, as others run
+    their meaning.
+    """
     return tuple(dict.fromkeys(_named(kernel.body, instructions)))
 
 

@@ -1,4 +1,6 @@
-"""Writes a new backend: a package that installs, passes conformance, and waits for its parts to be replaced."""
+"""Writes a new backend: a package that installs, passes conformance, and waits for its parts to be
+replaced.
+"""
 
 from __future__ import annotations
 
@@ -21,23 +23,37 @@ FILES = {
 
 
 def create(name: str, parent: Path) -> list[Path]:
-    """Writes `parent/xlac-NAME` and returns its files. Raises SourceError for a bad name or a folder that exists."""
+    """Writes `parent/xlac-NAME` and returns its files. Raises SourceError for a bad name or a
+    folder that exists.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     check_name(name)
     folder = parent / f"xlac-{name}"
     if folder.exists():
-        raise SourceError(Diagnostic("XL5012", f"'{folder}' exists already", hint="choose another name or folder"))
+        raise SourceError(
+            Diagnostic("XL5012", f"'{folder}' exists already", hint="choose another name or folder")
+        )
     env = Environment(
-        loader=PackageLoader("xlac_sdk.skeleton"), undefined=StrictUndefined, keep_trailing_newline=True,
-        trim_blocks=True, lstrip_blocks=True, autoescape=False,
-    )  # fmt: skip
-    facts = {"name": name, "package": f"xlac_{name}", "title": name.replace("_", " ").title().replace(" ", "")}
+        loader=PackageLoader("xlac_sdk.skeleton"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+    )
+    facts = {
+        "name": name,
+        "package": f"xlac_{name}",
+        "title": name.replace("_", " ").title().replace(" ", ""),
+    }
     written = []
     for path, template in FILES.items():
         file = folder / path.format(**facts)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(env.get_template(template).render(facts) if template else "", encoding="utf-8")
+        file.write_text(
+            env.get_template(template).render(facts) if template else "", encoding="utf-8"
+        )
         written.append(file)
     return written
 

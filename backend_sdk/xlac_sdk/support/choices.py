@@ -1,4 +1,6 @@
-"""Checks what a user chose among words: one wording for every option, with the nearest word that there is."""
+"""Checks what a user chose among words: one wording for every option, with the nearest word that
+there is.
+"""
 
 from __future__ import annotations
 

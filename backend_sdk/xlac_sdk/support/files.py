@@ -17,10 +17,18 @@ SPECIAL = (
 
 
 def regular(file: Path) -> Path:
-    """The same; what is no file with an end (a pipe, a device, a socket) is refused before anybody waits for it. Raises SourceError."""
+    """The same; what is no file with an end (a pipe, a device, a socket) is refused before anybody
+    waits for it. Raises SourceError.
+    """
     with suppress(OSError, ValueError):  # what cannot be found is told by who opens it
         mode = file.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             kind = next(what for told, what in SPECIAL if told(mode))
-            raise SourceError(Diagnostic("XL3001", f"{file} is {kind}, and not a file", hint="copy what it gives into a file"))
+            raise SourceError(
+                Diagnostic(
+                    "XL3001",
+                    f"{file} is {kind}, and not a file",
+                    hint="copy what it gives into a file",
+                )
+            )
     return file

@@ -1,4 +1,6 @@
-"""BLAKE2b without the rest of hashlib, which loads OpenSSL as well: three milliseconds, and three megabytes of memory."""
+"""BLAKE2b without the rest of hashlib, which loads OpenSSL as well: three milliseconds, and three
+megabytes of memory.
+"""
 
 from __future__ import annotations
 

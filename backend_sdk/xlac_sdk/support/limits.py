@@ -1,9 +1,10 @@
 """What one compilation may take: operations made, seconds and bytes, looked at while it goes on.
 
-`within` says what may be taken by what is done inside. Whatever makes operations calls `made` for each, which counts them
-and now and then looks at the clock and at the memory, as `went` does for other small work; stages say
-`look("what comes now")`, and `look()` before each large part of one. Work that goes on in another process is
-given `left()` seconds and `room()` bytes, so that it can be ended. Nothing is measured where nothing is limited.
+`within` says what may be taken by what is done inside. Whatever makes operations calls `made` for
+each, which counts them and now and then looks at the clock and at the memory, as `went` does for
+other small work; stages say `look("what comes now")`, and `look()` before each large part of one.
+Work that goes on in another process is given `left()` seconds and `room()` bytes, so that it can be
+ended. Nothing is measured where nothing is limited.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class Budget:
 
     __slots__ = ("before", "count", "end", "memory", "most", "seconds", "stage", "work")
 
-    def __init__(self, seconds: float | None, memory: int | None, most: int | None, outer: Budget | None) -> None:
+    def __init__(
+        self, seconds: float | None, memory: int | None, most: int | None, outer: Budget | None
+    ) -> None:
         self.seconds, self.memory, self.most = seconds, memory, most
         self.end = None if seconds is None else time.monotonic() + seconds
         self.before = 0 if memory is None else resident()
@@ -40,7 +43,9 @@ class Budget:
             self.stage = outer.stage  # the same list: what is told inside is known outside
             if outer.end is not None and (self.end is None or outer.end < self.end):
                 self.seconds, self.end = outer.seconds, outer.end
-            if outer.memory is not None and (self.memory is None or outer.before + outer.memory < self.before + self.memory):
+            if outer.memory is not None and (
+                self.memory is None or outer.before + outer.memory < self.before + self.memory
+            ):
                 self.memory, self.before = outer.memory, outer.before
 
     def made(self) -> None:
@@ -61,10 +66,22 @@ class Budget:
             self.full()
 
     def late(self) -> NoReturn:
-        raise LimitError(Diagnostic("XL4031", f"compiling takes more than {self.seconds:g} s; it had come to: {self.stage[0]}", hint=MORE))
+        raise LimitError(
+            Diagnostic(
+                "XL4031",
+                f"compiling takes more than {self.seconds:g} s; it had come to: {self.stage[0]}",
+                hint=MORE,
+            )
+        )
 
     def full(self) -> NoReturn:
-        raise LimitError(Diagnostic("XL4032", f"compiling takes more than {self.memory:,} bytes; it had come to: {self.stage[0]}", hint=MORE))
+        raise LimitError(
+            Diagnostic(
+                "XL4032",
+                f"compiling takes more than {self.memory:,} bytes; it had come to: {self.stage[0]}",
+                hint=MORE,
+            )
+        )
 
 
 MORE = "--max-compile-seconds and --max-compile-memory, or max_compile_seconds= and max_compile_memory=, are what is allowed"
@@ -74,13 +91,24 @@ _budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
 def valid(seconds: float | None, memory: int | None) -> None:
     """Raises LimitError for what is no limit: a number that is not above 0, or none at all."""
     for what, amount in (("seconds", seconds), ("memory", memory)):
-        if amount is not None and (isinstance(amount, bool) or not isinstance(amount, int | float) or not amount > 0):
-            raise LimitError(Diagnostic("XL4031" if what == "seconds" else "XL4032", f"max_compile_{what} is a number above 0, not {amount!r}"))
+        if amount is not None and (
+            isinstance(amount, bool) or not isinstance(amount, int | float) or not amount > 0
+        ):
+            raise LimitError(
+                Diagnostic(
+                    "XL4031" if what == "seconds" else "XL4032",
+                    f"max_compile_{what} is a number above 0, not {amount!r}",
+                )
+            )
 
 
 @contextmanager
-def within(seconds: float | None = None, memory: int | None = None, operations: int | None = None) -> Iterator[None]:
-    """Inside, LimitError is raised soon after more is taken: seconds of time, bytes beside what the process has now, operations."""
+def within(
+    seconds: float | None = None, memory: int | None = None, operations: int | None = None
+) -> Iterator[None]:
+    """Inside, LimitError is raised soon after more is taken: seconds of time, bytes beside what the
+    process has now, operations.
+    """
     valid(seconds, memory)
     outer = _budget.get()
     if seconds is None and memory is None and operations is None:
@@ -104,7 +132,9 @@ def made() -> None:
 
 
 def went() -> None:
-    """A statement was written, a node visited or the like: a stage that makes no operations goes on."""
+    """A statement was written, a node visited or the like: a stage that makes no operations goes
+    on.
+    """
     budget = _budget.get()
     if budget is not None:
         budget.went()
@@ -124,7 +154,9 @@ def telling(tell: Callable[[str], object]) -> Iterator[None]:
 
 
 def look(stage: str = "") -> None:
-    """A stage begins, whose name messages tell; without a name, a part of it that takes long, such as a kernel."""
+    """A stage begins, whose name messages tell; without a name, a part of it that takes long, such
+    as a kernel.
+    """
     tell = _told.get()
     if tell is not None and stage:
         tell(stage)
@@ -136,7 +168,9 @@ def look(stage: str = "") -> None:
 
 
 def limited() -> bool:
-    """Whether time or memory is limited, so that what cannot be interrupted is better done by another process."""
+    """Whether time or memory is limited, so that what cannot be interrupted is better done by
+    another process.
+    """
     budget = _budget.get()
     return budget is not None and (budget.end is not None or budget.memory is not None)
 
@@ -144,13 +178,19 @@ def limited() -> bool:
 def left() -> float | None:
     """Seconds that are left, at least a few milliseconds; None where time is not limited."""
     budget = _budget.get()
-    return None if budget is None or budget.end is None else max(0.005, budget.end - time.monotonic())
+    return (
+        None if budget is None or budget.end is None else max(0.005, budget.end - time.monotonic())
+    )
 
 
 def room() -> int | None:
     """Bytes that may still be taken; None where memory is not limited."""
     budget = _budget.get()
-    return None if budget is None or budget.memory is None else max(1, budget.memory - (resident() - budget.before))
+    return (
+        None
+        if budget is None or budget.memory is None
+        else max(1, budget.memory - (resident() - budget.before))
+    )
 
 
 def late() -> None:
@@ -180,7 +220,9 @@ def full() -> None:
 
 
 def resident() -> int:
-    """Bytes of memory that the process has now; the most that it had, where the system does not tell."""
+    """Bytes of memory that the process has now; the most that it had, where the system does not
+    tell.
+    """
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

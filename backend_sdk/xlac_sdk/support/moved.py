@@ -1,4 +1,6 @@
-"""Modules that stay importable under the names that they had: programs outside this tree import them."""
+"""Modules that stay importable under the names that they had: programs outside this tree import
+them.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,11 @@ from types import ModuleType
 
 
 class Moved:
-    """Finds and loads `package.old` as `package.new`: one module under both names, so its classes are the same.
+    """Finds and loads `package.old` as `package.new`: one module under both names, so its classes
+    are the same.
 
-    A finder and loader as importlib.abc describes them, without the import of that, which takes milliseconds.
+    A finder and loader as importlib.abc describes them, without the import of that, which takes
+    milliseconds.
     """
 
     def __init__(self, package: str, names: Mapping[str, str]) -> None:
@@ -29,5 +33,7 @@ class Moved:
 
 
 def install(package: str, names: Mapping[str, str]) -> None:
-    """Makes modules of a package importable under their former names: `names` maps old to new, both below the package."""
+    """Makes modules of a package importable under their former names: `names` maps old to new, both
+    below the package.
+    """
     sys.meta_path.append(Moved(package, names))

@@ -1,7 +1,9 @@
-"""What JSON may hold, said as functions: each takes a value and its place, and gives the value or raises `Wrong`.
+"""What JSON may hold, said as functions: each takes a value and its place, and gives the value or
+raises `Wrong`.
 
-For files that a program reads before it may trust them, and quickly: a schema library takes longer to import than an artefact
-to load. Nothing is converted: `true` is no number, `1.0` no count, and what a record does not name it may not have.
+For files that a program reads before it may trust them, and quickly: a schema library takes longer
+to import than an artefact to load. Nothing is converted: `true` is no number, `1.0` no count, and
+what a record does not name it may not have.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ class Wrong(ValueError):
 
 def wrong(place: str, wanted: str, value: Any) -> Wrong:
     shown = repr(value)
-    return Wrong(f"{place}: must be {wanted}, not {shown if len(shown) <= 60 else shown[:57] + '...'}")
+    return Wrong(
+        f"{place}: must be {wanted}, not {shown if len(shown) <= 60 else shown[:57] + '...'}"
+    )
 
 
 def count(least: int = 0, most: int = (1 << 50) - 1) -> Check:
@@ -41,8 +45,17 @@ def text(pattern: str = "", longest: int = 4096) -> Check:
     """Text that can be written as UTF-8, all of it as the pattern says if there is one."""
 
     def check(value: Any, place: str) -> str:
-        if not isinstance(value, str) or len(value) > longest or "\0" in value or (pattern and not re.fullmatch(pattern, value)):
-            raise wrong(place, f"text{' like ' + pattern if pattern else ''} of at most {longest} characters", value)
+        if (
+            not isinstance(value, str)
+            or len(value) > longest
+            or "\0" in value
+            or (pattern and not re.fullmatch(pattern, value))
+        ):
+            raise wrong(
+                place,
+                f"text{' like ' + pattern if pattern else ''} of at most {longest} characters",
+                value,
+            )
         try:
             value.encode()
         except UnicodeEncodeError:
@@ -105,8 +118,14 @@ def anything(value: Any, place: str, depth: int = 0) -> Any:
 
 
 def record(kind: type[Any], checks: Mapping[str, Check]) -> Check:
-    """An object as a dataclass: its fields and no others, each as its check says; one with a default may be left out."""
-    needed = {field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING}
+    """An object as a dataclass: its fields and no others, each as its check says; one with a
+    default may be left out.
+    """
+    needed = {
+        field.name
+        for field in fields(kind)
+        if field.default is MISSING and field.default_factory is MISSING
+    }
     if checks.keys() != {field.name for field in fields(kind)}:
         raise TypeError(f"{kind.__name__} has other fields than its schema")
 
@@ -114,7 +133,11 @@ def record(kind: type[Any], checks: Mapping[str, Check]) -> Check:
         if not isinstance(value, dict):
             raise wrong(place or "all of it", "an object", value)
         if value.keys() - checks.keys():
-            raise wrong(place or "all of it", f"without {min(map(str, value.keys() - checks.keys()))!r}", value)
+            raise wrong(
+                place or "all of it",
+                f"without {min(map(str, value.keys() - checks.keys()))!r}",
+                value,
+            )
         if needed - value.keys():
             raise wrong(place or "all of it", f"with {min(needed - value.keys())!r}", value)
         dot = f"{place}." if place else ""

@@ -1,4 +1,6 @@
-"""The c backend: a program as one dependency-free C99 file and its header, for any compiler and any CPU."""
+"""The c backend: a program as one dependency-free C99 file and its header, for any compiler and any
+CPU.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,19 @@ class CBackend(Backend):
     dialect: Dialect = lowering.PORTABLE
 
     def target(self, request: Request) -> Target:
-        """Any machine: what the compiler that builds the file aims at. Raises SourceError for a CPU or triple."""
-        for what, given in (("CPU", request.cpu), ("triple", request.triple), ("architecture", request.arch)):
+        """Any machine: what the compiler that builds the file aims at. Raises SourceError for a CPU
+        or triple.
+        """
+        for what, given in (
+            ("CPU", request.cpu),
+            ("triple", request.triple),
+            ("architecture", request.arch),
+        ):
             if given:
                 problem = f"the c backend writes portable C and takes no {what} ('{given}')"
-                raise SourceError(Diagnostic("XL5022", problem, hint="give it to the C compiler instead"))
+                raise SourceError(
+                    Diagnostic("XL5022", problem, hint="give it to the C compiler instead")
+                )
         return lowering.target(request)
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:
@@ -63,7 +73,9 @@ class CBackend(Backend):
 
 
 def _placed(program: Program) -> Weights:
-    """Where the weights of a program that runs in this process are: large ones are not worth compiling."""
+    """Where the weights of a program that runs in this process are: large ones are not worth
+    compiling.
+    """
     return Weights.EMBED if constant_bytes(program) <= EMBED else Weights.MMAP
 
 

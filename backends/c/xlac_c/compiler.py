@@ -20,18 +20,26 @@ def shared(file: Path, *flags: str) -> Path:
 
 
 def compiled(file: Path, made: Path, *flags: str) -> Path:
-    """Compiles and links a C file. Raises UnsupportedError where there is no compiler, or it refuses the file.
+    """Compiles and links a C file. Raises UnsupportedError where there is no compiler, or it
+    refuses the file.
 
-    The linker writes where there is room, and the result is copied: on a full disk it may crash, or leave a part.
+    The linker writes where there is room, and the result is copied: on a full disk it may crash, or
+    leave a part.
     """
     compiler = next(filter(None, map(shutil.which, NAMES)), None)
     if compiler is None:
         problem = "running C code needs a C compiler, and none of cc, gcc and clang is on the path"
-        raise UnsupportedError(Diagnostic("XL5004", problem, hint="install one, or use --target cpu, which needs none"))
+        raise UnsupportedError(
+            Diagnostic("XL5004", problem, hint="install one, or use --target cpu, which needs none")
+        )
     with tempfile.TemporaryDirectory(prefix="xlac-") as folder:
         linked = Path(folder) / made.name
-        told = tool.run([compiler, *FLAGS, *flags, file.name, "-lm", "-o", str(linked)], file.parent)
+        told = tool.run(
+            [compiler, *FLAGS, *flags, file.name, "-lm", "-o", str(linked)], file.parent
+        )
         if told:
-            raise UnsupportedError(Diagnostic("XL5023", f"{compiler} cannot compile {file.name}:\n{told[:4000]}"))
+            raise UnsupportedError(
+                Diagnostic("XL5023", f"{compiler} cannot compile {file.name}:\n{told[:4000]}")
+            )
         shutil.copy(linked, made)
     return made

@@ -1,4 +1,6 @@
-"""The kernels of a program as C functions: one for all that differ in nothing but names and the order of parameters."""
+"""The kernels of a program as C functions: one for all that differ in nothing but names and the
+order of parameters.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """The function that a launch calls, and which of the launch's arguments and sizes each parameter takes."""
+    """The function that a launch calls, and which of the launch's arguments and sizes each
+    parameter takes.
+    """
 
     name: str
     arguments: tuple[int, ...]
@@ -48,11 +52,18 @@ def functions(kernels: Iterable[Kernel], dialect: Dialect, looks: Looks) -> Func
         sizes = [order[place[dialect.identifier(v.name)]] for v in like.sizes]
         buffers = [dialect.identifier(b.name) for b in kernel.parameters]
         given = [dialect.identifier(v.name) for v in kernel.sizes]
-        callees[kernel] = Callee(first.name, tuple(map(buffers.index, mine)), tuple(map(given.index, sizes)), bool(looks.inside(kernel)))
+        callees[kernel] = Callee(
+            first.name,
+            tuple(map(buffers.index, mine)),
+            tuple(map(given.index, sizes)),
+            bool(looks.inside(kernel)),
+        )
     return Functions(tuple(texts), callees)
 
 
-def _canonical(kernel: Kernel, text: Function, dialect: Dialect) -> tuple[tuple[str, ...], list[str]]:
+def _canonical(
+    kernel: Kernel, text: Function, dialect: Dialect
+) -> tuple[tuple[str, ...], list[str]]:
     """The text with its names numbered as they come, and the parameters among them, in that order."""
     given = [*(b.name for b in kernel.parameters), *(v.name for v in kernel.sizes)]
     names = {dialect.identifier(n) for n in (*given, *_names(kernel.body))}
@@ -66,7 +77,10 @@ def _canonical(kernel: Kernel, text: Function, dialect: Dialect) -> tuple[tuple[
     declared = {dialect.identifier(n): p for n, p in zip(given, text.parameters, strict=False)}
     order = [name for name in numbers if name in declared]
     order += sorted(set(declared) - set(order))
-    return (*lines, *(_WORD.sub(lambda m: "" if m[0] in names else m[0], declared[n]) for n in order)), order
+    return (
+        *lines,
+        *(_WORD.sub(lambda m: "" if m[0] in names else m[0], declared[n]) for n in order),
+    ), order
 
 
 def _names(body: tuple[Stmt, ...]) -> Iterable[str]:

@@ -1,4 +1,6 @@
-"""Which primitives the C text spells itself, a program in those, and functions for the ones that code shares."""
+"""Which primitives the C text spells itself, a program in those, and functions for the ones that
+code shares.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,15 @@ from xlac_sdk.target import Request, Target
 
 P = Primitive
 FLOATS = (DType.F32, DType.F64)
-NATIVE = frozenset(Primitive) - {P.SIGMOID, P.GELU, P.LDEXP}  # 1 / (1 + exp(-x)) loses the small results; ldexp() is slow
+# 1 / (1 + exp(-x)) loses the small results; ldexp() is slow
+NATIVE = frozenset(Primitive) - {P.SIGMOID, P.GELU, P.LDEXP}
 FUNCTIONS = (
     P.REM, P.FLOOR, P.CEIL, P.TRUNC, P.ROUND, P.ABS, P.SQRT, P.RSQRT, P.EXP, P.LOG, P.SIN, P.COS, P.POW, P.EXP2, P.EXPM1,
     P.LOG2, P.LOG1P, P.TANH, P.ERF, P.ATAN2,
 )  # fmt: skip
 OWN = (P.SIGMOID, P.GELU)  # what it has not
-LIBM = frozenset((p, d) for p in (*FUNCTIONS, P.FMA) for d in DType if d.is_float)  # what C's mathematics library has
+# what C's mathematics library has
+LIBM = frozenset((p, d) for p in (*FUNCTIONS, P.FMA) for d in DType if d.is_float)
 SLOW = frozenset((P.FMA, d) for d in DType)  # a call of fma() without the instruction is slow
 PORTABLE = replace(C99, index="ptrdiff_t")
 
@@ -36,7 +40,9 @@ def target(request: Request) -> Target:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lowered:
-    """A program in what `dialect` spells, and by name the functions that its spellings call beyond those of the SDK."""
+    """A program in what `dialect` spells, and by name the functions that its spellings call beyond
+    those of the SDK.
+    """
 
     program: Program
     dialect: Dialect
@@ -44,8 +50,11 @@ class Lowered:
     libm: bool
 
 
-def lowered(program: Program, target: Target, libm: bool = True, dialect: Dialect = PORTABLE) -> Lowered:
-    """The program in primitives that the text spells: without `libm`, only those that need no library.
+def lowered(
+    program: Program, target: Target, libm: bool = True, dialect: Dialect = PORTABLE
+) -> Lowered:
+    """The program in primitives that the text spells: without `libm`, only those that need no
+    library.
 
     Where code is to be small an expansion is a function, called wherever it is needed.
     """
@@ -55,8 +64,14 @@ def lowered(program: Program, target: Target, libm: bool = True, dialect: Dialec
         return Lowered(with_kernels(program, lambda k: legalize(k, own, fast)), dialect, {}, libm)
     shared = OWN if libm else (*FUNCTIONS, *OWN)
     calls = replace(target, primitives=target.primitives | set(shared))
-    texts = {f"{p.value}_{d.value}": _function(outline(p, d, 1, own, fast), d, dialect) for p in shared for d in FLOATS}
-    spelled = {p: f"{p.value}_{{d}}({', '.join(f'{{{i}}}' for i in range(p.arity))})" for p in shared}
+    texts = {
+        f"{p.value}_{d.value}": _function(outline(p, d, 1, own, fast), d, dialect)
+        for p in shared
+        for d in FLOATS
+    }
+    spelled = {
+        p: f"{p.value}_{{d}}({', '.join(f'{{{i}}}' for i in range(p.arity))})" for p in shared
+    }
     small = replace(dialect, floats={**dialect.floats, **spelled})
     return Lowered(with_kernels(program, lambda k: legalize(k, calls, fast)), small, texts, libm)
 

@@ -21,7 +21,9 @@ FORMS = ("c", "h", "hpp", "rs", "cmake", "main", "so", "exe")
 USUAL = ("c", "h")
 
 
-def package(variants: Sequence[Variant], wanted: Packaging, folder: Path, dialect: Dialect) -> Package:
+def package(
+    variants: Sequence[Variant], wanted: Packaging, folder: Path, dialect: Dialect
+) -> Package:
     """Writes the forms; the C file and its header always, since the others are made of them."""
     if len(variants) > 1:
         problem = "the c backend writes portable C, which is not chosen by processor"
@@ -34,7 +36,9 @@ def package(variants: Sequence[Variant], wanted: Packaging, folder: Path, dialec
     if variant.unchecked is not None and not api.weight_bytes:
         other = lowered(variant.unchecked, variant.target, wanted.libm, dialect)
         plain = api_of(other.program, wanted.weights)
-        api = replace(api, tears=api.tears or plain.tears, arena_ends=(*api.arena_ends, *plain.arena_ends))
+        api = replace(
+            api, tears=api.tears or plain.tears, arena_ends=(*api.arena_ends, *plain.arena_ends)
+        )
         text, flags = both_files(other, made, api), [f"-D{api.upper}_CHECKED"]
     texts = {f"{name}.c": text, f"{name}.h": capi.header(api)}
     if "hpp" in wanted.forms:
@@ -66,10 +70,16 @@ def opened(artefact: Artefact) -> Executable:
     """The shared library of an artefact, or its C file compiled now."""
     library = artefact.folder / artefact.package.library
     place = artefact.weights
-    weights = weights_of(artefact.folder / artefact.package.weights, place) if artefact.package.weights else None
+    weights = (
+        weights_of(artefact.folder / artefact.package.weights, place)
+        if artefact.package.weights
+        else None
+    )
     if library.suffix == ".so":
         return Library(library, artefact.program, weights)
     with tempfile.TemporaryDirectory(prefix="xlac-") as made:
         chosen = f"-D{library.stem.upper()}_CHECKED"  # nothing to a program that is not
-        built = compiler.compiled(library, Path(made) / f"{library.stem}.so", *compiler.SHARED, chosen)
+        built = compiler.compiled(
+            library, Path(made) / f"{library.stem}.so", *compiler.SHARED, chosen
+        )
         return Library(built, artefact.program, weights)

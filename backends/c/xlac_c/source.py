@@ -17,7 +17,8 @@ from xlac_sdk.host.capi.weights import HEADER, MIX, STEP
 from xlac_sdk.lowering.stop_checks import Looks
 from xlac_sdk.programs.program import Program, Role, touched
 
-EMBED = 1 << 20  # bytes of constants up to which a program that runs in this process has them in its text
+# bytes of constants up to which a program that runs in this process has them in its text
+EMBED = 1 << 20
 ALIGN = 8  # bytes: what any element type asks for, and what malloc gives everywhere
 
 
@@ -27,20 +28,39 @@ def api_of(program: Program, weights: capi.Weights) -> Api:
 
 
 def both_files(unchecked: Lowered, checked: Lowered, api: Api) -> str:
-    """`NAME.c` of a checked program and the unchecked one: whoever compiles it chooses, and what both hold is there once."""
-    first, second = ({c.symbol: c for c in constants(one.program, touched(one.program.steps))} for one in (unchecked, checked))
+    """`NAME.c` of a checked program and the unchecked one: whoever compiles it chooses, and what
+    both hold is there once.
+    """
+    first, second = (
+        {c.symbol: c for c in constants(one.program, touched(one.program.steps))}
+        for one in (unchecked, checked)
+    )
     shared = [constant for symbol, constant in first.items() if second.get(symbol) == constant]
     apart = frozenset(constant.symbol for constant in shared)
-    text = [f'/* Compile it with -D{api.upper}_CHECKED, and runs answer CHECK_FAILED, and {api.prefix}_failure why. */\n#include "{api.prefix}.h"\n']
+    text = [
+        f'/* Compile it with -D{api.upper}_CHECKED, and runs answer CHECK_FAILED, and {api.prefix}_failure why. */\n#include "{api.prefix}.h"\n'
+    ]
     for one in shared:
         lines = "".join(f"    {line}\n" for line in one.lines)
-        text.append(f"\n/* {one.about} */\nstatic const {one.type} {one.symbol}[{one.count}] = {{\n{lines}}};\n")
-    text += [f"\n#ifdef {api.upper}_CHECKED\n", c_file(checked, api, True, apart), "\n#else\n", c_file(unchecked, api, False, apart), "\n#endif\n"]
+        text.append(
+            f"\n/* {one.about} */\nstatic const {one.type} {one.symbol}[{one.count}] = {{\n{lines}}};\n"
+        )
+    text += [
+        f"\n#ifdef {api.upper}_CHECKED\n",
+        c_file(checked, api, True, apart),
+        "\n#else\n",
+        c_file(unchecked, api, False, apart),
+        "\n#endif\n",
+    ]
     return "".join(text)
 
 
-def c_file(made: Lowered, api: Api, checked: bool = True, apart: frozenset[str] = frozenset()) -> str:
-    """`NAME.c`, without the constants that stand `apart`; `checked`: whether it looks at the record of a checked program."""
+def c_file(
+    made: Lowered, api: Api, checked: bool = True, apart: frozenset[str] = frozenset()
+) -> str:
+    """`NAME.c`, without the constants that stand `apart`; `checked`: whether it looks at the record
+    of a checked program.
+    """
     program, dialect = made.program, made.dialect
     looks = Looks(program)
     found = functions(program.kernels, dialect, looks)
@@ -49,17 +69,26 @@ def c_file(made: Lowered, api: Api, checked: bool = True, apart: frozenset[str] 
     lines = list(steps.write(program.steps))
     body = "\n".join(line for f in found.texts for line in f.lines)
     env = Environment(
-        loader=PackageLoader("xlac_c"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        keep_trailing_newline=True, autoescape=False,
-    )  # fmt: skip
+        loader=PackageLoader("xlac_c"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
     return env.get_template("program.c.j2").render(
         api=api,
-        ends=[extents.text(end, {s.symbol.name: f"sizes->{s.name}" for s in api.sizes}) for end in api.ends],
+        ends=[
+            extents.text(end, {s.symbol.name: f"sizes->{s.name}" for s in api.sizes})
+            for end in api.ends
+        ],
         libm=made.libm,
         incbin=outside and api.weights is capi.Weights.INCBIN,
         vectors=declarations((v for f in found.texts for v in f.vectors), dialect),
         functions=needed(body, made.functions),
-        constants=[] if outside else [c for c in constants(program, touched(program.steps)) if c.symbol not in apart],
+        constants=[]
+        if outside
+        else [c for c in constants(program, touched(program.steps)) if c.symbol not in apart],
         checked=checked,
         kernels=found.texts,
         run_parameters=_parameters(program, api),
@@ -88,7 +117,6 @@ def _blocks(api: Api) -> dict[str, str]:
         "state": "unsigned char *const state = context->memory;",
         "weights": f"const unsigned char *const weights = {weights};",
     }
-
 
 
 def constant_bytes(program: Program) -> int:

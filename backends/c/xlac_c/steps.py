@@ -35,10 +35,20 @@ BLOCKS = {Role.TEMPORARY: "arena", Role.STATE: "state", Role.CONSTANT: "weights"
 
 
 class Steps:
-    """Writes steps. Constants are arrays of the file, or with `mapped` places in the block of weights."""
+    """Writes steps. Constants are arrays of the file, or with `mapped` places in the block of
+    weights.
+    """
 
-    def __init__(self, program: Program, callees: Mapping[Kernel, Callee], mapped: bool, dialect: Dialect, looks: Looks) -> None:
-        self.looks, self.committed, self.since = looks, False, 0.0  # `since`: nanoseconds of work since it looked
+    def __init__(
+        self,
+        program: Program,
+        callees: Mapping[Kernel, Callee],
+        mapped: bool,
+        dialect: Dialect,
+        looks: Looks,
+    ) -> None:
+        # `since`: nanoseconds of work since it looked
+        self.looks, self.committed, self.since = looks, False, 0.0
         self.program, self.callees, self.mapped, self.dialect = program, callees, mapped, dialect
         self.places = places(program)
         self.sizes = {s.name: s.identifier for s in program.sizes}
@@ -54,7 +64,10 @@ class Steps:
                     pairs = zip(arguments, kernel.parameters, strict=True)
                     given = [self.pointer(a, b.access is not Access.READ) for a, b in pairs]
                     callee = self.callees[kernel]
-                    passed = [*(given[i] for i in callee.arguments), *(self.size(sizes[i]) for i in callee.sizes)]
+                    passed = [
+                        *(given[i] for i in callee.arguments),
+                        *(self.size(sizes[i]) for i in callee.sizes),
+                    ]
                     passed += [f"&{'never' if self.committed else 'context->stop'}"] * callee.looks
                     yield f"{pad}{callee.name}({', '.join(passed)});"
                     if callee.looks:
@@ -62,7 +75,9 @@ class Steps:
                 case Copy(target=target, source=source, count=count):
                     nbytes = count * source.slot.dtype.nbytes
                     if most(nbytes):
-                        length = nbytes if isinstance(nbytes, int) else f"(size_t)({self.size(nbytes)})"
+                        length = (
+                            nbytes if isinstance(nbytes, int) else f"(size_t)({self.size(nbytes)})"
+                        )
                         yield f"{pad}memcpy({self.pointer(target, True)}, {self.pointer(source)}, {length});"
                 case Repeat(counter=counter, count=count, body=body):
                     name = self.dialect.identifier(counter)
@@ -87,9 +102,15 @@ class Steps:
                     yield from self.write(otherwise, depth + 1)
                     yield f"{pad}}}"
                 case Stamp():
-                    raise UnsupportedError(Diagnostic("XL5021", "the c backend has no clock", hint="profile another target"))
+                    raise UnsupportedError(
+                        Diagnostic(
+                            "XL5021", "the c backend has no clock", hint="profile another target"
+                        )
+                    )
                 case Call(name=name):
-                    raise UnsupportedError(Diagnostic("XL5021", f"the c backend does not claim '{name}'"))
+                    raise UnsupportedError(
+                        Diagnostic("XL5021", f"the c backend does not claim '{name}'")
+                    )
 
     def begins(self, step: Step, pad: str) -> Iterator[str]:
         """Looks before a step when there was enough work since the last time."""
@@ -107,7 +128,9 @@ class Steps:
             yield f"{pad}if (context->stop != 0) return stopped(context);"
             self.since = 0.0
 
-    def branch(self, index: Argument, branches: tuple[tuple[Step, ...], ...], depth: int) -> Iterator[str]:
+    def branch(
+        self, index: Argument, branches: tuple[tuple[Step, ...], ...], depth: int
+    ) -> Iterator[str]:
         pad = "    " * depth
         yield f"{pad}switch (*({self.pointer(index)})) {{"
         for number, branch in enumerate(branches):
@@ -130,7 +153,10 @@ class Steps:
         slot = argument.slot
         kind = TYPES[slot.dtype]
         terms = [self.size(argument.offset)] if argument.offset else []
-        terms += [f"{self.dialect.identifier(counter)} * {self.size(stride)}" for counter, stride in argument.strides]
+        terms += [
+            f"{self.dialect.identifier(counter)} * {self.size(stride)}"
+            for counter, stride in argument.strides
+        ]
         move = "".join(f" + {t}" for t in terms)
         if slot.role in (Role.INPUT, Role.OUTPUT):
             return f"{slot.symbol}{move}"
@@ -140,6 +166,8 @@ class Steps:
             return f"{slot.symbol}{move}"
         block = BLOCKS[slot.role]
         self.touched[block] = None
-        offset = self.places[slot] if slot.role is Role.CONSTANT else slot.offset if slot.nbytes else 0
+        offset = (
+            self.places[slot] if slot.role is Role.CONSTANT else slot.offset if slot.nbytes else 0
+        )
         start = f"({block} + {offset})" if offset else block
         return f"({'' if written else 'const '}{kind} *){start}{move}"

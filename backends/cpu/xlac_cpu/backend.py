@@ -41,7 +41,9 @@ class CpuBackend(Backend):
         return module.emit(program, target, Machine.of(target))
 
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
-        """A static library of the program's objects, named by what it is made of: one that exists is not made again."""
+        """A static library of the program's objects, named by what it is made of: one that exists
+        is not made again.
+        """
         from xlac_cpu.llvm import link, objects
 
         made = folder / f"program-{_digest(sources)}.a"
@@ -62,7 +64,9 @@ class CpuBackend(Backend):
         return {executable.LONG: long, executable.WATCHED: watched, executable.TEARS: tears}
 
     def load(self, artifact: Path, program: Program, target: Target) -> CpuExecutable:
-        """Where constants are large, LLVM has done all that it has to do, and has given its memory back, before they are made."""
+        """Where constants are large, LLVM has done all that it has to do, and has given its memory
+        back, before they are made.
+        """
         from xlac_cpu.emit import layout
         from xlac_cpu.llvm import link, resident
         from xlac_cpu.machine import Machine, host
@@ -84,7 +88,9 @@ class CpuBackend(Backend):
         return CpuExecutable(code, program, target)
 
     def settle(self, artifact: Path, program: Program, target: Target, folder: Path) -> None:
-        """A shared library of the objects, where there is a linker: the system opens it without LLVM."""
+        """A shared library of the objects, where there is a linker: the system opens it without
+        LLVM.
+        """
         from xlac_cpu.run import shared
 
         shared.write(artifact, target, folder)
@@ -116,7 +122,9 @@ class CpuBackend(Backend):
         """The program for any machine as a static library of object files."""
         from xlac_cpu.llvm import link, objects
 
-        return link.archive([objects.object_code(text) for text in self.emit(program, target).values()])
+        return link.archive(
+            [objects.object_code(text) for text in self.emit(program, target).values()]
+        )
 
 
 def _digest(sources: Mapping[str, str]) -> str:

@@ -1,7 +1,8 @@
 """What is known of the machine compiled for, and how it is found out.
 
-The host's features come from LLVM. Any other CPU is asked by compiling a few instructions for it in a
-process of its own and reading the assembly: no table of CPUs to keep, and LLVM may abort without harm.
+The host's features come from LLVM. Any other CPU is asked by compiling a few instructions for it in
+a process of its own and reading the assembly: no table of CPUs to keep, and LLVM may abort without
+harm.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class Machine:
     @property
     def pointer_bits(self) -> int:
         wide = ("64", "alpha", "s390x", "sparcv9", "nvptx64")
-        return 64 if any(word in self.arch for word in wide) and not self.arch.endswith("_32") else 32
+        return (
+            64 if any(word in self.arch for word in wide) and not self.arch.endswith("_32") else 32
+        )
 
     @property
     def registers(self) -> int:
@@ -69,15 +72,22 @@ class Machine:
     def attributes(self) -> str:
         """Of every function."""
         bits = max(128, 8 * self.vector_bytes)
-        widths = f'"prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"' if self.is_x86 else ""
+        widths = (
+            f'"prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
+            if self.is_x86
+            else ""
+        )
         return " ".join(
             word
             for word in (
                 "nounwind",
-                'minsize optsize "no-builtins"' if self.size else "",  # no loop becomes a call of a library's memset
+                # no loop becomes a call of a library's memset
+                'minsize optsize "no-builtins"' if self.size else "",
                 '"no-trapping-math"="true"',
                 widths,
-                f'"target-cpu"="{self.cpu}" "target-features"="{self.features}"' if self.tagged else "",
+                f'"target-cpu"="{self.cpu}" "target-features"="{self.features}"'
+                if self.tagged
+                else "",
             )
             if word
         )
@@ -95,11 +105,14 @@ class Machine:
 def target(request: Request) -> Target:
     """The Target for a request; raises SourceError for a triple or CPU that LLVM does not know."""
     found = (
-        _native(request.size) if not (request.cpu or request.triple or request.features) else _asked(request)
+        _native(request.size)
+        if not (request.cpu or request.triple or request.features)
+        else _asked(request)
     )
     own = found.triple == host().triple and not request.cpu
     l1, l2, l3 = caches() if own else (32 << 10, 512 << 10, 8 << 20)
-    has = {Primitive.FMA: found.fma, Primitive.LDEXP: found.is_x86 and found.masked}  # AVX-512 scales by powers of two
+    # AVX-512 scales by powers of two
+    has = {Primitive.FMA: found.fma, Primitive.LDEXP: found.is_x86 and found.masked}
     absent = {primitive for primitive, there in has.items() if not there}
     pairs = (word.split(".") for word in found.lacks.split())
     lacks = {(Primitive(name), DType(dtype)) for name, dtype in pairs}
@@ -123,12 +136,16 @@ def target(request: Request) -> Target:
     )
 
 
-ROUNDINGS = " ".join(f"{name}.{dtype}" for name in ("floor", "ceil", "trunc", "round") for dtype in ("f32", "f64"))
+ROUNDINGS = " ".join(
+    f"{name}.{dtype}" for name in ("floor", "ceil", "trunc", "round") for dtype in ("f32", "f64")
+)
 
 
 @cache
 def host() -> Machine:
-    """This computer. Whoever compiles asks for it first: what LLVM took of memory as it was loaded is given back here."""
+    """This computer. Whoever compiles asks for it first: what LLVM took of memory as it was loaded
+    is given back here.
+    """
     import llvmlite.binding as llvm
 
     from xlac_cpu.llvm import resident
@@ -144,9 +161,16 @@ def host() -> Machine:
     wide = all(flags.get(f"avx512{part}") for part in ("f", "bw", "dq", "vl"))
     width = 64 if wide else 32 if flags.get("avx2") else 16
     return Machine(
-        triple, cpu, features, width, half=bool(flags.get("f16c")), fma=bool(flags.get("fma")),
-        lacks="" if flags.get("sse4.1") else ROUNDINGS, masked=wide, gathers=wide,
-    )  # fmt: skip
+        triple,
+        cpu,
+        features,
+        width,
+        half=bool(flags.get("f16c")),
+        fma=bool(flags.get("fma")),
+        lacks="" if flags.get("sse4.1") else ROUNDINGS,
+        masked=wide,
+        gathers=wide,
+    )
 
 
 def _native(size: bool) -> Machine:
@@ -161,11 +185,19 @@ def _asked(request: Request) -> Machine:
         cpu = host().cpu
     usual = "" if cpu else next((f for pattern, f in USUAL if re.match(pattern, triple)), "")
     small = "+thumb-mode" if request.size and re.match(THUMB, triple) else ""
-    features = ",".join(part for part in (usual, small, request.features, *(f"+{name}" for name in more)) if part)
-    answer: dict[str, Any] = probe(triple, cpu, features) if _spelled(triple) else {"triple": triple}
+    features = ",".join(
+        part for part in (usual, small, request.features, *(f"+{name}" for name in more)) if part
+    )
+    answer: dict[str, Any] = (
+        probe(triple, cpu, features) if _spelled(triple) else {"triple": triple}
+    )
     if "triple" in answer:
         close = get_close_matches(triple, TRIPLES, n=1, cutoff=0.5)
-        hint = f"did you mean '{close[0]}'?" if close else f"for example {TRIPLES[0]}; four parts are surest"
+        hint = (
+            f"did you mean '{close[0]}'?"
+            if close
+            else f"for example {TRIPLES[0]}; four parts are surest"
+        )
         raise SourceError(
             Diagnostic("XL5102", f"LLVM has no code generator for the triple '{triple}'", hint=hint)
         )
@@ -175,12 +207,16 @@ def _asked(request: Request) -> Machine:
         hint = f"did you mean '{close[0]}'?" if close else f"known for {triple}: {some}, …"
         raise SourceError(Diagnostic("XL5101", f"unknown CPU '{cpu}'", hint=hint))
     _check_features(more, answer["features"], triple)
-    facts = {name: answer[name] for name in ("vector_bytes", "half", "fma", "lacks", "masked", "gathers")}
+    facts = {
+        name: answer[name] for name in ("vector_bytes", "half", "fma", "lacks", "masked", "gathers")
+    }
     return Machine(triple, cpu, features, **facts, size=request.size)
 
 
-# What every processor of a kind has though LLVM takes it for granted only with a CPU's name: systems need it.
-THUMB = r"armv(7|8)(?!\.?\d?-?m)"  # of 32-bit Arms, those with instructions of two bytes that do all that those of four do
+# What every processor of a kind has though LLVM takes it for granted only with a CPU's name:
+# systems need it.
+# of 32-bit Arms, those with instructions of two bytes that do all that those of four do
+THUMB = r"armv(7|8)(?!\.?\d?-?m)"
 USUAL = ((r"riscv64-.*linux", "+m,+a,+f,+d,+c"), (r"wasm32", "+simd128"))
 
 
@@ -189,7 +225,11 @@ def _check_features(names: list[str], known: list[str], triple: str) -> None:
     for name in names:
         if name not in known:
             close = get_close_matches(name, known, n=1)
-            hint = f"did you mean '{close[0]}'?" if close else f"known for {triple}: {', '.join(known[:8])}, …"
+            hint = (
+                f"did you mean '{close[0]}'?"
+                if close
+                else f"known for {triple}: {', '.join(known[:8])}, …"
+            )
             raise SourceError(Diagnostic("XL5101", f"unknown feature '{name}' of a CPU", hint=hint))
 
 
@@ -220,8 +260,12 @@ TRIPLES = (
 
 @cache
 def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
-    """What `xlac_cpu.llvm.worker` finds out about a CPU; `{"triple": …}` when LLVM does not know the triple."""
-    return dict(json.loads(ask({"do": "probe", "triple": triple, "cpu": cpu, "features": features})))
+    """What `xlac_cpu.llvm.worker` finds out about a CPU; `{"triple": …}` when LLVM does not know
+    the triple.
+    """
+    return dict(
+        json.loads(ask({"do": "probe", "triple": triple, "cpu": cpu, "features": features}))
+    )
 
 
 def ask(question: dict[str, Any]) -> bytes:
@@ -230,12 +274,18 @@ def ask(question: dict[str, Any]) -> bytes:
     with limits.ended_in_time():
         done = subprocess.run(
             [sys.executable, "-m", "xlac_cpu.llvm.worker"],
-            input=json.dumps({**question, "memory": allowed} if "text" in question else question).encode(),
+            input=json.dumps(
+                {**question, "memory": allowed} if "text" in question else question
+            ).encode(),
             capture_output=True,
             check=False,
             timeout=limits.left(),
         )
-    if done.returncode and allowed is not None and (done.returncode < 0 or b"memory" in done.stderr.lower()):
+    if (
+        done.returncode
+        and allowed is not None
+        and (done.returncode < 0 or b"memory" in done.stderr.lower())
+    ):
         limits.full()
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or [
@@ -254,9 +304,13 @@ def caches() -> tuple[int, int, int]:
     found: dict[int, int] = {}
     for entry in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
-            level, kind, size = ((entry / name).read_text().strip() for name in ("level", "type", "size"))
+            level, kind, size = (
+                (entry / name).read_text().strip() for name in ("level", "type", "size")
+            )
             if kind != "Instruction":
-                found[int(level)] = int(size.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(size[-1], 0)
+                found[int(level)] = int(size.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(
+                    size[-1], 0
+                )
         except (OSError, ValueError):
             continue
     if platform.system() == "Darwin" and not found:

@@ -20,8 +20,9 @@ SPELLED = re.compile(r"sm_(\d+)([af]?)")
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What GPUs of one compute capability have: `shared` bytes that a block may ask for; of the largest such chip its
-    multiprocessors and the bytes of its second cache; and the `threads` and `blocks` that a multiprocessor holds."""
+    """What GPUs of one compute capability have: `shared` bytes that a block may ask for; of the
+    largest such chip its multiprocessors and the bytes of its second cache; and the `threads` and
+    `blocks` that a multiprocessor holds."""
 
     shared: int
     processors: int
@@ -41,33 +42,55 @@ KNOWN = {
     103: Architecture(227 * KIB, 148, 126 * MIB),  # B300
     120: Architecture(99 * KIB, 188, 128 * MIB, 1536, 24),  # RTX PRO 6000
 }
-OWN = {90: ("a",), 100: ("a", "f"), 103: ("a", "f"), 120: ("a", "f")}  # variants with instructions that later ones lack
+# variants with instructions that later ones lack
+OWN = {90: ("a",), 100: ("a", "f"), 103: ("a", "f"), 120: ("a", "f")}
 NAMES = tuple(f"sm_{number}{letter}" for number in KNOWN for letter in ("", *OWN.get(number, ())))
 
 
 def target(request: Request, gpu: int = 0) -> Target:
-    """The facts of `--arch`, or of this machine's GPU of a number; `sm_90a+cublaslt+cudnn` lets NVIDIA's libraries compute what
-    `claims.py` says, `sm_90a+wgmma` has products of four warps. Raises SourceError for one that is not known."""
-    for what, given in (("CPU", request.cpu), ("triple", request.triple), ("features", request.features)):
+    """The facts of `--arch`, or of this machine's GPU of a number; `sm_90a+cublaslt+cudnn` lets
+    NVIDIA's libraries compute what `claims.py` says, `sm_90a+wgmma` has products of four warps.
+    Raises SourceError for one that is not known."""
+    for what, given in (
+        ("CPU", request.cpu),
+        ("triple", request.triple),
+        ("features", request.features),
+    ):
         if given:
             problem = f"the cuda backend takes no {what} ('{given}')"
-            raise SourceError(Diagnostic("XL5201", problem, hint="--arch sm_90a names a GPU's architecture"))
+            raise SourceError(
+                Diagnostic("XL5201", problem, hint="--arch sm_90a names a GPU's architecture")
+            )
     name, *features = (request.arch or _here(gpu)).split("+")
-    made, capability = described(name, size=request.size), int(name.removeprefix("sm_").rstrip("af"))
+    made, capability = (
+        described(name, size=request.size),
+        int(name.removeprefix("sm_").rstrip("af")),
+    )
     if name == "sm_90a" and GROUPS in features:
         features.remove(GROUPS)
         made = replace(made, instructions=made.instructions.union(HOPPER))
     claimed = claims.claims(features, capability, at_once=not request.arch and not request.ahead)
-    return replace(made, products=claimed.products, convolutions=claimed.convolutions, attentions=claimed.attentions)
+    return replace(
+        made,
+        products=claimed.products,
+        convolutions=claimed.convolutions,
+        attentions=claimed.attentions,
+    )
 
 
 def known(name: str) -> Architecture:
-    """An architecture, by the name that CUDA's compilers have for it. Raises SourceError for one that is not known."""
+    """An architecture, by the name that CUDA's compilers have for it. Raises SourceError for one
+    that is not known.
+    """
     found = SPELLED.fullmatch(name)
     if found is None or name not in NAMES:
         close = get_close_matches(name, NAMES, n=1)
         hint = f"did you mean '{close[0]}'?" if close else f"one of {', '.join(NAMES)}"
-        raise SourceError(Diagnostic("XL5202", f"'{name}' is no architecture that xlac writes code for", hint=hint))
+        raise SourceError(
+            Diagnostic(
+                "XL5202", f"'{name}' is no architecture that xlac writes code for", hint=hint
+            )
+        )
     return KNOWN[int(found[1])]
 
 
@@ -75,10 +98,20 @@ def described(name: str, size: bool = False) -> Target:
     """The facts of an architecture."""
     found = known(name)
     return Target(
-        "cuda", fma=True, l2_bytes=found.l2, warp=WARP, block_threads=BLOCK_THREADS, shared_bytes=found.shared,
-        primitives=NATIVE, lacks=LACKS, size=size, facts=json.dumps({"arch": name}), access_bytes=ACCESS_BYTES,
-        processors=found.processors, instructions=frozenset(INSTRUCTIONS),
-    )  # fmt: skip
+        "cuda",
+        fma=True,
+        l2_bytes=found.l2,
+        warp=WARP,
+        block_threads=BLOCK_THREADS,
+        shared_bytes=found.shared,
+        primitives=NATIVE,
+        lacks=LACKS,
+        size=size,
+        facts=json.dumps({"arch": name}),
+        access_bytes=ACCESS_BYTES,
+        processors=found.processors,
+        instructions=frozenset(INSTRUCTIONS),
+    )
 
 
 def arch_of(target: Target) -> str:
@@ -93,5 +126,9 @@ def _here(gpu: int) -> str:
     found = devices.architecture(gpu)
     if found is None:
         problem = "there is no GPU here to compile for, and --arch names none"
-        raise UnsupportedError(Diagnostic("XL5203", problem, hint="--arch sm_90a, say: an H100 or H200; sm_80: an A100"))
+        raise UnsupportedError(
+            Diagnostic(
+                "XL5203", problem, hint="--arch sm_90a, say: an H100 or H200; sm_80: an A100"
+            )
+        )
     return found

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class CudaBackend(Backend):
-    """GPUs from Ampere on. Nothing here imports pycuda or looks for a driver until a program is loaded."""
+    """GPUs from Ampere on. Nothing here imports pycuda or looks for a driver until a program is
+    loaded.
+    """
 
     name = "cuda"
 
@@ -46,7 +48,9 @@ class CudaBackend(Backend):
         return module.emit(program, target)
 
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
-        """Compiles with NVRTC, or nvcc where there is none. Raises UnsupportedError where there is neither."""
+        """Compiles with NVRTC, or nvcc where there is none. Raises UnsupportedError where there is
+        neither.
+        """
         from xlac_cuda.build import compiler
 
         return compiler.build(sources, folder)

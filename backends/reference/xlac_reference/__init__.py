@@ -1,4 +1,6 @@
-"""The reference backend: programs run by the SDK's interpreter. Slow, checked, and the shortest port there is."""
+"""The reference backend: programs run by the SDK's interpreter. Slow, checked, and the shortest
+port there is.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,15 @@ from xlac_sdk.target import Request, Target
 
 
 class ReferenceBackend(Backend):
-    """Interprets kernels in NumPy, so wide vectors make it fast: 1,024 f32 lanes cost little more than one."""
+    """Interprets kernels in NumPy, so wide vectors make it fast: 1,024 f32 lanes cost little more
+    than one.
+    """
 
     name = "reference"
 
     def target(self, request: Request) -> Target:
-        native = frozenset(Primitive) - {Primitive.FMA}  # NumPy has none: exact, but slower than two operations
+        # NumPy has none: exact, but slower than two operations
+        native = frozenset(Primitive) - {Primitive.FMA}
         return Target("reference", vector_bytes=4096, masked=True, gathers=True, primitives=native)
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:

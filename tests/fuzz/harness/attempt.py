@@ -17,7 +17,8 @@ from harness.target import Target
 from xlac_sdk.source import XlacError
 
 LONGEST = 1 << 20  # characters of an error's text
-OURS = ("MemoryError", "RecursionError", "AssertionError")  # names that an error of ours does not tell a user
+# names that an error of ours does not tell a user
+OURS = ("MemoryError", "RecursionError", "AssertionError")
 
 
 class TooLong(BaseException):
@@ -44,27 +45,47 @@ def attempt(target: Target, data: bytes) -> Finding | None:
             target.run(data)
     except XlacError as error:
         text = str(error)
-        said = [d.code for d in error.diagnostics if d.code.startswith("XL9") or d.code == "XL4001"] or [name for name in OURS if name in text]
+        said = [
+            d.code for d in error.diagnostics if d.code.startswith("XL9") or d.code == "XL4001"
+        ] or [name for name in OURS if name in text]
         said += ["a long message"] * (len(text) > LONGEST)
-        return Finding(f"{type(error).__name__} that says {', '.join(said)}: {place(error)}", data, text[:5000]) if said else None
+        return (
+            Finding(
+                f"{type(error).__name__} that says {', '.join(said)}: {place(error)}",
+                data,
+                text[:5000],
+            )
+            if said
+            else None
+        )
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return Finding(f"{type(error).__name__}: {place(error)}", data, "".join(traceback.format_exception(error))[-8000:])
+        return Finding(
+            f"{type(error).__name__}: {place(error)}",
+            data,
+            "".join(traceback.format_exception(error))[-8000:],
+        )
     return None
 
 
 def place(error: BaseException) -> str:
     """The innermost function of ours that the error went through."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if "xlac" in Path(frame.filename).parts or "xlac_sdk" in Path(frame.filename).parts]
+    ours = [
+        frame
+        for frame in frames
+        if "xlac" in Path(frame.filename).parts or "xlac_sdk" in Path(frame.filename).parts
+    ]
     last = (ours or frames)[-1]
     return f"{Path(last.filename).name}:{last.name}"
 
 
 @contextmanager
 def bounded(seconds: float, memory: int) -> Iterator[None]:
-    """Inside, TooLong is raised after so much CPU time, and MemoryError where more memory is asked for."""
+    """Inside, TooLong is raised after so much CPU time, and MemoryError where more memory is asked
+    for.
+    """
 
     def over(number: int, frame: Any) -> None:
         raise TooLong(f"more than {seconds:g} s of CPU time")
@@ -74,7 +95,8 @@ def bounded(seconds: float, memory: int) -> Iterator[None]:
     handler = signal.signal(signal.SIGPROF, over)
     try:
         resource.setrlimit(resource.RLIMIT_AS, (held + memory, before[1]))
-        signal.setitimer(signal.ITIMER_PROF, seconds, 1)  # again each second: the first may be lost in a destructor
+        # again each second: the first may be lost in a destructor
+        signal.setitimer(signal.ITIMER_PROF, seconds, 1)
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)

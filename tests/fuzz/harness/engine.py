@@ -1,7 +1,8 @@
-"""Fuzzes one target until time is over: `python -m harness.engine NAME FOLDER SECONDS`. What atheris drives; see fuzz.py.
+"""Fuzzes one target until time is over: `python -m harness.engine NAME FOLDER SECONDS`. What
+atheris drives; see fuzz.py.
 
-Findings are written to FOLDER as they come, and fuzzing goes on; only what ends the process itself (a crash in native
-code, a call that does not return) is left to libFuzzer to write.
+Findings are written to FOLDER as they come, and fuzzing goes on; only what ends the process itself
+(a crash in native code, a call that does not return) is left to libFuzzer to write.
 """
 
 from __future__ import annotations
@@ -31,12 +32,18 @@ def main() -> None:
     for number, data in enumerate(begin):
         (corpus / f"seed{number}").write_bytes(data)
     words = folder / "words"
-    words.write_text("".join(f'"{"".join(f"{chr(92)}x{byte:02x}" for byte in word)}"\n' for word in one.words))
+    words.write_text(
+        "".join(f'"{"".join(f"{chr(92)}x{byte:02x}" for byte in word)}"\n' for word in one.words)
+    )
     flags = [
         f"-max_total_time={seconds}", f"-max_len={one.longest}", f"-timeout={UNANSWERED}", "-rss_limit_mb=6000", "-malloc_limit_mb=0",
         f"-artifact_prefix={folder}/", *([f"-dict={words}"] if one.words else []), "-print_final_stats=1", "-len_control=20", "-close_fd_mask=1", str(corpus),
     ]  # fmt: skip
-    mutator = {"custom_mutator": lambda data, most, seed: mutated(one, data, most, seed)} if one.mutate else {}
+    mutator = (
+        {"custom_mutator": lambda data, most, seed: mutated(one, data, most, seed)}
+        if one.mutate
+        else {}
+    )
     atheris.Setup([sys.argv[0], *flags], lambda data: note(attempt(one, data), folder), **mutator)
     atheris.Fuzz()
 

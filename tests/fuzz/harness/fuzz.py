@@ -1,8 +1,9 @@
-"""Fuzzes targets for some seconds each and says what was found: `make fuzz-inputs SECONDS=1200 TARGETS=onnx,specs`.
+"""Fuzzes targets for some seconds each and says what was found: `make fuzz-inputs SECONDS=1200
+TARGETS=onnx,specs`.
 
-For each it prints how many inputs were tried, how much of the code they reached (edges that libFuzzer counts), and a
-line for each finding. Inputs and tracebacks of findings are in out/fuzz/TARGET, the corpus beside them for the next time.
-Exits with 1 where something was found.
+For each it prints how many inputs were tried, how much of the code they reached (edges that
+libFuzzer counts), and a line for each finding. Inputs and tracebacks of findings are in
+out/fuzz/TARGET, the corpus beside them for the next time. Exits with 1 where something was found.
 """
 
 from __future__ import annotations
@@ -39,19 +40,27 @@ def fuzz(name: str, seconds: int, folder: Path) -> Report:
     while (left := seconds - int(time.monotonic() - start)) > 0:
         log = folder / "log"
         with log.open("w") as out:
-            run = subprocess.Popen([sys.executable, "-m", "harness.engine", name, str(folder), str(left)], stdout=out, stderr=out,
-                                   env={**os.environ, "PYTHONPATH": f"{HERE}:{HERE.parent}", "XLAC_CACHE": "off"})  # fmt: skip
+            run = subprocess.Popen(
+                [sys.executable, "-m", "harness.engine", name, str(folder), str(left)],
+                stdout=out,
+                stderr=out,
+                env={**os.environ, "PYTHONPATH": f"{HERE}:{HERE.parent}", "XLAC_CACHE": "off"},
+            )
             try:
                 code = run.wait(left + GRACE)
             except subprocess.TimeoutExpired:
                 run.kill()
                 code = run.wait()
         text = log.read_text(errors="replace")
-        reached = [(int(n), int(c)) for n, c in re.findall(r"^#(\d+)\s.*\bcov: (\d+)", text, re.MULTILINE)]
+        reached = [
+            (int(n), int(c)) for n, c in re.findall(r"^#(\d+)\s.*\bcov: (\d+)", text, re.MULTILINE)
+        ]
         report.executed += max((n for n, _ in reached), default=0)
         report.coverage = max(report.coverage, *(c for _, c in reached), 0)
         if code and not set(folder.glob("*-*")) - before:
-            report.findings[str(log)] = f"the process ended with {code}: {text.strip().splitlines()[-1] if text.strip() else 'nothing said'}"
+            report.findings[str(log)] = (
+                f"the process ended with {code}: {text.strip().splitlines()[-1] if text.strip() else 'nothing said'}"
+            )
             break  # it would do so again
     for file in sorted(set(folder.iterdir()) - before):
         if file.suffix == ".txt":
@@ -74,7 +83,10 @@ def main() -> int:
     found = 0
     with ThreadPoolExecutor(chosen.jobs) as pool:
         for report in pool.map(lambda name: fuzz(name, chosen.seconds, chosen.out / name), asked):
-            print(f"{report.name}: {report.executed:,} inputs, {report.coverage:,} edges, {len(report.findings)} findings", flush=True)
+            print(
+                f"{report.name}: {report.executed:,} inputs, {report.coverage:,} edges, {len(report.findings)} findings",
+                flush=True,
+            )
             for file, what in report.findings.items():
                 print(f"  {file}: {what}", flush=True)
             found += len(report.findings)

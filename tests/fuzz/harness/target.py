@@ -14,7 +14,27 @@ FOUND = HERE / "found"
 """A folder for each target with the inputs that were findings once: they stay among its seeds."""
 ROOT = HERE.parents[1]
 
-NUMBERS = (0, 1, -1, 2, 3, 7, 64, 65, 255, 1000, 1 << 16, (1 << 31) - 1, 1 << 31, -(1 << 31), 1 << 40, 1 << 62, (1 << 63) - 1, 1 << 63, -(1 << 63))
+NUMBERS = (
+    0,
+    1,
+    -1,
+    2,
+    3,
+    7,
+    64,
+    65,
+    255,
+    1000,
+    1 << 16,
+    (1 << 31) - 1,
+    1 << 31,
+    -(1 << 31),
+    1 << 40,
+    1 << 62,
+    (1 << 63) - 1,
+    1 << 63,
+    -(1 << 63),
+)
 """Sizes, axes and counts that code does not expect."""
 
 Mutation = Callable[[bytes, Random], bytes | None]
@@ -24,9 +44,10 @@ Mutation = Callable[[bytes, Random], bytes | None]
 class Target:
     """A door that takes bytes from anyone.
 
-    `run` reads them: it ends normally or raises one of our own errors. `seeds` are bytes to begin with, the cheapest
-    first. `mutate` makes other bytes that are nearly right, or None where it sees none; half of all mutations are
-    plain changes of bytes in any case. `words` are pieces for those.
+    `run` reads them: it ends normally or raises one of our own errors. `seeds` are bytes to begin
+    with, the cheapest first. `mutate` makes other bytes that are nearly right, or None where it
+    sees none; half of all mutations are plain changes of bytes in any case. `words` are pieces for
+    those.
     """
 
     run: Callable[[bytes], object]
@@ -52,7 +73,9 @@ def target(name: str) -> Target:
 def seeds(name: str) -> Iterator[bytes]:
     """Where fuzzing begins: what was found before, then the target's own."""
     one = target(name)
-    for data in chain((file.read_bytes() for file in sorted((FOUND / name).glob("*"))), one.seeds()):
+    for data in chain(
+        (file.read_bytes() for file in sorted((FOUND / name).glob("*"))), one.seeds()
+    ):
         if len(data) <= one.longest:
             yield data
 

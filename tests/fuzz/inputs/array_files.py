@@ -14,7 +14,17 @@ from harness.target import NUMBERS, Target
 
 from xlac.cli.arrays import load_npy, load_npz
 
-DTYPES = (b"'<f4'", b"'|O'", b"'>i8'", b"'|V1000000000000'", b"[('a','<f4')]", b"'<U99999999'", b"'|S0'", b"'<m8'", b"None")
+DTYPES = (
+    b"'<f4'",
+    b"'|O'",
+    b"'>i8'",
+    b"'|V1000000000000'",
+    b"[('a','<f4')]",
+    b"'<U99999999'",
+    b"'|S0'",
+    b"'<m8'",
+    b"None",
+)
 
 
 def run(data: bytes) -> None:
@@ -28,7 +38,12 @@ def run(data: bytes) -> None:
 
 
 def seeds() -> Iterator[bytes]:
-    for array in (np.ones((2, 3), np.float32), np.zeros((), np.int64), np.zeros((0, 4), bool), np.asfortranarray(np.ones((2, 3)))):
+    for array in (
+        np.ones((2, 3), np.float32),
+        np.zeros((), np.int64),
+        np.zeros((0, 4), bool),
+        np.asfortranarray(np.ones((2, 3))),
+    ):
         made = io.BytesIO()
         np.save(made, array)
         yield made.getvalue()
@@ -44,7 +59,11 @@ def mutate(data: bytes, random: Random) -> bytes | None:
     if found is None:
         return None
     field = random.choice((1, 2))
-    new = random.choice(DTYPES) if field == 1 else b", ".join(str(random.choice(NUMBERS)).encode() for _ in range(random.randrange(4)))
+    new = (
+        random.choice(DTYPES)
+        if field == 1
+        else b", ".join(str(random.choice(NUMBERS)).encode() for _ in range(random.randrange(4)))
+    )
     spaces = data[found.end() :].find(b"\n")
     grown = len(new) - (found.end(field) - found.start(field))
     rest = data[found.end(field) :]
@@ -53,4 +72,9 @@ def mutate(data: bytes, random: Random) -> bytes | None:
     return data[: found.start(field)] + new + rest
 
 
-TARGET = Target(run, seeds, mutate, words=(b"'descr'", b"'shape'", b"'fortran_order'", b"\x93NUMPY\x01\x00", b"PK\x03\x04"))
+TARGET = Target(
+    run,
+    seeds,
+    mutate,
+    words=(b"'descr'", b"'shape'", b"'fortran_order'", b"\x93NUMPY\x01\x00", b"PK\x03\x04"),
+)

@@ -1,4 +1,6 @@
-"""Entries of the cache, their own hashes put right: what a warm start reads. Whatever they say, it is a miss or a program."""
+"""Entries of the cache, their own hashes put right: what a warm start reads. Whatever they say, it
+is a miss or a program.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,11 @@ def run(data: bytes) -> None:
         (place / compilations.CONSTANTS).write_bytes(bytes(1 << 10))
         try:
             told = json.loads(text)
-            if isinstance(told, dict) and isinstance(told.get("files"), dict):  # right hashes of what is there
-                told["files"] = {name: _seal(place, name, value) for name, value in told["files"].items()}
+            # right hashes of what is there
+            if isinstance(told, dict) and isinstance(told.get("files"), dict):
+                told["files"] = {
+                    name: _seal(place, name, value) for name, value in told["files"].items()
+                }
             signed = _signed(told)
         except (ValueError, RecursionError):
             signed = f"{digest(text)}\n" + text.decode(errors="replace")
@@ -54,18 +59,30 @@ def run(data: bytes) -> None:
 def _seal(place: Path, name: str, value: Any) -> Any:
     from xlac.cache.seals import seal
 
-    return seal(os.path.join(place, name)) if name in (compilations.PROGRAM, compilations.CONSTANTS) else value  # noqa: PTH118
+    return (
+        seal(os.path.join(place, name))
+        if name in (compilations.PROGRAM, compilations.CONSTANTS)
+        else value
+    )
 
 
 @cache
 def written() -> list[bytes]:
     """The entries of a few programs."""
     found = []
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, mock.patch.dict(os.environ, {"XLAC_CACHE": folder}):
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
+        mock.patch.dict(os.environ, {"XLAC_CACHE": folder}),
+    ):
         xlac.compile(ROOT / "specs" / "softmax.yaml")
         xlac.compile(ROOT / "specs" / "digits.yaml", sizes="symbolic")
         for program in sorted(Path(folder).glob(f"??/*/{compilations.PROGRAM}")):
-            told = {"program": "p", "backend": "cpu", "artifact": compilations.PROGRAM, "files": {compilations.PROGRAM: [], compilations.CONSTANTS: []}}
+            told = {
+                "program": "p",
+                "backend": "cpu",
+                "artifact": compilations.PROGRAM,
+                "files": {compilations.PROGRAM: [], compilations.CONSTANTS: []},
+            }
             found.append(json.dumps(told).encode() + b"\n" + program.read_bytes())
     return found
 
@@ -74,7 +91,13 @@ def seeds() -> Iterator[bytes]:
     yield from written()
     text, _, program = written()[0].partition(b"\n")
     told = json.loads(text)
-    for other in ({**told, "artifact": "../x"}, {**told, "files": 3}, {**told, "files": {compilations.PROGRAM: [1, "x"], compilations.CONSTANTS: []}}, {}, []):
+    for other in (
+        {**told, "artifact": "../x"},
+        {**told, "files": 3},
+        {**told, "files": {compilations.PROGRAM: [1, "x"], compilations.CONSTANTS: []}},
+        {},
+        [],
+    ):
         yield json.dumps(other).encode() + b"\n" + program
 
 
@@ -88,4 +111,18 @@ def mutate(data: bytes, random: Random) -> bytes | None:
     return None if changed is None else text + b"\n" + changed
 
 
-TARGET = Target(run, seeds, mutate, words=(b'"slots"', b'"role"', b'"shape"', b'"sizes"', b'"facts"', b'"built_for"', b'"code"', b'"files"'))
+TARGET = Target(
+    run,
+    seeds,
+    mutate,
+    words=(
+        b'"slots"',
+        b'"role"',
+        b'"shape"',
+        b'"sizes"',
+        b'"facts"',
+        b'"built_for"',
+        b'"code"',
+        b'"files"',
+    ),
+)

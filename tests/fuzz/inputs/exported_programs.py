@@ -1,4 +1,6 @@
-"""Programs of torch.export: what is read of a .pt2 before PyTorch takes it apart. Without PyTorch only archives are tried."""
+"""Programs of torch.export: what is read of a .pt2 before PyTorch takes it apart. Without PyTorch
+only archives are tried.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,21 @@ from harness.target import NUMBERS, Target
 
 from xlac.frontends.torch import opened
 
-TEXTS = ("", "x", "s0", "lambda", "torch.os.system", "torch.ops.aten.add.Tensor", "__import__('os')", "Symbol('s0')", "s0**99", "a.b", "[1, {}]", "cpu", "cuda")
+TEXTS = (
+    "",
+    "x",
+    "s0",
+    "lambda",
+    "torch.os.system",
+    "torch.ops.aten.add.Tensor",
+    "__import__('os')",
+    "Symbol('s0')",
+    "s0**99",
+    "a.b",
+    "[1, {}]",
+    "cpu",
+    "cuda",
+)
 
 
 def run(data: bytes) -> None:
@@ -40,14 +56,22 @@ def programs() -> list[bytes]:
         warnings.simplefilter("ignore")
         for sizes in (None, {"input": {0: batch}}):
             file = io.BytesIO()
-            torch.export.save(torch.export.export(linear, (torch.ones(4, 3),), dynamic_shapes=sizes), file)
+            torch.export.save(
+                torch.export.export(linear, (torch.ones(4, 3),), dynamic_shapes=sizes), file
+            )
             found.append(file.getvalue())
     return found
 
 
 def seeds() -> Iterator[bytes]:
     yield from programs()
-    for members in ({}, {"m/archive_format": b"pt2"}, {"m/archive_format": b"pt2", "m/models/model.json": b"{}"}, {"version": b"8.1"}, {"a/b": b""}):
+    for members in (
+        {},
+        {"m/archive_format": b"pt2"},
+        {"m/archive_format": b"pt2", "m/models/model.json": b"{}"},
+        {"version": b"8.1"},
+        {"a/b": b""},
+    ):
         yield archive(members)
 
 
@@ -61,8 +85,15 @@ def archive(members: dict[str, bytes]) -> bytes:
 
 def mutate(data: bytes, random: Random) -> bytes | None:
     """Something in one of the JSONs changed, dropped or doubled."""
-    with suppress(zipfile.BadZipFile, ValueError, KeyError, NotImplementedError, OSError, EOFError), zipfile.ZipFile(io.BytesIO(data)) as held:
-        members = {name: held.read(name) for name in held.namelist() if held.getinfo(name).file_size < 1 << 20}
+    with (
+        suppress(zipfile.BadZipFile, ValueError, KeyError, NotImplementedError, OSError, EOFError),
+        zipfile.ZipFile(io.BytesIO(data)) as held,
+    ):
+        members = {
+            name: held.read(name)
+            for name in held.namelist()
+            if held.getinfo(name).file_size < 1 << 20
+        }
         named = [name for name in members if name.endswith(".json")]
         if not named:
             return None
@@ -77,7 +108,13 @@ def mutate(data: bytes, random: Random) -> bytes | None:
 
 def change(held: Any, random: Random) -> None:
     """Goes down to some value, and changes it."""
-    keys = list(held) if isinstance(held, dict) else list(range(len(held))) if isinstance(held, list) else []
+    keys = (
+        list(held)
+        if isinstance(held, dict)
+        else list(range(len(held)))
+        if isinstance(held, list)
+        else []
+    )
     if not keys:
         return
     key = random.choice(keys)
@@ -86,7 +123,9 @@ def change(held: Any, random: Random) -> None:
     elif random.random() < 0.15:
         del held[key]
     else:
-        held[key] = random.choice([random.choice(NUMBERS), random.choice(TEXTS), None, True, 1.5, [], {}, [held[key]]])
+        held[key] = random.choice(
+            [random.choice(NUMBERS), random.choice(TEXTS), None, True, 1.5, [], {}, [held[key]]]
+        )
 
 
 TARGET = Target(run, seeds, mutate, longest=1 << 16)

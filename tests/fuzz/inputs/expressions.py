@@ -16,8 +16,10 @@ from xlac.ops import OPS
 from xlac.spec.load import load
 from xlac.spec.summary import summarize
 
-AROUND = ('{"xlac": 1, "model": "m", "params": {"k": 3, "b": 1.5}, "dims": {"n": {"max": 64}}, "inputs": {"x": "f32[4, 6]", "z": "f32[4, 6]", '
-          '"i": "i32[4, 6]", "w": "f32[n, 6]"}, "graph": {"h": {"op": "sort", "in": "x"}, "y": %s}, "outputs": ["y"]}')  # fmt: skip
+AROUND = (
+    '{"xlac": 1, "model": "m", "params": {"k": 3, "b": 1.5}, "dims": {"n": {"max": 64}}, "inputs": {"x": "f32[4, 6]", "z": "f32[4, 6]", '
+    '"i": "i32[4, 6]", "w": "f32[n, 6]"}, "graph": {"h": {"op": "sort", "in": "x"}, "y": %s}, "outputs": ["y"]}'
+)
 PIECES = ["x", "z", "i", "w", "h", "$k", "${k + 1}", "n", "[", "]", "(", ")", ",", ":", "**", "//", "@", "<<", "if", "else", "not", "and", "...", "None", "axis=", "'", "$",
           "1e400", "0x10", "1_0", "-1", *map(str, NUMBERS), *OPS]  # fmt: skip
 WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
@@ -37,7 +39,12 @@ def seeds() -> Iterator[bytes]:
     text = (ROOT / "tests" / "spec" / "test_spec_expressions.py").read_text(encoding="utf-8")
     yield from (found.encode() for found in re.findall(r'^    "([^"\\]+)":? ?', text, re.MULTILINE))
     for file in sorted((ROOT / "specs").glob("*.yaml")):
-        yield from (found.encode() for found in re.findall(r"^  \w+: ([a-z]\w*\(.*\))$", file.read_text(encoding="utf-8"), re.MULTILINE))
+        yield from (
+            found.encode()
+            for found in re.findall(
+                r"^  \w+: ([a-z]\w*\(.*\))$", file.read_text(encoding="utf-8"), re.MULTILINE
+            )
+        )
 
 
 def mutate(data: bytes, random: Random) -> bytes | None:
@@ -45,7 +52,9 @@ def mutate(data: bytes, random: Random) -> bytes | None:
     words = WORD.findall(data.decode("utf-8", "replace"))
     for _ in range(random.randrange(1, 4)):
         at = random.randrange(len(words) + 1)
-        words[at : at + random.randrange(2)] = [random.choice(PIECES)] if random.random() < 0.8 else []
+        words[at : at + random.randrange(2)] = (
+            [random.choice(PIECES)] if random.random() < 0.8 else []
+        )
     return "".join(words).encode()
 
 

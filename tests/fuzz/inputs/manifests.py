@@ -1,4 +1,6 @@
-"""Manifests of artefacts: what `xlac.load` reads before it opens anything, with the hash of itself put right."""
+"""Manifests of artefacts: what `xlac.load` reads before it opens anything, with the hash of itself
+put right.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,23 @@ from harness.target import NUMBERS, ROOT, Target
 from xlac_sdk.host import manifest
 from xlac_sdk.host.capi.opened import check
 
-VALUES: tuple[Any, ...] = (*NUMBERS, 1.5, None, True, "", "..", "../x", "/x", "m.so", "n", [], {}, [[1, ["n"]]], [[1, [{"of": [[1, ["n"]]], "by": 2}]]], "0" * 64)
+VALUES: tuple[Any, ...] = (
+    *NUMBERS,
+    1.5,
+    None,
+    True,
+    "",
+    "..",
+    "../x",
+    "/x",
+    "m.so",
+    "n",
+    [],
+    {},
+    [[1, ["n"]]],
+    [[1, [{"of": [[1, ["n"]]], "by": 2}]]],
+    "0" * 64,
+)
 
 
 def run(data: bytes) -> None:
@@ -41,9 +59,18 @@ def built() -> list[bytes]:
 
     texts = []
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        for number, options in enumerate((("--dim", "batch=2"), ("--dim", "batch=1..8", "--variant", "batch=1"), ("--weights", "mmap", "--dim", "batch=1"))):
+        for number, options in enumerate(
+            (
+                ("--dim", "batch=2"),
+                ("--dim", "batch=1..8", "--variant", "batch=1"),
+                ("--weights", "mmap", "--dim", "batch=1"),
+            )
+        ):
             out = Path(folder) / str(number)
-            root.main(["build", str(ROOT / "specs" / "digits.yaml"), "-o", str(out), *options], standalone_mode=False)
+            root.main(
+                ["build", str(ROOT / "specs" / "digits.yaml"), "-o", str(out), *options],
+                standalone_mode=False,
+            )
             facts = json.loads((out / manifest.NAME).read_text())
             facts["files"] = {"m.so": EMPTY}
             facts.update(library="m.so", weights_file="", weights="embed")
@@ -84,4 +111,23 @@ def mutate(data: bytes, random: Random) -> bytes | None:
     return None
 
 
-TARGET = Target(run, seeds, mutate, words=tuple(f'"{name}"'.encode() for name in ("format", "inputs", "shape", "sizes", "min", "of", "by", "files", "machines", "triple")))
+TARGET = Target(
+    run,
+    seeds,
+    mutate,
+    words=tuple(
+        f'"{name}"'.encode()
+        for name in (
+            "format",
+            "inputs",
+            "shape",
+            "sizes",
+            "min",
+            "of",
+            "by",
+            "files",
+            "machines",
+            "triple",
+        )
+    ),
+)

@@ -1,4 +1,6 @@
-"""ONNX models: what `xlac check model.onnx` reads. Seeds are ONNX's own cases for operators, and specs written as ONNX."""
+"""ONNX models: what `xlac check model.onnx` reads. Seeds are ONNX's own cases for operators, and
+specs written as ONNX.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,16 @@ from xlac.ir.verify import verify
 from xlac.model import Model
 from xlac.spec.summary import summarize
 
-FAMILIES = ("scan", "loop", "gather", "tfidfvectorizer", "split", "splittosequence", "sequenceinsert", "resize")
+FAMILIES = (
+    "scan",
+    "loop",
+    "gather",
+    "tfidfvectorizer",
+    "split",
+    "splittosequence",
+    "sequenceinsert",
+    "resize",
+)
 SHIPPED = ("softmax", "layernorm_gelu", "mul_add_reduce", "branch_cond", "loop_scan", "loop_while")
 
 
@@ -83,7 +94,8 @@ def mutate(data: bytes, random: Random) -> bytes | None:
         model.ParseFromString(data)
     except Exception:  # protobuf's, which is of no fixed class
         return None
-    with suppress(ValueError, TypeError):  # text that is no UTF-8 after all, and numbers that the field does not hold
+    # text that is no UTF-8 after all, and numbers that the field does not hold
+    with suppress(ValueError, TypeError):
         for _ in range(random.randrange(1, 4)):
             change(model, random)
     made: bytes = model.SerializeToString()
@@ -127,7 +139,11 @@ def change(message: Any, random: Random) -> None:
 def scalar(field: Any, value: Any, random: Random) -> Any:
     """Another value of a field that is no message; None where it is not changed."""
     if isinstance(value, bytes):
-        return random.choice(NUMBERS[:-3]).to_bytes(8, "little", signed=True) if random.random() < 0.3 else plain(value, random)
+        return (
+            random.choice(NUMBERS[:-3]).to_bytes(8, "little", signed=True)
+            if random.random() < 0.3
+            else plain(value, random)
+        )
     if isinstance(value, str):
         return random.choice(["", "x", "y", "data", value[:-1], random.choice(OPERATORS)])
     if isinstance(value, float):
@@ -136,7 +152,11 @@ def scalar(field: Any, value: Any, random: Random) -> Any:
         return random.choice(field.enum_type.values).number
     number = random.choice((*NUMBERS, value + 1, value - 1))
     bits = 31 if field.cpp_type in (field.CPPTYPE_INT32, field.CPPTYPE_UINT32) else 63
-    return max(-(1 << bits), min(number, (1 << bits) - 1)) if field.cpp_type in (field.CPPTYPE_INT32, field.CPPTYPE_INT64) else None
+    return (
+        max(-(1 << bits), min(number, (1 << bits) - 1))
+        if field.cpp_type in (field.CPPTYPE_INT32, field.CPPTYPE_INT64)
+        else None
+    )
 
 
 def borrow(graph: Any, random: Random) -> None:
@@ -145,7 +165,9 @@ def borrow(graph: Any, random: Random) -> None:
         return
     node = graph.node.add()
     node.CopyFrom(random.choice(few()).graph.node[0])
-    names = [info.name for info in graph.input] + [tensor.name for tensor in graph.initializer] + [""]
+    names = (
+        [info.name for info in graph.input] + [tensor.name for tensor in graph.initializer] + [""]
+    )
     for number in range(len(node.input)):
         node.input[number] = random.choice(names)
 

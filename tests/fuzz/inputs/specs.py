@@ -1,4 +1,6 @@
-"""Specs: what `xlac check model.yaml` reads. Seeds are the specs that come with xlac, the broken ones too."""
+"""Specs: what `xlac check model.yaml` reads. Seeds are the specs that come with xlac, the broken
+ones too.
+"""
 
 from __future__ import annotations
 
@@ -48,17 +50,34 @@ def seeds() -> Iterator[bytes]:
 
 
 def of_operations(each: int = 12) -> Iterator[bytes]:
-    """Every sample of every operation as a spec, or one of `each`; of those that differ in element types only, the first."""
+    """Every sample of every operation as a spec, or one of `each`; of those that differ in element
+    types only, the first.
+    """
     seen = set()
     for name, op in OPS.items():
         for number, sample in enumerate(op.samples()):
-            numbers = repr([name, [type.shape for type in sample.inputs], {k: v for k, v in sample.attributes.items() if not isinstance(v, DType)}])
+            numbers = repr(
+                [
+                    name,
+                    [type.shape for type in sample.inputs],
+                    {k: v for k, v in sample.attributes.items() if not isinstance(v, DType)},
+                ]
+            )
             if numbers not in seen and crc32(f"{name} {number}".encode()) % each == 0:
                 seen.add(numbers)
                 params = [Node.of(Param(f"x{at}", type)) for at, type in enumerate(sample.inputs)]
                 results = build.results(Node.of(op(**sample.attributes), *params))
                 with suppress(UnsupportedError):  # which a spec cannot say
-                    yield written(Model(Graph(name, tuple(params), {f"y{at}": node for at, node in enumerate(results)}), {})).encode()
+                    yield written(
+                        Model(
+                            Graph(
+                                name,
+                                tuple(params),
+                                {f"y{at}": node for at, node in enumerate(results)},
+                            ),
+                            {},
+                        )
+                    ).encode()
 
 
 def mutate(data: bytes, random: Random) -> bytes | None:
@@ -75,10 +94,30 @@ def mutate(data: bytes, random: Random) -> bytes | None:
             return None
         at = random.randrange(len(words))
         number = words[at][0].isdigit() and random.random() < 0.7
-        words[at] = str(random.choice(NUMBERS)) if number else random.choice([*words, random.choice(NAMES)])
+        words[at] = (
+            str(random.choice(NUMBERS)) if number else random.choice([*words, random.choice(NAMES)])
+        )
         text = "".join(words)
     return text.encode()
 
 
-NAMES = [*OPS, "scan", "while", "cond", "block", "repeat", "params", "dims", "blocks", "ops", "state", "f32[n]", "$p", "${n + 1}", "&a", "*a", "<<"]
+NAMES = [
+    *OPS,
+    "scan",
+    "while",
+    "cond",
+    "block",
+    "repeat",
+    "params",
+    "dims",
+    "blocks",
+    "ops",
+    "state",
+    "f32[n]",
+    "$p",
+    "${n + 1}",
+    "&a",
+    "*a",
+    "<<",
+]
 TARGET = Target(run, seeds, mutate, tuple(name.encode() for name in NAMES), 1 << 14)

@@ -1,4 +1,6 @@
-"""StableHLO as portable bytecode, which jaxlib's bindings decode. Bytes are damaged, or made anew from a damaged text."""
+"""StableHLO as portable bytecode, which jaxlib's bindings decode. Bytes are damaged, or made anew
+from a damaged text.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def mutate(data: bytes, random: Random) -> bytes | None:
         assert func
         context.attach_diagnostic_handler(lambda diagnostic: True)
         try:
-            made: bytes = stablehlo.serialize_portable_artifact_str(str(ir.Module.parse(text)), stablehlo.get_current_version())
+            made: bytes = stablehlo.serialize_portable_artifact_str(
+                str(ir.Module.parse(text)), stablehlo.get_current_version()
+            )
         except Exception:  # the bindings raise what they like
             return None
     return made

@@ -21,8 +21,26 @@ from xlac.spec.summary import summarize
 CORPUS = ROOT / "tests" / "stablehlo" / "corpus"
 SHIPPED = ("softmax", "layernorm_gelu", "mul_add_reduce", "branch_cond", "loop_scan", "loop_while")
 LONGEST = 1 << 15
-WORD = re.compile(r'"(?:[^"\\]|\\.)*"|0x[0-9A-Fa-f]+|\d+\.\d*(?:[eE][-+]?\d+)?|\d+|[%@#!^]?[A-Za-z_][\w.]*|[^\S\n]+|\n|.', re.DOTALL)
-TYPES = ("f32", "f64", "f16", "bf16", "i1", "i8", "i32", "i64", "ui8", "ui32", "i4", "complex<f32>", "f8E4M3FN", "index")
+WORD = re.compile(
+    r'"(?:[^"\\]|\\.)*"|0x[0-9A-Fa-f]+|\d+\.\d*(?:[eE][-+]?\d+)?|\d+|[%@#!^]?[A-Za-z_][\w.]*|[^\S\n]+|\n|.',
+    re.DOTALL,
+)
+TYPES = (
+    "f32",
+    "f64",
+    "f16",
+    "bf16",
+    "i1",
+    "i8",
+    "i32",
+    "i64",
+    "ui8",
+    "ui32",
+    "i4",
+    "complex<f32>",
+    "f8E4M3FN",
+    "index",
+)
 
 
 def run(data: bytes) -> None:
@@ -58,7 +76,9 @@ def mutate(data: bytes, random: Random) -> bytes | None:
 
 
 def changed(text: str, random: Random) -> str:
-    """A word replaced by another of its kind, or a line dropped, doubled, moved, or taken from another program."""
+    """A word replaced by another of its kind, or a line dropped, doubled, moved, or taken from
+    another program.
+    """
     if random.random() < 0.3:
         lines = text.split("\n")
         at = random.randrange(len(lines))
@@ -102,5 +122,7 @@ def other(word: str, words: list[str], random: Random) -> str:
 
 
 OPERATIONS = [name.rpartition(".")[2] for name in TABLE]
-WORDS = tuple(f"stablehlo.{name}".encode() for name in OPERATIONS) + tuple(f"tensor<{n}x{t}>".encode() for t in TYPES for n in (2, "?"))
+WORDS = tuple(f"stablehlo.{name}".encode() for name in OPERATIONS) + tuple(
+    f"tensor<{n}x{t}>".encode() for t in TYPES for n in (2, "?")
+)
 TARGET = Target(run, seeds, mutate, WORDS, LONGEST)

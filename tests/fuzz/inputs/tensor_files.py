@@ -1,4 +1,6 @@
-"""Files of weights: what a spec's `weights: FILE` reads, told apart by how they begin: safetensors, .npz, state dicts of PyTorch."""
+"""Files of weights: what a spec's `weights: FILE` reads, told apart by how they begin: safetensors,
+.npz, state dicts of PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,10 @@ def seeds() -> Iterator[bytes]:
     from safetensors.numpy import save
 
     yield save(TENSORS)
-    yield save({**TENSORS, "x": np.zeros((0, 3), np.int8), "xy": np.zeros((), np.float64)}, metadata={"a": "b"})
+    yield save(
+        {**TENSORS, "x": np.zeros((0, 3), np.int8), "xy": np.zeros((), np.float64)},
+        metadata={"a": "b"},
+    )
     yield save({name: array.astype(np.float16) for name, array in TENSORS.items()})
     for write in (np.savez, np.savez_compressed):
         made = io.BytesIO()
@@ -56,14 +61,24 @@ def seeds() -> Iterator[bytes]:
         import torch
     except ImportError:
         return
-    for found in (TENSORS, {"h": {"weight": TENSORS["h.weight"], "bias": TENSORS["h.bias"]}, "x": TENSORS["h.weight"].T}):
+    for found in (
+        TENSORS,
+        {
+            "h": {"weight": TENSORS["h.weight"], "bias": TENSORS["h.bias"]},
+            "x": TENSORS["h.weight"].T,
+        },
+    ):
         made = io.BytesIO()
         torch.save(_tensors(found, torch), made)
         yield made.getvalue()
 
 
 def _tensors(value: Any, torch: Any) -> Any:
-    return {k: _tensors(v, torch) for k, v in value.items()} if isinstance(value, dict) else torch.from_numpy(np.ascontiguousarray(value))
+    return (
+        {k: _tensors(v, torch) for k, v in value.items()}
+        if isinstance(value, dict)
+        else torch.from_numpy(np.ascontiguousarray(value))
+    )
 
 
 def mutate(data: bytes, random: Random) -> bytes | None:
@@ -80,7 +95,9 @@ def mutate(data: bytes, random: Random) -> bytes | None:
             case field:
                 numbers = entry[field]
                 if numbers and random.random() < 0.7:
-                    numbers[random.randrange(len(numbers))] = random.choice((*NUMBERS, 1.5, None, True))
+                    numbers[random.randrange(len(numbers))] = random.choice(
+                        (*NUMBERS, 1.5, None, True)
+                    )
                 else:
                     numbers.append(random.choice(NUMBERS))
         return packed(header, data[8 + length :])
@@ -88,4 +105,18 @@ def mutate(data: bytes, random: Random) -> bytes | None:
         return None
 
 
-TARGET = Target(run, seeds, mutate, words=(b'"dtype"', b'"F32"', b'"shape"', b'"data_offsets"', b"[0,0]", b"__metadata__", b"PK\x03\x04", b"\x93NUMPY"))
+TARGET = Target(
+    run,
+    seeds,
+    mutate,
+    words=(
+        b'"dtype"',
+        b'"F32"',
+        b'"shape"',
+        b'"data_offsets"',
+        b"[0,0]",
+        b"__metadata__",
+        b"PK\x03\x04",
+        b"\x93NUMPY",
+    ),
+)

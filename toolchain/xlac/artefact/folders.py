@@ -1,7 +1,9 @@
-"""A folder that takes the place of one that an earlier build made: at once or not at all, and without what others put there.
+"""A folder that takes the place of one that an earlier build made: at once or not at all, and
+without what others put there.
 
-Only what an earlier build provably wrote is removed: files that its manifest lists, and whose hashes are those it lists. Anything
-else in the folder is somebody's: it is in the new one too, and a build that would write over it is refused.
+Only what an earlier build provably wrote is removed: files that its manifest lists, and whose
+hashes are those it lists. Anything else in the folder is somebody's: it is in the new one too, and
+a build that would write over it is refused.
 """
 
 from __future__ import annotations
@@ -25,9 +27,11 @@ HERE = -100  # AT_FDCWD
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """A temporary sibling that becomes `folder` when the block succeeds and vanishes when it does not.
+    """A temporary sibling that becomes `folder` when the block succeeds and vanishes when it does
+    not.
 
-    Raises SourceError for a folder with other content, and when the block made a file where somebody has another.
+    Raises SourceError for a folder with other content, and when the block made a file where
+    somebody has another.
     """
     folder = folder.resolve()  # a link to a folder stays one
     written(folder)
@@ -50,29 +54,39 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 def written(folder: Path) -> set[str]:
-    """Names in a folder of the files that an earlier build wrote and nobody changed; none when it is empty or not there.
+    """Names in a folder of the files that an earlier build wrote and nobody changed; none when it
+    is empty or not there.
 
     Raises SourceError for anything else than an artefact's folder.
     """
     if folder.is_dir():
         listed = manifest.listed(folder)
         if listed is not None:
-            return {manifest.NAME, *(name for name, told in listed.items() if _is(folder / name, told))}
+            return {
+                manifest.NAME,
+                *(name for name, told in listed.items() if _is(folder / name, told)),
+            }
         if not any(folder.iterdir()):
             return set()
     elif not os.path.lexists(folder):
         return set()
     problem = f"'{folder}' exists and is not a folder that xlac build made"
-    raise SourceError(Diagnostic("XL3010", problem, hint="choose another folder with -o, or remove it"))
+    raise SourceError(
+        Diagnostic("XL3010", problem, hint="choose another folder with -o, or remove it")
+    )
 
 
 def _is(file: Path, told: str) -> bool:
-    """Whether a file has this hash, and is no link to somebody's. Raises OSError for one that cannot be read."""
+    """Whether a file has this hash, and is no link to somebody's. Raises OSError for one that
+    cannot be read.
+    """
     return not file.is_symlink() and file.is_file() and manifest.file_hash(file) == told
 
 
 def _bring(folder: Path, made: Path, ours: set[str]) -> list[str]:
-    """Gives what is not ours in a folder a place in the new one; both have it until one of them goes. Names of the files."""
+    """Gives what is not ours in a folder a place in the new one; both have it until one of them
+    goes. Names of the files.
+    """
     theirs: list[str] = []
     for place, folders, files in os.walk(folder, onerror=_refuse):
         links = [name for name in folders if (Path(place) / name).is_symlink()]
@@ -83,7 +97,11 @@ def _bring(folder: Path, made: Path, ours: set[str]) -> list[str]:
                 continue
             if os.path.lexists(made / inside):
                 problem = f"'{file}' is not as xlac build wrote it, or not from xlac build at all, and would be written over"
-                raise SourceError(Diagnostic("XL3010", problem, hint="move it away, or choose another folder with -o"))
+                raise SourceError(
+                    Diagnostic(
+                        "XL3010", problem, hint="move it away, or choose another folder with -o"
+                    )
+                )
             _room(folder, made, inside.parent)
             _link(file, made / inside)
             theirs.append(inside.as_posix())
@@ -105,7 +123,9 @@ def _room(folder: Path, made: Path, inside: Path) -> None:
             continue
         if os.path.lexists(made / part):
             problem = f"'{folder / part}' is not from xlac build, and would be written over"
-            raise SourceError(Diagnostic("XL3010", problem, hint="move it away, or choose another folder with -o"))
+            raise SourceError(
+                Diagnostic("XL3010", problem, hint="move it away, or choose another folder with -o")
+            )
         (made / part).mkdir()
         shutil.copystat(folder / part, made / part)
 
@@ -115,13 +135,22 @@ def _link(file: Path, place: Path) -> None:
     try:
         os.link(file, place, follow_symlinks=False)
     except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EXDEV, errno.EMLINK, errno.ENOSYS, errno.EINVAL):
+        if error.errno not in (
+            errno.EPERM,
+            errno.ENOTSUP,
+            errno.EXDEV,
+            errno.EMLINK,
+            errno.ENOSYS,
+            errno.EINVAL,
+        ):
             raise
         shutil.copy2(file, place, follow_symlinks=False)
 
 
 def _exchange(made: Path, folder: Path) -> Path:
-    """The new folder takes the place of the old: at once where the system can do that, else by two renames. Where the old one is."""
+    """The new folder takes the place of the old: at once where the system can do that, else by two
+    renames. Where the old one is.
+    """
     if _swapped(made, folder):
         return made
     aside = made.with_name(f"{made.name}-old")
@@ -136,12 +165,20 @@ def _exchange(made: Path, folder: Path) -> Path:
 
 def _swapped(one: Path, other: Path) -> bool:
     """Whether Linux has exchanged two names; it does not on every file system."""
-    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
-    return call is not None and call(HERE, os.fsencode(one), HERE, os.fsencode(other), EXCHANGE) == 0
+    call = (
+        getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+        if sys.platform == "linux"
+        else None
+    )
+    return (
+        call is not None and call(HERE, os.fsencode(one), HERE, os.fsencode(other), EXCHANGE) == 0
+    )
 
 
 def _discard(old: Path, folder: Path, known: Collection[str]) -> None:
-    """Removes the folder that was replaced; what somebody has put there since goes to the new one, or stays."""
+    """Removes the folder that was replaced; what somebody has put there since goes to the new one,
+    or stays.
+    """
     for name in known:
         with suppress(OSError):
             (old / name).unlink()

@@ -1,4 +1,6 @@
-"""Runs what `xlac build` made, with nothing of the compiler: a manifest, a backend, and calls by name."""
+"""Runs what `xlac build` made, with nothing of the compiler: a manifest, a backend, and calls by
+name.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,18 @@ class Loaded(Compiled):
         artefact = manifest.artefact(folder, copy_weights)
         executable = find(manifest.target).open(artefact)
         whole, program = getattr(executable, "program", artefact.program), artefact.program
-        if len(whole.outputs) == len(program.outputs) and FACT in whole.facts:  # its record is an output of its own
+        # its record is an output of its own
+        if len(whole.outputs) == len(program.outputs) and FACT in whole.facts:
             program = replace(program, facts={**program.facts, FACT: whole.facts[FACT]})
         super().__init__(program, Target(manifest.target), executable)
         self.manifest = manifest
 
 
 def load(folder: str | Path, *, copy_weights: bool = False) -> Loaded:
-    """The artefact in a folder, callable like a compiled model. Nothing is compiled. With `copy_weights` no file is mapped.
+    """The artefact in a folder, callable like a compiled model. Nothing is compiled. With
+    `copy_weights` no file is mapped.
 
-    Raises SourceError for a folder that is no artefact or whose files are not as they were written, and
-    UnsupportedError for one that cannot run here.
+    Raises SourceError for a folder that is no artefact or whose files are not as they were written,
+    and UnsupportedError for one that cannot run here.
     """
     return Loaded(Path(folder), read(Path(folder)), copy_weights)

@@ -41,42 +41,67 @@ class Source:
 
 
 def write(
-    variants: Sequence[Lowered], backend: Backend, folder: Path, wanted: Packaging, source: Source, unchecked: Lowered | None = None
+    variants: Sequence[Lowered],
+    backend: Backend,
+    folder: Path,
+    wanted: Packaging,
+    source: Source,
+    unchecked: Lowered | None = None,
 ) -> list[Path]:
-    """Builds into `folder`, which is created, or replaced when an earlier build made it; the manifest is written last.
+    """Builds into `folder`, which is created, or replaced when an earlier build made it; the
+    manifest is written last.
 
-    Several variants are one model for several processors. `unchecked` is the program of a checked one without its checks,
-    for a backend whose packages hold both. Returns the files. Nothing is left behind when the build
-    fails or is interrupted, and what others put into the folder stays (`folders.py`). Raises SourceError for a folder with other
-    content, and for weights that changed since `source` was made.
+    Several variants are one model for several processors. `unchecked` is the program of a checked
+    one without its checks, for a backend whose packages hold both. Returns the files. Nothing is
+    left behind when the build fails or is interrupted, and what others put into the folder stays
+    (`folders.py`). Raises SourceError for a folder with other content, and for weights that changed
+    since `source` was made.
     """
     with replacing(folder) as made:
         if wanted.forms:
             variants, plain = recorded(variants, unchecked) if backend.records else (variants, None)
-            package = backend.package([Variant(v.program, v.target, plain) for v in variants], wanted, made)
+            package = backend.package(
+                [Variant(v.program, v.target, plain) for v in variants], wanted, made
+            )
         else:
             package = _plain(variants[0], backend, made)
         if weights_hash(source.model.weights) != source.weights:
             problem = "the model's weights changed while it was being built"
-            raise SourceError(Diagnostic("XL3015", problem, hint="build it again when nobody writes to their file"))
+            raise SourceError(
+                Diagnostic(
+                    "XL3015", problem, hint="build it again when nobody writes to their file"
+                )
+            )
         facts = describe(variants, backend, wanted, package, source, made)
         (made / manifest.NAME).write_text(facts.text(), encoding="utf-8")
         names = sorted(p.relative_to(made) for p in made.rglob("*") if p.is_file())
     return [folder / name for name in names]
 
 
-def recorded(variants: Sequence[Lowered], unchecked: Lowered | None) -> tuple[Sequence[Lowered], Program | None]:
-    """Checked programs with their record inside, for the C API, and the unchecked one that a package may hold too."""
+def recorded(
+    variants: Sequence[Lowered], unchecked: Lowered | None
+) -> tuple[Sequence[Lowered], Program | None]:
+    """Checked programs with their record inside, for the C API, and the unchecked one that a
+    package may hold too.
+    """
     checks = checks_of(variants[0].program.facts)
     if not checks:
         return variants, None
     plain = unchecked.program if unchecked else None
-    programs = records.inside([v.program for v in variants], [check.text for check in checks], plain.arena_bytes if plain else 0)
-    return [replace(v, program=program) for v, program in zip(variants, programs, strict=True)], plain
+    programs = records.inside(
+        [v.program for v in variants],
+        [check.text for check in checks],
+        plain.arena_bytes if plain else 0,
+    )
+    return [
+        replace(v, program=program) for v, program in zip(variants, programs, strict=True)
+    ], plain
 
 
 def _plain(lowered: Lowered, backend: Backend, made: Path) -> Package:
-    """The sources, what the backend builds of them, and the program it is loaded with: for a backend without forms."""
+    """The sources, what the backend builds of them, and the program it is loaded with: for a
+    backend without forms.
+    """
     with paused():
         sources = backend.emit(lowered.program, lowered.target)
     library = "" if backend.text_only else backend.build(sources, made).relative_to(made).as_posix()
@@ -89,7 +114,12 @@ def _plain(lowered: Lowered, backend: Backend, made: Path) -> Package:
 
 
 def describe(
-    variants: Sequence[Lowered], backend: Backend, wanted: Packaging, package: Package, source: Source, made: Path
+    variants: Sequence[Lowered],
+    backend: Backend,
+    wanted: Packaging,
+    package: Package,
+    source: Source,
+    made: Path,
 ) -> Manifest:
     """The manifest of what is in the folder `made`."""
     programs = [v.program for v in variants]
@@ -108,21 +138,27 @@ def describe(
         inputs=tuple(map(Tensor.of, first.inputs)),
         outputs=tuple(map(Tensor.of, first.outputs)),
         sizes=tuple(map(Size.of, first.sizes)),
-        variants=tuple({symbol.name: value for symbol, value in case.sizes} for case in first.cases),
+        variants=tuple(
+            {symbol.name: value for symbol, value in case.sizes} for case in first.cases
+        ),
         memory=Memory(arena=arena, state=state, weights=constants, peak=arena + state + constants),
         kernels=max(len(p.kernels) for p in programs),
         flops=first.work.flops,
         long=any(map(stopping.may_run_long, programs)),
         provenance=Provenance(
-            xlac=version("xlac"), backend=version_of(backend), spec=source.spec, weights=source.weights,
-            machines=tuple(v.target.machine for v in variants), options=dict(source.options),
+            xlac=version("xlac"),
+            backend=version_of(backend),
+            spec=source.spec,
+            weights=source.weights,
+            machines=tuple(v.target.machine for v in variants),
+            options=dict(source.options),
         ),
         files={
             p.relative_to(made).as_posix(): manifest.file_hash(p)
             for p in sorted(made.rglob("*"))
             if p.is_file()
         },
-    )  # fmt: skip
+    )
 
 
 def weights_hash(weights: Mapping[str, Array]) -> str:

@@ -1,13 +1,16 @@
-"""Whole compilations on disk: a model file that was compiled before is loaded without being read as a model.
+"""Whole compilations on disk: a model file that was compiled before is loaded without being read as
+a model.
 
-`cache.py` keeps code by the text that it was compiled from, so lowering a model to that text comes first. Here what
-the user asked (the file, sizes, parameters, target and machine, and the compiler itself) names an entry that lists the files
-that the model was read from; that and what those files hold (small ones by content, large ones by size and times) name
-the entry of the program: what a call needs to know of it, the constants, and the name of the code's entry. So one name never
-stands for two programs, and what was compiled while a file changed is not kept.
-A model with open sizes is read, and then has an entry for the program of each set of them, or one for all.
+`cache.py` keeps code by the text that it was compiled from, so lowering a model to that text comes
+first. Here what the user asked (the file, sizes, parameters, target and machine, and the compiler
+itself) names an entry that lists the files that the model was read from; that and what those files
+hold (small ones by content, large ones by size and times) name the entry of the program: what a
+call needs to know of it, the constants, and the name of the code's entry. So one name never stands
+for two programs, and what was compiled while a file changed is not kept. A model with open sizes is
+read, and then has an entry for the program of each set of them, or one for all.
 
-This module is the public `xlac.compile`, and imports nothing of the compiler unless there is something to compile.
+This module is the public `xlac.compile`, and imports nothing of the compiler unless there is
+something to compile.
 """
 
 from __future__ import annotations
@@ -61,23 +64,33 @@ def compile(
     checked: Asked = None,
     copy_weights: bool = False,
 ) -> Compiled | Specializing:
-    """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an onnx.ModelProto.
+    """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an
+    onnx.ModelProto.
 
-    `dims` gives symbolic sizes, `params` overrides build-time constants, `threads` defaults to XLAC_THREADS or
-    1. A model with sizes left open is compiled for each set of them when first called with it or, with `sizes`
-    "symbolic", once for all within their bounds: then `variants` are sizes (`{"batch": 1}`) that this one program has
-    code of its own for. One whose sizes depend on values of its inputs is compiled for each set of those.
-    `precision` is "default" or "fast" whatever the model says, "" as it says: docs/SPEC.md has what fast permits.
-    With `checked` the program finds indices out of range, NaN that appears, integers divided by zero and sizes that do not
-    fit, and a call raises `xlac.CheckFailed`, which names the node: True, kinds of checks ("bounds,infinity"; "all"), or
+    `dims` gives symbolic sizes, `params` overrides build-time constants, `threads` defaults to
+    XLAC_THREADS or
+    1. A model with sizes left open is compiled for each set of them when first called with it or,
+    with `sizes`
+    "symbolic", once for all within their bounds: then `variants` are sizes (`{"batch": 1}`) that
+    this one program has
+    code of its own for. One whose sizes depend on values of its inputs is compiled for each set of
+    those.
+    `precision` is "default" or "fast" whatever the model says, "" as it says: docs/SPEC.md has what
+    fast permits.
+    With `checked` the program finds indices out of range, NaN that appears, integers divided by
+    zero and sizes that do not
+    fit, and a call raises `xlac.CheckFailed`, which names the node: True, kinds of checks
+    ("bounds,infinity"; "all"), or
     None for what XLAC_CHECKED says.
-    One compilation (each, of a model that has several) takes at most `max_compile_seconds` and, beside what the process has,
+    One compilation (each, of a model that has several) takes at most `max_compile_seconds` and,
+    beside what the process has,
     `max_compile_memory` bytes, or LimitError is raised; what is kept does not depend on these.
-    Weights that are in files are mapped; with `copy_weights` they are read, and the files may be written to then.
+    Weights that are in files are mapped; with `copy_weights` they are read, and the files may be
+    written to then.
     Raises SourceError, UnsupportedError or LimitError.
 
-    A file that was compiled before, and has not changed, is taken from the cache on disk; of one whose sizes are open, the
-    program of each set of them is.
+    A file that was compiled before, and has not changed, is taken from the cache on disk; of one
+    whose sizes are open, the program of each set of them is.
     """
     place, looked = None, kinds(checked)
     request = Request(cpu=cpu, triple=triple, arch=arch, threads=threads or settings().threads)
@@ -96,9 +109,21 @@ def compile(
         if place and isinstance(source, str | os.PathLike):
             note(Path(source))
         made = compile_now(
-            source, target, dims=dims, params=params, sizes=sizes, variants=variants, threads=threads, cpu=cpu, triple=triple, arch=arch, precision=precision, checked=looked,
-            max_compile_seconds=max_compile_seconds, max_compile_memory=max_compile_memory,
-        )  # fmt: skip
+            source,
+            target,
+            dims=dims,
+            params=params,
+            sizes=sizes,
+            variants=variants,
+            threads=threads,
+            cpu=cpu,
+            triple=triple,
+            arch=arch,
+            precision=precision,
+            checked=looked,
+            max_compile_seconds=max_compile_seconds,
+            max_compile_memory=max_compile_memory,
+        )
     if isinstance(made, Compiled):
         if place:
             place.keep(made, files)
@@ -107,19 +132,34 @@ def compile(
     def asked(found: Mapping[str, int]) -> Entry | None:
         if not place or not isinstance(source, str | os.PathLike):
             return None
-        return entry(source, target, request, {**(dims or {}), **found}, params, precision=precision, checked=looked)
+        return entry(
+            source,
+            target,
+            request,
+            {**(dims or {}), **found},
+            params,
+            precision=precision,
+            checked=looked,
+        )
 
     return keeping(made, files, asked, maps, copy_weights)
 
 
 def keeping(
-    made: Specializing, files: Files, asked: Callable[[Mapping[str, int]], Entry | None], maps: Sequence[MappedFile], copy: bool,
+    made: Specializing,
+    files: Files,
+    asked: Callable[[Mapping[str, int]], Entry | None],
+    maps: Sequence[MappedFile],
+    copy: bool,
 ) -> Specializing:
-    """The same, its programs taken from the cache and kept there: those that `asked` has a place for, given their sizes.
+    """The same, its programs taken from the cache and kept there: those that `asked` has a place
+    for, given their sizes.
 
-    Programs that values of inputs decide have none, and nothing has when `files` are no longer what the model was read from.
-    Weights in `maps`, files that the model has mapped, have to be what they were.
+    Programs that values of inputs decide have none, and nothing has when `files` are no longer what
+    the model was read from. Weights in `maps`, files that the model has mapped, have to be what
+    they were.
     """
+
     def compile_for(found: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
         place = asked(found) if not values and unchanged(files) else None
         kept = place.load(copy) if place else None
@@ -143,7 +183,9 @@ class Entry(NamedTuple):
     backend: Backend
 
     def load(self, copy: bool = False) -> Compiled | None:
-        """The program of the files as they are now, if it is there; with `copy` its constants are read and not mapped."""
+        """The program of the files as they are now, if it is there; with `copy` its constants are
+        read and not mapped.
+        """
         try:
             listed = [(name, content(name)) for name in self._listed()]
         except (OSError, TypeError):  # a file is gone; nothing is listed
@@ -156,7 +198,13 @@ class Entry(NamedTuple):
             return
         names = sorted(map(str, files))
         told = {str(file): before.content for file, before in files.items() if before}
-        if not keep(self.cache, self._program((name, told[name]) for name in names), self.backend, made, files):
+        if not keep(
+            self.cache,
+            self._program((name, told[name]) for name in names),
+            self.backend,
+            made,
+            files,
+        ):
             return
         text = json.dumps(names)
 
@@ -164,7 +212,9 @@ class Entry(NamedTuple):
             (folder / SOURCES).write_text(text, encoding="utf-8")
             return folder / SOURCES
 
-        self.cache.keep(self.key, made.program.name, self.backend, write, anew=self._listed() != names)
+        self.cache.keep(
+            self.key, made.program.name, self.backend, write, anew=self._listed() != names
+        )
 
     def _program(self, files: Iterable[tuple[str, list[Any]]]) -> str:
         """The name of the program's entry."""
@@ -181,23 +231,42 @@ class Entry(NamedTuple):
 
 
 def entry(
-    source: str | os.PathLike[str], target: str, request: Request, dims: Mapping[str, int | str] | None = None,
-    params: Mapping[str, object] | None = None, sizes: str = "specialize", variants: Sequence[Mapping[str, int]] = (), precision: str = "",
+    source: str | os.PathLike[str],
+    target: str,
+    request: Request,
+    dims: Mapping[str, int | str] | None = None,
+    params: Mapping[str, object] | None = None,
+    sizes: str = "specialize",
+    variants: Sequence[Mapping[str, int]] = (),
+    precision: str = "",
     checked: Sequence[str] = (),
-) -> Entry | None:  # fmt: skip
-    """The place for what a user asks; None when nothing is kept, or this cannot be. Raises SourceError for an unknown target."""
+) -> Entry | None:
+    """The place for what a user asks; None when nothing is kept, or this cannot be. Raises
+    SourceError for an unknown target.
+    """
     backend, now = find(target), settings()
     if now.cache is None:
         return None
-    key = question(source, backend, request, dims or {}, params or {}, sizes, variants, precision, checked)
+    key = question(
+        source, backend, request, dims or {}, params or {}, sizes, variants, precision, checked
+    )
     return None if key is None else Entry(Cache(now.cache, now.cache_bytes), key, backend)
 
 
 def question(
-    source: str | os.PathLike[str], backend: Backend, request: Request, dims: Mapping[str, Any], params: Mapping[str, Any], sizes: str,
-    variants: Sequence[Mapping[str, int]] = (), precision: str = "", checked: Sequence[str] = (),
-) -> str | None:  # fmt: skip
-    """The name of the entry for what a user asks; None for what has no name (a file that cannot be read, an array)."""
+    source: str | os.PathLike[str],
+    backend: Backend,
+    request: Request,
+    dims: Mapping[str, Any],
+    params: Mapping[str, Any],
+    sizes: str,
+    variants: Sequence[Mapping[str, int]] = (),
+    precision: str = "",
+    checked: Sequence[str] = (),
+) -> str | None:
+    """The name of the entry for what a user asks; None for what has no name (a file that cannot be
+    read, an array).
+    """
     try:
         asked = {
             "source": os.path.abspath(source), "content": content(source), "dims": dict(dims), "params": dict(params),
@@ -209,7 +278,9 @@ def question(
 
 
 def keep(cache: Cache, key: str, backend: Backend, made: Compiled, files: Files) -> bool:
-    """Puts a compilation of `files` into the cache, where it can be: its code is there, and it needs no steps to be loaded."""
+    """Puts a compilation of `files` into the cache, where it can be: its code is there, and it
+    needs no steps to be loaded.
+    """
     program, summary = made.whole, backend.summary(made.whole)
     artifact = made.artifact
     if artifact is None or summary is None or artifact.parents[2] != cache.folder:
@@ -257,19 +328,29 @@ def load(cache: Cache, key: str, backend: Backend, copy: bool = False) -> Compil
         symbols = [Symbol(**size) for size in told["sizes"]]
         slots = [slot_of(entry, symbols) for entry in told["slots"]]
         program = Program(
-            name=told["name"], inputs=tuple(slots[i] for i in told["inputs"]), outputs=tuple(slots[i] for i in told["outputs"]),
-            slots=tuple(slots), steps=(), constants=constants_of(os.path.join(folder, CONSTANTS), slots, copy),
-            arena_bytes=told["arena_bytes"], state_bytes=told["state_bytes"], facts=dict(told["facts"]),
+            name=told["name"],
+            inputs=tuple(slots[i] for i in told["inputs"]),
+            outputs=tuple(slots[i] for i in told["outputs"]),
+            slots=tuple(slots),
+            steps=(),
+            constants=constants_of(os.path.join(folder, CONSTANTS), slots, copy),
+            arena_bytes=told["arena_bytes"],
+            state_bytes=told["state_bytes"],
+            facts=dict(told["facts"]),
             sizes=tuple(symbols),
-        )  # fmt: skip
+        )
         target, code = Target.of(told["built_for"]), str(told["code"])
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
         return None
-    executable = backend.revive(folder, program, target) or _loaded(cache.find(code), backend, program, target)
+    executable = backend.revive(folder, program, target) or _loaded(
+        cache.find(code), backend, program, target
+    )
     return None if executable is None else Compiled(program, target, executable)
 
 
-def _loaded(artifact: str | None, backend: Backend, program: Program, target: Target) -> Executable | None:
+def _loaded(
+    artifact: str | None, backend: Backend, program: Program, target: Target
+) -> Executable | None:
     """What the backend loads the code as; None where that is no longer there."""
     from pathlib import Path
 

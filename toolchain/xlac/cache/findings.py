@@ -1,4 +1,6 @@
-"""What backends find out while programs run, as entries of the cache: `xlac_sdk.libraries.findings` says what for."""
+"""What backends find out while programs run, as entries of the cache: `xlac_sdk.libraries.findings`
+says what for.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ MOST = 1 << 16  # characters that are read of one
 
 
 class CachedFindings:
-    """Those of one backend. Where there is no cache, or it cannot be written to, everything is forgotten."""
+    """Those of one backend. Where there is no cache, or it cannot be written to, everything is
+    forgotten.
+    """
 
     def __init__(self, backend: str) -> None:
         self.name = backend

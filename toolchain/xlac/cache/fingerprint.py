@@ -1,4 +1,6 @@
-"""What identifies the compiler, the processor and what is to be built: what was compiled by one, or for one, is not taken for another's."""
+"""What identifies the compiler, the processor and what is to be built: what was compiled by one, or
+for one, is not taken for another's.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from xlac_sdk.target import Target
 
 
 def compiler(backend: Backend) -> str:
-    """What identifies the compiler: the files of its packages, and of those that the backend relies on."""
+    """What identifies the compiler: the files of its packages, and of those that the backend relies
+    on.
+    """
     return _compiler((type(backend).__module__.partition(".")[0], *backend.relies_on))
 
 
@@ -51,7 +55,11 @@ def machine() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             first = list(takewhile(str.strip, file))  # of many, each of which takes time to be told
-        told = [line for line in first if line.split("\t")[0].strip() in ("model name", "flags", "Features", "CPU part")]
+        told = [
+            line
+            for line in first
+            if line.split("\t")[0].strip() in ("model name", "flags", "Features", "CPU part")
+        ]
     except OSError:
         import platform
 
@@ -69,7 +77,9 @@ def key_of(backend: Backend, target: Target, sources: Mapping[str, str]) -> str:
 def _facts(target: Target) -> str:
     """Every fact of a target as text, sets in order."""
     values = ((f.name, getattr(target, f.name)) for f in fields(target))
-    return repr([(name, sorted(map(str, v)) if isinstance(v, frozenset) else v) for name, v in values])
+    return repr(
+        [(name, sorted(map(str, v)) if isinstance(v, frozenset) else v) for name, v in values]
+    )
 
 
 def version_of(backend: Backend) -> str:

@@ -1,10 +1,11 @@
 """What is recorded of a file in the cache, and whether the file is still what was recorded.
 
-Small files are hashed whenever they are read. Large ones, constants that a program maps, would take longer to read than
-everything else of a warm start: they count as whole while their size, times and inode are those recorded since this
-machine was booted, because whoever writes to a file changes its times. Where any of that differs (the cache was copied, the
-machine went down before everything was on its disk) their sums are compared, which takes a fifth of the time of a hash.
-docs/CACHE.md has the measurements.
+Small files are hashed whenever they are read. Large ones, constants that a program maps, would take
+longer to read than everything else of a warm start: they count as whole while their size, times and
+inode are those recorded since this machine was booted, because whoever writes to a file changes its
+times. Where any of that differs (the cache was copied, the machine went down before everything was
+on its disk) their sums are compared, which takes a fifth of the time of a hash. docs/CACHE.md has
+the measurements.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ Seal = list[Any]
 
 
 def seal(file: str) -> Seal:
-    """What to record of a file: its size and hash or, of a large one, its sums, and what says that nobody wrote to it since."""
+    """What to record of a file: its size and hash or, of a large one, its sums, and what says that
+    nobody wrote to it since.
+    """
     facts = os.stat(file)
     if facts.st_size <= SEALED:
         return [facts.st_size, file_digest(file)]
@@ -32,7 +35,9 @@ def seal(file: str) -> Seal:
 
 
 def whole(file: str, told: Seal) -> bool:
-    """Whether a file is as it was recorded. Raises OSError, and ValueError or TypeError for what is no seal."""
+    """Whether a file is as it was recorded. Raises OSError, and ValueError or TypeError for what is
+    no seal.
+    """
     size, content, *stamp = told
     facts = os.stat(file)
     if facts.st_size != size:
@@ -65,7 +70,9 @@ def _boot() -> str:
 
 
 def sums(file: str) -> str:
-    """The hash of a file's sums by rows and columns of 64-bit words, as it is read: damage of any one row or column shows."""
+    """The hash of a file's sums by rows and columns of 64-bit words, as it is read: damage of any
+    one row or column shows.
+    """
     parts: list[bytes] = []
     room = np.empty(ROWS * WORDS, np.uint64)
     view = room.data.cast("B")
@@ -76,6 +83,10 @@ def sums(file: str) -> str:
                 count += more
             room.view(np.uint8)[count:] = 0
             block = room.reshape(ROWS, WORDS)
-            parts += block.sum(axis=1, dtype=np.uint64).tobytes(), block.sum(axis=0, dtype=np.uint64).tobytes(), b"%d" % count
+            parts += (
+                block.sum(axis=1, dtype=np.uint64).tobytes(),
+                block.sum(axis=0, dtype=np.uint64).tobytes(),
+                b"%d" % count,
+            )
             if count < len(view):
                 return digest(*parts)

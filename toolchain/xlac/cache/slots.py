@@ -30,20 +30,31 @@ def slot_of(told: Mapping[str, Any], symbols: Sequence[Symbol]) -> Slot:
     """The slot again. Raises KeyError, TypeError or ValueError for anything else."""
     named = {symbol.name: symbol for symbol in symbols}
     shape = tuple(dim_of(extent, named) for extent in told["shape"])
-    return Slot(told["name"], told["symbol"], DType(told["dtype"]), shape, Role(told["role"]),
-                told["offset"], told["align"])  # fmt: skip
+    return Slot(
+        told["name"],
+        told["symbol"],
+        DType(told["dtype"]),
+        shape,
+        Role(told["role"]),
+        told["offset"],
+        told["align"],
+    )
 
 
 def write_constants(file: Path, program: Program, slots: Sequence[Slot]) -> None:
     """Writes the constants of a program one after the other, each aligned. Raises OSError."""
     with file.open("wb") as out:
         for slot in slots:
-            out.write(np.ascontiguousarray(program.constants[slot.symbol]).reshape(-1).view(np.uint8).data)
+            out.write(
+                np.ascontiguousarray(program.constants[slot.symbol]).reshape(-1).view(np.uint8).data
+            )
             out.write(bytes(-slot.nbytes % ALIGN))
 
 
 def constants_of(file: str, slots: Sequence[Slot], copy: bool) -> dict[str, Array]:
-    """The constants by symbol, mapped or copied. Raises OSError, and ValueError for a file that is too short."""
+    """The constants by symbol, mapped or copied. Raises OSError, and ValueError for a file that is
+    too short.
+    """
     mapped = not copy and os.stat(file).st_size  # nothing can be mapped of an empty file
     block = np.memmap(file, np.uint8, "r") if mapped else np.fromfile(file, np.uint8)
     found: dict[str, Array] = {}
@@ -52,6 +63,10 @@ def constants_of(file: str, slots: Sequence[Slot], copy: bool) -> dict[str, Arra
         if slot.role is Role.CONSTANT:
             if at + slot.nbytes > block.nbytes:
                 raise ValueError("the constants are cut off")
-            found[slot.symbol] = np.asarray(block[at : at + slot.nbytes]).view(slot.dtype.numpy).reshape(slot.extents({}))
+            found[slot.symbol] = (
+                np.asarray(block[at : at + slot.nbytes])
+                .view(slot.dtype.numpy)
+                .reshape(slot.extents({}))
+            )
             at += slot.nbytes + -slot.nbytes % ALIGN
     return found

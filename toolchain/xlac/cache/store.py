@@ -1,11 +1,13 @@
 """Artefacts on disk by what they were made from: compiling the same program again costs a lookup.
 
-An entry is a folder named by the hash of everything that decides the artefact: the emitted sources, the backend
-with its version, and the target's facts. It is written beside its place and renamed into it, so that processes
-and kills never leave half of one. What is read is checked against what was recorded when it was written (`seals.py`); an
-entry that does not match is thrown away. The least recently used go first when the cache outgrows its bound.
+An entry is a folder named by the hash of everything that decides the artefact: the emitted sources,
+the backend with its version, and the target's facts. It is written beside its place and renamed
+into it, so that processes and kills never leave half of one. What is read is checked against what
+was recorded when it was written (`seals.py`); an entry that does not match is thrown away. The
+least recently used go first when the cache outgrows its bound.
 
-Nothing that the file system does fails a compilation: what cannot be read was not there, what cannot be written is not kept.
+Nothing that the file system does fails a compilation: what cannot be read was not there, what
+cannot be written is not kept.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ class Named(Protocol):
 
 
 class Entry(NamedTuple):
-    """One artefact: its key, the program and backend it is for, its size, and when it was last used."""
+    """One artefact: its key, the program and backend it is for, its size, and when it was last
+    used.
+    """
 
     key: str
     program: str
@@ -61,11 +65,21 @@ class Cache:
 
         return Path(self.root)
 
-    def keep(self, key: str, program: str, backend: Named, write: Callable[[Path], Path], *, anew: bool = False) -> str | None:
-        """Has `write` put files into a folder, one of which it returns, and makes that the entry of `key`; where it is then.
+    def keep(
+        self,
+        key: str,
+        program: str,
+        backend: Named,
+        write: Callable[[Path], Path],
+        *,
+        anew: bool = False,
+    ) -> str | None:
+        """Has `write` put files into a folder, one of which it returns, and makes that the entry of
+        `key`; where it is then.
 
-        An entry that is there already stays, unless it is to be made `anew`. None when nothing can be kept: the disk is
-        full, or may not be written to, or others can write to the cache. What `write` raises beside OSError is passed on.
+        An entry that is there already stays, unless it is to be made `anew`. None when nothing can
+        be kept: the disk is full, or may not be written to, or others can write to the cache. What
+        `write` raises beside OSError is passed on.
         """
         import shutil
 
@@ -80,8 +94,17 @@ class Cache:
             made = room / "entry"
             made.mkdir(mode=0o700)
             artifact = write(made).relative_to(made).as_posix()
-            files = {p.relative_to(made).as_posix(): seal(str(p)) for p in sorted(made.rglob("*")) if p.is_file()}
-            told = {"program": program, "backend": backend.name, "artifact": artifact, "files": files}
+            files = {
+                p.relative_to(made).as_posix(): seal(str(p))
+                for p in sorted(made.rglob("*"))
+                if p.is_file()
+            }
+            told = {
+                "program": program,
+                "backend": backend.name,
+                "artifact": artifact,
+                "files": files,
+            }
             (made / ENTRY).write_text(_signed(told), encoding="utf-8")
             self._publish(str(made), self._place(key), anew)
         except OSError:
@@ -101,7 +124,9 @@ class Cache:
             entry = _read(place)
             files: dict[str, Any] = entry["files"]
             fine = _inside(entry["artifact"], files) and sorted(os.listdir(place)) == _tops(files)
-            if not fine or not all(whole(os.path.join(place, name), told) for name, told in files.items()):
+            if not fine or not all(
+                whole(os.path.join(place, name), told) for name, told in files.items()
+            ):
                 raise ValueError("not as it was written")
             if any(outdated(os.path.join(place, name), told) for name, told in files.items()):
                 self._seal_again(place, entry)
@@ -125,13 +150,17 @@ class Cache:
             try:
                 program, backend = _whose(place)
                 nbytes = sum(p.stat().st_size for p in place.rglob("*") if p.is_file())
-                found.append(Entry(place.name, program, backend, nbytes, place.stat().st_mtime, place))
+                found.append(
+                    Entry(place.name, program, backend, nbytes, place.stat().st_mtime, place)
+                )
             except OSError:
                 continue
         return iter(sorted(found, key=lambda entry: entry.used))
 
     def collect(self, limit: int | None = None) -> list[Entry]:
-        """Removes the least recently used entries until the rest fit the bound; what processes left too."""
+        """Removes the least recently used entries until the rest fit the bound; what processes left
+        too.
+        """
         limit = self.limit if limit is None else limit
         entries = list(self.entries())
         total = sum(entry.nbytes for entry in entries)
@@ -151,7 +180,11 @@ class Cache:
     def _places(self) -> list[Path]:
         """Folders with the names of entries."""
         try:
-            return [p for p in self.folder.glob("??/*") if _is_key(p.name) and p.name[:2] == p.parent.name]
+            return [
+                p
+                for p in self.folder.glob("??/*")
+                if _is_key(p.name) and p.name[:2] == p.parent.name
+            ]
         except OSError:
             return []
 
@@ -162,14 +195,20 @@ class Cache:
         with suppress(OSError):
             for left in self.folder.glob(ROOM + "*"):
                 with suppress(OSError):
-                    if (left / MARK).is_file() and not left.is_symlink() and now - left.stat().st_mtime > ABANDONED:
+                    if (
+                        (left / MARK).is_file()
+                        and not left.is_symlink()
+                        and now - left.stat().st_mtime > ABANDONED
+                    ):
                         shutil.rmtree(left, ignore_errors=True)
 
     def _place(self, key: str) -> str:
         return os.path.join(self.root, key[:2], key)
 
     def _room(self, key: str) -> Path | None:
-        """A folder of ours in the cache's, and the one that the entry will be in; None where others can write. Raises OSError."""
+        """A folder of ours in the cache's, and the one that the entry will be in; None where others
+        can write. Raises OSError.
+        """
         from pathlib import Path
 
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -206,7 +245,9 @@ class Cache:
                 raise
 
     def _seal_again(self, place: str, entry: dict[str, Any]) -> None:
-        """Records what the files of an entry that proved whole are now, so that the next look is quick."""
+        """Records what the files of an entry that proved whole are now, so that the next look is
+        quick.
+        """
         import shutil
 
         with suppress(OSError):
@@ -220,7 +261,9 @@ class Cache:
                 shutil.rmtree(room, ignore_errors=True)
 
     def _remove(self, place: str) -> bool:
-        """Out of sight at once, then gone: another process sees the whole entry or none. Whether it is out of sight."""
+        """Out of sight at once, then gone: another process sees the whole entry or none. Whether it
+        is out of sight.
+        """
         import shutil
 
         room = None
@@ -252,7 +295,9 @@ def _read(place: str) -> dict[str, Any]:
 
 
 def _whose(place: Path) -> tuple[str, str]:
-    """The program and the backend of an entry; "?" of one that is damaged, or of an earlier version. Raises OSError."""
+    """The program and the backend of an entry; "?" of one that is damaged, or of an earlier
+    version. Raises OSError.
+    """
     try:
         entry = _read(str(place))
         return str(entry["program"]), str(entry["backend"])

@@ -40,7 +40,9 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command: click.Command = import_module(f"xlac.cli.commands.{cmd_name}{'_' * iskeyword(cmd_name)}").command
+        command: click.Command = import_module(
+            f"xlac.cli.commands.{cmd_name}{'_' * iskeyword(cmd_name)}"
+        ).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -58,17 +60,20 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.version_option(package_name="xlac", prog_name="xlac")
 def root() -> None:
     """xlac compiles models: a YAML spec becomes fast native code."""
 
 
 def main() -> None:
-    """Runs the command. Exit codes: 0 fine, 1 a comparison failed, 2 the user's mistake, 3 unsupported on
-    this target, 4 a resource limit, 70 our bug, 130 interrupted."""
+    """Runs the command. Exit codes: 0 fine, 1 a comparison failed, 2 the user's mistake, 3
+    unsupported on this target, 4 a resource limit, 70 our bug, 130 interrupted."""
     code = status()
-    if code == INTERRUPTED:  # at once: taking a large model apart takes longer than anybody wants to wait
+    # at once: taking a large model apart takes longer than anybody wants to wait
+    if code == INTERRUPTED:
         import atexit
         import os
 
@@ -116,10 +121,14 @@ def _failed(error: Exception) -> int:
         place = error.filename2 or error.filename  # of a copy, where it was to go
         name = f"{place}: " if place else ""
         full = error.errno in (28, 122)  # ENOSPC, EDQUOT
-        click.echo(f"error: {name}{error.strerror or error} [{'XL4002' if full else 'XL3001'}]", err=True)
+        click.echo(
+            f"error: {name}{error.strerror or error} [{'XL4002' if full else 'XL3001'}]", err=True
+        )
         return 4 if full else 2
     import traceback
 
     click.echo(traceback.format_exc(), err=True)
-    click.echo("error: this is a bug in xlac; please report it with the text above [XL9001]", err=True)
+    click.echo(
+        "error: this is a bug in xlac; please report it with the text above [XL9001]", err=True
+    )
     return 70

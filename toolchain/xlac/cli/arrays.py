@@ -24,12 +24,16 @@ LITERAL = re.compile(r"(?:(?P<shape>\d+(?:x\d+)*)x)?(?P<dtype>[a-z]+\d*)=(?P<val
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Numbers for an input whose type and shape say what they make: one fills it, more are its elements in order."""
+    """Numbers for an input whose type and shape say what they make: one fills it, more are its
+    elements in order.
+    """
 
     values: tuple[float | int, ...]
 
     def of(self, name: str, dtype: DType, shape: Sequence[int]) -> Array:
-        """The array. Raises SourceError where the type cannot hold them, or the shape has not as many elements."""
+        """The array. Raises SourceError where the type cannot hold them, or the shape has not as
+        many elements.
+        """
         if len(self.values) > 1 and len(self.values) != prod(shape):
             problem = f"input '{name}' has {prod(shape)} elements ({shape_text(tuple(shape))}), and {len(self.values)} numbers are given"
             raise SourceError(Diagnostic("XL6003", problem))
@@ -38,7 +42,8 @@ class Numbers:
 
 
 def read(text: str, name: str) -> Array | Numbers:
-    """`@file.npy`, `file.npy`, `2x64xf32=1,2,…`, or numbers alone, whose type and shape are the input's.
+    """`@file.npy`, `file.npy`, `2x64xf32=1,2,…`, or numbers alone, whose type and shape are the
+    input's.
 
     Raises SourceError naming the input.
     """
@@ -50,13 +55,17 @@ def read(text: str, name: str) -> Array | Numbers:
             return Numbers(tuple(_number(v) for v in text.strip("[] \n").split(",")))
     if match is None or match["dtype"] not in {d.value for d in DType}:
         hint = "write 2.5, 1,2,3, FILE.npy, random, zeros, ones, or a literal with its type such as 2x64xf32=0.5"
-        raise SourceError(Diagnostic("XL6005", f"cannot read '{text}' as the array for '{name}'", hint=hint))
+        raise SourceError(
+            Diagnostic("XL6005", f"cannot read '{text}' as the array for '{name}'", hint=hint)
+        )
     dtype = DType(match["dtype"]).numpy
     shape = tuple(map(int, match["shape"].split("x"))) if match["shape"] else ()
     try:
         values = [_number(v) for v in re.split(r"[,\s]+", match["values"].strip("[] \n")) if v]
         array = np.array(values).astype(dtype)
-        return np.ascontiguousarray(np.broadcast_to(array.reshape(() if array.size == 1 else shape), shape))
+        return np.ascontiguousarray(
+            np.broadcast_to(array.reshape(() if array.size == 1 else shape), shape)
+        )
     except ValueError as error:
         raise SourceError(Diagnostic("XL6005", f"array for '{name}': {error}")) from None
 
@@ -74,8 +83,13 @@ def load_npy(file: Path, name: str) -> Array:
     """An array from a .npy file; pickles are refused."""
     found = _loaded(file, f"array for '{name}': {file}")
     if isinstance(found, dict):
-        raise SourceError(Diagnostic("XL6005", f"array for '{name}': {file} is an archive of several arrays",
-                                     hint="give it as a whole, with --inputs or --expect FILE.npz"))  # fmt: skip
+        raise SourceError(
+            Diagnostic(
+                "XL6005",
+                f"array for '{name}': {file} is an archive of several arrays",
+                hint="give it as a whole, with --inputs or --expect FILE.npz",
+            )
+        )
     return found
 
 
@@ -89,7 +103,9 @@ def load_npz(file: Path) -> dict[str, Array]:
 
 
 def _loaded(file: Path, what: str) -> Array | dict[str, Array]:
-    """What NumPy reads of a file. Raises OSError for one that cannot be opened, and SourceError for whatever is wrong inside."""
+    """What NumPy reads of a file. Raises OSError for one that cannot be opened, and SourceError for
+    whatever is wrong inside.
+    """
     if file.is_dir():
         raise IsADirectoryError(EISDIR, "Is a directory", str(file))
     with regular(file).open("rb") as data:
@@ -97,19 +113,30 @@ def _loaded(file: Path, what: str) -> Array | dict[str, Array]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of sizes that overflow
                 found = np.load(data, allow_pickle=False)
-                return found if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
+                return (
+                    found
+                    if isinstance(found, np.ndarray)
+                    else {name: found[name] for name in found.files}
+                )
         except MemoryError:
-            raise SourceError(Diagnostic("XL6005", f"{what}: its header claims more than the memory there is")) from None
-        except Exception as error:  # whatever NumPy, zipfile, zlib and their like make of bytes that anybody wrote
+            raise SourceError(
+                Diagnostic("XL6005", f"{what}: its header claims more than the memory there is")
+            ) from None
+        except Exception as error:
+            # whatever NumPy, zipfile, zlib and their like make of bytes that anybody wrote
             raise SourceError(Diagnostic("XL6005", f"{what}: {_reason(error)}")) from None
 
 
 def _reason(error: Exception) -> str:
-    """NumPy takes every unknown file for a pickle, and then advises to load it: that is no help here."""
+    """NumPy takes every unknown file for a pickle, and then advises to load it: that is no help
+    here.
+    """
     text = str(error)
     if "pickle" in text and "Object arrays" not in text:
         return "it is no .npy or .npz file"
-    return "its elements are Python objects, which are not read" if "Object arrays" in text else text
+    return (
+        "its elements are Python objects, which are not read" if "Object arrays" in text else text
+    )
 
 
 def make(kind: str, dtype: DType, shape: Sequence[int], generator: np.random.Generator) -> Array:

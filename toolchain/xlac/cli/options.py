@@ -92,14 +92,21 @@ def _listed(text: str) -> object:
 
 def variants(texts: tuple[str, ...]) -> list[dict[str, Any]]:
     """Sizes by name, of texts `batch=8,past=1024`."""
-    return [{name: _size(value) for name, value in pairs(text.split(","), "--variant").items()} for text in texts]
+    return [
+        {name: _size(value) for name, value in pairs(text.split(","), "--variant").items()}
+        for text in texts
+    ]
 
 
 def bounded(function: Command) -> Command:
-    """The command within what --max-compile-seconds and --max-compile-memory allow to reading and compiling; a terminal shows its stages."""
+    """The command within what --max-compile-seconds and --max-compile-memory allow to reading and
+    compiling; a terminal shows its stages.
+    """
 
     @wraps(function)
-    def command(*given: Any, max_compile_seconds: float | None, max_compile_memory: str | None, **named: Any) -> Any:
+    def command(
+        *given: Any, max_compile_seconds: float | None, max_compile_memory: str | None, **named: Any
+    ) -> Any:
         from xlac.cli.progress import Progress
         from xlac_sdk.support.limits import telling, within
 
@@ -108,7 +115,11 @@ def bounded(function: Command) -> Command:
             from xlac.memory.limit import parse
 
             memory = parse(max_compile_memory)
-        with Progress(f"reading {Path(named['spec']).name}") as progress, telling(progress.stage), within(max_compile_seconds, memory):
+        with (
+            Progress(f"reading {Path(named['spec']).name}") as progress,
+            telling(progress.stage),
+            within(max_compile_seconds, memory),
+        ):
             return function(*given, **named)
 
     return command  # type: ignore[return-value]
@@ -118,13 +129,36 @@ def spec_options(function: Command) -> Command:
     """SPEC, --dim, --set and --allow-outside; --max-compile-seconds and --max-compile-memory."""
     decorators = [
         click.argument("spec", type=click.Path(path_type=Path)),
-        click.option("--dim", "dim", multiple=True, metavar="NAME=N", help="Fix a symbolic size, or narrow it: 1..8, 4.., ..8."),
-        click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Override a param of the spec; fix an input of an imported model, as [2, 3] or @file.npy."),
-        click.option("--allow-outside", is_flag=True, help="Let the spec name files outside its folder."),
-        click.option("--max-compile-seconds", type=click.FloatRange(0, min_open=True), default=None, metavar="N",
-                     help="Fail when reading and compiling take longer."),
-        click.option("--max-compile-memory", default=None, metavar="N",
-                     help="Fail when reading and compiling take more memory. K, M, G."),
+        click.option(
+            "--dim",
+            "dim",
+            multiple=True,
+            metavar="NAME=N",
+            help="Fix a symbolic size, or narrow it: 1..8, 4.., ..8.",
+        ),
+        click.option(
+            "--set",
+            "sets",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Override a param of the spec; fix an input of an imported model, as [2, 3] or @file.npy.",
+        ),
+        click.option(
+            "--allow-outside", is_flag=True, help="Let the spec name files outside its folder."
+        ),
+        click.option(
+            "--max-compile-seconds",
+            type=click.FloatRange(0, min_open=True),
+            default=None,
+            metavar="N",
+            help="Fail when reading and compiling take longer.",
+        ),
+        click.option(
+            "--max-compile-memory",
+            default=None,
+            metavar="N",
+            help="Fail when reading and compiling take more memory. K, M, G.",
+        ),
     ]
     function = bounded(function)
     for decorator in reversed(decorators):
@@ -133,12 +167,25 @@ def spec_options(function: Command) -> Command:
 
 
 def running(function: Command) -> Command:
-    """--timeout, --allow-long and --copy-weights of a command that calls programs: the function runs within the time-out, compiling apart."""
+    """--timeout, --allow-long and --copy-weights of a command that calls programs: the function
+    runs within the time-out, compiling apart.
+    """
     decorators = [
-        click.option("--timeout", type=click.FloatRange(0, min_open=True), default=None, metavar="SECONDS",
-                     help="End calls, with exit code 4, that are not done after so long, compiling apart."),
-        click.option("--allow-long", is_flag=True, help="Run work that takes more than an hour at best."),
-        click.option("--copy-weights", is_flag=True, help="Read files of weights instead of mapping them: they may be written to meanwhile."),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(0, min_open=True),
+            default=None,
+            metavar="SECONDS",
+            help="End calls, with exit code 4, that are not done after so long, compiling apart.",
+        ),
+        click.option(
+            "--allow-long", is_flag=True, help="Run work that takes more than an hour at best."
+        ),
+        click.option(
+            "--copy-weights",
+            is_flag=True,
+            help="Read files of weights instead of mapping them: they may be written to meanwhile.",
+        ),
     ]
     for decorator in reversed(decorators):
         function = decorator(function)
@@ -146,13 +193,21 @@ def running(function: Command) -> Command:
 
 
 @contextmanager
-def calling(program: Program, target: str, threads: int, timeout: float | None, allow_long: bool) -> Iterator[None]:
-    """Calls of a program: what would take absurdly long is refused or said first, and the time-out begins here."""
+def calling(
+    program: Program, target: str, threads: int, timeout: float | None, allow_long: bool
+) -> Iterator[None]:
+    """Calls of a program: what would take absurdly long is refused or said first, and the time-out
+    begins here.
+    """
     from xlac.debug import effort
     from xlac_sdk.host.stopping import timeout as limited
 
     known = "flops" in program.facts  # of one that has no steps any more
-    flops, nbytes = (program.facts["flops"], program.facts["bytes"]) if known else (program.work.flops, program.work.bytes)
+    flops, nbytes = (
+        (program.facts["flops"], program.facts["bytes"])
+        if known
+        else (program.work.flops, program.work.bytes)
+    )
     if not allow_long:
         effort.check(flops, nbytes, target, threads)
     long = effort.told(flops, nbytes, target, threads)
@@ -168,17 +223,39 @@ def calling(program: Program, target: str, threads: int, timeout: float | None, 
 def target_options(function: Command) -> Command:
     """--target, --threads, --cpu, --triple, --arch, --precision, --checked and --checks."""
     decorators = [
-        click.option("--target", "-t", default="cpu", show_default=True, help="The backend to compile for."),
         click.option(
-            "--threads", type=click.IntRange(1, 1024), default=None, help="Threads; default XLAC_THREADS or 1."
+            "--target", "-t", default="cpu", show_default=True, help="The backend to compile for."
+        ),
+        click.option(
+            "--threads",
+            type=click.IntRange(1, 1024),
+            default=None,
+            help="Threads; default XLAC_THREADS or 1.",
         ),
         click.option("--cpu", default="", help="The processor to compile for; default this one."),
         click.option("--triple", default="", help="The LLVM target triple to compile for."),
-        click.option("--arch", default="", help="The GPU architecture to compile for (sm_90a); default this machine's."),
-        click.option("--precision", type=click.Choice(["default", "fast"]), default=None,
-                     help="What compiling may do to rounding, whatever SPEC says; docs/SPEC.md has what fast permits."),
-        click.option("--checked", is_flag=True, help="Report indices out of range, NaN that appears, integers divided by 0: docs/SPEC.md has more."),
-        click.option("--checks", default=None, metavar="KINDS", help="The same for some of bounds, division, nan, infinity, sizes, or for all."),
+        click.option(
+            "--arch",
+            default="",
+            help="The GPU architecture to compile for (sm_90a); default this machine's.",
+        ),
+        click.option(
+            "--precision",
+            type=click.Choice(["default", "fast"]),
+            default=None,
+            help="What compiling may do to rounding, whatever SPEC says; docs/SPEC.md has what fast permits.",
+        ),
+        click.option(
+            "--checked",
+            is_flag=True,
+            help="Report indices out of range, NaN that appears, integers divided by 0: docs/SPEC.md has more.",
+        ),
+        click.option(
+            "--checks",
+            default=None,
+            metavar="KINDS",
+            help="The same for some of bounds, division, nan, infinity, sizes, or for all.",
+        ),
     ]
     for decorator in reversed(decorators):
         function = decorator(function)
@@ -186,17 +263,38 @@ def target_options(function: Command) -> Command:
 
 
 def chosen(
-    spec: Path, dim: tuple[str, ...], sets: tuple[str, ...], allow_outside: bool, target: str = "cpu",
-    threads: int | None = None, cpu: str = "", triple: str = "", arch: str = "", precision: str | None = None,
-    checked: bool = False, checks: str | None = None,
-) -> Chosen:  # fmt: skip
+    spec: Path,
+    dim: tuple[str, ...],
+    sets: tuple[str, ...],
+    allow_outside: bool,
+    target: str = "cpu",
+    threads: int | None = None,
+    cpu: str = "",
+    triple: str = "",
+    arch: str = "",
+    precision: str | None = None,
+    checked: bool = False,
+    checks: str | None = None,
+) -> Chosen:
     """The values of both groups of options, read and checked."""
     dims = {name: _size(value) for name, value in pairs(dim, "--dim", alone="..").items()}
     params = {name: _scalar(value) for name, value in pairs(sets, "--set").items()}
     from xlac.settings import settings
 
     looked = checks or (True if checked else None)
-    return Chosen(spec, target, threads or settings().threads, cpu, triple, dims, params, allow_outside, arch, precision or "", looked)
+    return Chosen(
+        spec,
+        target,
+        threads or settings().threads,
+        cpu,
+        triple,
+        dims,
+        params,
+        allow_outside,
+        arch,
+        precision or "",
+        looked,
+    )
 
 
 def is_artefact(spec: Path) -> bool:
@@ -206,7 +304,17 @@ def is_artefact(spec: Path) -> bool:
 
 def artefact(spec: Path, **options: Any) -> Path:
     """The folder of an artefact. A usage error for an option that only compiling has."""
-    for name in ("dim", "sets", "threads", "cpu", "triple", "arch", "precision", "checked", "checks"):
+    for name in (
+        "dim",
+        "sets",
+        "threads",
+        "cpu",
+        "triple",
+        "arch",
+        "precision",
+        "checked",
+        "checks",
+    ):
         if options.get(name):
             option = "--set" if name == "sets" else f"--{name}"
             raise click.UsageError(f"{option} is for specs; an artefact is as it was built")

@@ -1,4 +1,6 @@
-"""How far long work has come, on standard error, and only where a person watches: a line that goes when something is printed."""
+"""How far long work has come, on standard error, and only where a person watches: a line that goes
+when something is printed.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,11 @@ DELAY = 0.5  # seconds of work before there is a line: what is done sooner needs
 
 
 class Progress:
-    """A line that says which stage is running and how much of it is done. It goes when the work is done.
+    """A line that says which stage is running and how much of it is done. It goes when the work is
+    done.
 
-    Inside the block `current()` is this one. What the block prints goes through: the line goes first, and comes back
-    when the next half second passes without a word.
+    Inside the block `current()` is this one. What the block prints goes through: the line goes
+    first, and comes back when the next half second passes without a word.
     """
 
     def __init__(self, what: str = "") -> None:
@@ -36,7 +39,12 @@ class Progress:
             self._arm()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         global _current
         _current = self._before
         with self._lock:
@@ -61,7 +69,13 @@ class Progress:
         with self._lock:
             self._what, self._done, self._total, self._bytes = what, done, total, are_bytes
             if self._bar is not None:
-                self._bar.update(self._task, description=self._text(), completed=done, total=total or None, amount=self._amount())
+                self._bar.update(
+                    self._task,
+                    description=self._text(),
+                    completed=done,
+                    total=total or None,
+                    amount=self._amount(),
+                )
 
     def _text(self) -> str:
         from rich.markup import escape
@@ -91,8 +105,16 @@ class Progress:
                 progress.SpinnerColumn(), "{task.description}", progress.BarColumn(), "{task.fields[amount]}", progress.TimeElapsedColumn(),
             ]  # fmt: skip
             console = Console(file=self._streams[1])
-            self._bar = progress.Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
-            self._task = self._bar.add_task(self._text(), total=self._total or None, completed=self._done, amount=self._amount())
+            self._bar = progress.Progress(
+                *columns,
+                console=console,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._task = self._bar.add_task(
+                self._text(), total=self._total or None, completed=self._done, amount=self._amount()
+            )
             self._bar.start()
 
     def _hide(self) -> None:

@@ -1,7 +1,8 @@
 """Composites that schedules take whole: one kernel does better than those of the definition.
 
-`TAKEN` says for a composite which kind of group it founds, and for which nodes and targets. The pass that expands
-composites asks here, and fusion; `schedule.py` finds the kernel by the kind, as for any other group.
+`TAKEN` says for a composite which kind of group it founds, and for which nodes and targets. The
+pass that expands composites asks here, and fusion; `schedule.py` finds the kernel by the kind, as
+for any other group.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ TAKEN: dict[str, tuple[Kind, Takes]] = {"attention": (Kind.ATTENTION, attention)
 
 
 def kind_taken(node: Node, target: Target) -> Kind | None:
-    """The kind of group that a composite founds when it is taken whole, or None where it is to be expanded."""
+    """The kind of group that a composite founds when it is taken whole, or None where it is to be
+    expanded.
+    """
     kind, takes = TAKEN.get(node.op.mnemonic, (None, None))
     return kind if takes is not None and takes(node, target) else None
 

@@ -1,7 +1,7 @@
 """Schedules each distinct group once: groups of one structure share their kernels.
 
-A model repeats its blocks; so the sixteen bottlenecks of ResNet-50 cost the scheduling, the code and the
-compile time of the few that differ.
+A model repeats its blocks; so the sixteen bottlenecks of ResNet-50 cost the scheduling, the code
+and the compile time of the few that differ.
 """
 
 from __future__ import annotations
@@ -46,10 +46,14 @@ class Schedules:
 
 
 def structure(group: Group) -> object:
-    """What a group computes, apart from which nodes it names: equal for groups that may share kernels."""
+    """What a group computes, apart from which nodes it names: equal for groups that may share
+    kernels.
+    """
     number = {node: i for i, node in enumerate((*group.inputs, *group.nodes))}
     inputs = tuple((_source(n), n.types) for n in group.inputs)
-    nodes = tuple((_op(n), tuple(number.get(i, -1) for i in n.inputs), n.types) for n in group.nodes)
+    nodes = tuple(
+        (_op(n), tuple(number.get(i, -1) for i in n.inputs), n.types) for n in group.nodes
+    )
     return group.kind, number[group.hero], inputs, nodes, tuple(number[n] for n in group.outputs)
 
 
@@ -81,7 +85,8 @@ def _op(node: Node) -> object:
 def translated(group: Group, scheduled: Scheduled, other: Group) -> Scheduled:
     """The schedule of one group, said of the nodes of another of the same structure.
 
-    Every field of everything in it is gone through, so that what a schedule says is either said of the other group or kept.
+    Every field of everything in it is gone through, so that what a schedule says is either said of
+    the other group or kept.
     """
     nodes = dict(zip((*group.inputs, *group.nodes), (*other.inputs, *other.nodes), strict=True))
     made: dict[Scratch | Packed, Scratch | Packed] = {}

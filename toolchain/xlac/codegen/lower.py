@@ -14,8 +14,9 @@ LIBRARIES = (Kind.DOT, Kind.CONV, Kind.ATTENTION)  # kinds that a target's libra
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
     """The launches of a group; `name` is an identifier that no other group has.
 
-    A group whose outputs hold no elements has none, and one that a library of the target computes is a call. CLAIMED and
-    CONTROL groups are host steps, which have no kernels: the planner writes them.
+    A group whose outputs hold no elements has none, and one that a library of the target computes
+    is a call. CLAIMED and CONTROL groups are host steps, which have no kernels: the planner writes
+    them.
     """
     look()
     if all(t.size == 0 for node in group.outputs for t in node.results):

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from xlac.passes.rewrite.trace import Trace
 
 Attempt = Callable[[Trace], bool]
-"""Optimizes with the rewrites that a trace permits and runs what that gives; whether the result is right."""
+"""Optimizes with the rewrites that a trace permits and runs what that gives; whether the result is
+right.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """Rewrite `number` of `of`, counted from 1; number 0 says that it goes wrong without any rewrite."""
+    """Rewrite `number` of `of`, counted from 1; number 0 says that it goes wrong without any
+    rewrite.
+    """
 
     number: int
     of: int
@@ -26,9 +30,11 @@ class Culprit:
 
 
 def bisect(attempt: Attempt, tell: Callable[[str], None] = lambda line: None) -> Culprit | None:
-    """The rewrite at fault, found in as many attempts as its number has bits; nothing when the result is right.
+    """The rewrite at fault, found in as many attempts as its number has bits; nothing when the
+    result is right.
 
-    Rewrites happen in the same order each time, so permitting the first k of them is a graph part-way.
+    Rewrites happen in the same order each time, so permitting the first k of them is a graph
+    part-way.
     """
     full = Trace()
     if attempt(full):

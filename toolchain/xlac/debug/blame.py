@@ -1,7 +1,8 @@
 """Names the kernel that broke a result, when the optimized graph is right.
 
-Each group is run alone, on the values that the interpreter gives its inputs, so that the faults of one do not reach
-another. The SDK's interpreter then tells a wrong schedule from a backend that does not do what the kernel says.
+Each group is run alone, on the values that the interpreter gives its inputs, so that the faults of
+one do not reach another. The SDK's interpreter then tells a wrong schedule from a backend that does
+not do what the kernel says.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from xlac.passes.capture import captured, is_captured, is_constant, reshaped
 from xlac_sdk.kernel_ir.interpret import Interpreter
 from xlac_sdk.programs.program import Program
 
-INTERPRETED = 20_000_000  # operations of a program up to which the SDK's interpreter, an element at a time, is asked
+# operations of a program up to which the SDK's interpreter, an element at a time, is asked
+INTERPRETED = 20_000_000
 
 Values = dict[Node, tuple[Array, ...]]
 
@@ -46,7 +48,14 @@ def locate(subject: Subject, tell: Callable[[str], None] = lambda line: None) ->
     """The kernel at fault, or what remains when each is right alone."""
     graph, weights = subject.optimized()
     search = _Search(subject, weights, tell)
-    found = search.graph(graph, {n: (_given(n, subject.inputs, weights),) for n in graph.nodes() if isinstance(n.op, Param)})
+    found = search.graph(
+        graph,
+        {
+            n: (_given(n, subject.inputs, weights),)
+            for n in graph.nodes()
+            if isinstance(n.op, Param)
+        },
+    )
     return found or search.whole()
 
 
@@ -56,7 +65,9 @@ def _given(node: Node, inputs: Mapping[str, Array], weights: Mapping[str, Array]
 
 
 class _Search:
-    def __init__(self, subject: Subject, weights: Mapping[str, Array], tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, subject: Subject, weights: Mapping[str, Array], tell: Callable[[str], None]
+    ) -> None:
         self.subject, self.weights, self.tell = subject, weights, tell
         self.schedules = Schedules(subject.target)
 
@@ -82,32 +93,56 @@ class _Search:
         try:
             lowered = self.lowered(alone)
         except Exception as error:
-            return Blame(f"no kernel can be made of a {group.kind.value} group: {_said(error)}", names)
+            return Blame(
+                f"no kernel can be made of a {group.kind.value} group: {_said(error)}", names
+            )
         kernels = ", ".join(k.name for k in lowered.program.kernels) or group.hero.op.mnemonic
         verdict = self.tried(lowered, given, wanted)
         self.tell(f"{kernels}: {verdict or 'right'}")
         if not verdict:
             return None
         if group.kind is Kind.CONTROL:
-            return self.inside(group.hero, values) or Blame(f"wrong steps around {kernels}: {verdict}", names)
+            return self.inside(group.hero, values) or Blame(
+                f"wrong steps around {kernels}: {verdict}", names
+            )
         program = lowered.program
         if sum(k.work.flops for k in program.kernels) > INTERPRETED:
-            return Blame(f"kernel {kernels}, or the backend on it: {verdict}; `xlac reduce` makes it small enough to tell", names)
+            return Blame(
+                f"kernel {kernels}, or the backend on it: {verdict}; `xlac reduce` makes it small enough to tell",
+                names,
+            )
         if not _differs(wanted, lambda: _interpreted(program, given)):
-            return Blame(f"backend '{self.subject.backend.name}' disagrees with the interpreter on kernel {kernels}: {verdict}", names)
-        if len(group.nodes) > 1 and not self.tried(self.lowered(partition(graph, self.subject.target, fuse=False)), given, wanted):
-            return Blame(f"wrong kernel {kernels}: {verdict}; its nodes are right one by one, so it is how they are fused", names)
+            return Blame(
+                f"backend '{self.subject.backend.name}' disagrees with the interpreter on kernel {kernels}: {verdict}",
+                names,
+            )
+        if len(group.nodes) > 1 and not self.tried(
+            self.lowered(partition(graph, self.subject.target, fuse=False)), given, wanted
+        ):
+            return Blame(
+                f"wrong kernel {kernels}: {verdict}; its nodes are right one by one, so it is how they are fused",
+                names,
+            )
         return Blame(f"wrong kernel {kernels}: {verdict}", names)
 
     def inside(self, node: Node, values: Values) -> Blame | None:
-        """The group at fault in the first turn of a loop, in the branch that is taken, or in a call."""
+        """The group at fault in the first turn of a loop, in the branch that is taken, or in a
+        call.
+        """
         for body, operands in _entered(node, [values[i][0] for i in node.inputs]):
-            known = {p: o for p, (o, _) in zip(body.inputs, operands, strict=True) if o is not None and is_captured(o)}
+            known = {
+                p: o
+                for p, (o, _) in zip(body.inputs, operands, strict=True)
+                if o is not None and is_captured(o)
+            }
             inner = body.rewrite(lambda n, k=known: k.get(n, n))  # type: ignore[misc]
             given: Values = {p: (a,) for p, (_, a) in zip(body.inputs, operands, strict=True)}
             leaves = [leaf for leaf in map(reshaped, known.values()) if isinstance(leaf.op, Param)]
             given |= {leaf: (_given(leaf, {}, self.weights),) for leaf in leaves}
-            found = self.graph(Graph(inner.name, tuple(p for p in body.inputs if p not in known), inner.outputs), given)
+            found = self.graph(
+                Graph(inner.name, tuple(p for p in body.inputs if p not in known), inner.outputs),
+                given,
+            )
             if found is not None:
                 return found
         return None
@@ -116,7 +151,9 @@ class _Search:
         program = plan(groups, self.schedules, self.weights)
         return Lowered(self.subject.model, self.subject.target, groups, self.schedules, program)
 
-    def tried(self, lowered: Lowered, given: Mapping[str, Array], wanted: Mapping[str, Array]) -> str:
+    def tried(
+        self, lowered: Lowered, given: Mapping[str, Array], wanted: Mapping[str, Array]
+    ) -> str:
         """How a program on the backend differs from what is wanted; or nothing."""
 
         def run() -> Mapping[str, Array]:
@@ -127,16 +164,23 @@ class _Search:
         return _differs(wanted, run)
 
     def whole(self) -> Blame:
-        """Every kernel is right alone: the steps between them, the memory plan, or the backend's host code."""
+        """Every kernel is right alone: the steps between them, the memory plan, or the backend's
+        host code.
+        """
         subject = self.subject
         program = lower(subject.model, subject.target).program
         plain = "every kernel is right alone: look at how steps share memory (`xlac inspect --stage memory`)"
         if sum(k.work.flops for k in program.kernels) > INTERPRETED:
             return Blame(plain)
         wanted = interpret(subject.model.graph, subject.inputs, subject.model.weights, float64=True)
-        if _differs({s.name: wanted[s.name] for s in program.outputs}, lambda: _interpreted(program, subject.inputs)):
+        if _differs(
+            {s.name: wanted[s.name] for s in program.outputs},
+            lambda: _interpreted(program, subject.inputs),
+        ):
             return Blame(plain)
-        return Blame(f"every kernel is right alone, and the interpreter runs the program rightly: backend '{subject.backend.name}'")
+        return Blame(
+            f"every kernel is right alone, and the interpreter runs the program rightly: backend '{subject.backend.name}'"
+        )
 
 
 def _alone(group: Group, values: Values) -> tuple[Partition, dict[str, Array]]:
@@ -153,12 +197,23 @@ def _alone(group: Group, values: Values) -> tuple[Partition, dict[str, Array]]:
     outputs = tuple(new[n] for n in group.outputs)
     graph = Graph("alone", params, {f"out{i}": n for i, n in enumerate(outputs)})
     inputs = tuple(new.get(i, i) for i in group.inputs)
-    made = Group(group.kind, new[group.hero], tuple(new[n] for n in group.nodes), inputs, outputs, group.reason)
+    made = Group(
+        group.kind,
+        new[group.hero],
+        tuple(new[n] for n in group.nodes),
+        inputs,
+        outputs,
+        group.reason,
+    )
     return Partition(graph, (made,)), given
 
 
-def _entered(node: Node, arrays: Sequence[Array]) -> list[tuple[Graph, list[tuple[Node | None, Array]]]]:
-    """Bodies that a control operation enters first, with the operand and the value of each of their inputs."""
+def _entered(
+    node: Node, arrays: Sequence[Array]
+) -> list[tuple[Graph, list[tuple[Node | None, Array]]]]:
+    """Bodies that a control operation enters first, with the operand and the value of each of their
+    inputs.
+    """
     pairs: list[tuple[Node | None, Array]] = list(zip(node.inputs, arrays, strict=True))
     match node.op:
         case Call(body=Graph() as body):
@@ -167,18 +222,30 @@ def _entered(node: Node, arrays: Sequence[Array]) -> list[tuple[Graph, list[tupl
             index = int(arrays[0])
             return [(branches[index if 0 <= index < len(branches) else -1], pairs[1:])]
         case While(cond=Graph() as cond, body=Graph() as body):
-            now: list[tuple[Node | None, Array]] = [(None, a) for a in arrays]  # a carry is no constant
+            # a carry is no constant
+            now: list[tuple[Node | None, Array]] = [(None, a) for a in arrays]
             return [(cond, now), (body, now)]
         case Scan(body=Graph() as body, length=int() as length) if length:
             _, xs, rest = node.op.parts(pairs)
             at = length - 1 if node.op.reverse else 0
-            return [(body, [*((None, a) for a in arrays[: node.op.carries]), *((None, x[at]) for _, x in xs), *rest])]
+            return [
+                (
+                    body,
+                    [
+                        *((None, a) for a in arrays[: node.op.carries]),
+                        *((None, x[at]) for _, x in xs),
+                        *rest,
+                    ],
+                )
+            ]
     return []
 
 
 def _interpreted(program: Program, given: Mapping[str, Array]) -> dict[str, Array]:
     outputs = {s.name: np.empty(s.extents({}), s.dtype.numpy) for s in program.outputs}
-    Interpreter(program).run({s.name: np.ascontiguousarray(given[s.name]) for s in program.inputs}, outputs)
+    Interpreter(program).run(
+        {s.name: np.ascontiguousarray(given[s.name]) for s in program.inputs}, outputs
+    )
     return outputs
 
 
@@ -200,4 +267,7 @@ def _entries(group: Group) -> tuple[str, ...]:
     found: dict[str, list[str]] = {}
     for node in group.nodes:
         found.setdefault(str(node.origin or ""), []).append(node.op.mnemonic)
-    return tuple(f"{entry}: {' '.join(nodes)}" if entry else " ".join(nodes) for entry, nodes in found.items())
+    return tuple(
+        f"{entry}: {' '.join(nodes)}" if entry else " ".join(nodes)
+        for entry, nodes in found.items()
+    )

@@ -1,7 +1,9 @@
-"""What this machine can do at most, measured by kernels of our own: arithmetic from registers, reading from memory.
+"""What this machine can do at most, measured by kernels of our own: arithmetic from registers,
+reading from memory.
 
-`xlac bench` shows a model's rates as shares of these. The kernels go through the same backend and the same number of
-threads, and each runs before every burst of the model's calls, so that a busy machine slows both.
+`xlac bench` shows a model's rates as shares of these. The kernels go through the same backend and
+the same number of threads, and each runs before every burst of the model's calls, so that a busy
+machine slows both.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from xlac_sdk.target import Target
 
 CHUNKS = 32  # for the threads to claim
 ROUNDS = 50_000  # of the arithmetic loop in a chunk: some milliseconds in all
-CHAINS = 12  # independent sums: more than the latency of a fused multiply-add times how many start at once
+# independent sums: more than the latency of a fused multiply-add times how many start at once
+CHAINS = 12
 BYTES = 256 << 20  # read from memory: several times the largest cache
 
 P = Primitive
@@ -41,14 +44,18 @@ class Probe:
 
 @contextmanager
 def probes(backend: Backend, target: Target) -> Iterator[tuple[Probe, Probe]]:
-    """Of arithmetic in f32 and of reading memory; a run of each takes some tens of milliseconds at most."""
+    """Of arithmetic in f32 and of reading memory; a run of each takes some tens of milliseconds at
+    most.
+    """
     with TemporaryDirectory(prefix="xlac-") as folder:
         made = []
         arithmetic, reading = _arithmetic(target), _reading(target)
         for kernel, amount, inputs in (
             (arithmetic, arithmetic.work.flops, {}), (reading, reading.work.bytes, {"x": np.zeros(BYTES // 4, np.float32)}),
         ):  # fmt: skip
-            made.append(Probe(amount, _runner(backend, target, kernel, inputs, Path(folder) / kernel.name)))
+            made.append(
+                Probe(amount, _runner(backend, target, kernel, inputs, Path(folder) / kernel.name))
+            )
             made[-1].run()
         yield made[0], made[1]
 
@@ -60,7 +67,10 @@ def _arithmetic(target: Target) -> Kernel:
     builder = Builder()
     with builder.loop("p", 0, CHUNKS, kind=LoopKind.PARALLEL) as p:
         factor = build.splat(Const(0.999, DType.F32), lanes)
-        sums = [builder.variable("s", build.splat(Const(float(k), DType.F32), lanes)) for k in range(CHAINS)]
+        sums = [
+            builder.variable("s", build.splat(Const(float(k), DType.F32), lanes))
+            for k in range(CHAINS)
+        ]
         with builder.loop("i", 0, ROUNDS):
             for s in sums:
                 builder.assign(s, build.apply(P.FMA, s, factor, factor))
@@ -68,7 +78,9 @@ def _arithmetic(target: Target) -> Kernel:
         for s in sums[1:]:
             total = build.apply(P.ADD, total, s)
         builder.store(y, build.mul(p, lanes), total)
-    return Kernel("arithmetic", (y,), builder.body(), work=Work(2 * CHUNKS * ROUNDS * CHAINS * lanes, 0))
+    return Kernel(
+        "arithmetic", (y,), builder.body(), work=Work(2 * CHUNKS * ROUNDS * CHAINS * lanes, 0)
+    )
 
 
 def _reading(target: Target) -> Kernel:
@@ -79,11 +91,18 @@ def _reading(target: Target) -> Kernel:
     each, unroll = BYTES // 4 // CHUNKS, 4
     builder = Builder()
     with builder.loop("p", 0, CHUNKS, kind=LoopKind.PARALLEL) as p:
-        sums = [builder.variable("s", build.splat(Const(0.0, DType.F32), lanes)) for _ in range(unroll)]
+        sums = [
+            builder.variable("s", build.splat(Const(0.0, DType.F32), lanes)) for _ in range(unroll)
+        ]
         start = builder.let("start", build.mul(p, each))
         with builder.loop("i", 0, each, step=unroll * lanes) as i:
             for k, s in enumerate(sums):
-                builder.assign(s, build.apply(P.ADD, s, build.load(x, build.add(build.add(start, i), k * lanes), lanes)))
+                builder.assign(
+                    s,
+                    build.apply(
+                        P.ADD, s, build.load(x, build.add(build.add(start, i), k * lanes), lanes)
+                    ),
+                )
         total = builder.let("t", sums[0])
         for s in sums[1:]:
             total = build.apply(P.ADD, total, s)
@@ -91,16 +110,28 @@ def _reading(target: Target) -> Kernel:
     return Kernel("reading", (x, y), builder.body(), work=Work(BYTES // 4, BYTES))
 
 
-def _runner(backend: Backend, target: Target, kernel: Kernel, inputs: dict[str, Array], folder: Path) -> Callable[[], None]:
+def _runner(
+    backend: Backend, target: Target, kernel: Kernel, inputs: dict[str, Array], folder: Path
+) -> Callable[[], None]:
     """The kernel as a program that is ready to run."""
     slots = tuple(
-        Slot(b.name, b.name, b.dtype, (int(b.size),), Role.INPUT if b.access is Access.READ else Role.OUTPUT)  # type: ignore[arg-type]
+        Slot(
+            b.name,
+            b.name,
+            b.dtype,
+            (int(b.size),),  # type: ignore[arg-type]
+            Role.INPUT if b.access is Access.READ else Role.OUTPUT,
+        )
         for b in kernel.parameters
     )
     given = tuple(s for s in slots if s.role is Role.INPUT)
     made = tuple(s for s in slots if s.role is Role.OUTPUT)
-    program = Program(kernel.name, given, made, slots, (Launch(kernel, tuple(map(Argument, slots))),), {})
+    program = Program(
+        kernel.name, given, made, slots, (Launch(kernel, tuple(map(Argument, slots))),), {}
+    )
     outputs = {s.name: np.empty(s.size, s.dtype.numpy) for s in made}
     folder.mkdir()
-    executable: Executable = backend.load(backend.build(backend.emit(program, target), folder), program, target)
+    executable: Executable = backend.load(
+        backend.build(backend.emit(program, target), folder), program, target
+    )
     return lambda: executable.run(inputs, outputs)

@@ -45,14 +45,24 @@ class Subject:
     target: Target
     backend: Backend
 
-    def on(self, graph: Graph, inputs: Mapping[str, Array], weights: Mapping[str, Array]) -> Subject:
+    def on(
+        self, graph: Graph, inputs: Mapping[str, Array], weights: Mapping[str, Array]
+    ) -> Subject:
         """The same with another graph and its values."""
         return replace(self, model=replace(self.model, graph=graph, weights=weights), inputs=inputs)
 
     def optimized(self, trace: Trace | None = None) -> tuple[Graph, Weights]:
-        """The graph after the passes, with no more rewrites than the trace permits, and the weights it reads."""
+        """The graph after the passes, with no more rewrites than the trace permits, and the weights
+        it reads.
+        """
         weights = Weights.over(self.model.weights)
-        graph = optimize(self.model.graph, self.target, weights=weights, precision=self.model.precision, trace=trace)
+        graph = optimize(
+            self.model.graph,
+            self.target,
+            weights=weights,
+            precision=self.model.precision,
+            trace=trace,
+        )
         return graph, weights
 
     def interpreted(self, trace: Trace) -> Outcome:
@@ -82,12 +92,16 @@ class Subject:
             outputs = run()
         except Exception as error:
             return Outcome(type(error).__name__, str(error).partition("\n")[0])
-        apart = [name for name, want in wanted.items() if not agree(want, np.asarray(outputs[name]))]
+        apart = [
+            name for name, want in wanted.items() if not agree(want, np.asarray(outputs[name]))
+        ]
         return Outcome("differs", f"outputs {', '.join(apart)}") if apart else Outcome("right")
 
 
 def agree(wanted: Array, found: Array) -> bool:
-    """Whether a result is what exact arithmetic gives, up to the rounding that its element type explains."""
+    """Whether a result is what exact arithmetic gives, up to the rounding that its element type
+    explains.
+    """
     if wanted.shape != found.shape:
         return False
     tolerance = TOLERANCE.get(DType.of(found.dtype), 0.0)

@@ -1,7 +1,8 @@
-"""Op cases: every sample of every operation, compiled for a target and compared with the op's NumPy meaning.
+"""Op cases: every sample of every operation, compiled for a target and compared with the op's NumPy
+meaning.
 
-The samples of one operation are compiled as one model, which also tests how programs share memory; when that
-fails, each is compiled alone to say which.
+The samples of one operation are compiled as one model, which also tests how programs share memory;
+when that fails, each is compiled alone to say which.
 """
 
 from __future__ import annotations
@@ -24,8 +25,14 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Request
 
-# relative and absolute tolerance of a result, by dtype: a few roundings of the type, more where an op sums
-TOLERANCE = {DType.F64: (1e-11, 1e-12), DType.F32: (2e-5, 2e-6), DType.F16: (4e-3, 1e-3), DType.BF16: (3e-2, 8e-3)}
+# relative and absolute tolerance of a result, by dtype: a few roundings of the type, more where an
+# op sums
+TOLERANCE = {
+    DType.F64: (1e-11, 1e-12),
+    DType.F32: (2e-5, 2e-6),
+    DType.F16: (4e-3, 1e-3),
+    DType.BF16: (3e-2, 8e-3),
+}
 
 ROUNDING = {DType.F64: 52, DType.F32: 23, DType.F16: 10, DType.BF16: 7}  # bits of the fraction
 
@@ -56,27 +63,39 @@ def cases(op: type[Op]) -> Iterator[Case]:
     for number, sample in enumerate(op.samples()):
         made = op(**sample.attributes)
         types = ", ".join(map(str, sample.inputs))
-        attributes = "".join(f", {k}={v}" for k, v in sample.attributes.items() if not isinstance(v, Graph))
+        attributes = "".join(
+            f", {k}={v}" for k, v in sample.attributes.items() if not isinstance(v, Graph)
+        )
         inputs = draw(sample)
         with np.errstate(all="ignore"):
             result = made.evaluate(*inputs)
         expected = result if isinstance(result, tuple) else (result,)
         name = f"{op.mnemonic}-{number}: {op.mnemonic}({types}{attributes}) {'/'.join(sample.draw)}"
-        yield Case(name, made, sample, inputs, tuple(map(np.asarray, expected)), bound_of(made, inputs))
+        yield Case(
+            name, made, sample, inputs, tuple(map(np.asarray, expected)), bound_of(made, inputs)
+        )
 
 
 def is_sum(op: Op) -> bool:
     """Whether every result is a plain sum of products of elements."""
     if op.mnemonic in ("reduce", "window", "cumulative"):
         return getattr(op, "combine", "") == "add"
-    return op.mnemonic in ("dot", "linear", "matmul", "einsum", "sum", "cumsum") or op.mnemonic.startswith("conv")
+    return op.mnemonic in (
+        "dot",
+        "linear",
+        "matmul",
+        "einsum",
+        "sum",
+        "cumsum",
+    ) or op.mnemonic.startswith("conv")
 
 
 def bound_of(op: Op, inputs: tuple[Array, ...]) -> Array | None:
-    """How far two orders of summation may be apart: 2 n eps of what the absolute values sum to, of n terms.
+    """How far two orders of summation may be apart: 2 n eps of what the absolute values sum to, of
+    n terms.
 
-    The terms cancel, so a small result says nothing about its error. Ones in the place of every element count
-    the terms; eps is that of the type that sums are made in.
+    The terms cancel, so a small result says nothing about its error. Ones in the place of every
+    element count the terms; eps is that of the type that sums are made in.
     """
     if not is_sum(op) or not all(DType.of(a.dtype).is_float for a in inputs):
         return None
@@ -105,7 +124,9 @@ def model_of(chosen: Sequence[Case]) -> tuple[Model, dict[str, Array], dict[str,
         for position, array in enumerate(case.expected):
             name = f"out{number}_{position}"
             several = isinstance(node.types, tuple)
-            outputs[name] = Node(Pick(position), (node,), node.results[position]) if several else node
+            outputs[name] = (
+                Node(Pick(position), (node,), node.results[position]) if several else node
+            )
             expected[name] = array
     return Model(Graph("conformance", tuple(params), outputs), {}), given, expected
 
@@ -164,7 +185,9 @@ def _run(chosen: Sequence[Case], backend: Backend, target: Any) -> list[Outcome]
 
 
 def difference(got: Array, want: Array, bound: Array | None = None) -> str:
-    """How an array differs from what was expected, beyond its bound or the tolerance of its dtype; or nothing."""
+    """How an array differs from what was expected, beyond its bound or the tolerance of its dtype;
+    or nothing.
+    """
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}"
     dtype = DType.of(want.dtype)
@@ -177,7 +200,9 @@ def difference(got: Array, want: Array, bound: Array | None = None) -> str:
             relative = 2 * float(2.0 ** -ROUNDING[dtype])
         finite = b[np.isfinite(b)]
         scale = min(1.0, float(np.abs(finite).max(initial=0.0)))
-        wrong = ~np.isclose(a, b, rtol=relative, atol=absolute * scale if bound is None else bound, equal_nan=True)
+        wrong = ~np.isclose(
+            a, b, rtol=relative, atol=absolute * scale if bound is None else bound, equal_nan=True
+        )
     if not wrong.any():
         return ""
     place = tuple(int(i) for i in np.argwhere(wrong)[0])

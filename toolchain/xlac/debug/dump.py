@@ -1,4 +1,6 @@
-"""Writes what every stage made into a folder: the graph after each pass that changed it, groups, kernels, memory, sources."""
+"""Writes what every stage made into a folder: the graph after each pass that changed it, groups,
+kernels, memory, sources.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class Dump:
-    """An observer of the passes. Files are numbered in the order of the pipeline, so that `diff` tells the story."""
+    """An observer of the passes. Files are numbered in the order of the pipeline, so that `diff`
+    tells the story.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -27,7 +31,9 @@ class Dump:
         if after is not before:
             self.write(f"{name}.graph", after)
         with (self.folder / "passes.txt").open("a", encoding="utf-8") as log:
-            log.write(f"{self.count:02} {name:<20} {seconds * 1e3:9.2f} ms{'' if after is not before else '  (unchanged)'}\n")
+            log.write(
+                f"{self.count:02} {name:<20} {seconds * 1e3:9.2f} ms{'' if after is not before else '  (unchanged)'}\n"
+            )
 
     def write(self, name: str, graph: Graph) -> None:
         from xlac.ir.text import show

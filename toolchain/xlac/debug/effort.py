@@ -1,4 +1,6 @@
-"""How long work takes at least, whatever a compiler makes of it: what is absurd is said before it begins."""
+"""How long work takes at least, whatever a compiler makes of it: what is absurd is said before it
+begins.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ def seconds(flops: int, nbytes: int, target: str, threads: int) -> float:
     """What a call takes at least; 0 for a target of which that is not known."""
     if target not in TARGETS:
         return 0.0
-    return max(flops / (INTERPRETED if target == "reference" else FLOPS * max(1, threads)), nbytes / BYTES)
+    return max(
+        flops / (INTERPRETED if target == "reference" else FLOPS * max(1, threads)), nbytes / BYTES
+    )
 
 
 def told(flops: int, nbytes: int, target: str, threads: int) -> str:
@@ -35,7 +39,12 @@ def check(flops: int, nbytes: int, target: str, threads: int) -> None:
 
 def duration(seconds: float) -> str:
     """A time as people say it."""
-    for size, unit in ((365.25 * 86400, "years"), (86400, "days"), (3600, "hours"), (60, "minutes")):
+    for size, unit in (
+        (365.25 * 86400, "years"),
+        (86400, "days"),
+        (3600, "hours"),
+        (60, "minutes"),
+    ):
         if seconds >= size:
             return f"{seconds / size:,.1f} {unit}"
     return f"{seconds:.1f} seconds"

@@ -1,7 +1,8 @@
-"""Where the time of a call goes: stamps between the steps of a program, read back as times of its kernels.
+"""Where the time of a call goes: stamps between the steps of a program, read back as times of its
+kernels.
 
-A step's time ends with its stamp and begins with the one before, so what the host does between two steps (a loop's
-counter, a branch) counts to the second.
+A step's time ends with its stamp and begins with the one before, so what the host does between two
+steps (a loop's counter, a branch) counts to the second.
 """
 
 from __future__ import annotations
@@ -87,9 +88,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One run of a step, or of the part of it that one thread ran at once; seconds from the start of its call.
+    """One run of a step, or of the part of it that one thread ran at once; seconds from the start
+    of its call.
 
-    Thread 0 is the one that called; `part` tells parts from the step, which takes as long as the last of them.
+    Thread 0 is the one that called; `part` tells parts from the step, which takes as long as the
+    last of them.
     """
 
     row: int
@@ -101,7 +104,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Times of a call: the median of every step over `calls`, and the events of the call that took the median time."""
+    """Times of a call: the median of every step over `calls`, and the events of the call that took
+    the median time.
+    """
 
     rows: tuple[Row, ...]
     events: tuple[Event, ...]
@@ -115,9 +120,11 @@ class Profile:
 
 
 def instrumented(program: Program, threads: int = 1) -> tuple[Program, tuple[Timed, ...]]:
-    """The program with a stamp before its first step and after each that takes time, and those steps by code - 1.
+    """The program with a stamp before its first step and after each that takes time, and those
+    steps by code - 1.
 
-    The log is one more output; with several threads it has room for what each of them runs of a launch.
+    The log is one more output; with several threads it has room for what each of them runs of a
+    launch.
     """
     entries, runs = _entries(program), PARTS * threads
     parts = 1 + 3 * min(ROOM, runs * entries) if threads > 1 else 0
@@ -131,13 +138,27 @@ def instrumented(program: Program, threads: int = 1) -> tuple[Program, tuple[Tim
         return step, Stamp(Argument(log), len(timed), parts)
 
     steps = (Stamp(Argument(log), 0, parts), *with_steps(program.steps, visit))
-    facts = {name: fact for name, fact in program.facts.items() if name != FACT}  # a check that fails is no reason to stop measuring
-    made = replace(program, steps=steps, outputs=(*program.outputs, log), slots=(*program.slots, log), facts=facts)
+    # a check that fails is no reason to stop measuring
+    facts = {name: fact for name, fact in program.facts.items() if name != FACT}
+    made = replace(
+        program,
+        steps=steps,
+        outputs=(*program.outputs, log),
+        slots=(*program.slots, log),
+        facts=facts,
+    )
     return made, tuple(timed)
 
 
-def measure(call: Callable[[], Mapping[str, Array]], timed: tuple[Timed, ...], seconds: float, parts: int = 0) -> Profile:
-    """Calls an instrumented program for some seconds. `call` gives its outputs by name; `parts` is what its stamps say."""
+def measure(
+    call: Callable[[], Mapping[str, Array]],
+    timed: tuple[Timed, ...],
+    seconds: float,
+    parts: int = 0,
+) -> Profile:
+    """Calls an instrumented program for some seconds. `call` gives its outputs by name; `parts` is
+    what its stamps say.
+    """
     call()
     logs: list[_Log] = []
     held = 0
@@ -154,7 +175,10 @@ def measure(call: Callable[[], Mapping[str, Array]], timed: tuple[Timed, ...], s
         np.add.at(spent[number], log.codes - 1, np.diff(log.stamps) * rate)
     log = logs[typical([float(log.stamps[-1] - log.stamps[0]) for log in logs])]
     counts = np.bincount(log.codes - 1, minlength=len(timed))
-    rows = tuple(Row(s, int(n), float(t)) for s, n, t in zip(timed, counts, np.median(spent, axis=0), strict=True))
+    rows = tuple(
+        Row(s, int(n), float(t))
+        for s, n, t in zip(timed, counts, np.median(spent, axis=0), strict=True)
+    )
     lost = _unlogged(counts, timed) if log.full else 0
     return Profile(rows, tuple(_events(log, rate)), len(logs), lost, log.lost_parts)
 
@@ -166,7 +190,9 @@ def typical(seconds: Sequence[float]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """What the stamps of a call wrote: the code of every step that ran, and ticks at the start and after each of them."""
+    """What the stamps of a call wrote: the code of every step that ran, and ticks at the start and
+    after each of them.
+    """
 
     codes: Array
     stamps: Array
@@ -181,7 +207,13 @@ class _Log:
         count, ran = int(head[0]), int(tail[0]) if parts else 0
         told = min(ran, (parts - 1) // 3) if parts else 0
         entries = head[1 : 1 + 2 * count].reshape(count, 2).copy()
-        return _Log(entries[1:, 0], entries[:, 1], tail[1 : 1 + 3 * told].reshape(told, 3).copy(), count == len(head) // 2, ran - told)
+        return _Log(
+            entries[1:, 0],
+            entries[:, 1],
+            tail[1 : 1 + 3 * told].reshape(told, 3).copy(),
+            count == len(head) // 2,
+            ran - told,
+        )
 
     @property
     def nbytes(self) -> int:
@@ -189,7 +221,9 @@ class _Log:
 
 
 def _events(log: _Log, rate: float) -> Iterator[Event]:
-    """Every step of a call and every part of one, threads numbered in the order in which they begin."""
+    """Every step of a call and every part of one, threads numbered in the order in which they
+    begin.
+    """
     start = log.stamps[0]
     for code, begin, end in zip(log.codes, log.stamps[:-1], log.stamps[1:], strict=True):
         yield Event(int(code) - 1, float((begin - start) * rate), float((end - begin) * rate))
@@ -198,7 +232,13 @@ def _events(log: _Log, rate: float) -> Iterator[Event]:
         step = int(np.searchsorted(log.stamps[1:], begin, side="right"))
         if step < len(log.codes):  # the log told of it
             number = numbers.setdefault(int(thread), len(numbers))
-            yield Event(int(log.codes[step]) - 1, float((begin - start) * rate), float((end - begin) * rate), number, part=True)
+            yield Event(
+                int(log.codes[step]) - 1,
+                float((begin - start) * rate),
+                float((end - begin) * rate),
+                number,
+                part=True,
+            )
 
 
 def take(lowered: Lowered, backend: Backend, inputs: Sequence[Array], seconds: float) -> Profile:
@@ -225,7 +265,9 @@ def by_line(rows: Iterable[Row]) -> list[tuple[str, float]]:
 
 
 def place(origins: Iterable[Origin]) -> str:
-    """The lines of the spec that a step computes, or their names in the model where there are no lines."""
+    """The lines of the spec that a step computes, or their names in the model where there are no
+    lines.
+    """
     lines: dict[str, dict[int, None]] = {}
     names: dict[str, None] = {}
     for origin in origins:
@@ -238,16 +280,30 @@ def place(origins: Iterable[Origin]) -> str:
 
 
 def chrome_trace(profile: Profile, model: str) -> dict[str, Any]:
-    """The typical call in the form that chrome://tracing and Perfetto read (Trace Event Format, complete events).
+    """The typical call in the form that chrome://tracing and Perfetto read (Trace Event Format,
+    complete events).
 
-    A track has the steps, and the parts of them that the calling thread ran; every other thread has a track of its own.
+    A track has the steps, and the parts of them that the calling thread ran; every other thread has
+    a track of its own.
     """
     tracks = sorted({0, *(event.thread for event in profile.events)})
-    events: list[dict[str, Any]] = [{"ph": "M", "pid": 0, "tid": 0, "name": "process_name", "args": {"name": model}}]
+    events: list[dict[str, Any]] = [
+        {"ph": "M", "pid": 0, "tid": 0, "name": "process_name", "args": {"name": model}}
+    ]
     for thread in tracks:
         name = f"thread {thread}" if thread else "steps (the calling thread)"
-        events.append({"ph": "M", "pid": 0, "tid": thread, "name": "thread_name", "args": {"name": name}})
-        events.append({"ph": "M", "pid": 0, "tid": thread, "name": "thread_sort_index", "args": {"sort_index": thread}})
+        events.append(
+            {"ph": "M", "pid": 0, "tid": thread, "name": "thread_name", "args": {"name": name}}
+        )
+        events.append(
+            {
+                "ph": "M",
+                "pid": 0,
+                "tid": thread,
+                "name": "thread_sort_index",
+                "args": {"sort_index": thread},
+            }
+        )
     for event in profile.events:
         row = profile.rows[event.row]
         told = {"what": ", ".join(o.name for o in row.origins), "where": place(row.origins),

@@ -1,4 +1,6 @@
-"""Shrinks a graph that fails: fewer outputs, nodes replaced by their values, shorter axes, as long as it still fails."""
+"""Shrinks a graph that fails: fewer outputs, nodes replaced by their values, shorter axes, as long
+as it still fails.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from xlac.ops.tensor.leaf import Const, Param
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """A graph with values for its inputs; `weights` are those of the model, for parameters of that kind."""
+    """A graph with values for its inputs; `weights` are those of the model, for parameters of that
+    kind.
+    """
 
     graph: Graph
     inputs: Mapping[str, Array]
@@ -33,7 +37,9 @@ class Case:
 Fails = Callable[[Case], bool]
 
 
-def reduce(case: Case, fails: Fails, tell: Callable[[str], None] = lambda line: None, attempts: int = 400) -> Case:
+def reduce(
+    case: Case, fails: Fails, tell: Callable[[str], None] = lambda line: None, attempts: int = 400
+) -> Case:
     """The smallest failing case that greedy steps find within so many attempts. `case` must fail."""
     left = attempts
     progress = True
@@ -93,7 +99,9 @@ def bypasses(case: Case) -> Iterator[Case]:
     for node in case.graph.nodes():
         for instead in node.inputs:
             if instead.types == node.types:
-                graph = case.graph.rewrite(lambda n, node=node, instead=instead: instead if n is node else n)  # type: ignore[misc]
+                graph = case.graph.rewrite(
+                    lambda n, node=node, instead=instead: instead if n is node else n  # type: ignore[misc]
+                )
                 yield trimmed(case, graph)
 
 
@@ -108,8 +116,16 @@ def constants(case: Case) -> Iterator[Case]:
 
 
 def shorter_axes(case: Case) -> Iterator[Case]:
-    """Every extent of one size made smaller, wherever it occurs; what then fits no operation is dropped."""
-    extents = {s for n in case.graph.nodes() for t in n.results for s in t.shape if isinstance(s, int) and s > 1}
+    """Every extent of one size made smaller, wherever it occurs; what then fits no operation is
+    dropped.
+    """
+    extents = {
+        s
+        for n in case.graph.nodes()
+        for t in n.results
+        for s in t.shape
+        if isinstance(s, int) and s > 1
+    }
     for size in sorted(extents, reverse=True):
         for smaller in (1, 2, 3, size // 2):
             if smaller < size:
@@ -129,7 +145,9 @@ def resized(case: Case, size: int, smaller: int) -> Case:
         if isinstance(value, tuple) and value and all(isinstance(v, int) for v in value):
             return tuple(smaller if v == size else v for v in value)
         if isinstance(value, np.ndarray):
-            return frozen_array(value[tuple(slice(0, smaller if s == size else s) for s in value.shape)])
+            return frozen_array(
+                value[tuple(slice(0, smaller if s == size else s) for s in value.shape)]
+            )
         return value
 
     for node in (*case.graph.inputs, *case.graph.nodes()):
@@ -145,7 +163,9 @@ def resized(case: Case, size: int, smaller: int) -> Case:
             arrays = weights if node.op.kind == "weight" else inputs
             arrays[node.op.name] = np.ascontiguousarray(scaled(np.asarray(arrays[node.op.name])))
     outputs = {name: new[node] for name, node in case.graph.outputs.items()}
-    return Case(Graph(case.graph.name, tuple(new[i] for i in case.graph.inputs), outputs), inputs, weights)
+    return Case(
+        Graph(case.graph.name, tuple(new[i] for i in case.graph.inputs), outputs), inputs, weights
+    )
 
 
 def trimmed(case: Case, graph: Graph) -> Case:
@@ -162,7 +182,11 @@ def computed(case: Case) -> dict[Node, tuple[Array, ...]]:
     found: dict[Node, tuple[Array, ...]] = {}
     for node in case.graph.nodes():
         if isinstance(node.op, Param):
-            found[node] = (np.asarray((case.weights if node.op.kind == "weight" else case.inputs)[node.op.name]),)
+            found[node] = (
+                np.asarray(
+                    (case.weights if node.op.kind == "weight" else case.inputs)[node.op.name]
+                ),
+            )
         else:
             found[node] = evaluate(node, [found[i] for i in node.inputs])
     return found

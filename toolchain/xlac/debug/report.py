@@ -52,10 +52,15 @@ def fused(lowered: Lowered) -> str:
         pad = "  " * depth
         made, call = kernels_of(lowered, group), call_of(lowered, group)
         work = call.work if call else work_of(made)
-        note = lowered.schedules(group).note if made or call else ""  # which library calls it, or why none
-        names = ", ".join(k.name for k in made) or ("alias" if is_alias(group) else note if call else "host step")
+        # which library calls it, or why none
+        note = lowered.schedules(group).note if made or call else ""
+        names = ", ".join(k.name for k in made) or (
+            "alias" if is_alias(group) else note if call else "host step"
+        )
         lines.append(f"{pad}{number}. {group.kind.value}: {names}")
-        lines.append(f"{pad}   computes {', '.join(f'{label(n)} {n.types}' for n in group.outputs)}")
+        lines.append(
+            f"{pad}   computes {', '.join(f'{label(n)} {n.types}' for n in group.outputs)}"
+        )
         inner = [label(n) for n in group.nodes if n not in group.outputs]
         if inner:
             lines.append(f"{pad}   fuses {', '.join(inner)}")

@@ -1,4 +1,6 @@
-"""The story of each node that the user wrote: its kernels, what shares them, what passes through memory, and why."""
+"""The story of each node that the user wrote: its kernels, what shares them, what passes through
+memory, and why.
+"""
 
 from __future__ import annotations
 
@@ -51,12 +53,22 @@ def written(graph: Graph) -> dict[str, Written]:
     return found
 
 
-def tell(lowered: Lowered, source: Graph, name: str | None = None, control: Mapping[str, str] | None = None) -> str:
-    """The story of every entry of `source`, the graph as it was loaded; or of `name` and what is inside it.
+def tell(
+    lowered: Lowered,
+    source: Graph,
+    name: str | None = None,
+    control: Mapping[str, str] | None = None,
+) -> str:
+    """The story of every entry of `source`, the graph as it was loaded; or of `name` and what is
+    inside it.
 
     `control` says who runs loops and branches, by mnemonic, where that is not the host.
     """
-    entries = {p: e for p, e in written(source).items() if name is None or p == name or p.startswith(f"{name}.")}
+    entries = {
+        p: e
+        for p, e in written(source).items()
+        if name is None or p == name or p.startswith(f"{name}.")
+    }
     every = [group for _, group in groups(lowered.partition)]
     homes = _homes(every)
     lines: list[str] = []
@@ -64,18 +76,24 @@ def tell(lowered: Lowered, source: Graph, name: str | None = None, control: Mapp
         lines.append(f"{path}: {', '.join(entry.operations)} -> {entry.types}")
         mine = homes.get(path, [])
         if not mine:
-            lines.append("    no kernel: computed at compile time, or simplified into what reads it")
+            lines.append(
+                "    no kernel: computed at compile time, or simplified into what reads it"
+            )
         for group in mine:
             lines += (f"    {line}" for line in _group(lowered, group, path, control or {}))
     if lines and name is None:
         program = lowered.program
-        lines.append(f"in all: {len(program.kernels)} kernels, {program.work.flops:,} flops a call, "
-                     f"an arena of {program.arena_bytes:,} bytes")  # fmt: skip
+        lines.append(
+            f"in all: {len(program.kernels)} kernels, {program.work.flops:,} flops a call, "
+            f"an arena of {program.arena_bytes:,} bytes"
+        )
     return "\n".join(lines)
 
 
 def _homes(every: Iterable[Group]) -> dict[str, list[Group]]:
-    """The groups that compute something for each path; those that only look at memory, for a path with no others."""
+    """The groups that compute something for each path; those that only look at memory, for a path
+    with no others.
+    """
     work: dict[str, dict[Group, None]] = {}
     looks: dict[str, dict[Group, None]] = {}
     for group in every:
@@ -103,9 +121,16 @@ def _group(lowered: Lowered, group: Group, path: str, control: Mapping[str, str]
     by_path: dict[str, list[Node]] = {}
     for node in group.nodes:
         by_path.setdefault(node.name, []).append(node)
-    others = [f"{other or 'the compiler'} ({_words(nodes)})" for other, nodes in by_path.items()
-              if other != path and (not all(map(_looks, nodes)) or not other)]  # fmt: skip
-    names = f"{'kernels' if len(made) > 1 else 'kernel'} {', '.join(k.name for k in made)}" if made else lowered.schedules(group).note
+    others = [
+        f"{other or 'the compiler'} ({_words(nodes)})"
+        for other, nodes in by_path.items()
+        if other != path and (not all(map(_looks, nodes)) or not other)
+    ]
+    names = (
+        f"{'kernels' if len(made) > 1 else 'kernel'} {', '.join(k.name for k in made)}"
+        if made
+        else lowered.schedules(group).note
+    )
     yield f"{names} ({_words(by_path.get(path, ()))})" + (
         f", fused with {', '.join(others)}" if others else ""
     )

@@ -1,4 +1,6 @@
-"""Times of calls, taken in bursts with other work between them, and what speaks against trusting them."""
+"""Times of calls, taken in bursts with other work between them, and what speaks against trusting
+them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ import numpy as np
 
 BURSTS = 5
 FILL = 200e-6  # seconds that a sample takes at least: so many calls
-SETTLE = 0.02  # seconds of calls before each burst, at most a quarter of it: what was between them had the caches
+# seconds of calls before each burst, at most a quarter of it: what was between them had the caches
+SETTLE = 0.02
 UNSTEADY = 0.10  # quartiles of calls so far apart, as a share of the median
 DRIFT = 0.25  # medians of bursts so far apart
 UNSURE = 0.15  # the best and the median run of a ceiling so far apart
@@ -47,12 +50,17 @@ class Samples:
 
 
 def take(
-    call: Callable[[], object], seconds: float, beside: Sequence[Callable[[], object]] = (), clock: Clock = perf_counter,
+    call: Callable[[], object],
+    seconds: float,
+    beside: Sequence[Callable[[], object]] = (),
+    clock: Clock = perf_counter,
     tell: Callable[[int, int], object] = lambda done, whole: None,
-) -> Samples:  # fmt: skip
-    """Times calls for some seconds in bursts; before each of these, what is `beside` is run and timed once.
+) -> Samples:
+    """Times calls for some seconds in bursts; before each of these, what is `beside` is run and
+    timed once.
 
-    A sample is one call, or enough to fill 200 microseconds, and is the seconds of one. `tell` hears of bursts that are done.
+    A sample is one call, or enough to fill 200 microseconds, and is the seconds of one. `tell`
+    hears of bursts that are done.
     """
     call()
     start = clock()
@@ -76,7 +84,9 @@ def take(
     return Samples(tuple(bursts), tuple(map(tuple, runs)))
 
 
-def _burst(call: Callable[[], object], repeat: int, seconds: float, clock: Clock) -> tuple[float, ...]:
+def _burst(
+    call: Callable[[], object], repeat: int, seconds: float, clock: Clock
+) -> tuple[float, ...]:
     found: list[float] = []
     end = clock() + seconds
     while not found or clock() < end:
@@ -90,9 +100,13 @@ def _burst(call: Callable[[], object], repeat: int, seconds: float, clock: Clock
 def unsteady(samples: Samples) -> list[str]:
     """What of the calls is not to be trusted because it varies; nothing when it is steady."""
     if samples.spread > UNSTEADY:
-        return [f"calls are unsteady: half of them lie {100 * samples.spread:.0f} % of the median apart; something else is running, or the clock rate varies"]
+        return [
+            f"calls are unsteady: half of them lie {100 * samples.spread:.0f} % of the median apart; something else is running, or the clock rate varies"
+        ]
     if samples.drift > DRIFT:
-        return [f"calls are unsteady: the median moved by {100 * samples.drift:.0f} % while it was measured; something else is running, or the clock rate varies"]
+        return [
+            f"calls are unsteady: the median moved by {100 * samples.drift:.0f} % while it was measured; something else is running, or the clock rate varies"
+        ]
     return []
 
 
@@ -103,10 +117,14 @@ def ceiling(runs: Sequence[float]) -> tuple[float, float]:
 
 
 def doubtful(what: str, share: float, spread: float, why: str) -> list[str]:
-    """What of a share of a ceiling is not to be trusted: more than all of it, or of a ceiling that varies."""
+    """What of a share of a ceiling is not to be trusted: more than all of it, or of a ceiling that
+    varies.
+    """
     found = []
     if share > 1:
         found.append(f"{what} is {100 * share:.0f} % of its ceiling, more than there can be: {why}")
     if spread > UNSURE:
-        found.append(f"the ceiling of {what} is unsteady: its runs lie {100 * spread:.0f} % apart; its share says little")
+        found.append(
+            f"the ceiling of {what} is unsteady: its runs lie {100 * spread:.0f} % apart; its share says little"
+        )
     return found

@@ -18,7 +18,8 @@ def replacing(file: Path) -> Iterator[Path]:
 
 @contextmanager
 def together(*files: Path) -> Iterator[list[Path]]:
-    """Files beside others that take their places, all of them, when the block succeeds, and go when it does not.
+    """Files beside others that take their places, all of them, when the block succeeds, and go when
+    it does not.
 
     When one cannot be replaced, those that were are put back.
     """
@@ -55,7 +56,9 @@ def _beside(place: Path) -> Path:
 
 
 def _kept(place: Path) -> Path:
-    """A second name of a file; the file itself under another, where the file system has one name for each."""
+    """A second name of a file; the file itself under another, where the file system has one name
+    for each.
+    """
     second = _beside(place)
     second.unlink()
     try:

@@ -17,6 +17,12 @@ def refuse(problems: Mapping[Node, str], code: str, what: str) -> None:
     found: dict[Diagnostic, None] = {}
     for node, reason in problems.items():
         name = f"{node.name}: " if node.name else ""
-        found[Diagnostic(code, f"{name}{node.op.mnemonic} cannot be written as {what}: {reason}", node.origin.span if node.origin else None)] = None
+        found[
+            Diagnostic(
+                code,
+                f"{name}{node.op.mnemonic} cannot be written as {what}: {reason}",
+                node.origin.span if node.origin else None,
+            )
+        ] = None
     if found:
         raise UnsupportedError(*found)

@@ -1,4 +1,6 @@
-"""The arguments of a Python function, checked as those of a compiled model are, with the same errors."""
+"""The arguments of a Python function, checked as those of a compiled model are, with the same
+errors.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ class Arguments:
     @property
     def positional(self) -> tuple[str, ...]:
         """Those that have a place."""
-        return () if self._parameters is None else self._parameters.names[: self._parameters.positional]
+        return (
+            ()
+            if self._parameters is None
+            else self._parameters.names[: self._parameters.positional]
+        )
 
     def name(self, at: int) -> str:
         """What to call the argument at a place."""
@@ -39,8 +45,12 @@ class Arguments:
         if self._parameters is not None:
             by_name(self._parameters, args, named)
 
-    def ordered(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The same call with all that has a place given by position, as far as it goes. Raises SourceError as `checked`."""
+    def ordered(
+        self, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The same call with all that has a place given by position, as far as it goes. Raises
+        SourceError as `checked`.
+        """
         if self._signature is None:
             return tuple(args), dict(named)
         self.checked(args, named)
@@ -49,7 +59,11 @@ class Arguments:
 
 
 def _parameters(signature: inspect.Signature) -> Parameters:
-    every = [p for p in signature.parameters.values() if p.kind not in (Kind.VAR_POSITIONAL, Kind.VAR_KEYWORD)]
+    every = [
+        p
+        for p in signature.parameters.values()
+        if p.kind not in (Kind.VAR_POSITIONAL, Kind.VAR_KEYWORD)
+    ]
     kinds = {p.kind for p in signature.parameters.values()}
     return Parameters(
         tuple(p.name for p in every),

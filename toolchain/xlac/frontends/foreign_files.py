@@ -1,4 +1,6 @@
-"""Files that are neither specs nor models that xlac reads, told by how they begin, and what to do with them."""
+"""Files that are neither specs nor models that xlac reads, told by how they begin, and what to do
+with them.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,14 @@ OWN = {
     ".pt2": ("a program of torch.export", "a zip archive"),
 }  # fmt: skip
 """What files of a suffix are, and what is left to their reader to find wrong."""
-LOOSE = ("a program of jax.export",)  # is found anywhere in a file, so that a model may hold the same bytes
+# is found anywhere in a file, so that a model may hold the same bytes
+LOOSE = ("a program of jax.export",)
 
 
 def refuse(file: Path, suffix: str = "spec") -> None:
-    """Refuses a file that is told by how it begins to be no spec, or no model of its suffix. Raises SourceError."""
+    """Refuses a file that is told by how it begins to be no spec, or no model of its suffix. Raises
+    SourceError.
+    """
     try:
         with file.open("rb") as opened:
             head = opened.read(HEAD)

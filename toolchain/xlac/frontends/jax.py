@@ -1,6 +1,7 @@
 """JAX functions as models: JAX itself lowers them to StableHLO, which is read as text.
 
-Needs the optional extra `jax`. Arrays of types that NumPy has from `ml_dtypes` cross as what they are stored as.
+Needs the optional extra `jax`. Arrays of types that NumPy has from `ml_dtypes` cross as what they
+are stored as.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from xlac_sdk.source import Diagnostic, SourceError
 class Lowered:
     """A function lowered for arguments of some types.
 
-    `takes` and `gives` are JAX's types of the leaves of its arguments and results, in order, `kept` the leaves that the
-    model needs, `donated` those whose memory the function may have.
+    `takes` and `gives` are JAX's types of the leaves of its arguments and results, in order, `kept`
+    the leaves that the model needs, `donated` those whose memory the function may have.
     """
 
     model: Model
@@ -36,37 +37,54 @@ class Lowered:
     donated: frozenset[int]
 
     def flat(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        """The leaves of arguments. Raises SourceError when they are nested otherwise than the examples were."""
+        """The leaves of arguments. Raises SourceError when they are nested otherwise than the
+        examples were.
+        """
         import jax
 
         leaves, tree = jax.tree.flatten((tuple(args), dict(named)))
         if tree != self.tree_in:
-            raise SourceError(Diagnostic("XL6001", f"the arguments are {tree}, and the function was lowered for {self.tree_in}"))
+            raise SourceError(
+                Diagnostic(
+                    "XL6001",
+                    f"the arguments are {tree}, and the function was lowered for {self.tree_in}",
+                )
+            )
         return list(leaves)
 
     def inputs(self, leaves: Sequence[Any], labels: Sequence[str]) -> list[Array]:
-        """What the model takes, from the leaves of arguments; `labels` say what to call each. Raises SourceError."""
+        """What the model takes, from the leaves of arguments; `labels` say what to call each.
+        Raises SourceError.
+        """
         return [inward(leaves[n], self.takes[n], labels[n]) for n in self.kept]
 
     def labels(self, names: Sequence[str]) -> list[str]:
-        """What to call each leaf of the arguments, given the names of those that have a place: `x`, `params['w'][0]`."""
+        """What to call each leaf of the arguments, given the names of those that have a place: `x`,
+        `params['w'][0]`.
+        """
         import jax
 
-        paths = jax.tree_util.tree_flatten_with_path(jax.tree.unflatten(self.tree_in, range(len(self.takes))))[0]
+        paths = jax.tree_util.tree_flatten_with_path(
+            jax.tree.unflatten(self.tree_in, range(len(self.takes)))
+        )[0]
         return [_label(path, names) for path, _ in paths]
 
     def given(self) -> list[str]:
         """What to call each leaf of the results: "" for the only one."""
         import jax
 
-        paths = jax.tree_util.tree_flatten_with_path(jax.tree.unflatten(self.tree_out, range(len(self.gives))))[0]
+        paths = jax.tree_util.tree_flatten_with_path(
+            jax.tree.unflatten(self.tree_out, range(len(self.gives)))
+        )[0]
         return [str(jax.tree_util.keystr(path)) for path, _ in paths]
 
     def results(self, arrays: Sequence[Array]) -> Any:
         """What the function gives, from what the model gives."""
         import jax
 
-        return jax.tree.unflatten(self.tree_out, [outward(a, type) for a, type in zip(arrays, self.gives, strict=True)])
+        return jax.tree.unflatten(
+            self.tree_out, [outward(a, type) for a, type in zip(arrays, self.gives, strict=True)]
+        )
 
 
 def _label(path: Sequence[Any], names: Sequence[str]) -> str:
@@ -81,7 +99,9 @@ def _label(path: Sequence[Any], names: Sequence[str]) -> str:
 
 
 class Chosen(NamedTuple):
-    """Arguments that an option of `jax.jit` names, by place (negative ones from the end) and by name."""
+    """Arguments that an option of `jax.jit` names, by place (negative ones from the end) and by
+    name.
+    """
 
     numbers: tuple[int, ...]
     names: frozenset[str]
@@ -91,16 +111,22 @@ class Chosen(NamedTuple):
         return sorted({n + count if n < 0 else n for n in self.numbers if -count <= n < count})
 
 
-def jitted(function: Callable[..., Any], options: Mapping[str, Any], places: Sequence[str]) -> tuple[Any, Chosen]:
-    """A function under `jax.jit` with these options, or as it is where it is one already, and its static arguments.
+def jitted(
+    function: Callable[..., Any], options: Mapping[str, Any], places: Sequence[str]
+) -> tuple[Any, Chosen]:
+    """A function under `jax.jit` with these options, or as it is where it is one already, and its
+    static arguments.
 
-    Static and donated arguments may be named by place or by name; `places` are the names of those that have a place.
-    Raises SourceError for options that JAX refuses.
+    Static and donated arguments may be named by place or by name; `places` are the names of those
+    that have a place. Raises SourceError for options that JAX refuses.
     """
     jax = required()
     if hasattr(function, "lower") and not options:
         told = getattr(function, "_jit_info", None)  # JAX tells it nowhere else
-        return function, Chosen(tuple(getattr(told, "static_argnums", ())), frozenset(getattr(told, "static_argnames", ())))
+        return function, Chosen(
+            tuple(getattr(told, "static_argnums", ())),
+            frozenset(getattr(told, "static_argnames", ())),
+        )
     every = dict(options)
     for kind in ("static", "donate"):
         numbers, names = f"{kind}_argnums", f"{kind}_argnames"
@@ -110,14 +136,20 @@ def jitted(function: Callable[..., Any], options: Mapping[str, Any], places: Seq
     try:
         made = jax.jit(function, **every)
     except (TypeError, ValueError) as error:
-        raise SourceError(Diagnostic("XL6007", f"jax.jit does not take these options: {error}")) from None
+        raise SourceError(
+            Diagnostic("XL6007", f"jax.jit does not take these options: {error}")
+        ) from None
     return made, Chosen(tuple(every["static_argnums"]), frozenset(every["static_argnames"]))
 
 
 def _both(numbers: Sequence[int], names: Sequence[str], places: Sequence[str]) -> Chosen:
     """Arguments given by place or name, by both where they have both."""
-    at = {n + len(places) if n < 0 else n for n in numbers} | {places.index(n) for n in names if n in places}
-    return Chosen(tuple(sorted(at)), frozenset(names) | {places[n] for n in at if 0 <= n < len(places)})
+    at = {n + len(places) if n < 0 else n for n in numbers} | {
+        places.index(n) for n in names if n in places
+    }
+    return Chosen(
+        tuple(sorted(at)), frozenset(names) | {places[n] for n in at if 0 <= n < len(places)}
+    )
 
 
 def _listed(value: Any) -> tuple[Any, ...]:
@@ -131,7 +163,11 @@ def lower(jitted: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Lowered
     """
     jax = required()
     symbolic = symbols_of(jax, (args, named))
-    return _exported(jax, jitted, args, named, symbolic) if symbolic else _lowered(jax, jitted, args, named)
+    return (
+        _exported(jax, jitted, args, named, symbolic)
+        if symbolic
+        else _lowered(jax, jitted, args, named)
+    )
 
 
 def required() -> Any:
@@ -140,7 +176,9 @@ def required() -> Any:
         import jax
         import jax.export
     except ImportError:
-        raise SourceError(Diagnostic("XL7213", "xlac.from_jax needs JAX", hint="pip install 'xlac[jax]'")) from None
+        raise SourceError(
+            Diagnostic("XL7213", "xlac.from_jax needs JAX", hint="pip install 'xlac[jax]'")
+        ) from None
     return jax
 
 
@@ -157,10 +195,20 @@ def _lowered(jax: Any, jitted: Any, args: Sequence[Any], named: Mapping[str, Any
     kept = tuple(range(len(infos))) if known is None else tuple(sorted(known))
     donated = frozenset(n for n, info in enumerate(infos) if info.donated)
     gives = tuple(jax.tree.leaves(lowered.out_info))
-    return Lowered(load(lowered.as_text()), lowered.in_tree, lowered.out_tree, tuple(infos), gives, kept, donated)
+    return Lowered(
+        load(lowered.as_text()),
+        lowered.in_tree,
+        lowered.out_tree,
+        tuple(infos),
+        gives,
+        kept,
+        donated,
+    )
 
 
-def _exported(jax: Any, jitted: Any, args: Sequence[Any], named: Mapping[str, Any], symbolic: bool) -> Lowered:
+def _exported(
+    jax: Any, jitted: Any, args: Sequence[Any], named: Mapping[str, Any], symbolic: bool
+) -> Lowered:
     """With sizes left open: the symbols of the model have JAX's names."""
     exported = jax.export.export(jitted)(*args, **named)
     kept = tuple(exported.module_kept_var_idx)
@@ -170,10 +218,19 @@ def _exported(jax: Any, jitted: Any, args: Sequence[Any], named: Mapping[str, An
             if not isinstance(size, int) and str(size).isidentifier():
                 dims[f"arg{position}_{axis}"] = Symbol(str(size), min=1)
     model = load(exported.mlir_module(), dims=dims)
-    return Lowered(model, exported.in_tree, exported.out_tree, exported.in_avals, exported.out_avals, kept, frozenset())
+    return Lowered(
+        model,
+        exported.in_tree,
+        exported.out_tree,
+        exported.in_avals,
+        exported.out_avals,
+        kept,
+        frozenset(),
+    )
 
 
-# ---- arrays ------------------------------------------------------------------------------------------
+# ---- arrays
+# ------------------------------------------------------------------------------------------
 
 
 def is_key(dtype: Any) -> bool:
@@ -182,13 +239,16 @@ def is_key(dtype: Any) -> bool:
 
 
 def inward(leaf: Any, type: Any, name: str) -> Array:
-    """A leaf of the arguments as the array that the model takes. Raises SourceError, which calls it by its name."""
+    """A leaf of the arguments as the array that the model takes. Raises SourceError, which calls it
+    by its name.
+    """
     if is_key(type.dtype):
         import jax
 
         return np.asarray(jax.random.key_data(leaf))
     array = as_array(leaf, None, name)
-    if isinstance(leaf, bool | int | float | complex) and not isinstance(leaf, np.generic):  # JAX gives them the type that it lowered for
+    # JAX gives them the type that it lowered for
+    if isinstance(leaf, bool | int | float | complex) and not isinstance(leaf, np.generic):
         array = _typed(array, type.dtype, name)
     if array.dtype != type.dtype:
         raise other_type("input", name, type.dtype, array.dtype)
@@ -201,13 +261,19 @@ def _typed(number: Array, dtype: Any, name: str) -> Array:
     """A number of Python's in the type that the function was lowered for, if that can hold it."""
     with np.errstate(all="ignore"):
         found = number.astype(dtype)
-    if (np.dtype(dtype).kind in "iub" and found != number) or (np.dtype(dtype).kind != "c" and number.dtype.kind == "c"):
-        raise SourceError(Diagnostic("XL6002", f"input '{name}' must be {dtype}, which cannot hold {number}"))
+    if (np.dtype(dtype).kind in "iub" and found != number) or (
+        np.dtype(dtype).kind != "c" and number.dtype.kind == "c"
+    ):
+        raise SourceError(
+            Diagnostic("XL6002", f"input '{name}' must be {dtype}, which cannot hold {number}")
+        )
     return found
 
 
 def stored(array: Array) -> Array:
-    """An array as xlac holds it: parts of complex numbers along a last axis, minifloats as codes, narrow integers in 8 bits."""
+    """An array as xlac holds it: parts of complex numbers along a last axis, minifloats as codes,
+    narrow integers in 8 bits.
+    """
     if array.dtype.kind == "c":
         return np.ascontiguousarray(array).view(array.real.dtype).reshape(*array.shape, 2)
     if narrow(array.dtype):

@@ -1,6 +1,8 @@
-"""What can be said of a tensor's numbers while a model is imported: sizes, axes and other small values.
+"""What can be said of a tensor's numbers while a model is imported: sizes, axes and other small
+values.
 
-Exporters write shapes as arithmetic on tensors. Here that arithmetic is done on sizes, also on symbolic ones.
+Exporters write shapes as arithmetic on tensors. Here that arithmetic is done on sizes, also on
+symbolic ones.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ LIMIT = 1 << 20  # elements
 
 
 class NeedsValue(Exception):
-    """A size depends on the numbers of these inputs, which are not known before the model is called."""
+    """A size depends on the numbers of these inputs, which are not known before the model is
+    called.
+    """
 
     def __init__(self, *inputs: str) -> None:
         super().__init__(", ".join(inputs))
@@ -40,10 +44,12 @@ class Known:
     def __init__(self, weights: Mapping[str, Array]) -> None:
         self._weights = weights
         self._found: dict[Node, Array] = {}
-        self.outside: dict[Node, Node | None] = {}  # a body's parameter -> what it is outside, None where steps differ
+        # a body's parameter -> what it is outside, None where steps differ
+        self.outside: dict[Node, Node | None] = {}
 
     def array(self, node: Node) -> Array:
-        """The value of a node: an array of its dtype, or of objects (ints and Syms) when sizes in it are symbolic.
+        """The value of a node: an array of its dtype, or of objects (ints and Syms) when sizes in
+        it are symbolic.
 
         Raises NeedsValue with the model's inputs that decide it, or DataDependent.
         """
@@ -83,7 +89,9 @@ class Known:
         if isinstance(op, DimSize):
             return _exact(node.inputs[0].shape[op.axis])
         if any(volume(t.shape, LIMIT) > LIMIT for t in node.results):
-            raise DataDependent(f"{op.mnemonic} of {node.type}, which is too large to be evaluated at import")
+            raise DataDependent(
+                f"{op.mnemonic} of {node.type}, which is too large to be evaluated at import"
+            )
         if isinstance(op, Pick):
             arrays = [self._found[i] for i in node.inputs[0].inputs]
             return evaluate(node.inputs[0], [(a,) for a in arrays])[op.index]
@@ -109,7 +117,9 @@ class Known:
         raise NeedsValue(op.name)
 
     def _operands(self, node: Node) -> tuple[Node, ...]:
-        """What must be known for a node's value: nothing for a size, and for a result of many all that makes them."""
+        """What must be known for a node's value: nothing for a size, and for a result of many all
+        that makes them.
+        """
         if isinstance(node.op, DimSize):
             return ()
         actual = self.outside.get(node)

@@ -35,12 +35,13 @@ def load(
     precision: str = "",
     weights: bool = True,
 ) -> Model:
-    """A model from a file, or from an object that one of the importers knows. A Model is returned as it is.
+    """A model from a file, or from an object that one of the importers knows. A Model is returned
+    as it is.
 
-    `dims` fixes or narrows symbolic sizes. `params` overrides the build-time constants of a spec; of an imported
-    model it fixes inputs to values. With `training`, a spec may have a section that says how it is trained. `precision`
-    is "default" or "fast" whatever a spec says, "" as it says. Without `weights` a spec's files of weights are not opened.
-    Raises SourceError.
+    `dims` fixes or narrows symbolic sizes. `params` overrides the build-time constants of a spec;
+    of an imported model it fixes inputs to values. With `training`, a spec may have a section that
+    says how it is trained. `precision` is "default" or "fast" whatever a spec says, "" as it says.
+    Without `weights` a spec's files of weights are not opened. Raises SourceError.
     """
     if isinstance(source, Model):
         return as_precise(source, precision)
@@ -54,12 +55,21 @@ def load(
         look("reading the model")
         without = {} if weights or _reader(source) != SPECS else {"weights": False}
         with needed(f"'{opened.name}'" if isinstance(opened, Path) else "this model"):
-            found: Model = reader.load(opened, dims=dims, params=params, allow_outside=allow_outside, training=training, **without)
+            found: Model = reader.load(
+                opened,
+                dims=dims,
+                params=params,
+                allow_outside=allow_outside,
+                training=training,
+                **without,
+            )
     return as_precise(replace(found, graph=spread(found.graph)), precision)
 
 
 def as_precise(model: Model, precision: str) -> Model:
-    """The model at a precision of PRECISIONS, or its own when that is "". Raises SourceError for any other."""
+    """The model at a precision of PRECISIONS, or its own when that is "". Raises SourceError for
+    any other.
+    """
     return replace(model, precision=chosen_precision(precision)) if precision != "" else model
 
 

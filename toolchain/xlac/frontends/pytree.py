@@ -1,4 +1,6 @@
-"""Nests of tuples, lists and dicts with arrays at their leaves: what Python functions take and give."""
+"""Nests of tuples, lists and dicts with arrays at their leaves: what Python functions take and
+give.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,25 @@ from typing import Any
 import numpy as np
 
 Nest = Any
-"""A hashable description: ("tuple", (…)), ("list", (…)), (a namedtuple's class, (…)), ("dict", ((key, …), …)), ("leaf", number), ("static", value)."""
+"""A hashable description: ("tuple", (…)), ("list", (…)), (a namedtuple's class, (…)), ("dict",
+((key, …), …)), ("leaf", number), ("static", value).
+"""
 
 STATIC = (str, bytes, bool, type(None), Enum, type, np.dtype)
 
 
 def flatten(value: Any, leaves: list[Any]) -> Nest:
-    """A hashable description of a nest of tuples, lists and dicts; its arrays and numbers are appended to `leaves`."""
+    """A hashable description of a nest of tuples, lists and dicts; its arrays and numbers are
+    appended to `leaves`.
+    """
     if isinstance(value, tuple | list):
-        kind = type(value) if hasattr(value, "_fields") else "tuple" if isinstance(value, tuple) else "list"
+        kind = (
+            type(value)
+            if hasattr(value, "_fields")
+            else "tuple"
+            if isinstance(value, tuple)
+            else "list"
+        )
         return kind, tuple([flatten(v, leaves) for v in value])
     if isinstance(value, dict):
         return "dict", tuple([(k, flatten(v, leaves)) for k, v in value.items()])

@@ -1,6 +1,8 @@
-"""The object that a traced method belongs to: its arrays are inputs, all else that it holds is part of the program.
+"""The object that a traced method belongs to: its arrays are inputs, all else that it holds is part
+of the program.
 
-So a change of either is seen by the next call: of an array by its values, of a number or a text by another program.
+So a change of either is seen by the next call: of an array by its values, of a number or a text by
+another program.
 """
 
 from __future__ import annotations
@@ -15,18 +17,33 @@ import numpy as np
 
 from xlac_sdk.source import Diagnostic, SourceError
 
-FIXED = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type, Enum, str, bytes, bool, type(None), np.dtype)
+FIXED = (
+    FunctionType,
+    BuiltinFunctionType,
+    MethodType,
+    ModuleType,
+    type,
+    Enum,
+    str,
+    bytes,
+    bool,
+    type(None),
+    np.dtype,
+)
 
 DICTS = dict, OrderedDict
 
 
 class Receiver:
-    """An object as a hashable description, `tree`, and the arrays in it, `leaves`, in order. Raises SourceError."""
+    """An object as a hashable description, `tree`, and the arrays in it, `leaves`, in order. Raises
+    SourceError.
+    """
 
     def __init__(self, owner: Any) -> None:
         self.owner = owner
         self.leaves: list[Any] = []
-        self._seen: dict[int, int] = {}  # objects and containers by id -> their number, for those met twice
+        # objects and containers by id -> their number, for those met twice
+        self._seen: dict[int, int] = {}
         self._kept: list[Any] = []  # so that no id is used again meanwhile
         self.tree = self._described(owner, type(owner).__name__)
 
@@ -47,17 +64,28 @@ class Receiver:
         self._seen[id(value)] = len(self._seen)
         self._kept.append(value)
         if isinstance(value, tuple) or type(value) is list:
-            return type(value), tuple([self._described(part, f"{path}[{n}]") for n, part in enumerate(value)])
+            return type(value), tuple(
+                [self._described(part, f"{path}[{n}]") for n, part in enumerate(value)]
+            )
         if type(value) in DICTS:
-            return type(value), tuple([(self._described(k, path), self._described(v, f"{path}[{k!r}]")) for k, v in value.items()])
+            return type(value), tuple(
+                [
+                    (self._described(k, path), self._described(v, f"{path}[{k!r}]"))
+                    for k, v in value.items()
+                ]
+            )
         held = attributes(value)
         if held is not None:
-            return type(value), tuple([(name, self._described(v, f"{path}.{name}")) for name, v in held.items()])
+            return type(value), tuple(
+                [(name, self._described(v, f"{path}.{name}")) for name, v in held.items()]
+            )
         try:
             hash(value)
         except TypeError:
             problem = f"{path} is a {type(value).__name__}, which cannot be part of a program: its changes would not be seen"
-            raise SourceError(Diagnostic("XL6002", problem, hint="pass it as an argument, or keep it elsewhere")) from None
+            raise SourceError(
+                Diagnostic("XL6002", problem, hint="pass it as an argument, or keep it elsewhere")
+            ) from None
         return "fixed", type(value), value
 
 
@@ -69,7 +97,9 @@ class _Rebuilding:
         self._made: dict[int, Any] = {}
 
     def of(self, value: Any) -> Any:
-        if isinstance(value, FIXED) or (isinstance(value, int | float | complex) and not isinstance(value, np.generic)):
+        if isinstance(value, FIXED) or (
+            isinstance(value, int | float | complex) and not isinstance(value, np.generic)
+        ):
             return value
         if is_array(value):
             return next(self._leaves)
@@ -77,7 +107,9 @@ class _Rebuilding:
             return self._made[id(value)]
         if isinstance(value, tuple):
             parts = [self.of(part) for part in value]
-            return self._keep(value, type(value)(*parts) if hasattr(value, "_fields") else tuple(parts))
+            return self._keep(
+                value, type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+            )
         if type(value) is list:
             found = self._keep(value, [])
             found.extend([self.of(part) for part in value])
@@ -101,15 +133,30 @@ class _Rebuilding:
 
 def is_array(value: Any) -> bool:
     """Whether something is an array, whoever made it."""
-    return isinstance(value, np.ndarray | np.generic) or hasattr(value, "__dlpack__") or hasattr(value, "__array__")
+    return (
+        isinstance(value, np.ndarray | np.generic)
+        or hasattr(value, "__dlpack__")
+        or hasattr(value, "__array__")
+    )
 
 
 def attributes(value: Any) -> dict[str, Any] | None:
     """What an object of a class written in Python holds, by name; None for any other."""
-    if getattr(type(value), "__new__", None) is not object.__new__ or type(value).__module__ == "builtins":
+    if (
+        getattr(type(value), "__new__", None) is not object.__new__
+        or type(value).__module__ == "builtins"
+    ):
         return None
-    slots = [n for cls in type(value).__mro__ for n in _listed(cls.__dict__.get("__slots__", ())) if n not in ("__dict__", "__weakref__")]
-    return {**{n: getattr(value, n) for n in slots if hasattr(value, n)}, **getattr(value, "__dict__", {})}
+    slots = [
+        n
+        for cls in type(value).__mro__
+        for n in _listed(cls.__dict__.get("__slots__", ()))
+        if n not in ("__dict__", "__weakref__")
+    ]
+    return {
+        **{n: getattr(value, n) for n in slots if hasattr(value, n)},
+        **getattr(value, "__dict__", {}),
+    }
 
 
 def _listed(slots: Any) -> tuple[str, ...]:
@@ -117,14 +164,25 @@ def _listed(slots: Any) -> tuple[str, ...]:
 
 
 def unchanged(name: str, before: Any, traced: Callable[[Any], Any]) -> Any:
-    """What `traced` gives of an object. Raises SourceError where it changes the object, which a compiled call would not."""
+    """What `traced` gives of an object. Raises SourceError where it changes the object, which a
+    compiled call would not.
+    """
     first = _Held(before)
     result = traced(before)
     now = _Held(before)
     if first.parts != now.parts:
-        changed = next((path for path in {**first.parts, **now.parts} if first.parts.get(path) != now.parts.get(path)), "its object")
+        changed = next(
+            (
+                path
+                for path in {**first.parts, **now.parts}
+                if first.parts.get(path) != now.parts.get(path)
+            ),
+            "its object",
+        )
         problem = f"{name}() changes {changed}, which a call of the compiled function would not"
-        raise SourceError(Diagnostic("XL2034", problem, hint="return the new value, and assign it outside"))
+        raise SourceError(
+            Diagnostic("XL2034", problem, hint="return the new value, and assign it outside")
+        )
     return result
 
 

@@ -19,7 +19,17 @@ def sized(name: str, given: DimValue) -> Dim:
     elif found := ranges.read(str(given), 0, UNBOUNDED):
         low, high = found
     else:
-        raise SourceError(Diagnostic("XL2014", f"{given!r} is no size for '{name}'", hint=f"{name}=8 or {name}=1..8"))
+        raise SourceError(
+            Diagnostic(
+                "XL2014", f"{given!r} is no size for '{name}'", hint=f"{name}=8 or {name}=1..8"
+            )
+        )
     if not 0 <= low <= high <= UNBOUNDED:
-        raise SourceError(Diagnostic("XL2014", f"the range {low}..{high} of '{name}' is empty or too large"))
-    return low if low == high else symbol(name, low, high, opt=max(low, OPT) if high == UNBOUNDED else high)
+        raise SourceError(
+            Diagnostic("XL2014", f"the range {low}..{high} of '{name}' is empty or too large")
+        )
+    return (
+        low
+        if low == high
+        else symbol(name, low, high, opt=max(low, OPT) if high == UNBOUNDED else high)
+    )

@@ -64,7 +64,10 @@ class Tensor:
         return functools.partial(found, self)
 
     def __getitem__(self, key: Any) -> Tensor:
-        entries = [i.node if isinstance(i, Tensor) else i for i in (key if isinstance(key, tuple) else (key,))]
+        entries = [
+            i.node if isinstance(i, Tensor) else i
+            for i in (key if isinstance(key, tuple) else (key,))
+        ]
         try:
             return Tensor(build.index(self.node, tuple(entries)))
         except ShapeError as error:
@@ -76,10 +79,14 @@ class Tensor:
         return int(self.shape[0])
 
     def __bool__(self) -> bool:
-        raise TypeError("the truth of a traced tensor is not known; use xlac.where, xlac.logical_and, …")
+        raise TypeError(
+            "the truth of a traced tensor is not known; use xlac.where, xlac.logical_and, …"
+        )
 
     def __array__(self, *args: object, **named: object) -> Array:
-        raise TypeError("a traced tensor has no numbers yet; use xlac's functions instead of NumPy's")
+        raise TypeError(
+            "a traced tensor has no numbers yet; use xlac's functions instead of NumPy's"
+        )
 
     def __repr__(self) -> str:
         return f"Tensor({self.node.type})"
@@ -88,7 +95,9 @@ class Tensor:
 
 
 class Number(Tensor):
-    """A number whose type is weak: it takes that of the tensor it meets, and keeps all its digits until then."""
+    """A number whose type is weak: it takes that of the tensor it meets, and keeps all its digits
+    until then.
+    """
 
     def __init__(self, weak: build.Weak) -> None:
         self.weak = weak
@@ -122,7 +131,11 @@ for _python, _mnemonic in _OPERATORS.items():
 for _direction in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(Tensor, f"__{_direction}__", _compare(_direction))
 for _python, _mnemonic in {"neg": "neg", "abs": "abs", "invert": "not"}.items():
-    setattr(Tensor, f"__{_python}__", functools.partialmethod(lambda self, name: one(name, self), _mnemonic))
+    setattr(
+        Tensor,
+        f"__{_python}__",
+        functools.partialmethod(lambda self, name: one(name, self), _mnemonic),
+    )
 
 
 def one(mnemonic: str, *inputs: Any, **attributes: Any) -> Tensor:
@@ -135,12 +148,20 @@ def one(mnemonic: str, *inputs: Any, **attributes: Any) -> Tensor:
 def apply(mnemonic: str, *inputs: Any, **attributes: Any) -> Any:
     """An operation on tensors, arrays and numbers; a tuple of tensors when it has several results."""
     if not any(isinstance(i, Tensor) for i in inputs) and inputs:
-        raise TypeError(f"xlac.{mnemonic} works on traced tensors: call it inside a function made by xlac.jit")
-    given = [i.weak if isinstance(i, Number) else i.node if isinstance(i, Tensor) else i for i in inputs]
+        raise TypeError(
+            f"xlac.{mnemonic} works on traced tensors: call it inside a function made by xlac.jit"
+        )
+    given = [
+        i.weak if isinstance(i, Number) else i.node if isinstance(i, Tensor) else i for i in inputs
+    ]
     cls = OPS.get(mnemonic)
     first = 1 if cls is Where else 0  # the condition is no part of what decides the type
     meeting = given[first:]
-    weak = cls is not None and issubclass(cls, Scalar | Formula | Compare | Where) and all(isinstance(g, build.Weak | bool | int | float) for g in meeting)
+    weak = (
+        cls is not None
+        and issubclass(cls, Scalar | Formula | Compare | Where)
+        and all(isinstance(g, build.Weak | bool | int | float) for g in meeting)
+    )
     try:
         if weak:
             given[first:] = _wide(meeting, getattr(cls, "accepts", None))
@@ -148,7 +169,11 @@ def apply(mnemonic: str, *inputs: Any, **attributes: Any) -> Any:
     except ShapeError as error:
         raise SourceError(Diagnostic("XL2009", f"{mnemonic}: {error}", hint=error.hint)) from None
     if weak and isinstance(result, Node) and result.type.dtype in (DType.F64, DType.I64):
-        return Number(build.Weak(float if result.type.dtype.is_float else int, functools.partial(build.cast, result)))
+        return Number(
+            build.Weak(
+                float if result.type.dtype.is_float else int, functools.partial(build.cast, result)
+            )
+        )
     return tuple(map(Tensor, result)) if isinstance(result, tuple) else Tensor(result)
 
 
@@ -156,10 +181,13 @@ def _wide(numbers: Sequence[Any], accepts: object) -> list[Any]:
     """Numbers that meet no tensor, as Python itself holds them."""
     whole = all((n.kind if isinstance(n, build.Weak) else type(n)) is not float for n in numbers)
     dtype = DType.I64 if whole and accepts != FLOATS else DType.F64
-    return [n.node(dtype) if isinstance(n, build.Weak) else build.constant(n, dtype) for n in numbers]
+    return [
+        n.node(dtype) if isinstance(n, build.Weak) else build.constant(n, dtype) for n in numbers
+    ]
 
 
-REDUCTIONS = {"max": "reduce_max", "min": "reduce_min"}  # of one tensor; of two they are the scalar ops
+# of one tensor; of two they are the scalar ops
+REDUCTIONS = {"max": "reduce_max", "min": "reduce_min"}
 
 
 def function(name: str) -> Callable[..., Any] | None:
@@ -177,7 +205,8 @@ def function(name: str) -> Callable[..., Any] | None:
     return call
 
 
-# ---- functions ---------------------------------------------------------------------------------------
+# ---- functions
+# ---------------------------------------------------------------------------------------
 
 _tracing: ContextVar[bool] = ContextVar("tracing", default=False)
 
@@ -190,7 +219,8 @@ def is_tracing() -> bool:
 class Traced(NamedTuple):
     """A function as a model: what its inputs are of the call's leaves, and the nest of its outputs.
 
-    `takes` has, for each input, the number of a leaf, and for a number of Python's the element type that it is given in.
+    `takes` has, for each input, the number of a leaf, and for a number of Python's the element type
+    that it is given in.
     """
 
     model: Model
@@ -205,8 +235,9 @@ Leaf = Type | type[int] | type[float]
 def trace(name: str, traced: Callable[[list[Tensor]], Any], leaves: Sequence[Leaf]) -> Traced:
     """The model of a function of tensors, one for each leaf of a call.
 
-    Inputs are called arg0, arg1, … and outputs out0, out1, …, in the order of the nests' leaves; a number that meets
-    tensors of several types is an input for each. Raises SourceError for a function that calls itself without end.
+    Inputs are called arg0, arg1, … and outputs out0, out1, …, in the order of the nests' leaves; a
+    number that meets tensors of several types is an input for each. Raises SourceError for a
+    function that calls itself without end.
     """
     inputs = [_Input(name, f"arg{number}", leaf) for number, leaf in enumerate(leaves)]
     made: list[Any] = []
@@ -221,19 +252,25 @@ def trace(name: str, traced: Callable[[list[Tensor]], Any], leaves: Sequence[Lea
     outputs = {f"out{i}": _node(leaf) for i, leaf in enumerate(made)}
     if not outputs:
         raise SourceError(Diagnostic("XL2032", f"{name}() returned no tensor"))
-    params = [(number, dtype, node) for number, one in enumerate(inputs) for dtype, node in one.params()]
+    params = [
+        (number, dtype, node) for number, one in enumerate(inputs) for dtype, node in one.params()
+    ]
     graph = Graph(name, tuple(node for _, _, node in params), outputs)
     return Traced(Model(graph, {}), tuple((number, dtype) for number, dtype, _ in params), result)
 
 
 class _Input:
-    """A leaf of a call as inputs of the model: one, or for a number one for each type that it is needed in."""
+    """A leaf of a call as inputs of the model: one, or for a number one for each type that it is
+    needed in.
+    """
 
     def __init__(self, name: str, label: str, leaf: Leaf) -> None:
         self._name, self._label = name, label
         self._params: dict[DType | None, Node] = {}
         if isinstance(leaf, Type):
-            self._params[None] = node = build.param(label, leaf.dtype, leaf.shape, origin=Origin(f"{name}.{label}"))
+            self._params[None] = node = build.param(
+                label, leaf.dtype, leaf.shape, origin=Origin(f"{name}.{label}")
+            )
             self.tensor = Tensor(node)
         else:
             self.tensor = Number(build.Weak(leaf, self._typed))
@@ -259,7 +296,11 @@ def _tensor(value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value
     if is_number(value):
-        return Number(build.Weak(float if isinstance(value, float) else int, functools.partial(build.as_node, value)))
+        return Number(
+            build.Weak(
+                float if isinstance(value, float) else int, functools.partial(build.as_node, value)
+            )
+        )
     return Tensor(_node(value))
 
 

@@ -22,20 +22,27 @@ BLOCK_ELEMENTS = 1 << 17  # that a block of a GPU crosses in the time of a few l
 
 
 class Label(Enum):
-    """How a node lies in the space of a cluster: the same index reaches the element that the loop is at."""
+    """How a node lies in the space of a cluster: the same index reaches the element that the loop
+    is at.
+    """
 
     FULL = "full"  # a value for every element that a reduction crosses
     KEPT = "kept"  # a value for each of its results
-    SAME = "same"  # a value for every element of the result: epilogues, and the outputs of elementwise groups
+    # a value for every element of the result: epilogues, and the outputs of elementwise groups
+    SAME = "same"
 
 
 Key = tuple[int, int]
-"""Where a cluster stands among all: operands come from smaller keys only, so no two clusters need each other."""
+"""Where a cluster stands among all: operands come from smaller keys only, so no two clusters need
+each other.
+"""
 
 
 @dataclass(eq=False, slots=True)
 class Cluster:
-    """The nodes that will share a kernel. `labels` are those that the loops reach at their own index."""
+    """The nodes that will share a kernel. `labels` are those that the loops reach at their own
+    index.
+    """
 
     kind: Kind
     hero: Node
@@ -44,7 +51,8 @@ class Cluster:
     members: dict[Node, None] = field(default_factory=dict)
     labels: dict[Node, Label] = field(default_factory=dict)
     outputs: dict[Node, None] = field(default_factory=dict)
-    paths: dict[Node, tuple[Node, ...]] = field(default_factory=dict)  # views between a contraction's index and a node's
+    # views between a contraction's index and a node's
+    paths: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
     feeds: set[Node] = field(default_factory=set)  # views of a contraction's operands
     notes: dict[str, None] = field(default_factory=dict)
 
@@ -69,7 +77,9 @@ class Cluster:
     # ---- growing towards consumers -----------------------------------------------------------
 
     def label_for(self, node: Node) -> Label | None:
-        """The label of a node that reads members of this cluster, if the cluster can compute it as well."""
+        """The label of a node that reads members of this cluster, if the cluster can compute it as
+        well.
+        """
         if len(self.members) >= MAX_NODES:
             return None
         inside = {self.labels.get(i) for i in node.inputs if i in self.members}
@@ -101,7 +111,9 @@ class Cluster:
         return None
 
     def _is_scarce(self) -> bool:
-        """Few results from many elements: threads share the reduction, which a second pass would prevent."""
+        """Few results from many elements: threads share the reduction, which a second pass would
+        prevent.
+        """
         results = elements(n for a, n in enumerate(self.space) if a not in self.reduced)
         if self.processors:
             blocks = results if self.kind is Kind.ROWS else -(-results // COLUMNS)
@@ -109,7 +121,9 @@ class Cluster:
         return results < 8 and elements(self.space) > 1 << 18
 
     def _view(self, node: Node, label: Label) -> Label | None:
-        """The label of a view that only adds or drops axes of one element, or spreads results over the space."""
+        """The label of a view that only adds or drops axes of one element, or spreads results over
+        the space.
+        """
         (x,) = node.inputs
         kept = [a for a in range(len(self.space)) if a not in self.reduced and self.space[a] != 1]
         full = [a for a in range(len(self.space)) if self.space[a] != 1]
@@ -125,7 +139,8 @@ class Cluster:
         if dense(node.shape) == dense(x.shape):
             return label
         if label is Label.KEPT and dense(node.shape) == dense(self.space) and not self._is_scarce():
-            place = [a for a, n in enumerate(node.shape) if n != 1]  # the result's axes, as axes of the space
+            # the result's axes, as axes of the space
+            place = [a for a, n in enumerate(node.shape) if n != 1]
             return Label.FULL if [full[place.index(a)] for a in goes] == kept else None
         return None
 
@@ -133,14 +148,18 @@ class Cluster:
         """Whether a reduction of values inside, or of the same sources, runs in the same loops."""
         assert isinstance(node.op, Reduce)
         return (
-            self.reduces and node.inputs[0].shape == self.space and frozenset(node.op.axes) == self.reduced
+            self.reduces
+            and node.inputs[0].shape == self.space
+            and frozenset(node.op.axes) == self.reduced
             and len(self.members) < MAX_NODES
-        )  # fmt: skip
+        )
 
     # ---- writing what is computed on the way -------------------------------------------------
 
     def can_host(self, node: Node) -> bool:
-        """Whether a producer inside is at hand for every element, each once, so that it can be an output too."""
+        """Whether a producer inside is at hand for every element, each once, so that it can be an
+        output too.
+        """
         if len(self.outputs) >= 8 or node not in self.labels:
             return False
         if self.kind is Kind.ELEMENTWISE:

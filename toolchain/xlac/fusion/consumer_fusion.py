@@ -1,9 +1,9 @@
 """The first sweep of fusion: clusters around reductions, contractions and the like.
 
-They are numbered as they come, and nodes that read their results join them: epilogues, the pointwise work between and
-after the reductions of a row, further reductions of the same space. A node joins only the newest cluster that it
-depends on, so operands always come from older ones and no cycle can arise; that takes no search. Elementwise nodes
-that read no cluster stay floating.
+They are numbered as they come, and nodes that read their results join them: epilogues, the
+pointwise work between and after the reductions of a row, further reductions of the same space. A
+node joins only the newest cluster that it depends on, so operands always come from older ones and
+no cycle can arise; that takes no search. Elementwise nodes that read no cluster stay floating.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Forwards:
         self.weights: dict[Node, int] = {}  # operations an element, floating operands included
         self.reads: dict[Node, int] = {}  # bytes of what is in memory that a floating node needs
         self._by_source: dict[tuple[Node, frozenset[int]], Cluster] = {}
-        self.prologues = prologues(self.number, graph.users(), self.results, target) if fuse else Prologues()
+        self.prologues = (
+            prologues(self.number, graph.users(), self.results, target) if fuse else Prologues()
+        )
         for node in self.nodes:
             went()
             self._visit(node)
@@ -59,7 +61,9 @@ class Forwards:
         elif kind is not None:
             self._found(kind, node)
         else:
-            assert is_fusible(node), f"no kernel for {node.op.mnemonic}: it should have been expanded"
+            assert is_fusible(node), (
+                f"no kernel for {node.op.mnemonic}: it should have been expanded"
+            )
             cluster = self._joinable(node, newest) if node not in self.prologues.alone else None
             label = cluster.label_for(node) if cluster else None
             if cluster is not None and label is not None:
@@ -124,7 +128,9 @@ class Forwards:
             self._by_source[(source, axes)] = cluster
 
     def _sources(self, x: Node) -> set[Node]:
-        """What an operand of a reduction is computed from, element by element: where pointwise work ends."""
+        """What an operand of a reduction is computed from, element by element: where pointwise work
+        ends.
+        """
         stack, seen = [x], {x}
         found: set[Node] = set()
         while stack and len(seen) < 64:
@@ -141,8 +147,14 @@ class Forwards:
 
     def _weigh(self, node: Node) -> None:
         inline = [i for i in dict.fromkeys(node.inputs) if i in self.number and i not in self.home]
-        self.weights[node] = min(10_000, cost.weight(node.op) + sum(self.weights[i] for i in inline))
-        read = sum(cost.nbytes(i) for i in dict.fromkeys(node.inputs) if i not in inline and len(i.results) == 1)
+        self.weights[node] = min(
+            10_000, cost.weight(node.op) + sum(self.weights[i] for i in inline)
+        )
+        read = sum(
+            cost.nbytes(i)
+            for i in dict.fromkeys(node.inputs)
+            if i not in inline and len(i.results) == 1
+        )
         self.reads[node] = min(1 << 60, read + sum(self.reads[i] for i in inline))
 
 

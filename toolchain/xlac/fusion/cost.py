@@ -1,4 +1,6 @@
-"""What nodes cost: operations an element, bytes a group moves. Rough figures that fusion and schedules weigh."""
+"""What nodes cost: operations an element, bytes a group moves. Rough figures that fusion and
+schedules weigh.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def operation_bytes(target: Target) -> float:
 
 def recomputing(target: Target, operations: float, size: float) -> float:
     """Bytes that could be moved in the time of some operations on each of so many elements."""
-    return max(0.0, operations - (GPU_HIDDEN if target.warp else 0)) * size * operation_bytes(target)
+    return (
+        max(0.0, operations - (GPU_HIDDEN if target.warp else 0)) * size * operation_bytes(target)
+    )
 
 
 def weight(op: Op) -> int:
@@ -57,9 +61,11 @@ def weight(op: Op) -> int:
 
 
 def staged(nodes: Iterable[Node]) -> int:
-    """Operations for each element of an operand that is computed by some nodes on its way into a product: halves are
-    rounded after each."""
-    return STAGED + sum(weight(node.op) * (ROUNDED if node.type.dtype.is_half else 1) for node in nodes)
+    """Operations for each element of an operand that is computed by some nodes on its way into a
+    product: halves are rounded after each."""
+    return STAGED + sum(
+        weight(node.op) * (ROUNDED if node.type.dtype.is_half else 1) for node in nodes
+    )
 
 
 def elements(node: Node) -> int:

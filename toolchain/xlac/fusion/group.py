@@ -38,9 +38,10 @@ class Kind(Enum):
 class Group:
     """Nodes that share one kernel.
 
-    `nodes` are in topological order and include `outputs`; `inputs` are the nodes outside that they read
-    (params, constants and outputs of other groups). `hero` is the node that decides the schedule.
-    `reason` says in one line why these nodes are together; `barriers` says, per neighbour, why it is not here.
+    `nodes` are in topological order and include `outputs`; `inputs` are the nodes outside that they
+    read (params, constants and outputs of other groups). `hero` is the node that decides the
+    schedule. `reason` says in one line why these nodes are together; `barriers` says, per
+    neighbour, why it is not here.
     """
 
     kind: Kind
@@ -51,9 +52,11 @@ class Group:
     reason: str = ""
     barriers: Mapping[Node, str] = field(default_factory=dict)
     members: frozenset[Node] = field(init=False, default=frozenset(), repr=False)
-    sizes: tuple[Sym, ...] | None = field(init=False, default=None, repr=False)  # `open_sizes`, once they were asked for
+    # `open_sizes`, once they were asked for
+    sizes: tuple[Sym, ...] | None = field(init=False, default=None, repr=False)
     ranks: dict[Node, int] | None = field(init=False, default=None, repr=False)  # `ranks`, likewise
-    places: tuple[Origin, ...] | None = field(init=False, default=None, repr=False)  # `origins`, likewise
+    # `origins`, likewise
+    places: tuple[Origin, ...] | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "members", frozenset(self.nodes))
@@ -64,7 +67,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scratch:
-    """Memory that a scheduled group needs between its own launches; the planner places it in the arena.
+    """Memory that a scheduled group needs between its own launches; the planner places it in the
+    arena.
 
     `lasting` memory is zero at first and the group's own from call to call.
     """
@@ -94,9 +98,11 @@ Value = Node | Scratch | Packed
 
 @dataclass(frozen=True, slots=True)
 class Launching:
-    """One kernel launch of a scheduled group, before memory is planned: a value for each parameter and size.
+    """One kernel launch of a scheduled group, before memory is planned: a value for each parameter
+    and size.
 
-    `backward` makes the kernel that goes through its largest constant from the end to the start, where there is one.
+    `backward` makes the kernel that goes through its largest constant from the end to the start,
+    where there is one.
     """
 
     kernel: Kernel
@@ -109,7 +115,8 @@ class Launching:
 class Calling:
     """A whole group as one operation of the target's own: a `Call` before memory is planned.
 
-    Arguments are dense and row-major, each of its shape: what is read, the outputs, memory to be used meanwhile.
+    Arguments are dense and row-major, each of its shape: what is read, the outputs, memory to be
+    used meanwhile.
     """
 
     name: str
@@ -121,7 +128,9 @@ class Calling:
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """The target begins as a copy of the source; nothing to do when the planner gives them one memory."""
+    """The target begins as a copy of the source; nothing to do when the planner gives them one
+    memory.
+    """
 
     source: Node
     target: Value
@@ -129,11 +138,13 @@ class Copying:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scheduled:
-    """The launches that compute the outputs of a group, and the copies that are made before the first of them.
+    """The launches that compute the outputs of a group, and the copies that are made before the
+    first of them.
 
-    `in_place` lists (output, input) pairs that may share memory: each element of the input is read only
-    before, or in the same step as, the output's element of the same index is written. `call` stands in place of
-    launches; `note` says, where there was a choice between kernels and a library, how it fell and why.
+    `in_place` lists (output, input) pairs that may share memory: each element of the input is read
+    only before, or in the same step as, the output's element of the same index is written. `call`
+    stands in place of launches; `note` says, where there was a choice between kernels and a
+    library, how it fell and why.
     """
 
     launches: tuple[Launching, ...]
@@ -144,7 +155,9 @@ class Scheduled:
 
     @property
     def alone(self) -> tuple[Launching, ...]:
-        """The launches, for a schedule of more than this: there are no copies to make before, and no call in their place."""
+        """The launches, for a schedule of more than this: there are no copies to make before, and
+        no call in their place.
+        """
         if self.copies or self.call is not None:
             raise AssertionError("a schedule that is part of another has more than launches")
         return self.launches
@@ -152,7 +165,9 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partition:
-    """A graph cut into groups, in the order they run. `inner` holds the partitions of bodies of CONTROL groups."""
+    """A graph cut into groups, in the order they run. `inner` holds the partitions of bodies of
+    CONTROL groups.
+    """
 
     graph: Graph
     groups: tuple[Group, ...]
@@ -160,16 +175,24 @@ class Partition:
 
 
 def open_sizes(group: Group) -> tuple[Sym, ...]:
-    """The symbols in the types and attributes of a group, by name: what its kernels are launched with."""
+    """The symbols in the types and attributes of a group, by name: what its kernels are launched
+    with.
+    """
     if group.sizes is None:
         object.__setattr__(group, "sizes", _open_sizes(group))
     return group.sizes or ()
 
 
 def ranks(group: Group) -> dict[Node, int]:
-    """The place of each value that a group reads or gives among its parameters. Many launches of one group ask for it."""
+    """The place of each value that a group reads or gives among its parameters. Many launches of
+    one group ask for it.
+    """
     if group.ranks is None:
-        object.__setattr__(group, "ranks", {node: place for place, node in enumerate((*group.inputs, *group.outputs))})
+        object.__setattr__(
+            group,
+            "ranks",
+            {node: place for place, node in enumerate((*group.inputs, *group.outputs))},
+        )
     assert group.ranks is not None
     return group.ranks
 

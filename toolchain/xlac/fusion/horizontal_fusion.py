@@ -1,4 +1,6 @@
-"""Joins elementwise clusters that do not need each other: those of one shape that share an operand, and tiny ones."""
+"""Joins elementwise clusters that do not need each other: those of one shape that share an operand,
+and tiny ones.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ GPU_TINY = 1 << 20  # the same where every shape has blocks of its own
 MOST_OUTPUTS = 8
 
 
-def join_siblings(clusters: Sequence[Cluster], number: Mapping[Node, int], target: Target) -> list[Cluster]:
+def join_siblings(
+    clusters: Sequence[Cluster], number: Mapping[Node, int], target: Target
+) -> list[Cluster]:
     """The clusters in order, later ones having taken in earlier ones that nobody reads before them."""
     place = {c: i for i, c in enumerate(clusters)}
     first_read: dict[Node, int] = {}  # the first cluster that reads a value
@@ -27,13 +31,18 @@ def join_siblings(clusters: Sequence[Cluster], number: Mapping[Node, int], targe
         for node in reads[c]:
             first_read.setdefault(node, place[c])
     gone: set[Cluster] = set()
-    latest: dict[object, Cluster] = {}  # the last cluster of a shape that reads an operand, and the last tiny one
+    # the last cluster of a shape that reads an operand, and the last tiny one
+    latest: dict[object, Cluster] = {}
     for cluster in clusters:
         went()
         if cluster.kind is not Kind.ELEMENTWISE or _only_reshapes(cluster):
             continue
         shape = cluster.hero.shape
-        keys: list[object] = [(node, shape) for node in reads[cluster] if node.shape == shape and not is_immediate(node)]
+        keys: list[object] = [
+            (node, shape)
+            for node in reads[cluster]
+            if node.shape == shape and not is_immediate(node)
+        ]
         if _written(cluster) <= (GPU_TINY if target.warp else TINY):
             keys.append("tiny")
         for key in keys:

@@ -1,8 +1,9 @@
 """Cuts a graph into groups, each of which becomes a kernel.
 
-Two sweeps. Forwards (`fusion_forwards.py`), reductions, contractions and the like found clusters, and nodes that read
-their results join them. Backwards (`fusion_backwards.py`), each node that is in none is computed where it is read, or
-written to memory once. Then elementwise clusters of one shape that share an operand, and tiny ones, are joined.
+Two sweeps. Forwards (`fusion_forwards.py`), reductions, contractions and the like found clusters,
+and nodes that read their results join them. Backwards (`fusion_backwards.py`), each node that is in
+none is computed where it is read, or written to memory once. Then elementwise clusters of one shape
+that share an operand, and tiny ones, are joined.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from xlac_sdk.target import Target
 
 
 def partition(graph: Graph, target: Target, *, fuse: bool = True) -> Partition:
-    """The groups of a graph and of the bodies inside it. Without `fuse`, every node has a kernel of its own."""
+    """The groups of a graph and of the bodies inside it. Without `fuse`, every node has a kernel of
+    its own.
+    """
     groups = _groups(graph, target, fuse)
     inner: dict[Graph, Partition] = {}
     for group in groups:
@@ -33,7 +36,11 @@ def partition(graph: Graph, target: Target, *, fuse: bool = True) -> Partition:
 
 def is_alias(group: Group) -> bool:
     """True for a group that only renames memory: a reshape of a value that is there already."""
-    return group.kind is Kind.ELEMENTWISE and len(group.nodes) == 1 and isinstance(group.hero.op, view.Reshape)
+    return (
+        group.kind is Kind.ELEMENTWISE
+        and len(group.nodes) == 1
+        and isinstance(group.hero.op, view.Reshape)
+    )
 
 
 def _groups(graph: Graph, target: Target, fuse: bool) -> tuple[Group, ...]:
@@ -52,7 +59,9 @@ def _group(cluster: Cluster, number: Mapping[Node, int], why: Mapping[Node, str]
     if cluster.kind in (Kind.CONTROL, Kind.CLAIMED):
         inputs = cluster.hero.inputs
     else:
-        inputs = tuple(dict.fromkeys(i for n in nodes for i in n.inputs if i not in cluster.members))
+        inputs = tuple(
+            dict.fromkeys(i for n in nodes for i in n.inputs if i not in cluster.members)
+        )
     barriers = {i: why[i] for i in inputs if why.get(i)}
     barriers |= {o: why[o] for o in outputs if why.get(o, RESULT) != RESULT}
     hero = cluster.hero if cluster.hero in cluster.members else outputs[-1]
@@ -63,12 +72,20 @@ def _reason(cluster: Cluster, nodes: tuple[Node, ...]) -> str:
     hero, others = cluster.hero, len(nodes) - 1
     if cluster.kind is Kind.ELEMENTWISE and others == 0 and isinstance(hero.op, view.Reshape):
         return "a reshape: the same memory under another shape"
-    text = f"{hero.op.mnemonic} alone" if not others else f"{hero.op.mnemonic} with {_names(nodes, hero)}"
+    text = (
+        f"{hero.op.mnemonic} alone"
+        if not others
+        else f"{hero.op.mnemonic} with {_names(nodes, hero)}"
+    )
     return "; ".join((text, *cluster.notes))
 
 
 def _names(nodes: tuple[Node, ...], hero: Node) -> str:
-    """What is computed beside the hero, each once; views only where there is nothing else. ASCII: it reaches source text."""
+    """What is computed beside the hero, each once; views only where there is nothing else. ASCII:
+    it reaches source text.
+    """
     others = [n for n in nodes if n is not hero]
-    work = [n for n in others if not isinstance(n.op, view.Reshape | view.Broadcast | view.Transpose)]
+    work = [
+        n for n in others if not isinstance(n.op, view.Reshape | view.Broadcast | view.Transpose)
+    ]
     return ", ".join(dict.fromkeys(n.op.mnemonic for n in work or others))

@@ -1,7 +1,8 @@
 """The second sweep of fusion: where nodes that are in no cluster are computed.
 
-Backwards, each is either computed again inside every cluster that reads it, or written to memory once: by a cluster
-that has it at hand anyway, or by an elementwise cluster of its own. Bytes, operations and a launch are weighed for that.
+Backwards, each is either computed again inside every cluster that reads it, or written to memory
+once: by a cluster that has it at hand anyway, or by an elementwise cluster of its own. Bytes,
+operations and a launch are weighed for that.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from xlac.ops.reduction.reduction import Window
 from xlac.ops.tensor import index, view
 from xlac_sdk.support.limits import went
 
-PIECES = 32  # of a concatenation that is read where it is needed; one of more is written, a piece at a time
+# of a concatenation that is read where it is needed; one of more is written, a piece at a time
+PIECES = 32
 
 RESULT = "a result of the model"
 
@@ -32,20 +34,32 @@ FEEDS = {
 
 @dataclass(slots=True)
 class _Wants:
-    """Who reads a node: the clusters that could compute it themselves, with how often each element is then computed."""
+    """Who reads a node: the clusters that could compute it themselves, with how often each element
+    is then computed.
+    """
 
     inline: dict[Cluster, float] = field(default_factory=dict)
-    memory: dict[Cluster, str] = field(default_factory=dict)  # clusters that need it in memory, and why
-    ways: dict[Cluster, set[int]] = field(default_factory=dict)  # different indices at which a cluster reads it: code for each
+    # clusters that need it in memory, and why
+    memory: dict[Cluster, str] = field(default_factory=dict)
+    # different indices at which a cluster reads it: code for each
+    ways: dict[Cluster, set[int]] = field(default_factory=dict)
 
 
 class Backwards:
-    """Finishes the clusters of the first sweep: what each holds and writes, and why that is not computed where it is read."""
+    """Finishes the clusters of the first sweep: what each holds and writes, and why that is not
+    computed where it is read.
+    """
 
     def __init__(self, found: Forwards) -> None:
         self.found, self.target, self.fuse = found, found.target, found.fuse
-        self.number, self.home, self.results, self.prologues = found.number, found.home, found.results, found.prologues
-        self.why: dict[Node, str] = {}  # for values in memory: why they are not computed where they are read
+        self.number, self.home, self.results, self.prologues = (
+            found.number,
+            found.home,
+            found.results,
+            found.prologues,
+        )
+        # for values in memory: why they are not computed where they are read
+        self.why: dict[Node, str] = {}
         self._sweep()
 
     def _sweep(self) -> None:
@@ -59,13 +73,21 @@ class Backwards:
             elif is_view(node):
                 places = self._place_view(node, home, wants)
             else:
-                again = {c: t for c, t in wants.inline.items() if c is not home and self.prologues.computes(c.hero, node)}
+                again = {
+                    c: t
+                    for c, t in wants.inline.items()
+                    if c is not home and self.prologues.computes(c.hero, node)
+                }
                 for cluster in again:
                     cluster.add(node)
                 places = {home: 1.0, **again}
-                if node in self.results or any(c not in places for c in (*wants.inline, *wants.memory)):
+                if node in self.results or any(
+                    c not in places for c in (*wants.inline, *wants.memory)
+                ):
                     home.outputs[node] = None
-                    self.why.setdefault(node, next(iter(wants.memory.values()), self._apart(node, home, wants)))
+                    self.why.setdefault(
+                        node, next(iter(wants.memory.values()), self._apart(node, home, wants))
+                    )
             for cluster, times in places.items():
                 ways = {0} if cluster is home else wants.ways.get(cluster, {0})
                 if not is_pointwise(node):
@@ -74,7 +96,9 @@ class Backwards:
                     if i in self.number:
                         self._want(wanted.setdefault(i, _Wants()), cluster, node, i, times, ways)
 
-    def _want(self, wants: _Wants, cluster: Cluster, user: Node, node: Node, times: float, ways: set[int]) -> None:
+    def _want(
+        self, wants: _Wants, cluster: Cluster, user: Node, node: Node, times: float, ways: set[int]
+    ) -> None:
         """Records that a cluster reads a node because of one user inside it."""
         refusal = self._refuses(cluster, user, node)
         if refusal:
@@ -92,7 +116,9 @@ class Backwards:
             cluster.labels.setdefault(node, label)
 
     def _refuses(self, cluster: Cluster, user: Node, node: Node) -> str:
-        """Why a cluster can only read an operand of one of its nodes from memory; empty when it could compute it."""
+        """Why a cluster can only read an operand of one of its nodes from memory; empty when it
+        could compute it.
+        """
         if not self.fuse:
             return "" if self.home.get(node) is cluster else "fusion is off"
         if cluster.kind is Kind.ATTENTION and user is cluster.hero and node not in user.inputs[:3]:
@@ -105,12 +131,18 @@ class Backwards:
             if not isinstance(node.op, FEEDS[cluster.kind]):
                 return f"a {cluster.hero.op.mnemonic} reads its operands many times"
             home = self.home.get(node)
-            turned = home and any(isinstance(v.op, view.Transpose) for v in home.paths.get(node, ()))
+            turned = home and any(
+                isinstance(v.op, view.Transpose) for v in home.paths.get(node, ())
+            )
             if turned and isinstance(node.op, view.Reshape):
                 return "no strides reach it; the kernel before writes it in this order"
             cluster.feeds.add(node)
             return ""
-        if isinstance(user.op, view.Concat) and isinstance(node.op, view.Concat) and user.inputs.count(node) > 1:
+        if (
+            isinstance(user.op, view.Concat)
+            and isinstance(node.op, view.Concat)
+            and user.inputs.count(node) > 1
+        ):
             return "it is taken more than once, and code for it each time would double with every such step"
         if user is not cluster.hero or cluster.reduces:
             return ""
@@ -149,13 +181,17 @@ class Backwards:
         return {host: times}
 
     def _crowds(self, node: Node, wants: _Wants) -> bool:
-        """Whether a cluster would hold code for a node over and over: slices of slices double it with every step.
+        """Whether a cluster would hold code for a node over and over: slices of slices double it
+        with every step.
 
         Or, for each element of a long concatenation, a choice among all its pieces.
         """
         if isinstance(node.op, view.Concat) and len(node.inputs) > PIECES:
             return True
-        return any(len(ways) > 1 and len(ways) * max(1, self.found.weights[node]) > MAX_NODES for ways in wants.ways.values())
+        return any(
+            len(ways) > 1 and len(ways) * max(1, self.found.weights[node]) > MAX_NODES
+            for ways in wants.ways.values()
+        )
 
     def _dear(self, wants: _Wants) -> str:
         if len(wants.inline) > 1:
@@ -173,8 +209,14 @@ class Backwards:
             return True
         if weight == 0 and len(inline) == 1:
             return True
-        again = sum(read + cost.recomputing(self.target, weight, size * times) for times in inline.values())
-        store = cost.nbytes(node) * (1 + len(inline)) + read + cost.recomputing(self.target, weight, size)
+        again = sum(
+            read + cost.recomputing(self.target, weight, size * times) for times in inline.values()
+        )
+        store = (
+            cost.nbytes(node) * (1 + len(inline))
+            + read
+            + cost.recomputing(self.target, weight, size)
+        )
         if self._host_of(node, inline) is None:
             store += cost.launch_bytes(self.target)
         else:
@@ -185,14 +227,18 @@ class Backwards:
         """A cluster that has the node at hand, each element once, before anyone else reads it."""
         return self._host_of(node, wants.inline, wants.memory)
 
-    def _host_of(self, node: Node, inline: Mapping[Cluster, float], memory: Iterable[Cluster] = ()) -> Cluster | None:
+    def _host_of(
+        self, node: Node, inline: Mapping[Cluster, float], memory: Iterable[Cluster] = ()
+    ) -> Cluster | None:
         first = min((*inline, *memory), key=lambda c: c.key, default=None)
         if first is None or first not in inline or first in memory or inline[first] > 1.0:
             return None
         return first if first.can_host(node) else None
 
     def _place_view(self, node: Node, home: Cluster, wants: _Wants) -> dict[Cluster, float]:
-        """A view of what a cluster computed: others that read it look at the cluster's result themselves."""
+        """A view of what a cluster computed: others that read it look at the cluster's result
+        themselves.
+        """
         places = {c: t for c, t in wants.inline.items() if c not in wants.memory}
         if node in self.results or any(c is not home for c in wants.memory):
             home.outputs[node] = None

@@ -1,8 +1,9 @@
-"""Operands of products that a GPU computes as it reads them: weights from integers, scales and zero points; rows less
-their mean, over their deviation.
+"""Operands of products that a GPU computes as it reads them: weights from integers, scales and zero
+points; rows less their mean, over their deviation.
 
-Such an operand is not written to memory. It is computed again for every tile across, so this pays for products of few
-rows or columns, and where what it is computed from is much smaller. What rows are reduced to comes from a kernel of its own.
+Such an operand is not written to memory. It is computed again for every tile across, so this pays
+for products of few rows or columns, and where what it is computed from is much smaller. What rows
+are reduced to comes from a kernel of its own.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ Chain = Mapping[Node, bool]  # nodes, each with whether reductions read it too
 
 @dataclass(frozen=True, slots=True)
 class Prologues:
-    """What products compute. `alone` are nodes that nobody else needs; others are computed elsewhere too."""
+    """What products compute. `alone` are nodes that nobody else needs; others are computed
+    elsewhere too.
+    """
 
     of: Mapping[Node, frozenset[Node]] = field(default_factory=dict)  # by product
     alone: frozenset[Node] = frozenset()
@@ -43,8 +46,12 @@ class Prologues:
         return node in self.of.get(product, ())
 
 
-def prologues(number: Mapping[Node, int], users: Users, results: Iterable[Node], target: Target) -> Prologues:
-    """Those that pay, in a graph whose nodes are numbered in order. None where there are no blocks of threads."""
+def prologues(
+    number: Mapping[Node, int], users: Users, results: Iterable[Node], target: Target
+) -> Prologues:
+    """Those that pay, in a graph whose nodes are numbered in order. None where there are no blocks
+    of threads.
+    """
     if not target.warp:
         return Prologues()
     reads: dict[Node, list[Read]] = {}
@@ -61,7 +68,9 @@ def prologues(number: Mapping[Node, int], users: Users, results: Iterable[Node],
             alone |= {node for node, shared in chain.items() if not shared}
             for product, _ in by:
                 found.setdefault(product, set()).update(chain)
-    return Prologues({product: frozenset(nodes) for product, nodes in found.items()}, frozenset(alone))
+    return Prologues(
+        {product: frozenset(nodes) for product, nodes in found.items()}, frozenset(alone)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,41 +83,61 @@ class _Search:
     target: Target
 
     def chain(self, top: Node, products: set[Node]) -> Chain:
-        """The pointwise nodes that an operand is computed by. Empty where the operand itself is not one, or others read it.
+        """The pointwise nodes that an operand is computed by. Empty where the operand itself is not
+        one, or others read it.
 
-        Of other nodes that somebody else reads, those are among them which only reductions do: the rest is in memory.
+        Of other nodes that somebody else reads, those are among them which only reductions do: the
+        rest is in memory.
         """
         chain: dict[Node, bool] = {}
         waiting = [(-self.number.get(top, 0), 0, top)]
         while waiting and len(chain) < MOST:
             _, _, node = heappop(waiting)
-            if node in chain or node in self.kept or not is_pointwise(node) or not self._fits(node, top):
+            if (
+                node in chain
+                or node in self.kept
+                or not is_pointwise(node)
+                or not self._fits(node, top)
+            ):
                 continue
-            outside = [user for user in self._readers(node) if user not in chain and user not in products]
+            outside = [
+                user for user in self._readers(node) if user not in chain and user not in products
+            ]
             if outside and (node is top or not all(self._reduced(user) for user in outside)):
                 continue
             chain[node] = bool(outside)
             for operand in map(_source, node.inputs):
                 if operand in self.number:
-                    heappush(waiting, (-self.number[operand], len(waiting) + len(chain) * MOST, operand))
+                    heappush(
+                        waiting, (-self.number[operand], len(waiting) + len(chain) * MOST, operand)
+                    )
         return chain
 
     def pays(self, top: Node, chain: Chain, by: Sequence[Read]) -> bool:
-        """Whether computing an operand for every tile is less than writing it and reading it again, in bytes moved."""
+        """Whether computing an operand for every tile is less than writing it and reading it again,
+        in bytes moved.
+        """
         given = dict.fromkeys(_source(i) for node in chain for i in node.inputs)
         sources = [node for node in given if node not in chain and not is_immediate(node)]
-        if not all(self._in_memory(node, top, chain) for node in sources) or any(self._library(product) for product, _ in by):
+        if not all(self._in_memory(node, top, chain) for node in sources) or any(
+            self._library(product) for product, _ in by
+        ):
             return False
         read, size = sum(cost.nbytes(node) for node in sources), cost.elements(top)
         times = sum(_times(product, side) for product, side in by)
-        again = len(by) * read + times * cost.staged(chain) * size * cost.operation_bytes(self.target)
+        again = len(by) * read + times * cost.staged(chain) * size * cost.operation_bytes(
+            self.target
+        )
         store = (1 + len(by)) * cost.nbytes(top)
-        if not any(chain.values()) and not any(isinstance(node.op, Reduce) for node in sources):  # else a reduction has it at hand
+        # else a reduction has it at hand
+        if not any(chain.values()) and not any(isinstance(node.op, Reduce) for node in sources):
             store += read + cost.launch_bytes(self.target)
         return again < store
 
     def _fits(self, node: Node, top: Node) -> bool:
-        """Nodes of the operand's size, and simple ones of scales and the like, which come from memory as they are."""
+        """Nodes of the operand's size, and simple ones of scales and the like, which come from
+        memory as they are.
+        """
         if cost.elements(node) == cost.elements(top):
             return True
         return cost.weight(node.op) <= 1 and all(i not in self.number for i in node.inputs)
@@ -124,10 +153,16 @@ class _Search:
         """Whether a node is a reduction, or pointwise and all of its readers are that."""
         if isinstance(node.op, Reduce):
             return True
-        return depth > 0 and is_pointwise(node) and all(self._reduced(user, depth - 1) for user in self.users.get(node, ()))
+        return (
+            depth > 0
+            and is_pointwise(node)
+            and all(self._reduced(user, depth - 1) for user in self.users.get(node, ()))
+        )
 
     def _in_memory(self, node: Node, top: Node, chain: Chain) -> bool:
-        """Whether what an operand is computed from is in memory anyway, or small: else who computes it has more at hand."""
+        """Whether what an operand is computed from is in memory anyway, or small: else who computes
+        it has more at hand.
+        """
         if node not in self.number or node in self.kept or cost.elements(node) < cost.elements(top):
             return True
         others = (user for user in self._readers(node) if user not in chain)
@@ -135,8 +170,15 @@ class _Search:
 
     def _library(self, product: Node) -> bool:
         """Whether a library computes products like that, from operands in memory."""
-        dtype, flops, least = product.inputs[0].type.dtype, cost.flops(product), min(_sizes(product))
-        return any(one.operands is dtype and flops >= one.flops and least >= one.least for one in self.target.products)
+        dtype, flops, least = (
+            product.inputs[0].type.dtype,
+            cost.flops(product),
+            min(_sizes(product)),
+        )
+        return any(
+            one.operands is dtype and flops >= one.flops and least >= one.least
+            for one in self.target.products
+        )
 
 
 def _beneath(node: Node) -> Node:
@@ -166,4 +208,6 @@ def _sizes(product: Node) -> tuple[int, int]:
     op, (left, right) = product.op, product.inputs
     assert isinstance(op, Dot)
     rows, columns = op.free(left.type.rank, right.type.rank)
-    return at_opt(volume(tuple(left.shape[a] for a in rows))), at_opt(volume(tuple(right.shape[a] for a in columns)))
+    return at_opt(volume(tuple(left.shape[a] for a in rows))), at_opt(
+        volume(tuple(right.shape[a] for a in columns))
+    )

@@ -1,1 +1,3 @@
-"""What other frameworks' programs call: torch.compile, from_torch, from_jax, jit, ONNX's backend interface."""
+"""What other frameworks' programs call: torch.compile, from_torch, from_jax, jit, ONNX's backend
+interface.
+"""

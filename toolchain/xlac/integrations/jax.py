@@ -19,14 +19,20 @@ from xlac_sdk.support.limits import look, within
 class JaxFunction:
     """Takes and gives nests of arrays as the function does; its results are NumPy arrays.
 
-    Arguments that `jax.jit` takes as static, by position or by name, are part of the program: the function is lowered and
-    compiled anew for values of them that it meets first, and the last `programs.PROGRAMS` are kept. The others are like
-    the examples. A donated argument that is a `jax.Array` is deleted after the call, as JAX does.
+    Arguments that `jax.jit` takes as static, by position or by name, are part of the program: the
+    function is lowered and compiled anew for values of them that it meets first, and the last
+    `programs.PROGRAMS` are kept. The others are like the examples. A donated argument that is a
+    `jax.Array` is deleted after the call, as JAX does.
     """
 
     def __init__(
-        self, function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any], jit: Mapping[str, Any], options: Mapping[str, Any],
-    ) -> None:  # fmt: skip
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        named: Mapping[str, Any],
+        jit: Mapping[str, Any],
+        options: Mapping[str, Any],
+    ) -> None:
         functools.update_wrapper(self, function, updated=())
         self._name = getattr(function, "__name__", type(function).__name__)
         self._arguments, self._options = Arguments(function), dict(options)
@@ -59,7 +65,10 @@ class JaxFunction:
         from xlac.support.signature import shown
 
         given = dict(zip(self._first.labels, map(_text, self.lowered.takes), strict=True))
-        static = [self._arguments.name(at) for at in self._static.positions(len(self._arguments.positional))]
+        static = [
+            self._arguments.name(at)
+            for at in self._static.positions(len(self._arguments.positional))
+        ]
         given |= dict.fromkeys([*static, *sorted(self._static.names)], "static")
         gives = dict(zip(self.lowered.given(), map(_text, self.lowered.gives), strict=True))
         return shown("JaxFunction", self._name, given, gives, f"{self.programs} programs")
@@ -102,12 +111,18 @@ class JaxFunction:
         with within(self._options["max_compile_seconds"], self._options["max_compile_memory"]):
             look("reading the model")
             lowered = lower(self._jitted, args, {**examples.named, **split.names})
-            traced = [name for at, name in enumerate(self._arguments.positional) if at not in split.gone]
-            return _Program(lowered, compile(lowered.model, **self._options), lowered.labels(traced))
+            traced = [
+                name for at, name in enumerate(self._arguments.positional) if at not in split.gone
+            ]
+            return _Program(
+                lowered, compile(lowered.model, **self._options), lowered.labels(traced)
+            )
 
 
 class _Split(NamedTuple):
-    """The arguments of a call: those that are traced, those that are static by position and by name, and these as a key."""
+    """The arguments of a call: those that are traced, those that are static by position and by
+    name, and these as a key.
+    """
 
     args: tuple[Any, ...]
     named: Mapping[str, Any]
@@ -134,16 +149,26 @@ def _text(aval: Any) -> str:
 
 
 def from_jax(
-    function: Callable[..., Any], *example_args: Any, jit: Mapping[str, Any] | None = None, target: str = "cpu", threads: int | None = None,
-    checked: Asked = None, max_compile_seconds: float | None = None, max_compile_memory: int | None = None, **example_named: Any,
-) -> JaxFunction:  # fmt: skip
-    """A function of JAX compiled for arguments like the examples: arrays, nests of them, or `jax.ShapeDtypeStruct`s.
+    function: Callable[..., Any],
+    *example_args: Any,
+    jit: Mapping[str, Any] | None = None,
+    target: str = "cpu",
+    threads: int | None = None,
+    checked: Asked = None,
+    max_compile_seconds: float | None = None,
+    max_compile_memory: int | None = None,
+    **example_named: Any,
+) -> JaxFunction:
+    """A function of JAX compiled for arguments like the examples: arrays, nests of them, or
+    `jax.ShapeDtypeStruct`s.
 
-    `jit` are options of `jax.jit`, such as static_argnums and donate_argnums; a function that is jitted already brings
-    its own. Sizes of `jax.export.symbolic_shape` stay open. `checked` and the
-    limits are those of `xlac.compile`, for each program; JAX itself is not interrupted. Needs JAX: pip install 'xlac[jax]'.
-    Raises SourceError or LimitError.
+    `jit` are options of `jax.jit`, such as static_argnums and donate_argnums; a function that is
+    jitted already brings its own. Sizes of `jax.export.symbolic_shape` stay open. `checked` and the
+    limits are those of `xlac.compile`, for each program; JAX itself is not interrupted. Needs JAX:
+    pip install 'xlac[jax]'. Raises SourceError or LimitError.
     """
     limits = {"max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory}
-    options = {"target": target, "checked": checked, **limits} | ({} if threads is None else {"threads": threads})
+    options = {"target": target, "checked": checked, **limits} | (
+        {} if threads is None else {"threads": threads}
+    )
     return JaxFunction(function, example_args, example_named, dict(jit or {}), options)

@@ -27,10 +27,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Jitted:
     """A function compiled for the shapes and dtypes of its arguments at the first call with them.
 
-    Arguments are arrays, numbers and nests of these; strings, booleans, None, enums and types are compile-time
-    constants. A number is weak, as one in the text is: it takes the type of the array that it meets. Python's control
-    flow runs while tracing, so it is unrolled; a jitted function that it calls becomes part of it. Of a method, the
-    arrays that its object holds are inputs too, and all else that it holds is constant until it changes.
+    Arguments are arrays, numbers and nests of these; strings, booleans, None, enums and types are
+    compile-time constants. A number is weak, as one in the text is: it takes the type of the array
+    that it meets. Python's control flow runs while tracing, so it is unrolled; a jitted function
+    that it calls becomes part of it. Of a method, the arrays that its object holds are inputs too,
+    and all else that it holds is constant until it changes.
     """
 
     def __init__(self, traced: Callable[..., Any], options: dict[str, Any]) -> None:
@@ -61,8 +62,12 @@ class Jitted:
     def _called(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         asked = self._asked(receiver, args, named)
         program = self._programs.get(asked.key, lambda: self._compile(asked))
-        found = program.compiled(*[_given(asked.leaves[number], dtype, number) for number, dtype in program.takes])
-        return unflatten(program.result, list(found.values()) if isinstance(found, dict) else [found])
+        found = program.compiled(
+            *[_given(asked.leaves[number], dtype, number) for number, dtype in program.takes]
+        )
+        return unflatten(
+            program.result, list(found.values()) if isinstance(found, dict) else [found]
+        )
 
     def _asked(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> _Asked:
         leaves: list[Any] = []
@@ -88,7 +93,9 @@ class Jitted:
         if receiver is not None:
             held = Receiver(receiver)
             again = held.rebuilt([inlined(leaf) for leaf in held.leaves])
-            return inlined(unchanged(self._name, again, lambda owner: self._function(owner, *given, **names)))
+            return inlined(
+                unchanged(self._name, again, lambda owner: self._function(owner, *given, **names))
+            )
         return inlined(self._function(*given, **names))
 
 
@@ -107,7 +114,9 @@ class JittedMethod:
         return _shown(self.__func__, self.__func__._arguments)
 
     def trace(self, /, *args: Any, **named: Any) -> Model:
-        """The model that a call with these arguments would compile: behind them, the object's arrays are inputs."""
+        """The model that a call with these arguments would compile: behind them, the object's
+        arrays are inputs.
+        """
         return self.__func__._asked(self.__self__, args, named).traced().model
 
     @property
@@ -123,7 +132,9 @@ class _Program(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """A call: its leaves, those of the method's object behind `split`, and what its program is kept under."""
+    """A call: its leaves, those of the method's object behind `split`, and what its program is kept
+    under.
+    """
 
     jitted: Jitted
     args: tuple[Any, ...]
@@ -136,7 +147,9 @@ class _Asked(NamedTuple):
     def traced(self) -> Traced:
         """The function, traced. Raises SourceError for arguments that it does not take."""
         jitted, receiver, split = self.jitted, self.receiver, self.split
-        jitted._arguments.checked(self.args if receiver is None else (receiver.owner, *self.args), self.named)
+        jitted._arguments.checked(
+            self.args if receiver is None else (receiver.owner, *self.args), self.named
+        )
         tree = self.key[0] if receiver is None else self.key[0][0]
 
         def function(tensors: list[Tensor]) -> Any:
@@ -144,18 +157,25 @@ class _Asked(NamedTuple):
             if receiver is None:
                 return jitted._function(*args, **named)
             again = receiver.rebuilt(tensors[split:])
-            return unchanged(jitted._name, again, lambda owner: jitted._function(owner, *args, **named))
+            return unchanged(
+                jitted._name, again, lambda owner: jitted._function(owner, *args, **named)
+            )
 
-        return trace(jitted._name, function, [_leaf(kind, number) for number, kind in enumerate(self.key[1])])
+        return trace(
+            jitted._name, function, [_leaf(kind, number) for number, kind in enumerate(self.key[1])]
+        )
 
 
 def _kind(leaf: Any, number: int) -> Any:
-    """What a program depends on of a leaf: the kind of a number, the shape and element type of an array."""
+    """What a program depends on of a leaf: the kind of a number, the shape and element type of an
+    array.
+    """
     if type(leaf) is np.ndarray:
         return leaf.shape, leaf.dtype
     if is_number(leaf):
         return float if isinstance(leaf, float) else int
-    if hasattr(leaf, "dtype") and device_of(leaf):  # the program will say whether it can be read there
+    # the program will say whether it can be read there
+    if hasattr(leaf, "dtype") and device_of(leaf):
         return tuple(leaf.shape), np.dtype(str(leaf.dtype).rpartition(".")[2])
     array = as_array(leaf, None, f"arg{number}")
     return array.shape, array.dtype
@@ -178,7 +198,11 @@ def _given(leaf: Any, dtype: DType | None, number: int) -> Any:
         with np.errstate(over="ignore"):
             return np.asarray(leaf, dtype.compute.numpy).astype(dtype.numpy, copy=False)
     except OverflowError:
-        raise wrong("XL6002", f"input 'arg{number}': {leaf} does not fit {dtype}", "pass an array of a wider type") from None
+        raise wrong(
+            "XL6002",
+            f"input 'arg{number}': {leaf} does not fit {dtype}",
+            "pass an array of a wider type",
+        ) from None
 
 
 def _shown(jitted: Jitted, arguments: Arguments) -> str:
@@ -194,22 +218,50 @@ def _shown(jitted: Jitted, arguments: Arguments) -> str:
 def jit(traced: Function) -> Jitted: ...
 @overload
 def jit(
-    *, target: str = ..., threads: int | None = ..., cpu: str = ..., triple: str = ..., arch: str = ..., precision: str = ...,
-    checked: Asked = ..., max_compile_seconds: float | None = ..., max_compile_memory: int | None = ...,
-) -> Callable[[Function], Jitted]: ...  # fmt: skip
+    *,
+    target: str = ...,
+    threads: int | None = ...,
+    cpu: str = ...,
+    triple: str = ...,
+    arch: str = ...,
+    precision: str = ...,
+    checked: Asked = ...,
+    max_compile_seconds: float | None = ...,
+    max_compile_memory: int | None = ...,
+) -> Callable[[Function], Jitted]: ...
 def jit(
-    traced: Callable[..., Any] | None = None, *, target: str = "cpu", threads: int | None = None, cpu: str = "", triple: str = "",
-    arch: str = "", precision: str = "", checked: Asked = None, max_compile_seconds: float | None = None, max_compile_memory: int | None = None,
-) -> Any:  # fmt: skip
+    traced: Callable[..., Any] | None = None,
+    *,
+    target: str = "cpu",
+    threads: int | None = None,
+    cpu: str = "",
+    triple: str = "",
+    arch: str = "",
+    precision: str = "",
+    checked: Asked = None,
+    max_compile_seconds: float | None = None,
+    max_compile_memory: int | None = None,
+) -> Any:
     """Compiles a function: `@xlac.jit` or `@xlac.jit(target="cpu", threads=2, precision="fast")`.
 
-    What it takes means what it means to `xlac.compile`; `precision` is "default", or "fast", which docs/SPEC.md explains.
-    The limits are those of each program, tracing too. Raises SourceError for a precision that there is not, LimitError for
-    a limit that is none.
+    What it takes means what it means to `xlac.compile`; `precision` is "default", or "fast", which
+    docs/SPEC.md explains. The limits are those of each program, tracing too. Raises SourceError for
+    a precision that there is not, LimitError for a limit that is none.
     """
     valid(max_compile_seconds, max_compile_memory)
-    options: dict[str, Any] = {"target": target, "threads": threads, "cpu": cpu, "triple": triple, "arch": arch, "precision": chosen_precision(precision)}
-    options |= {"checked": checked, "max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory}
+    options: dict[str, Any] = {
+        "target": target,
+        "threads": threads,
+        "cpu": cpu,
+        "triple": triple,
+        "arch": arch,
+        "precision": chosen_precision(precision),
+    }
+    options |= {
+        "checked": checked,
+        "max_compile_seconds": max_compile_seconds,
+        "max_compile_memory": max_compile_memory,
+    }
     if traced is None:
         return lambda inner: Jitted(inner, options)
     return Jitted(traced, options)

@@ -1,4 +1,6 @@
-"""ONNX's backend interface: `import xlac.integrations.onnx_backend as backend; backend.run_model(model, inputs)`."""
+"""ONNX's backend interface: `import xlac.integrations.onnx_backend as backend;
+backend.run_model(model, inputs)`.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from xlac_sdk.host.call_binding import Parameters, by_name
 
 
 class XlacRep(BackendRep):
-    """A prepared model: `run` takes a list of inputs in order, or a dict by name, and gives a named tuple."""
+    """A prepared model: `run` takes a list of inputs in order, or a dict by name, and gives a named
+    tuple.
+    """
 
     def __init__(self, model: ModelProto, target: str, **options: Any) -> None:
         held = {tensor.name for tensor in model.graph.initializer}
@@ -37,7 +41,9 @@ class XlacRep(BackendRep):
 
 
 class XlacBackend(Backend):
-    """Runs models and nodes by compiling them; `device` is CPU, `target` any installed backend of xlac."""
+    """Runs models and nodes by compiling them; `device` is CPU, `target` any installed backend of
+    xlac.
+    """
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
@@ -54,23 +60,43 @@ class XlacBackend(Backend):
         return XlacRep(model, kwargs.pop("target", "cpu"), **kwargs)
 
     @classmethod
-    def run_node(cls, node: NodeProto, inputs: Any, device: str = "CPU", outputs_info: Any = None, **kwargs: Any) -> Any:
-        """Runs one node on a list of arrays, as the newest operator set, or `opset_version`, has it."""
+    def run_node(
+        cls,
+        node: NodeProto,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Runs one node on a list of arrays, as the newest operator set, or `opset_version`, has
+        it.
+        """
         version = kwargs.pop("opset_version", defs.onnx_opset_version())
         arrays = [np.asarray(value) for value in inputs]
-        given = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
-                 for n, a in zip([n for n in node.input if n], arrays, strict=True)]  # fmt: skip
+        given = [
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+            for n, a in zip([n for n in node.input if n], arrays, strict=True)
+        ]
         wanted = [helper.make_value_info(name, TypeProto()) for name in node.output if name]
         graph = helper.make_graph([node], "node", given, wanted)
-        sets = [helper.make_opsetid(node.domain, 1 if node.domain else version), *([helper.make_opsetid("", version)] if node.domain else [])]
-        return cls.prepare(helper.make_model(graph, opset_imports=sets), device, **kwargs).run(arrays)
+        sets = [
+            helper.make_opsetid(node.domain, 1 if node.domain else version),
+            *([helper.make_opsetid("", version)] if node.domain else []),
+        ]
+        return cls.prepare(helper.make_model(graph, opset_imports=sets), device, **kwargs).run(
+            arrays
+        )
 
 
 def _codes(value: Any) -> Any:
     """Arrays of types that are held as codes as those codes."""
     if isinstance(value, list | tuple):
         return [_codes(part) for part in value]
-    number = 0 if not isinstance(value, np.ndarray) or value.dtype.isbuiltin == 1 else helper.np_dtype_to_tensor_dtype(value.dtype)
+    number = (
+        0
+        if not isinstance(value, np.ndarray) or value.dtype.isbuiltin == 1
+        else helper.np_dtype_to_tensor_dtype(value.dtype)
+    )
     if number not in CODED:
         return value
     dtype = CODED[number][1].numpy
@@ -93,4 +119,12 @@ run_model = XlacBackend.run_model
 run_node = XlacBackend.run_node
 supports_device = XlacBackend.supports_device
 
-__all__ = ["XlacBackend", "XlacRep", "is_compatible", "prepare", "run_model", "run_node", "supports_device"]
+__all__ = [
+    "XlacBackend",
+    "XlacRep",
+    "is_compatible",
+    "prepare",
+    "run_model",
+    "run_node",
+    "supports_device",
+]

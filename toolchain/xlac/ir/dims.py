@@ -1,4 +1,6 @@
-"""Sizes of tensors, in graphs as in programs: the SDK's, under the name that the toolchain knows them by."""
+"""Sizes of tensors, in graphs as in programs: the SDK's, under the name that the toolchain knows
+them by.
+"""
 
 from xlac_sdk.programs.dims import (
     UNBOUNDED,

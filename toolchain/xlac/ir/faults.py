@@ -14,8 +14,8 @@ APPEARING = frozenset({NAN, INFINITY})
 class Fault(NamedTuple):
     """Elements at fault: of a `kind` (bounds, division, sizes), where `bad` is true.
 
-    `value` holds an integer to show for each element of `bad`, or is None; `told` says what is wrong, with
-    `{value}` where that number goes.
+    `value` holds an integer to show for each element of `bad`, or is None; `told` says what is
+    wrong, with `{value}` where that number goes.
     """
 
     kind: str

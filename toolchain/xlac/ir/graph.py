@@ -18,8 +18,8 @@ from xlac_sdk.support.limits import made
 class Node:
     """An operation applied to inputs. Compared by identity.
 
-    A node has one result, of `type`; one with several has a tuple of types, and `pick` nodes select them.
-    `origin` is where the model asked for it.
+    A node has one result, of `type`; one with several has a tuple of types, and `pick` nodes select
+    them. `origin` is where the model asked for it.
     """
 
     op: Op
@@ -33,7 +33,9 @@ class Node:
         made()
         types = op.infer(*(i.type for i in inputs))
         for result in (types,) if isinstance(types, Type) else types:
-            if any((size if isinstance(size, int) else bounds(size)[1]) < 0 for size in result.shape):
+            if any(
+                (size if isinstance(size, int) else bounds(size)[1]) < 0 for size in result.shape
+            ):
                 raise ShapeError(f"{op.mnemonic} would have a negative size: {result}")
         return Node(op, inputs, types, origin)
 
@@ -64,8 +66,8 @@ class Node:
 class Graph:
     """A model, or the body of a loop or branch (then closed: it sees nothing but its inputs).
 
-    `inputs` are `param` nodes in order, those that the caller supplies; weights are `param` nodes too, of
-    kind "weight", and are found by walking.
+    `inputs` are `param` nodes in order, those that the caller supplies; weights are `param` nodes
+    too, of kind "weight", and are found by walking.
     """
 
     name: str
@@ -87,9 +89,11 @@ class Graph:
         return iter(self.order)
 
     def rewrite(self, visit: Callable[[Node], Node]) -> Graph:
-        """A graph with `visit` applied bottom-up to every node; untouched nodes are kept as they are.
+        """A graph with `visit` applied bottom-up to every node; untouched nodes are kept as they
+        are.
 
-        `visit` gets a node whose inputs are already rewritten. Bodies are not entered: see `map_bodies`.
+        `visit` gets a node whose inputs are already rewritten. Bodies are not entered: see
+        `map_bodies`.
         """
         new: dict[Node, Node] = {}
         for node in self.nodes():
@@ -136,7 +140,11 @@ def map_bodies(node: Node, visit: Callable[[Graph], Graph]) -> Node:
             new: object = visit(value)
         elif isinstance(value, tuple) and any(isinstance(v, Graph) for v in value):
             new = tuple(visit(v) if isinstance(v, Graph) else v for v in value)
-            new = value if all(a is b for a, b in zip(cast("tuple[object, ...]", new), value, strict=True)) else new
+            new = (
+                value
+                if all(a is b for a, b in zip(cast("tuple[object, ...]", new), value, strict=True))
+                else new
+            )
         else:
             continue
         if new is not value:

@@ -1,7 +1,7 @@
 """Runs graphs in NumPy: the living definition of what a graph means.
 
-With `float64=True` every float is held and computed in float64 whatever the types say, so that a result shows
-what a model means apart from rounding.
+With `float64=True` every float is held and computed in float64 whatever the types say, so that a
+result shows what a model means apart from rounding.
 """
 
 from __future__ import annotations
@@ -19,11 +19,16 @@ from xlac_sdk.dtypes import DType
 
 
 def interpret(
-    graph: Graph, inputs: Mapping[str, Array], weights: Mapping[str, Array] | None = None, float64: bool = False
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    weights: Mapping[str, Array] | None = None,
+    float64: bool = False,
 ) -> dict[str, Array]:
-    """The outputs of a graph by name. Inputs and states are found by name in `inputs`, weights in `weights`.
+    """The outputs of a graph by name. Inputs and states are found by name in `inputs`, weights in
+    `weights`.
 
-    Raises KeyError for a parameter without a value, and ValueError for a value of another shape or type.
+    Raises KeyError for a parameter without a value, and ValueError for a value of another shape or
+    type.
     """
     given: dict[Node, Array] = {}
     for node in graph.nodes():
@@ -35,18 +40,26 @@ def interpret(
 
 
 def run_body(body: Graph, arrays: Sequence[Array]) -> list[Array]:
-    """The results of a closed graph in order. Computes in float64 where it is given that for other types."""
+    """The results of a closed graph in order. Computes in float64 where it is given that for other
+    types.
+    """
     given = dict(zip(body.inputs, (np.asarray(a) for a in arrays), strict=True))
     return _run(body, given, any(_wider(node.type, array) for node, array in given.items()))
 
 
 def evaluate_expansion(op: Composite, arrays: Sequence[Array]) -> Array | tuple[Array, ...]:
-    """A composite by its expansion. Float64 arrays stand for whatever float type: the expansion is for f64."""
+    """A composite by its expansion. Float64 arrays stand for whatever float type: the expansion is
+    for f64.
+    """
     param: Any = OPS["param"]
     types = [Type(DType.of(array.dtype), array.shape) for array in arrays]
-    params = tuple(Node.of(param(name=f"x{number}", type=type)) for number, type in enumerate(types))
+    params = tuple(
+        Node.of(param(name=f"x{number}", type=type)) for number, type in enumerate(types)
+    )
     results = op.expand(*params)
-    outputs = {str(n): r for n, r in enumerate(results if isinstance(results, tuple) else (results,))}
+    outputs = {
+        str(n): r for n, r in enumerate(results if isinstance(results, tuple) else (results,))
+    }
     found = _run(Graph(op.mnemonic, params, outputs), dict(zip(params, arrays, strict=True)), False)
     return found[0] if len(found) == 1 else tuple(found)
 
@@ -82,7 +95,9 @@ def _run(graph: Graph, given: Mapping[Node, Array], float64: bool) -> list[Array
     return [values[node][0] for node in outputs]
 
 
-def evaluate(node: Node, inputs: Sequence[tuple[Array, ...]], float64: bool = False) -> tuple[Array, ...]:
+def evaluate(
+    node: Node, inputs: Sequence[tuple[Array, ...]], float64: bool = False
+) -> tuple[Array, ...]:
     """The results of one node, given all results of each of its inputs."""
     if node.op.mnemonic == "pick":
         return (inputs[0][attributes(node.op)["index"]],)

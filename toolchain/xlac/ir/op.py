@@ -1,7 +1,7 @@
 """What an operation is. One class states everything the compiler knows about it.
 
-The spec schema, checker, printer, constant folder, lowering, conformance cases and importers read these
-declarations; none of them mentions an operation by name where a declaration could say it.
+The spec schema, checker, printer, constant folder, lowering, conformance cases and importers read
+these declarations; none of them mentions an operation by name where a declaration could say it.
 """
 
 from __future__ import annotations
@@ -25,19 +25,24 @@ if TYPE_CHECKING:
 
     from xlac.ir.graph import Node
 else:
-    ABC = object  # `isinstance` of an ABC runs Python code: a fifth of a compile. A test sees that nothing abstract is declared
+    # `isinstance` of an ABC runs Python code: a fifth of a compile. A test sees that nothing
+    # abstract is declared
+    ABC = object
 
 Array = NDArray[Any]
 Index = tuple[Expr, ...]  # one kernel index expression for each axis
 
 
 class ShapeError(ValueError):
-    """Raised by `infer`: a shape, dtype or attribute that does not fit. The caller knows where to point.
+    """Raised by `infer`: a shape, dtype or attribute that does not fit. The caller knows where to
+    point.
 
     `operand` is the number of the input at fault and `attribute` the attribute, where one is.
     """
 
-    def __init__(self, message: str, *, operand: int | None = None, attribute: str = "", hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, operand: int | None = None, attribute: str = "", hint: str = ""
+    ) -> None:
         super().__init__(message)
         self.operand, self.attribute, self.hint = operand, attribute, hint
 
@@ -46,8 +51,8 @@ class ShapeError(ValueError):
 class Operand:
     """An input as `Elementwise.element` sees it: its type, and how to read one element of it.
 
-    Where the input may have no elements at all, `get` is given a condition too, which is false then: nothing is
-    read, and the value is 0.
+    Where the input may have no elements at all, `get` is given a condition too, which is false
+    then: nothing is read, and the value is 0.
     """
 
     type: Type
@@ -60,10 +65,11 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One conformance case of an op: attributes, the types of its inputs, and how to draw their values.
+    """One conformance case of an op: attributes, the types of its inputs, and how to draw their
+    values.
 
-    `draw` names a range of input values: "normal", "positive", "unit" (-1..1), "small" (integers 0..7),
-    "index" (any integer, out of range too), "special" (NaN, infinities, zeros, denormals).
+    `draw` names a range of input values: "normal", "positive", "unit" (-1..1), "small" (integers
+    0..7), "index" (any integer, out of range too), "special" (NaN, infinities, zeros, denormals).
     """
 
     inputs: tuple[Type, ...]
@@ -75,8 +81,8 @@ class Sample:
 class Op(ABC):
     """An operation; its dataclass fields are its attributes.
 
-    `operands` names the inputs in order: "x", "bias?" for one that may be absent at the end, "*xs" for any
-    number of them. The docstring is the op's documentation: its first line is the summary.
+    `operands` names the inputs in order: "x", "bias?" for one that may be absent at the end, "*xs"
+    for any number of them. The docstring is the op's documentation: its first line is the summary.
     """
 
     mnemonic: ClassVar[str]
@@ -88,7 +94,8 @@ class Op(ABC):
 
     @abstractmethod
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
-        """The meaning in NumPy, for arrays of the inferred types: what every backend is tested against.
+        """The meaning in NumPy, for arrays of the inferred types: what every backend is tested
+        against.
 
         Given float64 arrays where the types say f32 it computes in float64.
         """
@@ -99,14 +106,18 @@ class Op(ABC):
         return ()
 
     def parameters(self, *types: Type) -> Mapping[str, Type]:
-        """Learned tensors that follow the inputs (`weight`, `bias`), by name, given the types of the inputs.
+        """Learned tensors that follow the inputs (`weight`, `bias`), by name, given the types of
+        the inputs.
 
-        In a spec they are loaded from the weights file as `<node path>.<name>` unless given as values.
+        In a spec they are loaded from the weights file as `<node path>.<name>` unless given as
+        values.
         """
         return {}
 
     def least(self, result: Type) -> tuple[int, ...]:
-        """The sizes that a result has at least, where it makes sense: a window, say, has at least one place."""
+        """The sizes that a result has at least, where it makes sense: a window, say, has at least
+        one place.
+        """
         return (0,) * result.rank
 
     def bodies(self) -> Sequence[Any]:
@@ -115,34 +126,45 @@ class Op(ABC):
 
     @property
     def creates(self) -> frozenset[str]:
-        """Which of NaN and infinity the result may hold where no operand does; a class may say so for all of its kind."""
+        """Which of NaN and infinity the result may hold where no operand does; a class may say so
+        for all of its kind.
+        """
         return APPEARING
 
     def faults(self, *inputs: Node) -> Sequence[Fault]:
-        """Values that this operation gives a result for, but should not have been given: what a checked program reports."""
+        """Values that this operation gives a result for, but should not have been given: what a
+        checked program reports.
+        """
         return ()
 
 
 class Elementwise(Op):
-    """An operation whose elements can each be computed alone: scalar functions, views, iota, gather.
+    """An operation whose elements can each be computed alone: scalar functions, views, iota,
+    gather.
 
     These fuse: a kernel computes the element where it is needed.
     """
 
     @abstractmethod
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
-        """The element of the result at an index, in the result's dtype (`compute` dtype for halves)."""
+        """The element of the result at an index, in the result's dtype (`compute` dtype for
+        halves).
+        """
 
 
 class Composite(Op):
-    """An operation defined by simpler ones. It keeps its name until a backend had the chance to claim it."""
+    """An operation defined by simpler ones. It keeps its name until a backend had the chance to
+    claim it.
+    """
 
     @abstractmethod
     def expand(self, *inputs: Node) -> Node | tuple[Node, ...]:
         """The same from simpler operations; a tuple for several results."""
 
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
-        """By expansion, unless a subclass says it directly in NumPy (it should, where that is short)."""
+        """By expansion, unless a subclass says it directly in NumPy (it should, where that is
+        short).
+        """
         from xlac.ir.interpret import evaluate_expansion
 
         return evaluate_expansion(self, arrays)
@@ -168,7 +190,9 @@ def declare(cls: type[T]) -> type[T]:
 
 
 def _frozen(cls: type[T]) -> type[T]:
-    """A frozen dataclass. One without attributes of its own is that already: it inherits all that would be written for it."""
+    """A frozen dataclass. One without attributes of its own is that already: it inherits all that
+    would be written for it.
+    """
     return dataclass(frozen=True)(cls) if get_annotations(cls) else cls
 
 
@@ -187,7 +211,9 @@ def arity(op: type[Op]) -> tuple[int, int | None]:
 def normal_axis(axis: int, rank: int) -> int:
     """An axis counted from the end as one counted from the start. Raises ShapeError."""
     if not -rank <= axis < rank:
-        raise ShapeError(f"axis {axis} is out of range for a tensor of rank {rank}", attribute="axis")
+        raise ShapeError(
+            f"axis {axis} is out of range for a tensor of rank {rank}", attribute="axis"
+        )
     return axis % rank
 
 

@@ -1,4 +1,6 @@
-"""Names for the nodes that an importer made on the way to those it names: every message can then say where."""
+"""Names for the nodes that an importer made on the way to those it names: every message can then
+say where.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,15 @@ from xlac_sdk.source import Origin
 
 
 def spread(graph: Graph, around: Origin | None = None) -> Graph:
-    """The graph with an origin for every node: its own, that of the first node that reads it, or of the output that it is.
+    """The graph with an origin for every node: its own, that of the first node that reads it, or of
+    the output that it is.
 
-    Nodes of a body that nothing names have the origin of what is `around` it. Parameters have their own
-    names. The same graph where all have one.
+    Nodes of a body that nothing names have the origin of what is `around` it. Parameters have their
+    own names. The same graph where all have one.
     """
-    found: dict[Node, Origin | None] = {} if around else {node: Origin(name) for name, node in graph.outputs.items()}
+    found: dict[Node, Origin | None] = (
+        {} if around else {node: Origin(name) for name, node in graph.outputs.items()}
+    )
     for node in reversed(graph.order):
         own = found[node] = node.origin or found.get(node) or around
         for given in node.inputs:
@@ -22,11 +27,17 @@ def spread(graph: Graph, around: Origin | None = None) -> Graph:
                 found[given] = own  # the readers are met from the last to the first
     new: dict[Node, Node] = {}
     for node in graph.order:
-        name = getattr(node.op, "name", "") if node.op.mnemonic == "param" and around is None else ""
+        name = (
+            getattr(node.op, "name", "") if node.op.mnemonic == "param" and around is None else ""
+        )
         new[node] = _placed(node, new, node.origin or Origin(name) if name else found[node])
     outputs = {name: new[node] for name, node in graph.outputs.items()}
     inputs = tuple(new.get(node, node) for node in graph.inputs)
-    return graph if outputs == graph.outputs and inputs == graph.inputs else Graph(graph.name, inputs, outputs)
+    return (
+        graph
+        if outputs == graph.outputs and inputs == graph.inputs
+        else Graph(graph.name, inputs, outputs)
+    )
 
 
 def _placed(node: Node, new: dict[Node, Node], origin: Origin | None) -> Node:
@@ -35,4 +46,8 @@ def _placed(node: Node, new: dict[Node, Node], origin: Origin | None) -> Node:
     inputs = tuple(new[i] for i in node.inputs)
     if inputs != node.inputs:
         node = node.with_inputs(inputs)
-    return node if node.origin is origin or (node.op.mnemonic == "param" and node.origin) else replace(node, origin=origin)
+    return (
+        node
+        if node.origin is origin or (node.op.mnemonic == "param" and node.origin)
+        else replace(node, origin=origin)
+    )

@@ -17,7 +17,9 @@ from xlac.ir.types import Type, Types
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 
-TOKEN = re.compile(r'\s+|"[^"]*"|@\w+|%\d+|[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)(?![\w.])|[A-Za-z_][\w.]*|//|[^\s]')
+TOKEN = re.compile(
+    r'\s+|"[^"]*"|@\w+|%\d+|[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)(?![\w.])|[A-Za-z_][\w.]*|//|[^\s]'
+)
 
 
 class Parser:
@@ -75,7 +77,9 @@ class Parser:
 
     def take(self, wanted: str = "") -> str:
         if not self.tokens or (wanted and self.tokens[0] != wanted):
-            raise ValueError(f"expected {wanted or 'more'}, found {self.peek() or 'the end of the line'}")
+            raise ValueError(
+                f"expected {wanted or 'more'}, found {self.peek() or 'the end of the line'}"
+            )
         return self.tokens.pop(0)
 
     def graph(self, head: str) -> Graph:

@@ -6,7 +6,9 @@ import re
 
 
 def read(text: str, least: int, most: int) -> tuple[int, int] | None:
-    """The ends of `8`, `1..8`, `4..`, `..8` or `..`, where what is left out is `least` or `most`; None for other text."""
+    """The ends of `8`, `1..8`, `4..`, `..8` or `..`, where what is left out is `least` or `most`;
+    None for other text.
+    """
     found = re.fullmatch(r"\s*(?:(\d{1,18})|(\d{0,18})\s*\.\.\s*(\d{0,18}))\s*", text)
     if found is None:
         return None

@@ -23,7 +23,9 @@ def on_a_line(size: int, dtype: np.dtype[Any]) -> Array:
 
 
 def give_back() -> None:
-    """Has the C library return memory that was freed to the system, where it would keep tens of megabytes of it."""
+    """Has the C library return memory that was freed to the system, where it would keep tens of
+    megabytes of it.
+    """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:
         trim(0)
@@ -32,8 +34,8 @@ def give_back() -> None:
 def forget(array: Array) -> None:
     """Lets the system take back the memory of what was read of a mapped file through an array.
 
-    Who reads it again gets it from the file again. Arrays that are not in a mapped file, and files mapped so that
-    they can be written to, are left alone.
+    Who reads it again gets it from the file again. Arrays that are not in a mapped file, and files
+    mapped so that they can be written to, are left alone.
     """
     owner: object = array
     while isinstance(owner, np.ndarray):
@@ -53,11 +55,14 @@ def forget(array: Array) -> None:
         owner.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
-def stepped(array: Array, shape: tuple[int, ...], steps: tuple[int, ...], offset: int, own: int) -> Array:
-    """The elements of an array from `offset` on, along axes that step over so many of them in row-major order.
+def stepped(
+    array: Array, shape: tuple[int, ...], steps: tuple[int, ...], offset: int, own: int
+) -> Array:
+    """The elements of an array from `offset` on, along axes that step over so many of them in
+    row-major order.
 
-    Nothing is copied where every step goes along axes of the array, however those lie in memory. One that goes along
-    several becomes as many, if it is not among the first `own` or the last.
+    Nothing is copied where every step goes along axes of the array, however those lie in memory.
+    One that goes along several becomes as many, if it is not among the first `own` or the last.
     """
     parts = [] if offset else [_along(array, *axis) for axis in zip(shape, steps, strict=True)]
     taken = [axis for part in parts for _, axis in part if axis is not None]
@@ -72,10 +77,19 @@ def stepped(array: Array, shape: tuple[int, ...], steps: tuple[int, ...], offset
 
 
 def _along(array: Array, extent: int, step: int) -> list[tuple[int, int | None]]:
-    """An axis of so many steps over elements in row-major order as axes of the array, each with its extent; empty where it is none."""
+    """An axis of so many steps over elements in row-major order as axes of the array, each with its
+    extent; empty where it is none.
+    """
     if extent == 1:
         return [(1, None)]
-    axis = next((a for a, size in enumerate(array.shape) if size > 1 and prod(array.shape[a + 1 :]) == step), -1)
+    axis = next(
+        (
+            a
+            for a, size in enumerate(array.shape)
+            if size > 1 and prod(array.shape[a + 1 :]) == step
+        ),
+        -1,
+    )
     found: list[tuple[int, int | None]] = []
     while axis >= 0 and extent > array.shape[axis] and extent % array.shape[axis] == 0:
         found.insert(0, (array.shape[axis], axis))

@@ -7,9 +7,10 @@
       return y=%5
     }
 
-A graph's bodies come before it, `graph @1 name {…}`, and are named so in attributes. Values are called as their
-origin where that is unique, else numbered. Arrays of more than eight elements are written `@hash`, and kept in a
-table at the end, `@hash = f32[…] base64`. Symbolic sizes are declared first: `dim B min=1 max=64 opt=32 multiple_of=1`.
+A graph's bodies come before it, `graph @1 name {…}`, and are named so in attributes. Values are
+called as their origin where that is unique, else numbered. Arrays of more than eight elements are
+written `@hash`, and kept in a table at the end, `@hash = f32[…] base64`. Symbolic sizes are
+declared first: `dim B min=1 max=64 opt=32 multiple_of=1`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ PLAIN = re.compile(r"[A-Za-z_][\w.]*")
 
 
 def show(graph: Graph, arrays: bool = True) -> str:
-    """The text of a graph. Without `arrays` the table of large constants is left out (and it does not parse)."""
+    """The text of a graph. Without `arrays` the table of large constants is left out (and it does
+    not parse).
+    """
     return Printer(arrays).document(graph)
 
 
@@ -64,15 +67,21 @@ class Printer:
         if self.arrays:
             for key, array in self.table.items():
                 kept = Type(DType.of(array.dtype), array.shape)
-                lines.append(f"@{key} = {kept} {base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()}")
+                lines.append(
+                    f"@{key} = {kept} {base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()}"
+                )
         return "\n".join(lines) + "\n"
 
     def graph(self, graph: Graph, mark: str) -> str:
         names = named(graph)
         lines = [f"graph {mark}{quoted(graph.name)} {{"]
-        lines += [f"  {self.node(node, names)}" for node in walk((*graph.inputs, *graph.outputs.values()))]
+        lines += [
+            f"  {self.node(node, names)}" for node in walk((*graph.inputs, *graph.outputs.values()))
+        ]
         lines.append(f"  inputs {' '.join(names[i] for i in graph.inputs)}".rstrip())
-        lines.append(f"  return {' '.join(f'{quoted(k)}={names[v]}' for k, v in graph.outputs.items())}")
+        lines.append(
+            f"  return {' '.join(f'{quoted(k)}={names[v]}' for k, v in graph.outputs.items())}"
+        )
         return "\n".join([*lines, "}"])
 
     def node(self, node: Node, names: Mapping[Node, str]) -> str:
@@ -80,14 +89,24 @@ class Printer:
         for f in fields(node.op):
             value = getattr(node.op, f.name)
             default = f.default_factory() if f.default_factory is not MISSING else f.default
-            if isinstance(value, np.ndarray) or type(value) is not type(default) or value != default:
+            if (
+                isinstance(value, np.ndarray)
+                or type(value) is not type(default)
+                or value != default
+            ):
                 kept.append(f"{f.name}={self.value(value)}")
         for x in node.results:
             self.seen(x.shape)
-        types = str(node.types) if isinstance(node.types, Type) else f"({', '.join(map(str, node.types))})"
+        types = (
+            str(node.types)
+            if isinstance(node.types, Type)
+            else f"({', '.join(map(str, node.types))})"
+        )
         inputs = ", ".join(names[i] for i in node.inputs)
         origin = f" # {quoted(node.name)}" if node.name and names[node] != node.name else ""
-        return f"{names[node]} = {node.op.mnemonic}({inputs}) {' '.join([*kept, ''])}: {types}{origin}"
+        return (
+            f"{names[node]} = {node.op.mnemonic}({inputs}) {' '.join([*kept, ''])}: {types}{origin}"
+        )
 
     def value(self, value: Any) -> str:
         """An attribute. Everything but arrays and graphs reads back by its form alone."""
@@ -137,18 +156,27 @@ def quoted(text: str, always: bool = False) -> str:
     """A name as it is when it is plain, else as a string that cannot end early or break a line."""
     if not always and PLAIN.fullmatch(text) and text.isascii():
         return text
-    inner = "".join(c if c.isascii() and c.isprintable() and c not in '"\\#' else f"\\u{{{ord(c):x}}}" for c in text)
+    inner = "".join(
+        c if c.isascii() and c.isprintable() and c not in '"\\#' else f"\\u{{{ord(c):x}}}"
+        for c in text
+    )
     return f'"{inner}"'
 
 
 def named(graph: Graph) -> dict[Node, str]:
-    """A stable name for every node: its path in the model where only one node has it, else a number."""
+    """A stable name for every node: its path in the model where only one node has it, else a
+    number.
+    """
     nodes = list(walk((*graph.inputs, *graph.outputs.values())))
     wanted: dict[str, int] = {}
     for node in nodes:
         wanted[node.name] = wanted.get(node.name, 0) + 1
     found: dict[Node, str] = {}
     for node in nodes:
-        plain = bool(PLAIN.fullmatch(node.name)) and node.name.isascii() and node.name not in ("inputs", "return")
+        plain = (
+            bool(PLAIN.fullmatch(node.name))
+            and node.name.isascii()
+            and node.name not in ("inputs", "return")
+        )
         found[node] = node.name if plain and wanted[node.name] == 1 else f"%{len(found)}"
     return found

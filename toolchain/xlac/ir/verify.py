@@ -9,7 +9,9 @@ from xlac.ir.op import OPS, ShapeError, attributes
 
 
 class GraphError(AssertionError):
-    """A graph that no pass may produce: a bug of ours, never a user's mistake. `node` is the one at fault."""
+    """A graph that no pass may produce: a bug of ours, never a user's mistake. `node` is the one at
+    fault.
+    """
 
     def __init__(self, message: str, node: Node | None = None) -> None:
         super().__init__(message)
@@ -19,9 +21,10 @@ class GraphError(AssertionError):
 def verify(graph: Graph) -> None:
     """Raises GraphError naming the node.
 
-    Types are what the operations infer from their inputs; results are picked from nodes that have several and
-    from no others; operations are those of the table; parameters have names of their own; a graph's inputs are
-    parameters, and a body sees nothing else. Nodes cannot form cycles, for their inputs come before them.
+    Types are what the operations infer from their inputs; results are picked from nodes that have
+    several and from no others; operations are those of the table; parameters have names of their
+    own; a graph's inputs are parameters, and a body sees nothing else. Nodes cannot form cycles,
+    for their inputs come before them.
     """
     _graph(graph, set(), body=False)
 
@@ -49,7 +52,9 @@ def _graph(graph: Graph, known: set[Graph], body: bool) -> None:
                 _graph(inner, known, body=True)
     for name, node in graph.outputs.items():
         if len(node.results) != 1:
-            raise GraphError(f"output {name!r} is {describe(node)}, which has several results", node)
+            raise GraphError(
+                f"output {name!r} is {describe(node)}, which has several results", node
+            )
 
 
 def _all(graph: Graph) -> Iterable[Node]:
@@ -63,11 +68,17 @@ def _all(graph: Graph) -> Iterable[Node]:
 
 def _types(node: Node, where: str) -> None:
     if OPS.get(node.op.mnemonic) is not type(node.op):
-        raise GraphError(f"{where}: {type(node.op).__name__} is not in the table of operations", node)
+        raise GraphError(
+            f"{where}: {type(node.op).__name__} is not in the table of operations", node
+        )
     picks = node.op.mnemonic == "pick"
     several = [i for i in node.inputs if isinstance(i.types, tuple) is not picks]
     if several:
-        needs = "needs a node with several results" if picks else "reads a node that has several results"
+        needs = (
+            "needs a node with several results"
+            if picks
+            else "reads a node that has several results"
+        )
         raise GraphError(f"{where} {needs}, {describe(several[0])}", node)
     given = node.inputs[0].results if picks else tuple(i.type for i in node.inputs)
     try:

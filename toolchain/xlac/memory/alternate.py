@@ -1,7 +1,8 @@
 """Weights that launch after launch reads from end to end: every other launch reads them backwards.
 
-A cache that is a little too small for them has always just dropped what comes next when they are read in one
-direction. Turning around finds there what was read last: of 57 KB, 45 in a first cache of 48.
+A cache that is a little too small for them has always just dropped what comes next when they are
+read in one direction. Turning around finds there what was read last: of 57 KB, 45 in a first cache
+of 48.
 """
 
 from __future__ import annotations
@@ -11,32 +12,53 @@ from dataclasses import dataclass, field, replace
 
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.programs.dims import Dim
-from xlac_sdk.programs.program import Argument, Branch, Choice, Copy, Launch, Repeat, Role, Slot, Step, While
+from xlac_sdk.programs.program import (
+    Argument,
+    Branch,
+    Choice,
+    Copy,
+    Launch,
+    Repeat,
+    Role,
+    Slot,
+    Step,
+    While,
+)
 from xlac_sdk.programs.rewrite import with_arguments
 from xlac_sdk.target import Target
 
 Steps = tuple[Step, ...]
 Backwards = Mapping[Kernel, Callable[[], Kernel]]
-"""Makes of a kernel the one that reads its weights in the other direction, with the same parameters."""
+"""Makes of a kernel the one that reads its weights in the other direction, with the same
+parameters.
+"""
 
 WORTH = 4  # a turn pays when it finds one part in so many where it was
 
 
 def caches(target: Target) -> tuple[int, ...]:
     """The sizes of the caches whose contents are worth knowing."""
-    return () if target.warp or target.size or not target.vector_bytes else (target.l1_bytes, target.l2_bytes, target.l3_bytes)
+    return (
+        ()
+        if target.warp or target.size or not target.vector_bytes
+        else (target.l1_bytes, target.l2_bytes, target.l3_bytes)
+    )
 
 
 @dataclass
 class _Reading:
-    """What was read so far: bytes in all, and of each weight where its last reader stopped and in which direction it went."""
+    """What was read so far: bytes in all, and of each weight where its last reader stopped and in
+    which direction it went.
+    """
 
     moved: int = 0
     last: dict[Slot, tuple[int, bool]] = field(default_factory=dict)
 
 
 def alternated(steps: Steps, backwards: Backwards, sizes: Sequence[int]) -> Steps:
-    """The steps with launches turned around where caches of such `sizes` then hold more of what they read."""
+    """The steps with launches turned around where caches of such `sizes` then hold more of what
+    they read.
+    """
     if not sizes or not backwards:
         return steps
     return _Alternation(backwards, sizes).steps(steps, _Reading())
@@ -80,12 +102,18 @@ class _Alternation:
         """The constant that a launch reads from end to end, where it can do so in both directions."""
         if step.kernel not in self.backwards:
             return None
-        found = [argument.slot for argument in step.arguments if argument.slot.role is Role.CONSTANT]
+        found = [
+            argument.slot for argument in step.arguments if argument.slot.role is Role.CONSTANT
+        ]
         return max(found, key=lambda slot: slot.nbytes, default=None)
 
     def pays(self, size: int, between: int) -> bool:
-        """Whether some cache still holds a part of a weight, after so many other bytes, but not all of it."""
-        return any(size + between > cache and (cache - between) * WORTH >= size for cache in self.sizes)
+        """Whether some cache still holds a part of a weight, after so many other bytes, but not all
+        of it.
+        """
+        return any(
+            size + between > cache and (cache - between) * WORTH >= size for cache in self.sizes
+        )
 
     def backward(self, kernel: Kernel) -> Kernel:
         if kernel not in self.made:
@@ -93,7 +121,9 @@ class _Alternation:
         return self.made[kernel]
 
     def repeat(self, step: Repeat, count: int) -> tuple[Step, ...]:
-        """A loop; one whose second turn is to go through its weights backwards makes two turns at once."""
+        """A loop; one whose second turn is to go through its weights backwards makes two turns at
+        once.
+        """
         reading = _Reading()
         first, second, third = (self.steps(step.body, reading) for _ in range(3))
         if count < 2 or second == first or third != first:
@@ -107,8 +137,12 @@ def _turn(steps: Steps, counter: str, number: int) -> Steps:
     """The steps of one turn of a loop whose counter now counts pairs of turns."""
 
     def moved(argument: Argument) -> Argument:
-        strides = tuple((name, 2 * stride if name == counter else stride) for name, stride in argument.strides)
-        return replace(argument, offset=argument.offset + number * _stride(argument, counter), strides=strides)
+        strides = tuple(
+            (name, 2 * stride if name == counter else stride) for name, stride in argument.strides
+        )
+        return replace(
+            argument, offset=argument.offset + number * _stride(argument, counter), strides=strides
+        )
 
     return with_arguments(steps, moved)
 
@@ -118,7 +152,9 @@ def _only(steps: Steps, counter: str, turn: int) -> Steps:
 
     def moved(argument: Argument) -> Argument:
         strides = tuple((name, stride) for name, stride in argument.strides if name != counter)
-        return replace(argument, offset=argument.offset + turn * _stride(argument, counter), strides=strides)
+        return replace(
+            argument, offset=argument.offset + turn * _stride(argument, counter), strides=strides
+        )
 
     return with_arguments(steps, moved)
 

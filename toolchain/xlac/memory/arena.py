@@ -1,9 +1,10 @@
 """Packs buffers with known lifetimes into one block of memory.
 
-Two strategies run and the smaller result is kept. In order of time with best fit is near linear. Buffer by buffer in
-an order of importance looks at every pair of buffers that are alive together, so it runs only where those are not too
-many: the largest, or what is alive longest, comes first, and what did not fit below the bound comes earlier the next
-time ("squeaky wheel" optimisation, Joslin and Clements, 1999).
+Two strategies run and the smaller result is kept. In order of time with best fit is near linear.
+Buffer by buffer in an order of importance looks at every pair of buffers that are alive together,
+so it runs only where those are not too many: the largest, or what is alive longest, comes first,
+and what did not fit below the bound comes earlier the next time ("squeaky wheel" optimisation,
+Joslin and Clements, 1999).
 """
 
 from __future__ import annotations
@@ -43,8 +44,13 @@ def pack(spans: Sequence[Span]) -> Layout:
     """Offsets such that buffers alive at the same step never overlap."""
     sizes = [_round(s.nbytes) for s in spans]
     best, bound = _by_time(spans, sizes), live_bound(spans)
-    if _extent(best, sizes) > bound and (pairs := sum(len(others) for _, others in _meetings(spans, sizes))) <= MOST_PAIRS:
-        for offsets in islice(_by_importance(spans, sizes, bound), max(1, MOST_PAIRS // max(pairs, 1))):
+    if (
+        _extent(best, sizes) > bound
+        and (pairs := sum(len(others) for _, others in _meetings(spans, sizes))) <= MOST_PAIRS
+    ):
+        for offsets in islice(
+            _by_importance(spans, sizes, bound), max(1, MOST_PAIRS // max(pairs, 1))
+        ):
             best = min(best, offsets, key=lambda offsets: _extent(offsets, sizes))
             if _extent(best, sizes) <= bound + bound // 100:
                 break
@@ -99,7 +105,9 @@ def _meetings(spans: Sequence[Span], sizes: Sequence[int]) -> Iterator[tuple[int
 
 
 def _by_importance(spans: Sequence[Span], sizes: Sequence[int], bound: int) -> Iterator[list[int]]:
-    """Layouts made buffer by buffer, in orders that learn from what the one before left above the bound."""
+    """Layouts made buffer by buffer, in orders that learn from what the one before left above the
+    bound.
+    """
     beside: dict[int, list[int]] = {}  # buffers alive together with each
     for i, others in _meetings(spans, sizes):
         beside[i] = list(others)
@@ -116,7 +124,9 @@ def _by_importance(spans: Sequence[Span], sizes: Sequence[int], bound: int) -> I
             order = _sooner(order, beside, [i for i in order if offsets[i] + sizes[i] > bound])
 
 
-def _in_order(order: Sequence[int], beside: Mapping[int, Sequence[int]], sizes: Sequence[int]) -> list[int]:
+def _in_order(
+    order: Sequence[int], beside: Mapping[int, Sequence[int]], sizes: Sequence[int]
+) -> list[int]:
     offsets = [0] * len(sizes)
     placed: set[int] = set()
     for i in order:
@@ -127,7 +137,9 @@ def _in_order(order: Sequence[int], beside: Mapping[int, Sequence[int]], sizes: 
     return offsets
 
 
-def _sooner(order: Sequence[int], beside: Mapping[int, Sequence[int]], late: Sequence[int]) -> list[int]:
+def _sooner(
+    order: Sequence[int], beside: Mapping[int, Sequence[int]], late: Sequence[int]
+) -> list[int]:
     """The order with some buffers before all that they are alive together with."""
     place = {i: float(n) for n, i in enumerate(order)}
     rank = place | {i: min(place[i], min(place[j] for j in beside[i]) - 0.5) for i in late}
@@ -151,11 +163,14 @@ def _by_time(spans: Sequence[Span], sizes: Sequence[int]) -> list[int]:
 
 
 class _Free:
-    """What is free of a block that grows at its end: the tightest gap is taken, the lowest of equals."""
+    """What is free of a block that grows at its end: the tightest gap is taken, the lowest of
+    equals.
+    """
 
     def __init__(self) -> None:
         self.end = 0
-        self.gaps: list[tuple[int, int]] = []  # (size, start), sorted; no two touch each other or the end
+        # (size, start), sorted; no two touch each other or the end
+        self.gaps: list[tuple[int, int]] = []
         self.size_at: dict[int, int] = {}  # by start
         self.start_of: dict[int, int] = {}  # by end
 

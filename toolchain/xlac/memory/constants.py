@@ -1,4 +1,6 @@
-"""The constant slots of a program: weights, folded values and prepacked weights, their data made on demand."""
+"""The constant slots of a program: weights, folded values and prepacked weights, their data made on
+demand.
+"""
 
 from __future__ import annotations
 
@@ -59,15 +61,24 @@ class Constants:
         key: object = op.name if isinstance(op, Param) else (node.type, op.value.tobytes())
         if key not in self._known:
             slot = Slot(
-                node.name, f"c{len(self.slots)}", node.type.dtype, static(node.shape), Role.CONSTANT,
+                node.name,
+                f"c{len(self.slots)}",
+                node.type.dtype,
+                static(node.shape),
+                Role.CONSTANT,
                 origin=node.origin,
-            )  # fmt: skip
+            )
             self._add(key, slot, lambda: self.data(node))
         return self._known[key]
 
     def packed(self, packed: Packed) -> Slot:
         """The slot of a constant computed from others. Equal packings of equal sources share one."""
-        key = (packed.key, packed.dtype, packed.size, tuple(self._identity(s) for s in packed.sources))
+        key = (
+            packed.key,
+            packed.dtype,
+            packed.size,
+            tuple(self._identity(s) for s in packed.sources),
+        )
         if key not in self._known:
             name = f"{packed.sources[0].name}.packed" if packed.sources else "packed"
             slot = Slot(name, f"c{len(self.slots)}", packed.dtype, (packed.size,), Role.CONSTANT)
@@ -95,7 +106,13 @@ class Constants:
 
     def _identity(self, node: Node) -> object:
         op = node.op
-        return op.name if isinstance(op, Param) else (node.type, op.value.tobytes()) if isinstance(op, Const) else node
+        return (
+            op.name
+            if isinstance(op, Param)
+            else (node.type, op.value.tobytes())
+            if isinstance(op, Const)
+            else node
+        )
 
     def _add(self, key: object, slot: Slot, make: Callable[[], Array]) -> None:
         self._known[key] = slot
@@ -106,7 +123,9 @@ class Constants:
 def _flat(array: Array, packed: Packed) -> Array:
     """The elements of a packing, beginning on a cache line."""
     flat = np.ascontiguousarray(array, packed.dtype.numpy).reshape(-1)
-    assert flat.size == packed.size, f"packing {packed.key} gave {flat.size} elements, not {packed.size}"
+    assert flat.size == packed.size, (
+        f"packing {packed.key} gave {flat.size} elements, not {packed.size}"
+    )
     if flat.ctypes.data % LINE == 0:
         return flat
     placed = on_a_line(flat.size, flat.dtype)

@@ -1,6 +1,7 @@
 """Loops, branches and calls: host steps around the steps of their bodies.
 
-A carry lives in one place for the whole loop; what is sliced or stacked moves with the loop's counter.
+A carry lives in one place for the whole loop; what is sliced or stacked moves with the loop's
+counter.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ Move = tuple[Node, Node, Argument]
 """A value that lives on: its parameter, its next value, and its place."""
 
 
-def control(planner: Planner, group: Group, partition: Partition, places: Places, direct: Places) -> list[Step]:
+def control(
+    planner: Planner, group: Group, partition: Partition, places: Places, direct: Places
+) -> list[Step]:
     """The steps of a call, a branch or a loop, around those of its bodies."""
     node = group.hero
     found = results(planner, node, group, places, direct)
@@ -42,17 +45,24 @@ def control(planner: Planner, group: Group, partition: Partition, places: Places
             blocks = []
             for branch in branches:
                 bound = dict(zip(branch.inputs, given[1:], strict=True))
-                with planner.lifetimes.loop():  # a branch not taken must not free what another reads
-                    blocks.append(planner.block(partition.inner[branch], bound, _outputs(branch, found)))
+                # a branch not taken must not free what another reads
+                with planner.lifetimes.loop():
+                    blocks.append(
+                        planner.block(partition.inner[branch], bound, _outputs(branch, found))
+                    )
             return [Branch(given[0], tuple(blocks))]
         case WhileOp():
             return while_loop(planner, node.op, partition, given, found)
         case Scan():
             return scan(planner, node.op, partition, given, found)
-    raise UnsupportedError(Diagnostic("XL5010", f"'{node.op.mnemonic}' cannot be lowered", hint=node.name))
+    raise UnsupportedError(
+        Diagnostic("XL5010", f"'{node.op.mnemonic}' cannot be lowered", hint=node.name)
+    )
 
 
-def results(planner: Planner, node: Node, group: Group, places: Places, direct: Places) -> list[Argument]:
+def results(
+    planner: Planner, node: Node, group: Group, places: Places, direct: Places
+) -> list[Argument]:
     """Places for every result of a control operation, known to the nodes that pick them."""
     picks: dict[int, list[Node]] = {}
     for output in group.outputs:
@@ -69,12 +79,18 @@ def results(planner: Planner, node: Node, group: Group, places: Places, direct: 
 
 
 def while_loop(
-    planner: Planner, op: WhileOp, partition: Partition, given: list[Argument], carry: list[Argument]
+    planner: Planner,
+    op: WhileOp,
+    partition: Partition,
+    given: list[Argument],
+    carry: list[Argument],
 ) -> list[Step]:
     test, turn = closed(op.cond), closed(op.body)
     steps = planner.copies(list(zip(given, carry, (p.type for p in turn.inputs), strict=True)))
     with planner.lifetimes.loop():
-        flag = planner.temporary(Type(DType.BOOL, ()), next(iter(test.outputs.values())).origin, is_value=False)
+        flag = planner.temporary(
+            Type(DType.BOOL, ()), next(iter(test.outputs.values())).origin, is_value=False
+        )
         for place in carry:
             planner.lifetimes.use(place.slot)
         known = dict(zip(test.inputs, carry, strict=True))
@@ -85,7 +101,9 @@ def while_loop(
     return [*steps, While(condition, flag, body)]
 
 
-def scan(planner: Planner, op: Scan, partition: Partition, given: list[Argument], results: list[Argument]) -> list[Step]:
+def scan(
+    planner: Planner, op: Scan, partition: Partition, given: list[Argument], results: list[Argument]
+) -> list[Step]:
     length, turn = op.length, closed(op.body)
     counter = planner.counter()
     carry, stacked = results[: op.carries], results[op.carries :]
@@ -108,7 +126,8 @@ def scan(planner: Planner, op: Scan, partition: Partition, given: list[Argument]
     known.update(zip(invariant, given[op.carries + op.scanned :], strict=True))
     outputs = list(turn.outputs.values())[op.carries :]
     wanted = [
-        (node, slice_of(place, node.type.size)) for node, place in zip(outputs, stacked, strict=True)
+        (node, slice_of(place, node.type.size))
+        for node, place in zip(outputs, stacked, strict=True)
     ]
     with planner.lifetimes.loop():
         for place in (*known.values(), *stacked):
@@ -129,16 +148,23 @@ def iteration(
 def advance(
     planner: Planner, partition: Partition, known: Places, moves: list[Move], others: Wanted
 ) -> tuple[Step, ...]:
-    """The steps of a graph that ends with next values where the old ones were, in place where that is safe."""
+    """The steps of a graph that ends with next values where the old ones were, in place where that
+    is safe.
+    """
     wanted: Wanted = []
     late: Wanted = []
     readers = Readers.of(partition)
     for parameter, node, place in moves:
         if node is not parameter:
-            safe = overwritable(planner, partition, readers, parameter, node) and all(node is not w for w, _ in wanted)
+            safe = overwritable(planner, partition, readers, parameter, node) and all(
+                node is not w for w, _ in wanted
+            )
             (wanted if safe else late).append((node, place))
     steps = planner.block(partition, known, [*wanted, *others])
-    return (*steps, *planner.copies([(planner.place(n, known), place, n.type) for n, place in late]))
+    return (
+        *steps,
+        *planner.copies([(planner.place(n, known), place, n.type) for n, place in late]),
+    )
 
 
 def overwritable(

@@ -34,7 +34,9 @@ class Lifetimes:
             used.add(slot)
 
     def local(self, slot: Slot) -> bool:
-        """Whether a temporary was made in the innermost open loop (or outside all, if none is open)."""
+        """Whether a temporary was made in the innermost open loop (or outside all, if none is
+        open).
+        """
         return self._level.get(slot) == len(self._loops)
 
     @contextmanager

@@ -23,7 +23,9 @@ def parse(text: str) -> int:
 
 
 def needed(program: Program, weights_in_memory: bool) -> int:
-    """Bytes that a call takes beside its arrays: the arena, state, and weights unless they are constants of the code."""
+    """Bytes that a call takes beside its arrays: the arena, state, and weights unless they are
+    constants of the code.
+    """
     weights = sum(s.nbytes for s in program.slots if s.role is Role.CONSTANT)
     return program.arena_bytes + program.state_bytes + (weights if weights_in_memory else 0)
 
@@ -33,11 +35,15 @@ def check_addressable(program: Program) -> None:
     largest = max((s.nbytes for s in program.slots), default=0)
     total = max(program.arena_bytes + program.state_bytes, largest)
     if total >= ADDRESSES:
-        raise LimitError(Diagnostic("XL4020", f"a call takes {total:,} bytes, more than a process can address"))
+        raise LimitError(
+            Diagnostic("XL4020", f"a call takes {total:,} bytes, more than a process can address")
+        )
 
 
 def check(program: Program, limit: int, weights_in_memory: bool) -> None:
-    """Raises LimitError, with the tensors that are in memory when most is, for a program that needs more."""
+    """Raises LimitError, with the tensors that are in memory when most is, for a program that needs
+    more.
+    """
     total = needed(program, weights_in_memory)
     if total <= limit:
         return

@@ -17,7 +17,9 @@ Schedules = Callable[[Group], Scheduled]
 
 @dataclass
 class Readers:
-    """For one partition: which value an alias stands for, the last group that reads each, and the one that makes it."""
+    """For one partition: which value an alias stands for, the last group that reads each, and the
+    one that makes it.
+    """
 
     root: dict[Node, Node]
     last: dict[Node, int]
@@ -41,5 +43,3 @@ class Readers:
         for node in partition.graph.outputs.values():
             last[root.get(node, node)] = len(partition.groups)
         return Readers(root, last, maker)
-
-

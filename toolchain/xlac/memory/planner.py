@@ -1,7 +1,8 @@
 """Scheduled groups to a program: steps in order, and a place in memory for every value.
 
-A value that the caller wants is written straight to the caller's memory, a loop's carry straight to the
-carry, a stacked result straight to its slice, where that is safe; what is left lives in the arena.
+A value that the caller wants is written straight to the caller's memory, a loop's carry straight to
+the carry, a stacked result straight to its slice, where that is safe; what is left lives in the
+arena.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ def plan(
     sizes: Iterable[Symbol] = (),
     caches: Sequence[int] = (),
 ) -> Program:
-    """The whole program of a graph, over `sizes` where shapes are open; every one of them has a `max`.
+    """The whole program of a graph, over `sizes` where shapes are open; every one of them has a
+    `max`.
 
     `state` maps a `param` of kind "state" to the output that is its value after a call; one called
-    `<state>.next` is not the caller's. `caches` are the sizes of those that the order of reading is to suit.
+    `<state>.next` is not the caller's. `caches` are the sizes of those that the order of reading is
+    to suit.
     """
     return Planner(schedules, weights, tuple(sizes), caches).program(partition, state or {})
 
@@ -51,7 +54,11 @@ class Planner:
     """A program being written. `control` writes its loops and branches."""
 
     def __init__(
-        self, schedules: Schedules, weights: Mapping[str, Array], sizes: tuple[Symbol, ...] = (), caches: Sequence[int] = ()
+        self,
+        schedules: Schedules,
+        weights: Mapping[str, Array],
+        sizes: tuple[Symbol, ...] = (),
+        caches: Sequence[int] = (),
     ) -> None:
         self.schedules, self.sizes, self.caches = schedules, sizes, caches
         self.constants = Constants(weights)
@@ -67,11 +74,15 @@ class Planner:
     def program(self, partition: Partition, state: Mapping[str, str]) -> Program:
         graph = partition.graph
         params = asked(graph)
-        inputs = [self.slot(Role.INPUT, n.type, param(n).name, f"in{i}", n.origin) for i, n in enumerate(params)]
+        inputs = [
+            self.slot(Role.INPUT, n.type, param(n).name, f"in{i}", n.origin)
+            for i, n in enumerate(params)
+        ]
         hidden = {output for name, output in state.items() if output == f"{name}.next"}
         given = {name: n for name, n in graph.outputs.items() if name not in hidden}
         outputs = [
-            self.slot(Role.OUTPUT, n.type, name, f"out{i}", n.origin) for i, (name, n) in enumerate(given.items())
+            self.slot(Role.OUTPUT, n.type, name, f"out{i}", n.origin)
+            for i, (name, n) in enumerate(given.items())
         ]
         places: Places = {n: Argument(s) for n, s in zip(params, inputs, strict=True)}
         wanted = [(n, Argument(s)) for n, s in zip(given.values(), outputs, strict=True)]
@@ -81,37 +92,60 @@ class Planner:
 
         spans = self.lifetimes.spans()
         layout = pack(list(spans.values()))
-        moved = {slot: replace(slot, offset=o) for slot, o in zip(spans, layout.offsets, strict=True)}
+        moved = {
+            slot: replace(slot, offset=o) for slot, o in zip(spans, layout.offsets, strict=True)
+        }
         slots = (*self.slots, *self.constants.slots)
         return Program(
-            graph.name, tuple(inputs), tuple(outputs), tuple(moved.get(s, s) for s in slots),
-            with_slots(steps, moved), self.constants.arrays, layout.nbytes, self.state_bytes, self.sizes,
+            graph.name,
+            tuple(inputs),
+            tuple(outputs),
+            tuple(moved.get(s, s) for s in slots),
+            with_slots(steps, moved),
+            self.constants.arrays,
+            layout.nbytes,
+            self.state_bytes,
+            self.sizes,
             facts={"live_bytes": layout.bound},
-        )  # fmt: skip
+        )
 
     def states(self, graph: Graph, places: Places) -> dict[str, Argument]:
         """A slot in the state block for every state of the graph; by name."""
         kept: dict[str, Argument] = {}
         for node in dict.fromkeys((*graph.inputs, *graph.nodes())):
             if isinstance(node.op, Param) and node.op.kind == "state":
-                kept[node.op.name] = places[node] = self.kept(node.type, node.op.name, f"state{len(kept)}", node.origin)
+                kept[node.op.name] = places[node] = self.kept(
+                    node.type, node.op.name, f"state{len(kept)}", node.origin
+                )
         return kept
 
     def kept(self, type: Type, name: str, symbol: str, origin: Origin | None = None) -> Argument:
         """Memory of the state block."""
-        slot = Slot(name, symbol, type.dtype, type.shape, Role.STATE, self.state_bytes, origin=origin)
+        slot = Slot(
+            name, symbol, type.dtype, type.shape, Role.STATE, self.state_bytes, origin=origin
+        )
         self.slots.append(slot)
         self.state_bytes += -(-slot.nbytes // ALIGN) * ALIGN
         return Argument(slot)
 
-    def slot(self, role: Role, type: Type, name: str, symbol: str, origin: Origin | None = None) -> Slot:
+    def slot(
+        self, role: Role, type: Type, name: str, symbol: str, origin: Origin | None = None
+    ) -> Slot:
         slot = Slot(name, symbol, type.dtype, type.shape, role, origin=origin)
         self.slots.append(slot)
         return slot
 
-    def temporary(self, type: Type, origin: Origin | None = None, is_value: bool = True) -> Argument:
+    def temporary(
+        self, type: Type, origin: Origin | None = None, is_value: bool = True
+    ) -> Argument:
         """Memory for a value, or for what else is needed to compute that of the origin."""
-        slot = self.slot(Role.TEMPORARY, type, origin.name if origin and is_value else "", f"t{len(self.slots)}", origin)
+        slot = self.slot(
+            Role.TEMPORARY,
+            type,
+            origin.name if origin and is_value else "",
+            f"t{len(self.slots)}",
+            origin,
+        )
         self.lifetimes.use(slot)
         return Argument(slot)
 
@@ -152,7 +186,9 @@ class Planner:
             if isinstance(node.op, Const | Param):
                 places[node] = Argument(self.constants.slot(node))
             else:
-                raise AssertionError(f"{node.op.mnemonic} {node.name} is read before it is computed")
+                raise AssertionError(
+                    f"{node.op.mnemonic} {node.name} is read before it is computed"
+                )
         return places[node]
 
     def launches(
@@ -165,7 +201,11 @@ class Planner:
         for output in group.outputs:
             place = direct.get(output)
             operand = shared.get(output)
-            if place is None and operand is not None and (held := readers.value(operand)) not in taken:
+            if (
+                place is None
+                and operand is not None
+                and (held := readers.value(operand)) not in taken
+            ):
                 if sum(readers.value(i) is held for i in group.inputs) == 1:
                     place = self.reusable(operand, output, number, readers, places)
                 if place is not None:
@@ -190,17 +230,30 @@ class Planner:
             steps.append(self.call(scheduled.call, group, places, scratch))
         return steps
 
-    def call(self, calling: Calling, group: Group, places: Places, scratch: dict[Scratch, Argument]) -> Call:
+    def call(
+        self, calling: Calling, group: Group, places: Places, scratch: dict[Scratch, Argument]
+    ) -> Call:
         """An operation of the target's own, for one group."""
         arguments = tuple(self.value(v, places, scratch, group) for v in calling.arguments)
         for argument in arguments:
             self.lifetimes.use(argument.slot)
         self.lifetimes.tick()
-        return Call(calling.name, arguments, calling.shapes, calling.attributes, group.hero.origin, calling.work)
+        return Call(
+            calling.name,
+            arguments,
+            calling.shapes,
+            calling.attributes,
+            group.hero.origin,
+            calling.work,
+        )
 
     def launch(
-        self, kernel: Kernel, arguments: tuple[Argument, ...], sizes: tuple[Sym, ...], origins: tuple[Origin, ...]
-    ) -> Launch:  # fmt: skip
+        self,
+        kernel: Kernel,
+        arguments: tuple[Argument, ...],
+        sizes: tuple[Sym, ...],
+        origins: tuple[Origin, ...],
+    ) -> Launch:
         """A launch; parameters that were given the same memory become one."""
         for i, written in enumerate(kernel.parameters):
             if written.access is Access.READ:
@@ -210,10 +263,16 @@ class Planner:
                     key = (kernel, i, j)
                     if key not in self.merged:
                         merged = merge_parameters(kernel, written, other)
-                        self.merged[key] = replace(merged, name=f"{kernel.name}_in_place_{len(self.merged)}")
+                        self.merged[key] = replace(
+                            merged, name=f"{kernel.name}_in_place_{len(self.merged)}"
+                        )
                         if (backward := self.backwards.get(kernel)) is not None:
-                            self.backwards[self.merged[key]] = partial(_merged, backward, i, j, f"{self.merged[key].name}_backward")
-                    return self.launch(self.merged[key], arguments[:j] + arguments[j + 1 :], sizes, origins)
+                            self.backwards[self.merged[key]] = partial(
+                                _merged, backward, i, j, f"{self.merged[key].name}_backward"
+                            )
+                    return self.launch(
+                        self.merged[key], arguments[:j] + arguments[j + 1 :], sizes, origins
+                    )
         return Launch(kernel, arguments, sizes, origins)
 
     def reusable(
@@ -224,10 +283,16 @@ class Planner:
         if place is None or readers.last[readers.value(source)] > number:
             return None
         room = place.slot.elements * place.slot.dtype.nbytes
-        whole = not place.offset and not place.strides and room == output.type.size * output.type.dtype.nbytes
+        whole = (
+            not place.offset
+            and not place.strides
+            and room == output.type.size * output.type.dtype.nbytes
+        )
         return place if whole and self.lifetimes.local(place.slot) else None
 
-    def value(self, value: Value, places: Places, scratch: dict[Scratch, Argument], group: Group) -> Argument:
+    def value(
+        self, value: Value, places: Places, scratch: dict[Scratch, Argument], group: Group
+    ) -> Argument:
         match value:
             case Node():
                 return self.place(value, places)
@@ -238,12 +303,16 @@ class Planner:
                     type = Type(value.dtype, (value.size,))
                     origin = group.hero.origin
                     scratch[value] = (
-                        self.kept(type, "", f"s{len(self.slots)}", origin) if value.lasting else self.temporary(type, origin, is_value=False)
+                        self.kept(type, "", f"s{len(self.slots)}", origin)
+                        if value.lasting
+                        else self.temporary(type, origin, is_value=False)
                     )
                 return scratch[value]
 
     def copies(self, moves: Sequence[tuple[Argument, Argument, Type]]) -> list[Step]:
-        """(source, target, what) as if all were done at once: a source that another move overwrites is saved."""
+        """(source, target, what) as if all were done at once: a source that another move overwrites
+        is saved.
+        """
         moves = [(s, t, w) for s, t, w in moves if s != t and w.size != 0]
         targets = {target.slot for _, target, _ in moves}
         steps: list[Step] = []
@@ -254,7 +323,8 @@ class Planner:
                 kept = self.temporary(what, source.slot.origin, is_value=False)
                 steps.append(self.copy(source, kept, what))
             ready.append((kept, target, what))
-        return steps + [self.copy(*move) for move in ready]  # in the order of the clock, which tells how long each is kept
+        # in the order of the clock, which tells how long each is kept
+        return steps + [self.copy(*move) for move in ready]
 
     def copy(self, source: Argument, target: Argument, what: Type) -> Copy:
         self.lifetimes.tick()
@@ -271,16 +341,24 @@ class Planner:
         for argument in arguments:
             self.lifetimes.use(argument.slot)
         shapes = tuple(n.shape for n in values)
-        return Call(group.hero.op.mnemonic, arguments, shapes, attributes(group.hero.op), group.hero.origin)
+        return Call(
+            group.hero.op.mnemonic, arguments, shapes, attributes(group.hero.op), group.hero.origin
+        )
 
 
 def _merged(make: Callable[[], Kernel], kept: int, dropped: int, name: str) -> Kernel:
     """A kernel that is yet to be made with two of its parameters made one."""
     kernel = make()
-    return replace(merge_parameters(kernel, kernel.parameters[kept], kernel.parameters[dropped]), name=name)
+    return replace(
+        merge_parameters(kernel, kernel.parameters[kept], kernel.parameters[dropped]), name=name
+    )
 
 
 def _nexts(graph: Graph, state: Mapping[str, str], kept: Mapping[str, Argument]) -> list[Move]:
     """Every state with its next value and where it lives."""
     params = {n.op.name: n for n in (*graph.inputs, *graph.nodes()) if isinstance(n.op, Param)}
-    return [(params[name], graph.outputs[output], kept[name]) for name, output in state.items() if name in kept]
+    return [
+        (params[name], graph.outputs[output], kept[name])
+        for name, output in state.items()
+        if name in kept
+    ]

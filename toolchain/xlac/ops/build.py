@@ -1,4 +1,5 @@
-"""Makes nodes as users write them. `apply` makes any operation by name; the rest are the usual ones as functions.
+"""Makes nodes as users write them. `apply` makes any operation by name; the rest are the usual ones
+as functions.
 
 How numbers, element types and shapes meet is said in `values`.
 """
@@ -40,7 +41,7 @@ from xlac.ops.nodes import (
     sub,
     take,
     transpose,
-)  # fmt: skip
+)
 from xlac.ops.reduction import order, reduction
 from xlac.ops.scalar import arithmetic
 from xlac.ops.tensor import leaf
@@ -63,7 +64,7 @@ from xlac.ops.values import (
     results,
     spread,
     unify,
-)  # fmt: skip
+)
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 
@@ -75,10 +76,13 @@ __all__ = [
 ]  # fmt: skip
 
 
-def apply(mnemonic: str, *inputs: Value, origin: Origin | None = None, **attributes: Any) -> Node | tuple[Node, ...]:
+def apply(
+    mnemonic: str, *inputs: Value, origin: Origin | None = None, **attributes: Any
+) -> Node | tuple[Node, ...]:
     """The named operation; a tuple of nodes when it has several results.
 
-    Scalar operations broadcast and promote; views accept short forms. Numbers and arrays become constants. Raises ShapeError, and KeyError for an unknown name.
+    Scalar operations broadcast and promote; views accept short forms. Numbers and arrays become
+    constants. Raises ShapeError, and KeyError for an unknown name.
     """
     if mnemonic in FORMS:
         return told(placed(FORMS[mnemonic](*inputs, **attributes), origin))
@@ -111,7 +115,9 @@ def told(node: Node) -> Node | tuple[Node, ...]:
     return node if len(node.results) == 1 else results(node)
 
 
-def make(cls: type[Op], nodes: Sequence[Node], attributes: dict[str, Any], origin: Origin | None = None) -> Node:
+def make(
+    cls: type[Op], nodes: Sequence[Node], attributes: dict[str, Any], origin: Origin | None = None
+) -> Node:
     """A node of an operation from exact operands; attributes given as lists become tuples."""
     least, most = arity(cls)
     op = cls(**{name: frozen(value) for name, value in attributes.items()})
@@ -125,7 +131,13 @@ def make(cls: type[Op], nodes: Sequence[Node], attributes: dict[str, Any], origi
 
 
 def counted(least: int, most: int | None) -> str:
-    few = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+    few = (
+        f"{least}"
+        if least == most
+        else f"at least {least}"
+        if most is None
+        else f"{least} to {most}"
+    )
     return f"{few} operand{'s' if few != '1' else ''}"
 
 
@@ -159,15 +171,31 @@ def _concat(*xs: Value, axis: int = 0) -> Node:
 
 
 def _slice(
-    x: Value, starts: Sequence[Dim] | Dim, stops: Sequence[Dim | None] | Dim, steps: Sequence[int] | int | None = None,
+    x: Value,
+    starts: Sequence[Dim] | Dim,
+    stops: Sequence[Dim | None] | Dim,
+    steps: Sequence[int] | int | None = None,
     axes: Sequence[int] | int | None = None,
-) -> Node:  # fmt: skip
-    """Bounds an axis as Python writes them: negative ones count from the end, too large ones are cut off."""
+) -> Node:
+    """Bounds an axis as Python writes them: negative ones count from the end, too large ones are
+    cut off.
+    """
     node = as_node(x)
     rank = node.type.rank
-    many = [[v] if isinstance(v, int) or not isinstance(v, Sequence) else list(v) for v in (starts, stops)]
-    chosen = list(range(len(many[0]))) if axes is None else [axes] if isinstance(axes, int) else list(axes)
-    step = [1] * len(chosen) if steps is None else [steps] if isinstance(steps, int) else list(steps)
+    many = [
+        [v] if isinstance(v, int) or not isinstance(v, Sequence) else list(v)
+        for v in (starts, stops)
+    ]
+    chosen = (
+        list(range(len(many[0])))
+        if axes is None
+        else [axes]
+        if isinstance(axes, int)
+        else list(axes)
+    )
+    step = (
+        [1] * len(chosen) if steps is None else [steps] if isinstance(steps, int) else list(steps)
+    )
     if not len(many[0]) == len(many[1]) == len(step) == len(chosen):
         raise ShapeError("slice needs as many starts as stops, steps and axes", attribute="starts")
     first: list[Dim] = [0] * rank
@@ -231,7 +259,8 @@ FORMS: dict[str, Callable[..., Node]] = {
 
 
 def index(x: Node, key: Any) -> Node:
-    """`x[key]`: integers, slices, None, an ellipsis, and one integer tensor (negative entries count from the end).
+    """`x[key]`: integers, slices, None, an ellipsis, and one integer tensor (negative entries count
+    from the end).
 
     Raises ShapeError whose `operand` is the number of the entry at fault.
     """
@@ -263,7 +292,9 @@ def _shaped(x: Node, entries: Sequence[Any]) -> Node:
             start, stop, step = 0, size, 1
         elif isinstance(entry, int | Sym):
             if isinstance(entry, int) and isinstance(size, int) and not -size <= entry < size:
-                raise ShapeError(f"index {entry} is out of range for axis {axis} of {x.type}", operand=number)
+                raise ShapeError(
+                    f"index {entry} is out of range for axis {axis} of {x.type}", operand=number
+                )
             start = entry if isinstance(entry, Sym) or entry >= 0 else size + entry
             stop, step = start + 1, 1
         else:

@@ -20,7 +20,12 @@ TABLE = 1 << 26  # numbers of a constant that an expansion makes as sizes ask
 
 def names(dtypes: frozenset[DType]) -> str:
     """A set of element types for a message."""
-    for known, text in ((FLOATS, "floats"), (INTEGERS, "integers"), (NUMBERS, "numbers"), (BITS, "integers or bool")):
+    for known, text in (
+        (FLOATS, "floats"),
+        (INTEGERS, "integers"),
+        (NUMBERS, "numbers"),
+        (BITS, "integers or bool"),
+    ):
         if dtypes == known:
             return text
     return ", ".join(d.value for d in DType if d in dtypes)
@@ -32,14 +37,23 @@ def dims(shape: Shape) -> str:
 
 
 def check_table(mnemonic: str, count: float, x: Type, most: int = TABLE) -> None:
-    """That what an operation expands to holds no constant of a size that nobody means: counted before it is made."""
+    """That what an operation expands to holds no constant of a size that nobody means: counted
+    before it is made.
+    """
     if count > most:
-        raise ShapeError(f"{mnemonic} of {x} needs a constant of {count:.3g} numbers; at most {most:,} are made", operand=0)
+        raise ShapeError(
+            f"{mnemonic} of {x} needs a constant of {count:.3g} numbers; at most {most:,} are made",
+            operand=0,
+        )
 
 
 def check_dtype(mnemonic: str, x: Type, accepts: frozenset[DType], operand: int = 0) -> None:
     if x.dtype not in accepts:
-        hint = "cast it first" if x.dtype is DType.BOOL or not accepts & FLOATS or x.dtype.is_integer else ""
+        hint = (
+            "cast it first"
+            if x.dtype is DType.BOOL or not accepts & FLOATS or x.dtype.is_integer
+            else ""
+        )
         raise ShapeError(f"{mnemonic} takes {names(accepts)}, got {x}", operand=operand, hint=hint)
 
 
@@ -48,7 +62,9 @@ def check_same(mnemonic: str, types: Sequence[Type], first: int = 0) -> Type:
     check_one_dtype(mnemonic, types, first)
     for number, other in enumerate(types[1:], first + 1):
         if other.shape != types[0].shape:
-            raise ShapeError(f"{mnemonic} needs equal shapes, got {types[0]} and {other}", operand=number)
+            raise ShapeError(
+                f"{mnemonic} needs equal shapes, got {types[0]} and {other}", operand=number
+            )
     return types[0]
 
 
@@ -57,7 +73,9 @@ def check_one_dtype(mnemonic: str, types: Sequence[Type], first: int = 0) -> Non
     for number, other in enumerate(types[1:], first + 1):
         if other.dtype is not types[0].dtype:
             raise ShapeError(
-                f"{mnemonic} needs one element type, got {types[0]} and {other}", operand=number, hint="cast one of them"
+                f"{mnemonic} needs one element type, got {types[0]} and {other}",
+                operand=number,
+                hint="cast one of them",
             )
 
 
@@ -70,7 +88,9 @@ def check_axes(axes: Sequence[int], rank: int, attribute: str = "axes") -> None:
     """Distinct axes, each counted from the start."""
     for axis in axes:
         if not 0 <= axis < rank:
-            raise ShapeError(f"axis {axis} is out of range for a tensor of rank {rank}", attribute=attribute)
+            raise ShapeError(
+                f"axis {axis} is out of range for a tensor of rank {rank}", attribute=attribute
+            )
     if len(set(axes)) != len(axes):
         raise ShapeError(f"{attribute} {list(axes)} names an axis twice", attribute=attribute)
 
@@ -85,7 +105,8 @@ def check_lengths(mnemonic: str, rank: int, **attributes: Sequence[object]) -> N
     for name, values in attributes.items():
         if len(values) != rank:
             raise ShapeError(
-                f"{mnemonic} needs {rank} entries in {name}, one an axis, got {list(values)}", attribute=name
+                f"{mnemonic} needs {rank} entries in {name}, one an axis, got {list(values)}",
+                attribute=name,
             )
 
 

@@ -1,8 +1,8 @@
 """How much work an operation is: arithmetic and memory traffic, at the sizes to optimise for.
 
-An addition, a comparison or an exponential of one element counts as one operation, a multiply-add as two;
-moving elements counts as none. A composite costs what its expansion computes, but moves only its own
-operands and results: what is between stays in the kernel.
+An addition, a comparison or an exponential of one element counts as one operation, a multiply-add
+as two; moving elements counts as none. A composite costs what its expansion computes, but moves
+only its own operands and results: what is between stays in the kernel.
 """
 
 from __future__ import annotations
@@ -57,8 +57,13 @@ def cost(node: Node) -> Work:
         case Call(body=Graph() as body):
             return total(body)
         case DynUpdate() | Scatter():
-            update = node.inputs[-1 if isinstance(op, Scatter) else 1].type  # what is not updated stays where it is
-            return Work(at_opt(update.size) if isinstance(op, Scatter) else 0, read - node.inputs[0].type.nbytes, update.nbytes)
+            # what is not updated stays where it is
+            update = node.inputs[-1 if isinstance(op, Scatter) else 1].type
+            return Work(
+                at_opt(update.size) if isinstance(op, Scatter) else 0,
+                read - node.inputs[0].type.nbytes,
+                update.nbytes,
+            )
     return Work(flops(op, tuple(i.type for i in node.inputs), node.results), read, written)
 
 
@@ -118,4 +123,6 @@ def expanded(op: Composite, inputs: tuple[Type, ...]) -> int:
     except ShapeError:
         return 0
     outputs = made if isinstance(made, tuple) else (made,)
-    return total(Graph(op.mnemonic, tuple(params), {f"y{i}": node for i, node in enumerate(outputs)})).flops
+    return total(
+        Graph(op.mnemonic, tuple(params), {f"y{i}": node for i, node in enumerate(outputs)})
+    ).flops

@@ -1,4 +1,6 @@
-"""What operations declare of values that they take, but should not have been given, as nodes that find them."""
+"""What operations declare of values that they take, but should not have been given, as nodes that
+find them.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,18 @@ def extent(size: Dim) -> Node:
 
 
 def outside(
-    indices: Node, counts: Sequence[Dim], axis: int | None = None, wraps: bool = False, what: str = "index {value}"
-) -> tuple[Fault, ...]:  # fmt: skip
-    """Indices that are not below the count, or are negative; those of at least -count are fine where one `wraps`.
+    indices: Node,
+    counts: Sequence[Dim],
+    axis: int | None = None,
+    wraps: bool = False,
+    what: str = "index {value}",
+) -> tuple[Fault, ...]:
+    """Indices that are not below the count, or are negative; those of at least -count are fine
+    where one `wraps`.
 
-    With an axis of `indices` there is a count for each position along it; without, one for all. Nothing where there
-    is nothing to index (`what` it is, for the message), and for what `compact` gives: its indices out of range stand for elements that are not there.
+    With an axis of `indices` there is a count for each position along it; without, one for all.
+    Nothing where there is nothing to index (`what` it is, for the message), and for what `compact`
+    gives: its indices out of range stand for elements that are not there.
     """
     if not counts or any(count == 0 for count in counts) or _compacted(indices):
         return ()
@@ -41,12 +49,20 @@ def outside(
         most = build.spread(extent(count), wide.shape, ())
     else:
         known = [n for n in counts if isinstance(n, int)]
-        row = build.constant(np.asarray(known, np.int64)) if len(known) == len(counts) else build.concat([build.reshape(extent(n), (1,)) for n in counts])
+        row = (
+            build.constant(np.asarray(known, np.int64))
+            if len(known) == len(counts)
+            else build.concat([build.reshape(extent(n), (1,)) for n in counts])
+        )
         most = build.spread(row, wide.shape, (axis,))
     signed = wraps or given is not indices
     least = build.mul(most, -1) if signed and given.type.dtype.is_signed else build.like(0, wide)
     bad = either(build.compare(wide, "lt", least), build.compare(wide, "ge", most))
-    span = f"-{_told(counts)} to {_told(counts)} - 1" if signed and given.type.dtype.is_signed else f"0 to {_told(counts)} - 1"
+    span = (
+        f"-{_told(counts)} to {_told(counts)} - 1"
+        if signed and given.type.dtype.is_signed
+        else f"0 to {_told(counts)} - 1"
+    )
     return (Fault("bounds", bad, f"{what} is outside {_computed(counts, span)}", given),)
 
 
@@ -63,11 +79,17 @@ def _computed(counts: Sequence[Dim], span: str) -> str:
 
 
 def _unwrapped(indices: Node, counts: Sequence[Dim]) -> Node:
-    """The indices as they were before `build.from_end`, for counts that it knew: messages show those."""
+    """The indices as they were before `build.from_end`, for counts that it knew: messages show
+    those.
+    """
     match indices.op:
         case arithmetic.Select() if len(counts) == 1:
             test, shifted, plain = indices.inputs
-            below = isinstance(test.op, arithmetic.Compare) and test.op.direction == "lt" and test.inputs[0] is plain
+            below = (
+                isinstance(test.op, arithmetic.Compare)
+                and test.op.direction == "lt"
+                and test.inputs[0] is plain
+            )
             if below and isinstance(shifted.op, arithmetic.Add) and shifted.inputs[0] is plain:
                 return plain
     return indices
@@ -84,7 +106,12 @@ def _compacted(indices: Node) -> bool:
         seen.add(node)
         if isinstance(node.op, Compact):
             return True
-        left += [i for i in node.inputs if (not isinstance(i.types, tuple) and not i.type.dtype.is_float) or isinstance(i.op, Compact)]
+        left += [
+            i
+            for i in node.inputs
+            if (not isinstance(i.types, tuple) and not i.type.dtype.is_float)
+            or isinstance(i.op, Compact)
+        ]
     return False
 
 
@@ -97,7 +124,9 @@ def divided(x: Node, y: Node, overflows: bool = True) -> tuple[Fault, ...]:
     if overflows and dtype.is_signed:
         least = int(np.iinfo(dtype.numpy).min)
         bad = both(build.compare(x, "eq", least), build.compare(y, "eq", -1))
-        found.append(Fault("division", bad, f"{least} is divided by -1, and no {dtype} holds the quotient"))
+        found.append(
+            Fault("division", bad, f"{least} is divided by -1, and no {dtype} holds the quotient")
+        )
     return tuple(found)
 
 

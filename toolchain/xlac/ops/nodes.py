@@ -1,4 +1,6 @@
-"""Functions that make nodes of primitives, a step above `Node.of`: broadcasting, keepdims, short arguments."""
+"""Functions that make nodes of primitives, a step above `Node.of`: broadcasting, keepdims, short
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -97,13 +99,18 @@ def reshape(x: Node, shape: Sequence[Dim]) -> Node:
         except (ValueError, ZeroDivisionError):
             left = -1
         if left == -1 or left * known != size:
-            raise ShapeError(f"cannot reshape {x.type} to {dims(wanted)}: {size} elements do not divide", attribute="shape")
+            raise ShapeError(
+                f"cannot reshape {x.type} to {dims(wanted)}: {size} elements do not divide",
+                attribute="shape",
+            )
         wanted = tuple(left if d == -1 else d for d in wanted)
     return x if wanted == x.shape else Node.of(view.Reshape(wanted), x)
 
 
 def along(x: Node, axis: int, rank: int, shape: Shape | None = None) -> Node:
-    """A vector as a tensor of `rank` with its elements along one axis; spread over `shape` when given."""
+    """A vector as a tensor of `rank` with its elements along one axis; spread over `shape` when
+    given.
+    """
     if shape is not None:
         return spread(x, shape, (axis,))
     return reshape(x, [*[1] * axis, x.shape[0], *[1] * (rank - axis - 1)])
@@ -112,11 +119,15 @@ def along(x: Node, axis: int, rank: int, shape: Shape | None = None) -> Node:
 def transpose(x: Node, perm: Sequence[int] | None = None) -> Node:
     """Axes reordered; without `perm`, reversed."""
     rank = x.type.rank
-    wanted = tuple(reversed(range(rank))) if perm is None else tuple(normal_axis(p, rank) for p in perm)
+    wanted = (
+        tuple(reversed(range(rank))) if perm is None else tuple(normal_axis(p, rank) for p in perm)
+    )
     return x if wanted == tuple(range(rank)) else Node.of(view.Transpose(wanted), x)
 
 
-def slice_(x: Node, starts: Sequence[Dim], stops: Sequence[Dim], steps: Sequence[int] | None = None) -> Node:
+def slice_(
+    x: Node, starts: Sequence[Dim], stops: Sequence[Dim], steps: Sequence[int] | None = None
+) -> Node:
     """A part of x, one start, stop and step an axis, exactly as the primitive."""
     by = tuple(steps or [1] * len(starts))
     found = Node.of(view.Slice(tuple(starts), tuple(stops), by), x)
@@ -132,7 +143,13 @@ def cut(x: Node, axis: int, start: Dim, stop: Dim, step: int = 1) -> Node:
     return slice_(x, starts, stops, steps)
 
 
-def pad(x: Node, value: Value, low: Sequence[Dim], high: Sequence[Dim], interior: Sequence[int] | None = None) -> Node:
+def pad(
+    x: Node,
+    value: Value,
+    low: Sequence[Dim],
+    high: Sequence[Dim],
+    interior: Sequence[int] | None = None,
+) -> Node:
     """x with a border, exactly as the primitive."""
     between = tuple(interior or [0] * x.type.rank)
     if not any((*low, *high, *between)):
@@ -146,7 +163,11 @@ def concat(xs: Sequence[Node], axis: int = 0) -> Node:
         raise ShapeError("concat needs at least one operand")
     dtype = promoted(xs)
     nodes = [cast(x, dtype) for x in xs]
-    return nodes[0] if len(nodes) == 1 else Node.of(view.Concat(normal_axis(axis, nodes[0].type.rank)), *nodes)
+    return (
+        nodes[0]
+        if len(nodes) == 1
+        else Node.of(view.Concat(normal_axis(axis, nodes[0].type.rank)), *nodes)
+    )
 
 
 # ---- reductions and contractions -------------------------------------------------------------
@@ -158,11 +179,16 @@ def axes_of(axes: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
         return tuple(range(rank))
     found = sorted(normal_axis(a, rank) for a in ((axes,) if isinstance(axes, int) else axes))
     if len(set(found)) != len(found):
-        raise ShapeError(f"axes {list(axes) if not isinstance(axes, int) else axes} name an axis twice", attribute="axis")
+        raise ShapeError(
+            f"axes {list(axes) if not isinstance(axes, int) else axes} name an axis twice",
+            attribute="axis",
+        )
     return tuple(found)
 
 
-def reduce(x: Node, combine: str, axes: int | Sequence[int] | None = None, keepdims: bool = False) -> Node:
+def reduce(
+    x: Node, combine: str, axes: int | Sequence[int] | None = None, keepdims: bool = False
+) -> Node:
     """All elements along axes combined."""
     chosen = axes_of(axes, x.type.rank)
     result = Node.of(reduction.Reduce(chosen, combine), x) if chosen else x
@@ -180,11 +206,16 @@ def back(x: Node, shape: Shape, axes: Sequence[int]) -> Node:
 
 
 def dot(
-    lhs: Node, rhs: Node, contract: tuple[Sequence[int], Sequence[int]],
-    batch: tuple[Sequence[int], Sequence[int]] = ((), ()), out_dtype: DType | None = None,
-) -> Node:  # fmt: skip
+    lhs: Node,
+    rhs: Node,
+    contract: tuple[Sequence[int], Sequence[int]],
+    batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
+    out_dtype: DType | None = None,
+) -> Node:
     """The general dot product."""
-    op = contraction.Dot(tuple(batch[0]), tuple(batch[1]), tuple(contract[0]), tuple(contract[1]), out_dtype)
+    op = contraction.Dot(
+        tuple(batch[0]), tuple(batch[1]), tuple(contract[0]), tuple(contract[1]), out_dtype
+    )
     return Node.of(op, lhs, rhs)
 
 
@@ -197,14 +228,18 @@ def take(x: Node, indices: Node, axis: int) -> Node:
     """Whole slices of x along an axis, at indices of any shape, clamped into range."""
     rank, count = x.type.rank, indices.type.rank
     op = index.Gather(
-        offset_dims=(*range(axis), *range(axis + count, rank - 1 + count)), collapsed_slice_dims=(axis,),
-        start_index_map=(axis,), index_vector_dim=count,
+        offset_dims=(*range(axis), *range(axis + count, rank - 1 + count)),
+        collapsed_slice_dims=(axis,),
+        start_index_map=(axis,),
+        index_vector_dim=count,
         slice_sizes=tuple(1 if a == axis and size != 0 else size for a, size in enumerate(x.shape)),
-    )  # fmt: skip
+    )
     return Node.of(op, x, indices)
 
 
-def sort(xs: Sequence[Node], axis: int, descending: bool = False, keys: int = 1) -> tuple[Node, ...]:
+def sort(
+    xs: Sequence[Node], axis: int, descending: bool = False, keys: int = 1
+) -> tuple[Node, ...]:
     """Tensors reordered together by the first `keys` of them."""
     return results(Node.of(order.Sort(axis, descending, keys), *xs))
 
@@ -218,5 +253,3 @@ def graph(name: str, types: Sequence[Type], body: Callable[..., Node | Sequence[
     made = body(*inputs)
     outputs = (made,) if isinstance(made, Node) else tuple(made)
     return Graph(name, inputs, {f"y{n}": node for n, node in enumerate(outputs)})
-
-

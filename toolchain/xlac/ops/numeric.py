@@ -1,4 +1,6 @@
-"""How operations compute in NumPy: the SDK's meaning of the primitives, with halves widened and rounded around it."""
+"""How operations compute in NumPy: the SDK's meaning of the primitives, with halves widened and
+rounded around it.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def convert(array: Array, dtype: DType) -> Array:
 
 
 def scalar(primitive: Primitive, *arrays: Array) -> Array:
-    """A primitive on arrays of equal dtype; the result is rounded to that dtype (comparisons give bool)."""
+    """A primitive on arrays of equal dtype; the result is rounded to that dtype (comparisons give
+    bool).
+    """
     wide = tuple(widen(a) for a in arrays)
     dtype = result_dtype(primitive, tuple(DType.of(a.dtype) for a in wide))
     with np.errstate(all="ignore"):
@@ -73,7 +77,9 @@ def identity(combine: str, dtype: DType) -> int | float | bool:
 
 
 def reduce(combine: str, x: Array, axes: tuple[int, ...]) -> Array:
-    """All elements along `axes` combined in the compute type of the array, sums of floats in more digits, then rounded."""
+    """All elements along `axes` combined in the compute type of the array, sums of floats in more
+    digits, then rounded.
+    """
     wide = widen(x)
     start = identity(combine, DType.of(wide.dtype))
     with np.errstate(all="ignore"):
@@ -87,12 +93,20 @@ def reduce(combine: str, x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """What sums of a type are added in, so that their length does not matter: more digits for floats, the type itself else."""
-    return dtype if dtype.kind != "f" else np.dtype(np.longdouble if dtype.itemsize == 8 else np.float64)
+    """What sums of a type are added in, so that their length does not matter: more digits for
+    floats, the type itself else.
+    """
+    return (
+        dtype
+        if dtype.kind != "f"
+        else np.dtype(np.longdouble if dtype.itemsize == 8 else np.float64)
+    )
 
 
 def accumulate(combine: str, x: Array, axis: int) -> Array:
-    """Running combinations along an axis, in the compute type, sums of floats in more digits, each rounded."""
+    """Running combinations along an axis, in the compute type, sums of floats in more digits, each
+    rounded.
+    """
     wide = widen(x)
     with np.errstate(all="ignore"):
         dtype = wider(wide.dtype) if combine == "add" else wide.dtype

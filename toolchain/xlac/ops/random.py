@@ -58,7 +58,8 @@ class Numbers:
 class Exprs:
     """The same on kernel expressions.
 
-    `name` binds a value to a name: without it a cipher of twenty rounds, as a tree, grows exponentially.
+    `name` binds a value to a name: without it a cipher of twenty rounds, as a tree, grows
+    exponentially.
     """
 
     def __init__(self, name: Callable[[str, Expr], Expr]) -> None:
@@ -101,7 +102,10 @@ def philox(key: Sequence[Any], counter: Sequence[Any], on: Numbers | Exprs) -> t
     k0, k1 = key
     for round_ in range(10):
         if round_:
-            k0, k1 = on.add(k0, on.constant(PHILOX_KEYS[0])), on.add(k1, on.constant(PHILOX_KEYS[1]))
+            k0, k1 = (
+                on.add(k0, on.constant(PHILOX_KEYS[0])),
+                on.add(k1, on.constant(PHILOX_KEYS[1])),
+            )
         high0, low0 = on.product(a, PHILOX_FACTORS[0])
         high1, low1 = on.product(c, PHILOX_FACTORS[1])
         a, b, c, d = on.xor(on.xor(high1, b), k0), low1, on.xor(on.xor(high0, d), k1), low0
@@ -114,10 +118,11 @@ def _halves(value: NDArray[np.uint64]) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A result seen as [outer, count, inner]: a block's `each` elements are neighbours along the middle axis.
+    """A result seen as [outer, count, inner]: a block's `each` elements are neighbours along the
+    middle axis.
 
-    Blocks are numbered row-major over [outer, steps, inner]; those at the end of the middle axis may have
-    elements too many, which are dropped.
+    Blocks are numbered row-major over [outer, steps, inner]; those at the end of the middle axis
+    may have elements too many, which are dropped.
     """
 
     outer: int
@@ -135,8 +140,9 @@ class Layout:
 
 
 def layout(algorithm: str, shape: Sequence[int], dtype: DType) -> Layout:
-    """Where the elements of a block go. Philox fills the result in order; so does threefry in 64 bits, and where
-    that comes to the same: its two words are neighbours along the first axis of even extent, else the longest.
+    """Where the elements of a block go. Philox fills the result in order; so does threefry in 64
+    bits, and where that comes to the same: its two words are neighbours along the first axis of
+    even extent, else the longest.
     """
     each = ALGORITHMS[algorithm].words // (2 if dtype is U64 else 1)
     if algorithm == "threefry" and each == 2 and len(shape) > 1:
@@ -165,7 +171,9 @@ def words(algorithm: str, state: NDArray[Any], blocks: int) -> tuple[NDArray[Any
     return new, np.stack(parts, axis=-1).astype(np.uint32)
 
 
-def block(algorithm: str, number: Expr, state: Callable[[int], Expr], name: Callable[[str, Expr], Expr]) -> tuple[Expr, ...]:
+def block(
+    algorithm: str, number: Expr, state: Callable[[int], Expr], name: Callable[[str, Expr], Expr]
+) -> tuple[Expr, ...]:
     """The words of one block in a kernel: `state(i)` reads the state, `name` is `Builder.let`."""
     on = Exprs(name)
 
@@ -177,7 +185,9 @@ def block(algorithm: str, number: Expr, state: Callable[[int], Expr], name: Call
     key = tuple(name("key", half) for half in halves(state(0)))
     if algorithm == "threefry":
         return threefry(key, tuple(name("c", half) for half in halves(low)), on)
-    high = name("high", build.apply(P.ADD, state(2), build.cast(build.apply(P.LT, low, first), U64)))
+    high = name(
+        "high", build.apply(P.ADD, state(2), build.cast(build.apply(P.LT, low, first), U64))
+    )
     return philox(key, tuple(name("c", half) for half in (*halves(low), *halves(high))), on)
 
 

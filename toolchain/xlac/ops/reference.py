@@ -1,4 +1,6 @@
-"""The op reference, from the declarations. `docs/OPS.md` is what `markdown` gives: `python -m xlac.ops.reference`."""
+"""The op reference, from the declarations. `docs/OPS.md` is what `markdown` gives: `python -m
+xlac.ops.reference`.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,11 @@ def markdown() -> str:
         f"{len(OPS)} operations: {primitives} primitives, and {len(OPS) - primitives} composites that are made of them.",
         "Generated from the declarations by `python -m xlac.ops.reference`; do not edit.", "",
     ]  # fmt: skip
-    lines += [f"- [{TITLES[name]}](#{anchor(TITLES[name])}): {', '.join(f'`{op.mnemonic}`' for op in ops)}" for name, ops in families.items() if ops]
+    lines += [
+        f"- [{TITLES[name]}](#{anchor(TITLES[name])}): {', '.join(f'`{op.mnemonic}`' for op in ops)}"
+        for name, ops in families.items()
+        if ops
+    ]
     for name, ops in families.items():
         if ops:
             lines += ["", f"## {TITLES[name]}", ""]
@@ -56,14 +62,24 @@ def anchor(title: str) -> str:
 
 
 def describe(op: type[Op], mark: str = "") -> str:
-    """One operation: its name, what it means, operands, attributes, learned tensors and an example of its types."""
-    lines = [f"{'`' if mark else ''}{op.mnemonic}{'`' if mark else ''}", "", cleandoc(op.__doc__ or ""), ""]
+    """One operation: its name, what it means, operands, attributes, learned tensors and an example
+    of its types.
+    """
+    lines = [
+        f"{'`' if mark else ''}{op.mnemonic}{'`' if mark else ''}",
+        "",
+        cleandoc(op.__doc__ or ""),
+        "",
+    ]
     lines.append(f"- kind: {kind(op)}")
     lines.append(f"- operands: {', '.join(map(operand, op.operands)) or 'none'}")
     attributes = [f"  - `{name}`: {text}" for name, text in attribute_texts(op).items()]
     lines += ["- attributes:", *attributes] if attributes else ["- attributes: none"]
     if op.parameters is not Op.parameters and (found := learned(op)):
-        lines += ["- learned, after the operands:", *(f"  - `{name}`: {type}" for name, type in found.items())]
+        lines += [
+            "- learned, after the operands:",
+            *(f"  - `{name}`: {type}" for name, type in found.items()),
+        ]
     if (example := example_of(op)) is not None:
         lines.append(f"- example: {example}")
     return "\n".join(lines)
@@ -85,7 +101,13 @@ def attribute_texts(op: type[Op]) -> dict[str, str]:
     hints = typing.get_type_hints(op)
     found = {}
     for f in fields(op):
-        default = f.default if f.default is not MISSING else f.default_factory() if f.default_factory is not MISSING else MISSING
+        default = (
+            f.default
+            if f.default is not MISSING
+            else f.default_factory()
+            if f.default_factory is not MISSING
+            else MISSING
+        )
         text = type_text(hints[f.name])
         found[f.name] = text if default is MISSING else f"{text} = {value_text(default)}"
     return found
@@ -105,7 +127,16 @@ def type_text(hint: Any) -> str:
         if args[-1] is Ellipsis:
             return f"list of {type_text(args[0])}"
         return f"({', '.join(type_text(a) for a in args)})"
-    names = {int: "integer", float: "number", bool: "bool", str: "text", DType: "element type", Graph: "graph", Type: "type", type(None): "nothing"}
+    names = {
+        int: "integer",
+        float: "number",
+        bool: "bool",
+        str: "text",
+        DType: "element type",
+        Graph: "graph",
+        Type: "type",
+        type(None): "nothing",
+    }
     return names.get(hint, "size" if getattr(hint, "__name__", "") == "Sym" else "value")
 
 
@@ -145,7 +176,11 @@ def learned(op: type[Op]) -> Mapping[str, Type]:
 def first(op: type[Op]) -> Sample | None:
     """The first example that shows something."""
     samples = op.samples()
-    telling = [s for s in samples if all(0 not in t.shape for t in s.inputs) and any(t.rank > 1 for t in s.inputs)]
+    telling = [
+        s
+        for s in samples
+        if all(0 not in t.shape for t in s.inputs) and any(t.rank > 1 for t in s.inputs)
+    ]
     return next(iter(telling or samples), None)
 
 
@@ -154,7 +189,9 @@ def example_of(op: type[Op]) -> str | None:
     if sample is None:
         return None
     result = op(**sample.attributes).infer(*sample.inputs)
-    given = "".join(f" {name}={value_text(value).strip('`')}" for name, value in sample.attributes.items())
+    given = "".join(
+        f" {name}={value_text(value).strip('`')}" for name, value in sample.attributes.items()
+    )
     types = ", ".join(map(str, sample.inputs))
     return f"`{op.mnemonic}({types}){given}` gives `{result if isinstance(result, Type) else ', '.join(map(str, result))}`"
 

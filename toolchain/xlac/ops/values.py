@@ -1,10 +1,11 @@
 """Values as nodes: constants, promotion of element types, broadcasting of shapes.
 
-Element types promote so: equal types stay; a bool joins any other type; a float beats an integer; two floats give
-the wider (f16 with bf16 gives f32); two integers give the wider, and signed with unsigned the narrowest signed
-type that holds both (there is none for u64 with a signed type: an error). A Python number is weak: it takes the
-type of the tensor it meets, except that a float meeting integers or bool gives f32, and an integer meeting bool
-gives i32. Shapes broadcast as in NumPy; symbolic extents must be equal or 1.
+Element types promote so: equal types stay; a bool joins any other type; a float beats an integer;
+two floats give the wider (f16 with bf16 gives f32); two integers give the wider, and signed with
+unsigned the narrowest signed type that holds both (there is none for u64 with a signed type: an
+error). A Python number is weak: it takes the type of the tensor it meets, except that a float
+meeting integers or bool gives f32, and an integer meeting bool gives i32. Shapes broadcast as in
+NumPy; symbolic extents must be equal or 1.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from xlac_sdk.source import Origin
 
 
 class Weak:
-    """A number that the caller of a program gives, whose type is as weak as that of a number written in the text.
+    """A number that the caller of a program gives, whose type is as weak as that of a number
+    written in the text.
 
     `kind` is int or float; `make` gives the node that has the number in an element type.
     """
@@ -49,13 +51,17 @@ class Weak:
 Value = Node | int | float | bool | Array | Weak
 
 
-def param(name: str, dtype: DType, shape: Shape = (), kind: str = "input", origin: Origin | None = None) -> Node:
+def param(
+    name: str, dtype: DType, shape: Shape = (), kind: str = "input", origin: Origin | None = None
+) -> Node:
     """A value from outside: `kind` is input, weight or state."""
     return Node.of(leaf.Param(name, Type(dtype, shape), kind), origin=origin)
 
 
 def constant(value: Any, dtype: DType | None = None) -> Node:
-    """An array or number known now; Python's floats, also in lists, are f32 and its integers i32 unless told."""
+    """An array or number known now; Python's floats, also in lists, are f32 and its integers i32
+    unless told.
+    """
     if dtype is None and isinstance(value, np.ndarray | np.generic):
         dtype = DType.of(value.dtype)
     elif dtype is None:
@@ -68,11 +74,17 @@ def constant(value: Any, dtype: DType | None = None) -> Node:
 
 
 def _array(value: Any, dtype: DType) -> Array:
-    """A number as NumPy has it. Raises ShapeError for an integer that the type, or 64 bits, cannot hold."""
+    """A number as NumPy has it. Raises ShapeError for an integer that the type, or 64 bits, cannot
+    hold.
+    """
     array = np.asarray(value)
     if array.dtype.kind == "O" and not dtype.is_integer:
         array = array.astype(np.float64)
-    if array.dtype.kind == "O" or (dtype.is_integer and type(value) is int and not -(1 << dtype.bits - 1) <= value < 1 << dtype.bits):
+    if array.dtype.kind == "O" or (
+        dtype.is_integer
+        and type(value) is int
+        and not -(1 << dtype.bits - 1) <= value < 1 << dtype.bits
+    ):
         raise ShapeError(f"{_short(value)} does not fit {dtype}")
     return array
 
@@ -154,7 +166,9 @@ def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
             if size == 1 or size == result[axis]:
                 continue
             if result[axis] != 1:
-                raise ShapeError(f"shapes {' and '.join(dims(s) for s in shapes)} do not broadcast: {result[axis]} meets {size}")
+                raise ShapeError(
+                    f"shapes {' and '.join(dims(s) for s in shapes)} do not broadcast: {result[axis]} meets {size}"
+                )
             result[axis] = size
     return tuple(result)
 
@@ -204,5 +218,3 @@ def floating(x: Node) -> Node:
 def compute(x: Node) -> Node:
     """Halves as f32, in which composites work before they round once."""
     return cast(x, x.type.dtype.compute)
-
-

@@ -1,7 +1,9 @@
-"""Weights and constants that a body is handed become the body's own: the last step before scheduling.
+"""Weights and constants that a body is handed become the body's own: the last step before
+scheduling.
 
-A schedule may then pack a weight when the program is compiled, inside a loop as well as outside. The graph that
-results is for lowering: its bodies read weights without being handed them, which the interpreter does not do.
+A schedule may then pack a weight when the program is compiled, inside a loop as well as outside.
+The graph that results is for lowering: its bodies read weights without being handed them, which the
+interpreter does not do.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from xlac.ops.tensor.view import Reshape
 
 def captured(graph: Graph) -> Graph:
     """The graph with every constant operand of a control operation moved into its bodies."""
-    return graph.rewrite(lambda node: map_bodies(_inlined(node), captured) if node.op.bodies() else node)
+    return graph.rewrite(
+        lambda node: map_bodies(_inlined(node), captured) if node.op.bodies() else node
+    )
 
 
 def is_constant(node: Node) -> bool:
@@ -43,14 +47,24 @@ def _inlined(node: Node) -> Node:
             first = scan.carries + scan.scanned
             known, kept = _split(node, first)
             inside = {i + first: value for i, value in known.items()}
-            return replace(node, op=replace(scan, body=_bound(scan.body, inside)), inputs=kept) if known else node
+            return (
+                replace(node, op=replace(scan, body=_bound(scan.body, inside)), inputs=kept)
+                if known
+                else node
+            )
         case Call() as call:
             known, kept = _split(node, 0)
-            return replace(node, op=replace(call, body=_bound(call.body, known)), inputs=kept) if known else node
+            return (
+                replace(node, op=replace(call, body=_bound(call.body, known)), inputs=kept)
+                if known
+                else node
+            )
         case Cond() as cond:
             known, kept = _split(node, 1)
             branches = tuple(_bound(b, known) for b in cond.branches)
-            return replace(node, op=replace(cond, branches=branches), inputs=kept) if known else node
+            return (
+                replace(node, op=replace(cond, branches=branches), inputs=kept) if known else node
+            )
         case While(body=Graph() as body):
             nexts = list(body.outputs.values())
             known = {
@@ -74,7 +88,9 @@ def _bound(body: Graph | None, known: Mapping[int, Node]) -> Graph:
     """A body without the inputs in `known`, whose values it reads directly."""
     assert body is not None
     inner = _read(body, known)
-    return Graph(inner.name, tuple(p for i, p in enumerate(inner.inputs) if i not in known), inner.outputs)
+    return Graph(
+        inner.name, tuple(p for i, p in enumerate(inner.inputs) if i not in known), inner.outputs
+    )
 
 
 def _read(body: Graph | None, known: Mapping[int, Node]) -> Graph:

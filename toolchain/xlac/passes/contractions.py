@@ -1,4 +1,6 @@
-"""Brings dot products into canonical form and folds scales and shifts by channel (batch norm) into weights."""
+"""Brings dot products into canonical form and folds scales and shifts by channel (batch norm) into
+weights.
+"""
 
 from __future__ import annotations
 

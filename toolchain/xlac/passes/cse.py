@@ -18,7 +18,9 @@ def merge(graph: Graph, trace: Trace) -> Graph:
     known: dict[object, Node] = {}
 
     def visit(node: Node) -> Node:
-        if isinstance(node.op, CustomCall | Barrier) or (isinstance(node.op, Param) and node.op.kind != "weight"):
+        if isinstance(node.op, CustomCall | Barrier) or (
+            isinstance(node.op, Param) and node.op.kind != "weight"
+        ):
             return node
         try:
             first = known.setdefault((node.op, node.inputs, node.types), node)

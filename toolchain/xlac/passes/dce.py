@@ -52,7 +52,9 @@ class Cleaner:
             return node
         if not self.trace.permits("dce", node):
             return node
-        new = Node.of(pruned(node.op, outputs, inputs), *(node.inputs[i] for i in inputs), origin=node.origin)
+        new = Node.of(
+            pruned(node.op, outputs, inputs), *(node.inputs[i] for i in inputs), origin=node.origin
+        )
         self.places[new] = {old_place: place for place, old_place in enumerate(outputs)}
         return new
 
@@ -90,18 +92,28 @@ def pruned(op: Op, outputs: Sequence[int], inputs: Sequence[int]) -> Op:
     """The operation with those results and operands only."""
     match op:
         case Cond(branches=branches):
-            return replace(op, branches=tuple(_body(b, outputs, [i - 1 for i in inputs if i]) for b in branches))
+            return replace(
+                op,
+                branches=tuple(_body(b, outputs, [i - 1 for i in inputs if i]) for b in branches),
+            )
         case Call(body=body) if body is not None:
             return replace(op, body=_body(body, outputs, inputs))
         case While(cond=cond, body=body) if cond is not None and body is not None:
             return While(_body(cond, [0], inputs), _body(body, outputs, inputs))
         case Scan(body=body) if body is not None:
             end = op.carries + op.scanned
-            carries, scanned = sum(i < op.carries for i in inputs), sum(op.carries <= i < end for i in inputs)
+            carries, scanned = (
+                sum(i < op.carries for i in inputs),
+                sum(op.carries <= i < end for i in inputs),
+            )
             return replace(op, body=_body(body, outputs, inputs), carries=carries, scanned=scanned)
     raise TypeError(f"{op.mnemonic} has no body")
 
 
 def _body(body: Graph, outputs: Sequence[int], inputs: Sequence[int]) -> Graph:
     names = list(body.outputs)
-    return Graph(body.name, tuple(body.inputs[i] for i in inputs), {names[i]: body.outputs[names[i]] for i in outputs})
+    return Graph(
+        body.name,
+        tuple(body.inputs[i] for i in inputs),
+        {names[i]: body.outputs[names[i]] for i in outputs},
+    )

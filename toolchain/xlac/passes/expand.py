@@ -1,4 +1,6 @@
-"""Replaces composites that neither the target claims nor a schedule takes whole by their definitions."""
+"""Replaces composites that neither the target claims nor a schedule takes whole by their
+definitions.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ def run(graph: Graph, trace: Trace, context: Context) -> Graph:
 class Expander:
     """Expands graphs; a graph that several operations hold is expanded once.
 
-    A composite whose expansion the trace refuses stays, which the interpreter runs and no schedule takes.
+    A composite whose expansion the trace refuses stays, which the interpreter runs and no schedule
+    takes.
     """
 
     def __init__(self, target: Target, trace: Trace) -> None:
@@ -36,11 +39,17 @@ class Expander:
         return self.done[graph]
 
     def visit(self, node: Node) -> Node:
-        """A node whose inputs are expanded. One with several results is replaced where they are picked."""
+        """A node whose inputs are expanded. One with several results is replaced where they are
+        picked.
+        """
         op = node.op
         if isinstance(op, Pick) and node.inputs[0] in self.parts:
             return self.parts[node.inputs[0]][op.index]
-        if is_expanded(op) and not is_kept(node, self.target) and self.trace.permits(f"expansion of {op.mnemonic}", node):
+        if (
+            is_expanded(op)
+            and not is_kept(node, self.target)
+            and self.trace.permits(f"expansion of {op.mnemonic}", node)
+        ):
             assert isinstance(op, Composite)
             found = self.expand(node, op)
             if len(found) == 1:
@@ -55,15 +64,23 @@ class Expander:
         new = {i: i for i in node.inputs}
         for inner in until(roots, new):
             origin = inner.origin or node.origin
-            blamed = map_bodies(inner, lambda g, o=origin: blame(g, o)) if inner.op.bodies() else inner  # type: ignore[misc]
-            new[inner] = self.visit(replace(blamed, inputs=tuple(new[i] for i in inner.inputs), origin=origin))
+            blamed = (
+                map_bodies(inner, lambda g, o=origin: blame(g, o)) if inner.op.bodies() else inner  # type: ignore[misc]
+            )
+            new[inner] = self.visit(
+                replace(blamed, inputs=tuple(new[i] for i in inner.inputs), origin=origin)
+            )
         for root, given in zip(roots, node.results, strict=True):
-            assert new[root].types == given, f"{op.mnemonic} expands to {new[root].types}, not {given}"
+            assert new[root].types == given, (
+                f"{op.mnemonic} expands to {new[root].types}, not {given}"
+            )
         return tuple(new[root] for root in roots)
 
 
 def is_expanded(op: Op) -> bool:
-    """Composites whose elements kernels can compute (tanh) stay; the SDK expands what a target cannot do."""
+    """Composites whose elements kernels can compute (tanh) stay; the SDK expands what a target
+    cannot do.
+    """
     return isinstance(op, Composite) and not isinstance(op, Elementwise)
 
 
@@ -83,4 +100,6 @@ def until(roots: tuple[Node, ...], given: Collection[Node]) -> Iterator[Node]:
 
 def blame(body: Graph, origin: Origin | None) -> Graph:
     """A body whose operations without an origin get that of the composite that made them."""
-    return body.rewrite(lambda n: n if n.origin or not n.inputs or origin is None else replace(n, origin=origin))
+    return body.rewrite(
+        lambda n: n if n.origin or not n.inputs or origin is None else replace(n, origin=origin)
+    )

@@ -1,7 +1,9 @@
-"""Computes at compile time what depends on constants only, and turns what depends on weights only into weights.
+"""Computes at compile time what depends on constants only, and turns what depends on weights only
+into weights.
 
-Constants are computed now, where the result is small or no larger than what it was made from. A weight expression
-becomes a derived weight, computed when it is first read: nothing of a weights file is touched here.
+Constants are computed now, where the result is small or no larger than what it was made from. A
+weight expression becomes a derived weight, computed when it is first read: nothing of a weights
+file is touched here.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ def run(graph: Graph, trace: Trace, context: Context) -> Graph:
 
 
 class Folder:
-    """Finds the largest expressions whose leaves are constants (or weights) and replaces each by its value."""
+    """Finds the largest expressions whose leaves are constants (or weights) and replaces each by
+    its value.
+    """
 
     def __init__(self, trace: Trace, context: Context) -> None:
         self.trace, self.context = trace, context
@@ -50,7 +54,10 @@ class Folder:
                 needed.update(i for i in node.inputs if i in self.sources)
         if not any(self.whole(node) for node in needed):
             return graph
-        return rebuild(graph, lambda old, new: self.value(old, new) if old in needed and self.whole(old) else new)
+        return rebuild(
+            graph,
+            lambda old, new: self.value(old, new) if old in needed and self.whole(old) else new,
+        )
 
     def classify(self, node: Node) -> None:
         op = node.op
@@ -62,8 +69,15 @@ class Folder:
         elif isinstance(op, Param) and op.kind == "weight":
             self.sources[node] = node.type.nbytes
             self.weighted.add(node)
-        elif node.inputs and not isinstance(op, OPAQUE) and not is_expanded(op) and all(i in self.sources for i in node.inputs):
-            if not isinstance(node.types, Type) or not all(isinstance(size, int) for size in node.shape):
+        elif (
+            node.inputs
+            and not isinstance(op, OPAQUE)
+            and not is_expanded(op)
+            and all(i in self.sources for i in node.inputs)
+        ):
+            if not isinstance(node.types, Type) or not all(
+                isinstance(size, int) for size in node.shape
+            ):
                 return
             sources = sum(self.sources[i] for i in dict.fromkeys(node.inputs))
             weighted = any(i in self.weighted for i in node.inputs)
@@ -75,12 +89,18 @@ class Folder:
                 self.weighted.add(node)
 
     def whole(self, node: Node) -> bool:
-        """Whether a foldable node is worth a value of its own: broadcasts, reshapes and counters are free, and so are
-        halves of weights that are widened, which kernels do as they read and libraries want as they are."""
+        """Whether a foldable node is worth a value of its own: broadcasts, reshapes and counters
+        are free, and so are halves of weights that are widened, which kernels do as they read and
+        libraries want as they are."""
         if not node.inputs or isinstance(node.op, Broadcast | Reshape):
             return False
         narrow = node.inputs[0].type.dtype
-        if node in self.weighted and isinstance(node.op, Cast) and narrow.is_half and node.type.dtype is narrow.compute:
+        if (
+            node in self.weighted
+            and isinstance(node.op, Cast)
+            and narrow.is_half
+            and node.type.dtype is narrow.compute
+        ):
             return False
         return node.type.nbytes <= max(SMALL, self.sources[node])
 

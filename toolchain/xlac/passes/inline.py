@@ -1,4 +1,6 @@
-"""Puts bodies in place of what runs them once: calls, branches whose number is known, scans of no step or one."""
+"""Puts bodies in place of what runs them once: calls, branches whose number is known, scans of no
+step or one.
+"""
 
 from __future__ import annotations
 
@@ -59,13 +61,17 @@ def unrolled(node: Node) -> tuple[Node, ...] | None:
             return placed(branches[chosen if 0 <= chosen < len(branches) else -1], args)
         case Scan(length=0):
             carry, _, _ = node.op.parts(node.inputs)
-            empty = (Const(np.zeros(static(t.shape), t.dtype.numpy)) for t in node.results[len(carry) :])
+            empty = (
+                Const(np.zeros(static(t.shape), t.dtype.numpy)) for t in node.results[len(carry) :]
+            )
             return (*carry, *(Node.of(op, origin=node.origin) for op in empty))
         case Scan(length=1, body=body, carries=carries) if body is not None:
             carry, scanned, rest = node.op.parts(node.inputs)
             slices = [Node.of(Reshape(x.shape[1:]), x, origin=node.origin) for x in scanned]
             results = placed(body, [*carry, *slices, *rest])
-            stacked = (Node.of(Reshape((1, *y.shape)), y, origin=node.origin) for y in results[carries:])
+            stacked = (
+                Node.of(Reshape((1, *y.shape)), y, origin=node.origin) for y in results[carries:]
+            )
             return (*results[:carries], *stacked)
     return None
 

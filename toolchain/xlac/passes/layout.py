@@ -1,7 +1,9 @@
-"""Brings every convolution to one layout, channels last, so that the transposes between them cancel.
+"""Brings every convolution to one layout, channels last, so that the transposes between them
+cancel.
 
-x and the result are NHWC, the kernel HWIO (for any number of spatial axes). Transposes of weights are computed when
-the model is compiled; those of values sink through what lies between two convolutions and meet their inverses.
+x and the result are NHWC, the kernel HWIO (for any number of spatial axes). Transposes of weights
+are computed when the model is compiled; those of values sink through what lies between two
+convolutions and meet their inverses.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from xlac.passes.rewrite.rule import Parameter, Rule, Site, rule
 from xlac.passes.rewrite.trace import Trace
 
 
-def _conv(p: Parameter, layout: tuple[str, str, str], x: tuple[int, ...], kernel: tuple[int, ...]) -> Node:
+def _conv(
+    p: Parameter, layout: tuple[str, str, str], x: tuple[int, ...], kernel: tuple[int, ...]
+) -> Node:
     rank = len(x) - 2
     ones, steps = (1,) * rank, tuple(range(1, rank + 1))
     return Node.of(Conv(layout, steps, steps, (0,) * rank, ones, ones), p(*x), p(*kernel))
@@ -44,7 +48,15 @@ def channels_last(node: Node, site: Site) -> Node | None:
     )
     op = node.op
     moved = Conv(
-        wanted, op.strides, op.low, op.high, op.lhs_dilation, op.rhs_dilation, op.feature_groups, op.batch_groups, op.out_dtype
+        wanted,
+        op.strides,
+        op.low,
+        op.high,
+        op.lhs_dilation,
+        op.rhs_dilation,
+        op.feature_groups,
+        op.batch_groups,
+        op.out_dtype,
     )
     back = Transpose(tuple(wanted[2].index(c) for c in op.layout[2]))
     return site.make(back, site.make(moved, x, kernel))

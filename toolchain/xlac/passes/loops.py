@@ -1,9 +1,12 @@
 """Takes work out of loops: what every step computes alike is computed once before the loop.
 
-* a carried value that no step changes is an operand that all steps share (scan), or the loop's invariant (while);
+* a carried value that no step changes is an operand that all steps share (scan), or the loop's
+  invariant (while);
 * an expression over such values moves out, and comes in as one more of them;
-* a product of a slice of a scanned tensor with an invariant, `x[t] @ w`, becomes one product of the whole tensor
-  before the scan, whose slices come in: one large product runs many times faster than many small ones.
+* a product of a slice of a scanned tensor with an invariant, `x[t] @ w`, becomes one product of the
+  whole tensor
+  before the scan, whose slices come in: one large product runs many times faster than many small
+  ones.
 """
 
 from __future__ import annotations
@@ -24,8 +27,17 @@ from xlac.passes.rewrite.context import Context
 from xlac.passes.rewrite.rewriter import everywhere, rebuild
 from xlac.passes.rewrite.trace import Trace
 
-FIXED = (effect.CustomCall, effect.Barrier, control.Cond, control.While, control.Scan, control.Call, Pick)
-FREE = (Const, Iota, Broadcast, Reshape)  # computed where they are read; moving them out saves nothing
+FIXED = (
+    effect.CustomCall,
+    effect.Barrier,
+    control.Cond,
+    control.While,
+    control.Scan,
+    control.Call,
+    Pick,
+)
+# computed where they are read; moving them out saves nothing
+FREE = (Const, Iota, Broadcast, Reshape)
 
 
 def run(graph: Graph, trace: Trace, context: Context) -> Graph:
@@ -72,7 +84,11 @@ class Hoister:
 
     def settle_carries(self, loop: Loop) -> bool:
         """Carried values that no step changes become shared operands."""
-        still = [i for i, (given, param) in enumerate(zip(loop.next, loop.carried, strict=True)) if given is param]
+        still = [
+            i
+            for i, (given, param) in enumerate(zip(loop.next, loop.carried, strict=True))
+            if given is param
+        ]
         still = [i for i in still if self.trace.permits("loops: unchanged carry", loop.first[i])]
         for i in reversed(still):
             loop.fixed[loop.numbers[i]] = loop.first[i]
@@ -96,7 +112,9 @@ class Hoister:
             whole = product(node, sides)
             if whole is None or not self.trace.permits("loops: product of all slices", node):
                 continue
-            slice_ = Node.of(Param(f"slice{len(loop.slices)}_{node.op.mnemonic}", node.type), origin=node.origin)
+            slice_ = Node.of(
+                Param(f"slice{len(loop.slices)}_{node.op.mnemonic}", node.type), origin=node.origin
+            )
             new[node] = slice_
             loop.slices.append(slice_)
             loop.scanned.append(whole)
@@ -110,7 +128,9 @@ class Hoister:
         for node, value in movable(loop.nodes(), loop.next + loop.yields, shared).items():
             if not self.trace.permits("loops: invariant", node):
                 continue
-            new[node] = Node.of(Param(f"shared{len(loop.shared)}_{node.op.mnemonic}", node.type), origin=node.origin)
+            new[node] = Node.of(
+                Param(f"shared{len(loop.shared)}_{node.op.mnemonic}", node.type), origin=node.origin
+            )
             loop.shared.append(new[node])
             loop.outer.append(value)
         loop.replace(new)
@@ -119,24 +139,38 @@ class Hoister:
     # ---- while ---------------------------------------------------------------------------
 
     def loop(self, node: Node) -> tuple[Node, ...] | None:
-        """The results of a better while: invariants come in as further carried values that no step changes."""
+        """The results of a better while: invariants come in as further carried values that no step
+        changes.
+        """
         op = node.op
         assert isinstance(op, While) and op.body is not None and op.cond is not None
         outputs = list(op.body.outputs.values())
-        shared = {p: given for p, given, out in zip(op.body.inputs, node.inputs, outputs, strict=True) if out is p}
+        shared = {
+            p: given
+            for p, given, out in zip(op.body.inputs, node.inputs, outputs, strict=True)
+            if out is p
+        }
         new: dict[Node, Node] = {}
         more: list[Node] = []
         for inner, value in movable(list(op.body.nodes()), outputs, shared).items():
             if not self.trace.permits("loops: invariant", inner):
                 continue
-            new[inner] = Node.of(Param(f"shared{len(more)}_{inner.op.mnemonic}", inner.type), origin=inner.origin)
+            new[inner] = Node.of(
+                Param(f"shared{len(more)}_{inner.op.mnemonic}", inner.type), origin=inner.origin
+            )
             more.append(value)
         if not new:
             return None
         changed = substituted(outputs, new)
         params = tuple(new.values())
-        extra = {f"shared{n}_{p.op.name}": p for n, p in enumerate(params) if isinstance(p.op, Param)}
-        body = Graph(op.body.name, (*op.body.inputs, *params), dict(zip(op.body.outputs, changed, strict=True)) | extra)
+        extra = {
+            f"shared{n}_{p.op.name}": p for n, p in enumerate(params) if isinstance(p.op, Param)
+        }
+        body = Graph(
+            op.body.name,
+            (*op.body.inputs, *params),
+            dict(zip(op.body.outputs, changed, strict=True)) | extra,
+        )
         unused = tuple(Node.of(p.op) for p in params)
         cond = Graph(op.cond.name, (*op.cond.inputs, *unused), op.cond.outputs)
         made = Node.of(While(cond, body), *node.inputs, *more, origin=node.origin)
@@ -148,7 +182,8 @@ class Loop:
 
     def __init__(self) -> None:
         self.length: object = 0
-        self.carried: list[Node] = []  # parameters of the body, and the operands that they stand for
+        # parameters of the body, and the operands that they stand for
+        self.carried: list[Node] = []
         self.first: list[Node] = []
         self.slices: list[Node] = []
         self.scanned: list[Node] = []
@@ -174,7 +209,9 @@ class Loop:
         return loop
 
     def nodes(self) -> list[Node]:
-        return list(Graph("", (), {str(n): node for n, node in enumerate(self.next + self.yields)}).nodes())
+        return list(
+            Graph("", (), {str(n): node for n, node in enumerate(self.next + self.yields)}).nodes()
+        )
 
     def replace(self, new: dict[Node, Node]) -> None:
         count = len(self.next)
@@ -191,7 +228,10 @@ class Loop:
         body = Graph(op.body.name, (*self.carried, *self.slices, *self.shared), outputs)
         new = replace(op, body=body, carries=len(self.carried), scanned=len(self.slices))
         made = results(Node.of(new, *self.first, *self.scanned, *self.outer, origin=old.origin))
-        places = {number: place for place, number in enumerate([*self.numbers, *range(op.carries, len(old.results))])}
+        places = {
+            number: place
+            for place, number in enumerate([*self.numbers, *range(op.carries, len(old.results))])
+        }
         return tuple(self.fixed[n] if i is None else made[places[i]] for n, i in enumerate(known))
 
 
@@ -201,7 +241,9 @@ def substituted(outputs: Sequence[Node], new: dict[Node, Node]) -> list[Node]:
     return list(rebuild(graph, lambda old, node: new.get(old, node)).outputs.values())
 
 
-def movable(nodes: Sequence[Node], outputs: Sequence[Node], shared: dict[Node, Node]) -> dict[Node, Node]:
+def movable(
+    nodes: Sequence[Node], outputs: Sequence[Node], shared: dict[Node, Node]
+) -> dict[Node, Node]:
     """The largest expressions over shared values that are worth moving, and what they are outside."""
     there: dict[Node, Node] = {}
     weight: dict[Node, bool] = {}  # whether something is computed in it, from something shared
@@ -210,7 +252,12 @@ def movable(nodes: Sequence[Node], outputs: Sequence[Node], shared: dict[Node, N
             there[node], weight[node] = shared[node], False
         elif isinstance(node.op, Const | Iota):
             there[node], weight[node] = node, False
-        elif node.inputs and not isinstance(node.op, FIXED) and not is_expanded(node.op) and all(i in there for i in node.inputs):
+        elif (
+            node.inputs
+            and not isinstance(node.op, FIXED)
+            and not is_expanded(node.op)
+            and all(i in there for i in node.inputs)
+        ):
             if len(node.results) > 1:
                 continue
             there[node] = replace(node, inputs=tuple(there[i] for i in node.inputs))
@@ -219,7 +266,11 @@ def movable(nodes: Sequence[Node], outputs: Sequence[Node], shared: dict[Node, N
     for node in reversed(nodes):
         if node not in there or (node in needed and isinstance(node.op, Broadcast)):
             needed.update(i for i in node.inputs if i in there)
-    return {n: there[n] for n in nodes if n in needed and weight.get(n) and not isinstance(n.op, Broadcast)}
+    return {
+        n: there[n]
+        for n in nodes
+        if n in needed and weight.get(n) and not isinstance(n.op, Broadcast)
+    }
 
 
 def outside(node: Node, shared: dict[Node, Node]) -> Node | None:

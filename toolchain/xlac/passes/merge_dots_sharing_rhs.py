@@ -1,8 +1,10 @@
-"""Products of several values with one matrix become one product of all of them: the matrix is read once.
+"""Products of several values with one matrix become one product of all of them: the matrix is read
+once.
 
-The steps of an unrolled recurrence multiply their inputs, or what the layer below gives, by the same weights. None of
-these products needs another, so they can be made at once. It is worth it where each is of a few rows only, and
-the matrix is too large to stay in the first cache from one product to the next.
+The steps of an unrolled recurrence multiply their inputs, or what the layer below gives, by the
+same weights. None of these products needs another, so they can be made at once. It is worth it
+where each is of a few rows only, and the matrix is too large to stay in the first cache from one
+product to the next.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ def run(graph: Graph, trace: Trace, context: Context) -> Graph:
 
 
 def joined(graph: Graph, trace: Trace, near: int) -> Graph:
-    """A graph, whose bodies are done, with products by matrices of more than `near` bytes made together."""
+    """A graph, whose bodies are done, with products by matrices of more than `near` bytes made
+    together.
+    """
     for _ in range(ROUNDS):
         alike = (level for products in by_matrix(graph, near) for level in levels(graph, products))
         products = next((level for level in alike if len(level) > 1), None)
@@ -51,7 +55,9 @@ def by_matrix(graph: Graph, near: int) -> list[list[Node]]:
 
 
 def levels(graph: Graph, products: Sequence[Node]) -> list[list[Node]]:
-    """The products by how many of them each needs, one after the other: those of a level need none of each other."""
+    """The products by how many of them each needs, one after the other: those of a level need none
+    of each other.
+    """
     wanted, depth = set(products), dict[Node, int]()
     found: dict[int, list[Node]] = {}
     for node in graph.nodes():
@@ -67,6 +73,14 @@ def together(graph: Graph, products: Sequence[Node]) -> Graph:
     op, (left, right) = first.op, first.inputs
     assert isinstance(op, Dot)
     rows = build.concat([build.reshape(node.inputs[0], (1, *left.shape)) for node in products], 0)
-    whole = Node.of(replace(op, contract_lhs=tuple(axis + 1 for axis in op.contract_lhs)), rows, right, origin=first.origin)
-    parts = {node: build.reshape(build.cut(whole, 0, n, n + 1), node.shape) for n, node in enumerate(products)}
+    whole = Node.of(
+        replace(op, contract_lhs=tuple(axis + 1 for axis in op.contract_lhs)),
+        rows,
+        right,
+        origin=first.origin,
+    )
+    parts = {
+        node: build.reshape(build.cut(whole, 0, n, n + 1), node.shape)
+        for n, node in enumerate(products)
+    }
     return rebuild(graph, lambda old, node: parts.get(old, node))

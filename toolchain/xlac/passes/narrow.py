@@ -1,4 +1,6 @@
-"""Open sizes narrowed to those for which every value of a graph has a size: a window of 5 elements needs 5 of them."""
+"""Open sizes narrowed to those for which every value of a graph has a size: a window of 5 elements
+needs 5 of them.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from xlac_sdk.source import Diagnostic, SourceError
 def narrowed(graph: Graph, dims: Mapping[str, Symbol]) -> tuple[Graph, dict[str, Symbol]]:
     """The graph and its sizes, with bounds that leave out what no program can be called with.
 
-    Sizes of values that follow from one symbol are looked at; it stays what it is optimised for. Raises SourceError where that
-    itself is too little.
+    Sizes of values that follow from one symbol are looked at; it stays what it is optimised for.
+    Raises SourceError where that itself is too little.
     """
     found = dict(dims)
     for size, least, node in demands(graph):
@@ -29,16 +31,32 @@ def narrowed(graph: Graph, dims: Mapping[str, Symbol]) -> tuple[Graph, dict[str,
             return evaluate(size, {name: value}) >= least
 
         if not fits(one.opt):
-            raise SourceError(misfit(node, f"{one.name}={one.opt}", f"{node.op.mnemonic} would have {evaluate(size, {one.name: one.opt})} elements"))
-        found[one.name] = replace(one, min=_edge(fits, one.opt, one.min), max=_edge(fits, one.opt, one.max))
-    changed = {n: symbol(n, s.min, s.max, s.opt, s.multiple_of) for n, s in found.items() if (s.min, s.max) != (dims[n].min, dims[n].max)}
+            raise SourceError(
+                misfit(
+                    node,
+                    f"{one.name}={one.opt}",
+                    f"{node.op.mnemonic} would have {evaluate(size, {one.name: one.opt})} elements",
+                )
+            )
+        found[one.name] = replace(
+            one, min=_edge(fits, one.opt, one.min), max=_edge(fits, one.opt, one.max)
+        )
+    changed = {
+        n: symbol(n, s.min, s.max, s.opt, s.multiple_of)
+        for n, s in found.items()
+        if (s.min, s.max) != (dims[n].min, dims[n].max)
+    }
     return (substituted(graph, changed) if changed else graph), found
 
 
 def misfit(node: Node, sizes: str, problem: str) -> Diagnostic:
     """What is wrong with a node at certain sizes."""
     name = f"'{node.name}' " if node.name else ""
-    return Diagnostic("XL2009", f"with {sizes}, {name}has no size: {problem}", node.origin.span if node.origin else None)
+    return Diagnostic(
+        "XL2009",
+        f"with {sizes}, {name}has no size: {problem}",
+        node.origin.span if node.origin else None,
+    )
 
 
 def demands(graph: Graph) -> Iterable[tuple[Sym, int, Node]]:
@@ -46,13 +64,19 @@ def demands(graph: Graph) -> Iterable[tuple[Sym, int, Node]]:
     for node in walk((*graph.inputs, *graph.outputs.values())):
         for result in node.results:
             least = (0,) * result.rank if isinstance(node.op, Pick) else node.op.least(result)
-            yield from ((size, low, node) for size, low in zip(result.shape, least, strict=True) if isinstance(size, Sym))
+            yield from (
+                (size, low, node)
+                for size, low in zip(result.shape, least, strict=True)
+                if isinstance(size, Sym)
+            )
         for body in node.op.bodies():
             yield from demands(body)
 
 
 def _edge(fits: Callable[[int], bool], good: int, end: int) -> int:
-    """The value nearest to an end of a range that fits, from one that does: it is taken that one side fits and the other not."""
+    """The value nearest to an end of a range that fits, from one that does: it is taken that one
+    side fits and the other not.
+    """
     if fits(end):
         return end
     while abs(good - end) > 1:

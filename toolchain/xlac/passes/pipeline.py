@@ -40,20 +40,25 @@ PASSES: dict[str, Pass] = {
     "simplify-expanded": simplify.run,
     "cse": cse.run,
     "fold": fold.run,  # constants are computed, weight expressions become derived weights
-    "attention": recognize.run,  # said by its name where it was written by hand and the target takes it whole
+    # said by its name where it was written by hand and the target takes it whole
+    "attention": recognize.run,
     "loops": loops.run,  # invariants and whole products leave loops
     "dce": dce.run,  # results, carried values and operands of loops and branches that nothing needs
-    "pieces": split_matmul_over_concat.run,  # products of few rows read the parts of a concatenation where they lie
+    # products of few rows read the parts of a concatenation where they lie
+    "pieces": split_matmul_over_concat.run,
     "motion": motion.run,  # views sink through computation and cancel
     "layout": layout.run,  # convolutions take channels last; transposes between them cancel
     "contractions": contractions.run,  # dots in canonical form; batch norm goes into weights
-    "together": merge_dots_sharing_rhs.run,  # products of several values with one matrix are one product
+    # products of several values with one matrix are one product
+    "together": merge_dots_sharing_rhs.run,
     "fold-moved": fold.run,  # what the last three left to do to weights
     "simplify-folded": simplify.run,
     "cse-folded": cse.run,
 }
 
-RULES: tuple[Rule, ...] = tuple(dict.fromkeys((*simplify.RULES, *layout.RULES, *contractions.RULES)))
+RULES: tuple[Rule, ...] = tuple(
+    dict.fromkeys((*simplify.RULES, *layout.RULES, *contractions.RULES))
+)
 """Every rule that some pass applies, each once."""
 
 
@@ -77,8 +82,8 @@ def optimize(
 ) -> Graph:
     """The graph after every pass, or those from `start` to `until`.
 
-    Weights that passes derive are added to `weights` if it is a `Weights`, so make one (`Weights.over`) to have
-    them. `checked` verifies the graph after each pass that changed it.
+    Weights that passes derive are added to `weights` if it is a `Weights`, so make one
+    (`Weights.over`) to have them. `checked` verifies the graph after each pass that changed it.
     """
     known = trace or Trace()
     context = Context(target, Weights.over(weights), precision)
@@ -101,7 +106,11 @@ def chosen(start: str | None, until: str | None) -> list[str]:
     names = list(PASSES)
     for name in (start, until):
         if name is not None and name not in PASSES:
-            raise SourceError(Diagnostic("XL4101", f"there is no pass {name!r}", hint=f"there are {', '.join(names)}"))
+            raise SourceError(
+                Diagnostic(
+                    "XL4101", f"there is no pass {name!r}", hint=f"there are {', '.join(names)}"
+                )
+            )
     first = names.index(start) if start is not None else 0
     last = names.index(until) if until is not None else len(names) - 1
     return names[first : last + 1]

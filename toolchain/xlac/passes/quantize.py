@@ -1,9 +1,12 @@
-"""Weights as 8-bit integers: those of dots and convolutions, symmetrically, with a scale for each output channel.
+"""Weights as 8-bit integers: those of dots and convolutions, symmetrically, with a scale for each
+output channel.
 
-    dot(x, w)  >>  dot(x, q) * scale        q = round(w / scale) in i8, scale = max |w| / 127 along the sum
+    dot(x, w)  >>  dot(x, q) * scale        q = round(w / scale) in i8, scale = max |w| / 127 along
+    the sum
 
-Sums are in f32 as before; kernels convert q as they read it. It runs on the graph that is scheduled, after every pass,
-so that nothing turns q back into floats. Scales are bf16, rounded up so that q needs no more than 127.
+Sums are in f32 as before; kernels convert q as they read it. It runs on the graph that is
+scheduled, after every pass, so that nothing turns q back into floats. Scales are bf16, rounded up
+so that q needs no more than 127.
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ ROOM = 1 + 2.0**-8  # bf16 rounds by half of this at most
 
 @dataclass(slots=True)
 class Quantised:
-    """What was done: for the name of each weight, those of the integers and of the scales, and the axes summed."""
+    """What was done: for the name of each weight, those of the integers and of the scales, and the
+    axes summed.
+    """
 
     weights: Weights
     names: dict[str, tuple[str, str, tuple[int, ...]]] = field(default_factory=dict)
@@ -49,10 +54,13 @@ class Quantised:
         if key not in self._made:
             kept = tuple(a for a in range(weight.type.rank) if a not in axes)
             most = build.reduce(build.apply1("abs", weight), "max", axes)
-            least = build.select(build.compare(most, "eq", 0.0), 127.0, most)  # a channel of zeros: any scale
+            # a channel of zeros: any scale
+            least = build.select(build.compare(most, "eq", 0.0), 127.0, most)
             scale = self.weights.derive(build.cast(build.mul(least, ROOM / 127), DType.BF16))
             wide = build.spread(build.cast(scale, DType.F32), weight.shape, kept)
-            integers = self.weights.derive(build.cast(build.apply1("round", build.div(weight, wide)), DType.I8))
+            integers = self.weights.derive(
+                build.cast(build.apply1("round", build.div(weight, wide)), DType.I8)
+            )
             assert isinstance(scale.op, Param) and isinstance(integers.op, Param)
             self._made[key] = integers, scale
             self.names[weight.op.name] = integers.op.name, scale.op.name, axes
@@ -60,7 +68,9 @@ class Quantised:
 
 
 def quantised(graph: Graph, weights: Weights) -> tuple[Graph, Quantised]:
-    """The graph with the weights of its dots and convolutions in 8 bits, in bodies too, and what was done."""
+    """The graph with the weights of its dots and convolutions in 8 bits, in bodies too, and what
+    was done.
+    """
     done = Quantised(weights)
 
     def visit(node: Node) -> Node:
@@ -89,7 +99,9 @@ def _replaced(node: Node, side: int, done: Quantised) -> Node:
             free = op.free(node.inputs[0].type.rank, node.inputs[1].type.rank)
             own = len(free[side])
             first = len(batch) + (len(free[0]) if side else 0)
-            goes = dict(zip(batch, range(len(batch)), strict=True)) | dict(zip(free[side], range(first, first + own), strict=True))
+            goes = dict(zip(batch, range(len(batch)), strict=True)) | dict(
+                zip(free[side], range(first, first + own), strict=True)
+            )
         case Conv() as op:
             channel = op.layout[1].index("O")
             summed = tuple(a for a in range(weight.type.rank) if a != channel)
@@ -109,7 +121,8 @@ def _replaced(node: Node, side: int, done: Quantised) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """How far results are from those of the unquantised weights, over random inputs: the largest of all elements.
+    """How far results are from those of the unquantised weights, over random inputs: the largest of
+    all elements.
 
     `relative` is the largest error over the largest absolute value of the same output.
     """
@@ -118,7 +131,12 @@ class Loss:
     relative: float
 
 
-def loss(graph: Graph, weights: Mapping[str, Array], done: Quantised, inputs: Sequence[Mapping[str, Array]]) -> Loss:
+def loss(
+    graph: Graph,
+    weights: Mapping[str, Array],
+    done: Quantised,
+    inputs: Sequence[Mapping[str, Array]],
+) -> Loss:
     """Both sets of weights in float64, so that the numbers are the same on every machine."""
     restored = done.restored()
     absolute = relative = 0.0
@@ -137,7 +155,9 @@ def loss(graph: Graph, weights: Mapping[str, Array], done: Quantised, inputs: Se
 def drawn(graph: Graph, count: int = 2) -> list[dict[str, Array]]:
     """Random inputs: normal numbers, small integers, states of zeros."""
     rng = np.random.default_rng(0)
-    return [{param(n).name: _draw(n, rng) for n in graph.nodes() if _is_asked(n)} for _ in range(count)]
+    return [
+        {param(n).name: _draw(n, rng) for n in graph.nodes() if _is_asked(n)} for _ in range(count)
+    ]
 
 
 def _is_asked(node: Node) -> bool:
@@ -148,4 +168,8 @@ def _draw(node: Node, rng: np.random.Generator) -> Array:
     shape, dtype = static(node.shape), node.type.dtype
     if param(node).kind == "state":
         return np.zeros(shape, dtype.numpy)
-    return rng.standard_normal(shape).astype(dtype.numpy) if dtype.is_float else rng.integers(0, 2, shape).astype(dtype.numpy)
+    return (
+        rng.standard_normal(shape).astype(dtype.numpy)
+        if dtype.is_float
+        else rng.integers(0, 2, shape).astype(dtype.numpy)
+    )

@@ -18,7 +18,18 @@ from xlac.passes.rules.quantized import QUANTIZED
 from xlac.passes.rules.reductions import REDUCTIONS
 from xlac.passes.rules.views import VIEWS
 
-RULES: tuple[Rule, ...] = (*CONSTANTS, *ALGEBRA, *LOGIC, *VIEWS, *PARTS, *REDUCTIONS, *PADDING, *DIVISIONS, *QUANTIZED, *NORMAL)
+RULES: tuple[Rule, ...] = (
+    *CONSTANTS,
+    *ALGEBRA,
+    *LOGIC,
+    *VIEWS,
+    *PARTS,
+    *REDUCTIONS,
+    *PADDING,
+    *DIVISIONS,
+    *QUANTIZED,
+    *NORMAL,
+)
 
 
 def run(graph: Graph, trace: Trace, context: Context) -> Graph:

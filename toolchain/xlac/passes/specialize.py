@@ -29,7 +29,7 @@ def _node(node: Node, new: Mapping[Node, Node], values: Mapping[str, Dim]) -> No
         name: held
         for name, value in attributes(node.op).items()
         if (held := _value(value, values)) is not value
-    }  # fmt: skip
+    }
     op = replace(node.op, **changed) if changed else node.op
     inputs = tuple(new[i] for i in node.inputs)
     if not changed and inputs == node.inputs:
@@ -41,7 +41,11 @@ def _node(node: Node, new: Mapping[Node, Node], values: Mapping[str, Dim]) -> No
     except ShapeError as error:
         sizes = ", ".join(f"{name}={value}" for name, value in values.items())
         name = f"'{node.name}': " if node.name else ""
-        raise SourceError(Diagnostic("XL2009", f"with {sizes}, {name}{error}", node.origin.span if node.origin else None)) from None
+        raise SourceError(
+            Diagnostic(
+                "XL2009", f"with {sizes}, {name}{error}", node.origin.span if node.origin else None
+            )
+        ) from None
 
 
 def _limits(size: Dim) -> set[tuple[str, int, int]]:
@@ -60,7 +64,9 @@ def _value(value: Any, values: Mapping[str, Dim]) -> Any:
             return value if shape is value.shape else value.with_shape(shape)
         case Graph():
             found = substituted(value, values)
-            return value if found.outputs == value.outputs and found.inputs == value.inputs else found
+            return (
+                value if found.outputs == value.outputs and found.inputs == value.inputs else found
+            )
         case tuple():
             parts = tuple(_value(v, values) for v in value)
             return value if all(a is b for a, b in zip(parts, value, strict=True)) else parts

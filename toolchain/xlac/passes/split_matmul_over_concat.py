@@ -1,8 +1,9 @@
 """Products of few rows read the parts of a concatenation where they lie.
 
-A decoder puts the keys and values of a new token behind those that it has, and multiplies one row of queries with all
-of them: writing the concatenation would take longer than the product. So each part has a product of its own. Their
-results are put together where the parts were columns, and added up where they were summed over.
+A decoder puts the keys and values of a new token behind those that it has, and multiplies one row
+of queries with all of them: writing the concatenation would take longer than the product. So each
+part has a product of its own. Their results are put together where the parts were columns, and
+added up where they were summed over.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def run(graph: Graph, trace: Trace, context: Context) -> Graph:
 
 
 def divided(graph: Graph, trace: Trace, near: int) -> Graph:
-    """A graph, whose bodies are done, with products of concatenations of more than `near` bytes made part by part."""
+    """A graph, whose bodies are done, with products of concatenations of more than `near` bytes
+    made part by part.
+    """
     if not any(isinstance(node.op, Concat) for node in graph.nodes()):
         return graph
     count = readers(graph)
@@ -40,7 +43,11 @@ def divided(graph: Graph, trace: Trace, near: int) -> Graph:
         if any(count[n] > 1 for n in chain(old.inputs[1])):
             return node
         better = by_parts(node)
-        return better if better is not None and trace.permits("products of a concatenation's parts", node) else node
+        return (
+            better
+            if better is not None and trace.permits("products of a concatenation's parts", node)
+            else node
+        )
 
     return rebuild(graph, visit)
 
@@ -53,7 +60,9 @@ def few(node: Node) -> bool:
 
 
 def chain(node: Node) -> list[Node]:
-    """The concatenation that a node is a view of, and the views between them; nothing where it is none."""
+    """The concatenation that a node is a view of, and the views between them; nothing where it is
+    none.
+    """
     found = [node]
     while isinstance(found[-1].op, Reshape | Transpose):
         found += found[-1].inputs
@@ -77,7 +86,10 @@ def by_parts(node: Node) -> Node | None:
         if place is None:
             return None
         axis = place
-        parts = [build.reshape(part, (*view.shape[:axis], n, *view.shape[axis + 1 :])) for part, n in zip(parts, sizes, strict=True)]
+        parts = [
+            build.reshape(part, (*view.shape[:axis], n, *view.shape[axis + 1 :]))
+            for part, n in zip(parts, sizes, strict=True)
+        ]
     if axis in op.batch_rhs:
         return None
     if axis not in op.contract_rhs:
@@ -88,7 +100,10 @@ def by_parts(node: Node) -> Node | None:
         return None  # each part would be rounded
     along, ends = op.contract_lhs[op.contract_rhs.index(axis)], list(accumulate(sizes, initial=0))
     rows = [build.cut(left, along, start, stop) for start, stop in pairwise(ends)]
-    return reduce(build.add, (Node.of(op, row, part, origin=node.origin) for row, part in zip(rows, parts, strict=True)))
+    return reduce(
+        build.add,
+        (Node.of(op, row, part, origin=node.origin) for row, part in zip(rows, parts, strict=True)),
+    )
 
 
 def same_axis(old: Shape, axis: int, new: Shape) -> int | None:

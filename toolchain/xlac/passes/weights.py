@@ -16,8 +16,9 @@ from xlac.ops.tensor.view import Reshape, Transpose
 class Weights(Mapping[str, Array]):
     """Arrays by the name of their `param` node. A derived weight is computed when it is read.
 
-    Nothing is read or computed before: the arrays of the model may be memory-mapped files of gigabytes. What was
-    computed is kept here only while somebody else holds it: most is packed and never read again.
+    Nothing is read or computed before: the arrays of the model may be memory-mapped files of
+    gigabytes. What was computed is kept here only while somebody else holds it: most is packed and
+    never read again.
     """
 
     def __init__(self, given: Mapping[str, Array] | None = None) -> None:
@@ -61,7 +62,9 @@ class Weights(Mapping[str, Array]):
         return len(self._given) + len(self._derived)
 
     def _compute(self, name: str) -> Array:
-        """In float64 and rounded once, so that folding loses no accuracy; halves round as the model says."""
+        """In float64 and rounded once, so that folding loses no accuracy; halves round as the model
+        says.
+        """
         from xlac.ir.interpret import interpret
 
         expression = self._whole(self._derived[name])
@@ -94,7 +97,9 @@ class Weights(Mapping[str, Array]):
             if inside is not None:
                 new[node] = new[inside]
             elif node.inputs:
-                new[node] = Node(node.op, tuple(new[i] for i in node.inputs), node.types, node.origin)
+                new[node] = Node(
+                    node.op, tuple(new[i] for i in node.inputs), node.types, node.origin
+                )
             else:
                 new[node] = node
         return new[expression]

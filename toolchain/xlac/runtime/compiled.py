@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 class Compiled:
     """A model compiled for one target, and one set of sizes or all within their bounds.
 
-    Call it with arrays in the order of the model's inputs or by name; one output is returned as an array,
-    several as a dict by name. Anything with DLPack or `__array__` is taken; a dtype or shape that differs
-    raises SourceError naming the input. Of an output whose sizes data decides, a call gives what is real, while
-    `run` fills all the room there is, and the outputs that hold the sizes.
+    Call it with arrays in the order of the model's inputs or by name; one output is returned as an
+    array, several as a dict by name. Anything with DLPack or `__array__` is taken; a dtype or shape
+    that differs raises SourceError naming the input. Of an output whose sizes data decides, a call
+    gives what is real, while `run` fills all the room there is, and the outputs that hold the
+    sizes.
     """
 
-    def __init__(self, program: Program, target: Target, executable: Executable, artifact: Path | None = None) -> None:
+    def __init__(
+        self, program: Program, target: Target, executable: Executable, artifact: Path | None = None
+    ) -> None:
         self.artifact = artifact  # in the cache, where the code came from or went to
         self.whole = program  # with the record of a checked one, which callers do not see
         if program.facts.get(FACT):
@@ -40,7 +43,8 @@ class Compiled:
         self._fast = getattr(executable, "fast", None)
         self._into = getattr(executable, "into", None)
         remember = getattr(executable, "remember", None)
-        if remember is not None:  # what it finds out about this machine is there for the next process
+        # what it finds out about this machine is there for the next process
+        if remember is not None:
             from xlac.cache.findings import CachedFindings
 
             remember(CachedFindings(target.name))
@@ -50,16 +54,26 @@ class Compiled:
         self._single = len(self._results) == 1
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
-        if self._fast is not None:  # it reads names itself, and leaves all that is unusual to what follows
+        # it reads names itself, and leaves all that is unusual to what follows
+        if self._fast is not None:
             found = self._fast(*arrays, **named)
             if found is not NotImplemented and self._shaped is None:
                 return found if self._single else dict(zip(self._results, found, strict=True))
             if found is not NotImplemented:
-                return self._given(dict(zip(self._outputs, found if len(self._outputs) > 1 else (found,), strict=True)))
+                return self._given(
+                    dict(
+                        zip(
+                            self._outputs,
+                            found if len(self._outputs) > 1 else (found,),
+                            strict=True,
+                        )
+                    )
+                )
         inputs = self._bound(arrays, named)
         results = self._allocate(of_call(self.program, inputs))
         self._run(inputs, results)
-        self._fast = getattr(self.executable, "fast", None)  # it may be made when calls show that it pays
+        # it may be made when calls show that it pays
+        self._fast = getattr(self.executable, "fast", None)
         return self._given(results)
 
     def _given(self, arrays: dict[str, Array]) -> Any:
@@ -68,10 +82,12 @@ class Compiled:
         return next(iter(results.values())) if self._single else results
 
     def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array]) -> None:
-        """Computes into arrays that the caller owns; allocates nothing when inputs need no conversion.
+        """Computes into arrays that the caller owns; allocates nothing when inputs need no
+        conversion.
 
-        Every array of `out` must be C-contiguous, aligned, writable, of the exact dtype and shape, and may not
-        overlap an input or another output. A backend may take arrays of its own kind too: cuda takes those on a GPU.
+        Every array of `out` must be C-contiguous, aligned, writable, of the exact dtype and shape,
+        and may not overlap an input or another output. A backend may take arrays of its own kind
+        too: cuda takes those on a GPU.
         """
         if self._into is not None:
             stopping.check()
@@ -88,9 +104,11 @@ class Compiled:
 
     @property
     def at(self) -> Callable[[Sequence[int]], None] | None:
-        """Runs on memory by address: of inputs, then outputs, in the program's order, then its sizes. Nothing is checked.
+        """Runs on memory by address: of inputs, then outputs, in the program's order, then its
+        sizes. Nothing is checked.
 
-        For callers that know their arrays to be right, call after call; None where the backend has no such way.
+        For callers that know their arrays to be right, call after call; None where the backend has
+        no such way.
         """
         found: Callable[[Sequence[int]], None] | None = getattr(self.executable, "at", None)
         return found
@@ -99,10 +117,19 @@ class Compiled:
         from xlac.support.signature import shown, sizes_of, text_of
 
         extents = {} if self._shaped is None else self._shaped.extents
-        made = {s.name: text_of(s.dtype, s.shape, extents.get(s.name, ())) for s in self.program.outputs}
+        made = {
+            s.name: text_of(s.dtype, s.shape, extents.get(s.name, ())) for s in self.program.outputs
+        }
         given = {s.name: text_of(s.dtype, s.shape) for s in self.program.inputs}
         sizes = sizes_of(s.shape for s in self.program.inputs)
-        return shown(type(self).__name__, self.program.name, given, {n: made.get(n, "") for n in self._results}, sizes, self.target.name)
+        return shown(
+            type(self).__name__,
+            self.program.name,
+            given,
+            {n: made.get(n, "") for n in self._results},
+            sizes,
+            self.target.name,
+        )
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -118,7 +145,9 @@ class Compiled:
         self.executable.run(inputs, outputs)
 
     def _allocate(self, sizes: Mapping[str, int]) -> dict[str, Array]:
-        return {s.name: np.empty(output_shape(s, sizes), s.dtype.numpy) for s in self.program.outputs}
+        return {
+            s.name: np.empty(output_shape(s, sizes), s.dtype.numpy) for s in self.program.outputs
+        }
 
     def _bound(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Array]:
         return as_inputs(self.program.inputs, by_name(self._parameters, arrays, named))

@@ -1,4 +1,6 @@
-"""A bounded set of compiled programs: each made when it is first asked for, the least recently used dropped."""
+"""A bounded set of compiled programs: each made when it is first asked for, the least recently used
+dropped.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,14 @@ Program = TypeVar("Program")
 
 
 class Programs(Generic[Program]):
-    """Safe from several threads. One makes a program while those who want the same wait; nobody waits for another's."""
+    """Safe from several threads. One makes a program while those who want the same wait; nobody
+    waits for another's.
+    """
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, Program] = OrderedDict()
-        self._making: dict[Hashable, tuple[int, Event]] = {}  # which thread does, and what says that it is done
+        # which thread does, and what says that it is done
+        self._making: dict[Hashable, tuple[int, Event]] = {}
         self._lock = Lock()  # held for what takes no time
 
     def __len__(self) -> int:
@@ -39,7 +44,8 @@ class Programs(Generic[Program]):
             return found
 
     def get(self, key: Hashable, make: Callable[[], Program]) -> Program:
-        """The program for a key, made if it is not there yet. What `make` raises is passed on; others then try themselves.
+        """The program for a key, made if it is not there yet. What `make` raises is passed on;
+        others then try themselves.
 
         Raises SourceError when making it asks for it.
         """
@@ -54,7 +60,9 @@ class Programs(Generic[Program]):
                     self._making[key] = get_ident(), done
                     break
             if maker[0] == get_ident():
-                raise SourceError(Diagnostic("XL2033", "compiling this program calls the program itself"))
+                raise SourceError(
+                    Diagnostic("XL2033", "compiling this program calls the program itself")
+                )
             maker[1].wait()
         try:
             made = make()

@@ -1,4 +1,6 @@
-"""What a caller gets of a program's outputs: without the room that was not used, and as the sequences that they form."""
+"""What a caller gets of a program's outputs: without the room that was not used, and as the
+sequences that they form.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from xlac_sdk.backend import Array
 class Results(NamedTuple):
     """How the outputs of a program become what the caller gets.
 
-    `extents` has, for an output with sizes that data decides, axis -> the output that holds the real size;
-    those are not given to the caller by themselves. `forms` has name -> an output, a list of forms, or None, for a
-    model that gives sequences; empty where every output is an array.
+    `extents` has, for an output with sizes that data decides, axis -> the output that holds the
+    real size; those are not given to the caller by themselves. `forms` has name -> an output, a
+    list of forms, or None, for a model that gives sequences; empty where every output is an array.
     """
 
     names: tuple[str, ...]
@@ -28,7 +30,11 @@ class Results(NamedTuple):
             return None
         counts = {name for axes in extents.values() for name in axes.values()}
         names = tuple(forms) or tuple(name for name in outputs if name not in counts)
-        return Results(names, {name: {int(a): n for a, n in axes.items()} for name, axes in extents.items()}, forms)
+        return Results(
+            names,
+            {name: {int(a): n for a, n in axes.items()} for name, axes in extents.items()},
+            forms,
+        )
 
     def __call__(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
         """The caller's view of all outputs by name."""

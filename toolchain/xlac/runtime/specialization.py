@@ -21,37 +21,52 @@ from xlac_sdk.programs.sizes import solve as solved
 def solve(inputs: Sequence[Node], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     """The value of every symbol that the shapes of the named inputs determine.
 
-    Raises SourceError when a rank, a fixed size or two uses of one symbol disagree, or a bound is violated.
+    Raises SourceError when a rank, a fixed size or two uses of one symbol disagree, or a bound is
+    violated.
     """
     params = [n.op for n in inputs if isinstance(n.op, Param)]
     return solved([(op.name, op.type.shape) for op in params], shapes)
 
 
 class Specializing:
-    """A model with open sizes: compiled for each set of sizes, and of values that decide sizes, when it first meets it.
+    """A model with open sizes: compiled for each set of sizes, and of values that decide sizes,
+    when it first meets it.
 
-    Called like `Compiled`. At most `programs.PROGRAMS` are kept. `compile_for` takes sizes by symbol, and by input the
-    values that decide sizes or, for sequences and optionals, the types of their parts; it raises Undecided when it
-    needs the values of more inputs.
+    Called like `Compiled`. At most `programs.PROGRAMS` are kept. `compile_for` takes sizes by
+    symbol, and by input the values that decide sizes or, for sequences and optionals, the types of
+    their parts; it raises Undecided when it needs the values of more inputs.
     """
 
-    def __init__(self, interface: Interface, compile_for: Callable[[Mapping[str, int], Mapping[str, Any]], Compiled]) -> None:
+    def __init__(
+        self,
+        interface: Interface,
+        compile_for: Callable[[Mapping[str, int], Mapping[str, Any]], Compiled],
+    ) -> None:
         self.interface = interface
         self.compile_for = compile_for
         self._programs: Programs[Compiled] = Programs()
         self._deciding = frozenset(interface.values)
         self._parameters = Parameters(interface.inputs)
         self._types = {param(node).name: node.type for node in interface.params}
-        self._shapes: dict[tuple[tuple[int, ...], ...], Hashable] = {}  # of calls by position -> the key of their program
+        # of calls by position -> the key of their program
+        self._shapes: dict[tuple[tuple[int, ...], ...], Hashable] = {}
 
     def __repr__(self) -> str:
         from xlac.support.signature import shown, sizes_of, text_of
 
         types, made = self._types, self.interface.types
-        given = {name: text_of(types[name].dtype, types[name].shape) if name in types else "" for name in self.inputs}
-        gives = {name: text_of(made[name].dtype, made[name].shape) if name in made else "" for name in self.outputs}
+        given = {
+            name: text_of(types[name].dtype, types[name].shape) if name in types else ""
+            for name in self.inputs
+        }
+        gives = {
+            name: text_of(made[name].dtype, made[name].shape) if name in made else ""
+            for name in self.outputs
+        }
         sizes = sizes_of(type.shape for type in types.values())
-        return shown("Specializing", self.interface.name, given, gives, sizes, f"{self.programs} programs")
+        return shown(
+            "Specializing", self.interface.name, given, gives, sizes, f"{self.programs} programs"
+        )
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -91,34 +106,55 @@ class Specializing:
             program.reset()
 
     def specialize(self, inputs: Mapping[str, Any]) -> Compiled:
-        """The program for the shapes, and the deciding values, of these arrays, compiled if it is not there yet."""
+        """The program for the shapes, and the deciding values, of these arrays, compiled if it is
+        not there yet.
+        """
         return self._prepared(by_name(self._parameters, (), inputs))[1]
 
     def _prepared(self, inputs: Mapping[str, Any]) -> tuple[Hashable, Compiled, dict[str, Any]]:
         """The program for these inputs, with its key, and those that it takes."""
         forms = {name: form_of(name, inputs[name]) for name in self.interface.formed}
         given = parts({name: self._array(name, value) for name, value in inputs.items()}, forms)
-        sizes = solve(self.interface.params, {name: np.shape(value) for name, value in given.items()})
+        sizes = solve(
+            self.interface.params, {name: np.shape(value) for name, value in given.items()}
+        )
         while True:
             values = {name: as_array(given[name]) for name in self._deciding}
-            key = (tuple(sorted(sizes.items())), frozen(forms), tuple(sorted((n, signature(v)) for n, v in values.items())))
+            key = (
+                tuple(sorted(sizes.items())),
+                frozen(forms),
+                tuple(sorted((n, signature(v)) for n, v in values.items())),
+            )
             try:
-                program = self._programs.get(key, lambda values=values: self.compile_for(sizes, {**forms, **values}))  # type: ignore[misc]
+                program = self._programs.get(
+                    key,
+                    lambda values=values: self.compile_for(sizes, {**forms, **values}),  # type: ignore[misc]
+                )
             except Undecided as more:
                 if more.interface.values <= self._deciding:
                     raise
                 self._deciding |= more.interface.values
             else:
-                return key, program, {name: value for name, value in given.items() if name not in values}
+                return (
+                    key,
+                    program,
+                    {name: value for name, value in given.items() if name not in values},
+                )
 
     def _array(self, name: str, value: Any) -> Any:
-        """An input as an array that fits what is known of it; one on a device as it is, for the program to look at."""
+        """An input as an array that fits what is known of it; one on a device as it is, for the
+        program to look at.
+        """
         if name in self.interface.formed:
             return value
         if hasattr(value, "shape") and hasattr(value, "dtype") and device_of(value):
             return value
         type = self._types.get(name)
-        return as_array(value, None, name) if type is None else as_input(name, type.dtype, type.shape, value)
+        return (
+            as_array(value, None, name)
+            if type is None
+            else as_input(name, type.dtype, type.shape, value)
+        )
 
 
 def form_of(name: str, value: Any) -> Any:
@@ -132,11 +168,15 @@ def form_of(name: str, value: Any) -> Any:
 
 
 def parts(inputs: Mapping[str, Any], forms: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays by name, those of sequences and optionals by the names of their parts: `images.0`, `mask.0`."""
+    """Arrays by name, those of sequences and optionals by the names of their parts: `images.0`,
+    `mask.0`.
+    """
     found: dict[str, Any] = {}
 
     def visit(name: str, value: Any) -> None:
-        for number, part in enumerate(value if isinstance(value, list | tuple) else () if value is None else (value,)):
+        for number, part in enumerate(
+            value if isinstance(value, list | tuple) else () if value is None else (value,)
+        ):
             if isinstance(part, list | tuple):
                 visit(f"{name}.{number}", part)
             else:

@@ -14,26 +14,37 @@ MOST = 64  # variants of one program: each is compiled
 
 
 def asked(variants: Sequence[Mapping[str, Any]], sizes: str) -> None:
-    """Raises SourceError for `sizes` that mean nothing, and for variants of a program that is not one for all sizes."""
+    """Raises SourceError for `sizes` that mean nothing, and for variants of a program that is not
+    one for all sizes.
+    """
     chosen("sizes", sizes, SIZES)
     if variants and sizes != "symbolic":
         raise _wrong("variants are parts of one program for all sizes", 'sizes="symbolic" makes it')
 
 
-def checked(variants: Sequence[Mapping[str, Any]], dims: Mapping[str, Symbol]) -> tuple[dict[str, int], ...]:
-    """The sizes of each variant, over the open sizes `dims`. Raises SourceError for what is none, or never runs."""
+def checked(
+    variants: Sequence[Mapping[str, Any]], dims: Mapping[str, Symbol]
+) -> tuple[dict[str, int], ...]:
+    """The sizes of each variant, over the open sizes `dims`. Raises SourceError for what is none,
+    or never runs.
+    """
     if len(variants) > MOST:
         raise _wrong(f"{len(variants)} variants are asked for, and a program has at most {MOST}")
     found: list[dict[str, int]] = []
     for variant in variants:
         if not isinstance(variant, Mapping) or not variant:
-            raise _wrong(f"a variant names sizes and their values, as batch=1, and this is {variant!r:.80}")
+            raise _wrong(
+                f"a variant names sizes and their values, as batch=1, and this is {variant!r:.80}"
+            )
         sizes = {str(name): _value(str(name), value, dims) for name, value in variant.items()}
         earlier = next((one for one in found if one.items() <= sizes.items()), None)
         if earlier == sizes:
             raise _wrong(f"the variant {_text(sizes)} is asked for twice")
         if earlier is not None:
-            raise _wrong(f"the variant {_text(sizes)} never runs: {_text(earlier)} takes its calls", "give it first")
+            raise _wrong(
+                f"the variant {_text(sizes)} never runs: {_text(earlier)} takes its calls",
+                "give it first",
+            )
         found.append(sizes)
     return tuple(found)
 

@@ -28,29 +28,42 @@ from xlac_sdk.support.limits import look
 
 
 def load(
-    path: str | Path, *, params: Mapping[str, Any] | None = None, dims: Mapping[str, DimValue] | None = None,
-    allow_outside: bool = False, weights: bool = True, training: bool = False,
-) -> Model:  # fmt: skip
+    path: str | Path,
+    *,
+    params: Mapping[str, Any] | None = None,
+    dims: Mapping[str, DimValue] | None = None,
+    allow_outside: bool = False,
+    weights: bool = True,
+    training: bool = False,
+) -> Model:
     """The model of a spec.
 
-    `params` replace the spec's parameters; `dims` fix symbolic sizes (8) or narrow them ("1..8"). Files outside
-    the spec's folder are read only with `allow_outside`. `weights=False` leaves the data of weights out, but not
-    that of constants, which belong to the graph.
-    Raises SourceError with everything that is wrong, and UnsupportedError for a spec that trains unless `training`
+    `params` replace the spec's parameters; `dims` fix symbolic sizes (8) or narrow them ("1..8").
+    Files outside the spec's folder are read only with `allow_outside`. `weights=False` leaves the
+    data of weights out, but not that of constants, which belong to the graph. Raises SourceError
+    with everything that is wrong, and UnsupportedError for a spec that trains unless `training`
     says that its section is only to be checked.
     """
     with paused():
         model, merged = _load(Path(path), params or {}, dims or {}, allow_outside, weights)
     if merged.train is not None and not training:
-        raise UnsupportedError(Diagnostic(
-            "XL5030", "training cannot be built yet; its section was checked and is right", merged.train.place.key,
-            "`xlac check` shows the model; build the spec that this one includes",
-        ))  # fmt: skip
+        raise UnsupportedError(
+            Diagnostic(
+                "XL5030",
+                "training cannot be built yet; its section was checked and is right",
+                merged.train.place.key,
+                "`xlac check` shows the model; build the spec that this one includes",
+            )
+        )
     return model
 
 
 def _load(
-    path: Path, params: Mapping[str, Any], dims: Mapping[str, DimValue], allow_outside: bool, weights: bool
+    path: Path,
+    params: Mapping[str, Any],
+    dims: Mapping[str, DimValue],
+    allow_outside: bool,
+    weights: bool,
 ) -> tuple[Model, Merged]:
     look("reading the spec")
     report = Report()
@@ -66,7 +79,9 @@ def _load(
     stored = Stored(merged.weights, report, resolved(path).parent, allow_outside)
     context = Context(report, merged.blocks, merged.ops, Frame(), stored)
     scope = Scope(context.root, constants)
-    scope.values.update({name: None for section, name in report.broken if section in ("inputs", "state")})
+    scope.values.update(
+        {name: None for section, name in report.broken if section in ("inputs", "state")}
+    )
     inputs = declare_inputs(merged, scope, report)
     check_count(merged, constants, report)
     elaborate(context, scope, merged.graph)
@@ -83,20 +98,26 @@ def _load(
     kernels = check_kernels(merged, report, resolved(path).parent, allow_outside)
     report.finish()
     graph = Graph(merged.name, tuple(inputs), outputs)
-    return Model(graph, arrays, symbols, merged.doc, merged.precision or "default", state, kernels, extents), merged
+    return Model(
+        graph, arrays, symbols, merged.doc, merged.precision or "default", state, kernels, extents
+    ), merged
 
 
 # ---- inputs, outputs, state ------------------------------------------------------------------
 
 
 def check_count(merged: Merged, constants: Constants, report: Report) -> None:
-    """Refuses a graph that comes to more operations than a model may have, before one is made. Raises SourceError."""
+    """Refuses a graph that comes to more operations than a model may have, before one is made.
+    Raises SourceError.
+    """
     counted = Counted(merged.blocks, merged.ops)
     total = 0
     for entry in merged.graph.values():
         total += counted.entry(entry.spec, entry.place, constants)
         if total > MAX_NODES:
-            report.add("XL4018", f"the model has more than {MAX_NODES:,} operations", entry.place.key)
+            report.add(
+                "XL4018", f"the model has more than {MAX_NODES:,} operations", entry.place.key
+            )
             report.finish()
 
 
@@ -115,7 +136,10 @@ def declare_inputs(merged: Merged, scope: Scope, report: Report) -> list[Node]:
         try:
             type = arithmetic.type_value(text, scope.constants, at)
             check_size(type, at.span)
-            node = Node.of(Param(name=name, type=type, kind="state" if state else "input"), origin=Origin(name, entry.place.key))
+            node = Node.of(
+                Param(name=name, type=type, kind="state" if state else "input"),
+                origin=Origin(name, entry.place.key),
+            )
             found.append(node)
             scope.values[name] = node
         except Fault as fault:
@@ -131,8 +155,12 @@ def declare_inputs(merged: Merged, scope: Scope, report: Report) -> list[Node]:
 def check_outputs(merged: Merged, context: Context) -> None:
     """A spec without nodes or outputs computes nothing."""
     if not merged.outputs and not context.report.found:
-        context.report.add("XL1011", "missing key 'outputs': the spec says no result", merged.place.span,
-                           "outputs: [name]")  # fmt: skip
+        context.report.add(
+            "XL1011",
+            "missing key 'outputs': the spec says no result",
+            merged.place.span,
+            "outputs: [name]",
+        )
 
 
 def read_outputs(merged: Merged, context: Context, scope: Scope) -> dict[str, Node]:
@@ -148,7 +176,9 @@ def read_outputs(merged: Merged, context: Context, scope: Scope) -> dict[str, No
     return found
 
 
-def read_state(merged: Merged, context: Context, scope: Scope, outputs: dict[str, Node]) -> dict[str, str]:
+def read_state(
+    merged: Merged, context: Context, scope: Scope, outputs: dict[str, Node]
+) -> dict[str, str]:
     """The output that holds the next value of each state; an output of its own where there is none."""
     found: dict[str, str] = {}
     for name, entry in merged.state.items():
@@ -158,7 +188,9 @@ def read_state(merged: Merged, context: Context, scope: Scope, outputs: dict[str
             node = as_node(context, value, entry.spec.next, f"{name}.next", at)
             held = scope.values.get(name)
             if isinstance(held, Node) and held.type != node.type:
-                raise Fault("XL2013", f"state {name!r} is {held.type}, and becomes {node.type}", at.span)
+                raise Fault(
+                    "XL2013", f"state {name!r} is {held.type}, and becomes {node.type}", at.span
+                )
         except Fault as fault:
             context.report.fault(fault)
             continue
@@ -170,56 +202,105 @@ def read_state(merged: Merged, context: Context, scope: Scope, outputs: dict[str
     return found
 
 
-def read_extents(merged: Merged, outputs: Mapping[str, Node], report: Report) -> dict[str, dict[int, str]]:
-    """For outputs with sizes that data decides, axis -> the output that holds the real size, an integer scalar."""
+def read_extents(
+    merged: Merged, outputs: Mapping[str, Node], report: Report
+) -> dict[str, dict[int, str]]:
+    """For outputs with sizes that data decides, axis -> the output that holds the real size, an
+    integer scalar.
+    """
     found: dict[str, dict[int, str]] = {}
     for name, entry in merged.extents.items():
         node = outputs.get(name)
         if node is None:
             if name not in merged.outputs:
-                report.add("XL2002", f"there is no output {name!r}", entry.place.key, nearest(name, merged.outputs))
+                report.add(
+                    "XL2002",
+                    f"there is no output {name!r}",
+                    entry.place.key,
+                    nearest(name, merged.outputs),
+                )
             continue
         if len(entry.spec) != node.type.rank:
-            report.add("XL2009", f"{name!r} has {node.type.rank} axes, and {len(entry.spec)} are told", entry.place.span)
+            report.add(
+                "XL2009",
+                f"{name!r} has {node.type.rank} axes, and {len(entry.spec)} are told",
+                entry.place.span,
+            )
         found[name] = {axis: count for axis, count in enumerate(entry.spec) if count is not None}
         for axis, count in found[name].items():
             at = entry.place.at(axis)
             if count not in merged.outputs:
-                report.add("XL2002", f"there is no output {count!r}", at.span, nearest(count, merged.outputs))
-            elif count in outputs and not (outputs[count].type.dtype.is_integer and not outputs[count].shape):
-                report.add("XL2009", f"a size is an integer scalar, and {count!r} is {outputs[count].type}", at.span)
+                report.add(
+                    "XL2002",
+                    f"there is no output {count!r}",
+                    at.span,
+                    nearest(count, merged.outputs),
+                )
+            elif count in outputs and not (
+                outputs[count].type.dtype.is_integer and not outputs[count].shape
+            ):
+                report.add(
+                    "XL2009",
+                    f"a size is an integer scalar, and {count!r} is {outputs[count].type}",
+                    at.span,
+                )
     return found
 
 
-def read_train(entry: Entry[schema.TrainSpec], context: Context, scope: Scope, report: Report) -> None:
+def read_train(
+    entry: Entry[schema.TrainSpec], context: Context, scope: Scope, report: Report
+) -> None:
     """Checks what training asks for: that the loss is a scalar, and that patterns fit weights."""
     from fnmatch import fnmatchcase
 
     spec, place = entry.spec, entry.place
-    for text, at in [(spec.loss, place.at("loss")), *((m, place.at("metrics", n)) for n, m in spec.metrics.items())]:
+    for text, at in [
+        (spec.loss, place.at("loss")),
+        *((m, place.at("metrics", n)) for n, m in spec.metrics.items()),
+    ]:
         try:
-            value = as_node(context, expression(context, scope, text, "train", at), text, "train", at)
+            value = as_node(
+                context, expression(context, scope, text, "train", at), text, "train", at
+            )
             if at.path[-1] == "loss" and value.type != Type(value.type.dtype):
-                raise Fault("XL2009", f"the loss is {value.type}, and must be a scalar", at.span, "mean(…) makes one")
+                raise Fault(
+                    "XL2009",
+                    f"the loss is {value.type}, and must be a scalar",
+                    at.span,
+                    "mean(…) makes one",
+                )
         except Fault as fault:
             report.fault(fault)
         except Poisoned:
             pass
     for i, pattern in enumerate(spec.wrt):
         if not any(fnmatchcase(name, pattern) for name in context.weights) and not report.found:
-            report.add("XL3011", f"this pattern fits no weight: {pattern!r}", place.at("wrt", i).span,
-                       nearest(pattern, context.weights))  # fmt: skip
+            report.add(
+                "XL3011",
+                f"this pattern fits no weight: {pattern!r}",
+                place.at("wrt", i).span,
+                nearest(pattern, context.weights),
+            )
 
 
-def check_kernels(merged: Merged, report: Report, folder: Path, allow_outside: bool) -> dict[str, dict[str, Path]]:
-    """The files of hand-written kernels, by operation and target; each must be there, inside the folder."""
+def check_kernels(
+    merged: Merged, report: Report, folder: Path, allow_outside: bool
+) -> dict[str, dict[str, Path]]:
+    """The files of hand-written kernels, by operation and target; each must be there, inside the
+    folder.
+    """
     found: dict[str, dict[str, Path]] = {}
     for name, entry in merged.ops.items():
         for target, text in entry.spec.kernels.items():
             at = entry.place.at("kernels", target)
             path = entry.place.source.file.parent / text
             if not allow_outside and not resolved(path).is_relative_to(folder):
-                report.add("XL3002", f"{text!r} is outside the spec's folder", at.span, "--allow-outside permits it")
+                report.add(
+                    "XL3002",
+                    f"{text!r} is outside the spec's folder",
+                    at.span,
+                    "--allow-outside permits it",
+                )
             elif not path.is_file():
                 report.add("XL3001", f"no such file: {text}", at.span)
             else:

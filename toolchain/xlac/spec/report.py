@@ -52,7 +52,8 @@ class Report:
     """Diagnostics in the order found; the same one twice is kept once."""
 
     found: dict[Diagnostic, None] = field(default_factory=dict)
-    broken: set[tuple[str, str]] = field(default_factory=set)  # section and name of entries that could not be read
+    # section and name of entries that could not be read
+    broken: set[tuple[str, str]] = field(default_factory=set)
 
     def add(self, code: str, message: str, span: Span | None, hint: str = "") -> None:
         self.found[Diagnostic(code, message, span, hint)] = None
@@ -66,16 +67,28 @@ class Report:
     def finish(self) -> None:
         """Raises SourceError if anything was found, sorted by place."""
         if self.found:
-            order = sorted(self.found, key=lambda d: (d.span is None, str(d.span.file), d.span.line, d.span.column)
-                           if d.span else (True, "", 0, 0))  # fmt: skip
+            order = sorted(
+                self.found,
+                key=lambda d: (
+                    (d.span is None, str(d.span.file), d.span.line, d.span.column)
+                    if d.span
+                    else (True, "", 0, 0)
+                ),
+            )
             raise SourceError(*order)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint that names the known word that `name` means elsewhere or is a slip of, or lists them when they are few."""
+    """A hint that names the known word that `name` means elsewhere or is a slip of, or lists them
+    when they are few.
+    """
     words = [k for k in known if k]
     plain = name.lower().replace("-", "_")
-    if close := [w for w in words if w.lower() == plain or w.lower().replace("_", "") == plain.replace("_", "")]:
+    if close := [
+        w
+        for w in words
+        if w.lower() == plain or w.lower().replace("_", "") == plain.replace("_", "")
+    ]:
         return f"did you mean {close[0]!r}?"
     if meant := [w for w in SYNONYMS.get(plain, ()) if w in words]:
         return f"did you mean {meant[0]!r}?"

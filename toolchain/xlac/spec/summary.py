@@ -20,7 +20,10 @@ def summarize(model: Model) -> dict[str, Any]:
         for node in graph.nodes():
             if isinstance(node.op, Param):
                 continue
-            row = rows.setdefault((node.name, depth), {"node": node.name, "op": "", "shape": "", "parameters": 0, "flops": 0, "bytes": 0})
+            row = rows.setdefault(
+                (node.name, depth),
+                {"node": node.name, "op": "", "shape": "", "parameters": 0, "flops": 0, "bytes": 0},
+            )
             if not isinstance(node.op, Const) and node.op.mnemonic != "pick":
                 row["op"] = node.op.mnemonic  # the last node of an expression names it
                 row["shape"] = ", ".join(map(str, node.results))
@@ -36,7 +39,17 @@ def summarize(model: Model) -> dict[str, Any]:
     by_name = {key[0]: key for key in rows}
     for weight in weights:
         key = by_name.get(weight.name.rpartition(".")[0], (weight.name, 0))
-        row = rows.setdefault(key, {"node": weight.name, "op": "weight", "shape": str(weight.type), "parameters": 0, "flops": 0, "bytes": 0})
+        row = rows.setdefault(
+            key,
+            {
+                "node": weight.name,
+                "op": "weight",
+                "shape": str(weight.type),
+                "parameters": 0,
+                "flops": 0,
+                "bytes": 0,
+            },
+        )
         if weight not in measured:
             row["parameters"] += at_opt(weight.type.size)
     learned = [weight for weight in weights if weight not in measured]
@@ -63,11 +76,17 @@ def summarize(model: Model) -> dict[str, Any]:
 
 
 def statistics(graph: Graph) -> set[Node]:
-    """Tensors that training measures rather than learns, such as the mean of a batch_norm: not parameters."""
+    """Tensors that training measures rather than learns, such as the mean of a batch_norm: not
+    parameters.
+    """
     found: set[Node] = set()
     for node in graph.nodes():
         measured = getattr(type(node.op), "statistics", ())
-        found |= {i for i in node.inputs if measured and i.name.rpartition(".")[2] in measured and isinstance(i.op, Param)}
+        found |= {
+            i
+            for i in node.inputs
+            if measured and i.name.rpartition(".")[2] in measured and isinstance(i.op, Param)
+        }
     return found
 
 
@@ -82,7 +101,9 @@ def graphs(graph: Graph, depth: int, times: int) -> list[tuple[int, int, Graph]]
 
 
 def peak(graph: Graph) -> int:
-    """The most bytes of values alive at once when nodes run in order and nothing is fused; weights apart."""
+    """The most bytes of values alive at once when nodes run in order and nothing is fused; weights
+    apart.
+    """
     order = [n for n in graph.nodes() if not (isinstance(n.op, Param) and n.op.kind == "weight")]
     last: dict[Node, int] = {}
     for at, node in enumerate(order):

@@ -1,4 +1,6 @@
-"""Which files a model is read from, and what they were: every reader notes those that it opens, for whoever wants to know."""
+"""Which files a model is read from, and what they were: every reader notes those that it opens, for
+whoever wants to know.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ TICK = 50_000_000  # nanoseconds that may pass before a file's times change once
 
 
 class Seen(NamedTuple):
-    """A file as it was: what stays the same while it holds the same, and what changes whenever it is written to."""
+    """A file as it was: what stays the same while it holds the same, and what changes whenever it
+    is written to.
+    """
 
     content: list[Any]
     stamp: tuple[int, ...]
@@ -43,7 +47,9 @@ _noted: ContextVar[Files | None] = ContextVar("noted", default=None)
 
 
 def note(file: Path) -> Path:
-    """Says that a model depends on what is in a file, which is about to be read. Raises SourceError for what is no file."""
+    """Says that a model depends on what is in a file, which is about to be read. Raises SourceError
+    for what is no file.
+    """
     regular(file)
     found = _noted.get()
     if found is not None:
@@ -53,7 +59,9 @@ def note(file: Path) -> Path:
 
 
 def mapped(file: Path) -> memoryview:
-    """The bytes of a file, mapped, or read where weights are to be copied. Raises OSError, and SourceError for what is no file."""
+    """The bytes of a file, mapped, or read where weights are to be copied. Raises OSError, and
+    SourceError for what is no file.
+    """
     from xlac_sdk.host.mapped import MappedFile
 
     with note(file).open("rb") as opened:
@@ -87,7 +95,9 @@ def copying(wanted: bool = True) -> Iterator[None]:
 
 @contextmanager
 def steady() -> Iterator[list[MappedFile]]:
-    """The files that are mapped in the block. Raises SourceError when one is written to before its end: part may be old and part new."""
+    """The files that are mapped in the block. Raises SourceError when one is written to before its
+    end: part may be old and part new.
+    """
     files: list[MappedFile] = []
     token = _mapped.set(files)
     try:
@@ -97,7 +107,13 @@ def steady() -> Iterator[list[MappedFile]]:
     changed = next((file.path for file in files if file.changed), None)
     if changed is not None:
         problem = f"{changed} was written to while the model was compiled"
-        raise SourceError(Diagnostic("XL3015", problem, hint="compile again when nobody writes to it; a new file that is renamed over the old one disturbs nobody"))
+        raise SourceError(
+            Diagnostic(
+                "XL3015",
+                problem,
+                hint="compile again when nobody writes to it; a new file that is renamed over the old one disturbs nobody",
+            )
+        )
 
 
 @contextmanager
@@ -112,7 +128,9 @@ def noted() -> Iterator[Files]:
 
 
 def seen(file: str | os.PathLike[str]) -> Seen | None:
-    """A file as it is; None where that cannot be told: it cannot be read, or is large and was written to just now."""
+    """A file as it is; None where that cannot be told: it cannot be read, or is large and was
+    written to just now.
+    """
     try:
         facts = os.stat(file)
         stamp = (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_dev)

@@ -1,4 +1,6 @@
-"""The hash by which things are found on disk, and seen to be as they were: BLAKE2b, 32 bytes, as text."""
+"""The hash by which things are found on disk, and seen to be as they were: BLAKE2b, 32 bytes, as
+text.
+"""
 
 from __future__ import annotations
 

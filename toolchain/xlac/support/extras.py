@@ -1,4 +1,6 @@
-"""Packages that only some doors need: which command installs each, and one line in place of a traceback where one is missing."""
+"""Packages that only some doors need: which command installs each, and one line in place of a
+traceback where one is missing.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ EXTRAS = {
 
 
 def missing(error: ImportError, what: str = "this") -> SourceError | None:
-    """The report of a package that is not installed, if that is what an error is about; `what` needs it."""
+    """The report of a package that is not installed, if that is what an error is about; `what`
+    needs it.
+    """
     package = (error.name or "").partition(".")[0]
     if package not in EXTRAS:
         return None

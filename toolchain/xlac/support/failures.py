@@ -1,7 +1,9 @@
-"""Checked programs as their callers meet them: which checks there are, and what a failed one raises.
+"""Checked programs as their callers meet them: which checks there are, and what a failed one
+raises.
 
-A checked program has one output more than its model, the record of the first check that failed; the table of its checks is
-among the program's facts. `Watched` reads the one by the other after every call. `passes/checks/insert.py` makes both.
+A checked program has one output more than its model, the record of the first check that failed; the
+table of its checks is among the program's facts. `Watched` reads the one by the other after every
+call. `passes/checks/insert.py` makes both.
 """
 
 from __future__ import annotations
@@ -21,19 +23,29 @@ from xlac_sdk.programs.dims import Shape
 from xlac_sdk.programs.program import Program
 from xlac_sdk.source import Diagnostic, Origin, SourceError, Span
 
-CODES = {"bounds": "XL6020", "division": "XL6021", "nan": "XL6022", "infinity": "XL6023", "sizes": "XL6024"}
+CODES = {
+    "bounds": "XL6020",
+    "division": "XL6021",
+    "nan": "XL6022",
+    "infinity": "XL6023",
+    "sizes": "XL6024",
+}
 """The kinds of checks, and the number of what each reports."""
 USUAL = ("bounds", "division", "nan", "sizes")
-WORDS = 4  # of the record: which check, counted from 1 (0: none failed); position; value; turn of the loop, from 1
+# of the record: which check, counted from 1 (0: none failed); position; value; turn of the loop,
+# from 1
+WORDS = 4
 FACT = "checks"
 
 Asked = bool | str | Sequence[str] | None
 
 
 class CheckFailed(SourceError):
-    """A check of a checked program failed: which `kind`, at which `node`, at which `position` (None: of a scalar).
+    """A check of a checked program failed: which `kind`, at which `node`, at which `position`
+    (None: of a scalar).
 
-    The outputs of that call hold what an unchecked program would have given; of a model with state, the state too.
+    The outputs of that call hold what an unchecked program would have given; of a model with state,
+    the state too.
     """
 
     kind: str
@@ -43,7 +55,9 @@ class CheckFailed(SourceError):
 
 
 class Check(NamedTuple):
-    """One check of a program: what it looks for, where, and what to say of the elements that it finds."""
+    """One check of a program: what it looks for, where, and what to say of the elements that it
+    finds.
+    """
 
     kind: str
     told: str  # with {value} where the number goes
@@ -56,7 +70,14 @@ class Check(NamedTuple):
     def of(kind: str, told: str, origin: Origin | None, shape: Shape, dtype: DType | None) -> Check:
         span = origin.span if origin else None
         place = (str(span.file), span.line, span.column, span.width) if span else None
-        return Check(kind, told, origin.name if origin else "", place, tuple(map(data_of, shape)), dtype.value if dtype else "")
+        return Check(
+            kind,
+            told,
+            origin.name if origin else "",
+            place,
+            tuple(map(data_of, shape)),
+            dtype.value if dtype else "",
+        )
 
     @property
     def span(self) -> Span | None:
@@ -70,8 +91,14 @@ class Check(NamedTuple):
     @property
     def text(self) -> str:
         """What the check looks for, in one line that holds for every call: what artefacts say."""
-        about = self.told.replace("{value} is divided", "an integer is divided").replace(" {value}", "")
-        where = f"{self.place[0].replace(os.sep, '/').rpartition('/')[2]}:{self.place[1]}:{self.place[2]}: " if self.place else ""
+        about = self.told.replace("{value} is divided", "an integer is divided").replace(
+            " {value}", ""
+        )
+        where = (
+            f"{self.place[0].replace(os.sep, '/').rpartition('/')[2]}:{self.place[1]}:{self.place[2]}: "
+            if self.place
+            else ""
+        )
         return f"{where}{self.node or 'a node without a name'}: {about} [{CODES[self.kind]}]"
 
     def failed(self, position: int, value: int, turn: int) -> CheckFailed:
@@ -89,12 +116,18 @@ class Check(NamedTuple):
         node = f"'{self.node}': " if self.node else ""
         message = f"{node}{self.told.replace('{value}', str(shown))}{where}{loop}"
         error = CheckFailed(Diagnostic(CODES[self.kind], message, self.span))
-        error.kind, error.node, error.position, error.value = self.kind, self.node, at, shown if self.dtype else None
+        error.kind, error.node, error.position, error.value = (
+            self.kind,
+            self.node,
+            at,
+            shown if self.dtype else None,
+        )
         return error
 
 
 def kinds(asked: Asked) -> tuple[str, ...]:
-    """The kinds of checks that are asked for: True for the usual ones, names, or None for what XLAC_CHECKED says.
+    """The kinds of checks that are asked for: True for the usual ones, names, or None for what
+    XLAC_CHECKED says.
 
     Raises SourceError for a kind that there is not.
     """
@@ -130,7 +163,9 @@ def public(program: Program) -> Program:
 
 
 class Watched:
-    """An executable of a checked program, which takes and gives what an unchecked one does. Raises CheckFailed."""
+    """An executable of a checked program, which takes and gives what an unchecked one does. Raises
+    CheckFailed.
+    """
 
     def __init__(self, inner: Executable, program: Program) -> None:
         self.inner, self.checks = inner, checks_of(program.facts)

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 def paused() -> Iterator[None]:
     """No search for cycles inside the block; what a block makes is then searched once.
 
-    A compile keeps nearly all that it makes, and each search looks at all of it again: with 20,000 nodes that is a
-    third of the time, and the only part that grows faster than the model.
+    A compile keeps nearly all that it makes, and each search looks at all of it again: with 20,000
+    nodes that is a third of the time, and the only part that grows faster than the model.
     """
     collecting = gc.isenabled()
     gc.disable()

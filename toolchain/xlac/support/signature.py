@@ -12,7 +12,9 @@ Named = Mapping[str, str]
 
 
 def shown(kind: str, name: str, inputs: Named, outputs: Named, *told: str) -> str:
-    """`<Compiled digits(image: f32[8, 64]) -> probs: f32[8, 10]; cpu>`; `told` is what else there is to say."""
+    """`<Compiled digits(image: f32[8, 64]) -> probs: f32[8, 10]; cpu>`; `told` is what else there
+    is to say.
+    """
     given = ", ".join(_one(n, text) for n, text in inputs.items())
     made = ", ".join(_one(n, text) for n, text in outputs.items())
     return f"<{'; '.join([f'{kind} {name}({given}) -> {made}', *filter(None, told)])}>"
@@ -30,7 +32,13 @@ def text_of(dtype: DType, shape: Shape, most: Iterable[int] = ()) -> str:
 
 def sizes_of(shapes: Iterable[Shape]) -> str:
     """The open sizes of shapes with their bounds: `batch 1..512`."""
-    found = dict.fromkeys(s for shape in shapes for dim in shape if isinstance(dim, Sym) for s in sorted(symbols(dim), key=lambda s: s.name))
+    found = dict.fromkeys(
+        s
+        for shape in shapes
+        for dim in shape
+        if isinstance(dim, Sym)
+        for s in sorted(symbols(dim), key=lambda s: s.name)
+    )
     return ", ".join(map(_bounds, found))
 
 

@@ -3,9 +3,10 @@
     api = api_of(program, Weights.EMBED)
     text = header(api)
 
-`Api` says what the functions are called, what they take and what they check; the templates beside it write the
-header that callers include. A backend that makes native code defines the same functions (`NAME_size`,
-`NAME_init`, `NAME_run`, `NAME_reset`, `NAME_status_text`), so callers need not know which one they have.
+`Api` says what the functions are called, what they take and what they check; the templates beside
+it write the header that callers include. A backend that makes native code defines the same
+functions (`NAME_size`, `NAME_init`, `NAME_run`, `NAME_reset`, `NAME_status_text`), so callers need
+not know which one they have.
 """
 
 from __future__ import annotations

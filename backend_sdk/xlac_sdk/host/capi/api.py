@@ -1,4 +1,6 @@
-"""What callers of a compiled program see: names, types, bytes and status codes, worked out from the program."""
+"""What callers of a compiled program see: names, types, bytes and status codes, worked out from the
+program.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from xlac_sdk.programs.sizes import arena_ends
 ALIGN = 64
 LONGEST = 400  # characters of the text of a check
 UNKNOWN = "no status of this library"
-RUST = {"float": "f32", "double": "f64", "unsigned char": "u8"}  # the others are `int32_t` and its like
+# the others are `int32_t` and its like
+RUST = {"float": "f32", "double": "f64", "unsigned char": "u8"}
 KINDS = {DType.F64: "f8", DType.F32: "f4", DType.F16: "f2", DType.BF16: "V2", DType.BOOL: "b1"}
 
 
@@ -71,7 +74,9 @@ class Array:
     @property
     def rust(self) -> str:
         """The element type in Rust."""
-        return RUST.get(self.type) or ("u" if self.type.startswith("u") else "i") + "".join(filter(str.isdigit, self.type))
+        return RUST.get(self.type) or ("u" if self.type.startswith("u") else "i") + "".join(
+            filter(str.isdigit, self.type)
+        )
 
     @property
     def npy(self) -> str:
@@ -92,7 +97,9 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A size that each call chooses, within bounds: what C calls it, and the user, safe in a comment."""
+    """A size that each call chooses, within bounds: what C calls it, and the user, safe in a
+    comment.
+    """
 
     symbol: Symbol
     name: str
@@ -113,10 +120,11 @@ class Size:
 class Api:
     """The interface of one program. `prefix` begins every name that is exported.
 
-    The context that a caller holds is `struct { unsigned char *memory; const unsigned char *weights; uint32_t ready; volatile uint32_t stop; }`,
-    and where sizes are open `size_t memory_bytes` besides.
-    `stop` is 1 from NAME_stop on until a run has answered STOPPED; `ready` says that the state is half changed.
-    In the caller's memory the state comes first, then, at the next multiple of `align`, the arena.
+    The context that a caller holds is `struct { unsigned char *memory; const unsigned char
+    *weights; uint32_t ready; volatile uint32_t stop; }`, and where sizes are open `size_t
+    memory_bytes` besides. `stop` is 1 from NAME_stop on until a run has answered STOPPED; `ready`
+    says that the state is half changed. In the caller's memory the state comes first, then, at the
+    next multiple of `align`, the arena.
     """
 
     prefix: str
@@ -134,7 +142,8 @@ class Api:
     tears: bool = False  # a run that is stopped may leave the state half changed
     checks: tuple[str, ...] = ()  # of a checked program: what each looks for, and where
     record_offset: int = 0  # of the arena
-    arena_ends: tuple[Dim, ...] = ()  # bytes of the arena that a call touches: the largest of these, over its sizes
+    # bytes of the arena that a call touches: the largest of these, over its sizes
+    arena_ends: tuple[Dim, ...] = ()
 
     @property
     def upper(self) -> str:
@@ -160,13 +169,19 @@ class Api:
 
     @property
     def ends(self) -> tuple[Dim, ...]:
-        """Bytes of the caller's memory that a call of some sizes needs: the largest of these. The first is a number."""
+        """Bytes of the caller's memory that a call of some sizes needs: the largest of these. The
+        first is a number.
+        """
         return tuple(end + self.arena_start for end in self.arena_ends or (self.arena_bytes,))
 
     @property
     def least_bytes(self) -> int:
         """The memory that calls of the least sizes need."""
-        least = {size.symbol.name: -(-size.symbol.min // size.symbol.multiple_of) * size.symbol.multiple_of for size in self.sizes}
+        least = {
+            size.symbol.name: -(-size.symbol.min // size.symbol.multiple_of)
+            * size.symbol.multiple_of
+            for size in self.sizes
+        }
         return max(evaluate(end, least) for end in self.ends)
 
     @property
@@ -223,26 +238,46 @@ class Api:
 
 
 def text_of(text: str) -> str:
-    """Text as a string of C, and of LLVM, has it: printable ASCII, no quotes, nothing that either reads as an escape."""
-    return "".join(c if " " <= c <= "~" and c not in '"\\?%' else "'" if c == '"' else "?" for c in text)[:LONGEST]
+    """Text as a string of C, and of LLVM, has it: printable ASCII, no quotes, nothing that either
+    reads as an escape.
+    """
+    return "".join(
+        c if " " <= c <= "~" and c not in '"\\?%' else "'" if c == '"' else "?" for c in text
+    )[:LONGEST]
 
 
 def api_of(program: Program, weights: Weights = Weights.EMBED, align: int = ALIGN) -> Api:
-    """The interface of a program whose caller's memory, and weights, start at a multiple of `align` bytes."""
+    """The interface of a program whose caller's memory, and weights, start at a multiple of `align`
+    bytes.
+    """
     from xlac_sdk.lowering.stop_checks import Looks
 
     slots = (*program.inputs, *program.outputs)
     names = parameters((s.name for s in slots), "array")
-    arrays = [Array(s, n, i >= len(program.inputs)) for i, (s, n) in enumerate(zip(slots, names, strict=True))]
+    arrays = [
+        Array(s, n, i >= len(program.inputs))
+        for i, (s, n) in enumerate(zip(slots, names, strict=True))
+    ]
     called = parameters((s.name for s in program.sizes), "size")
     sizes = tuple(Size(s, n) for s, n in zip(program.sizes, called, strict=True))
     constant = any(s.role is Role.CONSTANT and s.nbytes for s in program.slots)
     outside = constant and not (weights is Weights.EMBED)
     record = program.facts.get(RECORD) or {"texts": (), "offset": 0}
     return Api(
-        identifier(program.name), comment(program.name), tuple(arrays[: len(program.inputs)]),
-        tuple(arrays[len(program.inputs) :]), sizes, weights, align, program.arena_bytes, program.state_bytes,
-        tuple(comment(case.title) for case in program.cases), file_bytes(program) if outside else 0, weights_hash(program) if outside else 0,
-        bool(program.state_bytes) and Looks(program).tears, tuple(map(text_of, record["texts"])), record["offset"],
+        identifier(program.name),
+        comment(program.name),
+        tuple(arrays[: len(program.inputs)]),
+        tuple(arrays[len(program.inputs) :]),
+        sizes,
+        weights,
+        align,
+        program.arena_bytes,
+        program.state_bytes,
+        tuple(comment(case.title) for case in program.cases),
+        file_bytes(program) if outside else 0,
+        weights_hash(program) if outside else 0,
+        bool(program.state_bytes) and Looks(program).tears,
+        tuple(map(text_of, record["texts"])),
+        record["offset"],
         arena_ends(program) if sizes else (),
-    )  # fmt: skip
+    )

@@ -26,6 +26,9 @@ def _atom(atom: Atom, names: Mapping[str, str]) -> str:
     if isinstance(atom, Symbol):
         return names[atom.name]
     least = bounds(atom.dividend)[0]
-    lift = max(0, -(least // atom.divisor))  # C rounds towards zero: what is divided must not be negative
+    # C rounds towards zero: what is divided must not be negative
+    lift = max(0, -(least // atom.divisor))
     dividend = text(atom.dividend + lift * atom.divisor, names)
-    return f"(({dividend}) / {atom.divisor} - {lift})" if lift else f"(({dividend}) / {atom.divisor})"
+    return (
+        f"(({dividend}) / {atom.divisor} - {lift})" if lift else f"(({dividend}) / {atom.divisor})"
+    )

@@ -29,15 +29,22 @@ Bytes = NDArray[np.uint8]
 class Context(ctypes.Structure):
     """`NAME_context`, and the memory it points to."""
 
-    _fields_ = [("memory", ctypes.c_void_p), ("weights", ctypes.c_void_p), ("ready", ctypes.c_uint32), ("stop", ctypes.c_uint32), ("memory_bytes", ctypes.c_size_t)]
+    _fields_ = [
+        ("memory", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("ready", ctypes.c_uint32),
+        ("stop", ctypes.c_uint32),
+        ("memory_bytes", ctypes.c_size_t),
+    ]
     block: Bytes
 
 
 class Library:
-    """An Executable over the C API. Contexts are kept and lent to calls; a program with state has one, behind a lock.
+    """An Executable over the C API. Contexts are kept and lent to calls; a program with state has
+    one, behind a lock.
 
-    `weights` is the file of weights in memory, at a multiple of 64 bytes, or None when they are inside. Raises
-    SourceError for a file that is not such a library, or weights that it refuses.
+    `weights` is the file of weights in memory, at a multiple of 64 bytes, or None when they are
+    inside. Raises SourceError for a file that is not such a library, or weights that it refuses.
     """
 
     def __init__(self, file: Path, program: Program, weights: Bytes | None = None) -> None:
@@ -48,13 +55,17 @@ class Library:
         try:
             library = ctypes.CDLL(str(file.resolve()))
             names = ("size", "init", "run", "reset", "status_text")
-            self._size, self._init, self._run, self._reset, self._text = (getattr(library, f"{self._prefix}_{f}") for f in names)
-            self._stop = getattr(library, f"{self._prefix}_stop", None)  # libraries of xlac 1 and 2 have none
+            self._size, self._init, self._run, self._reset, self._text = (
+                getattr(library, f"{self._prefix}_{f}") for f in names
+            )
+            # libraries of xlac 1 and 2 have none
+            self._stop = getattr(library, f"{self._prefix}_stop", None)
         except (OSError, AttributeError) as error:
             problem = f"'{file.name}' cannot be loaded: {error}"
             raise SourceError(Diagnostic("XL5024", problem, hint="build it again")) from None
         self._size.restype, self._text.restype = ctypes.c_size_t, ctypes.c_char_p
-        self._failure = getattr(library, f"{self._prefix}_failure", None)  # only checked programs have one
+        # only checked programs have one
+        self._failure = getattr(library, f"{self._prefix}_failure", None)
         if self._failure is not None:
             self._failure.restype = ctypes.c_char_p
         self._long = self._stop is not None and may_run_long(program)
@@ -64,8 +75,13 @@ class Library:
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Reads `inputs`, writes `outputs`, by name."""
         mapped.check(self._mapped)
-        arrays = [*(inputs[s.name] for s in self.program.inputs), *(outputs[s.name] for s in self.program.outputs)]
-        given: list[Any] = [ctypes.c_void_p(array.__array_interface__["data"][0]) for array in arrays]
+        arrays = [
+            *(inputs[s.name] for s in self.program.inputs),
+            *(outputs[s.name] for s in self.program.outputs),
+        ]
+        given: list[Any] = [
+            ctypes.c_void_p(array.__array_interface__["data"][0]) for array in arrays
+        ]
         if self.program.sizes:
             given.insert(0, ctypes.byref(self._sizes(of_call(self.program, inputs))))
         if self._turn is None:
@@ -86,7 +102,11 @@ class Library:
             context = self._free.pop()
         except IndexError:
             context = self._context()
-        status = self._watched(context, given) if self._long else self._run(ctypes.byref(context), *given)
+        status = (
+            self._watched(context, given)
+            if self._long
+            else self._run(ctypes.byref(context), *given)
+        )
         if status == Status.CHECK_FAILED.number:
             failed = self._failed(context)
             self._free.append(context)
@@ -97,7 +117,9 @@ class Library:
         self._check("run", status)
 
     def _watched(self, context: Context, given: list[Any]) -> int:
-        """A run in a thread of its own, so that this one can be interrupted, and ends the run when it is."""
+        """A run in a thread of its own, so that this one can be interrupted, and ends the run when
+        it is.
+        """
         statuses: list[int] = []
         done = threading.Event()
 
@@ -121,23 +143,37 @@ class Library:
     def _context(self) -> Context:
         """A ready context; its memory lives as long as it does."""
         largest = {s.name: s.max // s.multiple_of * s.multiple_of for s in self.program.sizes}
-        context, nbytes = Context(), int(self._size(*([ctypes.byref(self._sizes(largest))] if largest else [])))
+        context, nbytes = (
+            Context(),
+            int(self._size(*([ctypes.byref(self._sizes(largest))] if largest else []))),
+        )
         context.block = aligned(nbytes)
-        given = [ctypes.byref(context), ctypes.c_void_p(context.block.ctypes.data), ctypes.c_size_t(nbytes)]
+        given = [
+            ctypes.byref(context),
+            ctypes.c_void_p(context.block.ctypes.data),
+            ctypes.c_size_t(nbytes),
+        ]
         if self._weights is not None:
-            given += [ctypes.c_void_p(self._weights.ctypes.data), ctypes.c_size_t(len(self._weights))]
+            given += [
+                ctypes.c_void_p(self._weights.ctypes.data),
+                ctypes.c_size_t(len(self._weights)),
+            ]
         self._check("init", self._init(*given))
         return context
 
     def _sizes(self, sizes: Mapping[str, int]) -> ctypes.Array[ctypes.c_int64]:
         """`NAME_sizes`."""
-        return (ctypes.c_int64 * len(self.program.sizes))(*(sizes[s.name] for s in self.program.sizes))
+        return (ctypes.c_int64 * len(self.program.sizes))(
+            *(sizes[s.name] for s in self.program.sizes)
+        )
 
     def _failed(self, context: Context) -> SourceError:
         """What the check says that failed in a context's last run."""
         position, value = ctypes.c_int64(), ctypes.c_int64()
         assert self._failure is not None
-        said = (self._failure(ctypes.byref(context), ctypes.byref(position), ctypes.byref(value)) or b"").decode()
+        said = (
+            self._failure(ctypes.byref(context), ctypes.byref(position), ctypes.byref(value)) or b""
+        ).decode()
         text, _, code = said.rpartition(" [")
         valued = not code.startswith(("XL6022", "XL6023"))  # NaN and infinity are what they are
         where = f"element {position.value}{f', value {value.value}' if valued else ''}"

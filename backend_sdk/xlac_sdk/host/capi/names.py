@@ -22,7 +22,8 @@ def identifier(name: str) -> str:
 
 
 def parameters(names: Iterable[str], kind: str) -> tuple[str, ...]:
-    """Names of parameters, one for each of `names`: lower case, since macros are not, and all different.
+    """Names of parameters, one for each of `names`: lower case, since macros are not, and all
+    different.
 
     One that has no letter to begin with, or means something to a compiler, gets `kind` before it.
     """

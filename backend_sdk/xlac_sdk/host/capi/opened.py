@@ -1,4 +1,6 @@
-"""Makes a shared library of an artefact callable where no compiler is installed, and no backend either."""
+"""Makes a shared library of an artefact callable where no compiler is installed, and no backend
+either.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,15 @@ from xlac_sdk.host.package import Artefact
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
-# What Linux calls the features that code for vectors of so many bytes needs, of a processor like x86.
+# What Linux calls the features that code for vectors of so many bytes needs, of a processor like
+# x86.
 VECTORS = {64: {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, 32: {"avx2"}}
 
 
 def opened(artefact: Artefact) -> Library:
-    """The artefact's library. Raises UnsupportedError when there is none, or it is for another machine."""
+    """The artefact's library. Raises UnsupportedError when there is none, or it is for another
+    machine.
+    """
     if not artefact.package.library.endswith(".so"):
         problem = "the artefact has no shared library, which is what runs without a compiler"
         raise UnsupportedError(Diagnostic("XL5011", problem, hint="build it with --emit so"))
@@ -39,7 +44,9 @@ def check(machines: tuple[Mapping[str, Any], ...]) -> None:
         linux = platform.system() == "Linux"
         if ALIASES.get(arch, arch) != here or ("linux" in triple) != linux:
             problem = f"the artefact is for {triple}, and this is {here} with {platform.system()}"
-            raise UnsupportedError(Diagnostic("XL5109", problem, hint="build it for this machine: leave --triple out"))
+            raise UnsupportedError(
+                Diagnostic("XL5109", problem, hint="build it for this machine: leave --triple out")
+            )
     have = features()
     if have and not any(needed(facts) <= have for facts in machines):
         lacking = ", ".join(sorted(needed(machines[0]) - have))

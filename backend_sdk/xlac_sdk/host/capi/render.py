@@ -17,7 +17,10 @@ def header(api: Api) -> str:
 def cpp_header(api: Api) -> str:
     """`NAME.hpp`: a class for C++17 over the header."""
     names = {s.symbol.name: f"sizes.{s.name}" for s in api.sizes}
-    counts = {a.name: f"static_cast<std::size_t>({extents.text(a.slot.elements, names)})" for a in api.arrays}
+    counts = {
+        a.name: f"static_cast<std::size_t>({extents.text(a.slot.elements, names)})"
+        for a in api.arrays
+    }
     return render("wrapper.hpp.j2", api, counts=counts)
 
 
@@ -46,9 +49,14 @@ def npy_program(api: Api) -> str:
         if not isinstance(dim, int)
     ]
     return render(
-        "main.c.j2", api, solved=list(solved.values()), checked=checked, made=made, extents=_extents,
+        "main.c.j2",
+        api,
+        solved=list(solved.values()),
+        checked=checked,
+        made=made,
+        extents=_extents,
         rank=max((len(a.slot.shape) for a in api.arrays), default=0) or 1,
-    )  # fmt: skip
+    )
 
 
 def _extents(array: Array) -> str:
@@ -64,10 +72,15 @@ def cmake_package(api: Api, library: str = "") -> str:
 
 def render(template: str, api: Api, **facts: Any) -> str:
     """A template of this package, filled in."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # not for those who only load artefacts
+    # not for those who only load artefacts
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     env = Environment(
-        loader=PackageLoader("xlac_sdk.host.capi"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        keep_trailing_newline=True, autoescape=False,
-    )  # fmt: skip
+        loader=PackageLoader("xlac_sdk.host.capi"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
     return env.get_template(template).render(api=api, **facts)

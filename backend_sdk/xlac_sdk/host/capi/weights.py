@@ -1,8 +1,8 @@
 """Where an artefact has its weights, and the file that holds them when they are beside it.
 
-The file begins with 64 bytes (magic, its length, a hash of the rest; little-endian) so that a program can tell that
-it was given the file it was built with. After them come the constants in the order of the program, each at a
-multiple of 64 bytes.
+The file begins with 64 bytes (magic, its length, a hash of the rest; little-endian) so that a
+program can tell that it was given the file it was built with. After them come the constants in the
+order of the program, each at a multiple of 64 bytes.
 """
 
 from __future__ import annotations
@@ -48,17 +48,23 @@ def places(program: Program) -> dict[Slot, int]:
 
 def file_bytes(program: Program) -> int:
     """The length of the file; its header alone when there are no weights."""
-    return max((start + -(-s.nbytes // ALIGN) * ALIGN for s, start in places(program).items()), default=HEADER)
+    return max(
+        (start + -(-s.nbytes // ALIGN) * ALIGN for s, start in places(program).items()),
+        default=HEADER,
+    )
 
 
 def weights_file(program: Program) -> Iterator[bytes]:
     """The file in pieces, of which the first is its header."""
-    yield struct.pack("<8sQQ", MAGIC, file_bytes(program), weights_hash(program)).ljust(HEADER, b"\0")
+    yield struct.pack("<8sQQ", MAGIC, file_bytes(program), weights_hash(program)).ljust(
+        HEADER, b"\0"
+    )
     yield from _blocks(program)
 
 
 def weights_hash(program: Program) -> int:
-    """64 bits that any change of one word of the weights changes: a sum, so that words are hashed side by side.
+    """64 bits that any change of one word of the weights changes: a sum, so that words are hashed
+    side by side.
 
     Each word `w` at place `i` adds `mix(w + (i + 1) * STEP)`, and mix is a bijection.
     """
@@ -68,7 +74,9 @@ def weights_hash(program: Program) -> int:
             words = np.frombuffer(block, np.uint64)
             for start in range(0, len(words), _WORDS):
                 part = words[start : start + _WORDS]
-                mixed = part + (np.arange(place, place + len(part), dtype=np.uint64) * np.uint64(STEP))
+                mixed = part + (
+                    np.arange(place, place + len(part), dtype=np.uint64) * np.uint64(STEP)
+                )
                 mixed ^= mixed >> np.uint64(32)
                 mixed *= np.uint64(MIX)
                 mixed ^= mixed >> np.uint64(32)
@@ -80,5 +88,7 @@ def weights_hash(program: Program) -> int:
 def _blocks(program: Program) -> Iterator[bytes]:
     """The constants, each padded to a multiple of 64 bytes."""
     for slot in places(program):
-        data: NDArray[np.uint8] = np.ascontiguousarray(program.constants[slot.symbol]).reshape(-1).view(np.uint8)
+        data: NDArray[np.uint8] = (
+            np.ascontiguousarray(program.constants[slot.symbol]).reshape(-1).view(np.uint8)
+        )
         yield data.tobytes().ljust(-(-slot.nbytes // ALIGN) * ALIGN, b"\0")

@@ -39,7 +39,9 @@ def absolute(m: Writer, a: Value) -> Value:
 
 
 def maximum(m: Writer, a: Value, b: Value) -> Value:
-    """The larger; NaN if either is, and +0 over -0: equal floats have equal bits but for zeros' signs."""
+    """The larger; NaN if either is, and +0 over -0: equal floats have equal bits but for zeros'
+    signs.
+    """
     larger = m.select(a < b, b, a)
     if not a.dtype.is_float:
         return larger
@@ -57,7 +59,9 @@ def minimum(m: Writer, a: Value, b: Value) -> Value:
 
 
 def fused(m: Writer, a: Value, b: Value, c: Value) -> Value:
-    """`a * b + c` with two roundings: a target without the instruction cannot do better at a sane price."""
+    """`a * b + c` with two roundings: a target without the instruction cannot do better at a sane
+    price.
+    """
     return a * b + c
 
 

@@ -1,4 +1,6 @@
-"""The error function. Coefficients are minimax polynomials of ours: Remez's exchange in 50 digits, rounded."""
+"""The error function. Coefficients are minimax polynomials of ours: Remez's exchange in 50 digits,
+rounded.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""exp and its kin. Coefficients are minimax polynomials of ours: Remez's exchange in 50 digits, rounded."""
+"""exp and its kin. Coefficients are minimax polynomials of ours: Remez's exchange in 50 digits,
+rounded.
+"""
 
 from __future__ import annotations
 
@@ -55,14 +57,18 @@ FAST = {DType.F32: (-88.0, 88.7), DType.F64: (-709.0, 709.7)}
 
 
 def _reduced(m: Writer, x: Value) -> tuple[Value, Value, Value]:
-    """x = n ln 2 + r: n as an integer and as a float, and r + n times the low part of ln 2, exactly."""
+    """x = n ln 2 + r: n as an integer and as a float, and r + n times the low part of ln 2,
+    exactly.
+    """
     n, exponent = nearest_integer(m, x, LOG2E)
     return exponent, n, m.fma(n, -LN2[x.dtype][0], x)
 
 
 def exp(m: Writer, x: Value) -> Value:
     """e^x = 2^n (1 + r + r^2 q(r)): 1 ulp; denormal results rounded once more. Fast: they are 0."""
-    x = x.at_least((FAST if m.fast else RANGE)[x.dtype][0]).at_most((FAST if m.fast else RANGE)[x.dtype][1])
+    x = x.at_least((FAST if m.fast else RANGE)[x.dtype][0]).at_most(
+        (FAST if m.fast else RANGE)[x.dtype][1]
+    )
     p, exponent = _significand(m, x)
     return p * power_of_two(m, exponent, x) if m.fast else scaled(m, p, exponent)
 
@@ -104,14 +110,16 @@ def exp2(m: Writer, x: Value) -> Value:
 def expm1(m: Writer, x: Value) -> Value:
     """e^x - 1 = (2^n - 1) + 2^n (r + r^2 q(r)), the large parts added first: 1.5 ulp.
 
-    n = 128 (f32; 1024 f64) is reached by way of half the sum; below -25 (-55) the result rounds to -1.
+    n = 128 (f32; 1024 f64) is reached by way of half the sum; below -25 (-55) the result rounds to
+    -1.
     """
     low, high = (-25.0, 89.0) if x.dtype is DType.F32 else (-55.0, 710.0)
     t = x.at_least(low).at_most(high)
     exponent, n, r1 = _reduced(m, t)
     r0 = n * LN2[x.dtype][1]
     r = r1 - r0
-    tail = m.fma(m.polynomial(r, EXP[x.dtype]), r * r, (r1 - r) - r0)  # what r + r^2 q leaves beyond r
+    # what r + r^2 q leaves beyond r
+    tail = m.fma(m.polynomial(r, EXP[x.dtype]), r * r, (r1 - r) - r0)
     half = power_of_two(m, exponent - 1, x)
     total = (half - 0.5) + half * r
     lost = half * r - (total - (half - 0.5))
@@ -140,9 +148,11 @@ def tanh(m: Writer, x: Value) -> Value:
 
 
 def sigmoid(m: Writer, x: Value) -> Value:
-    """1 / (1 + e^-x), by e^-|x| so that nothing overflows and small results keep their precision: 2 ulp.
+    """1 / (1 + e^-x), by e^-|x| so that nothing overflows and small results keep their precision: 2
+    ulp.
 
-    The quotient is corrected for what 1 + e lost; its relative change is that over 1 + e. Fast: it is not.
+    The quotient is corrected for what 1 + e lost; its relative change is that over 1 + e. Fast: it
+    is not.
     """
     e = falling_exp(m, -magnitude(x))
     below = x < 0.0

@@ -12,7 +12,9 @@ def bits_of(value: Number, dtype: DType) -> int:
     import numpy as np
 
     with np.errstate(all="ignore"):
-        return int(np.asarray(value, np.float64).astype(np.float32).astype(dtype.numpy).view(np.uint16))
+        return int(
+            np.asarray(value, np.float64).astype(np.float32).astype(dtype.numpy).view(np.uint16)
+        )
 
 
 def widen(m: Writer, half: Value, dtype: DType) -> Value:
@@ -37,7 +39,8 @@ def narrow(m: Writer, x: Value, dtype: DType) -> Value:
         quiet = bits | 0x00400000
         return (m.select(x.isnan, quiet, even) >> 16).cast(DType.U16)
     a = bits & 0x7FFFFFFF
-    normal = (a + (((a >> 13) & 1) + 0xC8000FFF)) >> 13  # the exponent moved by 15 - 127, and half an ulp less
+    # the exponent moved by 15 - 127, and half an ulp less
+    normal = (a + (((a >> 13) & 1) + 0xC8000FFF)) >> 13
     small = (a.bitcast(DType.F32) + 0.5).bitcast(DType.U32) - 0x3F000000  # rounded by an addition
     large = m.select(x.isnan, a.like(0x7E00), a.like(0x7C00))
     half = m.select(a < 0x38800000, small, m.select(a < 0x47800000, normal, large))

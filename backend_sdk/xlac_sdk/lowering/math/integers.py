@@ -74,11 +74,15 @@ def shift(m: Writer, x: Value, count: Value, primitive: P) -> Value:
     outside = ~(count.bitcast(kind) < bits)
     if primitive is P.SHR and x.dtype.is_signed:
         return m.native(P.SHR, x, m.select(outside, count.like(bits - 1), count))
-    return m.select(outside, x.like(0), m.native(primitive, x, m.select(outside, count.like(0), count)))
+    return m.select(
+        outside, x.like(0), m.native(primitive, x, m.select(outside, count.like(0), count))
+    )
 
 
 def from_float(m: Writer, x: Value, dtype: DType) -> Value:
-    """Truncates and saturates; NaN is 0. What is out of range never reaches the machine's conversion."""
+    """Truncates and saturates; NaN is 0. What is out of range never reaches the machine's
+    conversion.
+    """
     top = 1 << (dtype.bits - (1 if dtype.is_signed else 0))
     bottom = -top if dtype.is_signed else 0
     whole = m.apply(P.TRUNC, x)

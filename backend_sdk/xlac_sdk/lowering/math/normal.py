@@ -5,7 +5,13 @@ from __future__ import annotations
 from xlac_sdk.dtypes import DType
 from xlac_sdk.lowering.math.comparison import magnitude
 from xlac_sdk.lowering.math.exponential import EXP, LN2, LOG2E
-from xlac_sdk.lowering.math.parts import Pair, nearest_integer, power_of_two, scaled_down, two_product
+from xlac_sdk.lowering.math.parts import (
+    Pair,
+    nearest_integer,
+    power_of_two,
+    scaled_down,
+    two_product,
+)
 from xlac_sdk.lowering.math.writer import Value, Writer
 
 # (Phi(x) - 1/2) / x in x^2, up to SMALL, relative to Phi(-|x|): errors 2^-28, 2^-58
@@ -31,16 +37,19 @@ FAR = {
         0.019127050047686635,
     ),
 }  # fmt: skip
-CENTRE = {DType.F32: 0.261474609375, DType.F64: 0.35791015625}  # where the first coefficient is nearly a float
+# where the first coefficient is nearly a float
+CENTRE = {DType.F32: 0.261474609375, DType.F64: 0.35791015625}
 SLOPE = 0.05  # a / (a + 4)^2, give or take a third
 END = {DType.F32: 14.5, DType.F64: 39.0}  # from here on a Phi(-a) is 0
 FAST_END = {DType.F32: 13.0, DType.F64: 37.5}  # and from here on below the normal numbers
 
 
 def gelu(m: Writer, x: Value) -> Value:
-    """x Phi(x) = max(x, 0) - a Phi(-a), a = |x|, where nothing cancels, and x (1/2 + x p(x^2)) near 0: 2 ulp; 2.1 without fma.
+    """x Phi(x) = max(x, 0) - a Phi(-a), a = |x|, where nothing cancels, and x (1/2 + x p(x^2)) near
+    0: 2 ulp; 2.1 without fma.
 
-    Phi(-a) = exp(-a^2/2) S(a). What the last addition of the polynomial for a S(a) lost is put back.
+    Phi(-a) = exp(-a^2/2) S(a). What the last addition of the polynomial for a S(a) lost is put
+    back.
     """
     kind = x.dtype
     a = magnitude(x).at_most((FAST_END if m.fast else END)[kind])
@@ -53,7 +62,9 @@ def gelu(m: Writer, x: Value) -> Value:
 
 
 def _density(m: Writer, a: Value) -> Pair:
-    """exp(-a^2/2) as 2^n (1 + e): n as an integer, and e. The square is not rounded before n ln 2 is taken from it."""
+    """exp(-a^2/2) as 2^n (1 + e): n as an integer, and e. The square is not rounded before n ln 2
+    is taken from it.
+    """
     half = a * -0.5
     square, low = (half * a, None) if m.fused(a.dtype) else two_product(m, half, a)
     n, exponent = nearest_integer(m, square, LOG2E)
@@ -64,7 +75,9 @@ def _density(m: Writer, a: Value) -> Pair:
 
 
 def _share(m: Writer, a: Value) -> Pair:
-    """a S(a), and what is beyond its last bit. The quotient's error by a rounded divisor is put back."""
+    """a S(a), and what is beyond its last bit. The quotient's error by a rounded divisor is put
+    back.
+    """
     divisor = a + 4.0
     quotient = a / divisor
     t = m.fma(a - (divisor - 4.0), -SLOPE, quotient - CENTRE[a.dtype])

@@ -15,7 +15,9 @@ def power_of_two(m: Writer, n: Value, like: Value) -> Value:
 
 
 def scaled(m: Writer, x: Value, n: Value) -> Value:
-    """x * 2^n for |n| up to twice the bias: two steps where there is no instruction, of which the second may round to a denormal."""
+    """x * 2^n for |n| up to twice the bias: two steps where there is no instruction, of which the
+    second may round to a denormal.
+    """
     if m.spells(P.LDEXP, (x,)):
         return m.native(P.LDEXP, x, n)
     half = n >> 1
@@ -23,7 +25,9 @@ def scaled(m: Writer, x: Value, n: Value) -> Value:
 
 
 def scaled_down(m: Writer, x: Value, n: Value) -> Value:
-    """The same for x near 1 and n from -1.5 times the bias to 0, in fewer operations: the first product is exact."""
+    """The same for x near 1 and n from -1.5 times the bias to 0, in fewer operations: the first
+    product is exact.
+    """
     if m.spells(P.LDEXP, (x,)):
         return m.native(P.LDEXP, x, n)
     step = (x.format.bias + 1) // 2

@@ -1,4 +1,6 @@
-"""Reduction of large angles modulo pi/2 in integers (Payne and Hanek): exact for every finite float."""
+"""Reduction of large angles modulo pi/2 in integers (Payne and Hanek): exact for every finite
+float.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,16 @@ from xlac_sdk.lowering.math.parts import two_product
 from xlac_sdk.lowering.math.writer import Value, Writer
 
 WORD = 32
-PI_LOW = {DType.F32: -8.742277657347585773e-08, DType.F64: 1.2246467991473531772e-16}  # pi less its rounding
+# pi less its rounding
+PI_LOW = {DType.F32: -8.742277657347585773e-08, DType.F64: 1.2246467991473531772e-16}
 PAD = 96  # zero bits before the binary point of 2/pi, so that no window starts before the table
 
 
 @lru_cache(maxsize=1)
 def two_over_pi(bits: int = 1408) -> tuple[int, ...]:
-    """Words of 2/pi, most significant first, after PAD bits of zeros; pi by Machin's formula in integers."""
+    """Words of 2/pi, most significant first, after PAD bits of zeros; pi by Machin's formula in
+    integers.
+    """
     guard = 64
     one = 1 << (bits + guard)
 
@@ -39,11 +44,13 @@ def two_over_pi(bits: int = 1408) -> tuple[int, ...]:
 def reduce(m: Writer, x: Value) -> tuple[Value, Value]:
     """The nearest multiple of pi/2, modulo 4, and the rest in radians, of a finite x >= 1.
 
-    x = M 2^e. A window of 2/pi that starts two bits above the weight of 4/2^e decides x 2/pi modulo 4;
+    x = M 2^e. A window of 2/pi that starts two bits above the weight of 4/2^e decides x 2/pi modulo
+    4;
     it is multiplied by M in words of 32 bits, so the top two bits of the product are the quadrant.
     """
     f, wide = x.format, DType.U64
-    count = 3 if f.dtype is DType.F32 else 6  # words of the window: M, two bits, the rest and cancelled bits
+    # words of the window: M, two bits, the rest and cancelled bits
+    count = 3 if f.dtype is DType.F32 else 6
     bits = x.bits
     exponent = ((bits >> f.mantissa) & (2 * f.bias + 1)) - (f.bias + f.mantissa)
     whole = ((bits & ((1 << f.mantissa) - 1)) | (1 << f.mantissa)).bitcast(f.unsigned).cast(wide)
@@ -69,7 +76,9 @@ def reduce(m: Writer, x: Value) -> tuple[Value, Value]:
 
 
 def _window(m: Writer, start: Value, count: int, x: Value) -> list[Value]:
-    """`count` words of 2/pi from bit `start` on: a choice for each bit of the word number, then a shift."""
+    """`count` words of 2/pi from bit `start` on: a choice for each bit of the word number, then a
+    shift.
+    """
     number, shift = start >> 5, (start & 31).cast(DType.U64)
     needed = count + 1
     last = (2 * x.format.bias - x.format.bias - x.format.mantissa + PAD) >> 5
@@ -80,7 +89,9 @@ def _window(m: Writer, start: Value, count: int, x: Value) -> list[Value]:
         taken = ((number >> bit) & 1).ne(0)
         keep = min(len(words), needed + (1 << bit) - 1)
         words = [
-            m.select(taken, words[k + (1 << bit)], words[k]) if k + (1 << bit) < len(words) else words[k]
+            m.select(taken, words[k + (1 << bit)], words[k])
+            if k + (1 << bit) < len(words)
+            else words[k]
             for k in range(keep)
         ]
     pairs = itertools.pairwise(words)
@@ -88,7 +99,9 @@ def _window(m: Writer, start: Value, count: int, x: Value) -> list[Value]:
 
 
 def _multiply(window: list[Value], digits: list[Value]) -> list[Value]:
-    """The window times the digits (least first), modulo the window's width: its words, most significant first."""
+    """The window times the digits (least first), modulo the window's width: its words, most
+    significant first.
+    """
     count = len(window)
     result: list[Value | None] = [None] * count
     carry: Value | None = None

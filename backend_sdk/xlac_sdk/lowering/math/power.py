@@ -20,7 +20,8 @@ from xlac_sdk.lowering.math.parts import (
 )
 from xlac_sdk.lowering.math.writer import Value, Writer
 
-# (log((1 + s) / (1 - s)) / s - 2 - 2/3 s^2) / s^4 in s^2, s = f / (2 + f): errors 2^-42, 2^-78 of the logarithm
+# (log((1 + s) / (1 - s)) / s - 2 - 2/3 s^2) / s^4 in s^2, s = f / (2 + f): errors 2^-42, 2^-78 of
+# the logarithm
 TAIL = {
     DType.F32: (0.4000000059604645, 0.285715788602829, 0.22200526297092438, 0.19214870035648346),
     DType.F64: (
@@ -39,7 +40,8 @@ LOG2E = {
 
 
 def power(m: Writer, x: Value, y: Value) -> Value:
-    """x^y as C's pow: 2 ulp, with all of IEEE's special cases. Integers wrap; negative exponents truncate.
+    """x^y as C's pow: 2 ulp, with all of IEEE's special cases. Integers wrap; negative exponents
+    truncate.
 
     An exponent beyond the limit acts as an infinite one, which is even: |log2 x| is 0 or at least
     2^-mantissa, so the result overflows, vanishes or is 1.

@@ -53,18 +53,22 @@ def _outside(m: Writer, x: Value, rounded: Value) -> Value:
 
 
 def remainder(m: Writer, x: Value, y: Value) -> Value:
-    """C's fmod, exact over the whole range: long division of the significands, `step` quotient bits a round.
+    """C's fmod, exact over the whole range: long division of the significands, `step` quotient bits
+    a round.
 
-    With both significands multiples of 2^-mantissa, so is r 2^step - q b, and it is below b in size: exact
-    with one rounding for a quotient q that may be one too large. |x| < 2 |y| takes no round, a quotient below
-    2^step one, and a vector as many as its largest quotient.
+    With both significands multiples of 2^-mantissa, so is r 2^step - q b, and it is below b in
+    size: exact with one rounding for a quotient q that may be one too large. |x| < 2 |y| takes no
+    round, a quotient below 2^step one, and a vector as many as its largest quotient.
     """
     f = x.format
     step = f.mantissa - 2
     a, b = magnitude(x), magnitude(y)
     invalid = ~((a < float("inf")) & (b > 0.0)) | y.isnan
     plain = invalid | (a < b)  # the answer is NaN or x
-    (rest, high), (by, low) = split(m, m.select(plain, 1.0, a), 1.0), split(m, m.select(plain, 1.0, b), 1.0)
+    (rest, high), (by, low) = (
+        split(m, m.select(plain, 1.0, a), 1.0),
+        split(m, m.select(plain, 1.0, b), 1.0),
+    )
     gap = high - low
     longest = (gap if gap.lanes == 1 else m.let(Fold(P.MAX, gap.expr))).cast(INDEX)
     r, left = m.variable(m.select(rest < by, rest, rest - by)), m.variable(gap)

@@ -1,4 +1,6 @@
-"""sin, cos and atan2. Coefficients are minimax polynomials of ours: Remez's exchange in 50 digits, rounded."""
+"""sin, cos and atan2. Coefficients are minimax polynomials of ours: Remez's exchange in 50 digits,
+rounded.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from xlac_sdk.lowering.math.comparison import magnitude, sign_bit, with_sign
 from xlac_sdk.lowering.math.parts import nearest_integer, two_sum
 from xlac_sdk.lowering.math.writer import Value, Writer
 
-# (sin(r) / r - 1) / r^2 and (cos(r) - 1 + r^2/2) / r^4 in r^2, for |r| <= pi/4 and a little more: errors
-# 2^-28 and 2^-33 in f32, 2^-68 and 2^-64 in f64
+# (sin(r) / r - 1) / r^2 and (cos(r) - 1 + r^2/2) / r^4 in r^2, for |r| <= pi/4 and a little more:
+# errors 2^-28 and 2^-33 in f32, 2^-68 and 2^-64 in f64
 SIN = {
     DType.F32: (-0.16666655242443085, 0.008332154713571072, -0.00019514086307026446),
     DType.F64: (
@@ -26,14 +28,19 @@ COS = {
         2.0875702992554855e-09, -1.1358564919252117e-11,
     ),
 }  # fmt: skip
-# pi/2 in parts, all but the last so short that n times them is exact below the limit (Cody and Waite)
+# pi/2 in parts, all but the last so short that n times them is exact below the limit (Cody and
+# Waite)
 PARTS = {
     DType.F32: (1.5703125, 0.0004837512969970703, 7.549533620476723e-08, 2.5633440682570896e-12),
     DType.F64: (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21),
 }
 LIMIT = {DType.F32: 8192.0, DType.F64: 2.0**19}
 # the same with fma, where every product is exact
-FUSED_PARTS_F32 = (1.57079637050628662109375, -4.371138828673792886547744274139404296875e-8, -1.7151245100058e-15)
+FUSED_PARTS_F32 = (
+    1.57079637050628662109375,
+    -4.371138828673792886547744274139404296875e-8,
+    -1.7151245100058e-15,
+)
 FUSED_LIMIT_F32 = 32768.0
 # (atan(t) / t - 1) / t^2 in t^2, for 0 <= t <= 1: errors 2^-28, 2^-60
 ATAN = {
@@ -68,7 +75,8 @@ def cos(m: Writer, x: Value) -> Value:
 def _reduced(m: Writer, x: Value) -> tuple[Value, Value]:
     """|x| = quadrant pi/2 + r, the quadrant in its low two bits.
 
-    Up to the limit by subtracting n pi/2 in parts; a vector with a larger lane goes through integers.
+    Up to the limit by subtracting n pi/2 in parts; a vector with a larger lane goes through
+    integers.
     """
     a = magnitude(x)
     fused = x.dtype is DType.F32 and m.fused(x.dtype)
@@ -113,7 +121,8 @@ def _flipped(x: Value, sign: Value) -> Value:
 def atan2(m: Writer, y: Value, x: Value) -> Value:
     """The angle of (x, y), signed zeros and infinities as C's atan2: 2 ulp.
 
-    atan of the smaller over the larger, then reflected at the diagonal and at the axis, with pi in two parts.
+    atan of the smaller over the larger, then reflected at the diagonal and at the axis, with pi in
+    two parts.
     """
     a, b = magnitude(y), magnitude(x)
     steep = b < a

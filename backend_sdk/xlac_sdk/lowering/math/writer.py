@@ -1,7 +1,9 @@
-"""What expansions are written with: values with operators, named one by one in the block being written.
+"""What expansions are written with: values with operators, named one by one in the block being
+written.
 
-`Writer.apply` names every result by a Let, never writes the same operation twice in one scope, and expands
-at once what the target lacks, so an expansion may use any primitive and its result is always legal.
+`Writer.apply` names every result by a Let, never writes the same operation twice in one scope, and
+expands at once what the target lacks, so an expansion may use any primitive and its result is
+always legal.
 """
 
 from __future__ import annotations
@@ -12,7 +14,19 @@ from dataclasses import dataclass
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.kernel import Apply, Assign, Const, Expr, Fold, For, If, Let, Splat, Stmt, Var
+from xlac_sdk.kernel_ir.kernel import (
+    Apply,
+    Assign,
+    Const,
+    Expr,
+    Fold,
+    For,
+    If,
+    Let,
+    Splat,
+    Stmt,
+    Var,
+)
 from xlac_sdk.kernel_ir.primitives import Primitive, result_dtype
 from xlac_sdk.target import Target
 
@@ -174,9 +188,13 @@ class Value:
 
 
 class Writer:
-    """Writes statements ahead of the one being made legal. `fast` picks the less accurate expansions."""
+    """Writes statements ahead of the one being made legal. `fast` picks the less accurate
+    expansions.
+    """
 
-    def __init__(self, target: Target, expansions: Table, fresh: Callable[[], str], fast: bool = False) -> None:
+    def __init__(
+        self, target: Target, expansions: Table, fresh: Callable[[], str], fast: bool = False
+    ) -> None:
         self.target, self.fast = target, fast
         self.statements: list[Stmt] = []
         self._expansions, self._fresh = expansions, fresh
@@ -192,7 +210,9 @@ class Writer:
 
     # ---- operations ---------------------------------------------------------------------------
 
-    def apply(self, primitive: Primitive, *operands: Value | Number, dtype: DType | None = None) -> Value:
+    def apply(
+        self, primitive: Primitive, *operands: Value | Number, dtype: DType | None = None
+    ) -> Value:
         """A primitive, expanded if the target lacks it."""
         if self.spells(primitive, operands):
             return self.native(primitive, *operands, dtype=dtype)
@@ -207,7 +227,9 @@ class Writer:
             self._remember(key, known)
         return known
 
-    def native(self, primitive: Primitive, *operands: Value | Number, dtype: DType | None = None) -> Value:
+    def native(
+        self, primitive: Primitive, *operands: Value | Number, dtype: DType | None = None
+    ) -> Value:
         """A primitive that the target is known to spell; scalars are widened to meet vectors."""
         exprs = tuple(v.expr for v in self._values(operands))
         lanes = max(e.lanes for e in exprs)
@@ -249,7 +271,9 @@ class Writer:
 
     def value(self, expr: Expr) -> Value:
         """An expression as an operand; anything but a name or a constant is named first."""
-        if isinstance(expr, Const | Var) or (isinstance(expr, Splat) and isinstance(expr.value, Var)):
+        if isinstance(expr, Const | Var) or (
+            isinstance(expr, Splat) and isinstance(expr.value, Var)
+        ):
             return Value(self, expr)
         if isinstance(expr, Splat):
             return Value(self, Splat(self.value(expr.value).expr, expr.lanes))
@@ -320,11 +344,15 @@ class Writer:
             self._known[-1][key] = value
 
     def _reads_mutable(self, key: Key) -> bool:
-        return key in self._mutable or (isinstance(key, tuple) and any(map(self._reads_mutable, key)))
+        return key in self._mutable or (
+            isinstance(key, tuple) and any(map(self._reads_mutable, key))
+        )
 
 
 def _key(expr: Expr) -> Key:
-    """What makes two operations on names the same one. Constants count by their text: -0.0 is not 0.0."""
+    """What makes two operations on names the same one. Constants count by their text: -0.0 is not
+    0.0.
+    """
     match expr:
         case Var(name=name):
             return name

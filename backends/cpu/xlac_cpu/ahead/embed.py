@@ -22,7 +22,9 @@ def mark(prefix: str, nbytes: int) -> str:
     """The text that fills the first bytes of the room."""
     import hashlib
 
-    return hashlib.sha256(f"xlac weights {prefix} {nbytes}".encode()).hexdigest()[: min(MARK, nbytes)]
+    return hashlib.sha256(f"xlac weights {prefix} {nbytes}".encode()).hexdigest()[
+        : min(MARK, nbytes)
+    ]
 
 
 def filled(image: bytes, text: str, data: bytes) -> bytes:
@@ -39,5 +41,7 @@ def included(assembly: str, text: str, nbytes: int, file: str) -> str:
     pattern = rf'\t\.ascii\t"{text}"\n\t\.(?:zero|skip|space)\t{nbytes - len(text)}\n'
     found, count = re.subn(pattern, f'\t.incbin\t"{file}", 64\n', assembly)
     if count != 1:
-        raise RoomError(Diagnostic("XL9102", "the assembly has no room for the weights, or several"))
+        raise RoomError(
+            Diagnostic("XL9102", "the assembly has no room for the weights, or several")
+        )
     return found

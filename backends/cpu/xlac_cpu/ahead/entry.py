@@ -13,9 +13,17 @@ from xlac_sdk.host.capi.weights import HEADER, MAGIC, MIX, STEP
 from xlac_sdk.programs.dims import Dim, Quotient, Sym, Symbol, bounds
 
 
-def entry(api: Api, machines: Sequence[Machine], room: int, mark: str, texts: Sequence[tuple[str, ...]], watched: Sequence[bool]) -> str:
-    """The module with the functions of the header, `room` bytes for weights that are inside, and what the variants
-    would otherwise call in the C library. `watched`: which of them look whether they are to stop."""
+def entry(
+    api: Api,
+    machines: Sequence[Machine],
+    room: int,
+    mark: str,
+    texts: Sequence[tuple[str, ...]],
+    watched: Sequence[bool],
+) -> str:
+    """The module with the functions of the header, `room` bytes for weights that are inside, and
+    what the variants would otherwise call in the C library. `watched`: which of them look whether
+    they are to stop."""
     machine = machines[0]
     needed = {"memcpy"} if any("llvm.memcpy" in text for part in texts for text in part) else set()
     needed |= {"memset"} if api.state_bytes else set()
@@ -45,7 +53,9 @@ def entry(api: Api, machines: Sequence[Machine], room: int, mark: str, texts: Se
 
 
 class Needs:
-    """LLVM text for the bytes of memory that calls of the sizes `%s0`, `%s1`, … need: its lines, and the value they end in."""
+    """LLVM text for the bytes of memory that calls of the sizes `%s0`, `%s1`, … need: its lines,
+    and the value they end in.
+    """
 
     def __init__(self, api: Api) -> None:
         self.names = {size.symbol.name: f"%s{number}" for number, size in enumerate(api.sizes)}
@@ -64,13 +74,17 @@ class Needs:
         for atoms, factor in dim.parts:
             term = str(factor)
             for atom in atoms:
-                term = self._line(f"mul i64 {term}, {self.names[atom.name] if isinstance(atom, Symbol) else self._quotient(atom)}")
+                term = self._line(
+                    f"mul i64 {term}, {self.names[atom.name] if isinstance(atom, Symbol) else self._quotient(atom)}"
+                )
             total = self._line(f"add i64 {total}, {term}")
         return total
 
     def _quotient(self, atom: Quotient) -> str:
         lift = max(0, -(bounds(atom.dividend)[0] // atom.divisor))  # sdiv rounds towards zero
-        made = self._line(f"sdiv i64 {self._value(atom.dividend + lift * atom.divisor)}, {atom.divisor}")
+        made = self._line(
+            f"sdiv i64 {self._value(atom.dividend + lift * atom.divisor)}, {atom.divisor}"
+        )
         return self._line(f"sub i64 {made}, {lift}")
 
     def _line(self, text: str) -> str:

@@ -1,4 +1,6 @@
-"""Which processor of x86-64 is there when the artefact runs: the levels of the psABI, and how cpuid tells them."""
+"""Which processor of x86-64 is there when the artefact runs: the levels of the psABI, and how cpuid
+tells them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def bits(*numbers: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What a level adds: bits of cpuid's leaf 1 (ecx), 7 (ebx) and 0x80000001 (ecx), and of xgetbv's register 0."""
+    """What a level adds: bits of cpuid's leaf 1 (ecx), 7 (ebx) and 0x80000001 (ecx), and of
+    xgetbv's register 0.
+    """
 
     name: str
     one_c: int
@@ -42,10 +46,18 @@ def levels(machines: Sequence[Machine]) -> list[int]:
     found = [LEVELS.get(m.cpu, 0) if m.arch == "x86_64" else 0 for m in machines]
     if 0 in found:
         problem = f"nothing can choose between processors like '{machines[found.index(0)].cpu}' when it runs"
-        raise UnsupportedError(Diagnostic("XL5112", problem, hint=f"a list is made of {', '.join(LEVELS)}"))
+        raise UnsupportedError(
+            Diagnostic("XL5112", problem, hint=f"a list is made of {', '.join(LEVELS)}")
+        )
     if found != sorted(set(found)):
-        raise SourceError(Diagnostic("XL5112", "the processors of a list go from the least to the most, each once"))
+        raise SourceError(
+            Diagnostic(
+                "XL5112", "the processors of a list go from the least to the most, each once"
+            )
+        )
     if host().arch != "x86_64":
         problem = "code that asks the processor can be assembled on x86-64 only"
-        raise UnsupportedError(Diagnostic("XL5112", problem, hint="build for one processor at a time"))
+        raise UnsupportedError(
+            Diagnostic("XL5112", problem, hint="build for one processor at a time")
+        )
     return found

@@ -1,4 +1,6 @@
-"""Linking without a C library: our own linker where it knows the machine, else those of LLVM and GNU, found on the path."""
+"""Linking without a C library: our own linker where it knows the machine, else those of LLVM and
+GNU, found on the path.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from xlac_cpu.machine import Machine, host
 from xlac_sdk.host import tool
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
-# What a distribution prefixes the GNU tools for a triple with, by its architecture and the rest of it.
+# What a distribution prefixes the GNU tools for a triple with, by its architecture and the rest of
+# it.
 GNU = (
     (r"x86_64-.*linux", "x86_64-linux-gnu-"), (r"i[3-6]86-.*linux", "i686-linux-gnu-"),
     (r"aarch64-.*linux", "aarch64-linux-gnu-"), (r"(arm|thumb).*-linux-.*hf$", "arm-linux-gnueabihf-"),
@@ -29,33 +32,62 @@ ELF = ("linux", "none", "freebsd", "netbsd", "openbsd", "elf", "fuchsia", "andro
 # libgcc tells the system of a division by zero; guarded as they are, divisions have none.
 RAISE = ("--defsym=raise=0",)
 QUIET = ("-s", "--build-id=none", "-z", "noexecstack", "-z", "max-page-size=4096", "-z", "norelro")
-OPEN = ("-shared", "-Bsymbolic", "--hash-style=gnu", "-z", "noexecstack", "-z", "max-page-size=4096", "--build-id=none")
+OPEN = (
+    "-shared",
+    "-Bsymbolic",
+    "--hash-style=gnu",
+    "-z",
+    "noexecstack",
+    "-z",
+    "max-page-size=4096",
+    "--build-id=none",
+)
 OWN = ("x86_64", "aarch64")
 
 
 @dataclass(frozen=True, slots=True)
 class OwnLinker:
-    """Links for 64-bit ELF without any program of others. What it does not do, functions of libgcc for example, the machine's linker does."""
+    """Links for 64-bit ELF without any program of others. What it does not do, functions of libgcc
+    for example, the machine's linker does.
+    """
 
     machine: Machine
 
-    def shared(self, objects: Sequence[bytes], name: str, exports: Sequence[str], made: Path) -> None:
+    def shared(
+        self, objects: Sequence[bytes], name: str, exports: Sequence[str], made: Path
+    ) -> None:
         """A shared library that needs no other, under the name it will be looked for by."""
-        self._write(made, lambda: linking.shared(objects, name, exports), lambda tool: tool.shared(objects, name, exports, made))
+        self._write(
+            made,
+            lambda: linking.shared(objects, name, exports),
+            lambda tool: tool.shared(objects, name, exports, made),
+        )
 
     def open(self, objects: Sequence[bytes], name: str, made: Path) -> None:
-        """A shared library whose symbols are all seen, and which takes what it lacks from the process that loads it."""
-        self._write(made, lambda: linking.shared(objects, name, open=True), lambda tool: tool.open(objects, name, made))
+        """A shared library whose symbols are all seen, and which takes what it lacks from the
+        process that loads it.
+        """
+        self._write(
+            made,
+            lambda: linking.shared(objects, name, open=True),
+            lambda tool: tool.open(objects, name, made),
+        )
 
     def program(self, objects: Sequence[bytes], start: str, made: Path) -> None:
         """A program that needs no library and begins at `start`."""
-        self._write(made, lambda: linking.program(objects, start), lambda tool: tool.program(objects, start, made))
+        self._write(
+            made,
+            lambda: linking.program(objects, start),
+            lambda tool: tool.program(objects, start, made),
+        )
 
     def wasm(self, objects: Sequence[bytes], exports: Sequence[str], made: Path) -> None:
         """Raises UnsupportedError: these machines have none."""
         tool_of(self.machine).wasm(objects, exports, made)
 
-    def _write(self, made: Path, link: Callable[[], Iterable[Bytes]], other: Callable[[Linker], None]) -> None:
+    def _write(
+        self, made: Path, link: Callable[[], Iterable[Bytes]], other: Callable[[Linker], None]
+    ) -> None:
         """Writes what is linked here, or has the machine's linker do it.
 
         Raises UnsupportedError, with what stood in the way here, when there is none.
@@ -67,7 +99,9 @@ class OwnLinker:
                 tool = tool_of(self.machine)
             except UnsupportedError as missing:
                 told = missing.diagnostics[0]
-                raise UnsupportedError(Diagnostic(told.code, f"{told.message} ({error})", hint=told.hint)) from None
+                raise UnsupportedError(
+                    Diagnostic(told.code, f"{told.message} ({error})", hint=told.hint)
+                ) from None
             other(tool)
         else:
             with made.open("wb") as file:
@@ -81,7 +115,9 @@ class Linker:
     machine: Machine
     command: str
 
-    def shared(self, objects: Sequence[bytes], name: str, exports: Sequence[str], made: Path) -> None:
+    def shared(
+        self, objects: Sequence[bytes], name: str, exports: Sequence[str], made: Path
+    ) -> None:
         """A shared library that needs no other, under the name it will be looked for by."""
         flags = ("-shared", "-soname", name, "--hash-style=gnu", "-z", "defs", *QUIET)
         with tempfile.NamedTemporaryFile("w", suffix=".map") as script:
@@ -90,7 +126,9 @@ class Linker:
             self.link(objects, (*flags, f"--version-script={script.name}"), made)
 
     def open(self, objects: Sequence[bytes], name: str, made: Path) -> None:
-        """A shared library whose symbols are all seen, and which takes what it lacks from the process that loads it."""
+        """A shared library whose symbols are all seen, and which takes what it lacks from the
+        process that loads it.
+        """
         self.link(objects, (*OPEN, "-soname", name), made)
 
     def program(self, objects: Sequence[bytes], start: str, made: Path) -> None:
@@ -99,7 +137,11 @@ class Linker:
 
     def wasm(self, objects: Sequence[bytes], exports: Sequence[str], made: Path) -> None:
         """A WebAssembly module with its memory, which is free to use from `__heap_base`."""
-        flags = ["--no-entry", "--strip-all", *(f"--export={name}" for name in (*exports, "__heap_base"))]
+        flags = [
+            "--no-entry",
+            "--strip-all",
+            *(f"--export={name}" for name in (*exports, "__heap_base")),
+        ]
         self.link(objects, flags, made)
 
     def link(self, objects: Sequence[bytes], flags: Sequence[str], made: Path) -> None:
@@ -124,7 +166,9 @@ class Linker:
             text = "\n".join(line for line in told.splitlines() if line.strip())[:2000]
             text = text.replace(folder, "")
             problem = f"{self.command} cannot link this for {self.machine.triple}:\n{text}"
-            raise UnsupportedError(Diagnostic("XL5111", problem, hint="--emit a,h leaves linking to you"))
+            raise UnsupportedError(
+                Diagnostic("XL5111", problem, hint="--emit a,h leaves linking to you")
+            )
 
     def _run(self, arguments: Sequence[str], made: Path) -> str:
         """What the linker complained of; nothing when it made the file."""
@@ -135,26 +179,39 @@ class Linker:
         for compiler in (*named(self.machine, "gcc"), "clang"):
             if shutil.which(compiler) is None:
                 continue
-            flags = [f"--target={self.machine.triple}"] if compiler == "clang" else multilib(self.machine)
+            flags = (
+                [f"--target={self.machine.triple}"]
+                if compiler == "clang"
+                else multilib(self.machine)
+            )
             told = subprocess.run(
-                [compiler, *flags, "-print-libgcc-file-name"], capture_output=True, text=True, check=False
+                [compiler, *flags, "-print-libgcc-file-name"],
+                capture_output=True,
+                text=True,
+                check=False,
             )
             if told.returncode == 0 and Path(told.stdout.strip()).is_file():
                 yield told.stdout.strip()
 
 
 def find(machine: Machine) -> OwnLinker | Linker:
-    """A linker for a machine's objects. Raises UnsupportedError when none is on the path, or none is known."""
+    """A linker for a machine's objects. Raises UnsupportedError when none is on the path, or none
+    is known.
+    """
     own = machine.triple.split("-")[0] in OWN and any(part in machine.triple for part in ELF)
     return OwnLinker(machine) if own else tool_of(machine)
 
 
 def tool_of(machine: Machine) -> Linker:
-    """A linker on the path for a machine's objects. Raises UnsupportedError when there is none, or none is known."""
+    """A linker on the path for a machine's objects. Raises UnsupportedError when there is none, or
+    none is known.
+    """
     names = candidates(machine)
     if not names:
         problem = f"xlac does not link for {machine.triple}"
-        raise UnsupportedError(Diagnostic("XL5011", problem, hint="--emit o,h or a,h: your own linker takes those"))
+        raise UnsupportedError(
+            Diagnostic("XL5011", problem, hint="--emit o,h or a,h: your own linker takes those")
+        )
     for name in names:
         found = shutil.which(name)
         if found:
@@ -184,4 +241,8 @@ def multilib(machine: Machine) -> list[str]:
     if not machine.triple.startswith(("arm", "thumb")) or "-none-" not in machine.triple:
         return []
     hard = machine.triple.endswith("hf")
-    return ["-mthumb", f"-mcpu={machine.cpu}"] + (["-mfloat-abi=hard"] if hard else []) if machine.cpu else []
+    return (
+        ["-mthumb", f"-mcpu={machine.cpu}"] + (["-mfloat-abi=hard"] if hard else [])
+        if machine.cpu
+        else []
+    )

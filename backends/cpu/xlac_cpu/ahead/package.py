@@ -33,7 +33,9 @@ def package(variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Pac
     """Writes the forms asked for; see `Backend.package`."""
     if wanted.weights is Weights.INCBIN:
         hint = "embed puts them into the object without an assembler"
-        raise UnsupportedError(Diagnostic("XL5011", "target 'cpu' has no use for --weights incbin", hint=hint))
+        raise UnsupportedError(
+            Diagnostic("XL5011", "target 'cpu' has no use for --weights incbin", hint=hint)
+        )
     making = Making(variants, wanted, folder)
     for form in making.forms:
         getattr(making, f"write_{form}")()
@@ -51,7 +53,9 @@ class Making:
 
     @cached_property
     def forms(self) -> tuple[str, ...]:
-        """What is asked for, and what that is about: the header that others include, a library for CMake."""
+        """What is asked for, and what that is about: the header that others include, a library for
+        CMake.
+        """
         asked = self.wanted.forms
         more = ("h",) if {"hpp", "cmake"} & {*asked} else ()
         library = ("a",) if "cmake" in asked and not {"a", "so"} & {*asked} else ()
@@ -88,9 +92,15 @@ class Making:
         texts = []
         for variant, machine in zip(self.variants, self.machines, strict=True):
             places = layout.places_ahead(variant.program, constants, self.api.arena_start)
-            texts.append(tuple(module.emit(variant.program, variant.target, machine, places).values()))
+            texts.append(
+                tuple(module.emit(variant.program, variant.target, machine, places).values())
+            )
         watched = [Looks(variant.program).long for variant in self.variants]
-        return unit.Unit(entry(self.api, self.machines, len(self.data), self.mark, texts, watched), tuple(texts), self.api.functions)
+        return unit.Unit(
+            entry(self.api, self.machines, len(self.data), self.mark, texts, watched),
+            tuple(texts),
+            self.api.functions,
+        )
 
     @cached_property
     def image(self) -> bytes:
@@ -126,7 +136,9 @@ class Making:
 
     def write_cmake(self) -> None:
         library = f"lib{self.api.prefix}.a" if "a" in self.forms else self.shared
-        (self.folder / f"{self.api.prefix}Config.cmake").write_text(cmake_package(self.api, library), encoding="utf-8")
+        (self.folder / f"{self.api.prefix}Config.cmake").write_text(
+            cmake_package(self.api, library), encoding="utf-8"
+        )
 
     def write_o(self) -> None:
         (self.folder / f"{self.api.prefix}.o").write_bytes(self.image)
@@ -137,7 +149,9 @@ class Making:
 
     def write_so(self) -> None:
         self.refuse("so", self.machines[0].arch.startswith("wasm"), "wasm")
-        linker.find(self.machines[0]).shared([self.image], self.shared, self.api.functions, self.folder / self.shared)
+        linker.find(self.machines[0]).shared(
+            [self.image], self.shared, self.api.functions, self.folder / self.shared
+        )
 
     def write_wasm(self) -> None:
         self.refuse("wasm", not self.machines[0].arch.startswith("wasm"), "so")
@@ -170,4 +184,6 @@ class Making:
         """Raises UnsupportedError for a form that the machine has not."""
         if wrong:
             problem = f"there is no form '{form}' for {self.machines[0].triple}"
-            raise UnsupportedError(Diagnostic("XL5011", problem, hint=f"its libraries have the form '{other}'"))
+            raise UnsupportedError(
+                Diagnostic("XL5011", problem, hint=f"its libraries have the form '{other}'")
+            )

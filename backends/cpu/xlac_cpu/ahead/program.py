@@ -1,4 +1,6 @@
-"""The command-line program: the C text that reads and writes .npy files, compiled and linked with the model."""
+"""The command-line program: the C text that reads and writes .npy files, compiled and linked with
+the model.
+"""
 
 from __future__ import annotations
 
@@ -31,25 +33,49 @@ def write(machine: Machine, api: Api, image: bytes, static: bool, made: Path) ->
         text = npy_program(api)
         if not static:
             (folder / "main.c").write_text(text, encoding="utf-8")
-            run([*command, *PLAIN, "main.c", "model.o", "-s", "-Wl,--build-id=none", "-o", "program"], folder, machine)
+            run(
+                [
+                    *command,
+                    *PLAIN,
+                    "main.c",
+                    "model.o",
+                    "-s",
+                    "-Wl,--build-id=none",
+                    "-o",
+                    "program",
+                ],
+                folder,
+                machine,
+            )
             shutil.copy(folder / "program", made)
             return
         if "linux" not in machine.triple or not machine.arch.startswith(SYSTEM_CALLS):
             problem = f"a program without a C library cannot be made for {machine.triple}"
-            raise UnsupportedError(Diagnostic("XL5011", problem, hint="leave --static out, or --emit o,h"))
-        (folder / "main.c").write_text(library() + re.sub(LIBRARY, "", text, flags=re.MULTILINE), encoding="utf-8")
+            raise UnsupportedError(
+                Diagnostic("XL5011", problem, hint="leave --static out, or --emit o,h")
+            )
+        (folder / "main.c").write_text(
+            library() + re.sub(LIBRARY, "", text, flags=re.MULTILINE), encoding="utf-8"
+        )
         run([*command, *ALONE, "-c", "main.c", "-o", "main.o"], folder, machine)
         linker.find(machine).program([image, (folder / "main.o").read_bytes()], "_start", made)
 
 
 def library() -> str:
-    """C text that stands for a C library: system calls, and what a small program needs made of them."""
+    """C text that stands for a C library: system calls, and what a small program needs made of
+    them.
+    """
     templates = files("xlac_cpu") / "templates"
-    return "".join((templates / name).read_text(encoding="utf-8") for name in ("system_calls.c", "freestanding.c"))
+    return "".join(
+        (templates / name).read_text(encoding="utf-8")
+        for name in ("system_calls.c", "freestanding.c")
+    )
 
 
 def compiler(machine: Machine) -> list[str]:
-    """A C compiler for a machine, with what makes it one. Raises UnsupportedError when none is on the path."""
+    """A C compiler for a machine, with what makes it one. Raises UnsupportedError when none is on
+    the path.
+    """
     own = machine.arch == host().arch
     names = [*(["cc"] if own else []), *linker.named(machine, "gcc"), "clang"]
     for name in names:
@@ -57,7 +83,11 @@ def compiler(machine: Machine) -> list[str]:
             continue
         if name != "clang" or own:
             return [name, *linker.multilib(machine)]
-        cpu = [f"-mcpu={machine.cpu}"] if machine.cpu and machine.arch.startswith(("arm", "thumb", "aarch64")) else []
+        cpu = (
+            [f"-mcpu={machine.cpu}"]
+            if machine.cpu and machine.arch.startswith(("arm", "thumb", "aarch64"))
+            else []
+        )
         return [name, f"--target={machine.triple}", *cpu]
     problem = f"a program for {machine.triple} needs a C compiler, and none of {', '.join(names)} is on the path"
     raise UnsupportedError(Diagnostic("XL5004", problem, hint="install one, or --emit o,h"))

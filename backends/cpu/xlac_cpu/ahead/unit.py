@@ -15,7 +15,9 @@ CALLED = ("memcpy", "memset")  # by what LLVM writes last of all: until then the
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What one object is made of: the API's text, each variant's texts, and the functions that stay visible."""
+    """What one object is made of: the API's text, each variant's texts, and the functions that stay
+    visible.
+    """
 
     entry: str
     variants: tuple[tuple[str, ...], ...]
@@ -55,11 +57,18 @@ class Unit:
 
 
 def compiled(units: Sequence[Unit], form: str = "object") -> list[bytes]:
-    """The objects, or assembly, of units for one kind of machine: made in one other process when it is not this one."""
+    """The objects, or assembly, of units for one kind of machine: made in one other process when it
+    is not this one.
+    """
     machine = objects.machine_of(units[0].entry)
     if machine.arch == host().arch:
         return [unit.compiled(form) for unit in units]
-    question = {"do": "units", "triple": machine.triple, "form": form, "units": list(map(asdict, units))}
+    question = {
+        "do": "units",
+        "triple": machine.triple,
+        "form": form,
+        "units": list(map(asdict, units)),
+    }
     return [*members(ask(question)).values()]
 
 

@@ -12,9 +12,12 @@ from xlac_sdk.programs.program import Program, Role, Slot
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """The constants as they lie in memory, and where each slot of each variant is, from the start of the file."""
+    """The constants as they lie in memory, and where each slot of each variant is, from the start
+    of the file.
+    """
 
-    program: Program  # the first variant, with the constants of all and the most memory that one needs
+    # the first variant, with the constants of all and the most memory that one needs
+    program: Program
     places: Mapping[Slot, int]
 
     @property
@@ -33,7 +36,8 @@ def block(programs: Sequence[Program]) -> Block:
             if slot.role is not Role.CONSTANT:
                 continue
             data = program.constants[slot.symbol]
-            key = fingerprint(data) if len(programs) > 1 else b""  # those of one program are all different
+            # those of one program are all different
+            key = fingerprint(data) if len(programs) > 1 else b""
             if not key or key not in kept:
                 symbol = f"v{number}_{slot.symbol}" if number else slot.symbol
                 one = replace(slot, symbol=symbol)
@@ -44,8 +48,11 @@ def block(programs: Sequence[Program]) -> Block:
     first = programs[0]
     rest = tuple(slot for slot in first.slots if slot.role is not Role.CONSTANT)
     whole = replace(
-        first, slots=(*rest, *kept.values()), constants=constants,
-        arena_bytes=max(p.arena_bytes for p in programs), state_bytes=max(p.state_bytes for p in programs),
-    )  # fmt: skip
+        first,
+        slots=(*rest, *kept.values()),
+        constants=constants,
+        arena_bytes=max(p.arena_bytes for p in programs),
+        state_bytes=max(p.state_bytes for p in programs),
+    )
     where = places(whole)
     return Block(whole, {slot: where[one] for slot, one in shared.items()})

@@ -11,7 +11,8 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
 
-# What one `atomicrmw` does, by (primitive, is float, is signed); everything else is a compare-and-swap loop.
+# What one `atomicrmw` does, by (primitive, is float, is signed); everything else is a
+# compare-and-swap loop.
 _ATOMIC = {
     (P.ADD, True): "fadd", (P.ADD, False): "add", (P.SUB, True): "fsub", (P.SUB, False): "sub",
     (P.AND, False): "and", (P.OR, False): "or", (P.XOR, False): "xor",
@@ -36,7 +37,11 @@ def read(w: Writer, place: Place, dtype: DType, lanes: int, mask: str | None) ->
         mask = None
     if place.scattered:
         name = w.declare(
-            kind, f"llvm.masked.gather.{tail}.v{lanes}p0", vector("ptr", lanes), vector("i1", lanes), kind
+            kind,
+            f"llvm.masked.gather.{tail}.v{lanes}p0",
+            vector("ptr", lanes),
+            vector("i1", lanes),
+            kind,
         )
         value = w.fresh(
             f"call {kind} @{name}({vector('ptr', lanes)} align {place.align} {place.pointer}, "
@@ -98,15 +103,19 @@ def write(
         kind, flags = vector_of(scalar, lanes), vector_of("i1", lanes)
         if dtype.nbytes < 4:
             mask = _opaque(w, mask, lanes)
-        name = w.declare("void", f"llvm.masked.store.v{lanes}{suffix(scalar)}.p0", kind, "ptr", flags)
-        w.do(f"call void @{name}({kind} {value}, ptr align {place.align} {place.pointer}, {flags} {mask})")
+        name = w.declare(
+            "void", f"llvm.masked.store.v{lanes}{suffix(scalar)}.p0", kind, "ptr", flags
+        )
+        w.do(
+            f"call void @{name}({kind} {value}, ptr align {place.align} {place.pointer}, {flags} {mask})"
+        )
 
 
 def _opaque(w: Writer, mask: str, lanes: int) -> str:
     """The same mask, which LLVM cannot tell is constant.
 
-    LLVM 22 turns a masked store of a single lane of a truncated vector into a store of the untruncated lane,
-    four bytes where two or one are meant.
+    LLVM 22 turns a masked store of a single lane of a truncated vector into a store of the
+    untruncated lane, four bytes where two or one are meant.
     """
     word = max(32, lanes)
     bits = w.op(f'call i{word} asm "", "=r,0"(i{word} -1)')
@@ -116,10 +125,19 @@ def _opaque(w: Writer, mask: str, lanes: int) -> str:
 
 
 def combine(
-    w: Writer, primitive: Primitive, place: Place, value: str, dtype: DType, lanes: int, mask: str | None,
-    compute: Combine, shared: bool,
-) -> None:  # fmt: skip
-    """Combines every lane with what is in memory, lane after lane; `shared`: other threads may do so too."""
+    w: Writer,
+    primitive: Primitive,
+    place: Place,
+    value: str,
+    dtype: DType,
+    lanes: int,
+    mask: str | None,
+    compute: Combine,
+    shared: bool,
+) -> None:
+    """Combines every lane with what is in memory, lane after lane; `shared`: other threads may do
+    so too.
+    """
     for lane in range(lanes):
         at = (lanes - 1 - lane) if place.reverse else lane
         if lanes == 1:
@@ -141,7 +159,10 @@ def combine(
                 _atomic(w, primitive, pointer, one, dtype, compute)
             else:
                 old = from_memory(
-                    w, w.fresh(f"load {memory(dtype)}, ptr {pointer}, align {dtype.nbytes}"), dtype, 1
+                    w,
+                    w.fresh(f"load {memory(dtype)}, ptr {pointer}, align {dtype.nbytes}"),
+                    dtype,
+                    1,
                 )
                 new = to_memory(w, compute(primitive, (old, one), dtype, 1), dtype, 1)
                 w.do(f"store {memory(dtype)} {new}, ptr {pointer}, align {dtype.nbytes}")
@@ -153,7 +174,9 @@ def combine(
 class Combine:
     """How a primitive is spelled, given by the function that is being written."""
 
-    def __call__(self, primitive: Primitive, operands: tuple[str, ...], dtype: DType, lanes: int) -> str:
+    def __call__(
+        self, primitive: Primitive, operands: tuple[str, ...], dtype: DType, lanes: int
+    ) -> str:
         raise NotImplementedError
 
 
@@ -174,10 +197,14 @@ def _atomic(
     hole = len(w.lines)
     with w.scope():
         bits = seen if kind == whole else w.fresh(f"bitcast {whole} {seen} to {kind}")
-        new = to_memory(w, compute(primitive, (from_memory(w, bits, dtype, 1), value), dtype, 1), dtype, 1)
+        new = to_memory(
+            w, compute(primitive, (from_memory(w, bits, dtype, 1), value), dtype, 1), dtype, 1
+        )
         if kind != whole:
             new = w.op(f"bitcast {kind} {new} to {whole}")
-    w.lines.insert(hole, f"  {seen} = phi {whole} [ {first}, %{before} ], [ {swapped}, %{w.block} ]")
+    w.lines.insert(
+        hole, f"  {seen} = phi {whole} [ {first}, %{before} ], [ {swapped}, %{w.block} ]"
+    )
     pair = w.fresh(
         f"cmpxchg weak ptr {pointer}, {whole} {seen}, {whole} {new} monotonic monotonic, align {dtype.nbytes}"
     )
@@ -195,7 +222,9 @@ def from_memory(w: Writer, value: str, dtype: DType, lanes: int) -> str:
 
 def to_memory(w: Writer, value: str, dtype: DType, lanes: int) -> str:
     return (
-        w.op(f"zext {vector('i1', lanes)} {value} to {vector('i8', lanes)}") if dtype is DType.BOOL else value
+        w.op(f"zext {vector('i1', lanes)} {value} to {vector('i8', lanes)}")
+        if dtype is DType.BOOL
+        else value
     )
 
 

@@ -1,4 +1,6 @@
-"""Spells every primitive in LLVM IR: one `match`, with the meaning that `xlac_sdk.kernel_ir.primitives` settles."""
+"""Spells every primitive in LLVM IR: one `match`, with the meaning that
+`xlac_sdk.kernel_ir.primitives` settles.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 
 P = Primitive
 
-# Functions that LLVM hands to the C library, one lane at a time. The SDK expands them before they come here;
-# what remains are types for which it has no expansion.
+# Functions that LLVM hands to the C library, one lane at a time. The SDK expands them before they
+# come here; what remains are types for which it has no expansion.
 _LIBRARY = {
     P.EXP: "exp", P.LOG: "log", P.SIN: "sin", P.COS: "cos", P.POW: "pow", P.EXP2: "exp2", P.LOG2: "log2",
     P.TANH: "tanh", P.ATAN2: "atan2",
@@ -35,11 +37,30 @@ _INTEGER = {P.ADD: "add", P.SUB: "sub", P.MUL: "mul", P.AND: "and", P.OR: "or", 
 _COMPARE_FLOAT = {P.LT: "olt", P.LE: "ole", P.EQ: "oeq", P.NE: "une"}
 _COMPARE = {P.LT: "lt", P.LE: "le", P.EQ: "eq", P.NE: "ne"}
 
-NATIVE = frozenset(_ROUNDING) | frozenset(_FLOAT) | frozenset(_INTEGER) | frozenset(_COMPARE) | {
-    P.MAX, P.MIN, P.SHL, P.SHR, P.SELECT, P.CAST, P.BITCAST, P.NEG, P.NOT, P.FMA, P.POPCNT, P.CLZ,
-    P.LDEXP,
-}  # fmt: skip
-"""The primitives that become a few instructions everywhere (FMA, LDEXP: where the machine has them)."""
+NATIVE = (
+    frozenset(_ROUNDING)
+    | frozenset(_FLOAT)
+    | frozenset(_INTEGER)
+    | frozenset(_COMPARE)
+    | {
+        P.MAX,
+        P.MIN,
+        P.SHL,
+        P.SHR,
+        P.SELECT,
+        P.CAST,
+        P.BITCAST,
+        P.NEG,
+        P.NOT,
+        P.FMA,
+        P.POPCNT,
+        P.CLZ,
+        P.LDEXP,
+    }
+)
+"""The primitives that become a few instructions everywhere (FMA, LDEXP: where the machine has
+them).
+"""
 
 
 def spell(w: Writer, primitive: Primitive, x: tuple[str, ...], dtype: DType, lanes: int) -> str:
@@ -63,9 +84,16 @@ def spell(w: Writer, primitive: Primitive, x: tuple[str, ...], dtype: DType, lan
             case P.LDEXP:
                 whole = DType.I32 if dtype is DType.F32 else DType.I64
                 exponent = suffix(register(whole), lanes)
-                return w.intrinsic(f"llvm.ldexp.{name}.{exponent}", kind, (kind, x[0]), (register(whole, lanes), x[1]))
+                return w.intrinsic(
+                    f"llvm.ldexp.{name}.{exponent}",
+                    kind,
+                    (kind, x[0]),
+                    (register(whole, lanes), x[1]),
+                )
             case _ if primitive in _LIBRARY:
-                return w.intrinsic(f"llvm.{_LIBRARY[primitive]}.{name}", kind, *((kind, v) for v in x))
+                return w.intrinsic(
+                    f"llvm.{_LIBRARY[primitive]}.{name}", kind, *((kind, v) for v in x)
+                )
     else:
         sign = "s" if dtype.is_signed else "u"
         match primitive:
@@ -78,7 +106,9 @@ def spell(w: Writer, primitive: Primitive, x: tuple[str, ...], dtype: DType, lan
             case P.MAX | P.MIN if dtype is DType.BOOL:
                 return w.op(f"{'or' if primitive is P.MAX else 'and'} {kind} {x[0]}, {x[1]}")
             case P.MAX | P.MIN:
-                return w.intrinsic(f"llvm.{sign}{primitive.value}.{name}", kind, (kind, x[0]), (kind, x[1]))
+                return w.intrinsic(
+                    f"llvm.{sign}{primitive.value}.{name}", kind, (kind, x[0]), (kind, x[1])
+                )
             case P.DIV | P.REM:
                 return _divide(w, primitive, x[0], x[1], dtype, lanes)
             case P.SHL | P.SHR:
@@ -122,7 +152,8 @@ def fold(w: Writer, primitive: Primitive, value: str, dtype: DType, lanes: int) 
         else:
             picks = (", ".join(f"i32 {k + start}" for k in range(half)) for start in (0, half))
             parts = tuple(
-                w.op(f"shufflevector {kind} {value}, {kind} poison, <{half} x i32> <{p}>") for p in picks
+                w.op(f"shufflevector {kind} {value}, {kind} poison, <{half} x i32> <{p}>")
+                for p in picks
             )
         value = spell(w, primitive, parts, dtype, half)
         lanes = half
@@ -138,11 +169,12 @@ def _literal_float(text: str) -> str | None:
 
 
 def _extremum(w: Writer, primitive: Primitive, a: str, b: str, dtype: DType, lanes: int) -> str:
-    """NaN when either operand is; +0 above -0. `llvm.maximum` says the same and costs twice as much on x86.
+    """NaN when either operand is; +0 above -0. `llvm.maximum` says the same and costs twice as much
+    on x86.
 
-    x86's own instruction returns its second operand when the operands are NaN or both zero. So with the
-    constant first it is enough unless the constant is a zero; two variables take it both ways round, which
-    differ just where it matters, and combine the bits.
+    x86's own instruction returns its second operand when the operands are NaN or both zero. So with
+    the constant first it is enough unless the constant is a zero; two variables take it both ways
+    round, which differ just where it matters, and combine the bits.
     """
     kind = register(dtype, lanes)
     up = primitive is P.MAX
@@ -155,9 +187,12 @@ def _extremum(w: Writer, primitive: Primitive, a: str, b: str, dtype: DType, lan
             better = w.op(f"fcmp {'ogt' if up else 'olt'} {kind} {b}, {a}")
             return w.op(f"select {flags} {better}, {kind} {b}, {kind} {a}")
         negative = bits == "0x8000000000000000"
-        keep = {(True, False): "ugt", (True, True): "uge", (False, True): "ult", (False, False): "ule"}[
-            up, negative
-        ]
+        keep = {
+            (True, False): "ugt",
+            (True, True): "uge",
+            (False, True): "ult",
+            (False, False): "ule",
+        }[up, negative]
         better = w.op(f"fcmp {keep} {kind} {a}, {b}")
         return w.op(f"select {flags} {better}, {kind} {a}, {kind} {b}")
     flags, order = vector("i1", lanes), "ogt" if up else "olt"
@@ -172,7 +207,8 @@ def _extremum(w: Writer, primitive: Primitive, a: str, b: str, dtype: DType, lan
         either = w.intrinsic(name, whole, (whole, i), (whole, k), (whole, sign), ("i32", "212"))
         return w.op(f"bitcast {whole} {either} to {kind}")
     either = w.op(f"or {whole} {i}, {k}")  # a NaN stays one whatever is added to its bits
-    if up:  # two zeros of opposite signs are the only other place where the two differ: drop the sign
+    # two zeros of opposite signs are the only other place where the two differ: drop the sign
+    if up:
         differs = w.op(f"and {whole} {w.op(f'xor {whole} {i}, {k}')}, {sign}")
         either = w.op(f"xor {whole} {either}, {differs}")
     return w.op(f"bitcast {whole} {either} to {kind}")
@@ -188,7 +224,9 @@ def _scalar_of(text: str) -> int | None:
 
 
 def _divide(w: Writer, primitive: Primitive, a: str, b: str, dtype: DType, lanes: int) -> str:
-    """Truncating; the hardware's traps (a zero divisor, the smallest number by -1) are stepped around."""
+    """Truncating; the hardware's traps (a zero divisor, the smallest number by -1) are stepped
+    around.
+    """
     kind, scalar, flags = register(dtype, lanes), register(dtype), vector("i1", lanes)
     sign = "s" if dtype.is_signed else "u"
     instruction = f"{sign}{'div' if primitive is P.DIV else 'rem'} {kind}"
@@ -205,7 +243,9 @@ def _divide(w: Writer, primitive: Primitive, a: str, b: str, dtype: DType, lanes
         unsafe = w.op(f"or {flags} {is_zero}, {overflow}")
     safe = w.op(f"select {flags} {unsafe}, {kind} {one}, {kind} {b}")
     result = w.op(f"{instruction} {a}, {safe}")  # by 1: the smallest number, and a remainder of 0
-    return w.op(f"select {flags} {is_zero}, {kind} {ones if primitive is P.DIV else a}, {kind} {result}")
+    return w.op(
+        f"select {flags} {is_zero}, {kind} {ones if primitive is P.DIV else a}, {kind} {result}"
+    )
 
 
 def _shift(w: Writer, primitive: Primitive, a: str, b: str, dtype: DType, lanes: int) -> str:

@@ -1,4 +1,6 @@
-"""What a pool of threads calls: a chunk of a parallel kernel, its arguments in a frame on the caller's stack."""
+"""What a pool of threads calls: a chunk of a parallel kernel, its arguments in a frame on the
+caller's stack.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,18 @@ from xlac_cpu.run import stamp
 
 
 def chunk(symbol: str, pointers: int, sizes: int, looks: bool = False, counter: str = "") -> str:
-    """The function that the pool calls for one chunk of a parallel kernel; one that `looks` has the flag as its last pointer.
+    """The function that the pool calls for one chunk of a parallel kernel; one that `looks` has the
+    flag as its last pointer.
 
     With a `counter` to read, the frame ends with the words that take the time of each chunk.
     """
     lines, given = [], []
     for i in range(pointers + sizes + 3):
         kind = "ptr" if i < pointers else "i64"
-        lines += [f"  %a{i} = getelementptr i64, ptr %frame, i64 {i}", f"  %w{i} = load {kind}, ptr %a{i}"]
+        lines += [
+            f"  %a{i} = getelementptr i64, ptr %frame, i64 {i}",
+            f"  %w{i} = load {kind}, ptr %a{i}",
+        ]
         given.append(f"{kind} %w{i}")
     told = []
     if counter:

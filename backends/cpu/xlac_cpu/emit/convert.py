@@ -64,7 +64,9 @@ def widen(w: Writer, value: str, source: DType, lanes: int, native: bool) -> str
 
 
 def _narrow(w: Writer, value: str, source: DType, target: DType, lanes: int, native: bool) -> str:
-    """Anything to a half. From f64 by rounding to odd first, so that the second rounding is the only one."""
+    """Anything to a half. From f64 by rounding to odd first, so that the second rounding is the
+    only one.
+    """
     if source is DType.F64:
         value = _round_to_odd(w, value, lanes)
     elif source is not DType.F32:
@@ -95,20 +97,25 @@ def _narrow(w: Writer, value: str, source: DType, target: DType, lanes: int, nat
     aligned = w.op(f"bitcast {wide} {w.op(f'fadd {wide} {small}, {half}')} to {whole}")
     subnormal = b.op("sub", aligned, magic)
     result = b.choose(b.test("ult", magnitude, 113 << 23), subnormal, normal)
-    result = b.choose(b.test("uge", magnitude, (127 + 16) << 23), constant("31744", "i32", lanes), result)
+    result = b.choose(
+        b.test("uge", magnitude, (127 + 16) << 23), constant("31744", "i32", lanes), result
+    )
     result = b.choose(b.test("ugt", magnitude, 255 << 23), constant("32256", "i32", lanes), result)
     return w.op(f"trunc {whole} {w.op(f'or {whole} {result}, {sign}')} to {narrow}")
 
 
 def _round_to_odd(w: Writer, value: str, lanes: int) -> str:
-    """f64 to f32: inexact results get an odd last bit, which no later rounding can mistake for a tie."""
+    """f64 to f32: inexact results get an odd last bit, which no later rounding can mistake for a
+    tie.
+    """
     double, wide, whole = vector("double", lanes), vector("float", lanes), vector("i32", lanes)
     b = Bits(w, lanes)
     near = w.op(f"fptrunc {double} {value} to {wide}")
     back = w.op(f"fpext {wide} {near} to {double}")
     bits = w.op(f"bitcast {wide} {near} to {whole}")
     size, seen = (
-        w.intrinsic(f"llvm.fabs.{suffix('double', lanes)}", double, (double, v)) for v in (value, back)
+        w.intrinsic(f"llvm.fabs.{suffix('double', lanes)}", double, (double, v))
+        for v in (value, back)
     )
     over = w.op(f"fcmp ogt {double} {seen}, {size}")
     cut = b.choose(over, b.op("sub", bits, 1), bits)
@@ -124,7 +131,9 @@ class Bits:
         self.w, self.lanes, self.kind = w, lanes, vector("i32", lanes)
 
     def op(self, name: str, value: str, by: int) -> str:
-        return self.w.op(f"{name} {self.kind} {value}, {constant(number(by, DType.I32), 'i32', self.lanes)}")
+        return self.w.op(
+            f"{name} {self.kind} {value}, {constant(number(by, DType.I32), 'i32', self.lanes)}"
+        )
 
     def test(self, order: str, value: str, by: int) -> str:
         return self.op(f"icmp {order}", value, by)

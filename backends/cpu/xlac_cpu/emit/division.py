@@ -15,7 +15,8 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 
 P = Primitive
 WORTH = 5_000  # nanoseconds of work below which a second thread does not pay
-LEAST, MOST = 4, 64  # chunks a thread, for short and for long work: the last one claimed is what threads wait for
+# chunks a thread, for short and for long work: the last one claimed is what threads wait for
+LEAST, MOST = 4, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,9 @@ def is_open(launch: Launch) -> bool:
 
 
 def most_chunks(kernel: Kernel, threads: int) -> int:
-    """About how many chunks a launch is cut into, if its loop has as many turns; 1 where a second thread does not pay."""
+    """About how many chunks a launch is cut into, if its loop has as many turns; 1 where a second
+    thread does not pay.
+    """
     work = nanoseconds(kernel)
     if threads < 2 or 0 < work < WORTH:
         return 1
@@ -42,12 +45,16 @@ def most_chunks(kernel: Kernel, threads: int) -> int:
 
 
 def split(launch: Launch, threads: int) -> Split | None:
-    """The division of a parallel kernel of known sizes, one chunk when it does not pay; None for a serial kernel."""
+    """The division of a parallel kernel of known sizes, one chunk when it does not pay; None for a
+    serial kernel.
+    """
     kernel = launch.kernel
     loop = kernel.parallel
     if loop is None:
         return None
-    sizes = {v.name: n for v, n in zip(kernel.sizes, launch.sizes, strict=True) if isinstance(n, int)}
+    sizes = {
+        v.name: n for v, n in zip(kernel.sizes, launch.sizes, strict=True) if isinstance(n, int)
+    }
     start, stop = known(loop.start, sizes), known(loop.stop, sizes)
     trips = max(0, -(-(stop - start) // loop.step))
     most = min(trips // max(1, loop.grain), most_chunks(kernel, threads))
@@ -82,12 +89,15 @@ def known(node: Expr, sizes: dict[str, int]) -> int:
     low, high = bounds(node)
     if low is not None and low == high:
         return low
-    raise UnsupportedError(Diagnostic("XL5105", "the range of a parallel loop is not known before it runs"))
+    raise UnsupportedError(
+        Diagnostic("XL5105", "the range of a parallel loop is not known before it runs")
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSplit:
-    """The same for a launch whose sizes are chosen by the call: what is computed before it, over the kernel's sizes.
+    """The same for a launch whose sizes are chosen by the call: what is computed before it, over
+    the kernel's sizes.
 
     `most` is about how many chunks there are; fewer than two are not worth a second thread.
     """
@@ -102,10 +112,16 @@ class OpenSplit:
 def open_split(loop: For, kernel: Kernel, threads: int) -> OpenSplit:
     """The division of a parallel loop that the sizes of a call decide."""
     turns = build.apply(P.MAX, build.sub(loop.stop, loop.start), build.index(0))
-    trips = turns if loop.step == 1 else build.apply(P.DIV, build.add(turns, loop.step - 1), build.index(loop.step))
+    trips = (
+        turns
+        if loop.step == 1
+        else build.apply(P.DIV, build.add(turns, loop.step - 1), build.index(loop.step))
+    )
     pieces = build.apply(P.DIV, trips, build.index(max(1, loop.grain)))
     most = build.apply(P.MIN, pieces, build.index(most_chunks(kernel, threads)))
-    each = build.apply(P.MAX, build.apply(P.DIV, trips, build.apply(P.MAX, most, build.index(1))), build.index(1))
+    each = build.apply(
+        P.MAX, build.apply(P.DIV, trips, build.apply(P.MAX, most, build.index(1))), build.index(1)
+    )
     return OpenSplit(loop.start, loop.stop, most, build.mul(each, loop.step), _ceil(trips, each))
 
 

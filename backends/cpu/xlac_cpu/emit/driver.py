@@ -1,11 +1,13 @@
 """The function that runs a program: launches, copies and host control flow as straight LLVM code.
 
-`run(ptr io, ptr fixed, ptr arena, ptr pool)`: `io` points to the inputs' and then the outputs' addresses, which the
-sizes of the call follow, `fixed` to those of constants and the state block (ahead of time: to the block of constants
-itself), `pool` to the threads' pool or is null. A parallel kernel is split into chunks that the pool's threads claim,
-when its work pays for waking them. A program that may run long takes one address more at the end of `io`, of the flag
-that says when to stop (stop.py), and returns why it ended early, or 0. A program with open sizes has `extents(ptr sizes, ptr shapes)` besides, which
-writes the extents of all inputs and outputs one after another: Python's quick way in asks it.
+`run(ptr io, ptr fixed, ptr arena, ptr pool)`: `io` points to the inputs' and then the outputs'
+addresses, which the sizes of the call follow, `fixed` to those of constants and the state block
+(ahead of time: to the block of constants itself), `pool` to the threads' pool or is null. A
+parallel kernel is split into chunks that the pool's threads claim, when its work pays for waking
+them. A program that may run long takes one address more at the end of `io`, of the flag that says
+when to stop (stop.py), and returns why it ended early, or 0. A program with open sizes has
+`extents(ptr sizes, ptr shapes)` besides, which writes the extents of all inputs and outputs one
+after another: Python's quick way in asks it.
 """
 
 from __future__ import annotations
@@ -46,16 +48,23 @@ class Driver:
     """Writes the functions that run steps."""
 
     def __init__(
-        self, program: Program, symbols: dict[Kernel, str], threads: int, declarations: dict[str, None],
-        style: Style, places: layout.Places | None = None, looks: Looks | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        program: Program,
+        symbols: dict[Kernel, str],
+        threads: int,
+        declarations: dict[str, None],
+        style: Style,
+        places: layout.Places | None = None,
+        looks: Looks | None = None,
+    ) -> None:
         self.watch = Watch(looks or Looks(program))
         self.program, self.symbols, self.threads = program, symbols, threads
         self.places, self.ahead = places or layout.places(program), places is not None
         self.state = len(layout.fixed(program))
         self.declarations, self.style = declarations, style
         self.functions: list[str] = []
-        self.forks: dict[str, int] = {}  # kernels that the pool runs, and how many words their frame has
+        # kernels that the pool runs, and how many words their frame has
+        self.forks: dict[str, int] = {}
         self.called: dict[str, str] = {}
         self.parts = stamp.parts(program, style.narrow)  # whose log threads tell their chunks to
 
@@ -72,9 +81,13 @@ class Driver:
         for place, extent in enumerate(extent for slot in slots for extent in slot.shape):
             address = body.w.op(f"getelementptr i64, ptr %shapes, i64 {place}")
             body.w.do(f"store i64 {body.number(extent)}, ptr {address}")
-        self.functions.append(f"define void @extents(ptr %sizes, ptr %shapes) #0 {{\n{body.w.text()}")
+        self.functions.append(
+            f"define void @extents(ptr %sizes, ptr %shapes) #0 {{\n{body.w.text()}"
+        )
 
-    def _function(self, name: str, linkage: str, steps: tuple[Step, ...], counters: tuple[str, ...]) -> None:
+    def _function(
+        self, name: str, linkage: str, steps: tuple[Step, ...], counters: tuple[str, ...]
+    ) -> None:
         arrays = len(self.program.inputs) + len(self.program.outputs)
         body = _Body(self, {counter: f"%c{i}" for i, counter in enumerate(counters)}, "io", arrays)
         body.stops_at(arrays, len(self.program.sizes))
@@ -107,7 +120,9 @@ class _Body(Looking):
         self.values = Expressions(self.w, driver.style)
         for at, symbol in enumerate(driver.program.sizes, first):
             address = self.w.op(f"getelementptr i64, ptr %{table}, i64 {at}")
-            self.values.names[symbol.identifier] = self.w.op(f"load i64, ptr {address}, !invariant.load !0")
+            self.values.names[symbol.identifier] = self.w.op(
+                f"load i64, ptr {address}, !invariant.load !0"
+            )
 
     def number(self, size: Dim) -> str:
         """A size of the program, for this call."""
@@ -131,7 +146,9 @@ class _Body(Looking):
         """Steps in a function of their own."""
         name = self.driver.segment(steps, tuple(self.counters))
         extra = "".join(f", i64 {text}" for text in self.counters.values())
-        self.run(f"call {self.watch.result} @{name}(ptr %io, ptr %fixed, ptr %arena, ptr %pool{extra})")
+        self.run(
+            f"call {self.watch.result} @{name}(ptr %io, ptr %fixed, ptr %arena, ptr %pool{extra})"
+        )
 
     def step(self, step: Step) -> None:
         went()
@@ -142,12 +159,20 @@ class _Body(Looking):
             case Copy(target=target, source=source, count=count):
                 if count != 0:
                     w.declare("void", "llvm.memcpy.p0.p0.i64", "ptr", "ptr", "i64", "i1")
-                    to, start, nbytes = self.pointer(target), self.pointer(source), self.number(count * target.slot.dtype.nbytes)
-                    w.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {start}, i64 {nbytes}, i1 false)")
+                    to, start, nbytes = (
+                        self.pointer(target),
+                        self.pointer(source),
+                        self.number(count * target.slot.dtype.nbytes),
+                    )
+                    w.do(
+                        f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {start}, i64 {nbytes}, i1 false)"
+                    )
             case Repeat(counter=counter, count=count, body=body):
                 if count != 0:
                     between = self.now_and_then(self.usual(body))
-                    with w.loop("0", self.number(count), 1, certain=isinstance(count, int), between=between) as text:
+                    with w.loop(
+                        "0", self.number(count), 1, certain=isinstance(count, int), between=between
+                    ) as text:
                         before = self.counters
                         self.counters = {**before, counter: text}
                         self.steps(body)
@@ -161,9 +186,13 @@ class _Body(Looking):
             case Stamp():
                 stamp.call(w, step, self.pointer, self.number)
             case Call(name=name):
-                raise UnsupportedError(Diagnostic("XL5104", f"the cpu backend does not claim '{name}'"))
+                raise UnsupportedError(
+                    Diagnostic("XL5104", f"the cpu backend does not claim '{name}'")
+                )
 
-    def repeat_while(self, condition: tuple[Step, ...], flag: Argument, body: tuple[Step, ...]) -> None:
+    def repeat_while(
+        self, condition: tuple[Step, ...], flag: Argument, body: tuple[Step, ...]
+    ) -> None:
         w = self.w
         test, go, out = w.name("test"), w.name("body"), w.name("done")
         between = self.now_and_then(self.usual((*condition, *body)))
@@ -198,7 +227,10 @@ class _Body(Looking):
         """Each case is a function: what a call does not run is not between what it runs."""
         w, out = self.w, self.w.name("end")
         for case in step.cases:
-            same = [w.op(f"icmp eq i64 {self.values.names[symbol.identifier]}, {value}") for symbol, value in case.sizes]
+            same = [
+                w.op(f"icmp eq i64 {self.values.names[symbol.identifier]}, {value}")
+                for symbol, value in case.sizes
+            ]
             all_same = same[0]
             for one in same[1:]:
                 all_same = w.op(f"and i1 {all_same}, {one}")
@@ -233,24 +265,40 @@ class _Body(Looking):
         elif is_open(step):
             self.values.names.update(zip((v.name for v in kernel.sizes), sizes, strict=True))
             found = open_split(loop, kernel, self.driver.threads)
-            start, stop, most, size, chunks = map(self.value, (found.start, found.stop, found.most, found.size, found.chunks))
+            start, stop, most, size, chunks = map(
+                self.value, (found.start, found.stop, found.most, found.size, found.chunks)
+            )
             worth = w.op(f"icmp sge i64 {most}, 2")
             self.fork(symbol, given, start, stop, size, chunks, worth, looks)
         else:
             division = split(step, self.driver.threads)
             assert division is not None
             if division.chunks > 1:
-                start, stop, size, chunks = map(str, (division.start, division.stop, division.size, division.chunks))
+                start, stop, size, chunks = map(
+                    str, (division.start, division.stop, division.size, division.chunks)
+                )
                 self.fork(symbol, given, start, stop, size, chunks, looks=looks)
             elif division.stop > division.start:
-                w.do(f"call void @{symbol}({', '.join([*given, f'i64 {division.start}', f'i64 {division.stop}'])})")
+                w.do(
+                    f"call void @{symbol}({', '.join([*given, f'i64 {division.start}', f'i64 {division.stop}'])})"
+                )
         if looks:
             self.look()  # what it wrote is not whole if it left
 
     def fork(
-        self, symbol: str, given: list[str], start: str, stop: str, size: str, chunks: str, worth: str = "", looks: bool = False
-    ) -> None:  # fmt: skip
-        """A parallel launch: by the pool in chunks, or whole where there is none (or it is not `worth` it)."""
+        self,
+        symbol: str,
+        given: list[str],
+        start: str,
+        stop: str,
+        size: str,
+        chunks: str,
+        worth: str = "",
+        looks: bool = False,
+    ) -> None:
+        """A parallel launch: by the pool in chunks, or whole where there is none (or it is not
+        `worth` it).
+        """
         w = self.w
         whole = ", ".join([*given, f"i64 {start}", f"i64 {stop}"])
         words = [*given, *(f"i64 {n}" for n in (start, stop, size))]
@@ -272,7 +320,9 @@ class _Body(Looking):
                 w.do(f"store {word}, ptr {w.op(f'getelementptr i64, ptr {frame}, i64 {i}')}")
             to = f"ptr %pool, ptr @{symbol}.chunk, ptr {frame}, i64 {chunks}"
             if looks and not self.watch.committed:
-                fork = w.fresh(f"load ptr, ptr {w.op(f'getelementptr i8, ptr %pool, i64 {WATCHED}')}")
+                fork = w.fresh(
+                    f"load ptr, ptr {w.op(f'getelementptr i8, ptr %pool, i64 {WATCHED}')}"
+                )
                 w.do(f"call void {fork}({to}, ptr @{NAME}, ptr {self.stop})")
             else:
                 fork = w.fresh("load ptr, ptr %pool")
@@ -281,7 +331,9 @@ class _Body(Looking):
         w.label(out)
 
     def frame_of(self, words: int) -> str:
-        """The stack cells that hold a parallel launch's arguments; one stretch serves a whole function."""
+        """The stack cells that hold a parallel launch's arguments; one stretch serves a whole
+        function.
+        """
         name, most = self.frame or ("%frame", 0)
         self.frame = (name, max(most, words))
         self.w.entry[:] = [line for line in self.w.entry if not line.startswith("  %frame = ")]
@@ -304,7 +356,9 @@ class _Body(Looking):
                 pointer = self.entry_load(base, at)
         kind = memory(slot.dtype)
         if argument.offset:
-            pointer = w.op(f"getelementptr {kind}, ptr {pointer}, i64 {self.number(argument.offset)}")
+            pointer = w.op(
+                f"getelementptr {kind}, ptr {pointer}, i64 {self.number(argument.offset)}"
+            )
         for counter, stride in argument.strides:
             moved = w.op(f"mul i64 {self.counters[counter]}, {self.number(stride)}")
             pointer = w.op(f"getelementptr {kind}, ptr {pointer}, i64 {moved}")

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 from xlac_cpu.emit import access, arithmetic, convert
 from xlac_cpu.emit.access import Place
-from xlac_cpu.emit.spelling import constant, function_name, is_literal, memory, number, register, vector
+from xlac_cpu.emit.spelling import (
+    constant,
+    function_name,
+    is_literal,
+    memory,
+    number,
+    register,
+    vector,
+)
 from xlac_cpu.emit.writer import Writer
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.build import bounds
@@ -27,7 +35,8 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 P = Primitive
-_NARROW = 1 << 31  # indices below this are computed in 32 bits: gathers and divisions of vectors want it
+# indices below this are computed in 32 bits: gathers and divisions of vectors want it
+_NARROW = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +49,8 @@ class Style:
     eager: bool = False  # LLVM would contract a product into every sum that uses it
     ternary: bool = False  # there is an instruction for any function of three operands' bits
     narrow: bool = False  # addresses have 32 bits
-    calls: frozenset[tuple[Primitive, DType]] = frozenset()  # what functions of the module compute: see outlined.py
+    # what functions of the module compute: see outlined.py
+    calls: frozenset[tuple[Primitive, DType]] = frozenset()
 
 
 class Expressions(access.Combine):
@@ -83,13 +93,17 @@ class Expressions(access.Combine):
             case Ramp(base=base, stride=stride, lanes=lanes):
                 scalar = register(base.dtype)
                 start = access.splat(w, self.value(base), scalar, lanes)
-                return w.op(f"add {vector(scalar, lanes)} {start}, {access.steps(stride, lanes, scalar)}")
+                return w.op(
+                    f"add {vector(scalar, lanes)} {start}, {access.steps(stride, lanes, scalar)}"
+                )
             case Fold(primitive=primitive, value=value):
                 return self.fold(primitive, self.value(value), value.dtype, value.lanes)
             case Shuffle(values=values, picks=picks):
                 return self.shuffle(values, picks)
             case Exchange():
-                raise UnsupportedError(Diagnostic("XL5103", "lanes of a warp cannot be exchanged on a CPU"))
+                raise UnsupportedError(
+                    Diagnostic("XL5103", "lanes of a warp cannot be exchanged on a CPU")
+                )
 
     def applied(self, node: Apply) -> str:
         """What a primitive gives."""
@@ -99,17 +113,25 @@ class Expressions(access.Combine):
             texts = self.value(first), self.value(operands[1]), self.value(operands[2])
             return arithmetic.select(self.w, *texts, register(dtype, lanes), lanes)
         if primitive is P.CAST:
-            return convert.cast(self.w, self.value(first), first.dtype, dtype, lanes, self.style.half)
+            return convert.cast(
+                self.w, self.value(first), first.dtype, dtype, lanes, self.style.half
+            )
         if primitive is P.BITCAST:
             return self.bitcast(self.value(first), first.dtype, dtype, lanes)
         if (primitive is P.DIV or primitive is P.REM) and dtype is DType.I64:
             by = operands[1]
             if isinstance(by, Const) and by.value > 0:
                 return self.index_divide(primitive, first, int(by.value))
-        return self(primitive, tuple([self.value(operand) for operand in operands]), first.dtype, lanes)
+        return self(
+            primitive, tuple([self.value(operand) for operand in operands]), first.dtype, lanes
+        )
 
-    def __call__(self, primitive: Primitive, operands: tuple[str, ...], dtype: DType, lanes: int) -> str:
-        """A primitive; arithmetic on halves is done in f32, index arithmetic on constants here and now."""
+    def __call__(
+        self, primitive: Primitive, operands: tuple[str, ...], dtype: DType, lanes: int
+    ) -> str:
+        """A primitive; arithmetic on halves is done in f32, index arithmetic on constants here and
+        now.
+        """
         if dtype.is_half:
             wide = tuple(convert.widen(self.w, o, dtype, lanes, self.style.half) for o in operands)
             result = self.spelled(primitive, wide, DType.F32, lanes)
@@ -122,12 +144,16 @@ class Expressions(access.Combine):
                 return known
         return self.spelled(primitive, operands, dtype, lanes)
 
-    def spelled(self, primitive: Primitive, operands: tuple[str, ...], dtype: DType, lanes: int) -> str:
+    def spelled(
+        self, primitive: Primitive, operands: tuple[str, ...], dtype: DType, lanes: int
+    ) -> str:
         """Instructions, or a call where the module has a function for it."""
         if (primitive, dtype) not in self.style.calls:
             return arithmetic.spell(self.w, primitive, operands, dtype, lanes)
         kind = register(dtype, lanes)
-        return self.w.intrinsic(function_name(primitive, dtype, lanes), kind, *((kind, operand) for operand in operands))
+        return self.w.intrinsic(
+            function_name(primitive, dtype, lanes), kind, *((kind, operand) for operand in operands)
+        )
 
     def fold(self, primitive: Primitive, value: str, dtype: DType, lanes: int) -> str:
         if not dtype.is_half:
@@ -170,13 +196,17 @@ class Expressions(access.Combine):
             text = self.value(node)
             starts += [k * lanes + lane for lane in range(node.lanes)]
             if node.lanes == 1:
-                text = w.op(f"insertelement {access.vector_of(scalar, lanes)} poison, {scalar} {text}, i64 0")
+                text = w.op(
+                    f"insertelement {access.vector_of(scalar, lanes)} poison, {scalar} {text}, i64 0"
+                )
             elif node.lanes < lanes:
                 chosen = ", ".join(
                     f"i32 {lane}" if lane < node.lanes else "i32 poison" for lane in range(lanes)
                 )
                 kind = vector(scalar, node.lanes)
-                text = w.op(f"shufflevector {kind} {text}, {kind} poison, <{lanes} x i32> <{chosen}>")
+                text = w.op(
+                    f"shufflevector {kind} {text}, {kind} poison, <{lanes} x i32> <{chosen}>"
+                )
             texts.append(text)
         kind = access.vector_of(scalar, lanes)
         if len(picks) == 1:
@@ -184,7 +214,9 @@ class Expressions(access.Combine):
             return w.op(f"extractelement {kind} {texts[at // lanes]}, i64 {at % lanes}")
         second = texts[1] if len(texts) > 1 else "poison"
         chosen = ", ".join(f"i32 {starts[p]}" for p in picks)
-        return w.op(f"shufflevector {kind} {texts[0]}, {kind} {second}, <{len(picks)} x i32> <{chosen}>")
+        return w.op(
+            f"shufflevector {kind} {texts[0]}, {kind} {second}, <{len(picks)} x i32> <{chosen}>"
+        )
 
     # ---- addresses -------------------------------------------------------------------------------
 
@@ -200,20 +232,28 @@ class Expressions(access.Combine):
         if isinstance(index, Ramp) and index.stride == -1:
             last = self.pointer(buffer, index.base)
             return Place(
-                self.w.op(f"getelementptr {element}, ptr {last}, i64 {1 - lanes}"), False, size, reverse=True
+                self.w.op(f"getelementptr {element}, ptr {last}, i64 {1 - lanes}"),
+                False,
+                size,
+                reverse=True,
             )
         if isinstance(index, Ramp) and abs(index.stride) * lanes < _NARROW:
             first = self.pointer(buffer, index.base)
             offsets = access.steps(index.stride, lanes, "i32")
             return Place(
-                self.w.op(f"getelementptr {element}, ptr {first}, {vector('i32', lanes)} {offsets}"),
+                self.w.op(
+                    f"getelementptr {element}, ptr {first}, {vector('i32', lanes)} {offsets}"
+                ),
                 True,
                 size,
             )
         where, kind = self.index(index), vector("i64", lanes)
         low, high = bounds(index)
         if low is not None and high is not None and low >= -_NARROW and high < _NARROW:
-            where, kind = self.w.op(f"trunc {kind} {where} to {vector('i32', lanes)}"), vector("i32", lanes)
+            where, kind = (
+                self.w.op(f"trunc {kind} {where} to {vector('i32', lanes)}"),
+                vector("i32", lanes),
+            )
         return Place(self.w.op(f"getelementptr {element}, ptr {base}, {kind} {where}"), True, size)
 
     def pointer(self, buffer: Buffer, index: Expr) -> str:
@@ -229,7 +269,9 @@ class Expressions(access.Combine):
         if where != "0":
             base = self.w.op(f"getelementptr {element}, ptr {base}, i64 {where}")
         return (
-            self.w.op(f"getelementptr {element}, ptr {base}, i64 {constant_term}") if constant_term else base
+            self.w.op(f"getelementptr {element}, ptr {base}, i64 {constant_term}")
+            if constant_term
+            else base
         )
 
     def index(self, node: Expr) -> str:

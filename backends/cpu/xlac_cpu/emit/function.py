@@ -30,13 +30,18 @@ from xlac_sdk.kernel_ir.kernel import (
     Space,
     Stmt,
     Store,
-)  # fmt: skip
+)
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError
 
 STACK = 4 << 20  # bytes of local buffers in one kernel: half of what a thread usually has
 NEVER: Mapping[int, int] = {}
 STRIP = "@.strip"  # the function of a few turns of a kernel's loop, before the kernel has a name
-_ATTRIBUTE = {Access.READ: "readonly ", Access.WRITE: "writeonly ", Access.REREAD: "", Access.UPDATE: ""}
+_ATTRIBUTE = {
+    Access.READ: "readonly ",
+    Access.WRITE: "writeonly ",
+    Access.REREAD: "",
+    Access.UPDATE: "",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,8 @@ class Text:
     parameters: str
     body: str
     ranged: bool  # takes the range of its parallel loop
-    strip: tuple[str, str] | None = None  # parameters and body of the function `STRIP`, which it calls
+    # parameters and body of the function `STRIP`, which it calls
+    strip: tuple[str, str] | None = None
 
     @property
     def letters(self) -> int:
@@ -64,12 +70,17 @@ class Text:
 
 
 def write(
-    kernel: Kernel, aligns: tuple[int, ...], style: Style, declarations: dict[str, None], looks: Mapping[int, int] = NEVER
-) -> Text:  # fmt: skip
-    """The text of a kernel. `aligns`: bytes that each argument's address is known to be a multiple of.
+    kernel: Kernel,
+    aligns: tuple[int, ...],
+    style: Style,
+    declarations: dict[str, None],
+    looks: Mapping[int, int] = NEVER,
+) -> Text:
+    """The text of a kernel. `aligns`: bytes that each argument's address is known to be a multiple
+    of.
 
-    `looks` says after how many turns of a loop, by its identity, the kernel looks whether it is to stop; one that does
-    takes the address of what it looks at after its buffers.
+    `looks` says after how many turns of a loop, by its identity, the kernel looks whether it is to
+    stop; one that does takes the address of what it looks at after its buffers.
     """
     parameters = [
         f"ptr noalias captures(none) {_ATTRIBUTE[b.access]}align {a} %p{i}"
@@ -91,19 +102,27 @@ def write(
     strip.ranged, strip.some = cut, True
     inner = strip.whole(kernel)
     given = [f"{text.split()[0]} {text.split()[-1]}" for text in parameters]
-    return Text(taken, writer.calls(cut, given), writer.ranged is not None, (", ".join(ranged), inner))
+    return Text(
+        taken, writer.calls(cut, given), writer.ranged is not None, (", ".join(ranged), inner)
+    )
 
 
 def _cut(kernel: Kernel, looks: Mapping[int, int]) -> For | None:
     """The loop that is all of a kernel, where the kernel looks after some of its turns.
 
-    Strips of it are calls of a function: a loop of strips around it, and the call in there that looks, leave LLVM fewer
-    registers for the loops inside, which are then up to a twentieth slower.
+    Strips of it are calls of a function: a loop of strips around it, and the call in there that
+    looks, leave LLVM fewer registers for the loops inside, which are then up to a twentieth slower.
     """
     match kernel.body:
         case (For(counter=counter) as loop,) if id(loop) in looks and counter.dtype.bits == 64:
-            start, stop = (e.value if isinstance(e, Const) else None for e in (loop.start, loop.stop))
-            short = start is not None and stop is not None and int(stop) - int(start) <= looks[id(loop)] * loop.step
+            start, stop = (
+                e.value if isinstance(e, Const) else None for e in (loop.start, loop.stop)
+            )
+            short = (
+                start is not None
+                and stop is not None
+                and int(stop) - int(start) <= looks[id(loop)] * loop.step
+            )
             return None if short else loop
     return None
 
@@ -114,10 +133,13 @@ def _certain(start: str, stop: str) -> bool:
 
 
 def _kept_apart(body: str) -> str:
-    """Takes the permission to contract from products used more than once: expansions of functions recover
-    rounding errors from such a product and the sum, which must then have seen the same value."""
+    """Takes the permission to contract from products used more than once: expansions of functions
+    recover rounding errors from such a product and the sum, which must then have seen the same
+    value."""
     uses = Counter(re.findall(r"%t\d+", body))
-    return re.sub(r"(%t\d+) = fmul contract", lambda m: f"{m[1]} = fmul" if uses[m[1]] > 2 else m[0], body)
+    return re.sub(
+        r"(%t\d+) = fmul contract", lambda m: f"{m[1]} = fmul" if uses[m[1]] > 2 else m[0], body
+    )
 
 
 class Function(Expressions):
@@ -131,7 +153,8 @@ class Function(Expressions):
         self.buffers = {
             b: (f"%p{i}", a) for i, (b, a) in enumerate(zip(kernel.parameters, aligns, strict=True))
         }
-        self.ranged: For | None = None  # the loop of which only the turns from %begin to %end are wanted
+        # the loop of which only the turns from %begin to %end are wanted
+        self.ranged: For | None = None
         self.some = False  # that these are one at least
         self.looks = NEVER
         self.streamed = False
@@ -145,9 +168,14 @@ class Function(Expressions):
         return self.left()
 
     def calls(self, loop: For, given: list[str]) -> str:
-        """The text of a kernel that is one loop: calls of `STRIP`, given also where to begin and end."""
+        """The text of a kernel that is one loop: calls of `STRIP`, given also where to begin and
+        end.
+        """
         start, stop = self.ends(loop)
-        with self.strips(loop, start, stop, self.looks[id(loop)], _certain(start, stop)) as (first, end):
+        with self.strips(loop, start, stop, self.looks[id(loop)], _certain(start, stop)) as (
+            first,
+            end,
+        ):
             self.w.do(f"call void {STRIP}({', '.join([*given, f'i64 {first}', f'i64 {end}'])})")
         return self.left()
 
@@ -210,7 +238,9 @@ class Function(Expressions):
                 self.statements(meaning)
             case Barrier() | Await():
                 raise UnsupportedError(
-                    Diagnostic("XL5103", "a barrier between threads of a block means nothing on a CPU")
+                    Diagnostic(
+                        "XL5103", "a barrier between threads of a block means nothing on a CPU"
+                    )
                 )
 
     def loop(self, stmt: For) -> None:
@@ -236,9 +266,20 @@ class Function(Expressions):
 
     def ends(self, stmt: For) -> tuple[str, str]:
         """Where a loop begins and ends."""
-        return ("%begin", "%end") if stmt is self.ranged else (self.value(stmt.start), self.value(stmt.stop))
+        return (
+            ("%begin", "%end")
+            if stmt is self.ranged
+            else (self.value(stmt.start), self.value(stmt.stop))
+        )
 
-    def turns(self, stmt: For, start: str, stop: str, certain: bool, between: Callable[[], None] | None = None) -> None:
+    def turns(
+        self,
+        stmt: For,
+        start: str,
+        stop: str,
+        certain: bool,
+        between: Callable[[], None] | None = None,
+    ) -> None:
         kind, order = register(stmt.counter.dtype), "s" if stmt.counter.dtype.is_signed else "u"
         with self.w.loop(start, stop, stmt.step, kind, order, certain, between) as counter:
             self.names[stmt.counter.name] = counter
@@ -246,14 +287,20 @@ class Function(Expressions):
             self.statements(stmt.body)
 
     @contextmanager
-    def strips(self, stmt: For, start: str, stop: str, turns: int, certain: bool) -> Iterator[tuple[str, str]]:
-        """A loop over strips of so many turns of a loop, between which the kernel looks whether it is to stop."""
+    def strips(
+        self, stmt: For, start: str, stop: str, turns: int, certain: bool
+    ) -> Iterator[tuple[str, str]]:
+        """A loop over strips of so many turns of a loop, between which the kernel looks whether it
+        is to stop.
+        """
         w, kind = self.w, register(stmt.counter.dtype)
         order = "s" if stmt.counter.dtype.is_signed else "u"
         length = turns * stmt.step
         with w.loop(start, stop, length, kind, order, certain, self.look) as first:
             after = w.op(f"add {kind} {first}, {length}")
-            end = w.op(f"select i1 {w.op(f'icmp {order}lt {kind} {after}, {stop}')}, {kind} {after}, {kind} {stop}")
+            end = w.op(
+                f"select i1 {w.op(f'icmp {order}lt {kind} {after}, {stop}')}, {kind} {after}, {kind} {stop}"
+            )
             yield first, end
 
     def look(self) -> None:

@@ -23,7 +23,9 @@ def fixed(program: Program) -> tuple[Slot, ...]:
 
 
 def places(program: Program) -> Places:
-    """Each slot's base (`io`, `fixed`, `arena` or `state`) and what to add: an index into a table, or bytes."""
+    """Each slot's base (`io`, `fixed`, `arena` or `state`) and what to add: an index into a table,
+    or bytes.
+    """
     found: dict[Slot, tuple[str, int]] = {}
     for i, slot in enumerate((*program.inputs, *program.outputs)):
         found.setdefault(slot, ("io", i))
@@ -39,8 +41,8 @@ def places(program: Program) -> Places:
 
 
 def places_ahead(program: Program, constants: Mapping[Slot, int], arena: int) -> Places:
-    """The same for code that is compiled ahead of time: constants are in one `block`, the caller's memory is the state
-    and, from the byte `arena`, the arena."""
+    """The same for code that is compiled ahead of time: constants are in one `block`, the caller's
+    memory is the state and, from the byte `arena`, the arena."""
     found = dict(places(program))
     for slot, at in constants.items():
         found[slot] = ("block", at)

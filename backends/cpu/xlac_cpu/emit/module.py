@@ -51,9 +51,14 @@ def emit(
     """
     verify_program(program)
     style = Style(
-        machine.half, target.threads > 1, machine.fence, eager=not machine.is_x86, ternary=machine.masked,
-        narrow=machine.pointer_bits == 32, calls=outlined.missing(target) if target.size else frozenset(),
-    )  # fmt: skip
+        machine.half,
+        target.threads > 1,
+        machine.fence,
+        eager=not machine.is_x86,
+        ternary=machine.masked,
+        narrow=machine.pointer_bits == 32,
+        calls=outlined.missing(target) if target.size else frozenset(),
+    )
     spelled = outlined.calling(target) if target.size else target
     fast = program.facts.get("precision") == "fast"
     aligns = layout.alignments(program)
@@ -65,7 +70,13 @@ def emit(
     for kernel in program.kernels:
         look()
         needed: dict[str, None] = {}
-        text = function.write(legal[kernel], aligns[kernel], style, needed, looks.inside(kernel) if looks.long else function.NEVER)
+        text = function.write(
+            legal[kernel],
+            aligns[kernel],
+            style,
+            needed,
+            looks.inside(kernel) if looks.long else function.NEVER,
+        )
         symbol = written.get(text)
         if symbol is None:
             symbol = written[text] = f"k{len(written)}_{kernel.name}"
@@ -79,17 +90,29 @@ def emit(
     counts = {symbols[k]: len(k.sizes) for k in symbols}
     looking = {symbols[k] for k in symbols if main.watch.watched and looks.inside(k)}
     functions += [
-        chunks.chunk(symbol, pointers, counts[symbol], symbol in looking, stamp.counter(machine) if main.parts else "")
+        chunks.chunk(
+            symbol,
+            pointers,
+            counts[symbol],
+            symbol in looking,
+            stamp.counter(machine) if main.parts else "",
+        )
         for symbol, pointers in main.forks.items()
     ]
     functions += [stamp.text(machine, group.declarations)] if stamp.stamped(program) else []
     functions += [stamp.part(machine, first.parts, group.declarations) for first in main.parts]
-    functions += [stop.text(machine, places is not None, group.declarations)] if main.watch.watched else []
-    outside = [(symbol, kinds) for symbol, kinds in main.called.items() if symbol not in group.functions]
+    functions += (
+        [stop.text(machine, places is not None, group.declarations)] if main.watch.watched else []
+    )
+    outside = [
+        (symbol, kinds) for symbol, kinds in main.called.items() if symbol not in group.functions
+    ]
     sources = {f"kernels_{i}.ll": _render(machine, g, [], []) for i, g in enumerate(groups[:-1])}
     shared = _Group()
     if style.calls:
-        shared.functions = outlined.functions(legal.values(), target, style, fast, shared.declarations)
+        shared.functions = outlined.functions(
+            legal.values(), target, style, fast, shared.declarations
+        )
     if shared.functions:
         sources["functions.ll"] = _render(machine, shared, [], [])
     return {"program.ll": _render(machine, group, functions, outside), **sources}
@@ -109,9 +132,17 @@ class _Group:
         self.size += text.letters
 
 
-def _render(machine: Machine, group: _Group, functions: list[str], outside: list[tuple[str, str]]) -> str:
-    parts = [f"; xlac {json.dumps(machine.settings, sort_keys=True)}", f'target triple = "{machine.triple}"', ""]
+def _render(
+    machine: Machine, group: _Group, functions: list[str], outside: list[tuple[str, str]]
+) -> str:
+    parts = [
+        f"; xlac {json.dumps(machine.settings, sort_keys=True)}",
+        f'target triple = "{machine.triple}"',
+        "",
+    ]
     parts += group.declarations
     parts += [f"declare hidden void @{symbol}({parameters})" for symbol, parameters in outside]
     parts += [f"\n{function}" for function in (*group.functions.values(), *functions)]
-    return "\n".join([*parts, "", f"attributes #0 = {{ {machine.attributes} }}", "!0 = !{i32 1}", ""])
+    return "\n".join(
+        [*parts, "", f"attributes #0 = {{ {machine.attributes} }}", "!0 = !{i32 1}", ""]
+    )

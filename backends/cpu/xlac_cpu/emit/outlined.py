@@ -28,13 +28,18 @@ def calling(target: Target) -> Target:
     """The target as one that spells what it lacks, by calls."""
     calls = missing(target)
     called = {primitive for primitive, _ in calls}
-    others = frozenset((p, d) for p in called - target.primitives for d in DType if not d.is_float)  # integer powers
-    return replace(target, primitives=target.primitives | called, lacks=(target.lacks - calls) | others)
+    # integer powers
+    others = frozenset((p, d) for p in called - target.primitives for d in DType if not d.is_float)
+    return replace(
+        target, primitives=target.primitives | called, lacks=(target.lacks - calls) | others
+    )
 
 
-def functions(kernels: Iterable[Kernel], target: Target, style: Style, fast: bool, needed: dict[str, None]) -> dict[str, str]:
-    """The text of every function that these kernels, and the functions themselves, call, by name; and in `needed` what
-    else they call."""
+def functions(
+    kernels: Iterable[Kernel], target: Target, style: Style, fast: bool, needed: dict[str, None]
+) -> dict[str, str]:
+    """The text of every function that these kernels, and the functions themselves, call, by name;
+    and in `needed` what else they call."""
     calls, waiting = missing(target), list(kernels)
     written: dict[Called, str] = {}
     while waiting:
@@ -46,7 +51,9 @@ def functions(kernels: Iterable[Kernel], target: Target, style: Style, fast: boo
                 kernel = outline(primitive, dtype, lanes, itself, fast)
                 written[called] = _text(called, kernel, style, needed)
                 waiting.append(kernel)
-    for declaration in [one for one in needed if any(f"@{function_name(*called)}(" in one for called in written)]:
+    for declaration in [
+        one for one in needed if any(f"@{function_name(*called)}(" in one for called in written)
+    ]:
         del needed[declaration]
     return {function_name(*called): text for called, text in written.items()}
 

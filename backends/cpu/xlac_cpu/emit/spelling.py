@@ -1,7 +1,8 @@
 """How types and numbers are written in LLVM IR.
 
-A bool is an `i8` in memory and an `i1` in registers; halves are `i16` in both, because their arithmetic
-is done in f32 and not every machine (and no two LLVM backends alike) knows `half` and `bfloat`.
+A bool is an `i8` in memory and an `i1` in registers; halves are `i16` in both, because their
+arithmetic is done in f32 and not every machine (and no two LLVM backends alike) knows `half` and
+`bfloat`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The parts of a driver function that look whether the call is to stop: between steps, and turns of loops."""
+"""The parts of a driver function that look whether the call is to stop: between steps, and turns of
+loops.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ TURNS = 1024  # of a loop, after which it does
 
 
 class Watch:
-    """What the functions of one program have in common: whether they look, and whether they still do."""
+    """What the functions of one program have in common: whether they look, and whether they still
+    do.
+    """
 
     def __init__(self, looks: Looks) -> None:
         self.looks, self.watched = looks, looks.long
@@ -33,7 +37,9 @@ class Looking:
         """Finds what to look at behind the arrays and the sizes of a call."""
         if not self.watch.watched:
             return
-        place = self.w.op(f"getelementptr {'i64' if sizes else 'ptr'}, ptr %io, i64 {arrays + sizes}")
+        place = self.w.op(
+            f"getelementptr {'i64' if sizes else 'ptr'}, ptr %io, i64 {arrays + sizes}"
+        )
         self.stop = self.w.op(f"load ptr, ptr {place}, !invariant.load !0")
 
     def begins(self, step: Step) -> None:

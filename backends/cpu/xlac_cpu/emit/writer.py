@@ -1,7 +1,7 @@
 """Collects the instructions of one function: names, blocks, and the values already computed.
 
-A pure instruction that was written before in a block that dominates this one is not written again, so
-shared index arithmetic costs its text once and LLVM needs no pass for it.
+A pure instruction that was written before in a block that dominates this one is not written again,
+so shared index arithmetic costs its text once and LLVM needs no pass for it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ NARROW = 1 << 31  # what 32 bits count to, with a sign
 class Writer:
     """The body of a function being written."""
 
-    def __init__(self, declarations: dict[str, None], ternary: bool = False, narrow: bool = False) -> None:
+    def __init__(
+        self, declarations: dict[str, None], ternary: bool = False, narrow: bool = False
+    ) -> None:
         self.lines: list[str] = []
         self.entry: list[str] = []  # allocas: they belong at the function's start
         self.block = "entry"
         self.declarations = declarations
-        self.ternary = ternary  # the machine combines the bits of three operands in one instruction (AVX-512)
+        # the machine combines the bits of three operands in one instruction (AVX-512)
+        self.ternary = ternary
         self.narrow = narrow  # addresses have 32 bits: counters that fit are counted in so many
         self._count = 0
         self._known: dict[str, str] = {}
@@ -82,7 +85,9 @@ class Writer:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is computed inside is forgotten afterwards: code that follows may not have come through it."""
+        """What is computed inside is forgotten afterwards: code that follows may not have come
+        through it.
+        """
         mark = len(self._trail)
         yield
         for text in self._trail[mark:]:
@@ -91,10 +96,17 @@ class Writer:
 
     @contextmanager
     def loop(
-        self, start: str, stop: str, step: int, kind: str = "i64", order: str = "s", certain: bool = False,
+        self,
+        start: str,
+        stop: str,
+        step: int,
+        kind: str = "i64",
+        order: str = "s",
+        certain: bool = False,
         between: Callable[[], None] | None = None,
-    ) -> Iterator[str]:  # fmt: skip
-        """`for (i = start; i < stop; i += step)`, tested at the end; `certain`: known to run at least once.
+    ) -> Iterator[str]:
+        """`for (i = start; i < stop; i += step)`, tested at the end; `certain`: known to run at
+        least once.
 
         `between` writes what is done between two turns.
         """
@@ -107,7 +119,9 @@ class Writer:
         if certain:
             self.do(f"br label %{head}")
         else:
-            self.do(f"br i1 {self.op(f'icmp {order}lt {kind} {start}, {stop}')}, label %{head}, label %{out}")
+            self.do(
+                f"br i1 {self.op(f'icmp {order}lt {kind} {start}, {stop}')}, label %{head}, label %{out}"
+            )
         counter, after = f"%{self.name('i')}", f"%{self.name('n')}"
         self.label(head)
         self.do(f"{counter} = phi {kind} [ {start}, %{before} ], [ {after}, %{back} ]")

@@ -17,7 +17,8 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 
 _lock = threading.Lock()
 _numbers = count()
-_linker: list[Any] = []  # the one linker, made at first use and kept: code of running threads lives in it
+# the one linker, made at first use and kept: code of running threads lives in it
+_linker: list[Any] = []
 
 
 def loaded(artifact: Path, program: Program) -> Code:
@@ -42,12 +43,15 @@ def load(objects: list[bytes], exports: tuple[str, ...]) -> tuple[Any, Mapping[s
     return tracker, {name: tracker[name] for name in exports}
 
 
-# ---- an artefact: the objects of a program in one file, as `ar` keeps them ------------------------
+# ---- an artefact: the objects of a program in one file, as `ar` keeps them
+# ------------------------
 
 _MAGIC = b"!<arch>\n"
 
 
-def archive(objects: Sequence[bytes], names: Sequence[str] = (), index: Sequence[str] = ()) -> bytes:
+def archive(
+    objects: Sequence[bytes], names: Sequence[str] = (), index: Sequence[str] = ()
+) -> bytes:
     """Objects as a static library. Without times, owners or paths: equal objects, equal bytes.
 
     `index`: the symbols of the first object, which linkers look up before they open it.
@@ -57,7 +61,11 @@ def archive(objects: Sequence[bytes], names: Sequence[str] = (), index: Sequence
         text = b"".join(name.encode() + b"\0" for name in index)
         length = 4 + 4 * len(index) + len(text)
         first = len(_MAGIC) + 60 + length + length % 2
-        parts.append(_member("/", struct.pack(f">{len(index) + 1}I", len(index), *[first] * len(index)) + text))
+        parts.append(
+            _member(
+                "/", struct.pack(f">{len(index) + 1}I", len(index), *[first] * len(index)) + text
+            )
+        )
     for i, image in enumerate(objects):
         parts.append(_member(f"{names[i] if names else f'{i}.o'}/", image))
     return b"".join(parts)

@@ -11,7 +11,8 @@ from xlac_cpu.machine import Machine, ask, host
 from xlac_sdk.source import Diagnostic, XlacError
 from xlac_sdk.support.limits import limited
 
-LONG = 64 << 10  # characters of a text that LLVM works on for so long that a millisecond more is not felt
+# characters of a text that LLVM works on for so long that a millisecond more is not felt
+LONG = 64 << 10
 
 
 class CodeError(XlacError):
@@ -26,9 +27,12 @@ def machine_of(text: str) -> Machine:
 
 
 def object_code(text: str, sparing: bool = False) -> bytes:
-    """The object file of a module, made with little memory where `sparing`; in another process when it is for another kind of machine."""
+    """The object file of a module, made with little memory where `sparing`; in another process when
+    it is for another kind of machine.
+    """
     machine = machine_of(text)
-    if machine.arch != host().arch or limited():  # a process can be ended, LLVM inside of this one cannot
+    # a process can be ended, LLVM inside of this one cannot
+    if machine.arch != host().arch or limited():
         return ask({"do": "object", "triple": machine.triple, "text": text})
     return compile_here(text, machine, sparing)
 
@@ -43,7 +47,9 @@ def assembly(text: str) -> str:
 
 
 def compile_here(text: str, machine: Machine, sparing: bool = False) -> bytes:
-    """The object of a module. What optimising took of LLVM's library is given back first: generating code takes other parts."""
+    """The object of a module. What optimising took of LLVM's library is given back first:
+    generating code takes other parts.
+    """
     optimised, generator = optimise(text, machine)
     if sparing or len(text) >= LONG:
         resident.give_back()
@@ -53,7 +59,8 @@ def compile_here(text: str, machine: Machine, sparing: bool = False) -> bytes:
 def optimise(text: str, machine: Machine) -> tuple[Any, Any]:
     """A parsed and optimised module, and the code generator for it.
 
-    Vectors and unrolling are explicit in the text, so three passes do what -O3 does in a tenth of its time.
+    Vectors and unrolling are explicit in the text, so three passes do what -O3 does in a tenth of
+    its time.
     """
     import llvmlite.binding as llvm
 
@@ -79,7 +86,9 @@ def optimise(text: str, machine: Machine) -> tuple[Any, Any]:
 
 
 def shrink(module: Any, generator: Any) -> None:
-    """Does over a whole module what makes code small: what is called once is written where it is called, and the like."""
+    """Does over a whole module what makes code small: what is called once is written where it is
+    called, and the like.
+    """
     import llvmlite.binding as llvm
 
     options = llvm.create_pipeline_tuning_options(speed_level=2)
@@ -90,7 +99,9 @@ def shrink(module: Any, generator: Any) -> None:
 
 @cache
 def code_generator(machine: Machine) -> Any:
-    """LLVM's code generator for a machine: position-independent code, so that objects may be kept and moved."""
+    """LLVM's code generator for a machine: position-independent code, so that objects may be kept
+    and moved.
+    """
     import llvmlite.binding as llvm
 
     if machine.arch == host().arch:
@@ -102,6 +113,8 @@ def code_generator(machine: Machine) -> Any:
         llvm.initialize_all_asmprinters()
     kind = llvm.Target.from_triple(machine.triple)
     reloc = "static" if machine.arch.startswith("wasm") else "pic"
-    made = kind.create_target_machine(cpu=machine.cpu, features=machine.features, opt=3, reloc=reloc, codemodel="default")
+    made = kind.create_target_machine(
+        cpu=machine.cpu, features=machine.features, opt=3, reloc=reloc, codemodel="default"
+    )
     resident.give_back()
     return made

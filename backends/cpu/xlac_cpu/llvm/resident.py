@@ -1,7 +1,9 @@
-"""Memory that LLVM's library takes of this process: its pages that are only read are given back when it has done its work.
+"""Memory that LLVM's library takes of this process: its pages that are only read are given back
+when it has done its work.
 
-Loading the library runs a constructor in every part of it, and the system maps what lies around each: 60 MB, most of
-it never used. Generating code takes 50 MB more. What is needed again comes back from the file, or the system's copy of it.
+Loading the library runs a constructor in every part of it, and the system maps what lies around
+each: 60 MB, most of it never used. Generating code takes 50 MB more. What is needed again comes
+back from the file, or the system's copy of it.
 """
 
 from __future__ import annotations
@@ -33,14 +35,18 @@ class _Library(ctypes.Structure):
 
 
 def give_back() -> None:
-    """Lets the system take back what it mapped of LLVM's library; nothing where there is no telling what was."""
+    """Lets the system take back what it mapped of LLVM's library; nothing where there is no telling
+    what was.
+    """
     for start, size in _unwritten():
         ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), DONTNEED)
 
 
 @cache
 def _unwritten() -> tuple[tuple[int, int], ...]:
-    """Where LLVM's code and its tables lie: (address, bytes) of segments that nobody can have written to."""
+    """Where LLVM's code and its tables lie: (address, bytes) of segments that nobody can have
+    written to.
+    """
     if sys.platform != "linux" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return ()
     from llvmlite.binding import ffi
@@ -57,6 +63,8 @@ def _unwritten() -> tuple[tuple[int, int], ...]:
                     found.append((start, of.base + segment.address + segment.in_memory - start))
         return 0
 
-    callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Library), ctypes.c_size_t, ctypes.c_void_p)
+    callback = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.POINTER(_Library), ctypes.c_size_t, ctypes.c_void_p
+    )
     ctypes.CDLL(None).dl_iterate_phdr(callback(visit), None)
     return tuple(found)

@@ -71,7 +71,8 @@ def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
     elif not re.search(r"mulps|xmm|\bv\d+\.4s|\bq\d+\b|v128|f32x4|vsetiv", parts["multiply"]):
         width = 0
     if re.match("(arm|thumb)(?!64)", triple):
-        width = 0  # NEON of 32-bit processors takes numbers below 2^-126 for zero: its results would differ
+        # NEON of 32-bit processors takes numbers below 2^-126 for zero: its results would differ
+        width = 0
     full = width == 64 and "zmm" in parts["masked"]  # bytes too: AVX-512BW
     if width == 64 and not full:
         width = 32
@@ -102,8 +103,13 @@ def lacking(machine: Machine) -> str:
             ]
     module, generator = optimise("\n".join(lines), machine)
     assembly = str(generator.emit_assembly(module))
-    called = re.findall(rf"\s_?({'|'.join(intrinsics)})(f?)(?:@\w+|\(PLT\))?$", assembly, re.MULTILINE)
-    found = {f"{'round' if name == 'roundeven' else name}.{'f32' if single else 'f64'}" for name, single in called}
+    called = re.findall(
+        rf"\s_?({'|'.join(intrinsics)})(f?)(?:@\w+|\(PLT\))?$", assembly, re.MULTILINE
+    )
+    found = {
+        f"{'round' if name == 'roundeven' else name}.{'f32' if single else 'f64'}"
+        for name, single in called
+    }
     return " ".join(sorted(found))
 
 
@@ -120,7 +126,9 @@ def _listed(ask: Any) -> tuple[list[str], list[str]]:
         caught.seek(0)
         text = caught.read().decode()
     cpus, _, features = text.partition("Available features")
-    return re.findall(r"^ +(\S+) +- Select the \S+ processor", cpus, re.MULTILINE), re.findall(r"^ +(\S+) +- ", features, re.MULTILINE)
+    return re.findall(r"^ +(\S+) +- Select the \S+ processor", cpus, re.MULTILINE), re.findall(
+        r"^ +(\S+) +- ", features, re.MULTILINE
+    )
 
 
 def keep_to(memory: int) -> None:
@@ -129,21 +137,28 @@ def keep_to(memory: int) -> None:
     from pathlib import Path
 
     held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (held + memory, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    resource.setrlimit(
+        resource.RLIMIT_AS, (held + memory, resource.getrlimit(resource.RLIMIT_AS)[1])
+    )
 
 
 def main() -> None:
     question = json.load(sys.stdin)
     if question.get("memory"):
-        code_generator(machine_of(question["text"]))  # libraries are mapped before, for they are no memory that work takes
+        # libraries are mapped before, for they are no memory that work takes
+        code_generator(machine_of(question["text"]))
         keep_to(question["memory"])
     match question["do"]:
         case "probe":
-            answer = json.dumps(probe(question["triple"], question["cpu"], question["features"])).encode()
+            answer = json.dumps(
+                probe(question["triple"], question["cpu"], question["features"])
+            ).encode()
         case "object":
             answer = compile_here(question["text"], machine_of(question["text"]))
         case "units":
-            answer = archive([unit_of(facts).compiled(question["form"]) for facts in question["units"]])
+            answer = archive(
+                [unit_of(facts).compiled(question["form"]) for facts in question["units"]]
+            )
         case "assembly":
             machine = machine_of(question["text"])
             answer = str(

@@ -20,7 +20,9 @@ from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.target import Target
 
 WATCHED, TEARS = stopping.LONG, "stopping tears state"  # of a program's facts
-QUICK = 16  # calls after which a program gets a function of its own: making that takes as long as hundreds of them
+# calls after which a program gets a function of its own: making that takes as long as hundreds of
+# them
+QUICK = 16
 LONG = "runs long"  # of a program's facts: other Python threads may run during a call
 PLACED = 1 << 20  # bytes up to which a constant is copied to get a cache line's alignment
 
@@ -30,7 +32,9 @@ class CpuExecutable:
 
     def __init__(self, code: Code, program: Program, target: Target) -> None:
         self.program, self._code = program, code
-        self._constants = [_placed(program.constants[slot.symbol]) for slot in layout.fixed(program)]
+        self._constants = [
+            _placed(program.constants[slot.symbol]) for slot in layout.fixed(program)
+        ]
         self._mapped = mapped.files_of(self._constants)
         self._state = _aligned(program.state_bytes)
         self._state[:] = 0
@@ -39,7 +43,9 @@ class CpuExecutable:
         self._pool = pool.of(target.threads, code) if target.threads > 1 else 0
         self._watched, self._tears = watching(program)
         self._torn = False
-        self._run = ctypes.CFUNCTYPE(ctypes.c_int32 if self._watched else None, *[ctypes.c_void_p] * 4)(code.addresses["run"])
+        self._run = ctypes.CFUNCTYPE(
+            ctypes.c_int32 if self._watched else None, *[ctypes.c_void_p] * 4
+        )(code.addresses["run"])
         self._turn = threading.Lock() if program.state_bytes else None
         self._arenas: list[Array] = []
         self._calls = count(1)
@@ -54,16 +60,28 @@ class CpuExecutable:
             if fastcall.EXPORTS[0] not in addresses:
                 addresses = {**addresses, **fastcall.code().addresses}
             long = program.facts[LONG] if LONG in program.facts else _long(program)
-            fast = fastcall.function(program, addresses, ctypes.addressof(self._fixed), self._pool, long, self._watched, self)
+            fast = fastcall.function(
+                program,
+                addresses,
+                ctypes.addressof(self._fixed),
+                self._pool,
+                long,
+                self._watched,
+                self,
+            )
             self.fast = mapped.watching(fast, self._mapped)
             self._arenas.clear()  # it has its own
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
-        """Reads `inputs`, writes `outputs`: C-contiguous arrays by name, of their slots' types and shapes."""
+        """Reads `inputs`, writes `outputs`: C-contiguous arrays by name, of their slots' types and
+        shapes.
+        """
         mapped.check(self._mapped)
         arrays = [inputs[slot.name] for slot in self.program.inputs]
-        arrays = [array if _address(array) % slot.dtype.nbytes == 0 else array.copy()
-                  for array, slot in zip(arrays, self.program.inputs, strict=True)]  # fmt: skip
+        arrays = [
+            array if _address(array) % slot.dtype.nbytes == 0 else array.copy()
+            for array, slot in zip(arrays, self.program.inputs, strict=True)
+        ]
         arrays += [outputs[slot.name] for slot in self.program.outputs]
         sizes = of_call(self.program, inputs)
         self.at([*map(_address, arrays), *(sizes[symbol.name] for symbol in self.program.sizes)])
@@ -71,7 +89,9 @@ class CpuExecutable:
             self.quicken()
 
     def at(self, words: Sequence[int]) -> None:
-        """`run` on memory by address: of inputs, then outputs, then the program's sizes. Nothing is checked."""
+        """`run` on memory by address: of inputs, then outputs, then the program's sizes. Nothing is
+        checked.
+        """
         if self._turn is None:
             self._call(words)
             return
@@ -93,7 +113,9 @@ class CpuExecutable:
         except IndexError:
             arena = _aligned(self.program.arena_bytes)
         if not self._watched:
-            self._run((ctypes.c_void_p * len(words))(*words), self._fixed, _address(arena), self._pool)
+            self._run(
+                (ctypes.c_void_p * len(words))(*words), self._fixed, _address(arena), self._pool
+            )
             self._arenas.append(arena)
             return
         block = watch.block()
@@ -105,7 +127,9 @@ class CpuExecutable:
 
 
 def watching(program: Program) -> tuple[bool, bool]:
-    """Whether a program looks if it is to stop, and whether stopping it may leave its state half changed."""
+    """Whether a program looks if it is to stop, and whether stopping it may leave its state half
+    changed.
+    """
     if WATCHED in program.facts:
         return program.facts[WATCHED], program.facts[TEARS]
     from xlac_sdk.lowering.stop_checks import Looks
@@ -133,11 +157,15 @@ def _address(array: Array) -> int:
 
 
 def _placed(array: Array) -> Array:
-    """A constant where kernels can read it: where it is, unless it is small and in a file of the user's, or ill-placed."""
+    """A constant where kernels can read it: where it is, unless it is small and in a file of the
+    user's, or ill-placed.
+    """
     array = np.ascontiguousarray(array)
     at = _address(array)
     theirs = array.nbytes <= PLACED and mapped.file_of(array) is not None
-    if (at % layout.ALIGNMENT == 0 and not theirs) or (array.nbytes > PLACED and at % array.dtype.itemsize == 0):
+    if (at % layout.ALIGNMENT == 0 and not theirs) or (
+        array.nbytes > PLACED and at % array.dtype.itemsize == 0
+    ):
         return array
     copy = _aligned(array.nbytes)
     copy[:] = array.reshape(-1).view(np.uint8)

@@ -1,8 +1,9 @@
-"""The quick way into a program: a C function over NumPy arrays, made by LLVM instead of a C compiler.
+"""The quick way into a program: a C function over NumPy arrays, made by LLVM instead of a C
+compiler.
 
-It is written once for all programs and driven by a plan, a block of memory that says what each input must
-be and what to allocate. It relies on how CPython (with its lock, 64 bits, not a debug build) and NumPy lay
-out objects; elsewhere there is none, and programs are called through ctypes.
+It is written once for all programs and driven by a plan, a block of memory that says what each
+input must be and what to allocate. It relies on how CPython (with its lock, 64 bits, not a debug
+build) and NumPy lay out objects; elsewhere there is none, and programs are called through ctypes.
 """
 
 from __future__ import annotations
@@ -27,11 +28,36 @@ from xlac_sdk.programs.sizes import sources
 EXPORTS = ("call", "discard")
 RELEASE = 10_000  # nanoseconds of work from which on others may run Python meanwhile
 
-PLAN = {name: 8 * i for i, name in enumerate(
-    ("inputs", "outputs", "type", "specs", "arena_bytes", "allocate", "arenas", "run", "fixed", "pool", "release", "otherwise",
-     "sizes", "sources", "chosen", "extents", "shapes", "limits", "host")
-)}  # fmt: skip
-SOURCE = {name: 8 * i for i, name in enumerate(("input", "axis", "factor", "constant", "min", "max", "multiple"))}
+PLAN = {
+    name: 8 * i
+    for i, name in enumerate(
+        (
+            "inputs",
+            "outputs",
+            "type",
+            "specs",
+            "arena_bytes",
+            "allocate",
+            "arenas",
+            "run",
+            "fixed",
+            "pool",
+            "release",
+            "otherwise",
+            "sizes",
+            "sources",
+            "chosen",
+            "extents",
+            "shapes",
+            "limits",
+            "host",
+        )
+    )
+}
+SOURCE = {
+    name: 8 * i
+    for i, name in enumerate(("input", "axis", "factor", "constant", "min", "max", "multiple"))
+}
 SPEC = {"descr": 0, "rank": 8, "extents": 16, "name": 24, "size": 32}
 _FASTCALL_KEYWORDS = 0x80 | 0x02
 
@@ -69,11 +95,24 @@ def object_code() -> bytes:
     from xlac_cpu.run import stop
 
     machine = host()
-    blocks = {"plan": PLAN, "spec": SPEC, "source": {**SOURCE, "size": 8 * len(SOURCE)}, "stop": {**stop.BLOCK, "bytes": stop.BYTES}}
-    offsets = {f"{block}_{name}": offset for block, names in blocks.items() for name, offset in names.items()}
-    text = Path(__file__).parents[1].joinpath("templates", "fastcall.ll").read_text(encoding="utf-8")
+    blocks = {
+        "plan": PLAN,
+        "spec": SPEC,
+        "source": {**SOURCE, "size": 8 * len(SOURCE)},
+        "stop": {**stop.BLOCK, "bytes": stop.BYTES},
+    }
+    offsets = {
+        f"{block}_{name}": offset
+        for block, names in blocks.items()
+        for name, offset in names.items()
+    }
+    text = (
+        Path(__file__).parents[1].joinpath("templates", "fastcall.ll").read_text(encoding="utf-8")
+    )
     header = json.dumps(machine.settings, sort_keys=True)
-    return objects.object_code(Template(text).substitute(offsets, header=header, triple=machine.triple), sparing=True)
+    return objects.object_code(
+        Template(text).substitute(offsets, header=header, triple=machine.triple), sparing=True
+    )
 
 
 @cache
@@ -97,18 +136,28 @@ def _numpy_api() -> tuple[int, int]:
 
 
 def function(
-    program: Program, code: Mapping[str, int], fixed: int, pool: int, release: bool, watched: bool, keep: object
+    program: Program,
+    code: Mapping[str, int],
+    fixed: int,
+    pool: int,
+    release: bool,
+    watched: bool,
+    keep: object,
 ) -> Callable[..., Any]:
-    """A function from the program's inputs, in order or by name in order, to its output or a tuple of them.
+    """A function from the program's inputs, in order or by name in order, to its output or a tuple
+    of them.
 
-    It returns NotImplemented when an argument is not exactly the dense array that the program takes: whoever
-    calls it knows how to convert and what to say. `code` has the addresses of `run` and of what is in `object_code`.
-    A program that is `watched` looks whether it is to stop. `keep` lives at least as long as the function: it owns the
-    code and the constants.
+    It returns NotImplemented when an argument is not exactly the dense array that the program
+    takes: whoever calls it knows how to convert and what to say. `code` has the addresses of `run`
+    and of what is in `object_code`. A program that is `watched` looks whether it is to stop. `keep`
+    lives at least as long as the function: it owns the code and the constants.
     """
     plan, kept = _plan(program, code, fixed, pool, release, watched)
     make = ctypes.pythonapi.PyCapsule_New
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    make.restype, make.argtypes = (
+        ctypes.py_object,
+        [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p],
+    )
     name = ctypes.create_string_buffer(b"xlac.plan")
     capsule = make(ctypes.addressof(plan), name, None)
     method = _Method(b"call", code["call"], _FASTCALL_KEYWORDS, b"Runs the compiled model.")
@@ -118,7 +167,10 @@ def function(
     )
     finalizer.atexit = False  # a daemon's call may still be under way; the process ends anyway
     new = ctypes.pythonapi.PyCFunction_NewEx
-    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+    new.restype, new.argtypes = (
+        ctypes.py_object,
+        [ctypes.c_void_p, ctypes.py_object, ctypes.py_object],
+    )
     result: Callable[..., Any] = new(ctypes.addressof(method), capsule, owner)
     return result
 
@@ -150,7 +202,8 @@ def _plan(
     words: list[int] = []
     kept: list[object] = []
     usual = {symbol.name: symbol.opt for symbol in program.sizes}
-    shapes = [extent for slot in slots for extent in slot.extents(usual)]  # a call with open sizes writes its own here
+    # a call with open sizes writes its own here
+    shapes = [extent for slot in slots for extent in slot.extents(usual)]
     table, at = (ctypes.c_int64 * max(1, len(shapes)))(*shapes), 0
     for slot in slots:
         descr, name = slot.dtype.numpy, sys.intern(slot.name)

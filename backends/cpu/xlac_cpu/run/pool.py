@@ -1,7 +1,8 @@
-"""Pools of threads for parallel kernels: one for each thread count, shared by all programs, never ended.
+"""Pools of threads for parallel kernels: one for each thread count, shared by all programs, never
+ended.
 
-The pool is LLVM text like everything else; its threads sleep in the kernel of the operating system when
-idle, end with the process, and are made again, when needed, in a process that was forked.
+The pool is LLVM text like everything else; its threads sleep in the kernel of the operating system
+when idle, end with the process, and are made again, when needed, in a process that was forked.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ FORK, FORK_WATCHED = EXPORTS = ("fork", "fork_watched")  # the pool's functions 
 WATCHED = 24  # where the second one's address is
 SIZE = 640
 SPIN = 4000  # polls before a thread goes to sleep: some tens of microseconds
-SHARES = 4  # claims a thread into which what is left of a job is cut: a busy core delays only what it took
+# claims a thread into which what is left of a job is cut: a busy core delays only what it took
+SHARES = 4
 MOST = 255  # threads: the count of those inside a job has eight bits
 
 _FUTEX = {
@@ -37,16 +39,21 @@ _FUTEX = {
     "i686": 240,
 }
 _lock = threading.Lock()
-_code: list[tuple[Any, tuple[int, int]]] = []  # the library with both and their addresses; kept, because the threads run it
+# the library with both and their addresses; kept, because the threads run it
+_code: list[tuple[Any, tuple[int, int]]] = []
 _pools: dict[int, Block] = {}
 
 
 def text(machine: Machine, futex: bool = True) -> str:
-    """The pool's module. Linux threads sleep on a futex, others, or where it is not wanted, on a condition."""
+    """The pool's module. Linux threads sleep on a futex, others, or where it is not wanted, on a
+    condition.
+    """
     from xlac_cpu.emit import module
 
     linux = "linux" in machine.triple
-    arm = machine.arch in ("aarch64", "arm64") or machine.arch.startswith(("armv7", "armv8", "thumbv7"))
+    arm = machine.arch in ("aarch64", "arm64") or machine.arch.startswith(
+        ("armv7", "armv8", "thumbv7")
+    )
     pause = "llvm.x86.sse2.pause" if machine.is_x86 else ""
     if arm:
         pause = "llvm.aarch64.hint" if machine.pointer_bits == 64 else "llvm.arm.hint"
@@ -72,7 +79,9 @@ def object_code() -> bytes:
 
 
 def of(threads: int, code: Code | None = None) -> int:
-    """The address of the pool of so many threads, the caller counted. `code` may have the pool's own."""
+    """The address of the pool of so many threads, the caller counted. `code` may have the pool's
+    own.
+    """
     if os.name != "posix":
         return 0
     if threads > MOST:
@@ -110,7 +119,10 @@ def prepare(block: Block, threads: int, forks: tuple[int, int], spin: int = SPIN
     """A pool with no threads yet and nothing to do."""
     start = place(block)
     ctypes.memset(start, 0, SIZE)
-    ctypes.c_void_p.from_address(start).value, ctypes.c_void_p.from_address(start + WATCHED).value = forks
+    (
+        ctypes.c_void_p.from_address(start).value,
+        ctypes.c_void_p.from_address(start + WATCHED).value,
+    ) = forks
     ctypes.c_int32.from_address(start + 8).value = threads
     ctypes.c_int32.from_address(start + 12).value = spin
 

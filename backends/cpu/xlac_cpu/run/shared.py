@@ -1,7 +1,9 @@
-"""Kept code as a shared library: the system's loader opens it in a millisecond, where LLVM has to be imported first.
+"""Kept code as a shared library: the system's loader opens it in a millisecond, where LLVM has to
+be imported first.
 
-It is made where a linker is at hand, which on x86-64 and AArch64 is our own. Where none is, or the library cannot be opened (a file system that may not hold
-code, say), the objects are linked by LLVM as ever.
+It is made where a linker is at hand, which on x86-64 and AArch64 is our own. Where none is, or the
+library cannot be opened (a file system that may not hold code, say), the objects are linked by LLVM
+as ever.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ FILE = "code.so"
 
 
 def write(artifact: Path, target: Target, folder: Path) -> None:
-    """Links an artefact's objects, the function that Python calls and the pool of a program of several threads into the folder."""
+    """Links an artefact's objects, the function that Python calls and the pool of a program of
+    several threads into the folder.
+    """
     from xlac_cpu.ahead import linker
     from xlac_cpu.llvm import link
     from xlac_cpu.machine import host

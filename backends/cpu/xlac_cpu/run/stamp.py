@@ -1,4 +1,6 @@
-"""What a program made for `xlac profile` calls between its steps, and its threads after each chunk: it logs the processor's counter."""
+"""What a program made for `xlac profile` calls between its steps, and its threads after each chunk:
+it logs the processor's counter.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ def text(machine: Machine, declarations: dict[str, None]) -> str:
     return _TEXT.replace("llvm.COUNTER", counter(machine))
 
 
-def call(w: Writer, step: Stamp, pointer: Callable[[Argument], str], number: Callable[[Dim], str]) -> None:
+def call(
+    w: Writer, step: Stamp, pointer: Callable[[Argument], str], number: Callable[[Dim], str]
+) -> None:
     """Writes the call for a stamp, given where arguments are and what sizes are."""
     if step.parts and not step.code:
         w.do(f"store i64 0, ptr {pointer(region(step))}")
@@ -85,7 +89,9 @@ def stamped(program: Program) -> bool:
 
 
 def parts(program: Program, narrow: bool) -> list[Stamp]:
-    """The first stamp whose log has room for what threads tell of their chunks, if there is such and threads have a name."""
+    """The first stamp whose log has room for what threads tell of their chunks, if there is such
+    and threads have a name.
+    """
     if sys.platform == "win32" or narrow:  # profiles are of this machine
         return []
     return [step for step in program.steps if isinstance(step, Stamp) and step.parts][:1]
@@ -97,6 +103,8 @@ def region(stamp: Stamp) -> Argument:
 
 
 def part(machine: Machine, room: int, declarations: dict[str, None]) -> str:
-    """The function after a chunk, for a region of `room` words; what it needs is added to `declarations`."""
+    """The function after a chunk, for a region of `room` words; what it needs is added to
+    `declarations`.
+    """
     declarations["declare i64 @pthread_self()"] = None
     return _PART.replace("llvm.COUNTER", counter(machine)).replace("ROOM", str(room))

@@ -1,8 +1,10 @@
-"""How code that runs long finds out that it is to stop: the flag it looks at, and who sets that while nobody else can.
+"""How code that runs long finds out that it is to stop: the flag it looks at, and who sets that
+while nobody else can.
 
-A call's flag is the first word of a block on its stack. In this process a look also reads the processor's counter; every
-50 ms the thread that called goes on to `ask`: whether the deadline has passed, whether another thread wants the call to
-end, and, on Python's main thread, whether a signal came whose handler raises. What is built ahead of time has the flag only.
+A call's flag is the first word of a block on its stack. In this process a look also reads the
+processor's counter; every 50 ms the thread that called goes on to `ask`: whether the deadline has
+passed, whether another thread wants the call to end, and, on Python's main thread, whether a signal
+came whose handler raises. What is built ahead of time has the flag only.
 """
 
 from __future__ import annotations
@@ -12,12 +14,29 @@ from xlac_cpu.machine import Machine
 
 NAME = "stopped"  # the function that code calls to look
 DECLARATION = f"declare hidden i32 @{NAME}(ptr)"
-BLOCK = {name: 8 * i for i, name in enumerate(
-    ("flag", "next", "deadline", "owner", "host", "outside", "type", "value", "trace", "counter", "time", "spare")
-)}  # fmt: skip
+BLOCK = {
+    name: 8 * i
+    for i, name in enumerate(
+        (
+            "flag",
+            "next",
+            "deadline",
+            "owner",
+            "host",
+            "outside",
+            "type",
+            "value",
+            "trace",
+            "counter",
+            "time",
+            "spare",
+        )
+    )
+}
 BYTES = 8 * len(BLOCK)
 HOST = {name: 8 * i for i, name in enumerate(("ensure", "check", "release", "fetch", "main"))}
-RAISED, LATE, ASKED = 1, 2, 3  # why a call is to stop: a signal's handler raised, the deadline passed, another thread asked
+# why a call is to stop: a signal's handler raised, the deadline passed, another thread asked
+RAISED, LATE, ASKED = 1, 2, 3
 NEVER = (1 << 63) - 1  # a deadline
 EVERY = 50_000_000  # nanoseconds between two questions
 
@@ -32,17 +51,31 @@ def look(w: Writer, block: str) -> None:
 
 
 def text(machine: Machine, ahead: bool, declarations: dict[str, None]) -> str:
-    """The function, for this process or for a program built `ahead` of time; what it needs is added to `declarations`."""
+    """The function, for this process or for a program built `ahead` of time; what it needs is added
+    to `declarations`.
+    """
     from xlac_cpu.emit.module import template
 
     alone = ahead or "windows" in machine.triple or machine.pointer_bits != 64
     counter = "readcyclecounter" if machine.is_x86 else "readsteadycounter"
     declarations.pop(DECLARATION, None)
     if not alone:
-        for needed in (f"i64 @llvm.{counter}()", "i32 @clock_gettime(i32, ptr)", "i64 @pthread_self()"):
+        for needed in (
+            f"i64 @llvm.{counter}()",
+            "i32 @clock_gettime(i32, ptr)",
+            "i64 @pthread_self()",
+        ):
             declarations[f"declare {needed}"] = None
 
     return template("stop.ll.j2", trim=True).render(
-        name=NAME, b=BLOCK, h=HOST, every=EVERY, late=LATE, asked=ASKED, raised=RAISED,
-        alone=alone, clock=6 if "darwin" in machine.triple else 1, counter=counter,
-    )  # fmt: skip
+        name=NAME,
+        b=BLOCK,
+        h=HOST,
+        every=EVERY,
+        late=LATE,
+        asked=ASKED,
+        raised=RAISED,
+        alone=alone,
+        clock=6 if "darwin" in machine.triple else 1,
+        counter=counter,
+    )

@@ -1,4 +1,5 @@
-"""This process's side of calls that may be stopped: what they ask Python with, and how one that ended early ends here.
+"""This process's side of calls that may be stopped: what they ask Python with, and how one that
+ended early ends here.
 
 `stop.py` has the other side, in the code; it is not imported where code is only run.
 """
@@ -24,7 +25,9 @@ Block = ctypes.Array[ctypes.c_int64]
 def _table() -> ctypes.Array[ctypes.c_uint64]:
     """The functions of Python that a call asks with, and the thread that runs handlers of signals."""
     names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release", "PyErr_Fetch")
-    found = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in names]
+    found = [
+        ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in names
+    ]
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forked)
     return (ctypes.c_uint64 * 5)(*found, threading.main_thread().ident or 0)
@@ -52,7 +55,11 @@ def block() -> Block:
 
 
 def _now() -> int:
-    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) if hasattr(time, "clock_gettime_ns") else time.monotonic_ns()
+    return (
+        time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        if hasattr(time, "clock_gettime_ns")
+        else time.monotonic_ns()
+    )
 
 
 def ended(words: Block, why: int) -> None:

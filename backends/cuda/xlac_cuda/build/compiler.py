@@ -1,4 +1,6 @@
-"""CUDA's compilers: NVRTC where it can be loaded, else nvcc. A program is one file, so it is one run of either."""
+"""CUDA's compilers: NVRTC where it can be loaded, else nvcc. A program is one file, so it is one
+run of either.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from xlac_cuda.emit.module import arch_in
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.support import limits
 
-# A product stays a product: expansions recover rounding errors. Where one may join a sum, kernels say fma.
+# A product stays a product: expansions recover rounding errors. Where one may join a sum, kernels
+# say fma.
 FLAGS = ("-std=c++17", "--fmad=false")
 KERNEL = re.compile(r'^extern "C" __global__ .*?(\w+_kernel)\(')
 
@@ -48,7 +51,9 @@ def compiled(text: str, name: str = "program.cu") -> Code:
         try:
             made = library.compile(text, name, (*flags, "--ptxas-options=-v"))
         except nvrtc.Refused as error:
-            raise refused(text, str(error), f"NVRTC {library.version[0]}.{library.version[1]}") from None
+            raise refused(
+                text, str(error), f"NVRTC {library.version[0]}.{library.version[1]}"
+            ) from None
         return Code(made.cubin, made.ptx, made.log)
     tool = shutil.which("nvcc")
     if tool is None:
@@ -59,7 +64,9 @@ def compiled(text: str, name: str = "program.cu") -> Code:
 
 
 def identity() -> str:
-    """What tells the compiler here from another: machine code of a newer one may be too new for a driver."""
+    """What tells the compiler here from another: machine code of a newer one may be too new for a
+    driver.
+    """
     file = nvrtc.place() or (Path(tool) if (tool := shutil.which("nvcc")) else None)
     if file is None or not file.is_file():
         return str(file or "")
@@ -77,7 +84,14 @@ def _nvcc(tool: str, text: str, flags: tuple[str, ...]) -> Code:
             more = ("-Xptxas", "-v") if form == "cubin" else ()
             command = [tool, *flags, f"--{form}", *more, given, "-o", f"program.{form}"]
             with limits.ended_in_time():
-                done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=limits.left())
+                done = subprocess.run(
+                    command,
+                    cwd=folder,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                    timeout=limits.left(),
+                )
             if done.returncode:
                 raise refused(text, done.stderr, "nvcc")
         assert done is not None
@@ -86,10 +100,17 @@ def _nvcc(tool: str, text: str, flags: tuple[str, ...]) -> Code:
 
 
 def refused(text: str, log: str, tool: str) -> Exception:
-    """What to raise for a text that a compiler does not take: names the kernel, and what it computes."""
-    if "unsupported gpu architecture" in log.lower() or "invalid value for --gpu-architecture" in log.lower():
+    """What to raise for a text that a compiler does not take: names the kernel, and what it
+    computes.
+    """
+    if (
+        "unsupported gpu architecture" in log.lower()
+        or "invalid value for --gpu-architecture" in log.lower()
+    ):
         problem = f"{tool} writes no code for {arch_in(text)}"
-        return UnsupportedError(Diagnostic("XL5204", problem, hint="a newer CUDA toolkit, or another --arch"))
+        return UnsupportedError(
+            Diagnostic("XL5204", problem, hint="a newer CUDA toolkit, or another --arch")
+        )
     where = re.search(r"\.cu\((\d+)\)", log)
     problem = f"{tool} refuses the text that the cuda backend wrote{_kernel_at(text, int(where[1])) if where else ''}:\n{log[:4000]}"
     return SourceError(Diagnostic("XL9201", problem))
@@ -104,6 +125,10 @@ def _kernel_at(text: str, line: int) -> str:
             start = at
             while start and not lines[start].startswith("/* ") and lines[start]:
                 start -= 1
-            about = " ".join(part.strip() for part in lines[start:at]).removeprefix("/* ").removesuffix(" */")
+            about = (
+                " ".join(part.strip() for part in lines[start:at])
+                .removeprefix("/* ")
+                .removesuffix(" */")
+            )
             return f" in {found[1]}" + (f" ({about})" if about else "")
     return ""

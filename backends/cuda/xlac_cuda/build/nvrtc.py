@@ -1,4 +1,6 @@
-"""NVRTC by ctypes: CUDA C++ to machine code in this process. Nothing of CUDA but this library is needed."""
+"""NVRTC by ctypes: CUDA C++ to machine code in this process. Nothing of CUDA but this library is
+needed.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,15 @@ class Nvrtc:
         """Compiles one file. Raises Refused."""
         program = ctypes.c_void_p()
         given = [option.encode() for option in options]
-        self._check(self.library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), name.encode(), 0, None, None))
+        self._check(
+            self.library.nvrtcCreateProgram(
+                ctypes.byref(program), text.encode(), name.encode(), 0, None, None
+            )
+        )
         try:
-            status = self.library.nvrtcCompileProgram(program, len(given), (ctypes.c_char_p * len(given))(*given))
+            status = self.library.nvrtcCompileProgram(
+                program, len(given), (ctypes.c_char_p * len(given))(*given)
+            )
             log = self._text(program, "ProgramLog")
             if status:
                 raise Refused(log or self._said(status))
@@ -70,7 +78,9 @@ class Nvrtc:
 
 @cache
 def found() -> Nvrtc | None:
-    """The library: that of a wheel, of an installed toolkit, or the system's; None where there is none."""
+    """The library: that of a wheel, of an installed toolkit, or the system's; None where there is
+    none.
+    """
     for file in _files():
         try:
             _builtins(file)
@@ -85,7 +95,9 @@ def found() -> Nvrtc | None:
 
 
 def place() -> Path | None:
-    """The file of the library that is tried first; it is not loaded. None where only the system's loader may know one."""
+    """The file of the library that is tried first; it is not loaded. None where only the system's
+    loader may know one.
+    """
     return next((file for file in _files() if file.is_absolute()), None)
 
 
@@ -94,6 +106,8 @@ def _files() -> Iterator[Path]:
 
 
 def _builtins(file: Path) -> None:
-    """NVRTC looks for its second library by name, which the loader knows only when it is open already."""
+    """NVRTC looks for its second library by name, which the loader knows only when it is open
+    already.
+    """
     for second in sorted(file.parent.glob("libnvrtc-builtins.so.*")) if file.is_absolute() else ():
         ctypes.CDLL(str(second), ctypes.RTLD_GLOBAL)

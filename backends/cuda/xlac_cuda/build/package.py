@@ -1,4 +1,6 @@
-"""Ahead of time: the text, PTX or machine code of a program, and what `xlac run` needs to launch it on a GPU."""
+"""Ahead of time: the text, PTX or machine code of a program, and what `xlac run` needs to launch it
+on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,17 @@ LOADED = ("cubin", "ptx", "cu")  # which form is run, of those that are there
 
 
 def package(variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
-    """Writes the forms, and the program with its weights beside them. Compiles only for those that are compiled."""
+    """Writes the forms, and the program with its weights beside them. Compiles only for those that
+    are compiled.
+    """
     if len(variants) > 1:
-        raise SourceError(Diagnostic("XL5201", "the cuda backend compiles for one architecture at a time", hint="--arch names it"))
+        raise SourceError(
+            Diagnostic(
+                "XL5201",
+                "the cuda backend compiles for one architecture at a time",
+                hint="--arch names it",
+            )
+        )
     if wanted.weights is not capi.Weights.EMBED or wanted.static or not wanted.libm:
         problem = "--weights, --static and --no-libm are for code that is linked: weights go to the GPU from a file"
         raise UnsupportedError(Diagnostic("XL5011", problem))
@@ -35,11 +45,16 @@ def package(variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Pac
     for form in wanted.forms:
         (folder / f"{stem}.{form}").write_bytes(made[form])
     portable.write(folder, variant.program, variant.target)
-    return Package(f"{stem}.{next(form for form in LOADED if form in wanted.forms)}", needs=needed(variant.program))
+    return Package(
+        f"{stem}.{next(form for form in LOADED if form in wanted.forms)}",
+        needs=needed(variant.program),
+    )
 
 
 def opened(artefact: Artefact) -> Executable:
-    """The program of an artefact on this machine's GPU. Its text is compiled first where it has nothing else."""
+    """The program of an artefact on this machine's GPU. Its text is compiled first where it has
+    nothing else.
+    """
     from xlac_cuda.run.executable import CudaExecutable
 
     program, target = portable.read(artefact.folder)

@@ -1,4 +1,6 @@
-"""What each kernel takes of a multiprocessor, as the assembler and the launch say, and how many threads it then holds."""
+"""What each kernel takes of a multiprocessor, as the assembler and the launch say, and how many
+threads it then holds.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ FACTS = {
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """Of one thread: registers, bytes of local memory, and of those the bytes that registers are spilled to and read
-    back from. Of one block: bytes of shared memory that the code declares."""
+    """Of one thread: registers, bytes of local memory, and of those the bytes that registers are
+    spilled to and read back from. Of one block: bytes of shared memory that the code declares."""
 
     registers: int
     local: int
@@ -44,7 +46,10 @@ def used(log: str) -> dict[str, Used]:
     found: dict[str, Used] = {}
     parts = ENTRY.split(log)
     for name, text in zip(parts[1::2], parts[2::2], strict=True):
-        facts = {key: int(match[1]) if (match := pattern.search(text)) else 0 for key, pattern in FACTS.items()}
+        facts = {
+            key: int(match[1]) if (match := pattern.search(text)) else 0
+            for key, pattern in FACTS.items()
+        }
         found[name] = Used(**facts)
     return found
 
@@ -74,8 +79,18 @@ def table(program: Program, target: Target) -> str:
             str(facts.local), str(shared), f"{threads} of {architecture.threads}",
         ))  # fmt: skip
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))]) for row in rows]
-    return "\n".join([*lines, "", "spilled, local and shared are bytes; resident is threads of a multiprocessor"])
+    lines = [
+        "  ".join(
+            [
+                row[0].ljust(widths[0]),
+                *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)),
+            ]
+        )
+        for row in rows
+    ]
+    return "\n".join(
+        [*lines, "", "spilled, local and shared are bytes; resident is threads of a multiprocessor"]
+    )
 
 
 def _blocks(kernel: Kernel) -> str:

@@ -1,4 +1,6 @@
-"""Where NVIDIA's libraries lie: in packages of PyPI, in an installed toolkit, or where the system's loader looks."""
+"""Where NVIDIA's libraries lie: in packages of PyPI, in an installed toolkit, or where the system's
+loader looks.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,15 @@ FOLDERS = ("/usr/local/cuda/lib64", "/usr/local/cuda/targets/x86_64-linux/lib", 
 
 
 def files(name: str, packages: Sequence[str], versions: Sequence[int] = (13, 12)) -> Iterator[Path]:
-    """Where a library may be, newest first in each place: paths, then bare names of some versions for the loader."""
+    """Where a library may be, newest first in each place: paths, then bare names of some versions
+    for the loader.
+    """
     for package in packages:
         for folder in _package(package):
             yield from _newest(folder, name)
-    homes = [Path(home) / "lib64" for key in ("CUDA_HOME", "CUDA_PATH") if (home := os.environ.get(key))]
+    homes = [
+        Path(home) / "lib64" for key in ("CUDA_HOME", "CUDA_PATH") if (home := os.environ.get(key))
+    ]
     for folder in (*homes, *map(Path, FOLDERS)):
         yield from _newest(folder, name)
     for major in versions:
@@ -27,11 +33,17 @@ def files(name: str, packages: Sequence[str], versions: Sequence[int] = (13, 12)
 def _package(name: str) -> list[Path]:
     """The folders of a package without its being imported; NVIDIA's have no code."""
     parent, *inner = name.split(".")
-    spec = importlib.util.find_spec(parent) if parent not in sys.modules else sys.modules[parent].__spec__
+    spec = (
+        importlib.util.find_spec(parent)
+        if parent not in sys.modules
+        else sys.modules[parent].__spec__
+    )
     places = (spec.submodule_search_locations if spec is not None else None) or []
     return [Path(place, *inner) for place in places]
 
 
 def _newest(folder: Path, name: str) -> list[Path]:
-    found = [p for p in folder.glob(f"lib{name}.so.*") if re.fullmatch(rf"lib{name}\.so\.\d+", p.name)]
+    found = [
+        p for p in folder.glob(f"lib{name}.so.*") if re.fullmatch(rf"lib{name}\.so\.\d+", p.name)
+    ]
     return sorted(found, key=lambda p: -int(p.suffix[1:]))

@@ -1,4 +1,6 @@
-"""Arrays on a GPU: those of other libraries as inputs, and ours as outputs, which those libraries take without a copy."""
+"""Arrays on a GPU: those of other libraries as inputs, and ours as outputs, which those libraries
+take without a copy.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +23,25 @@ ALIGN = 16  # bytes: what kernels rely on; arrays that begin elsewhere are copie
 
 
 class DeviceArray:
-    """A result on a GPU. torch.from_dlpack(y) and cupy.asarray(y) share its memory; `y.numpy()` copies it to the host.
+    """A result on a GPU. torch.from_dlpack(y) and cupy.asarray(y) share its memory; `y.numpy()`
+    copies it to the host.
 
-    It may still be in the making: work on `stream` is ordered after it, and the two protocols make other streams wait.
-    When it is dropped its memory is used again after what the default stream was asked for until then; who reads it in
-    another stream keeps it until that is done.
+    It may still be in the making: work on `stream` is ordered after it, and the two protocols make
+    other streams wait. When it is dropped its memory is used again after what the default stream
+    was asked for until then; who reads it in another stream keeps it until that is done.
     """
 
     __slots__ = ("__weakref__", "_dtype", "_home", "_read", "address", "nbytes", "shape", "stream")
 
-    def __init__(self, home: Outputs, address: int, dtype: DType, shape: tuple[int, ...], nbytes: int, stream: int) -> None:
+    def __init__(
+        self,
+        home: Outputs,
+        address: int,
+        dtype: DType,
+        shape: tuple[int, ...],
+        nbytes: int,
+        stream: int,
+    ) -> None:
         self.shape = shape
         self.address = address
         self.nbytes = nbytes
@@ -94,7 +105,9 @@ class DeviceArray:
         return dlpack.CUDA, self.device
 
     def __dlpack__(self, *, stream: int | None = None, **asked: Any) -> Any:
-        """`stream` is where the consumer will read: it waits there for what is still in the making; -1: it need not."""
+        """`stream` is where the consumer will read: it waits there for what is still in the making;
+        -1: it need not.
+        """
         if asked.get("copy"):
             raise BufferError("a copy is made by whoever wants one")
         reader = LEGACY if stream is None else stream
@@ -108,8 +121,8 @@ class DeviceArray:
 class Given(NamedTuple):
     """An input that lies on a GPU.
 
-    `stream` is where its maker works, None where that was told to wait for ours; `lasts` says that this stream is never
-    destroyed, so the call may work there.
+    `stream` is where its maker works, None where that was told to wait for ours; `lasts` says that
+    this stream is never destroyed, so the call may work there.
     """
 
     address: int
@@ -138,7 +151,9 @@ def given(value: Any, stream: int) -> Given:
     """An input on a GPU; `stream` is the one to be made to wait, where its maker does that."""
     if isinstance(value, DeviceArray):
         lasts = value.stream != value._home.stream  # then it is one that a caller worked in
-        return Given(value.address, value._dtype, value.shape, value.device, True, value.stream, value, lasts)
+        return Given(
+            value.address, value._dtype, value.shape, value.device, True, value.stream, value, lasts
+        )
     if getattr(value, "is_cuda", False):
         found = _torch(value)
         if found is not None:
@@ -147,7 +162,15 @@ def given(value: Any, stream: int) -> Given:
         return _interfaced(value)
     capsule = value.__dlpack__(stream=stream)
     tensor = dlpack.read(capsule)
-    return Given(tensor.address, tensor.dtype, tensor.shape, tensor.device, tensor.dense, None, (capsule, value))
+    return Given(
+        tensor.address,
+        tensor.dtype,
+        tensor.shape,
+        tensor.device,
+        tensor.dense,
+        None,
+        (capsule, value),
+    )
 
 
 def _torch(value: Any) -> Given | None:
@@ -157,7 +180,16 @@ def _torch(value: Any) -> Given | None:
         return None
     device = value.get_device()
     stream = torch._C._cuda_getCurrentRawStream(device)
-    return Given(value.data_ptr(), _torch_dtype(value.dtype), tuple(value.shape), device, value.is_contiguous(), stream or LEGACY, value, True)
+    return Given(
+        value.data_ptr(),
+        _torch_dtype(value.dtype),
+        tuple(value.shape),
+        device,
+        value.is_contiguous(),
+        stream or LEGACY,
+        value,
+        True,
+    )
 
 
 _torch_dtypes: dict[Any, DType | None] = {}
@@ -167,7 +199,9 @@ def _torch_dtype(dtype: Any) -> DType | None:
     if dtype not in _torch_dtypes:
         name = str(dtype).removeprefix("torch.")
         names = {"bfloat16": DType.BF16, "bool": DType.BOOL}
-        _torch_dtypes[dtype] = names.get(name) or next((d for d in DType if d.numpy.name == name), None)
+        _torch_dtypes[dtype] = names.get(name) or next(
+            (d for d in DType if d.numpy.name == name), None
+        )
     return _torch_dtypes[dtype]
 
 
@@ -179,16 +213,31 @@ def _interfaced(value: Any) -> Given:
     steps = tuple(stride // dtype.itemsize for stride in strides) if strides else None
     stream = told.get("stream") or LEGACY
     device = getattr(getattr(value, "device", None), "id", None)
-    return Given(int(told["data"][0]), known, shape, device if isinstance(device, int) else -1, dlpack.dense(shape, steps), stream, value)
+    return Given(
+        int(told["data"][0]),
+        known,
+        shape,
+        device if isinstance(device, int) else -1,
+        dlpack.dense(shape, steps),
+        stream,
+        value,
+    )
 
 
 def check(kind: str, slot: Slot, shape: tuple[int, ...], found: Given, device: int) -> None:
     """Raises SourceError for an array that is not what the model takes. Nothing is converted."""
-    if found.dtype is slot.dtype and found.shape == shape and found.dense and found.device in (device, -1):
+    if (
+        found.dtype is slot.dtype
+        and found.shape == shape
+        and found.dense
+        and found.device in (device, -1)
+    ):
         return
     name = f"{kind} '{slot.name}'"
     if found.dtype is not slot.dtype:
-        raise other_type(kind, slot.name, slot.dtype, found.dtype or "of a type that xlac does not have")
+        raise other_type(
+            kind, slot.name, slot.dtype, found.dtype or "of a type that xlac does not have"
+        )
     if found.shape != shape:
         raise other_shape(kind, slot.name, shape, found.shape)
     if not found.dense:

@@ -11,7 +11,9 @@ def architecture(index: int = 0) -> str | None:
     try:
         known = driver()
         device = known.number("cuDeviceGet", index)
-        major, minor = (known.number("cuDeviceGetAttribute", which, device) for which in (MAJOR, MINOR))
+        major, minor = (
+            known.number("cuDeviceGetAttribute", which, device) for which in (MAJOR, MINOR)
+        )
     except XlacError:
         return None
     return f"sm_{major}{minor}{'a' if major >= 9 else ''}"

@@ -1,6 +1,8 @@
-"""DLPack by ctypes: reading a tensor of another library, and giving out one of ours. Nothing is copied.
+"""DLPack by ctypes: reading a tensor of another library, and giving out one of ours. Nothing is
+copied.
 
-https://dmlc.github.io/dlpack/latest/c_api.html, the unversioned structures, which every library takes.
+https://dmlc.github.io/dlpack/latest/c_api.html, the unversioned structures, which every library
+takes.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ _get = ctypes.pythonapi.PyCapsule_GetPointer
 _get.restype, _get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
 _valid = ctypes.pythonapi.PyCapsule_IsValid
 _valid.restype, _valid.argtypes = ctypes.c_int, (ctypes.c_void_p, ctypes.c_char_p)
-_get_raw = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+_get_raw = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 _new = ctypes.pythonapi.PyCapsule_New
 _new.restype, _new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 NAME = b"dltensor"
@@ -59,7 +63,13 @@ def read(capsule: object) -> Found:
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else None
     dtype = _dtype(tensor.code, tensor.bits) if tensor.lanes == 1 else None
-    return Found((tensor.data or 0) + tensor.byte_offset, tensor.device_id, dtype, shape, dense(shape, strides))
+    return Found(
+        (tensor.data or 0) + tensor.byte_offset,
+        tensor.device_id,
+        dtype,
+        shape,
+        dense(shape, strides),
+    )
 
 
 def dense(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> bool:
@@ -84,7 +94,8 @@ def _coded(dtype: DType) -> tuple[int, int]:
 
 # ---- giving out --------------------------------------------------------------------------------
 
-_given: dict[int, tuple[Any, ...]] = {}  # what a consumer relies on, by the address of its structure, until it is done
+# what a consumer relies on, by the address of its structure, until it is done
+_given: dict[int, tuple[Any, ...]] = {}
 
 
 def _delete(managed: int) -> None:
@@ -106,7 +117,9 @@ def give(owner: object, address: int, device: int, dtype: DType, shape: tuple[in
     extents = (ctypes.c_int64 * max(1, len(shape)))(*shape)
     code, bits = _coded(dtype)
     made = _Managed()
-    made.tensor = _Tensor(address or None, CUDA, device, len(shape), code, bits, 1, extents, None, 0)
+    made.tensor = _Tensor(
+        address or None, CUDA, device, len(shape), code, bits, 1, extents, None, 0
+    )
     made.deleter = ctypes.cast(_deleter, ctypes.c_void_p).value
     place = ctypes.addressof(made)
     _given[place] = (made, extents, owner)

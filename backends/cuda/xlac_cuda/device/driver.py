@@ -13,7 +13,8 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 LIBRARY = "libcuda.so.1"
 OLDEST = 12000  # the driver API that is asked for: CUDA 12.0
 
-# Parameters, a letter each: i int, u unsigned, z bytes, d address on the device, h handle or address here, l 64 bits
+# Parameters, a letter each: i int, u unsigned, z bytes, d address on the device, h handle or
+# address here, l 64 bits
 _TYPES = {
     "i": ctypes.c_int, "u": ctypes.c_uint, "z": ctypes.c_size_t, "d": ctypes.c_uint64, "h": ctypes.c_void_p, "l": ctypes.c_ulonglong,
 }  # fmt: skip
@@ -78,7 +79,8 @@ MULTIPROCESSORS, MAJOR, MINOR = 16, 75, 76  # CU_DEVICE_ATTRIBUTE_…
 
 
 class Driver:
-    """The driver's library. `driver("cuMemFree_v2", address)` calls it and raises what `errors.failure` makes of a code.
+    """The driver's library. `driver("cuMemFree_v2", address)` calls it and raises what
+    `errors.failure` makes of a code.
 
     `raw` has the same functions unchecked, for where every microsecond counts.
     """
@@ -104,7 +106,9 @@ class Driver:
 
     def failure(self, call: str, code: int) -> Exception:
         """What to raise for a code other than 0."""
-        return failure(call, code, self.told("cuGetErrorName", code), self.told("cuGetErrorString", code))
+        return failure(
+            call, code, self.told("cuGetErrorName", code), self.told("cuGetErrorString", code)
+        )
 
     def told(self, call: str, code: int) -> str:
         """The driver's name or text for a code."""
@@ -131,7 +135,9 @@ def _absent(*given: object) -> int:
 
 @cache
 def driver() -> Driver:
-    """The driver of this machine, started. Raises UnsupportedError where there is none, no GPU, or an old one."""
+    """The driver of this machine, started. Raises UnsupportedError where there is none, no GPU, or
+    an old one.
+    """
     try:
         library = ctypes.CDLL(LIBRARY)
     except OSError:
@@ -142,6 +148,10 @@ def driver() -> Driver:
     made("cuInit", 0)
     version = made.version = made.number("cuDriverGetVersion")
     if version < OLDEST:
-        problem = f"the GPU's driver is too old: it knows CUDA {version // 1000}.{version % 1000 // 10}"
-        raise UnsupportedError(Diagnostic("XL5212", problem, hint=f"xlac asks for CUDA {OLDEST // 1000} or later"))
+        problem = (
+            f"the GPU's driver is too old: it knows CUDA {version // 1000}.{version % 1000 // 10}"
+        )
+        raise UnsupportedError(
+            Diagnostic("XL5212", problem, hint=f"xlac asks for CUDA {OLDEST // 1000} or later")
+        )
     return made

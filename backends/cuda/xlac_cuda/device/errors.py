@@ -27,17 +27,21 @@ LOST = {46, 214, 220, 721, 802, 999}  # the GPU itself: memory errors, resets, h
 
 
 class DeviceError(XlacError):
-    """Something went wrong on a GPU while a program ran there. `code` is the driver's number; `step`, where it is known, what
-    was launched."""
+    """Something went wrong on a GPU while a program ran there. `code` is the driver's number;
+    `step`, where it is known, what was launched."""
 
     exit_code = 5
 
-    def __init__(self, diagnostic: Diagnostic, code: int, step: Launch | Call | None = None) -> None:
+    def __init__(
+        self, diagnostic: Diagnostic, code: int, step: Launch | Call | None = None
+    ) -> None:
         super().__init__(diagnostic)
         self.code, self.step = code, step
 
     def again(self) -> DeviceError:
-        """The same, to be kept or raised once more: it holds none of the frames that this one went through."""
+        """The same, to be kept or raised once more: it holds none of the frames that this one went
+        through.
+        """
         return DeviceError(self.diagnostics[0], self.code, self.step)
 
     @property
@@ -47,25 +51,64 @@ class DeviceError(XlacError):
 
 
 def failure(call: str, code: int, name: str, text: str) -> XlacError:
-    """What to raise when a call of the driver gives a code, which the driver has a name and a text for."""
+    """What to raise when a call of the driver gives a code, which the driver has a name and a text
+    for.
+    """
     told = f"{name or code}: {text}" if text else str(name or code)
     if code == OUT_OF_MEMORY and call.startswith("cuMemHost"):
-        return LimitError(Diagnostic("XL5214", f"the host's memory that a GPU copies from is used up ({call})", hint="it is four times the largest tensor, 16 MiB at most"))
+        return LimitError(
+            Diagnostic(
+                "XL5214",
+                f"the host's memory that a GPU copies from is used up ({call})",
+                hint="it is four times the largest tensor, 16 MiB at most",
+            )
+        )
     if code == OUT_OF_MEMORY:
-        return LimitError(Diagnostic("XL5214", f"the GPU's memory is used up ({call})", hint="nvidia-smi shows who uses it"))
-    if code in ABSENT and call in ("cuInit", "cuDeviceGet", "cuDeviceGetCount", "cuDevicePrimaryCtxRetain"):
+        return LimitError(
+            Diagnostic(
+                "XL5214",
+                f"the GPU's memory is used up ({call})",
+                hint="nvidia-smi shows who uses it",
+            )
+        )
+    if code in ABSENT and call in (
+        "cuInit",
+        "cuDeviceGet",
+        "cuDeviceGetCount",
+        "cuDevicePrimaryCtxRetain",
+    ):
         hint = "nvidia-smi shows the GPUs; CUDA_VISIBLE_DEVICES may hide them"
-        return UnsupportedError(Diagnostic("XL5211", f"there is no GPU that can be used ({told})", hint=hint))
+        return UnsupportedError(
+            Diagnostic("XL5211", f"there is no GPU that can be used ({told})", hint=hint)
+        )
     if code in OLD:
-        return UnsupportedError(Diagnostic("XL5212", f"the GPU's driver is too old ({call}: {told})", hint="a newer driver, or code by an older toolkit"))
+        return UnsupportedError(
+            Diagnostic(
+                "XL5212",
+                f"the GPU's driver is too old ({call}: {told})",
+                hint="a newer driver, or code by an older toolkit",
+            )
+        )
     if code in WRONG_CODE:
-        problem = f"the program was compiled for another GPU, or its code is damaged ({call}: {told})"
-        return UnsupportedError(Diagnostic("XL5213", problem, hint="--arch names what to compile for; without it, this machine's GPU"))
+        problem = (
+            f"the program was compiled for another GPU, or its code is damaged ({call}: {told})"
+        )
+        return UnsupportedError(
+            Diagnostic(
+                "XL5213",
+                problem,
+                hint="--arch names what to compile for; without it, this machine's GPU",
+            )
+        )
     if code in FAULTS:
-        return DeviceError(Diagnostic("XL5215", f"a kernel {FAULTS[code]} ({told})", hint=LOCATE), code)
+        return DeviceError(
+            Diagnostic("XL5215", f"a kernel {FAULTS[code]} ({told})", hint=LOCATE), code
+        )
     if code in LOST:
         hint = "dmesg and nvidia-smi -q tell more; this process cannot use the GPU any more"
-        return DeviceError(Diagnostic("XL5216", f"the GPU was lost ({call}: {told})", hint=hint), code)
+        return DeviceError(
+            Diagnostic("XL5216", f"the GPU was lost ({call}: {told})", hint=hint), code
+        )
     return DeviceError(Diagnostic("XL5217", f"{call} failed: {told}"), code)
 
 

@@ -1,7 +1,9 @@
-"""A GPU by its number: its context, memory, code and queues. One object a device, for the whole process.
+"""A GPU by its number: its context, memory, code and queues. One object a device, for the whole
+process.
 
-The context is the device's primary one, which other libraries in the process share, so arrays pass between them. It is
-current only between `push` and `pop`, whatever happens between; nothing of ours stays in the thread that called.
+The context is the device's primary one, which other libraries in the process share, so arrays pass
+between them. It is current only between `push` and `pop`, whatever happens between; nothing of ours
+stays in the thread that called.
 """
 
 from __future__ import annotations
@@ -32,12 +34,18 @@ class Gpu:
         count = self.driver.number("cuDeviceGetCount")
         if not 0 <= index < count:
             here = f"GPUs 0 to {count - 1}" if count > 1 else "GPU 0 only"
-            raise SourceError(Diagnostic("XL5211", f"there is no GPU {index}", hint=f"this machine has {here}"))
+            raise SourceError(
+                Diagnostic("XL5211", f"there is no GPU {index}", hint=f"this machine has {here}")
+            )
         self.device = self.driver.number("cuDeviceGet", index)
-        self.fault: DeviceError | None = None  # of the kernel that ended the context, once that is known
+        # of the kernel that ended the context, once that is known
+        self.fault: DeviceError | None = None
         self._ignored = ctypes.c_void_p()
         self._popped = ctypes.addressof(self._ignored)
-        self._push, self._pop = self.driver.raw["cuCtxPushCurrent_v2"], self.driver.raw["cuCtxPopCurrent_v2"]
+        self._push, self._pop = (
+            self.driver.raw["cuCtxPushCurrent_v2"],
+            self.driver.raw["cuCtxPopCurrent_v2"],
+        )
         self.context = self._retain()
 
     def _retain(self) -> int:
@@ -127,23 +135,42 @@ class Gpu:
 
     def load(self, image: bytes) -> int:
         """A module, from machine code or PTX."""
-        return self.driver.made("cuModuleLoadData", ctypes.cast(ctypes.c_char_p(image), ctypes.c_void_p))
+        return self.driver.made(
+            "cuModuleLoadData", ctypes.cast(ctypes.c_char_p(image), ctypes.c_void_p)
+        )
 
     def unload(self, module: int) -> None:
         self.driver("cuModuleUnload", module)
 
     def function(self, module: int, name: str, dynamic: int, nbytes: int) -> int:
-        """A kernel of a module, which may ask for `dynamic` bytes of shared memory and takes arguments of `nbytes`."""
+        """A kernel of a module, which may ask for `dynamic` bytes of shared memory and takes
+        arguments of `nbytes`.
+        """
         text = ctypes.c_char_p(name.encode())
         found = self.driver.made("cuModuleGetFunction", module, ctypes.cast(text, ctypes.c_void_p))
         if dynamic > USUAL_SHARED:
             self.driver("cuFuncSetAttribute", found, DYNAMIC_SHARED, dynamic)
         return found
 
-    def launch(self, function: int, blocks: int, threads: int, dynamic: int, packed: bytes, stream: int) -> None:
+    def launch(
+        self, function: int, blocks: int, threads: int, dynamic: int, packed: bytes, stream: int
+    ) -> None:
         """Runs a kernel, in a stream."""
         with_arguments = Packed(packed)
-        self.driver("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, dynamic, stream, None, with_arguments.extra)
+        self.driver(
+            "cuLaunchKernel",
+            function,
+            blocks,
+            1,
+            1,
+            threads,
+            1,
+            1,
+            dynamic,
+            stream,
+            None,
+            with_arguments.extra,
+        )
 
     # ---- queues ------------------------------------------------------------------------------
 
@@ -198,7 +225,8 @@ _lock = threading.Lock()
 def gpu(index: int = 0) -> Gpu:
     """The device of a number, with its context; the same object each time.
 
-    By pycuda where it is installed. Raises UnsupportedError without a driver or a GPU, SourceError for another number.
+    By pycuda where it is installed. Raises UnsupportedError without a driver or a GPU, SourceError
+    for another number.
     """
     with _lock:
         if index not in _gpus:

@@ -1,4 +1,6 @@
-"""What a program needs of a GPU's memory: one arena, its state and its weights, each in one piece, known beforehand."""
+"""What a program needs of a GPU's memory: one arena, its state and its weights, each in one piece,
+known beforehand.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class Block:
 
 
 class Memory:
-    """The program's places on a device, from loading to closing. The context is current in every method."""
+    """The program's places on a device, from loading to closing. The context is current in every
+    method.
+    """
 
     def __init__(self, gpu: Gpu, program: Program) -> None:
         self.gpu = gpu
@@ -39,8 +43,14 @@ class Memory:
         self._blocks: list[int] = []
         self._own: list[int] | None = None
         weights = Block.of(s for s in program.slots if s.role is Role.CONSTANT)
-        self.needs = {"weights": weights.nbytes, "temporaries": program.arena_bytes, "state": program.state_bytes}
-        _check(gpu, self.needs, [s for s in program.slots if s.role not in (Role.INPUT, Role.OUTPUT)])
+        self.needs = {
+            "weights": weights.nbytes,
+            "temporaries": program.arena_bytes,
+            "state": program.state_bytes,
+        }
+        _check(
+            gpu, self.needs, [s for s in program.slots if s.role not in (Role.INPUT, Role.OUTPUT)]
+        )
         try:
             sizes = (program.arena_bytes, program.state_bytes, weights.nbytes)
             arena, self.state, data = (self._alloc(nbytes) for nbytes in sizes)
@@ -51,7 +61,9 @@ class Memory:
         self.fixed: dict[Slot, int] = dict(self.weights)  # addresses that no call changes
         for slot in program.slots:
             if slot.role in (Role.TEMPORARY, Role.STATE):
-                self.fixed[slot] = (arena if slot.role is Role.TEMPORARY else self.state) + slot.offset
+                self.fixed[slot] = (
+                    arena if slot.role is Role.TEMPORARY else self.state
+                ) + slot.offset
 
     @property
     def own(self) -> list[int]:
@@ -83,17 +95,21 @@ def _check(gpu: Gpu, needs: Mapping[str, int], slots: Iterable[Slot]) -> None:
     if wanted <= free:
         return
     parts = ", ".join(f"{what} {text_of(nbytes)}" for what, nbytes in needs.items() if nbytes)
-    problem = (
-        f"the program needs {text_of(wanted)} of the GPU's memory ({parts}), and {text_of(free)} of {text_of(total)} are free"
-    )
+    problem = f"the program needs {text_of(wanted)} of the GPU's memory ({parts}), and {text_of(free)} of {text_of(total)} are free"
     large = sorted(slots, key=lambda slot: -slot.nbytes)[:TOLD]
-    named = ", ".join(f"{_name(slot)} {slot.dtype}{_shape(slot)} {text_of(slot.nbytes)}" for slot in large)
+    named = ", ".join(
+        f"{_name(slot)} {slot.dtype}{_shape(slot)} {text_of(slot.nbytes)}" for slot in large
+    )
     raise LimitError(Diagnostic("XL5214", problem, hint=f"largest: {named}"))
 
 
 def _name(slot: Slot) -> str:
     """What the user calls it, or the part of the model that it is of."""
-    return slot.origin.name if slot.origin and slot.role in (Role.TEMPORARY, Role.CONSTANT) else slot.name or slot.symbol
+    return (
+        slot.origin.name
+        if slot.origin and slot.role in (Role.TEMPORARY, Role.CONSTANT)
+        else slot.name or slot.symbol
+    )
 
 
 def _shape(slot: Slot) -> str:

@@ -1,5 +1,6 @@
-"""Memory of results that are handed out: taken in a stream's order, and used again for the next call's when the caller has
-dropped them, at the same addresses, so that a graph need not be changed."""
+"""Memory of results that are handed out: taken in a stream's order, and used again for the next
+call's when the caller has dropped them, at the same addresses, so that a graph need not be changed.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +23,16 @@ KEPT = 4  # pieces of one size that wait to be used again
 SIZES = 32  # so many sizes of them
 
 T = TypeVar("T")
-Piece = tuple[int, int, bool]  # an address, the stream that wrote there, and whether the legacy one may read it still
+# an address, the stream that wrote there, and whether the legacy one may read it still
+Piece = tuple[int, int, bool]
 
 
 class Outputs:
-    """The results of one program, and the stream that it works in, which lives until the last of them is dropped.
+    """The results of one program, and the stream that it works in, which lives until the last of
+    them is dropped.
 
-    Results are made and dropped in any thread, and wherever Python collects: pieces wait in lists, whose ends are taken
-    and put in one step. The lock is for what happens rarely.
+    Results are made and dropped in any thread, and wherever Python collects: pieces wait in lists,
+    whose ends are taken and put in one step. The lock is for what happens rarely.
     """
 
     def __init__(self, gpu: Gpu, faults: Faults) -> None:
@@ -46,7 +49,9 @@ class Outputs:
         try:
             address, writer, read = self._waiting[nbytes].pop()
         except (KeyError, IndexError):
-            return DeviceArray(self, self._new(dtype, shape, nbytes, stream), dtype, shape, nbytes, stream)
+            return DeviceArray(
+                self, self._new(dtype, shape, nbytes, stream), dtype, shape, nbytes, stream
+            )
         if writer != stream:
             self.order(writer, stream)
         if read and stream != LEGACY:
@@ -65,7 +70,9 @@ class Outputs:
             except LimitError:
                 free, total = map(text_of, self.gpu.memory)
                 what = f"a result, {dtype}[{', '.join(map(str, shape))}], needs {text_of(nbytes)} of the GPU's memory"
-                raise LimitError(Diagnostic("XL5214", f"{what}, and {free} of {total} are free")) from None
+                raise LimitError(
+                    Diagnostic("XL5214", f"{what}, and {free} of {total} are free")
+                ) from None
         with self._lock:
             self._pieces += 1
             self._waiting.setdefault(nbytes, [])
@@ -82,12 +89,15 @@ class Outputs:
             self._drop(_taken(kept, KEPT * (not self._closed)))
 
     def order(self, first: int, then: int) -> None:
-        """What one stream is asked for from now on comes after all that another was asked for. The context is current."""
+        """What one stream is asked for from now on comes after all that another was asked for. The
+        context is current.
+        """
         if first == then:
             return
         with self._event() as event:
             self.gpu.record(event, first)
-            self.gpu.wait(then, event)  # for what was recorded until now: the event can be used again
+            # for what was recorded until now: the event can be used again
+            self.gpu.wait(then, event)
 
     @contextmanager
     def _event(self) -> Iterator[int]:
@@ -107,7 +117,9 @@ class Outputs:
         try:
             with self.gpu.current():
                 if target.nbytes:
-                    self.gpu.download(target.ctypes.data, source.address, target.nbytes, source.stream)
+                    self.gpu.download(
+                        target.ctypes.data, source.address, target.nbytes, source.stream
+                    )
                 self.gpu.sync(source.stream)
         except DeviceError as error:
             raise self._faults.named(error) from None

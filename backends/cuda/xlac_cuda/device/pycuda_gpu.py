@@ -1,5 +1,6 @@
-"""The same GPU through pycuda: its context, modules, memory, launches and streams. What pycuda has no words for (graphs,
-copies by address, handles of events) is asked of the driver, on the handles that pycuda holds."""
+"""The same GPU through pycuda: its context, modules, memory, launches and streams. What pycuda has
+no words for (graphs, copies by address, handles of events) is asked of the driver, on the handles
+that pycuda holds."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ CODES = 1000  # the driver's errors have smaller numbers
 
 
 class PycudaGpu(Gpu):
-    """One device, by pycuda. Handles and addresses are pycuda's, so they mean the same to the driver."""
+    """One device, by pycuda. Handles and addresses are pycuda's, so they mean the same to the
+    driver.
+    """
 
     def _retain(self) -> int:
         self._memory: dict[int, Any] = {}  # by address: given back when pycuda's object is dropped
@@ -91,7 +94,9 @@ class PycudaGpu(Gpu):
         return id(made)
 
     def unload(self, module: int) -> None:
-        self._functions = {handle: found for handle, found in self._functions.items() if found[1] != module}
+        self._functions = {
+            handle: found for handle, found in self._functions.items() if found[1] != module
+        }
         del self._modules[module]
 
     def function(self, module: int, name: str, dynamic: int, nbytes: int) -> int:
@@ -104,9 +109,15 @@ class PycudaGpu(Gpu):
         return handle
 
     def _handle(self, function: Any, packed: bytes) -> int:
-        """pycuda keeps the handle of a function to itself: a launch that is recorded, and never run, tells it."""
+        """pycuda keeps the handle of a function to itself: a launch that is recorded, and never
+        run, tells it.
+        """
         stream = cuda.Stream(NON_BLOCKING)
-        graph = captured(self.driver, stream.handle, lambda: function._launch_kernel((1,), (1,), packed, 0, stream))
+        graph = captured(
+            self.driver,
+            stream.handle,
+            lambda: function._launch_kernel((1,), (1,), packed, 0, stream),
+        )
         try:
             node, count = ctypes.c_void_p(), ctypes.c_size_t(1)
             self.driver("cuGraphGetNodes", graph, ctypes.addressof(node), ctypes.addressof(count))
@@ -116,9 +127,13 @@ class PycudaGpu(Gpu):
         finally:
             self.driver("cuGraphDestroy", graph)
 
-    def launch(self, function: int, blocks: int, threads: int, dynamic: int, packed: bytes, stream: int) -> None:
+    def launch(
+        self, function: int, blocks: int, threads: int, dynamic: int, packed: bytes, stream: int
+    ) -> None:
         with self._told():
-            self._functions[function][0]._launch_kernel((blocks,), (threads,), packed, dynamic, self._streams.get(stream))
+            self._functions[function][0]._launch_kernel(
+                (blocks,), (threads,), packed, dynamic, self._streams.get(stream)
+            )
 
     # ---- queues ------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-"""Arrays between the host's memory and the device's, in pieces through pinned memory: the device copies one piece while
-the host prepares the next."""
+"""Arrays between the host's memory and the device's, in pieces through pinned memory: the device
+copies one piece while the host prepares the next."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class Staging:
         """For arrays of at most `largest` bytes, so many of them in a call."""
         self._gpu = gpu
         self._piece = min(PIECE, max(ALIGN, -(-largest // ALIGN) * ALIGN))
-        self._count = min(max(arrays, PIECES), max(PIECES, MOST_PIECES * ALIGN // self._piece), MOST_PIECES)
+        self._count = min(
+            max(arrays, PIECES), max(PIECES, MOST_PIECES * ALIGN // self._piece), MOST_PIECES
+        )
         self._address = 0
         self._events: list[int] = []
         self._used: list[bool] = [False] * self._count
@@ -52,7 +54,9 @@ class Staging:
             part = source[start : start + self._piece]
             number, memory = self._take()
             memory[: len(part)] = part
-            self._gpu.upload(target + start, self._address + number * self._piece, len(part), stream)
+            self._gpu.upload(
+                target + start, self._address + number * self._piece, len(part), stream
+            )
             self._gpu.record(self._events[number], stream)
 
     def download(self, target: Bytes, source: int, stream: int) -> None:
@@ -63,7 +67,9 @@ class Staging:
                 self._finish(*waiting.pop(0))
             part = target[start : start + self._piece]
             number, memory = self._take()
-            self._gpu.download(self._address + number * self._piece, source + start, len(part), stream)
+            self._gpu.download(
+                self._address + number * self._piece, source + start, len(part), stream
+            )
             self._gpu.record(self._events[number], stream)
             waiting.append((number, memory, part))
         for one in waiting:

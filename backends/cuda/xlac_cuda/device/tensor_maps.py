@@ -18,21 +18,46 @@ PLAIN, SWIZZLE_128, PROMOTE_128, ZEROS = 0, 3, 2, 0
 
 
 def at(given: TensorMap, address: int, sizes: Mapping[str, int]) -> bytes:
-    """What a kernel gets for its tensor map of a parameter that lies at an address, at the kernel's sizes."""
+    """What a kernel gets for its tensor map of a parameter that lies at an address, at the kernel's
+    sizes.
+    """
     nbytes = given.buffer.dtype.nbytes
-    extents = tuple(max(1, extent(n, sizes)) for n in given.extents)  # of an empty array nothing is asked for
+    # of an empty array nothing is asked for
+    extents = tuple(max(1, extent(n, sizes)) for n in given.extents)
     strides = tuple(extent(n, sizes) * nbytes for n in given.strides)
-    return _encoded(given.buffer.dtype, address + extent(given.offset, sizes) * nbytes, extents, strides, given.box)
+    return _encoded(
+        given.buffer.dtype,
+        address + extent(given.offset, sizes) * nbytes,
+        extents,
+        strides,
+        given.box,
+    )
 
 
 @lru_cache(maxsize=KEPT)
-def _encoded(dtype: DType, address: int, extents: Sequence[int], strides: Sequence[int], box: Sequence[int]) -> bytes:
+def _encoded(
+    dtype: DType, address: int, extents: Sequence[int], strides: Sequence[int], box: Sequence[int]
+) -> bytes:
     """By the driver; axes are outermost first, strides in bytes."""
     rank = len(box)
     room = ctypes.create_string_buffer(2 * BYTES)
     start = -(-ctypes.addressof(room) // BYTES) * BYTES
-    dims, steps = (ctypes.c_uint64 * rank)(*reversed(extents)), (ctypes.c_uint64 * rank)(*reversed(strides))
+    dims, steps = (
+        (ctypes.c_uint64 * rank)(*reversed(extents)),
+        (ctypes.c_uint64 * rank)(*reversed(strides)),
+    )
     boxes, apart = (ctypes.c_uint32 * rank)(*reversed(box)), (ctypes.c_uint32 * rank)(*[1] * rank)
     arrays = [ctypes.addressof(array) for array in (dims, steps, boxes, apart)]
-    driver()("cuTensorMapEncodeTiled", start, TYPES[dtype], rank, address, *arrays, PLAIN, SWIZZLE_128, PROMOTE_128, ZEROS)
+    driver()(
+        "cuTensorMapEncodeTiled",
+        start,
+        TYPES[dtype],
+        rank,
+        address,
+        *arrays,
+        PLAIN,
+        SWIZZLE_128,
+        PROMOTE_128,
+        ZEROS,
+    )
     return ctypes.string_at(start, BYTES)

@@ -1,7 +1,9 @@
-"""Device functions behind the spellings of `dialect.py`: instructions where C has no words for them.
+"""Device functions behind the spellings of `dialect.py`: instructions where C has no words for
+them.
 
-Each has a name that says what it does and to which type, and is written into a module that calls it. Where the text
-is not compiled by CUDA's compilers, what would be an instruction is C, so that the same file runs on a CPU under test.
+Each has a name that says what it does and to which type, and is written into a module that calls
+it. Where the text is not compiled by CUDA's compilers, what would be an instruction is C, so that
+the same file runs on a CPU under test.
 """
 
 from __future__ import annotations
@@ -37,11 +39,18 @@ def _halves() -> Iterator[tuple[str, str]]:
         ("bf16_of_f32", "cvt.rn.bf16.f32", "uint16_t", "h", "f"),
     ):  # fmt: skip
         text, operand = HALVES[name], "h" if given == "h" else "value"
-        yield name, _either(text.partition("\n")[0], _instruction(kind, instruction, to, {operand: given}), text)
+        yield (
+            name,
+            _either(
+                text.partition("\n")[0], _instruction(kind, instruction, to, {operand: given}), text
+            ),
+        )
 
 
 def _instruction(kind: str, name: str, to: str, given: Mapping[str, str]) -> str:
-    """A function's body: one instruction on operands, each with the letter that says which registers it lives in."""
+    """A function's body: one instruction on operands, each with the letter that says which
+    registers it lives in.
+    """
     places = ", ".join(f"%{n}" for n in range(1 + len(given)))
     operands = ", ".join(f'"{letter}"({operand})' for operand, letter in given.items())
     return f'    {kind} result;\n    asm("{name} {places};" : "={to}"(result) : {operands});\n    return result;'
@@ -62,9 +71,15 @@ def _counts() -> Iterator[tuple[str, str]]:
         kind, ends = TYPES[dtype], "ll" if dtype.bits == 64 else ""
         bits = f"({'uint64_t' if ends else 'uint32_t'})(u{kind.removeprefix('u')})a"
         spare = f" - {32 - dtype.bits}" if dtype.bits < 32 else ""
-        yield f"popcnt_{dtype}", f"{BEFORE} {kind} popcnt_{dtype}({kind} a)\n{{\n    return ({kind})__popc{ends}({bits});\n}}"
+        yield (
+            f"popcnt_{dtype}",
+            f"{BEFORE} {kind} popcnt_{dtype}({kind} a)\n{{\n    return ({kind})__popc{ends}({bits});\n}}",
+        )
         signed = f"({'long long' if ends else 'int'}){bits}"
-        yield f"clz_{dtype}", f"{BEFORE} {kind} clz_{dtype}({kind} a)\n{{\n    return ({kind})(__clz{ends}({signed}){spare});\n}}"
+        yield (
+            f"clz_{dtype}",
+            f"{BEFORE} {kind} clz_{dtype}({kind} a)\n{{\n    return ({kind})(__clz{ends}({signed}){spare});\n}}",
+        )
 
 
 def _exchanges() -> Iterator[tuple[str, str]]:
@@ -77,12 +92,22 @@ def _exchanges() -> Iterator[tuple[str, str]]:
         given = "value" if sent == kind else f"({sent})value"
         back = f"__shfl_xor_sync(0xffffffffu, {given}, distance)"
         back = back if sent == kind else f"({kind}){back}"
-        yield f"exchange_{dtype}", f"{BEFORE} {kind} exchange_{dtype}({kind} value, int distance)\n{{\n    return {back};\n}}"
+        yield (
+            f"exchange_{dtype}",
+            f"{BEFORE} {kind} exchange_{dtype}({kind} value, int distance)\n{{\n    return {back};\n}}",
+        )
 
 
 # ---- memory that several threads write ---------------------------------------------------------
 
-DIRECT = {P.ADD: "atomicAdd", P.MAX: "atomicMax", P.MIN: "atomicMin", P.AND: "atomicAnd", P.OR: "atomicOr", P.XOR: "atomicXor"}
+DIRECT = {
+    P.ADD: "atomicAdd",
+    P.MAX: "atomicMax",
+    P.MIN: "atomicMin",
+    P.AND: "atomicAnd",
+    P.OR: "atomicOr",
+    P.XOR: "atomicXor",
+}
 
 
 def _atomics() -> Iterator[tuple[str, str]]:
@@ -91,7 +116,10 @@ def _atomics() -> Iterator[tuple[str, str]]:
             if not applies(p, dtype):
                 continue
             name, kind = f"atomic_{p.value}_{dtype}", TYPES[dtype]
-            yield name, f"{BEFORE} void {name}({kind} *place, {kind} value)\n{{\n{_atomic(p, dtype)}\n}}"
+            yield (
+                name,
+                f"{BEFORE} void {name}({kind} *place, {kind} value)\n{{\n{_atomic(p, dtype)}\n}}",
+            )
 
 
 def _atomic(p: Primitive, dtype: DType) -> str:
@@ -111,7 +139,9 @@ def _held(p: Primitive, dtype: DType) -> str:
 
 
 def _loop(p: Primitive, dtype: DType) -> str:
-    """By comparing and exchanging the 32 or 64 bits that hold the element until nobody else was faster."""
+    """By comparing and exchanging the 32 or 64 bits that hold the element until nobody else was
+    faster.
+    """
     kind, bits = TYPES[dtype], max(32, dtype.bits)
     word, small = WIDE[bits], dtype.bits < 32
     unsigned = f"uint{bits}_t"
@@ -126,15 +156,22 @@ def _loop(p: Primitive, dtype: DType) -> str:
         start = [f"    {word} *const word = ({word} *)place;"]
         held = f"bitcast_{dtype}_u{bits}" if dtype.is_float else f"({unsigned})"
         back = f"bitcast_u{bits}_{dtype}" if dtype.is_float else f"({kind})"
-        old, new = f"{back}(({unsigned})assumed)" if dtype.is_float else f"{back}assumed", f"({word}){held}(combined)"
-    combined = CUDA.spelling(p, dtype).format("before", "value", t=kind, w=arithmetic(dtype), d=dtype.value, f="f", one="1.0f")
-    return "\n".join([
-        *start,
-        f"    {word} found = __ldcv(word), assumed;",
-        "    do {",
-        "        assumed = found;",
-        f"        const {kind} before = {old};",
-        f"        const {kind} combined = {combined};",
-        f"        found = atomicCAS(word, assumed, {new});",
-        "    } while (found != assumed);",
-    ])  # fmt: skip
+        old, new = (
+            f"{back}(({unsigned})assumed)" if dtype.is_float else f"{back}assumed",
+            f"({word}){held}(combined)",
+        )
+    combined = CUDA.spelling(p, dtype).format(
+        "before", "value", t=kind, w=arithmetic(dtype), d=dtype.value, f="f", one="1.0f"
+    )
+    return "\n".join(
+        [
+            *start,
+            f"    {word} found = __ldcv(word), assumed;",
+            "    do {",
+            "        assumed = found;",
+            f"        const {kind} before = {old};",
+            f"        const {kind} combined = {combined};",
+            f"        found = atomicCAS(word, assumed, {new});",
+            "    } while (found != assumed);",
+        ]
+    )

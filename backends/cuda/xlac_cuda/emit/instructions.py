@@ -1,6 +1,7 @@
 """Instructions that schedules ask for by name, and how CUDA's text spells them.
 
-Their meanings are the schedules' own (`xlac.codegen.gpu.core.instructions`); the functions called here are in `templates`.
+Their meanings are the schedules' own (`xlac.codegen.gpu.core.instructions`); the functions called
+here are in `templates`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ HOPPER = {
     "cuda.registers.more": "more_registers<{0}>()",
     "cuda.registers.fewer": "fewer_registers<{0}>()",
 }
-"""Of sm_90a. No GPU has run them yet, so schedules see them only where `--arch sm_90a+wgmma` asks for them."""
+"""Of sm_90a. No GPU has run them yet, so schedules see them only where `--arch sm_90a+wgmma` asks
+for them.
+"""
 
 FUNCTIONS = {
     "copy_async(": "copies.cuh", "multiply_warp<": "tensor_cores.cuh", "multiply_group<": "warpgroups.cuh", "copy_box(": "copy_engine.cuh",

@@ -19,16 +19,23 @@ from xlac_sdk.target import Target
 
 P = Primitive
 NATIVE = frozenset({*CUDA.floats, *CUDA.integers, *CUDA.bools, P.CAST, P.BITCAST})
-ALIGNMENT = 16  # bytes: of what callers give, and of constants, as the widest access has it; others are copied first
+# bytes: of what callers give, and of constants, as the widest access has it; others are copied
+# first
+ALIGNMENT = 16
 MEMORY = 256  # bytes: of blocks of device memory
-LACKS = frozenset({(P.POW, DType.F32), (P.ATAN2, DType.F32)})  # CUDA's are off by up to 4 and 3 units in the last place
+# CUDA's are off by up to 4 and 3 units in the last place
+LACKS = frozenset({(P.POW, DType.F32), (P.ATAN2, DType.F32)})
 
 
 def lowered(program: Program, target: Target) -> Program:
-    """The program as it is launched: the kernels that the text has, with the same names and parameters."""
+    """The program as it is launched: the kernels that the text has, with the same names and
+    parameters.
+    """
     fast = program.facts.get("precision") == "fast"
     known = alignments(program, _start)
-    return with_kernels(program, lambda kernel: spread(legalize(_aligned(kernel, known[kernel]), target, fast)))
+    return with_kernels(
+        program, lambda kernel: spread(legalize(_aligned(kernel, known[kernel]), target, fast))
+    )
 
 
 def _start(slot: Slot) -> int:
@@ -39,7 +46,11 @@ def _start(slot: Slot) -> int:
 
 def _aligned(kernel: Kernel, known: tuple[int, ...]) -> Kernel:
     """The kernel with parameters that say how they are aligned in this program."""
-    changed = {b: replace(b, align=a) for b, a in zip(kernel.parameters, known, strict=True) if b.align != a}
+    changed = {
+        b: replace(b, align=a)
+        for b, a in zip(kernel.parameters, known, strict=True)
+        if b.align != a
+    }
     if not changed:
         return kernel
     parameters = tuple(changed.get(b, b) for b in kernel.parameters)

@@ -48,15 +48,22 @@ def _text(program: Program, arch: str) -> str:
     kernels = [_described(kernel, text) for kernel, text in texts.items()]
     body = "\n".join(line for kernel in kernels for line in kernel.lines)
     env = Environment(
-        loader=PackageLoader("xlac_cuda"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        keep_trailing_newline=True, autoescape=False,
-    )  # fmt: skip
+        loader=PackageLoader("xlac_cuda"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
     instructions = functions_called(body)
     return env.get_template("module.cu.j2").render(
-        arch=arch, title=comment(program.name), kernels=kernels, instructions=instructions,
+        arch=arch,
+        title=comment(program.name),
+        kernels=kernels,
+        instructions=instructions,
         functions=needed(body + instructions, functions(), BEFORE),
         vectors=declarations((v for text in texts.values() for v in text.vectors), CUDA),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +81,8 @@ def _described(kernel: Kernel, text: Function) -> _Described:
     form = grid(kernel)
     assert form is not None, f"kernel {kernel.name} is no grid"
     about = tuple(line for line in (text.note, *_quoted(kernel.origins)) if line)
-    alone = any("_registers<" in line for line in text.lines)  # which are shared out among the threads of one block
+    # which are shared out among the threads of one block
+    alone = any("_registers<" in line for line in text.lines)
     bounds = f"{form.threads}, 1" if alone else str(form.threads)
     return _Described(text.name, text.parameters, text.lines, bounds, about)
 
@@ -84,9 +92,15 @@ def _quoted(origins: tuple[Origin, ...]) -> list[str]:
     lines: dict[str, None] = {}
     for origin in origins:
         if origin.span is not None:
-            lines[comment(f"{origin.span.file.name}:{origin.span.line} {_line(origin)}".rstrip())] = None
+            lines[
+                comment(f"{origin.span.file.name}:{origin.span.line} {_line(origin)}".rstrip())
+            ] = None
     found = list(lines)
-    return found if len(found) <= MOST_LINES else [*found[:MOST_LINES], f"and {len(found) - MOST_LINES} more lines"]
+    return (
+        found
+        if len(found) <= MOST_LINES
+        else [*found[:MOST_LINES], f"and {len(found) - MOST_LINES} more lines"]
+    )
 
 
 def _line(origin: Origin) -> str:

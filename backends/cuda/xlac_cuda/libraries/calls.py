@@ -1,4 +1,6 @@
-"""NVIDIA's libraries as a program calls them: what each call's name is for, opened where a program has such calls."""
+"""NVIDIA's libraries as a program calls them: what each call's name is for, opened where a program
+has such calls.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class Libraries:
         """Makes one call of the program ready, and gives what asks for it, in a stream."""
         library = self._open.get(NEEDS.get(whole.step.name, ""))
         if library is None:
-            raise UnsupportedError(Diagnostic("XL5025", f"the device knows no operation '{whole.step.name}'"))
+            raise UnsupportedError(
+                Diagnostic("XL5025", f"the device knows no operation '{whole.step.name}'")
+            )
         return library(whole, arrays, self.findings)
 
     def close(self) -> None:
@@ -62,4 +66,6 @@ class Libraries:
 
 def _calls(program: Program) -> set[str]:
     """The names of the calls that libraries do."""
-    return {step.name for step in walk(program.steps) if isinstance(step, Call) and step.name in NEEDS}
+    return {
+        step.name for step in walk(program.steps) if isinstance(step, Call) and step.name in NEEDS
+    }

@@ -1,4 +1,6 @@
-"""cuBLASLt by ctypes: every call typed and checked. Names and numbers are those of cublasLt.h in CUDA 12 and 13."""
+"""cuBLASLt by ctypes: every call typed and checked. Names and numbers are those of cublasLt.h in
+CUDA 12 and 13.
+"""
 
 from __future__ import annotations
 
@@ -77,8 +79,15 @@ class Heuristic(ctypes.Structure):
     )  # fmt: skip
 
 
-# Parameters, a letter each: i int, z bytes or attribute sizes, h handle or address, u and l 64 bits without and with a sign
-_TYPES = {"i": ctypes.c_int, "z": ctypes.c_size_t, "h": ctypes.c_void_p, "u": ctypes.c_uint64, "l": ctypes.c_int64}
+# Parameters, a letter each: i int, z bytes or attribute sizes, h handle or address, u and l 64 bits
+# without and with a sign
+_TYPES = {
+    "i": ctypes.c_int,
+    "z": ctypes.c_size_t,
+    "h": ctypes.c_void_p,
+    "u": ctypes.c_uint64,
+    "l": ctypes.c_int64,
+}
 SIGNATURES = {
     "cublasLtCreate": "h",
     "cublasLtDestroy": "h",
@@ -97,7 +106,9 @@ SIGNATURES = {
 
 
 class CublasLt:
-    """The library. `blas("cublasLtDestroy", handle)` calls it and raises what `failure` makes of a status."""
+    """The library. `blas("cublasLtDestroy", handle)` calls it and raises what `failure` makes of a
+    status.
+    """
 
     def __init__(self, library: ctypes.CDLL) -> None:
         library.cublasLtGetVersion.restype = ctypes.c_size_t
@@ -127,19 +138,37 @@ class CublasLt:
 
     def set(self, what: int, attribute: Desc | Layout | Preference, value: Any) -> None:
         """Sets an attribute to a number of ctypes."""
-        of = {Desc: "MatmulDesc", Layout: "MatrixLayout", Preference: "MatmulPreference"}[type(attribute)]
-        self(f"cublasLt{of}SetAttribute", what, attribute, ctypes.addressof(value), ctypes.sizeof(value))
+        of = {Desc: "MatmulDesc", Layout: "MatrixLayout", Preference: "MatmulPreference"}[
+            type(attribute)
+        ]
+        self(
+            f"cublasLt{of}SetAttribute",
+            what,
+            attribute,
+            ctypes.addressof(value),
+            ctypes.sizeof(value),
+        )
 
     def failure(self, call: str, status: int) -> XlacError:
         """What to raise for a status other than 0."""
         name = (self._name(status) or b"").decode(errors="replace") or str(status)
         if status == ALLOC_FAILED:
-            return LimitError(Diagnostic("XL5214", f"the GPU's memory is used up ({call}: {name})", hint="nvidia-smi shows who uses it"))
+            return LimitError(
+                Diagnostic(
+                    "XL5214",
+                    f"the GPU's memory is used up ({call}: {name})",
+                    hint="nvidia-smi shows who uses it",
+                )
+            )
         if status == NOT_INITIALIZED:
             problem = f"cuBLASLt cannot use this GPU or its driver ({call}: {name})"
             return UnsupportedError(Diagnostic("XL5221", problem, hint=WITHOUT))
         if status == NOT_SUPPORTED:
-            return UnsupportedError(Diagnostic("XL5222", f"cuBLASLt does not compute this ({call}: {name})", hint=WITHOUT))
+            return UnsupportedError(
+                Diagnostic(
+                    "XL5222", f"cuBLASLt does not compute this ({call}: {name})", hint=WITHOUT
+                )
+            )
         return DeviceError(Diagnostic("XL5217", f"{call} failed: {name}"), 0)
 
 
@@ -148,21 +177,29 @@ WITHOUT = "an --arch without +cublaslt has kernels for everything"
 
 @cache
 def found() -> CublasLt | None:
-    """The library: that of a package, of an installed toolkit, or the system's; None where there is none that is new enough."""
+    """The library: that of a package, of an installed toolkit, or the system's; None where there is
+    none that is new enough.
+    """
     return next((blas for blas in _loaded() if blas.version[0] >= LEAST), None)
 
 
 def wanted() -> CublasLt:
-    """The library, for a program that calls it. Raises UnsupportedError where there is none, or only an old one."""
+    """The library, for a program that calls it. Raises UnsupportedError where there is none, or
+    only an old one.
+    """
     blas = found()
     if blas is not None:
         return blas
     old = next(_loaded(), None)
     if old is not None:
         problem = f"cuBLASLt {'.'.join(map(str, old.version))} is too old: the program calls that of CUDA {LEAST} or later"
-        raise UnsupportedError(Diagnostic("XL5221", problem, hint=f"a newer nvidia-cublas; or {WITHOUT}"))
+        raise UnsupportedError(
+            Diagnostic("XL5221", problem, hint=f"a newer nvidia-cublas; or {WITHOUT}")
+        )
     problem = "the program calls cuBLASLt, which is not installed here (libcublasLt.so)"
-    raise UnsupportedError(Diagnostic("XL5220", problem, hint=f"pip install nvidia-cublas; or {WITHOUT}"))
+    raise UnsupportedError(
+        Diagnostic("XL5220", problem, hint=f"pip install nvidia-cublas; or {WITHOUT}")
+    )
 
 
 def _loaded() -> Iterator[CublasLt]:

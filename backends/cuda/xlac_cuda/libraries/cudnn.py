@@ -10,7 +10,13 @@ from typing import Any
 
 from xlac_cuda.build import toolkit
 from xlac_cuda.device.errors import DeviceError
-from xlac_cuda.libraries.cudnn_names import NOT_INITIALIZED, NOT_SUPPORTED, OUT_OF_MEMORY, Attribute, Kind
+from xlac_cuda.libraries.cudnn_names import (
+    NOT_INITIALIZED,
+    NOT_SUPPORTED,
+    OUT_OF_MEMORY,
+    Attribute,
+    Kind,
+)
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError, XlacError
 
 WHEELS = ("nvidia.cudnn.lib",)  # where NVIDIA's packages on PyPI put it
@@ -33,7 +39,9 @@ SIGNATURES = {
 
 
 class Cudnn:
-    """The library. `dnn("cudnnDestroy", handle)` calls it and raises what `failure` makes of a status."""
+    """The library. `dnn("cudnnDestroy", handle)` calls it and raises what `failure` makes of a
+    status.
+    """
 
     def __init__(self, library: ctypes.CDLL) -> None:
         library.cudnnGetVersion.restype = ctypes.c_size_t
@@ -74,13 +82,30 @@ class Cudnn:
         """Sets an attribute to an array of its type."""
         number, type = attribute.value
         array = (type.element * len(values))(*values)
-        self("cudnnBackendSetAttribute", descriptor, number, type.number, len(values), ctypes.addressof(array))
+        self(
+            "cudnnBackendSetAttribute",
+            descriptor,
+            number,
+            type.number,
+            len(values),
+            ctypes.addressof(array),
+        )
 
     def get(self, descriptor: int, attribute: Attribute, room: Sequence[Any]) -> list[Any]:
-        """The values of an attribute, as many as fit `room`; of descriptors, `room` are those to be filled."""
+        """The values of an attribute, as many as fit `room`; of descriptors, `room` are those to be
+        filled.
+        """
         number, type = attribute.value
         array, count = (type.element * len(room))(*room), ctypes.c_int64()
-        self("cudnnBackendGetAttribute", descriptor, number, type.number, len(room), ctypes.addressof(count), ctypes.addressof(array))
+        self(
+            "cudnnBackendGetAttribute",
+            descriptor,
+            number,
+            type.number,
+            len(room),
+            ctypes.addressof(count),
+            ctypes.addressof(array),
+        )
         return list(array)[: count.value]
 
     def failure(self, call: str, status: int) -> XlacError:
@@ -91,11 +116,23 @@ class Cudnn:
         told = message.value.decode(errors="replace").strip().splitlines()
         about = f"{call}: {name}" + (f", {told[-1]}" if told else "")
         if status in OUT_OF_MEMORY:
-            return LimitError(Diagnostic("XL5214", f"the GPU's memory is used up ({about})", hint="nvidia-smi shows who uses it"))
+            return LimitError(
+                Diagnostic(
+                    "XL5214",
+                    f"the GPU's memory is used up ({about})",
+                    hint="nvidia-smi shows who uses it",
+                )
+            )
         if status == NOT_INITIALIZED:
-            return UnsupportedError(Diagnostic("XL5221", f"cuDNN cannot use this GPU or its driver ({about})", hint=WITHOUT))
+            return UnsupportedError(
+                Diagnostic(
+                    "XL5221", f"cuDNN cannot use this GPU or its driver ({about})", hint=WITHOUT
+                )
+            )
         if status in NOT_SUPPORTED:
-            return UnsupportedError(Diagnostic("XL5222", f"cuDNN does not compute this ({about})", hint=WITHOUT))
+            return UnsupportedError(
+                Diagnostic("XL5222", f"cuDNN does not compute this ({about})", hint=WITHOUT)
+            )
         return DeviceError(Diagnostic("XL5217", f"{call} failed: {about.partition(': ')[2]}"), 0)
 
 
@@ -104,12 +141,16 @@ WITHOUT = "an --arch without +cudnn has kernels for everything"
 
 @cache
 def found() -> Cudnn | None:
-    """The library: that of a package, of an installed toolkit, or the system's; None where there is none that is new enough."""
+    """The library: that of a package, of an installed toolkit, or the system's; None where there is
+    none that is new enough.
+    """
     return next((dnn for dnn in _loaded() if dnn.version[0] >= LEAST), None)
 
 
 def wanted(least: tuple[int, int]) -> Cudnn:
-    """The library, for a program that calls it. Raises UnsupportedError where there is none, or only an old one."""
+    """The library, for a program that calls it. Raises UnsupportedError where there is none, or
+    only an old one.
+    """
     dnn = found()
     if dnn is not None and dnn.version >= least:
         return dnn
@@ -117,9 +158,13 @@ def wanted(least: tuple[int, int]) -> Cudnn:
     if old is not None:
         told, needed = (".".join(map(str, version)) for version in (old.version, least))
         problem = f"cuDNN {told} is too old: the program calls that of version {needed} or later"
-        raise UnsupportedError(Diagnostic("XL5221", problem, hint=f"a newer nvidia-cudnn-cu13; or {WITHOUT}"))
+        raise UnsupportedError(
+            Diagnostic("XL5221", problem, hint=f"a newer nvidia-cudnn-cu13; or {WITHOUT}")
+        )
     problem = "the program calls cuDNN, which is not installed here (libcudnn.so)"
-    raise UnsupportedError(Diagnostic("XL5220", problem, hint=f"pip install nvidia-cudnn-cu13; or {WITHOUT}"))
+    raise UnsupportedError(
+        Diagnostic("XL5220", problem, hint=f"pip install nvidia-cudnn-cu13; or {WITHOUT}")
+    )
 
 
 def _loaded() -> Iterator[Cudnn]:

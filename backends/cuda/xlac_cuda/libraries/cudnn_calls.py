@@ -1,4 +1,6 @@
-"""Convolutions and attention by cuDNN: a plan is found once for each problem, and used at every call."""
+"""Convolutions and attention by cuDNN: a plan is found once for each problem, and used at every
+call.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,15 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 A = Attribute
 LEAST, ATTENTION = (9, 0), (9, 21)  # versions: of the library, and of its softmax and band mask
 
-_known: dict[tuple[str, ...], Choice] = {}  # engines of this process: heuristics chose them, or another process found them
+# engines of this process: heuristics chose them, or another process found them
+_known: dict[tuple[str, ...], Choice] = {}
 _lock = threading.Lock()
 
 
 class CudnnCalls:
-    """The calls of one program on one GPU. The context is current in every method, and only one of them runs at a time."""
+    """The calls of one program on one GPU. The context is current in every method, and only one of
+    them runs at a time.
+    """
 
     def __init__(self, gpu: Gpu, attends: bool) -> None:
         self.gpu = gpu
@@ -59,7 +64,15 @@ class CudnnCalls:
 class _Planned:
     """One problem for arguments of some alignment."""
 
-    def __init__(self, dnn: Cudnn, handle: int, gpu: Gpu, asked: Problem, alignments: tuple[int, ...], findings: Findings) -> None:
+    def __init__(
+        self,
+        dnn: Cudnn,
+        handle: int,
+        gpu: Gpu,
+        asked: Problem,
+        alignments: tuple[int, ...],
+        findings: Findings,
+    ) -> None:
         self.dnn, self.handle = dnn, handle
         self.operations = Operations(dnn, Machine.of(handle))
         try:
@@ -84,7 +97,11 @@ class _Planned:
         pack = self.dnn.create(Kind.VARIANT_PACK)
         try:
             self.dnn.set(pack, A.VARIANT_PACK_UNIQUE_IDS, [*self._written.arguments, *scalars])
-            self.dnn.set(pack, A.VARIANT_PACK_DATA_POINTERS, [*addresses, *map(ctypes.addressof, scalars.values())])
+            self.dnn.set(
+                pack,
+                A.VARIANT_PACK_DATA_POINTERS,
+                [*addresses, *map(ctypes.addressof, scalars.values())],
+            )
             self.dnn.set(pack, A.VARIANT_PACK_WORKSPACE, [workspace])
             self.dnn("cudnnBackendFinalize", pack)
             self.dnn("cudnnBackendExecute", self.handle, self._plan, pack)
@@ -93,7 +110,11 @@ class _Planned:
 
     def _again(self, graph: int, asked: Problem, choice: Choice | None) -> Plan | None:
         """The plan of what was chosen before."""
-        return None if choice is None else self.operations.chosen(graph, choice, refused(asked), asked.workspace)
+        return (
+            None
+            if choice is None
+            else self.operations.chosen(graph, choice, refused(asked), asked.workspace)
+        )
 
     def _suggested(self, graph: int, asked: Problem) -> Plan:
         """The first plan of the library's heuristics."""
@@ -110,12 +131,18 @@ def told(choice: Choice) -> str:
 
 
 def read(text: str | None) -> Choice | None:
-    """A choice that was kept; None for anything else. Whether the library has such an engine, it says itself."""
+    """A choice that was kept; None for anything else. Whether the library has such an engine, it
+    says itself.
+    """
     try:
         found = json.loads(text or "")
         engine, knobs = found["engine"], found["knobs"]
         numbers = [engine, *(number for pair in knobs for number in pair)]
-        if all(type(n) is int and 0 <= n < 1 << 31 for n in numbers) and len(knobs) <= MOST_KNOBS and all(len(pair) == 2 for pair in knobs):
+        if (
+            all(type(n) is int and 0 <= n < 1 << 31 for n in numbers)
+            and len(knobs) <= MOST_KNOBS
+            and all(len(pair) == 2 for pair in knobs)
+        ):
             return Choice(engine, tuple((knob, value) for knob, value in knobs))
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
@@ -125,7 +152,24 @@ def read(text: str | None) -> Choice | None:
 def _told(asked: Problem) -> str:
     """`a convolution of bf16[8, 64, 56, 56] by [64, 64, 3, 3] with bias, relu`"""
     if isinstance(asked, Attention):
-        sides = ", ".join(str(list(side.extents)) for side in (asked.queries, asked.keys, asked.values))
-        return f"attention of {asked.queries.dtype} {sides}" + (" with a mask" if asked.mask else "") + (", causal" if asked.causal else "")
-    after = ", ".join(part for part in ("addend" if asked.addend else "", "bias" if asked.bias else "", asked.activation) if part)
-    return f"a convolution of {asked.x.dtype}{list(asked.x.extents)} by {list(asked.kernel.extents)}" + (f" with {after}" if after else "")
+        sides = ", ".join(
+            str(list(side.extents)) for side in (asked.queries, asked.keys, asked.values)
+        )
+        return (
+            f"attention of {asked.queries.dtype} {sides}"
+            + (" with a mask" if asked.mask else "")
+            + (", causal" if asked.causal else "")
+        )
+    after = ", ".join(
+        part
+        for part in (
+            "addend" if asked.addend else "",
+            "bias" if asked.bias else "",
+            asked.activation,
+        )
+        if part
+    )
+    return (
+        f"a convolution of {asked.x.dtype}{list(asked.x.extents)} by {list(asked.kernel.extents)}"
+        + (f" with {after}" if after else "")
+    )

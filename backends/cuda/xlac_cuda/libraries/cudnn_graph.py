@@ -1,4 +1,6 @@
-"""Operation graphs of cuDNN: tensors and operations as descriptors, and the plans that compute them."""
+"""Operation graphs of cuDNN: tensors and operations as descriptors, and the plans that compute
+them.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ MOST_KNOBS = 64
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What plans are made for, as attributes: a handle, which is a GPU's, or what is known of a GPU that is not here."""
+    """What plans are made for, as attributes: a handle, which is a GPU's, or what is known of a GPU
+    that is not here.
+    """
 
     graph: Values = field(default_factory=dict)
     heuristics: Values = field(default_factory=dict)
@@ -71,7 +75,8 @@ class _Tensor:
 class Operations:
     """A graph in the making: what is given to it is a tensor's number, and so is what it gives.
 
-    Values that nobody else wants are f32 and never in memory. Tensors are numbered from 1 in the order they are made.
+    Values that nobody else wants are f32 and never in memory. Tensors are numbered from 1 in the
+    order they are made.
     """
 
     def __init__(self, dnn: Cudnn, machine: Machine) -> None:
@@ -94,7 +99,9 @@ class Operations:
     def scalar(self, rank: int, dtype: DType = DType.F32) -> int:
         """A number that the host gives at every call."""
         ones = (1,) * rank
-        return self._tensor(dtype, ones, ones, {A.TENSOR_BYTE_ALIGNMENT: dtype.nbytes, A.TENSOR_IS_BY_VALUE: True})
+        return self._tensor(
+            dtype, ones, ones, {A.TENSOR_BYTE_ALIGNMENT: dtype.nbytes, A.TENSOR_IS_BY_VALUE: True}
+        )
 
     def like(self, other: int, dtype: DType = DType.F32) -> int:
         """One that is passed on without being in memory, its axes in the order of another's."""
@@ -107,39 +114,71 @@ class Operations:
         strides, step = [0] * len(extents), 1
         for axis in reversed(order):
             strides[axis], step = step, step * extents[axis]
-        return self._tensor(dtype, extents, tuple(strides), {A.TENSOR_BYTE_ALIGNMENT: 16, A.TENSOR_IS_VIRTUAL: True})
+        return self._tensor(
+            dtype, extents, tuple(strides), {A.TENSOR_BYTE_ALIGNMENT: 16, A.TENSOR_IS_VIRTUAL: True}
+        )
 
     def _tensor(self, dtype: DType, extents: Shape, strides: Shape, more: Values) -> int:
         number = len(self._tensors) + 1
-        values = {A.TENSOR_UNIQUE_ID: number, A.TENSOR_DATA_TYPE: TYPES[dtype], A.TENSOR_DIMENSIONS: extents, A.TENSOR_STRIDES: strides}
-        self._tensors[number] = _Tensor(self.final(Kind.TENSOR, {**values, **more}), extents, strides)
+        values = {
+            A.TENSOR_UNIQUE_ID: number,
+            A.TENSOR_DATA_TYPE: TYPES[dtype],
+            A.TENSOR_DIMENSIONS: extents,
+            A.TENSOR_STRIDES: strides,
+        }
+        self._tensors[number] = _Tensor(
+            self.final(Kind.TENSOR, {**values, **more}), extents, strides
+        )
         return number
 
     # ---- operations --------------------------------------------------------------------------
 
-    def convolution(self, x: int, kernel: int, y: int, strides: Shape, low: Shape, high: Shape, dilation: Shape) -> None:
-        described = self.final(Kind.CONVOLUTION, {
-            A.CONVOLUTION_COMP_TYPE: F32, A.CONVOLUTION_CONV_MODE: CROSS_CORRELATION, A.CONVOLUTION_SPATIAL_DIMS: len(strides),
-            A.CONVOLUTION_FILTER_STRIDES: strides, A.CONVOLUTION_PRE_PADDINGS: low, A.CONVOLUTION_POST_PADDINGS: high,
-            A.CONVOLUTION_DILATIONS: dilation,
-        })  # fmt: skip
+    def convolution(
+        self, x: int, kernel: int, y: int, strides: Shape, low: Shape, high: Shape, dilation: Shape
+    ) -> None:
+        described = self.final(
+            Kind.CONVOLUTION,
+            {
+                A.CONVOLUTION_COMP_TYPE: F32,
+                A.CONVOLUTION_CONV_MODE: CROSS_CORRELATION,
+                A.CONVOLUTION_SPATIAL_DIMS: len(strides),
+                A.CONVOLUTION_FILTER_STRIDES: strides,
+                A.CONVOLUTION_PRE_PADDINGS: low,
+                A.CONVOLUTION_POST_PADDINGS: high,
+                A.CONVOLUTION_DILATIONS: dilation,
+            },
+        )
         self._operation(
             Kind.OPERATION_CONVOLUTION_FORWARD, {A.CONVOLUTION_FORWARD_X: x, A.CONVOLUTION_FORWARD_W: kernel, A.CONVOLUTION_FORWARD_Y: y},
             {A.CONVOLUTION_FORWARD_CONV_DESC: described, A.CONVOLUTION_FORWARD_ALPHA: 1.0, A.CONVOLUTION_FORWARD_BETA: 0.0},
         )  # fmt: skip
 
     def pointwise(self, mode: Pointwise, x: int, other: int, y: int) -> None:
-        """An operation on each element; the second operand, if it is not 0, is repeated along its axes of one element."""
+        """An operation on each element; the second operand, if it is not 0, is repeated along its
+        axes of one element.
+        """
         keeps = {A.POINTWISE_NAN_PROPAGATION: PROPAGATE_NAN} if mode is Pointwise.RELU_FWD else {}
-        described = self.final(Kind.POINTWISE, {A.POINTWISE_MODE: mode, A.POINTWISE_MATH_PREC: F32, **keeps})
-        sides = {A.OPERATION_POINTWISE_XDESC: x, A.OPERATION_POINTWISE_BDESC: other, A.OPERATION_POINTWISE_YDESC: y}
+        described = self.final(
+            Kind.POINTWISE, {A.POINTWISE_MODE: mode, A.POINTWISE_MATH_PREC: F32, **keeps}
+        )
+        sides = {
+            A.OPERATION_POINTWISE_XDESC: x,
+            A.OPERATION_POINTWISE_BDESC: other,
+            A.OPERATION_POINTWISE_YDESC: y,
+        }
         used = {side: tensor for side, tensor in sides.items() if tensor}
-        self._operation(Kind.OPERATION_POINTWISE, used, {A.OPERATION_POINTWISE_PW_DESCRIPTOR: described})
+        self._operation(
+            Kind.OPERATION_POINTWISE, used, {A.OPERATION_POINTWISE_PW_DESCRIPTOR: described}
+        )
 
     def product(self, a: int, b: int, y: int) -> None:
         """Products of matrices, which are the last two axes."""
         described = self.final(Kind.MATMUL, {A.MATMUL_COMP_TYPE: F32})
-        sides = {A.OPERATION_MATMUL_ADESC: a, A.OPERATION_MATMUL_BDESC: b, A.OPERATION_MATMUL_CDESC: y}
+        sides = {
+            A.OPERATION_MATMUL_ADESC: a,
+            A.OPERATION_MATMUL_BDESC: b,
+            A.OPERATION_MATMUL_CDESC: y,
+        }
         self._operation(Kind.OPERATION_MATMUL, sides, {A.OPERATION_MATMUL_DESC: described})
 
     def softmax(self, x: int, y: int) -> None:
@@ -147,28 +186,43 @@ class Operations:
         self._operation(Kind.OPERATION_SOFTMAX, {A.SOFTMAX_XDESC: x, A.SOFTMAX_YDESC: y}, {})
 
     def causal(self, x: int, time: int, length: int, hidden: int, y: int) -> None:
-        """Scores of queries and keys, `hidden` where a key is later than its query; the last query sees all. `time` and
-        `length`, how many there are, are numbers of the host, i32, as is `hidden`, f32."""
+        """Scores of queries and keys, `hidden` where a key is later than its query; the last query
+        sees all. `time` and `length`, how many there are, are numbers of the host, i32, as is
+        `hidden`, f32."""
         sides = {
             A.DIAGONAL_BAND_MASK_XDESC: x, A.DIAGONAL_BAND_MASK_SEQ_LEN_KVDESC: length, A.DIAGONAL_BAND_MASK_SEQ_LEN_QDESC: time,
             A.DIAGONAL_BAND_MASK_BDESC: hidden, A.DIAGONAL_BAND_MASK_YDESC: y,
         }  # fmt: skip
-        self._operation(Kind.OPERATION_DIAGONAL_BAND_MASK, sides, {A.DIAGONAL_BAND_MASK_COMPARISON_MODE: Pointwise.CMP_GE})
+        self._operation(
+            Kind.OPERATION_DIAGONAL_BAND_MASK,
+            sides,
+            {A.DIAGONAL_BAND_MASK_COMPARISON_MODE: Pointwise.CMP_GE},
+        )
 
     def _operation(self, kind: Kind, tensors: Mapping[Attribute, int], others: Values) -> None:
-        sides = {attribute: self._tensors[tensor].descriptor for attribute, tensor in tensors.items()}
+        sides = {
+            attribute: self._tensors[tensor].descriptor for attribute, tensor in tensors.items()
+        }
         self._operations.append(self.final(kind, {**sides, **others}))
 
     # ---- plans -------------------------------------------------------------------------------
 
     def graph(self) -> int:
         """All operations as one graph."""
-        return self.final(Kind.OPERATIONGRAPH, {A.OPERATIONGRAPH_OPS: self._operations, **self.machine.graph})
+        return self.final(
+            Kind.OPERATIONGRAPH, {A.OPERATIONGRAPH_OPS: self._operations, **self.machine.graph}
+        )
 
     def suggested(self, graph: int, refused: frozenset[Note], workspace: int) -> Iterator[Plan]:
-        """Plans that the library's heuristics suggest, the one they think fastest first, without engines of some notes."""
+        """Plans that the library's heuristics suggest, the one they think fastest first, without
+        engines of some notes.
+        """
         for mode in (MODE_A, FALLBACK):
-            given = {A.ENGINEHEUR_OPERATION_GRAPH: graph, A.ENGINEHEUR_MODE: mode, **self.machine.heuristics}
+            given = {
+                A.ENGINEHEUR_OPERATION_GRAPH: graph,
+                A.ENGINEHEUR_MODE: mode,
+                **self.machine.heuristics,
+            }
             try:
                 heuristics = self.final(Kind.ENGINEHEUR, given)
             except UnsupportedError:
@@ -180,16 +234,33 @@ class Operations:
                 if plan is not None:
                     yield plan
 
-    def chosen(self, graph: int, choice: Choice, refused: frozenset[Note], workspace: int) -> Plan | None:
-        """The plan of an engine that was chosen before; None where the library does not have it any more."""
-        engine_of = {A.ENGINE_OPERATION_GRAPH: graph, A.ENGINE_GLOBAL_INDEX: choice.engine, **self.machine.engine}
+    def chosen(
+        self, graph: int, choice: Choice, refused: frozenset[Note], workspace: int
+    ) -> Plan | None:
+        """The plan of an engine that was chosen before; None where the library does not have it any
+        more.
+        """
+        engine_of = {
+            A.ENGINE_OPERATION_GRAPH: graph,
+            A.ENGINE_GLOBAL_INDEX: choice.engine,
+            **self.machine.engine,
+        }
         try:
             engine = self.final(Kind.ENGINE, engine_of)
             knobs = [
-                self.final(Kind.KNOB_CHOICE, {A.KNOB_CHOICE_KNOB_TYPE: knob, A.KNOB_CHOICE_KNOB_VALUE: value})
+                self.final(
+                    Kind.KNOB_CHOICE,
+                    {A.KNOB_CHOICE_KNOB_TYPE: knob, A.KNOB_CHOICE_KNOB_VALUE: value},
+                )
                 for knob, value in choice.knobs
             ]
-            config = self.final(Kind.ENGINECFG, {A.ENGINECFG_ENGINE: engine, **({A.ENGINECFG_KNOB_CHOICES: knobs} if knobs else {})})
+            config = self.final(
+                Kind.ENGINECFG,
+                {
+                    A.ENGINECFG_ENGINE: engine,
+                    **({A.ENGINECFG_KNOB_CHOICES: knobs} if knobs else {}),
+                },
+            )
         except UnsupportedError:
             return None
         return self._plan(config, engine, choice, refused, workspace)
@@ -202,12 +273,18 @@ class Operations:
         pairs = ([self.dnn.get(knob, attribute, [0])[0] for attribute in of] for knob in knobs)
         return Choice(number, tuple((knob, value) for knob, value in pairs))
 
-    def _plan(self, config: int, engine: int, choice: Choice, refused: frozenset[Note], workspace: int) -> Plan | None:
-        """None where the engine has a note that is refused, does not compute this after all, or needs more workspace."""
+    def _plan(
+        self, config: int, engine: int, choice: Choice, refused: frozenset[Note], workspace: int
+    ) -> Plan | None:
+        """None where the engine has a note that is refused, does not compute this after all, or
+        needs more workspace.
+        """
         if refused.intersection(self.dnn.get(engine, A.ENGINE_NUMERICAL_NOTE, [0] * MOST_NOTES)):
             return None
         try:
-            plan = self.final(Kind.EXECUTION_PLAN, {A.EXECUTION_PLAN_ENGINE_CONFIG: config, **self.machine.plan})
+            plan = self.final(
+                Kind.EXECUTION_PLAN, {A.EXECUTION_PLAN_ENGINE_CONFIG: config, **self.machine.plan}
+            )
         except UnsupportedError:
             return None
         (needed,) = self.dnn.get(plan, A.EXECUTION_PLAN_WORKSPACE_SIZE, [0])

@@ -12,7 +12,8 @@ TYPES = {DType.F32: 0, DType.F16: 2, DType.I32: 4, DType.BF16: 9}  # cudnnDataTy
 CROSS_CORRELATION = 1  # cudnnConvolutionMode_t
 MODE_A, FALLBACK = 3, 2  # cudnnBackendHeurMode_t
 PROPAGATE_NAN = 1  # cudnnNanPropagation_t
-NOT_INITIALIZED, NOT_SUPPORTED, OUT_OF_MEMORY = 1001, range(3000, 4000), (4003, 4004)  # cudnnStatus_t
+# cudnnStatus_t
+NOT_INITIALIZED, NOT_SUPPORTED, OUT_OF_MEMORY = 1001, range(3000, 4000), (4003, 4004)
 
 
 class Kind(IntEnum):

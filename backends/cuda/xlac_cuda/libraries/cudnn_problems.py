@@ -20,15 +20,24 @@ from xlac_sdk.programs.strided import Strided
 Problem = Convolution | Attention
 ALIGNED = 16  # bytes: the most that engines ask for
 ACTIVATIONS = {RELU: Pointwise.RELU_FWD, GELU: Pointwise.GELU_APPROX_TANH_FWD}
-NEVER = frozenset({
-    Note.NONDETERMINISTIC, Note.REDUCED_PRECISION_REDUCTION, Note.DOWN_CONVERT_INPUTS, Note.WINOGRAD_TILE_6X6, Note.WINOGRAD_TILE_13X13,
-})  # fmt: skip
-TRANSFORMED = frozenset({Note.FFT, Note.WINOGRAD, Note.WINOGRAD_TILE_4X4})  # sums of other products than the model's
+NEVER = frozenset(
+    {
+        Note.NONDETERMINISTIC,
+        Note.REDUCED_PRECISION_REDUCTION,
+        Note.DOWN_CONVERT_INPUTS,
+        Note.WINOGRAD_TILE_6X6,
+        Note.WINOGRAD_TILE_13X13,
+    }
+)
+# sums of other products than the model's
+TRANSFORMED = frozenset({Note.FFT, Note.WINOGRAD, Note.WINOGRAD_TILE_4X4})
 
 
 @dataclass(slots=True)
 class Written:
-    """A graph's tensors in memory, in the order of the call's arguments, and the numbers that the host gives."""
+    """A graph's tensors in memory, in the order of the call's arguments, and the numbers that the
+    host gives.
+    """
 
     arguments: list[int]
     scalars: dict[int, Any] = field(default_factory=dict)
@@ -40,7 +49,10 @@ def offsets(problem: Problem) -> list[int]:
         sides = [problem.x, problem.kernel, problem.addend, problem.result]
         bias = [problem.bias_offset * problem.bias.nbytes] if problem.bias else []
     else:
-        sides, bias = [problem.queries, problem.keys, problem.values, problem.mask, problem.result], []
+        sides, bias = (
+            [problem.queries, problem.keys, problem.values, problem.mask, problem.result],
+            [],
+        )
     found = [side.offset * side.dtype.nbytes for side in sides if side is not None]
     return list(static((*found[:-1], *bias, found[-1])))
 
@@ -50,23 +62,36 @@ def refused(problem: Problem) -> frozenset[Note]:
     if isinstance(problem, Attention):
         return NEVER
     exact = NEVER if problem.fast else NEVER | TRANSFORMED
-    return exact | {Note.TENSOR_CORE} if problem.x.dtype is DType.F32 and not problem.fast else exact
+    return (
+        exact | {Note.TENSOR_CORE} if problem.x.dtype is DType.F32 and not problem.fast else exact
+    )
 
 
 def written(problem: Problem, operations: Operations, alignments: Sequence[int]) -> Written:
-    """Puts a problem, for sizes that are known, into a graph. An alignment is that of an argument's tensor, in bytes."""
-    return _convolution(problem, operations, alignments) if isinstance(problem, Convolution) else _attention(problem, operations, alignments)
+    """Puts a problem, for sizes that are known, into a graph. An alignment is that of an argument's
+    tensor, in bytes.
+    """
+    return (
+        _convolution(problem, operations, alignments)
+        if isinstance(problem, Convolution)
+        else _attention(problem, operations, alignments)
+    )
 
 
 # ---- convolutions ----------------------------------------------------------------------------
 
 
-def _convolution(problem: Convolution, operations: Operations, alignments: Sequence[int]) -> Written:
+def _convolution(
+    problem: Convolution, operations: Operations, alignments: Sequence[int]
+) -> Written:
     """Sum, addend, bias, activation: in this order the library has kernels of its own for it."""
     line = len(problem.strides) == 1
     sides = [side for side in (problem.x, problem.kernel, problem.addend) if side is not None]
     *tensors, last = [*sides, problem.result]
-    made = [operations.tensor(side.dtype, *_places(side, line), alignment) for side, alignment in zip(tensors, alignments, strict=False)]
+    made = [
+        operations.tensor(side.dtype, *_places(side, line), alignment)
+        for side, alignment in zip(tensors, alignments, strict=False)
+    ]
     extents, steps = _places(last, line)
     if problem.bias:
         ones = (1,) * (len(extents) - 2)
@@ -89,8 +114,8 @@ def _convolution(problem: Convolution, operations: Operations, alignments: Seque
 
 
 def _places(side: Strided, line: bool) -> tuple[Shape, Shape]:
-    """Extents and strides as the library reads a layout from them: axes of one element step over what is inside them, and a
-    line is a plane of one row."""
+    """Extents and strides as the library reads a layout from them: axes of one element step over
+    what is inside them, and a line is a plane of one row."""
     extents, steps = static(side.extents), list(static(side.strides))
     order = (0, *range(2, len(extents)), 1) if steps[1] == 1 else tuple(range(len(extents)))
     room = 1
@@ -109,9 +134,20 @@ def _places(side: Strided, line: bool) -> tuple[Shape, Shape]:
 def _attention(problem: Attention, operations: Operations, alignments: Sequence[int]) -> Written:
     """The graph that the library knows as attention: product, scale, mask, softmax, product."""
     scalars: dict[int, Any] = {}
-    given = [problem.queries, _turned(problem.keys), problem.values, *([problem.mask] if problem.mask else []), problem.result]
+    given = [
+        problem.queries,
+        _turned(problem.keys),
+        problem.values,
+        *([problem.mask] if problem.mask else []),
+        problem.result,
+    ]
     made = [
-        operations.tensor(side.dtype, static(side.extents), tuple(max(step, 1) for step in static(side.strides)), alignment)
+        operations.tensor(
+            side.dtype,
+            static(side.extents),
+            tuple(max(step, 1) for step in static(side.strides)),
+            alignment,
+        )
         for side, alignment in zip(given, alignments, strict=False)
     ]
     queries, keys, values, *masks, result = made
@@ -121,10 +157,16 @@ def _attention(problem: Attention, operations: Operations, alignments: Sequence[
         scalars[found] = value
         return found
 
-    (batch, heads, time, _), (_, _, length, _) = static(problem.queries.extents), static(problem.keys.extents)
+    (batch, heads, time, _), (_, _, length, _) = (
+        static(problem.queries.extents),
+        static(problem.keys.extents),
+    )
     scores = operations.value((batch, heads, time, length), range(4))
     operations.product(queries, keys, scores)
-    after = [(Pointwise.MUL, number(ctypes.c_float(problem.scale))), *((Pointwise.ADD, mask) for mask in masks)]
+    after = [
+        (Pointwise.MUL, number(ctypes.c_float(problem.scale))),
+        *((Pointwise.ADD, mask) for mask in masks),
+    ]
     for mode, other in after:
         before, scores = scores, operations.like(scores)
         operations.pointwise(mode, before, other, scores)

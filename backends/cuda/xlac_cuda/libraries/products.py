@@ -1,7 +1,9 @@
-"""Matrix products by cuBLASLt: descriptors and the algorithm are found once for each product, and used at every call.
+"""Matrix products by cuBLASLt: descriptors and the algorithm are found once for each product, and
+used at every call.
 
-The library's matrices are stored by columns. A result stored by rows is the transposed one stored by columns, so it is
-asked for `right^T left^T`: its A is our right operand, its B our left one, and its rows are our columns.
+The library's matrices are stored by columns. A result stored by rows is the transposed one stored
+by columns, so it is asked for `right^T left^T`: its A is our right operand, its B our left one, and
+its rows are our columns.
 """
 
 from __future__ import annotations
@@ -62,21 +64,34 @@ class _Operands:
         addend = rest.pop(0) if product.addend else 0
         bias = rest.pop(0) if product.biased else 0
         result, workspace = rest
-        where = {name: address + _bytes(side) for name, address, side in (
-            ("a", right, product.right), ("b", left, product.left), ("d", result, product.result), ("c", addend, product.addend),
-        ) if side is not None}  # fmt: skip
+        where = {
+            name: address + _bytes(side)
+            for name, address, side in (
+                ("a", right, product.right),
+                ("b", left, product.left),
+                ("d", result, product.result),
+                ("c", addend, product.addend),
+            )
+            if side is not None
+        }
         (start,) = static((product.bias_offset,))
         where.setdefault("c", where["d"])
-        return _Operands(**where, bias=bias + start * product.result.dtype.nbytes, workspace=workspace)
+        return _Operands(
+            **where, bias=bias + start * product.result.dtype.nbytes, workspace=workspace
+        )
 
     @property
     def alignments(self) -> Alignments:
-        a, b, c, d = (min(ALIGNED, address & -address) for address in (self.a, self.b, self.c, self.d))
+        a, b, c, d = (
+            min(ALIGNED, address & -address) for address in (self.a, self.b, self.c, self.d)
+        )
         return a, b, c, d
 
 
 class MatrixProducts:
-    """The products of one program on one GPU. The context is current in every method, and only one of them runs at a time."""
+    """The products of one program on one GPU. The context is current in every method, and only one
+    of them runs at a time.
+    """
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
@@ -85,7 +100,9 @@ class MatrixProducts:
         self._plans: dict[tuple[Product, Alignments], _Plan] = {}
 
     def __call__(self, whole: Whole, arrays: Arrays, findings: Findings) -> Callable[[int], None]:
-        """One product, ready to be asked for in a stream. Its algorithm is found as soon as it would be read from anywhere."""
+        """One product, ready to be asked for in a stream. Its algorithm is found as soon as it
+        would be read from anywhere.
+        """
         product: Product = whole.step.attributes["product"]
         if 0 in (product.count, product.rows, product.columns):
             return lambda stream: None
@@ -107,10 +124,15 @@ class MatrixProducts:
 class _Plan:
     """One product for pointers of some alignment."""
 
-    def __init__(self, blas: CublasLt, handle: int, gpu: Gpu, product: Product, operands: _Operands) -> None:
+    def __init__(
+        self, blas: CublasLt, handle: int, gpu: Gpu, product: Product, operands: _Operands
+    ) -> None:
         self.blas, self.handle, self.product = blas, handle, product
         self._made: list[tuple[str, int]] = []
-        self._scale, self._keep = ctypes.c_float(product.scale), ctypes.c_float(1.0 if product.addend else 0.0)
+        self._scale, self._keep = (
+            ctypes.c_float(product.scale),
+            ctypes.c_float(1.0 if product.addend else 0.0),
+        )
         try:
             self.desc = self._description(operands.bias)
             self.layouts = self._layouts()
@@ -131,9 +153,24 @@ class _Plan:
         a, b, c, d = self.layouts
         scale, keep = ctypes.addressof(self._scale), ctypes.addressof(self._keep)
         self.blas(
-            "cublasLtMatmul", self.handle, self.desc, scale, operands.a, a, operands.b, b, keep, operands.c, c, operands.d, d,
-            ctypes.addressof(self.algorithm), operands.workspace, self.workspace, stream,
-        )  # fmt: skip
+            "cublasLtMatmul",
+            self.handle,
+            self.desc,
+            scale,
+            operands.a,
+            a,
+            operands.b,
+            b,
+            keep,
+            operands.c,
+            c,
+            operands.d,
+            d,
+            ctypes.addressof(self.algorithm),
+            operands.workspace,
+            self.workspace,
+            stream,
+        )
 
     def close(self) -> None:
         """Gives descriptors back."""
@@ -152,7 +189,9 @@ class _Plan:
         desc = self._create("MatmulDesc", compute, TYPES[DType.F32])
         blas.set(desc, Desc.TRANSA, ctypes.c_int32(product.right.columns != 1))
         blas.set(desc, Desc.TRANSB, ctypes.c_int32(product.left.columns != 1))
-        name = "_".join(part for part in (product.activation.upper(), "BIAS" if product.biased else "") if part)
+        name = "_".join(
+            part for part in (product.activation.upper(), "BIAS" if product.biased else "") if part
+        )
         blas.set(desc, Desc.EPILOGUE, ctypes.c_uint32(Epilogue[name or "DEFAULT"]))
         if product.biased:
             blas.set(desc, Desc.BIAS_DATA_TYPE, ctypes.c_int32(TYPES[product.result.dtype]))
@@ -169,9 +208,11 @@ class _Plan:
         return a, b, self._layout(product.addend, columns, rows) if product.addend else d, d
 
     def _layout(self, side: Matrices, rows: int, columns: int) -> int:
-        """Matrices of the library's `rows` and `columns`, its rows being our columns; stored transposed where those are
-        apart in memory."""
-        down, across, batch, count = static((side.columns, side.rows, side.batch, self.product.count))
+        """Matrices of the library's `rows` and `columns`, its rows being our columns; stored
+        transposed where those are apart in memory."""
+        down, across, batch, count = static(
+            (side.columns, side.rows, side.batch, self.product.count)
+        )
         extents, leading = ((rows, columns), across) if down == 1 else ((columns, rows), down)
         leading = max(leading, extents[0])  # less, it is that of an only column
         layout = self._create("MatrixLayout", TYPES[side.dtype], *extents, leading)
@@ -181,7 +222,9 @@ class _Plan:
         return layout
 
     def _best(self, alignments: Alignments) -> Heuristic:
-        """The algorithm that the library's heuristics put first. They depend on nothing but what is asked, so that is kept."""
+        """The algorithm that the library's heuristics put first. They depend on nothing but what is
+        asked, so that is kept.
+        """
         blas, product = self.blas, self.product
         preference = self._create("MatmulPreference")
         blas.set(preference, Preference.MAX_WORKSPACE_BYTES, ctypes.c_uint64(product.workspace))
@@ -190,10 +233,20 @@ class _Plan:
             blas.set(preference, attribute, ctypes.c_uint32(nbytes))
         found, count = Heuristic(), ctypes.c_int()
         status = blas.raw["cublasLtMatmulAlgoGetHeuristic"](
-            self.handle, self.desc, *self.layouts, preference, 1, ctypes.addressof(found), ctypes.addressof(count)
+            self.handle,
+            self.desc,
+            *self.layouts,
+            preference,
+            1,
+            ctypes.addressof(found),
+            ctypes.addressof(count),
         )
         if status or not count.value or found.state:
-            name = blas.failure("cublasLtMatmulAlgoGetHeuristic", status or found.state or 15).diagnostics[0].message
+            name = (
+                blas.failure("cublasLtMatmulAlgoGetHeuristic", status or found.state or 15)
+                .diagnostics[0]
+                .message
+            )
             problem = f"{_told(product)}: {name}"
             raise UnsupportedError(Diagnostic("XL5222", problem, hint=WITHOUT))
         return found
@@ -208,7 +261,15 @@ def _bytes(side: Matrices) -> int:
 def _told(product: Product) -> str:
     """`a product of bf16[2, 64, 32] and bf16[2, 32, 64] to f32 with bias, relu`"""
     batch = f"{product.count}, " if product.count != 1 else ""
-    after = ", ".join(part for part in ("addend" if product.addend else "", "bias" if product.biased else "", product.activation) if part)
+    after = ", ".join(
+        part
+        for part in (
+            "addend" if product.addend else "",
+            "bias" if product.biased else "",
+            product.activation,
+        )
+        if part
+    )
     dtype = product.left.dtype
     return (
         f"a product of {dtype}[{batch}{product.rows}, {product.depth}] and {dtype}[{batch}{product.depth}, {product.columns}] to "

@@ -56,14 +56,19 @@ def form_of(executable: CudaExecutable, shapes: Shapes) -> Form:
     form = executable.forms.get(shapes)
     if form is None:
         program = executable.program
-        sizes = of_call(program, {s.name: _Shaped(shape) for s, shape in zip(program.inputs, shapes, strict=True)})
+        sizes = of_call(
+            program,
+            {s.name: _Shaped(shape) for s, shape in zip(program.inputs, shapes, strict=True)},
+        )
         outputs = [(slot.dtype, slot.extents(sizes)) for slot in program.outputs]
         form = Form(
-            sizes, tuple(sizes.values()), tuple(slot.extents(sizes) for slot in program.inputs),
+            sizes,
+            tuple(sizes.values()),
+            tuple(slot.extents(sizes) for slot in program.inputs),
             tuple(slot.name for slot in program.outputs),
             tuple((dtype, shape, prod(shape) * dtype.nbytes) for dtype, shape in outputs),
             tuple(prod(slot.extents(sizes)) * slot.dtype.nbytes for slot in program.inputs),
-        )  # fmt: skip
+        )
         if len(executable.forms) >= KEPT:
             executable.forms.clear()
         executable.forms[shapes] = form
@@ -71,17 +76,27 @@ def form_of(executable: CudaExecutable, shapes: Shapes) -> Form:
 
 
 def device_call(
-    executable: CudaExecutable, arrays: Sequence[Any], named: Mapping[str, Any], outputs: Mapping[str, Any] | None = None
-) -> Any:  # fmt: skip
-    """Runs a program on arrays of the GPU, and of the host among them; see `CudaExecutable.fast` and `into`."""
+    executable: CudaExecutable,
+    arrays: Sequence[Any],
+    named: Mapping[str, Any],
+    outputs: Mapping[str, Any] | None = None,
+) -> Any:
+    """Runs a program on arrays of the GPU, and of the host among them; see `CudaExecutable.fast`
+    and `into`.
+    """
     program = executable.program
     values = list(by_name(Parameters(executable.names), arrays, named).values())
     with executable.turn:
         found = [
-            given(value, executable.stream) if is_on_gpu(value) else as_array(value, slot.dtype, slot.name)
+            given(value, executable.stream)
+            if is_on_gpu(value)
+            else as_array(value, slot.dtype, slot.name)
             for slot, value in zip(program.inputs, values, strict=True)
         ]
-        stream = next((one.stream for one in found if isinstance(one, Given) and one.stream and one.lasts), executable.stream)
+        stream = next(
+            (one.stream for one in found if isinstance(one, Given) and one.stream and one.lasts),
+            executable.stream,
+        )
         form = form_of(executable, tuple([one.shape for one in found]))
         for slot, shape, one in zip(program.inputs, form.inputs, found, strict=True):
             check("input", slot, shape, _described(one, slot, executable), executable.gpu.index)
@@ -124,10 +139,17 @@ def _placed(executable: CudaExecutable, number: int, one: Any, stream: int) -> i
     return address
 
 
-def _check_rooms(executable: CudaExecutable, form: Form, found: Sequence[Any], outputs: Mapping[str, Any]) -> None:
-    """Raises SourceError for outputs that are missing, unknown, or share memory with an input or another output."""
+def _check_rooms(
+    executable: CudaExecutable, form: Form, found: Sequence[Any], outputs: Mapping[str, Any]
+) -> None:
+    """Raises SourceError for outputs that are missing, unknown, or share memory with an input or
+    another output.
+    """
     outputs_by_name(form.names, outputs)
-    inputs = [(f"input '{slot.name}'", *_room(one)) for slot, one in zip(executable.program.inputs, found, strict=True)]
+    inputs = [
+        (f"input '{slot.name}'", *_room(one))
+        for slot, one in zip(executable.program.inputs, found, strict=True)
+    ]
     check_apart([(f"output '{name}'", *_room(outputs[name])) for name in form.names], inputs)
 
 
@@ -137,16 +159,27 @@ def _room(value: Any) -> tuple[int, int]:
         return value.address, prod(value.shape) * (value.dtype.nbytes if value.dtype else 0)
     if is_on_gpu(value):
         return _room(given(value, -1))
-    return (value.__array_interface__["data"][0], value.nbytes) if isinstance(value, np.ndarray) else (0, 0)
+    return (
+        (value.__array_interface__["data"][0], value.nbytes)
+        if isinstance(value, np.ndarray)
+        else (0, 0)
+    )
 
 
-def _results(executable: CudaExecutable, form: Form, outputs: Mapping[str, Any] | None, stream: int) -> tuple[list[Any], list[int]]:
-    """The outputs, and where they are written: anew, in the caller's arrays on the device, or in our own for the host's."""
+def _results(
+    executable: CudaExecutable, form: Form, outputs: Mapping[str, Any] | None, stream: int
+) -> tuple[list[Any], list[int]]:
+    """The outputs, and where they are written: anew, in the caller's arrays on the device, or in
+    our own for the host's.
+    """
     made: list[Any] = []
     targets: list[int] = []
     program = executable.program
     if outputs is None:
-        made = [executable.results.make(dtype, shape, nbytes, stream) for dtype, shape, nbytes in form.made]
+        made = [
+            executable.results.make(dtype, shape, nbytes, stream)
+            for dtype, shape, nbytes in form.made
+        ]
         return made, [one.address for one in made]
     for number, (slot, (_, shape, _)) in enumerate(zip(program.outputs, form.made, strict=True)):
         value = outputs[slot.name]
@@ -155,7 +188,11 @@ def _results(executable: CudaExecutable, form: Form, outputs: Mapping[str, Any] 
             check("output", slot, shape, one, executable.gpu.index)
             if one.stream is not None:
                 executable.results.order(one.stream, stream)
-            targets.append(one.address if one.address % ALIGN == 0 else executable.memory.own[len(program.inputs) + number])
+            targets.append(
+                one.address
+                if one.address % ALIGN == 0
+                else executable.memory.own[len(program.inputs) + number]
+            )
             made.append(one)
         else:
             check_output(slot, value, shape)
@@ -165,7 +202,9 @@ def _results(executable: CudaExecutable, form: Form, outputs: Mapping[str, Any] 
 
 
 def _finish(executable: CudaExecutable, found: Sequence[Any], stream: int) -> None:
-    """Who made an input may change it once the call has read it: its maker's stream comes after ours, or the call ends."""
+    """Who made an input may change it once the call has read it: its maker's stream comes after
+    ours, or the call ends.
+    """
     for one in found:
         if isinstance(one, Given) and one.stream is not None:
             executable.results.order(stream, one.stream)
@@ -173,7 +212,9 @@ def _finish(executable: CudaExecutable, found: Sequence[Any], stream: int) -> No
             executable.gpu.sync(stream)
 
 
-def _delivered(executable: CudaExecutable, results: list[Any], outputs: Mapping[str, Any] | None, stream: int) -> Any:
+def _delivered(
+    executable: CudaExecutable, results: list[Any], outputs: Mapping[str, Any] | None, stream: int
+) -> Any:
     if outputs is None:
         if executable.program.facts.get("extents"):  # data decides how much of each is real
             results = [result.numpy() for result in results]
@@ -186,7 +227,12 @@ def _delivered(executable: CudaExecutable, results: list[Any], outputs: Mapping[
         slot = executable.program.outputs[number]
         nbytes = prod(result.shape) * slot.dtype.nbytes
         if result.address % ALIGN and nbytes:
-            executable.gpu.move(result.address, executable.memory.own[len(executable.program.inputs) + number], nbytes, stream)
+            executable.gpu.move(
+                result.address,
+                executable.memory.own[len(executable.program.inputs) + number],
+                nbytes,
+                stream,
+            )
         if result.stream is not None:
             executable.results.order(stream, result.stream)
     return None

@@ -1,6 +1,8 @@
-"""What decides on the device how often a loop runs and which branch: kernels of one thread that set a graph's conditions.
+"""What decides on the device how often a loop runs and which branch: kernels of one thread that set
+a graph's conditions.
 
-The driver's graphs have loops since CUDA 12.4, branches among several since 12.8; for older ones the host reads the flag.
+The driver's graphs have loops since CUDA 12.4, branches among several since 12.8; for older ones
+the host reads the flag.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ class Conditions:
             case Loop(condition=condition, body=body):
                 return all(map(self.decide, (*condition, *body)))
             case Switch(branches=branches):
-                return self._gpu.driver.version >= BRANCHES and all(self.decide(one) for branch in branches for one in branch)
+                return self._gpu.driver.version >= BRANCHES and all(
+                    self.decide(one) for branch in branches for one in branch
+                )
         return not isinstance(action, Mark)
 
     def close(self) -> None:
@@ -50,8 +54,12 @@ class Conditions:
 
 
 def loaded(gpu: Gpu, program: Program) -> Conditions | None:
-    """The kernels, for a program that has something to decide; None where the driver is too old for them, or cannot compile."""
-    if gpu.driver.version < LOOPS or not any(isinstance(step, While | Branch) for step in walk(program.steps)):
+    """The kernels, for a program that has something to decide; None where the driver is too old for
+    them, or cannot compile.
+    """
+    if gpu.driver.version < LOOPS or not any(
+        isinstance(step, While | Branch) for step in walk(program.steps)
+    ):
         return None
     try:
         return Conditions(gpu)

@@ -1,4 +1,6 @@
-"""A loaded program on a GPU: weights uploaded once, one arena, and graphs that are made at a call's sizes and replayed."""
+"""A loaded program on a GPU: weights uploaded once, one arena, and graphs that are made at a call's
+sizes and replayed.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +46,13 @@ Sizes = Mapping[str, int]
 
 
 class CudaExecutable:
-    """A program on one GPU. Calls from several threads take turns, as they share the arena; programs do not wait for
-    each other. Everything is given back by `close`, when this is collected, and when loading fails."""
+    """A program on one GPU. Calls from several threads take turns, as they share the arena;
+    programs do not wait for each other. Everything is given back by `close`, when this is
+    collected, and when loading fails."""
 
-    def __init__(self, artifact: Path, program: Program, target: Target, device: Gpu | None = None) -> None:
+    def __init__(
+        self, artifact: Path, program: Program, target: Target, device: Gpu | None = None
+    ) -> None:
         self.program = program
         self.names = tuple(slot.name for slot in program.inputs)
         self.gpu = device or gpu()
@@ -97,7 +102,9 @@ class CudaExecutable:
         if conditions is not None:
             give_back.append(conditions.close)
         self._tools = Tools(device, self._functions, self._library, self.stream, conditions)
-        self._performer = Performer(device, self._functions, self._library, self.stream, self._alone)
+        self._performer = Performer(
+            device, self._functions, self._library, self.stream, self._alone
+        )
 
     # ---- calls -------------------------------------------------------------------------------
 
@@ -116,13 +123,16 @@ class CudaExecutable:
             for slot, address in zip(self.program.inputs, arrays, strict=False):
                 self.staging.upload(address, _bytes(inputs[slot.name]), self.stream)
             self.issue(form, tuple(arrays), self.stream)
-            for slot, address in zip(self.program.outputs, arrays[len(self.program.inputs) :], strict=True):
+            for slot, address in zip(
+                self.program.outputs, arrays[len(self.program.inputs) :], strict=True
+            ):
                 self.staging.download(_bytes(outputs[slot.name]), address, self.stream)
             self.gpu.sync(self.stream)
 
     def fast(self, *arrays: Any, **named: Any) -> Any:
-        """A call with arrays that lie on the GPU, in the order of the inputs or by name: its outputs lie there too, one as
-        it is, several as a tuple. NotImplemented for calls without any. Returns when the work has been asked for."""
+        """A call with arrays that lie on the GPU, in the order of the inputs or by name: its
+        outputs lie there too, one as it is, several as a tuple. NotImplemented for calls without
+        any. Returns when the work has been asked for."""
         try:
             if self.replay is not None:
                 found = self.replay.call(self, arrays, named)
@@ -132,10 +142,14 @@ class CudaExecutable:
                 return NotImplemented
             return device_call(self, arrays, named)
         except DeviceError as error:
-            raise self.faults.named(error, {**dict(zip(self.names, arrays, strict=False)), **named}) from None
+            raise self.faults.named(
+                error, {**dict(zip(self.names, arrays, strict=False)), **named}
+            ) from None
 
     def into(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> bool:
-        """`run` with arrays some of which lie on the GPU; False when none does. Results on the GPU are left in the making."""
+        """`run` with arrays some of which lie on the GPU; False when none does. Results on the GPU
+        are left in the making.
+        """
         try:
             if self.replay is not None and self.replay.into(self, inputs, outputs):
                 return True
@@ -151,7 +165,9 @@ class CudaExecutable:
         self._library.findings = findings
 
     def turn_to(self, stream: int) -> None:
-        """From now on the program works in a stream, after what it was asked for in another: they share the arena."""
+        """From now on the program works in a stream, after what it was asked for in another: they
+        share the arena.
+        """
         self.results.order(self.last, stream)
         self.last = stream
 
@@ -190,13 +206,17 @@ class CudaExecutable:
         self._perform(performer, parts, arrays)
 
     def _perform(self, performer: Performer, parts: Iterable[Part], arrays: Arrays) -> None:
-        """Does it, and remembers a call that ended in the middle: then nobody knows what the state is."""
+        """Does it, and remembers a call that ended in the middle: then nobody knows what the state
+        is.
+        """
         self._torn = self._changes
         performer.perform(parts, arrays)
         self._torn = False
 
     def _record(self, sizes: Sizes, arrays: Arrays) -> tuple[Part, ...]:
-        """A call's parts as graphs; with the host's loops and branches where the driver refuses those of graphs."""
+        """A call's parts as graphs; with the host's loops and branches where the driver refuses
+        those of graphs.
+        """
         try:
             return self._recorded(sizes, arrays)
         except DeviceError as error:
@@ -213,7 +233,9 @@ class CudaExecutable:
             return made[-1]
 
         try:
-            return recorded(self._planner.actions(self.program.steps, sizes), self._tools.able, graph)
+            return recorded(
+                self._planner.actions(self.program.steps, sizes), self._tools.able, graph
+            )
         except BaseException:
             _drop(made)
             raise
@@ -228,7 +250,11 @@ def _drop(parts: Sequence[Part]) -> None:
         graph.close()
 
 
-def _close(device: Gpu, give_back: list[Callable[[], None]], parts: OrderedDict[tuple[int, ...], tuple[Part, ...]]) -> None:
+def _close(
+    device: Gpu,
+    give_back: list[Callable[[], None]],
+    parts: OrderedDict[tuple[int, ...], tuple[Part, ...]],
+) -> None:
     made = [graph.close for kept in parts.values() for graph in graphs(kept)]
     parts.clear()
     released(device, [*made, *reversed(give_back)])

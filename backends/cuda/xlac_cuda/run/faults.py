@@ -1,7 +1,9 @@
-"""Which kernel failed, and for which line of the spec: told by another process, which runs the program again kernel by kernel.
+"""Which kernel failed, and for which line of the spec: told by another process, which runs the
+program again kernel by kernel.
 
-A kernel that fails takes its context along, and nothing in it says which of a graph's kernels that was. To write down on
-the way where a graph is would cost every call something; this costs nothing until something has failed.
+A kernel that fails takes its context along, and nothing in it says which of a graph's kernels that
+was. To write down on the way where a graph is would cost every call something; this costs nothing
+until something has failed.
 """
 
 from __future__ import annotations
@@ -45,9 +47,11 @@ class Faults:
         self.form: Form | None = None
 
     def named(self, error: DeviceError, inputs: Mapping[str, Any] | None = None) -> DeviceError:
-        """An error of a call, or the same with the kernel's name and its line, where it fails again.
+        """An error of a call, or the same with the kernel's name and its line, where it fails
+        again.
 
-        `inputs` are the call's, by name: those of the host's memory are given again, of others nothing is left.
+        `inputs` are the call's, by name: those of the host's memory are given again, of others
+        nothing is left.
         """
         if not error.is_fault or error.step is not None:
             return error
@@ -57,14 +61,22 @@ class Faults:
                 self._gpu.fault = self._again(error, self.form, inputs or {})
             return self._gpu.fault.again() if self._gpu.fault is not None else error
 
-    def _again(self, error: DeviceError, form: Form, inputs: Mapping[str, Any]) -> DeviceError | None:
+    def _again(
+        self, error: DeviceError, form: Form, inputs: Mapping[str, Any]
+    ) -> DeviceError | None:
         """The error with its kernel; None where nothing fails, or where it cannot be tried."""
         with tempfile.TemporaryDirectory(prefix="xlac-") as name:
             folder = Path(name)
             try:
                 self._write(folder, form, inputs)
                 environment = {**os.environ, SETTING: "0", "XLAC_CUDA_BLOCKING": "1"}
-                done = subprocess.run([sys.executable, *MODULE, name], env=environment, capture_output=True, check=False, timeout=DEADLINE)
+                done = subprocess.run(
+                    [sys.executable, *MODULE, name],
+                    env=environment,
+                    capture_output=True,
+                    check=False,
+                    timeout=DEADLINE,
+                )
                 told = json.loads(done.stdout)
             except (OSError, subprocess.SubprocessError, ValueError):
                 return None
@@ -78,8 +90,15 @@ class Faults:
         """The program, and the call's arrays."""
         portable.write(folder, self._program, self._target)
         (folder / IMAGE).write_bytes(self._image)
-        given = [(slot.name, shape, inputs.get(slot.name)) for slot, shape in zip(self._program.inputs, form.inputs, strict=True)]
-        kept = {name: value for name, shape, value in given if isinstance(value, np.ndarray) and value.shape == shape}
+        given = [
+            (slot.name, shape, inputs.get(slot.name))
+            for slot, shape in zip(self._program.inputs, form.inputs, strict=True)
+        ]
+        kept = {
+            name: value
+            for name, shape, value in given
+            if isinstance(value, np.ndarray) and value.shape == shape
+        }
         for number, (name, _, _) in enumerate(given):
             if name in kept:
                 (folder / str(number)).write_bytes(np.ascontiguousarray(kept[name]).tobytes())
@@ -89,8 +108,12 @@ class Faults:
 
 
 def _wanted() -> bool:
-    """Whether to run it again: the user may not want it, and an application with Python in it would be started instead."""
-    return os.environ.get(SETTING) != "0" and Path(sys.executable or "").name.startswith(("python", "pypy"))
+    """Whether to run it again: the user may not want it, and an application with Python in it would
+    be started instead.
+    """
+    return os.environ.get(SETTING) != "0" and Path(sys.executable or "").name.startswith(
+        ("python", "pypy")
+    )
 
 
 def launched(program: Program) -> list[Launch | Call]:
@@ -102,13 +125,17 @@ def of_kernel(found: Diagnostic, code: int, step: Launch | Call) -> DeviceError:
     """A fault with the name of what was launched, and the line of the spec that it computes."""
     if isinstance(step, Launch):
         origins = step.origins or step.kernel.origins
-        about = f"kernel {symbol(step.kernel)}" + (f" ({step.kernel.note})" if step.kernel.note else "")
+        about = f"kernel {symbol(step.kernel)}" + (
+            f" ({step.kernel.note})" if step.kernel.note else ""
+        )
     else:
         origins, about = (step.origin,) if step.origin else (), f"a library's {step.name}"
     names = ", ".join(list(dict.fromkeys(origin.name for origin in origins))[:3])
     of = f", of {names}" if names else ""
     span = next((origin.span for origin in origins if origin.span), None)
-    return DeviceError(Diagnostic(found.code, f"{about}{of}: {found.message}", span, found.hint), code, step)
+    return DeviceError(
+        Diagnostic(found.code, f"{about}{of}: {found.message}", span, found.hint), code, step
+    )
 
 
 AGAIN = "found by running the program again, kernel by kernel, in another process; this one cannot use the GPU any more"

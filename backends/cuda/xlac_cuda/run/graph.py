@@ -14,14 +14,18 @@ VARIANTS = 4  # of a graph: sets of arrays that calls take turns among
 class Graph:
     """Actions as one launch. The context is current in every method.
 
-    There is a variant for each of the last few sets of arrays, so that calls which take turns among some change nothing.
+    There is a variant for each of the last few sets of arrays, so that calls which take turns among
+    some change nothing.
     """
 
     def __init__(self, tools: Tools, actions: Sequence[Action], arrays: Arrays) -> None:
         self._tools, self._actions = tools, actions
         self._start = tools.gpu.driver.raw["cuGraphLaunch"]
         self._moves = any(action.touched for action in actions)
-        self._rigid = any(action.touched and not isinstance(action, Run | Move) for action in actions)  # what cannot be changed
+        # what cannot be changed
+        self._rigid = any(
+            action.touched and not isinstance(action, Run | Move) for action in actions
+        )
         self._variants: dict[tuple[int, ...], _Variant] = {}
         self._variant(tuple(arrays) if self._moves else ())
 
@@ -87,10 +91,24 @@ class _Variant:
         match moving.action, moving.given:
             case Run() as run, KernelNode() as kernel:
                 kernel.packed.fill(run.packed(self._arrays))
-                self._driver("cuGraphExecKernelNodeSetParams_v2", self.exec, moving.node, ctypes.addressof(kernel))
+                self._driver(
+                    "cuGraphExecKernelNodeSetParams_v2",
+                    self.exec,
+                    moving.node,
+                    ctypes.addressof(kernel),
+                )
             case Move() as move, CopyNode() as copy:
-                copy.source_device, copy.target_device = move.source.at(self._arrays), move.target.at(self._arrays)
-                self._driver("cuGraphExecMemcpyNodeSetParams", self.exec, moving.node, ctypes.addressof(copy), self._context)
+                copy.source_device, copy.target_device = (
+                    move.source.at(self._arrays),
+                    move.target.at(self._arrays),
+                )
+                self._driver(
+                    "cuGraphExecMemcpyNodeSetParams",
+                    self.exec,
+                    moving.node,
+                    ctypes.addressof(copy),
+                    self._context,
+                )
 
     def close(self) -> None:
         """Gives the graph back."""

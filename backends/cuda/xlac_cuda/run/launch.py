@@ -1,4 +1,6 @@
-"""How a kernel of the text is launched: its name there, its grid, and its arguments as one packed buffer."""
+"""How a kernel of the text is launched: its name there, its grid, and its arguments as one packed
+buffer.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from xlac_sdk.programs.tensor_maps import tensor_maps as maps_of
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A kernel's way in. Arguments are its tensor maps, then its parameters' addresses and its sizes, all of 8 bytes."""
+    """A kernel's way in. Arguments are its tensor maps, then its parameters' addresses and its
+    sizes, all of 8 bytes.
+    """
 
     kernel: Kernel
 
@@ -48,7 +52,10 @@ class Entry:
 
     @cached_property
     def packing(self) -> struct.Struct:
-        return struct.Struct(f"{tensor_maps.BYTES}s" * len(self._maps) + f"{len(self.kernel.parameters)}Q{len(self.kernel.sizes)}q")
+        return struct.Struct(
+            f"{tensor_maps.BYTES}s" * len(self._maps)
+            + f"{len(self.kernel.parameters)}Q{len(self.kernel.sizes)}q"
+        )
 
     @cached_property
     def _maps(self) -> tuple[TensorMap, ...]:

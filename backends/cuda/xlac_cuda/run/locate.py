@@ -1,4 +1,6 @@
-"""`python -m xlac_cuda.run.locate FOLDER`: runs a program of `faults.py` kernel by kernel, and prints the number of the step that fails."""
+"""`python -m xlac_cuda.run.locate FOLDER`: runs a program of `faults.py` kernel by kernel, and
+prints the number of the step that fails.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,21 @@ def main(folder: Path) -> int | None:
     """The step's number among those that launch something; None where all goes well."""
     program, target = portable.read(folder)
     told = json.loads((folder / CALL).read_text(encoding="utf-8"))
-    inputs = {slot.name: _array(folder / str(number), slot, shape) for number, (slot, shape) in enumerate(zip(program.inputs, told["inputs"], strict=True))}
-    outputs = {slot.name: np.empty(shape, slot.dtype.numpy) for slot, shape in zip(program.outputs, told["outputs"], strict=True)}
+    inputs = {
+        slot.name: _array(folder / str(number), slot, shape)
+        for number, (slot, shape) in enumerate(zip(program.inputs, told["inputs"], strict=True))
+    }
+    outputs = {
+        slot.name: np.empty(shape, slot.dtype.numpy)
+        for slot, shape in zip(program.outputs, told["outputs"], strict=True)
+    }
     executable = CudaExecutable(folder / IMAGE, program, target, gpu(told["device"]))
     try:
         executable.run(inputs, outputs)
     except DeviceError as error:
-        return next((number for number, step in enumerate(launched(program)) if step is error.step), None)
+        return next(
+            (number for number, step in enumerate(launched(program)) if step is error.step), None
+        )
     return None
 
 

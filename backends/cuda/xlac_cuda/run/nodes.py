@@ -1,4 +1,6 @@
-"""Nodes of CUDA graphs: a node for each action, one after another, and graphs within for loops and branches."""
+"""Nodes of CUDA graphs: a node for each action, one after another, and graphs within for loops and
+branches.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ THREAD_LOCAL = 1  # a capture that other threads' calls do not disturb
 
 Functions = Mapping[Entry, int]  # the handle of each kernel
 Library = Callable[[Whole, Arrays], Callable[[int], None]]
-"""Makes ready to run a whole operation on arrays (memory and code are allocated and loaded, which nothing may while work is
-recorded), and gives what asks for it, in a stream."""
+"""Makes ready to run a whole operation on arrays (memory and code are allocated and loaded, which
+nothing may while work is recorded), and gives what asks for it, in a stream."""
 
 
 class KernelNode(ctypes.Structure):
@@ -105,7 +107,12 @@ class Nodes:
                 return self._moved(self._kernel(graph, before, kernel), action, kernel)
             case Move():
                 copy = copy_node(action, self._arrays)
-                made = self._driver.made("cuGraphAddMemcpyNode", *_after(graph, before), ctypes.addressof(copy), self._tools.gpu.context)
+                made = self._driver.made(
+                    "cuGraphAddMemcpyNode",
+                    *_after(graph, before),
+                    ctypes.addressof(copy),
+                    self._tools.gpu.context,
+                )
                 return self._moved(made, action, copy)
             case Whole():
                 return self._whole(graph, action, before)
@@ -122,7 +129,9 @@ class Nodes:
         return node
 
     def _kernel(self, graph: int, before: int, kernel: KernelNode) -> int:
-        return self._driver.made("cuGraphAddKernelNode_v2", *_after(graph, before), ctypes.addressof(kernel))
+        return self._driver.made(
+            "cuGraphAddKernelNode_v2", *_after(graph, before), ctypes.addressof(kernel)
+        )
 
     def _whole(self, graph: int, whole: Whole, before: int) -> int:
         """What a library does, as a graph in this one."""
@@ -140,7 +149,9 @@ class Nodes:
         conditions = self._tools.conditions
         assert conditions is not None
         handle = self._handle(graph)
-        before = self._decide(graph, self.add(graph, loop.condition, before), conditions.loop, loop.flag, handle)
+        before = self._decide(
+            graph, self.add(graph, loop.condition, before), conditions.loop, loop.flag, handle
+        )
         node, (body,) = self._conditional(graph, before, handle, WHILE, 1)
         last = self.add(body, (*loop.body, *loop.condition))
         self._decide(body, last, conditions.loop, loop.flag, handle)
@@ -159,24 +170,38 @@ class Nodes:
 
     def _handle(self, graph: int) -> int:
         """A condition of a graph; kernels set it before anything looks at it."""
-        return self._driver.made("cuGraphConditionalHandleCreate", graph, self._tools.gpu.context, 0, 0)
+        return self._driver.made(
+            "cuGraphConditionalHandleCreate", graph, self._tools.gpu.context, 0, 0
+        )
 
-    def _decide(self, graph: int, before: int, function: int, place: Place, handle: int, *count: int) -> int:
+    def _decide(
+        self, graph: int, before: int, function: int, place: Place, handle: int, *count: int
+    ) -> int:
         """A kernel that sets a condition by what is at a place."""
-        packed = b"".join(number.to_bytes(8, "little") for number in (place.at(self._arrays), handle, *count))
+        packed = b"".join(
+            number.to_bytes(8, "little") for number in (place.at(self._arrays), handle, *count)
+        )
         return self._kernel(graph, before, _kernel_of(function, 1, 1, 0, packed))
 
-    def _conditional(self, graph: int, before: int, handle: int, kind: int, size: int) -> tuple[int, list[int]]:
+    def _conditional(
+        self, graph: int, before: int, handle: int, kind: int, size: int
+    ) -> tuple[int, list[int]]:
         """The node, and the graphs in it."""
-        asked = _Conditional(CONDITIONAL, (0, 0, 0), handle, kind, size, None, self._tools.gpu.context)
+        asked = _Conditional(
+            CONDITIONAL, (0, 0, 0), handle, kind, size, None, self._tools.gpu.context
+        )
         home, edge, count = _after(graph, before)
-        node = self._driver.made("cuGraphAddNode_v2", home, edge, None, count, ctypes.addressof(asked))
+        node = self._driver.made(
+            "cuGraphAddNode_v2", home, edge, None, count, ctypes.addressof(asked)
+        )
         return node, [asked.bodies[number] or 0 for number in range(size)]
 
 
 def kernel_node(function: int, run: Run, arrays: Arrays) -> KernelNode:
     """A kernel's parameters, on arrays."""
-    return _kernel_of(function, run.blocks, run.entry.threads, run.entry.dynamic, run.packed(arrays))
+    return _kernel_of(
+        function, run.blocks, run.entry.threads, run.entry.dynamic, run.packed(arrays)
+    )
 
 
 def _kernel_of(function: int, blocks: int, threads: int, dynamic: int, packed: bytes) -> KernelNode:
@@ -189,9 +214,14 @@ def _kernel_of(function: int, blocks: int, threads: int, dynamic: int, packed: b
 def copy_node(move: Move, arrays: Arrays) -> CopyNode:
     """A copy's parameters, on arrays."""
     return CopyNode(
-        source_type=DEVICE, source_device=move.source.at(arrays), target_type=DEVICE, target_device=move.target.at(arrays),
-        width=move.nbytes, height=1, depth=1,
-    )  # fmt: skip
+        source_type=DEVICE,
+        source_device=move.source.at(arrays),
+        target_type=DEVICE,
+        target_device=move.target.at(arrays),
+        width=move.nbytes,
+        height=1,
+        depth=1,
+    )
 
 
 def _after(graph: int, before: int) -> tuple[int, ctypes.Array[ctypes.c_void_p] | None, int]:

@@ -1,4 +1,5 @@
-"""The steps of a program for one set of sizes: counted loops unrolled, cases chosen, every address and grid known.
+"""The steps of a program for one set of sizes: counted loops unrolled, cases chosen, every address
+and grid known.
 
 What is left to the call is where its arrays are: a `Place` says so.
 """
@@ -31,7 +32,9 @@ Arrays = Sequence[int]  # addresses of a call's inputs, then of its outputs
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An address: `offset` bytes into one of the call's arrays, or, where `array` is -1, `offset` itself."""
+    """An address: `offset` bytes into one of the call's arrays, or, where `array` is -1, `offset`
+    itself.
+    """
 
     array: int
     offset: int
@@ -131,7 +134,11 @@ Action = Straight | Loop | Switch | Mark
 
 
 def _of_all(actions: Iterable[Action], place: Place) -> tuple[int, ...]:
-    return tuple(dict.fromkeys((*_touched(place), *(array for action in actions for array in action.touched))))
+    return tuple(
+        dict.fromkeys(
+            (*_touched(place), *(array for action in actions for array in action.touched))
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,34 +154,53 @@ class Planner:
         for step in steps:
             match step:
                 case Launch(kernel=kernel, arguments=arguments, sizes=sizes):
-                    entry, given = self.entries[kernel], tuple(evaluate(size, counters) for size in sizes)
+                    entry, given = (
+                        self.entries[kernel],
+                        tuple(evaluate(size, counters) for size in sizes),
+                    )
                     blocks = entry.blocks(given)
                     if blocks:
-                        yield Run(entry, blocks, tuple(self.place(a, counters) for a in arguments), given, step)
+                        yield Run(
+                            entry,
+                            blocks,
+                            tuple(self.place(a, counters) for a in arguments),
+                            given,
+                            step,
+                        )
                 case Copy(target=target, source=source, count=count):
                     nbytes = evaluate(count, counters) * source.slot.dtype.nbytes
                     if nbytes:
-                        yield Move(self.place(target, counters), self.place(source, counters), nbytes)
+                        yield Move(
+                            self.place(target, counters), self.place(source, counters), nbytes
+                        )
                 case Repeat(counter=counter, count=count, body=body):
                     for number in range(evaluate(count, counters)):
                         yield from self.actions(body, {**counters, counter: number})
                 case Choice():
                     yield from self.actions(step.path(counters), counters)
                 case While(condition=condition, flag=flag, body=body):
-                    first, then = tuple(self.actions(condition, counters)), tuple(self.actions(body, counters))
+                    first, then = (
+                        tuple(self.actions(condition, counters)),
+                        tuple(self.actions(body, counters)),
+                    )
                     yield Loop(first, self.place(flag, counters), then)
                 case Branch(index=index, branches=branches):
                     found = tuple(tuple(self.actions(branch, counters)) for branch in branches)
                     yield Switch(self.place(index, counters), found)
                 case Stamp(log=log, code=code, parts=parts):
-                    room = log.slot.size - evaluate(log.offset, counters) - parts  # which are for threads of a processor
+                    # which are for threads of a processor
+                    room = log.slot.size - evaluate(log.offset, counters) - parts
                     yield Mark(self.place(log, counters), room, code)
                 case Call(arguments=arguments):
-                    yield Whole(step.at(counters), tuple(self.place(a, counters) for a in arguments))
+                    yield Whole(
+                        step.at(counters), tuple(self.place(a, counters) for a in arguments)
+                    )
 
     def place(self, argument: Argument, counters: Counters) -> Place:
         moved = evaluate(argument.offset, counters)
-        moved += sum(counters[name] * evaluate(stride, counters) for name, stride in argument.strides)
+        moved += sum(
+            counters[name] * evaluate(stride, counters) for name, stride in argument.strides
+        )
         moved *= argument.slot.dtype.nbytes
         number = self.arrays.get(argument.slot, -1)
         return Place(number, moved if number >= 0 else self.fixed[argument.slot] + moved)

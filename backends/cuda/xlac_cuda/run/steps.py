@@ -1,4 +1,6 @@
-"""Performs what a call does: graphs where actions are in a row, and between them what the host decides."""
+"""Performs what a call does: graphs where actions are in a row, and between them what the host
+decides.
+"""
 
 from __future__ import annotations
 
@@ -44,14 +46,20 @@ Part = Graph | Run | Move | Whole | HostLoop | HostSwitch | Mark
 
 
 def blocking() -> bool:
-    """Whether the user asked for kernels one by one, each waited for: an error then names the kernel. Read at loading."""
+    """Whether the user asked for kernels one by one, each waited for: an error then names the
+    kernel. Read at loading.
+    """
     return os.environ.get(BLOCKING, "") not in ("", "0")
 
 
 def recorded(
-    actions: Iterable[Action], able: Callable[[Action], bool], graph: Callable[[Sequence[Action]], Graph] | None
-) -> tuple[Part, ...]:  # fmt: skip
-    """Actions in a row that graphs are able to do as graphs, or one by one where `graph` is None; the host decides the others."""
+    actions: Iterable[Action],
+    able: Callable[[Action], bool],
+    graph: Callable[[Sequence[Action]], Graph] | None,
+) -> tuple[Part, ...]:
+    """Actions in a row that graphs are able to do as graphs, or one by one where `graph` is None;
+    the host decides the others.
+    """
     parts: list[Part] = []
     for together, group in groupby(actions, able):
         if together and graph is not None:
@@ -60,9 +68,17 @@ def recorded(
         for action in group:
             match action:
                 case Loop(condition=condition, flag=flag, body=body):
-                    parts.append(HostLoop(recorded(condition, able, graph), flag, recorded(body, able, graph)))
+                    parts.append(
+                        HostLoop(
+                            recorded(condition, able, graph), flag, recorded(body, able, graph)
+                        )
+                    )
                 case Switch(index=index, branches=branches):
-                    parts.append(HostSwitch(index, tuple(recorded(branch, able, graph) for branch in branches)))
+                    parts.append(
+                        HostSwitch(
+                            index, tuple(recorded(branch, able, graph) for branch in branches)
+                        )
+                    )
                 case _:
                     parts.append(action)
     return tuple(parts)
@@ -83,7 +99,9 @@ def graphs(parts: Iterable[Part]) -> Iterable[Graph]:
 
 @dataclass(frozen=True, slots=True)
 class Performer:
-    """Does what parts say, on arrays, in a stream, unless the call is to stop. The context is current."""
+    """Does what parts say, on arrays, in a stream, unless the call is to stop. The context is
+    current.
+    """
 
     gpu: Gpu
     functions: Functions
@@ -117,7 +135,14 @@ class Performer:
 
     def _run(self, run: Run, arrays: Arrays) -> None:
         entry = run.entry
-        self.gpu.launch(self.functions[run.entry], run.blocks, entry.threads, entry.dynamic, run.packed(arrays), self.stream)
+        self.gpu.launch(
+            self.functions[run.entry],
+            run.blocks,
+            entry.threads,
+            entry.dynamic,
+            run.packed(arrays),
+            self.stream,
+        )
         self._waited(run.step)
 
     def _waited(self, step: Launch | Call) -> None:
@@ -130,7 +155,9 @@ class Performer:
             (found,) = error.diagnostics
             raise of_kernel(replace(found, hint=ENDED), error.code, step) from None
 
-    def _read(self, address: int, dtype: np.dtype[np.bool_] | np.dtype[np.int32] | np.dtype[np.int64]) -> int:
+    def _read(
+        self, address: int, dtype: np.dtype[np.bool_] | np.dtype[np.int32] | np.dtype[np.int64]
+    ) -> int:
         """One number from the device, waited for."""
         value = np.zeros(1, dtype)
         self.gpu.download(value.ctypes.data, address, value.nbytes, self.stream)

@@ -1,4 +1,6 @@
-"""One call at a time in a program: others wait, the context is current inside, and what ended the program is remembered."""
+"""One call at a time in a program: others wait, the context is current inside, and what ended the
+program is remembered.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from xlac_cuda.device.gpu import Gpu
 
 
 class Turn:
-    """`with turn:` around whatever works on the device. Nothing works after an error that ended the context, or after `close`."""
+    """`with turn:` around whatever works on the device. Nothing works after an error that ended the
+    context, or after `close`.
+    """
 
     __slots__ = ("_name", "ended", "lock", "pop", "push")
 
@@ -23,7 +27,11 @@ class Turn:
         self.lock.acquire()
         try:
             if self.ended is not None:
-                raise self.ended.again() if isinstance(self.ended, DeviceError) else RuntimeError(*self.ended.args)
+                raise (
+                    self.ended.again()
+                    if isinstance(self.ended, DeviceError)
+                    else RuntimeError(*self.ended.args)
+                )
             self.push()
         except BaseException:
             self.lock.release()

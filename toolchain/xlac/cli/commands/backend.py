@@ -16,7 +16,9 @@ def command() -> None:
 
 @command.command("list")
 def list_() -> None:
-    """List the installed backends; one that cannot be loaded is shown with the reason and harms no other."""
+    """List the installed backends; one that cannot be loaded is shown with the reason and harms no
+    other.
+    """
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -35,22 +37,42 @@ def list_() -> None:
             target = found.target(Request())
         except XlacError as error:
             what = "[red]broken[/]" if found is None else "[yellow]not here[/]"
-            table.add_row(escape(name), "", "", "", "", f"{what}: {escape(error.diagnostics[0].message)}")
+            table.add_row(
+                escape(name), "", "", "", "", f"{what}: {escape(error.diagnostics[0].message)}"
+            )
             continue
         except Exception as error:  # a plug-in may do anything; listing it must not
-            table.add_row(escape(name), "", "", "", "", f"[red]broken[/]: {escape(f'{type(error).__name__}: {error}')}")
+            table.add_row(
+                escape(name),
+                "",
+                "",
+                "",
+                "",
+                f"[red]broken[/]: {escape(f'{type(error).__name__}: {error}')}",
+            )
             continue
         width = f"{target.vector_bytes * 8} bits" if target.vector_bytes else "scalar"
         native = str(len(target.primitives))
-        table.add_row(escape(name), width, str(target.threads), native, str(len(target.claims)), "[green]ok[/]")
+        table.add_row(
+            escape(name),
+            width,
+            str(target.threads),
+            native,
+            str(len(target.claims)),
+            "[green]ok[/]",
+        )
     Console().print(table)
 
 
 @command.command()
 @click.argument("name")
-@click.option("--arch", default="", help="The GPU architecture to describe (sm_90a); default this machine's.")
+@click.option(
+    "--arch", default="", help="The GPU architecture to describe (sm_90a); default this machine's."
+)
 def info(name: str, arch: str) -> None:
-    """Describe NAME: the facts of its target, what it spells itself and what the SDK expands for it."""
+    """Describe NAME: the facts of its target, what it spells itself and what the SDK expands for
+    it.
+    """
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -69,10 +91,17 @@ def info(name: str, arch: str) -> None:
     rows = {
         "package": type(backend).__module__.partition(".")[0],
         "machine": described(target),
-        "features": " ".join(f[1:] for f in str(target.machine.get("features", "")).split(",") if f[:1] == "+") or "none",
-        "vectors": f"{target.vector_bytes} bytes, {target.vector_registers} registers" if target.vector_bytes else "none",
+        "features": " ".join(
+            f[1:] for f in str(target.machine.get("features", "")).split(",") if f[:1] == "+"
+        )
+        or "none",
+        "vectors": f"{target.vector_bytes} bytes, {target.vector_registers} registers"
+        if target.vector_bytes
+        else "none",
         "threads": str(target.threads),
-        "caches": " · ".join(f"{n >> 10} KiB" for n in (target.l1_bytes, target.l2_bytes, target.l3_bytes)),
+        "caches": " · ".join(
+            f"{n >> 10} KiB" for n in (target.l1_bytes, target.l2_bytes, target.l3_bytes)
+        ),
         "native": " ".join(p.value for p in Primitive if p in target.primitives),
         "expanded": " ".join(expanded) or "nothing",
         "lacks": " ".join(sorted(f"{p.value}:{d.value}" for p, d in target.lacks)) or "nothing",
@@ -81,7 +110,9 @@ def info(name: str, arch: str) -> None:
         "instructions": " ".join(sorted(target.instructions)) or "none",
     }
     if target.warp:
-        rows["gpu"] = f"warps of {target.warp}, {target.block_threads} threads a block, {target.shared_bytes >> 10} KiB shared"
+        rows["gpu"] = (
+            f"warps of {target.warp}, {target.block_threads} threads a block, {target.shared_bytes >> 10} KiB shared"
+        )
     for key, value in rows.items():
         table.add_row(key, escape(value))
     Console().print(table)
@@ -89,7 +120,14 @@ def info(name: str, arch: str) -> None:
 
 @command.command()
 @click.argument("name")
-@click.option("-o", "--output", "parent", type=click.Path(path_type=Path), default=Path(), help="The folder to write into.")
+@click.option(
+    "-o",
+    "--output",
+    "parent",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="The folder to write into.",
+)
 def new(name: str, parent: Path) -> None:
     """Write an installable backend NAME that passes conformance as it is."""
     from xlac_sdk.skeleton import create
@@ -98,7 +136,9 @@ def new(name: str, parent: Path) -> None:
     folder = parent / f"xlac-{name}"
     for file in files:
         click.echo(f"  {file}")
-    click.echo(f"next: pip install -e {folder} && xlac backend test {name}, then read {folder / 'README.md'}")
+    click.echo(
+        f"next: pip install -e {folder} && xlac backend test {name}, then read {folder / 'README.md'}"
+    )
 
 
 command.add_command(test)

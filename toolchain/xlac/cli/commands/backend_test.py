@@ -1,4 +1,6 @@
-"""`xlac backend test`: every primitive, statement and operation on a backend, failures as they come."""
+"""`xlac backend test`: every primitive, statement and operation on a backend, failures as they
+come.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,29 @@ OPERATION = "operation "  # begins the groups of operations: primitives have the
 
 @click.command()
 @click.argument("name")
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write the report as a page.")
-@click.option("--only", default="", metavar="TEXT", help="Only primitives, groups and operations whose name contains TEXT.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write the report as a page.",
+)
+@click.option(
+    "--only",
+    default="",
+    metavar="TEXT",
+    help="Only primitives, groups and operations whose name contains TEXT.",
+)
 @click.option("--kernels", is_flag=True, help="Leave the operations out.")
 @click.option("-x", "--exitfirst", "first", is_flag=True, help="Stop at the first failure.")
-@click.option("--lf", "--last-failed", "again", is_flag=True, help="Only what failed last time; everything, where nothing did.")
+@click.option(
+    "--lf",
+    "--last-failed",
+    "again",
+    is_flag=True,
+    help="Only what failed last time; everything, where nothing did.",
+)
 def test(name: str, html: Path | None, only: str, kernels: bool, first: bool, again: bool) -> int:
-    """Test NAME on every primitive, statement and operation; the exit code is 1 when something fails.
+    """Test NAME on every primitive, statement and operation; the exit code is 1 when something
+    fails.
 
     What fails is printed as it comes, and kept in the cache's folder for --lf.
     """
@@ -40,7 +58,12 @@ def test(name: str, html: Path | None, only: str, kernels: bool, first: bool, ag
     last = LastFailed.of(name)
     chosen = last.chosen(again)
     if again:
-        click.echo(f"{len(last.failed)} failed last time" if last.failed else f"no failure of '{name}' is kept: everything runs", err=True)
+        click.echo(
+            f"{len(last.failed)} failed last time"
+            if last.failed
+            else f"no failure of '{name}' is kept: everything runs",
+            err=True,
+        )
     failed = 0
     with Progress(f"the cases of {name}") as progress, last:
 
@@ -53,24 +76,40 @@ def test(name: str, html: Path | None, only: str, kernels: bool, first: bool, ag
             if outcome.status != "failed":
                 return False
             failed += 1
-            Console().print(f"[red]✗[/] {escape(outcome.case)}\n    {escape(outcome.detail)}", highlight=False, soft_wrap=True)
+            Console().print(
+                f"[red]✗[/] {escape(outcome.case)}\n    {escape(outcome.detail)}",
+                highlight=False,
+                soft_wrap=True,
+            )
             return first
 
         operations = [] if kernels else [*_operations(backend, only, chosen)]
         found = run(backend, operations, only=only, progress=step, told=told, wanted=chosen)
         if not (first and failed):
-            last.complete(lambda group: only in group.removeprefix(OPERATION) and not (kernels and group.startswith(OPERATION)))
+            last.complete(
+                lambda group: (
+                    only in group.removeprefix(OPERATION)
+                    and not (kernels and group.startswith(OPERATION))
+                )
+            )
     _print(found)
     if not found.ok:
-        click.echo(f"xlac backend test {name} --lf runs what failed again" + (" (stopped at the first)" if first else ""))
+        click.echo(
+            f"xlac backend test {name} --lf runs what failed again"
+            + (" (stopped at the first)" if first else "")
+        )
     if html is not None:
         html.write_text(found.html(), encoding="utf-8")
         click.echo(f"report: {html}")
     return 0 if found.ok else 1
 
 
-def _operations(backend: Backend, only: str, chosen: Callable[[str, str], bool]) -> Iterator[tuple[str, Iterator[Outcome]]]:
-    """The operations to test, each with its outcomes as they come; all cases of one run, if any is to."""
+def _operations(
+    backend: Backend, only: str, chosen: Callable[[str, str], bool]
+) -> Iterator[tuple[str, Iterator[Outcome]]]:
+    """The operations to test, each with its outcomes as they come; all cases of one run, if any is
+    to.
+    """
     from xlac.ops import OPS
 
     for mnemonic in sorted(OPS):
@@ -93,15 +132,28 @@ def _print(found: Report) -> None:
 
     console = Console()
     marks = {"passed": "[green]✓[/]", "failed": "[red]✗[/]", "unsupported": "[yellow]○[/]"}
-    for title, rows in (("Primitives", found.primitives()), ("Statements and steps", found.groups()), ("Operations", found.ops())):
+    for title, rows in (
+        ("Primitives", found.primitives()),
+        ("Statements and steps", found.groups()),
+        ("Operations", found.ops()),
+    ):
         if not rows:
             continue
-        table = Table(box=None, title=title, title_justify="left", title_style="bold", pad_edge=False)
+        table = Table(
+            box=None, title=title, title_justify="left", title_style="bold", pad_edge=False
+        )
         for column in ("", "name", "how", "passed", "failed", "unsupported"):
             table.add_column(column, justify="left" if column in ("", "name", "how") else "right")
         for row in rows:
             failed = f"[red]{row.failed}[/]" if row.failed else ""
-            table.add_row(marks[row.status], escape(row.name), row.how, str(row.passed), failed, str(row.unsupported or ""))
+            table.add_row(
+                marks[row.status],
+                escape(row.name),
+                row.how,
+                str(row.passed),
+                failed,
+                str(row.unsupported or ""),
+            )
         console.print(table)
         console.print()
     console.print(", ".join(f"{count} {what}" for what, count in found.totals().items()))

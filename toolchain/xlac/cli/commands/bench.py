@@ -21,14 +21,29 @@ if TYPE_CHECKING:
 @spec_options
 @target_options
 @running
-@click.option("--seconds", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Time to measure for.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0.01),
+    default=1.0,
+    show_default=True,
+    help="Time to measure for.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(seconds: float, as_json: bool, timeout: float | None, allow_long: bool, copy_weights: bool, **options: Any) -> None:
-    """Compile SPEC and time calls with random inputs; of a folder that xlac build made, the calls only.
+def command(
+    seconds: float,
+    as_json: bool,
+    timeout: float | None,
+    allow_long: bool,
+    copy_weights: bool,
+    **options: Any,
+) -> None:
+    """Compile SPEC and time calls with random inputs; of a folder that xlac build made, the calls
+    only.
 
-    Reports compile time, the median and quartiles of a call, its rates of arithmetic and traffic as shares of what
-    this machine does at most, and the kernels that take the most time. Those are measured between bursts of calls; what
-    cannot be right, or varies too much to be trusted, is said, and is `doubts` in JSON.
+    Reports compile time, the median and quartiles of a call, its rates of arithmetic and traffic as
+    shares of what this machine does at most, and the kernels that take the most time. Those are
+    measured between bursts of calls; what cannot be right, or varies too much to be trusted, is
+    said, and is `doubts` in JSON.
     """
     import time
 
@@ -58,11 +73,19 @@ def command(seconds: float, as_json: bool, timeout: float | None, allow_long: bo
     compile_seconds, compile_cpu = time.perf_counter() - start, time.process_time() - busy
 
     generator = np.random.default_rng(0)
-    inputs = [make("random", slot.dtype, slot.extents({}), generator) for slot in compiled.program.inputs]
+    inputs = [
+        make("random", slot.dtype, slot.extents({}), generator) for slot in compiled.program.inputs
+    ]
     with calling(compiled.program, choice.target, choice.threads, timeout, allow_long):
-        compiled(*inputs)  # a time-out makes calls slower: only the first has one, and the others are as long
+        # a time-out makes calls slower: only the first has one, and the others are as long
+        compiled(*inputs)
     with ceilings.probes(backend, facts) if facts.vector_bytes else nullcontext(()) as probes:
-        samples = timing.take(lambda: compiled(*inputs), seconds, [probe.run for probe in probes], tell=partial(current().count, "measuring, in bursts"))
+        samples = timing.take(
+            lambda: compiled(*inputs),
+            seconds,
+            [probe.run for probe in probes],
+            tell=partial(current().count, "measuring, in bursts"),
+        )
     program = compiled.program
     result = {
         "model": model.name,
@@ -83,7 +106,14 @@ def command(seconds: float, as_json: bool, timeout: float | None, allow_long: bo
         tell(result)
 
 
-def artefact_bench(seconds: float, as_json: bool, timeout: float | None, allow_long: bool, copy_weights: bool, options: dict[str, Any]) -> None:
+def artefact_bench(
+    seconds: float,
+    as_json: bool,
+    timeout: float | None,
+    allow_long: bool,
+    copy_weights: bool,
+    options: dict[str, Any],
+) -> None:
     """Times calls of an artefact at its sizes' `opt`; the compiler is not imported."""
     import numpy as np
 
@@ -95,12 +125,20 @@ def artefact_bench(seconds: float, as_json: bool, timeout: float | None, allow_l
     model = load(artefact(**options), copy_weights=copy_weights)
     sizes = {symbol.name: symbol.opt for symbol in model.program.sizes}
     generator = np.random.default_rng(0)
-    inputs = [make("random", slot.dtype, slot.extents(sizes), generator) for slot in model.program.inputs]
+    inputs = [
+        make("random", slot.dtype, slot.extents(sizes), generator) for slot in model.program.inputs
+    ]
     facts = model.manifest
     with calling(model.program, facts.target, 1, timeout, allow_long):
         model(*inputs)
     samples = timing.take(lambda: model(*inputs), seconds)
-    result = {"model": facts.name, "target": facts.target, "flops": facts.flops, **spread(samples), "doubts": timing.unsteady(samples)}
+    result = {
+        "model": facts.name,
+        "target": facts.target,
+        "flops": facts.flops,
+        **spread(samples),
+        "doubts": timing.unsteady(samples),
+    }
     if as_json:
         click.echo(json.dumps(result))
         return
@@ -110,7 +148,9 @@ def artefact_bench(seconds: float, as_json: bool, timeout: float | None, allow_l
 
 
 def spread(samples: Samples) -> dict[str, Any]:
-    """How long calls took, in microseconds; how far the quartiles, and the bursts' medians, are apart as shares of the median."""
+    """How long calls took, in microseconds; how far the quartiles, and the bursts' medians, are
+    apart as shares of the median.
+    """
     import numpy as np
 
     times = samples.all
@@ -120,21 +160,39 @@ def spread(samples: Samples) -> dict[str, Any]:
 
 
 def rates(work: Work, samples: Samples, amounts: Sequence[int]) -> dict[str, Any]:
-    """The rates of a call, their ceilings (None without `amounts`, the work of each of their runs), and what is to be doubted."""
+    """The rates of a call, their ceilings (None without `amounts`, the work of each of their runs),
+    and what is to be doubted.
+    """
     from xlac.debug import timing
 
     found: dict[str, Any] = {"flops": work.flops, "bytes": work.bytes}
     doubts = timing.unsteady(samples)
-    for place, (unit, of_call, what, why) in enumerate((
-        ("gflops", work.flops, "arithmetic", "the call does less than is counted, or the machine was slower when the ceiling was measured"),
-        ("gbytes", work.bytes, "traffic", "it is counted as if everything came from memory, and much stays in the caches"),
-    )):  # fmt: skip
+    for place, (unit, of_call, what, why) in enumerate(
+        (
+            (
+                "gflops",
+                work.flops,
+                "arithmetic",
+                "the call does less than is counted, or the machine was slower when the ceiling was measured",
+            ),
+            (
+                "gbytes",
+                work.bytes,
+                "traffic",
+                "it is counted as if everything came from memory, and much stays in the caches",
+            ),
+        )
+    ):
         rate = of_call / samples.median / 1e9
         found[f"{unit}_per_second"], found[f"ceiling_{unit}_per_second"] = rate, None
         if amounts:
             best, varies = timing.ceiling(samples.beside[place])
             most = amounts[place] / best / 1e9
-            found |= {f"ceiling_{unit}_per_second": most, f"ceiling_{unit}_spread": varies, f"{unit}_share": rate / most}
+            found |= {
+                f"ceiling_{unit}_per_second": most,
+                f"ceiling_{unit}_spread": varies,
+                f"{unit}_share": rate / most,
+            }
             doubts += timing.doubtful(what, rate / most, varies, why)
     return found | {"doubts": doubts}
 
@@ -152,7 +210,9 @@ def tell_calls(result: dict[str, Any]) -> None:
 
 
 def shares(lowered: Any, backend: Any, inputs: Any, seconds: float) -> dict[str, float]:
-    """The share of the time that each kernel takes, most first; nothing for a target that is not profiled."""
+    """The share of the time that each kernel takes, most first; nothing for a target that is not
+    profiled.
+    """
     from xlac.debug import profile
     from xlac_sdk.source import UnsupportedError
 
@@ -172,15 +232,27 @@ def tell(result: dict[str, Any]) -> None:
 
     def of_most(kind: str, what: str) -> str:
         ceiling = result[f"ceiling_{kind}"]
-        return f", {100 * result[kind] / ceiling:.0f} % of the {ceiling:.0f} that {what}" if ceiling else ""
+        return (
+            f", {100 * result[kind] / ceiling:.0f} % of the {ceiling:.0f} that {what}"
+            if ceiling
+            else ""
+        )
 
     click.echo(f"{result['model']} on {result['target']}, {result['threads']} thread(s)")
-    click.echo(f"  compile   {result['compile_seconds']:.2f} s ({result['compile_cpu_seconds']:.2f} s of CPU)")
+    click.echo(
+        f"  compile   {result['compile_seconds']:.2f} s ({result['compile_cpu_seconds']:.2f} s of CPU)"
+    )
     tell_calls(result)
     rate, traffic = result["gflops_per_second"], result["gbytes_per_second"]
-    click.echo(f"  rate      {rate:.1f} GFLOP/s over {result['flops']:,} flops{of_most('gflops_per_second', 'this machine does')}")
-    click.echo(f"  traffic   {traffic:.1f} GB/s over {result['bytes']:,} bytes{of_most('gbytes_per_second', 'memory gives')}")
+    click.echo(
+        f"  rate      {rate:.1f} GFLOP/s over {result['flops']:,} flops{of_most('gflops_per_second', 'this machine does')}"
+    )
+    click.echo(
+        f"  traffic   {traffic:.1f} GB/s over {result['bytes']:,} bytes{of_most('gbytes_per_second', 'memory gives')}"
+    )
     first = [f"{name} {100 * share:.0f} %" for name, share in list(result["shares"].items())[:6]]
     click.echo(f"  kernels   {result['kernels']}{': ' if first else ''}{', '.join(first)}")
-    click.echo(f"  memory    {size(result['arena_bytes'])} arena, {size(result['constant_bytes'])} constants")
+    click.echo(
+        f"  memory    {size(result['arena_bytes'])} arena, {size(result['constant_bytes'])} constants"
+    )
     tell_doubts(result)

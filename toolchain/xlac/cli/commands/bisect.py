@@ -13,14 +13,18 @@ from xlac.cli.options import chosen, pairs, request, spec_options, target_option
 @click.command(name="bisect")
 @spec_options
 @target_options
-@click.option("--input", "-i", "given", multiple=True, metavar="NAME=VALUE", help="As for `xlac run`.")
-@click.option("--inputs", "archive", type=click.Path(path_type=Path), help="A .npz with inputs by name.")
+@click.option(
+    "--input", "-i", "given", multiple=True, metavar="NAME=VALUE", help="As for `xlac run`."
+)
+@click.option(
+    "--inputs", "archive", type=click.Path(path_type=Path), help="A .npz with inputs by name."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of random inputs.")
 def command(given: tuple[str, ...], archive: Path | None, seed: int, **options: Any) -> int:
     """Name what breaks the result of SPEC: a rewrite, an expansion, a kernel or the backend.
 
-    Graphs are interpreted with fewer and fewer rewrites; when all of those are right, every kernel is run alone.
-    Exit code 1 says that a culprit was found; it is printed.
+    Graphs are interpreted with fewer and fewer rewrites; when all of those are right, every kernel
+    is run alone. Exit code 1 says that a culprit was found; it is printed.
     """
     from xlac.debug.bisect import bisect
     from xlac.debug.blame import locate
@@ -34,7 +38,9 @@ def command(given: tuple[str, ...], archive: Path | None, seed: int, **options: 
         click.echo("the compiled model agrees with the interpreter: nothing to bisect")
         return 0
     tell(f"it fails: {outcome}")
-    click.echo(str(bisect(lambda trace: subject.interpreted(trace).right, tell) or locate(subject, tell)))
+    click.echo(
+        str(bisect(lambda trace: subject.interpreted(trace).right, tell) or locate(subject, tell))
+    )
     return 1
 
 

@@ -18,47 +18,104 @@ if TYPE_CHECKING:
     from xlac_sdk.programs.program import Program
     from xlac_sdk.target import Target
 
-FORMS = "c h hpp rs cmake main so exe (c); h hpp rs cmake o a so exe s ll wasm (cpu); cu ptx cubin (cuda)"  # --help imports no backend
+# --help imports no backend
+FORMS = "c h hpp rs cmake main so exe (c); h hpp rs cmake o a so exe s ll wasm (cpu); cu ptx cubin (cuda)"
 WEIGHTS = ("embed", "incbin", "file", "mmap")  # as in xlac_sdk.host.capi
-TOLD = ("cpu", "triple", "arch", "precision", "dims", "params")  # of the options, what the manifest keeps: no paths
+# of the options, what the manifest keeps: no paths
+TOLD = ("cpu", "triple", "arch", "precision", "dims", "params")
 
 
 @click.command(name="build")
 @spec_options
 @target_options
-@click.option("-o", "--output", type=click.Path(path_type=Path), default=None, help="Folder; default out/NAME.")
-@click.option("--variant", multiple=True, metavar="NAME=N,…",
-              help="Code of its own for calls of these sizes, of those that --dim leaves open; may be repeated.")
-@click.option("--emit", "emitted", default=None, metavar="FORMS",
-              help=f"What to write, with commas: {FORMS}.")
-@click.option("--weights", "where", type=click.Choice(WEIGHTS), default=None,
-              help="Weights inside the code (embed, the default; incbin), in a file that is read, or one that is mapped.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Folder; default out/NAME.",
+)
+@click.option(
+    "--variant",
+    multiple=True,
+    metavar="NAME=N,…",
+    help="Code of its own for calls of these sizes, of those that --dim leaves open; may be repeated.",
+)
+@click.option(
+    "--emit", "emitted", default=None, metavar="FORMS", help=f"What to write, with commas: {FORMS}."
+)
+@click.option(
+    "--weights",
+    "where",
+    type=click.Choice(WEIGHTS),
+    default=None,
+    help="Weights inside the code (embed, the default; incbin), in a file that is read, or one that is mapped.",
+)
 @click.option("--static", is_flag=True, help="Link the program without shared libraries.")
-@click.option("--no-libm", "no_libm", is_flag=True, help="Call no function of C's mathematics library.")
+@click.option(
+    "--no-libm", "no_libm", is_flag=True, help="Call no function of C's mathematics library."
+)
 @click.option("--size", "small", is_flag=True, help="Small code before fast code.")
-@click.option("--max-memory", "most", default=None, metavar="N",
-              help="Fail, naming the tensors, when a call takes more: arena, state, weights not in the code. K, M, G.")
-@click.option("--quantize", type=click.Choice(["int8"]), default=None,
-              help="Weights of dots and convolutions as 8-bit integers, a scale for each channel; tells the loss.")
-@click.option("--dump", type=click.Path(path_type=Path), default=None, help="Write every stage into this folder.")
-@click.option("--until", default=None, metavar="PASS", help="Stop after this pass and print the graph.")
+@click.option(
+    "--max-memory",
+    "most",
+    default=None,
+    metavar="N",
+    help="Fail, naming the tensors, when a call takes more: arena, state, weights not in the code. K, M, G.",
+)
+@click.option(
+    "--quantize",
+    type=click.Choice(["int8"]),
+    default=None,
+    help="Weights of dots and convolutions as 8-bit integers, a scale for each channel; tells the loss.",
+)
+@click.option(
+    "--dump",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Write every stage into this folder.",
+)
+@click.option(
+    "--until", default=None, metavar="PASS", help="Stop after this pass and print the graph."
+)
 @click.option("--from", "start", default=None, metavar="PASS", help="Start at this pass.")
-@click.option("--graph", "edited", type=click.Path(path_type=Path), default=None,
-              help="Compile this graph text (of --until or --dump) instead of SPEC's graph.")
-@click.option("--trace", "traced", is_flag=True, help="Print every rewrite that was made, with its place.")
+@click.option(
+    "--graph",
+    "edited",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Compile this graph text (of --until or --dump) instead of SPEC's graph.",
+)
+@click.option(
+    "--trace", "traced", is_flag=True, help="Print every rewrite that was made, with its place."
+)
 @click.option("--list-passes", is_flag=True, help="Print the passes in order.")
 def command(
-    output: Path | None, variant: tuple[str, ...], emitted: str | None, where: str | None, static: bool, no_libm: bool,
-    small: bool, most: str | None, quantize: str | None, dump: Path | None, until: str | None, start: str | None, edited: Path | None,
-    traced: bool, list_passes: bool, **options: Any,
-) -> None:  # fmt: skip
+    output: Path | None,
+    variant: tuple[str, ...],
+    emitted: str | None,
+    where: str | None,
+    static: bool,
+    no_libm: bool,
+    small: bool,
+    most: str | None,
+    quantize: str | None,
+    dump: Path | None,
+    until: str | None,
+    start: str | None,
+    edited: Path | None,
+    traced: bool,
+    list_passes: bool,
+    **options: Any,
+) -> None:
     """Compile SPEC to an artefact.
 
-    Sizes left open are fixed at their `opt`. Those given as a range (--dim batch=1..8), or by name alone (--dim batch:
-    within the bounds that SPEC declares), are chosen by each call; --variant batch=1 adds code for calls of that size
-    to the code for any. The folder gets the forms asked for and a manifest; it appears whole or not at all, and `xlac
-    run` takes it like a spec. Several processors after --cpu (x86-64-v2,x86-64-v3) give code for each, chosen when it
-    runs. `--until` prints the graph, which `--graph` takes, edited if you like, to go on `--from` the next pass.
+    Sizes left open are fixed at their `opt`. Those given as a range (--dim batch=1..8), or by name
+    alone (--dim batch: within the bounds that SPEC declares), are chosen by each call; --variant
+    batch=1 adds code for calls of that size to the code for any. The folder gets the forms asked
+    for and a manifest; it appears whole or not at all, and `xlac run` takes it like a spec. Several
+    processors after --cpu (x86-64-v2,x86-64-v3) give code for each, chosen when it runs. `--until`
+    prints the graph, which `--graph` takes, edited if you like, to go on `--from` the next pass.
     """
     from xlac.artefact import writer
     from xlac.debug.dump import Dump
@@ -76,7 +133,8 @@ def command(
             click.echo(name)
         return
     choice = chosen(**options)
-    choice = replace(choice, checked=choice.checked or False)  # what is built does not depend on the environment
+    # what is built does not depend on the environment
+    choice = replace(choice, checked=choice.checked or False)
     ranges = {name for name, size in choice.dims.items() if isinstance(size, str)}
     model = open_model(choice, ranges)
     if edited is not None:
@@ -89,19 +147,34 @@ def command(
     observers, trace = (Dump(dump),) if dump else (), Trace()
     if until is not None:
         graph = optimize(
-            model.graph, facts, weights=model.weights, precision=model.precision, observers=observers,
-            until=until, start=start, trace=trace,
-        )  # fmt: skip
+            model.graph,
+            facts,
+            weights=model.weights,
+            precision=model.precision,
+            observers=observers,
+            until=until,
+            start=start,
+            trace=trace,
+        )
         tell(trace, traced)
         click.echo(show(graph), nl=False)
         return
-    asked = {key: value for key, value in asdict(choice).items() if key in TOLD} | {"static": static, "libm": not no_libm, "size": small}
+    asked = {key: value for key, value in asdict(choice).items() if key in TOLD} | {
+        "static": static,
+        "libm": not no_libm,
+        "size": small,
+    }
     asked |= {"checked": choice.checked} if choice.checked else {}
     source = writer.Source.of(model, choice.spec, asked)
     fixed, int8 = variants(variant), quantize is not None
-    lowered = lower(model, facts, variants=fixed, observers=observers, start=start, trace=trace, int8=int8)
+    lowered = lower(
+        model, facts, variants=fixed, observers=observers, start=start, trace=trace, int8=int8
+    )
     tell(trace, traced)
-    programs = [lowered, *(lower(model, other, variants=fixed, start=start, int8=int8) for other in targets[1:])]
+    programs = [
+        lowered,
+        *(lower(model, other, variants=fixed, start=start, int8=int8) for other in targets[1:]),
+    ]
     if lowered.quantised is not None:
         asked["quantize"] = loss_of(lowered)
     if limit is not None:
@@ -111,11 +184,23 @@ def command(
     program = lowered.program
     click.echo(f"{model.name} for {choice.target}: {len(program.kernels)} kernels, {peak(program)}")
     for one in own(program):
-        kept = f"{size(one.weights)} of weights in a layout of its own" if one.weights else "no weights"
-        click.echo(f"  variant {one.title}: {one.kernels} kernels and {kept} beside those for any size")
+        kept = (
+            f"{size(one.weights)} of weights in a layout of its own"
+            if one.weights
+            else "no weights"
+        )
+        click.echo(
+            f"  variant {one.title}: {one.kernels} kernels and {kept} beside those for any size"
+        )
     unchecked = None
     if lowered.program.facts.get(FACT) and backend.chooses_checks:
-        unchecked = lower(open_model(replace(choice, checked=False), ranges, quiet=True), facts, variants=fixed, start=start, int8=int8)
+        unchecked = lower(
+            open_model(replace(choice, checked=False), ranges, quiet=True),
+            facts,
+            variants=fixed,
+            start=start,
+            int8=int8,
+        )
     files = writer.write(programs, backend, folder, wanted, source, unchecked)
     if dump:
         Dump.finish(dump, lowered, backend)
@@ -124,7 +209,9 @@ def command(
 
 
 def loss_of(lowered: Lowered) -> dict[str, Any]:
-    """What 8-bit weights cost in accuracy, said on standard output and for the manifest; open sizes are at their `opt`."""
+    """What 8-bit weights cost in accuracy, said on standard output and for the manifest; open sizes
+    are at their `opt`.
+    """
     from xlac.driver import specialized
     from xlac.passes.quantize import drawn, loss
 
@@ -140,8 +227,12 @@ def loss_of(lowered: Lowered) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def packaging(backend: Backend, emitted: str | None, where: str | None, static: bool, libm: bool) -> Packaging:
-    """What the options ask of a backend. Raises for a form, or a place of the weights, that it does not have."""
+def packaging(
+    backend: Backend, emitted: str | None, where: str | None, static: bool, libm: bool
+) -> Packaging:
+    """What the options ask of a backend. Raises for a form, or a place of the weights, that it does
+    not have.
+    """
     from xlac_sdk.host.capi.weights import Weights
     from xlac_sdk.host.package import Packaging, forms, offered
     from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -153,8 +244,12 @@ def packaging(backend: Backend, emitted: str | None, where: str | None, static: 
     return Packaging(names, Weights(where or "embed"), static, libm)
 
 
-def machines(backend: Backend, choice: Chosen, wanted: Packaging, threads: int | None, small: bool) -> list[Target]:
-    """The processors to compile for, as `--cpu` lists them. What is written ahead of time runs on its caller's thread."""
+def machines(
+    backend: Backend, choice: Chosen, wanted: Packaging, threads: int | None, small: bool
+) -> list[Target]:
+    """The processors to compile for, as `--cpu` lists them. What is written ahead of time runs on
+    its caller's thread.
+    """
     from xlac_sdk.source import Diagnostic, SourceError
 
     cpus = choice.cpu.split(",")
@@ -178,14 +273,20 @@ def tell(trace: Any, wanted: bool) -> None:
 
 
 def open_model(choice: Any, ranges: Container[str] = (), quiet: bool = False) -> Any:
-    """The model that the options name, its open sizes but `ranges` fixed at `opt` (said on standard error)."""
+    """The model that the options name, its open sizes but `ranges` fixed at `opt` (said on standard
+    error).
+    """
     from xlac.driver import specialized, unfixed
     from xlac.frontends.loader import load
     from xlac.passes.checks.insert import watched
     from xlac.support.failures import kinds
 
     model = load(
-        choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside, precision=choice.precision
+        choice.spec,
+        dims=choice.dims,
+        params=choice.params,
+        allow_outside=choice.allow_outside,
+        precision=choice.precision,
     )
     kept = {name: symbol for name, symbol in model.dims.items() if name in ranges}
     closed = {name: symbol for name, symbol in model.dims.items() if name not in kept}
@@ -213,15 +314,23 @@ def read_graph(file: Path, model: Any) -> Any:
         hint = "a graph as --until or --dump prints it"
         raise SourceError(Diagnostic("XL1004", f"{file}: {error}", hint=hint)) from None
     for node in graph.nodes():
-        if isinstance(node.op, Param) and node.op.kind == "weight" and node.op.name not in model.weights:
+        if (
+            isinstance(node.op, Param)
+            and node.op.kind == "weight"
+            and node.op.name not in model.weights
+        ):
             problem = f"{file}: weight '{node.op.name}' is not one of the model"
             hint = "weights that a pass derives exist only while it runs: resume before the pass 'fold'"
-            raise SourceError(Diagnostic("XL3011", problem, hint=hint if "~" in node.op.name else ""))
+            raise SourceError(
+                Diagnostic("XL3011", problem, hint=hint if "~" in node.op.name else "")
+            )
     return graph
 
 
 def peak(program: Program) -> str:
-    """The exact memory that a call takes: what the plan holds, beside the caller's inputs and outputs."""
+    """The exact memory that a call takes: what the plan holds, beside the caller's inputs and
+    outputs.
+    """
     from xlac_sdk.programs.program import Role
 
     constants = sum(s.nbytes for s in program.slots if s.role is Role.CONSTANT)
@@ -231,7 +340,9 @@ def peak(program: Program) -> str:
 def memory(arena: int, weights: int, state: int) -> str:
     """The parts of the memory that a call takes, and their sum."""
     kept = f", {state:,} bytes of state" if state else ""
-    return f"peak memory {arena + weights + state:,} bytes: {arena:,} arena, {weights:,} weights{kept}"
+    return (
+        f"peak memory {arena + weights + state:,} bytes: {arena:,} arena, {weights:,} weights{kept}"
+    )
 
 
 def size(nbytes: int) -> str:

@@ -36,7 +36,9 @@ def list_() -> None:
     total = count = 0
     for entry in cache.entries():
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used))
-        click.echo(f"{entry.key[:12]}  {used}  {size(entry.nbytes):>10}  {entry.backend:<10} {entry.program}")
+        click.echo(
+            f"{entry.key[:12]}  {used}  {size(entry.nbytes):>10}  {entry.backend:<10} {entry.program}"
+        )
         total, count = total + entry.nbytes, count + 1
     click.echo(f"{count} entries, {size(total)} of {size(cache.limit)}, in {cache.folder}")
 
@@ -72,4 +74,6 @@ def why(**options: Any) -> None:
     click.echo(f"{key[:12]}: not in the cache; it would be compiled")
     for entry in cache.entries():
         if entry.program == model.name and entry.backend == backend.name:
-            click.echo(f"  {entry.key[:12]} is of a {model.name} too, with other sizes, facts or versions")
+            click.echo(
+                f"  {entry.key[:12]} is of a {model.name} too, with other sizes, facts or versions"
+            )

@@ -1,4 +1,6 @@
-"""`xlac check`: every mistake in a spec at once, else what the model is: shapes, parameters, work and memory."""
+"""`xlac check`: every mistake in a spec at once, else what the model is: shapes, parameters, work
+and memory.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,21 @@ COLUMNS = ("node", "op", "shape", "parameters", "flops", "bytes")
 @spec_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Print the totals only.")
-@click.option("--weights", "tensors", is_flag=True, help="List every tensor that the model learns, with its type; no weights file is opened.")
+@click.option(
+    "--weights",
+    "tensors",
+    is_flag=True,
+    help="List every tensor that the model learns, with its type; no weights file is opened.",
+)
 def command(
-    spec: Path, dim: tuple[str, ...], sets: tuple[str, ...], allow_outside: bool, as_json: bool, quiet: bool, tensors: bool
-) -> None:  # fmt: skip
+    spec: Path,
+    dim: tuple[str, ...],
+    sets: tuple[str, ...],
+    allow_outside: bool,
+    as_json: bool,
+    quiet: bool,
+    tensors: bool,
+) -> None:
     """Check SPEC: report every problem at once, else show every node and the totals."""
     import json
 
@@ -31,19 +44,38 @@ def command(
 
     options = chosen(spec, dim, sets, allow_outside)
     if tensors:
-        types = learned(load(spec, params=options.params, dims=options.dims, allow_outside=allow_outside, training=True, weights=False))
+        types = learned(
+            load(
+                spec,
+                params=options.params,
+                dims=options.dims,
+                allow_outside=allow_outside,
+                training=True,
+                weights=False,
+            )
+        )
         if as_json:
             click.echo(json.dumps(types, indent=1, ensure_ascii=False))
         for name, type in types.items() if not as_json else ():
             click.echo(f"{name.ljust(max(map(len, types)))}  {type}")
         return
-    model = load(spec, params=options.params, dims=options.dims, allow_outside=allow_outside, training=True)
+    model = load(
+        spec, params=options.params, dims=options.dims, allow_outside=allow_outside, training=True
+    )
     found = summarize(model)
     if as_json:
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))
         return
     if not quiet:
-        rows = [[str(row["node"]), str(row["op"]), str(row["shape"]), *(_count(row[c]) for c in COLUMNS[3:])] for row in found["nodes"]]
+        rows = [
+            [
+                str(row["node"]),
+                str(row["op"]),
+                str(row["shape"]),
+                *(_count(row[c]) for c in COLUMNS[3:]),
+            ]
+            for row in found["nodes"]
+        ]
         _table(rows)
         click.echo()
     total: dict[str, Any] = found["totals"]
@@ -51,7 +83,9 @@ def command(
     for name, symbol in found["dims"].items():
         click.echo(f"size        {name}: {symbol}")
     beside = f" beside {total['statistics']:,} measured statistics," if total["statistics"] else ""
-    click.echo(f"parameters  {total['parameters']:,}{beside} in {total['tensors']:,} tensors, {total['parameter_bytes']:,} bytes")
+    click.echo(
+        f"parameters  {total['parameters']:,}{beside} in {total['tensors']:,} tensors, {total['parameter_bytes']:,} bytes"
+    )
     click.echo(f"flops       {total['flops']:,}")
     click.echo(f"traffic     {total['bytes']:,} bytes if every node reads and writes memory")
     from xlac.debug import effort
@@ -60,7 +94,9 @@ def command(
     long = effort.told(total["flops"], 0, "cpu", settings().threads)
     if long:
         click.echo(f"warning: {long}", err=True)
-    click.echo(f"peak memory {total['peak_bytes']:,} bytes of values at once, before fusion; parameters apart")
+    click.echo(
+        f"peak memory {total['peak_bytes']:,} bytes of values at once, before fusion; parameters apart"
+    )
 
 
 def learned(model: Model) -> dict[str, str]:
@@ -80,5 +116,8 @@ def _table(rows: list[list[str]]) -> None:
     rows = [[r[0] if len(r[0]) <= 40 else "…" + r[0][-39:], *r[1:]] for r in rows]
     widths = [max(len(row[i]) for row in [list(COLUMNS), *rows]) for i in range(len(COLUMNS))]
     for row in [list(COLUMNS), *rows]:
-        cells = [text.ljust(w) if i < 3 else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            text.ljust(w) if i < 3 else text.rjust(w)
+            for i, (text, w) in enumerate(zip(row, widths, strict=True))
+        ]
         click.echo("  ".join(cells).rstrip())

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 @click.command(name="doctor")
 def command() -> int:
-    """Check this installation: versions, backends, compilers; compile and run a tiny model on each target."""
+    """Check this installation: versions, backends, compilers; compile and run a tiny model on each
+    target.
+    """
     import platform
     import shutil
     import sys
@@ -85,4 +87,7 @@ def _try(target: str) -> str:
 def described(target: Target) -> str:
     """A target's machine in a few words."""
     machine = target.machine
-    return ", ".join(str(machine[key]) for key in ("cpu", "triple", "arch") if machine.get(key)) or target.name
+    return (
+        ", ".join(str(machine[key]) for key in ("cpu", "triple", "arch") if machine.get(key))
+        or target.name
+    )

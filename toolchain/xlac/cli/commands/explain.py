@@ -16,7 +16,8 @@ from xlac.cli.options import chosen, request, spec_options, target_options
 @target_options
 @click.option("--node", default=None, metavar="PATH", help="Only this node, and those inside it.")
 def command(spec: Path, node: str | None, **options: Any) -> None:
-    """For each node of SPEC: which kernel computes it, fused with what and why, why not more, flops and bytes.
+    """For each node of SPEC: which kernel computes it, fused with what and why, why not more, flops
+    and bytes.
 
     `xlac explain XL1234` tells more about an error.
     """
@@ -43,6 +44,10 @@ def command(spec: Path, node: str | None, **options: Any) -> None:
     if not text and node is not None:
         known = list(story.written(model.graph))
         close = get_close_matches(node, known, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"it has {', '.join(known[:12])}" + (", …" if len(known) > 12 else "")
+        hint = (
+            f"did you mean '{close[0]}'?"
+            if close
+            else f"it has {', '.join(known[:12])}" + (", …" if len(known) > 12 else "")
+        )
         raise SourceError(Diagnostic("XL2002", f"no node '{node}' in {choice.spec}", hint=hint))
     click.echo(text)

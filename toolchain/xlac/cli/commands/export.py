@@ -16,13 +16,19 @@ SUFFIXES = {"onnx": ".onnx", "stablehlo": ".mlir"}
 @click.command(name="export")
 @spec_options
 @click.option("--to", "form", type=click.Choice(list(SUFFIXES)), required=True, help="The format.")
-@click.option("--output", "-o", type=click.Path(path_type=Path), default=None, help="The file; default NAME.onnx or NAME.mlir here.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="The file; default NAME.onnx or NAME.mlir here.",
+)
 @click.option("--force", is_flag=True, help="Replace files that are there.")
 def command(form: str, output: Path | None, force: bool, **options: Any) -> None:
     """Write SPEC as ONNX (ai.onnx, operator set 21) or as StableHLO (text).
 
-    Sizes stay open in ONNX; StableHLO is written with sizes at their `opt`, or as --dim says. State becomes inputs and
-    outputs. What the format cannot say is listed, node by node.
+    Sizes stay open in ONNX; StableHLO is written with sizes at their `opt`, or as --dim says. State
+    becomes inputs and outputs. What the format cannot say is listed, node by node.
     """
     from xlac.cli.commands.build import size
     from xlac.cli.commands.import_ import refuse_existing
@@ -35,7 +41,9 @@ def command(form: str, output: Path | None, force: bool, **options: Any) -> None
     refuse_existing([file, *beside], force)
     progress = current()
     progress.stage(f"reading {choice.spec.name}")
-    model = load(choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside)
+    model = load(
+        choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside
+    )
     progress.stage(f"writing {file.name}")
     files: list[Path] = import_module(f"xlac.exporters.{form}").write(model, file, progress.update)
     for made in files:

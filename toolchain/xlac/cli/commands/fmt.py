@@ -13,7 +13,9 @@ import click
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if something would change.")
 @click.option("--diff", is_flag=True, help="Print what would change instead of writing it.")
 def command(specs: tuple[Path, ...], check: bool, diff: bool) -> int:
-    """Rewrite SPECS in canonical form, comments kept; '-' reads standard input and writes standard output."""
+    """Rewrite SPECS in canonical form, comments kept; '-' reads standard input and writes standard
+    output.
+    """
     import difflib
 
     from xlac.spec.text.format import canonical
@@ -36,7 +38,9 @@ def command(specs: tuple[Path, ...], check: bool, diff: bool) -> int:
             continue
         changed += 1
         if diff:
-            lines = difflib.unified_diff(text.splitlines(True), made.splitlines(True), str(path), f"{path} (formatted)")
+            lines = difflib.unified_diff(
+                text.splitlines(True), made.splitlines(True), str(path), f"{path} (formatted)"
+            )
             click.echo("".join(lines), nl=False)
         elif check:
             click.echo(f"{path} is not in canonical form")

@@ -12,13 +12,21 @@ from xlac.cli.options import chosen, spec_options
 
 @click.command(name="import")
 @spec_options
-@click.option("--output", "-o", type=click.Path(path_type=Path), default=None, help="The spec; default NAME.yaml here.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="The spec; default NAME.yaml here.",
+)
 @click.option("--force", is_flag=True, help="Replace files that are there.")
 def command(output: Path | None, force: bool, **options: Any) -> None:
-    """Write the model SPEC (.onnx, .mlir, .pt2, or a spec) as readable YAML, with its tensors in a .safetensors file.
+    """Write the model SPEC (.onnx, .mlir, .pt2, or a spec) as readable YAML, with its tensors in a
+    .safetensors file.
 
-    What is written loads to the same graph, and builds to the same bytes. Names are kept where they can stand in
-    an expression; `from` keeps what a node was called otherwise. Both files appear whole or not at all.
+    What is written loads to the same graph, and builds to the same bytes. Names are kept where they
+    can stand in an expression; `from` keeps what a node was called otherwise. Both files appear
+    whole or not at all.
     """
     from xlac.cli.commands.build import size
     from xlac.cli.progress import current
@@ -30,10 +38,14 @@ def command(output: Path | None, force: bool, **options: Any) -> None:
     refuse_existing([file, file.with_suffix(".safetensors")], force)
     progress = current()
     progress.stage(f"reading {choice.spec.name}")
-    model = load(choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside)
+    model = load(
+        choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside
+    )
     progress.stage(f"writing {file.name}")
     files = write(model, file, progress.update)
-    click.echo(f"{model.name}: {len(model.graph.order):,} nodes, {len(model.inputs)} inputs, {len(model.graph.outputs)} outputs")
+    click.echo(
+        f"{model.name}: {len(model.graph.order):,} nodes, {len(model.inputs)} inputs, {len(model.graph.outputs)} outputs"
+    )
     for made in files:
         click.echo(f"  {made}  {size(made.stat().st_size)}")
 
@@ -45,5 +57,10 @@ def refuse_existing(files: list[Path], force: bool) -> None:
     there = [file for file in files if file.exists()]
     if any(file.is_dir() for file in there) or (there and not force):
         names = " and ".join(f"'{file}'" for file in there)
-        raise SourceError(Diagnostic("XL3016", f"{names} {'are' if len(there) > 1 else 'is'} there already",
-                                     hint="choose another name with -o, or replace files with --force"))  # fmt: skip
+        raise SourceError(
+            Diagnostic(
+                "XL3016",
+                f"{names} {'are' if len(there) > 1 else 'is'} there already",
+                hint="choose another name with -o, or replace files with --force",
+            )
+        )

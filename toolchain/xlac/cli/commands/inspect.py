@@ -14,11 +14,14 @@ STAGES = ("graph", "fused", "kernels", "memory", "source", "asm", "resources")
 @click.command(name="inspect")
 @spec_options
 @target_options
-@click.option("--stage", type=click.Choice(STAGES), default="fused", show_default=True, help="What to print.")
+@click.option(
+    "--stage", type=click.Choice(STAGES), default="fused", show_default=True, help="What to print."
+)
 def command(stage: str, **options: Any) -> None:
     """Print a stage of compiling SPEC.
 
-    The graph as loaded, fused groups, kernels, memory, source, assembly, or what each kernel takes of a GPU.
+    The graph as loaded, fused groups, kernels, memory, source, assembly, or what each kernel takes
+    of a GPU.
     """
     from xlac.cli.commands.build import open_model
     from xlac.debug import report
@@ -51,5 +54,7 @@ def command(stage: str, **options: Any) -> None:
                 from xlac_sdk.source import Diagnostic, UnsupportedError
 
                 what = "assembly" if stage == "asm" else "account of resources"
-                raise UnsupportedError(Diagnostic("XL5011", f"target '{choice.target}' has no {what} to show"))
+                raise UnsupportedError(
+                    Diagnostic("XL5011", f"target '{choice.target}' has no {what} to show")
+                )
             click.echo(shown(lowered.program, facts))

@@ -15,13 +15,35 @@ from xlac.cli.options import calling, chosen, request, running, spec_options, ta
 @spec_options
 @target_options
 @running
-@click.option("--seconds", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Time to measure for.")
-@click.option("--top", type=click.IntRange(min=1), default=30, show_default=True, help="Rows of each table.")
-@click.option("--trace", type=click.Path(path_type=Path), default=None,
-              help="Write the call of median time as a Chrome trace (chrome://tracing, Perfetto), a track a thread.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0.01),
+    default=1.0,
+    show_default=True,
+    help="Time to measure for.",
+)
+@click.option(
+    "--top", type=click.IntRange(min=1), default=30, show_default=True, help="Rows of each table."
+)
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Write the call of median time as a Chrome trace (chrome://tracing, Perfetto), a track a thread.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(seconds: float, top: int, trace: Path | None, as_json: bool, timeout: float | None, allow_long: bool, copy_weights: bool, **options: Any) -> None:
-    """Compile SPEC with stamps between its kernels, call it with random inputs, and tell where the time goes.
+def command(
+    seconds: float,
+    top: int,
+    trace: Path | None,
+    as_json: bool,
+    timeout: float | None,
+    allow_long: bool,
+    copy_weights: bool,
+    **options: Any,
+) -> None:
+    """Compile SPEC with stamps between its kernels, call it with random inputs, and tell where the
+    time goes.
 
     A kernel's time is the median over the calls. Lines of the spec that share a kernel share a row.
     """
@@ -41,7 +63,9 @@ def command(seconds: float, top: int, trace: Path | None, as_json: bool, timeout
         model = open_model(choice)
         lowered = lower(model, backend.target(request(choice)))
     generator = np.random.default_rng(0)
-    inputs = [make("random", slot.dtype, slot.extents({}), generator) for slot in lowered.program.inputs]
+    inputs = [
+        make("random", slot.dtype, slot.extents({}), generator) for slot in lowered.program.inputs
+    ]
     current().stage("measuring")
     with calling(lowered.program, choice.target, choice.threads, timeout, allow_long):
         found = profile.take(lowered, backend, inputs, seconds)
@@ -50,14 +74,21 @@ def command(seconds: float, top: int, trace: Path | None, as_json: bool, timeout
     if as_json:
         click.echo(json.dumps(_object(found, model.name, choice)))
         return
-    click.echo(f"{model.name} on {choice.target}, {choice.threads} thread(s): {_time(found.seconds)} a call in "
-               f"{len(found.rows)} steps, over {found.calls} calls")  # fmt: skip
+    click.echo(
+        f"{model.name} on {choice.target}, {choice.threads} thread(s): {_time(found.seconds)} a call in "
+        f"{len(found.rows)} steps, over {found.calls} calls"
+    )
     _kernels(found, top)
     _lines(found, top)
     if found.lost:
-        click.echo(f"note: the log of a call is full; at least {found.lost} steps are missing", err=True)
+        click.echo(
+            f"note: the log of a call is full; at least {found.lost} steps are missing", err=True
+        )
     if trace is not None and found.lost_parts:
-        click.echo(f"note: the log of a call is full; {found.lost_parts} parts that threads ran are missing in the trace", err=True)
+        click.echo(
+            f"note: the log of a call is full; {found.lost_parts} parts that threads ran are missing in the trace",
+            err=True,
+        )
     if trace is not None:
         click.echo(f"trace of the call of median time: {trace}")
 
@@ -67,12 +98,21 @@ def _kernels(found: Any, top: int) -> None:
 
     rows = sorted(found.rows, key=lambda row: -row.seconds)
     cells: list[tuple[str, ...]] = [
-        (_share(row.seconds, found), _time(row.seconds), str(row.times), _rate(row.times * row.work.flops, row.seconds, "flop/s"),
-         _rate(row.times * row.work.bytes, row.seconds, "B/s"), row.name, _short(", ".join(dict.fromkeys(o.name for o in row.origins))),
-         place(row.origins))
+        (
+            _share(row.seconds, found),
+            _time(row.seconds),
+            str(row.times),
+            _rate(row.times * row.work.flops, row.seconds, "flop/s"),
+            _rate(row.times * row.work.bytes, row.seconds, "B/s"),
+            row.name,
+            _short(", ".join(dict.fromkeys(o.name for o in row.origins))),
+            place(row.origins),
+        )
         for row in rows[:top]
-    ]  # fmt: skip
-    _table(("share", "time", "runs", "arithmetic", "traffic", "kernel", "computes", "where"), cells, 5)
+    ]
+    _table(
+        ("share", "time", "runs", "arithmetic", "traffic", "kernel", "computes", "where"), cells, 5
+    )
     if len(rows) > top:
         rest = sum(row.seconds for row in rows[top:])
         click.echo(f"{_share(rest, found)} {_time(rest)} in {len(rows) - top} more (--top)")
@@ -83,14 +123,21 @@ def _lines(found: Any, top: int) -> None:
 
     entries = by_line(found.rows)
     click.echo()
-    _table(("share", "time", "lines of the spec"), [(_share(s, found), _time(s), where) for where, s in entries[:top]], 2)
+    _table(
+        ("share", "time", "lines of the spec"),
+        [(_share(s, found), _time(s), where) for where, s in entries[:top]],
+        2,
+    )
 
 
 def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]], right: int) -> None:
     """Columns as wide as they need; the first `right` of them to the right."""
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     for row in [heads, *rows]:
-        cells = [text.rjust(w) if i < right else text.ljust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            text.rjust(w) if i < right else text.ljust(w)
+            for i, (text, w) in enumerate(zip(row, widths, strict=True))
+        ]
         click.echo("  ".join(cells).rstrip())
 
 
@@ -98,10 +145,17 @@ def _object(found: Any, model: str, choice: Any) -> dict[str, Any]:
     from xlac.debug.profile import by_line, place
 
     kernels = [
-        {"kernel": r.name, "seconds": r.seconds, "runs": r.times, "flops": r.times * r.work.flops, "bytes": r.times * r.work.bytes,
-         "computes": [o.name for o in r.origins], "where": place(r.origins)}
+        {
+            "kernel": r.name,
+            "seconds": r.seconds,
+            "runs": r.times,
+            "flops": r.times * r.work.flops,
+            "bytes": r.times * r.work.bytes,
+            "computes": [o.name for o in r.origins],
+            "where": place(r.origins),
+        }
         for r in found.rows
-    ]  # fmt: skip
+    ]
     lines = [{"where": where, "seconds": seconds} for where, seconds in by_line(found.rows)]
     return {"model": model, "target": choice.target, "threads": choice.threads, "calls": found.calls,
             "seconds": found.seconds, "kernels": kernels, "lines": lines}  # fmt: skip

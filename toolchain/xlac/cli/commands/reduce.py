@@ -13,17 +13,38 @@ from xlac.cli.options import chosen, pairs, spec_options, target_options
 @click.command(name="reduce")
 @spec_options
 @target_options
-@click.option("--input", "-i", "given", multiple=True, metavar="NAME=VALUE", help="As for `xlac run`.")
-@click.option("--inputs", "archive", type=click.Path(path_type=Path), help="A .npz with inputs by name.")
+@click.option(
+    "--input", "-i", "given", multiple=True, metavar="NAME=VALUE", help="As for `xlac run`."
+)
+@click.option(
+    "--inputs", "archive", type=click.Path(path_type=Path), help="A .npz with inputs by name."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of random inputs.")
-@click.option("--attempts", type=click.IntRange(1), default=400, show_default=True, help="Compile so many times at most.")
-@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write NAME.graph and NAME.npz, for NAME as given.")
+@click.option(
+    "--attempts",
+    type=click.IntRange(1),
+    default=400,
+    show_default=True,
+    help="Compile so many times at most.",
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    help="Write NAME.graph and NAME.npz, for NAME as given.",
+)
 def command(
-    given: tuple[str, ...], archive: Path | None, seed: int, attempts: int, output: Path | None, **options: Any
+    given: tuple[str, ...],
+    archive: Path | None,
+    seed: int,
+    attempts: int,
+    output: Path | None,
+    **options: Any,
 ) -> int:
     """Shrink SPEC as long as it fails in the same way: a wrong result, or the same exception.
 
-    Exit code 1 says that it fails; the smallest failing graph is printed, or written with its inputs.
+    Exit code 1 says that it fails; the smallest failing graph is printed, or written with its
+    inputs.
     """
     import numpy as np
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from xlac_sdk.dtypes import DType
 
 Outputs = dict[str, Any]
-Ready = tuple["Compiled", dict[str, Any], str, int]  # a program, its inputs, its target and how many threads it has
+# a program, its inputs, its target and how many threads it has
+Ready = tuple["Compiled", dict[str, Any], str, int]
 
 
 @click.command(name="run")
@@ -26,22 +27,52 @@ Ready = tuple["Compiled", dict[str, Any], str, int]  # a program, its inputs, it
 @target_options
 @running
 @click.option(
-    "--input", "-i", "given", multiple=True, metavar="NAME=VALUE",
+    "--input",
+    "-i",
+    "given",
+    multiple=True,
+    metavar="NAME=VALUE",
     help="FILE.npy, numbers (2.5 or 1,2,3), random, zeros, ones, or a literal with its type such as 2x64xf32=0.5,…",
 )
-@click.option("--inputs", "archive", type=click.Path(path_type=Path), help="A .npz with inputs by name.")
-@click.option("--output", "-o", "wanted", multiple=True, metavar="NAME=@FILE", help="Write an output as .npy.")
-@click.option("--outputs", "written", type=click.Path(path_type=Path), help="Write all outputs as one .npz.")
-@click.option("--expect", "expected", multiple=True, metavar="[NAME=]@FILE", help="Compare with a .npy, or an .npz.")
-@click.option("--rtol", type=float, default=1e-4, show_default=True, help="Relative tolerance of --expect.")
-@click.option("--atol", type=float, default=1e-5, show_default=True, help="Absolute tolerance of --expect.")
+@click.option(
+    "--inputs", "archive", type=click.Path(path_type=Path), help="A .npz with inputs by name."
+)
+@click.option(
+    "--output", "-o", "wanted", multiple=True, metavar="NAME=@FILE", help="Write an output as .npy."
+)
+@click.option(
+    "--outputs", "written", type=click.Path(path_type=Path), help="Write all outputs as one .npz."
+)
+@click.option(
+    "--expect",
+    "expected",
+    multiple=True,
+    metavar="[NAME=]@FILE",
+    help="Compare with a .npy, or an .npz.",
+)
+@click.option(
+    "--rtol", type=float, default=1e-4, show_default=True, help="Relative tolerance of --expect."
+)
+@click.option(
+    "--atol", type=float, default=1e-5, show_default=True, help="Absolute tolerance of --expect."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of random inputs.")
 def command(
-    given: tuple[str, ...], archive: Path | None, wanted: tuple[str, ...], written: Path | None,
-    expected: tuple[str, ...], rtol: float, atol: float, copy_weights: bool, seed: int, timeout: float | None,
-    allow_long: bool, **options: Any,
-) -> int:  # fmt: skip
-    """Compile SPEC and run it; a folder that xlac build made is run as it is. Inputs that are not given are random.
+    given: tuple[str, ...],
+    archive: Path | None,
+    wanted: tuple[str, ...],
+    written: Path | None,
+    expected: tuple[str, ...],
+    rtol: float,
+    atol: float,
+    copy_weights: bool,
+    seed: int,
+    timeout: float | None,
+    allow_long: bool,
+    **options: Any,
+) -> int:
+    """Compile SPEC and run it; a folder that xlac build made is run as it is. Inputs that are not
+    given are random.
 
     Exit code 1 says that an output differs from what --expect gave.
     """
@@ -54,7 +85,9 @@ def command(
     run = artefact_run if is_artefact(options["spec"]) else spec_run
     files = pairs(wanted, "--output")
     compared = [name for name, equals, _ in (text.rpartition("=") for text in expected) if equals]
-    program, inputs, target, threads = run(arrays, archive, seed, (*files, *compared), copy_weights, options)
+    program, inputs, target, threads = run(
+        arrays, archive, seed, (*files, *compared), copy_weights, options
+    )
     current().stage("running")
     with calling(program.program, target, threads, timeout, allow_long):
         made = program(**inputs)
@@ -72,7 +105,12 @@ def command(
 
 
 def spec_run(
-    given: dict[str, str], archive: Path | None, seed: int, named: Sequence[str], copy: bool, options: dict[str, Any]
+    given: dict[str, str],
+    archive: Path | None,
+    seed: int,
+    named: Sequence[str],
+    copy: bool,
+    options: dict[str, Any],
 ) -> Ready:
     """Compiles a spec, or takes it from the cache."""
     from xlac.cache import compilations
@@ -83,7 +121,15 @@ def spec_run(
     choice = chosen(**options)
     place = None
     if not choice.allow_outside:
-        place = compilations.entry(choice.spec, choice.target, request(choice), choice.dims, choice.params, precision=choice.precision, checked=kinds(choice.checked))
+        place = compilations.entry(
+            choice.spec,
+            choice.target,
+            request(choice),
+            choice.dims,
+            choice.params,
+            precision=choice.precision,
+            checked=kinds(choice.checked),
+        )
     program = place.load(copy) if place else None
     if program is None:
         program, inputs = _compiled(choice, place, given, archive, seed, named, copy)
@@ -91,16 +137,25 @@ def spec_run(
         check_outputs(named, program.outputs)
         slots = program.program.inputs
         found = brought([slot.name for slot in slots], given, archive)
-        inputs = filled(found, {slot.name: (slot.dtype, slot.extents({})) for slot in slots}, given, seed)
+        inputs = filled(
+            found, {slot.name: (slot.dtype, slot.extents({})) for slot in slots}, given, seed
+        )
     click.echo(f"{program.program.name} on {choice.target}: {peak(program.program)}", err=True)
     return program, inputs, choice.target, choice.threads
 
 
 def _compiled(
-    choice: Chosen, place: Entry | None, given: dict[str, str], archive: Path | None, seed: int, named: Sequence[str],
+    choice: Chosen,
+    place: Entry | None,
+    given: dict[str, str],
+    archive: Path | None,
+    seed: int,
+    named: Sequence[str],
     copy: bool,
 ) -> tuple[Compiled, dict[str, Any]]:
-    """A spec's program for the inputs that the user gives, and all inputs; kept where there is a place for it."""
+    """A spec's program for the inputs that the user gives, and all inputs; kept where there is a
+    place for it.
+    """
     from xlac.driver import compile
     from xlac.runtime.specialization import Specializing
     from xlac.support.dependencies import copying, note, noted, steady
@@ -111,7 +166,13 @@ def _compiled(
         check_outputs(named, model.graph.outputs)
         inputs = gather(model, given, archive, seed, decided)
         program = compile(
-            model, choice.target, threads=choice.threads, cpu=choice.cpu, triple=choice.triple, arch=choice.arch, checked=choice.checked
+            model,
+            choice.target,
+            threads=choice.threads,
+            cpu=choice.cpu,
+            triple=choice.triple,
+            arch=choice.arch,
+            checked=choice.checked,
         )
     if isinstance(program, Specializing):
         return program.specialize(inputs), inputs
@@ -121,7 +182,12 @@ def _compiled(
 
 
 def artefact_run(
-    given: dict[str, str], archive: Path | None, seed: int, named: Sequence[str], copy: bool, options: dict[str, Any]
+    given: dict[str, str],
+    archive: Path | None,
+    seed: int,
+    named: Sequence[str],
+    copy: bool,
+    options: dict[str, Any],
 ) -> Ready:
     """Loads an artefact; the compiler is not imported."""
     from xlac.artefact.loader import load
@@ -135,15 +201,21 @@ def artefact_run(
     slots = program.program.inputs
     found = brought([s.name for s in slots], given, archive)
     sizes = {symbol.name: symbol.opt for symbol in program.program.sizes}
-    sizes |= solve([(s.name, s.shape) for s in slots], shapes_of(found, {s.name: len(s.shape) for s in slots}))
+    sizes |= solve(
+        [(s.name, s.shape) for s in slots], shapes_of(found, {s.name: len(s.shape) for s in slots})
+    )
     inputs = filled(found, {s.name: (s.dtype, s.extents(sizes)) for s in slots}, given, seed)
     told = memory(needs.arena, needs.weights, needs.state)
     click.echo(f"{program.manifest.name} on {program.manifest.target}: {told}", err=True)
     return program, inputs, program.manifest.target, 1
 
 
-def opened(choice: Chosen, given: dict[str, str], archive: Path | None) -> tuple[Model, frozenset[str]]:
-    """The model, and which of the inputs that the user gave decided its sizes and are part of it now."""
+def opened(
+    choice: Chosen, given: dict[str, str], archive: Path | None
+) -> tuple[Model, frozenset[str]]:
+    """The model, and which of the inputs that the user gave decided its sizes and are part of it
+    now.
+    """
     from xlac.frontends.loader import load
     from xlac.model import Undecided
 
@@ -151,7 +223,11 @@ def opened(choice: Chosen, given: dict[str, str], archive: Path | None) -> tuple
     while True:
         try:
             model = load(
-                choice.spec, dims=choice.dims, params=params, allow_outside=choice.allow_outside, precision=choice.precision
+                choice.spec,
+                dims=choice.dims,
+                params=params,
+                allow_outside=choice.allow_outside,
+                precision=choice.precision,
             )
             return model, decided
         except Undecided as undecided:
@@ -169,11 +245,19 @@ def value(found: Any) -> Any:
 
     from xlac.cli.arrays import Numbers
 
-    return np.asarray(found.values if len(found.values) > 1 else found.values[0]) if isinstance(found, Numbers) else found
+    return (
+        np.asarray(found.values if len(found.values) > 1 else found.values[0])
+        if isinstance(found, Numbers)
+        else found
+    )
 
 
 def gather(
-    model: Model, given: dict[str, str], archive: Path | None, seed: int, decided: frozenset[str] = frozenset()
+    model: Model,
+    given: dict[str, str],
+    archive: Path | None,
+    seed: int,
+    decided: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
     """An array for every input: from files and literals first, so that they decide the open sizes."""
     from xlac.ir.dims import substitute, symbols
@@ -181,8 +265,14 @@ def gather(
     from xlac.runtime.specialization import solve
 
     types = {param(node).name: node.type for node in model.inputs}
-    found = {name: array for name, array in brought([*types, *decided], given, archive).items() if name not in decided}
-    sizes = solve(model.inputs, shapes_of(found, {name: len(type.shape) for name, type in types.items()}))
+    found = {
+        name: array
+        for name, array in brought([*types, *decided], given, archive).items()
+        if name not in decided
+    }
+    sizes = solve(
+        model.inputs, shapes_of(found, {name: len(type.shape) for name, type in types.items()})
+    )
 
     def fixed(dim: Any) -> Any:
         return substitute(dim, {s.name: sizes.get(s.name, s.opt) for s in symbols(dim)})
@@ -192,7 +282,9 @@ def gather(
 
 
 def brought(names: Iterable[str], given: dict[str, str], archive: Path | None) -> dict[str, Any]:
-    """The arrays and numbers that the user has in files and literals. Raises SourceError for one that the model does not take."""
+    """The arrays and numbers that the user has in files and literals. Raises SourceError for one
+    that the model does not take.
+    """
     from xlac.cli.arrays import KINDS, load_npz, read
     from xlac_sdk.host.call_binding import unknown
 
@@ -213,7 +305,11 @@ def shapes_of(found: Mapping[str, Any], ranks: Mapping[str, int]) -> dict[str, t
     from xlac.cli.arrays import Numbers
 
     shapes = {name: value.shape for name, value in found.items() if not isinstance(value, Numbers)}
-    rows = {n: v for n, v in found.items() if isinstance(v, Numbers) and len(v.values) > 1 and ranks.get(n) == 1}
+    rows = {
+        n: v
+        for n, v in found.items()
+        if isinstance(v, Numbers) and len(v.values) > 1 and ranks.get(n) == 1
+    }
     return shapes | {name: (len(value.values),) for name, value in rows.items()}
 
 
@@ -228,7 +324,10 @@ def check_outputs(named: Iterable[str], outputs: Iterable[str]) -> None:
 
 
 def filled(
-    found: dict[str, Any], types: Mapping[str, tuple[DType, tuple[int, ...]]], given: dict[str, str], seed: int
+    found: dict[str, Any],
+    types: Mapping[str, tuple[DType, tuple[int, ...]]],
+    given: dict[str, str],
+    seed: int,
 ) -> dict[str, Any]:
     """Every input: what was found, and what was asked for (random when nothing was) of its type.
 
@@ -278,9 +377,13 @@ def compare(outputs: dict[str, Any], expected: tuple[str, ...], rtol: float, ato
         a, b = got.astype(np.float64), want.astype(np.float64)
         close = np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
         error = float(np.nanmax(np.abs(a - b), initial=0.0))
-        click.echo(f"{name}: {'agrees' if close.all() else 'DIFFERS'}, largest difference {error:.3g}")
+        click.echo(
+            f"{name}: {'agrees' if close.all() else 'DIFFERS'}, largest difference {error:.3g}"
+        )
         if not close.all():
             place = tuple(int(i) for i in np.argwhere(~close)[0])
-            click.echo(f"  {int((~close).sum())} of {close.size} elements, first at {place}: {a[place]} != {b[place]}")
+            click.echo(
+                f"  {int((~close).sum())} of {close.size} elements, first at {place}: {a[place]} != {b[place]}"
+            )
             fine = False
     return fine

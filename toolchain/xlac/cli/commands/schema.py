@@ -9,7 +9,9 @@ import click
 
 @click.command(name="schema")
 @click.argument("spec", required=False, type=click.Path(path_type=Path))
-@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of the terminal.")
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), help="Write here instead of the terminal."
+)
 def command(spec: Path | None, output: Path | None) -> None:
     """Print the JSON Schema of the spec language; with SPEC, its own operations too."""
     import json

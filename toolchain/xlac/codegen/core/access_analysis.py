@@ -1,7 +1,8 @@
 """How a group's elements are reached: a dry run over symbolic indices that finds every stride.
 
-Schedules ask for the loops that a space of elements needs: neighbouring axes that every access crosses
-as one become one loop, and the axis along which most accesses are contiguous becomes the vector axis.
+Schedules ask for the loops that a space of elements needs: neighbouring axes that every access
+crosses as one become one loop, and the axis along which most accesses are contiguous becomes the
+vector axis.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ from xlac_sdk.kernel_ir.kernel import (
     Splat,
     Store,
     Var,
-)  # fmt: skip
+)
 from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One load or store: its element stride along each axis; `opaque` are axes that move it in no fixed stride.
+    """One load or store: its element stride along each axis; `opaque` are axes that move it in no
+    fixed stride.
 
     Strides over the kernel's sizes are expressions, equal ones written alike.
     """
@@ -51,7 +53,9 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What one element of a group's work costs and touches. `opaque` are axes whose counter is itself a value."""
+    """What one element of a group's work costs and touches. `opaque` are axes whose counter is
+    itself a value.
+    """
 
     accesses: tuple[Access, ...]
     opaque: frozenset[int]
@@ -76,9 +80,12 @@ class Run:
         return at_opt(self.extent)
 
 
-WEIGHTS = {Primitive.DIV: 4, Primitive.REM: 8, Primitive.SQRT: 6, Primitive.POW: 40} | dict.fromkeys(
-    TRANSCENDENTAL - {Primitive.POW}, 16
-)
+WEIGHTS = {
+    Primitive.DIV: 4,
+    Primitive.REM: 8,
+    Primitive.SQRT: 6,
+    Primitive.POW: 40,
+} | dict.fromkeys(TRANSCENDENTAL - {Primitive.POW}, 16)
 
 
 def axes_of(shape: Sequence[Dim]) -> Index:
@@ -108,7 +115,9 @@ class Surveyor:
         self.elements.store(node, self.index if index is None else index)
 
     def survey(self) -> Survey:
-        depends: dict[str, frozenset[int]] = {f"axis{a}": frozenset({a}) for a in range(len(self.shape))}
+        depends: dict[str, frozenset[int]] = {
+            f"axis{a}": frozenset({a}) for a in range(len(self.shape))
+        }
         accesses: list[Access] = []
         opaque: set[int] = set()
         flops = statements = 0
@@ -126,18 +135,29 @@ class Surveyor:
                 case Load(buffer=buffer, index=index):
                     dtypes.add(buffer.dtype)
                     accesses.append(address(buffer, index))
-                    return accesses[-1].opaque | {a for a, s in enumerate(accesses[-1].strides) if s != 0}
+                    return accesses[-1].opaque | {
+                        a for a, s in enumerate(accesses[-1].strides) if s != 0
+                    }
                 case Apply(primitive=primitive, operands=operands):
                     flops += WEIGHTS.get(primitive, 1)
                     dtypes.add(expr.dtype)
                     return frozenset().union(*map(scan, operands))
-                case Ramp(base=value) | Splat(value=value) | Fold(value=value) | Exchange(value=value):
+                case (
+                    Ramp(base=value)
+                    | Splat(value=value)
+                    | Fold(value=value)
+                    | Exchange(value=value)
+                ):
                     return scan(value)
                 case Shuffle(values=values):
                     return frozenset().union(*map(scan, values))
 
         def address(buffer: Buffer, index: Expr) -> Access:
-            strides, constant, unknown = [build.Terms() for _ in self.shape], build.Terms(), frozenset[int]()
+            strides, constant, unknown = (
+                [build.Terms() for _ in self.shape],
+                build.Terms(),
+                frozenset[int](),
+            )
             for term, factor in build.terms(index).items():
                 parts = build.factors(term)
                 moving = [part for part in parts if part not in self._sizes]
@@ -200,7 +220,8 @@ def _as_one(before: int, axis: int, extent: Dim, survey: Survey) -> bool:
     if before in survey.opaque or axis in survey.opaque or not extent:
         return False
     return all(
-        _times(a.strides[axis], extent) == a.strides[before] and not a.opaque & {before, axis} for a in survey.accesses
+        _times(a.strides[axis], extent) == a.strides[before] and not a.opaque & {before, axis}
+        for a in survey.accesses
     )
 
 
@@ -214,7 +235,10 @@ def contiguous(run: Run, survey: Survey, shape: Shape) -> int:
     """How many elements are reached by accesses that move by one element along the run's last axis."""
     axis = run.axes[-1]
     found = [a for a in survey.accesses if a.strides[axis] == 1 and axis not in a.opaque]
-    return sum(at_opt(volume(tuple(n for b, n in enumerate(shape) if a.strides[b] != 0 or b in a.opaque))) for a in found)
+    return sum(
+        at_opt(volume(tuple(n for b, n in enumerate(shape) if a.strides[b] != 0 or b in a.opaque)))
+        for a in found
+    )
 
 
 def strided(run: Run, survey: Survey) -> int:

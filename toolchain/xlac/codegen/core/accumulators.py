@@ -16,16 +16,25 @@ from xlac_sdk.kernel_ir.kernel import Const, Expr, Let, Shuffle, Var
 
 
 class Accumulator:
-    """Partial results of one reduction: `copies` sets of variables of `lanes` lanes, and scalars for a tail.
+    """Partial results of one reduction: `copies` sets of variables of `lanes` lanes, and scalars
+    for a tail.
 
-    Named combinations start from the identity and may meet in any order. A body starts from its initial values, so
-    it has one set, and each lane must be a result of its own (or there is one lane). A `long` one takes its elements in
-    blocks: sums of floats then keep what adding these loses.
+    Named combinations start from the identity and may meet in any order. A body starts from its
+    initial values, so it has one set, and each lane must be a result of its own (or there is one
+    lane). A `long` one takes its elements in blocks: sums of floats then keep what adding these
+    loses.
     """
 
     def __init__(
-        self, elements: Elements, node: Node, lanes: int, copies: int, *, tail: bool = False, long: bool = False
-    ) -> None:  # fmt: skip
+        self,
+        elements: Elements,
+        node: Node,
+        lanes: int,
+        copies: int,
+        *,
+        tail: bool = False,
+        long: bool = False,
+    ) -> None:
         assert isinstance(node.op, Reduce)
         self.elements, self.builder, self.node, self.op = elements, elements.builder, node, node.op
         if self.op.body is None:
@@ -43,7 +52,9 @@ class Accumulator:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """What is taken in inside is added up by itself, and its sum then joins those of the blocks before."""
+        """What is taken in inside is added up by itself, and its sum then joins those of the blocks
+        before.
+        """
         if not self.pairs:
             yield
             return
@@ -61,7 +72,8 @@ class Accumulator:
         return self.builder.variable("acc", build.splat(start, lanes))
 
     def add(self, copy: int, values: Sequence[Expr], lanes: int, mask: Expr | None = None) -> None:
-        """Takes in one vector (or scalar, for the tail) of each operand; masked lanes leave no trace.
+        """Takes in one vector (or scalar, for the tail) of each operand; masked lanes leave no
+        trace.
 
         Vectors longer than those of a set are shared out among the sets from `copy` on.
         """
@@ -83,27 +95,41 @@ class Accumulator:
             self.builder.assign(var, build.apply(numeric.COMBINE[self.op.combine], var, value))
             return
         before = [fixed(self.elements, var) for var in into]
-        for var, value in zip(into, self.elements.inline(self.op.body, [*before, *values]), strict=True):
+        for var, value in zip(
+            into, self.elements.inline(self.op.body, [*before, *values]), strict=True
+        ):
             self.builder.assign(var, value)
 
     def result(self, copy: int | None) -> list[Expr]:
-        """The values of one set, or of all of them with their lanes folded together; rounded to the node's types."""
+        """The values of one set, or of all of them with their lanes folded together; rounded to the
+        node's types.
+        """
         return rounded(self.elements, self.node, self.exact(copy))
 
     def exact(self, copy: int | None) -> list[Expr]:
         """The same in the types of the accumulators."""
         if copy is not None:
-            return [fixed(self.elements, self.pairs[copy].total())] if self.pairs else [fixed(self.elements, v) for v in self.sets[copy]]
+            return (
+                [fixed(self.elements, self.pairs[copy].total())]
+                if self.pairs
+                else [fixed(self.elements, v) for v in self.sets[copy]]
+            )
         if self.op.body is not None:
             return [fixed(self.elements, var) for var in self.sets[0]]
         primitive = numeric.COMBINE[self.op.combine]
-        totals: list[Expr] = [p.total() for p in self.pairs] if self.pairs else [var for (var,) in self.sets]
+        totals: list[Expr] = (
+            [p.total() for p in self.pairs] if self.pairs else [var for (var,) in self.sets]
+        )
         while len(totals) > 1:
             halves = zip(totals[::2], totals[1::2], strict=False)
-            totals = [build.apply(primitive, a, b) for a, b in halves] + (totals[-1:] if len(totals) % 2 else [])
+            totals = [build.apply(primitive, a, b) for a, b in halves] + (
+                totals[-1:] if len(totals) % 2 else []
+            )
         total = build.fold(primitive, totals[0])
         if self.tail is not None:
-            total = build.apply(primitive, total, self.tail_pair.total() if self.tail_pair else self.tail[0])
+            total = build.apply(
+                primitive, total, self.tail_pair.total() if self.tail_pair else self.tail[0]
+            )
         return [fixed(self.elements, total)]
 
 

@@ -1,7 +1,8 @@
-"""Attention as schedules compute it, those of CPUs too: for every batch and key head, rows of queries, each with its
-weights over the keys.
+"""Attention as schedules compute it, those of CPUs too: for every batch and key head, rows of
+queries, each with its weights over the keys.
 
-Query heads that share a key head are rows of one product, so that keys and values are read once for all of them.
+Query heads that share a key head are rows of one product, so that keys and values are read once for
+all of them.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ LOWEST = {DType.F32: float(np.finfo(np.float32).min), DType.F64: float(np.finfo(
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """One attention. `queries` has its rows as axes (heads that share keys, time); `keys` and `values` are summed over
-    time, their own axis is the width. All are batched over (batch, key heads)."""
+    """One attention. `queries` has its rows as axes (heads that share keys, time); `keys` and
+    `values` are summed over time, their own axis is the width. All are batched over (batch, key
+    heads)."""
 
     node: Node
     queries: Side
@@ -68,17 +70,28 @@ class Heads:
 
     @property
     def gap(self) -> int | None:
-        """How many more keys than queries there are, where later keys are hidden: query i sees keys up to i + gap."""
+        """How many more keys than queries there are, where later keys are hidden: query i sees keys
+        up to i + gap.
+        """
         if not self.op.causal:
             return None
         gap = self.length - self.time
-        assert isinstance(gap, int), "causal attention knows how many more keys than queries there are"
+        assert isinstance(gap, int), (
+            "causal attention knows how many more keys than queries there are"
+        )
         return gap
 
     @property
     def sees_start(self) -> bool:
-        """Whether later keys are hidden, and without any weight, from queries that all see some: then they need not be read."""
-        return self.gap is not None and self.gap >= 0 and self.mask is None and self.op.hidden in (None, -math.inf)
+        """Whether later keys are hidden, and without any weight, from queries that all see some:
+        then they need not be read.
+        """
+        return (
+            self.gap is not None
+            and self.gap >= 0
+            and self.mask is None
+            and self.op.hidden in (None, -math.inf)
+        )
 
     def place(self, batch: Counters, row: Expr, column: Expr) -> Index:
         """The index in the result of one row's element, or as many as the column has lanes."""
@@ -89,24 +102,43 @@ class Heads:
 
     def _apart(self, batch: Counters, row: Expr) -> tuple[Expr, Expr]:
         """The query head and the time of a row."""
-        shared, time = (build.div(row, self.time), build.mod(row, self.time)) if self.shared > 1 else (build.index(0), row)
+        shared, time = (
+            (build.div(row, self.time), build.mod(row, self.time))
+            if self.shared > 1
+            else (build.index(0), row)
+        )
         return build.add(build.mul(batch[1], self.shared), shared), time
 
-    def scored(self, elements: Elements, batch: Counters, row: Expr, key: Expr, product: Expr, end: Expr | None) -> Expr:
-        """The scaled and masked score of a row and as many keys as `key` has lanes; minus infinity from `end` on, where
-        there are such keys."""
+    def scored(
+        self,
+        elements: Elements,
+        batch: Counters,
+        row: Expr,
+        key: Expr,
+        product: Expr,
+        end: Expr | None,
+    ) -> Expr:
+        """The scaled and masked score of a row and as many keys as `key` has lanes; minus infinity
+        from `end` on, where there are such keys."""
         dtype = product.dtype
         score = build.apply(P.MUL, product, Const(self.scale, dtype))
         head, time = self._apart(batch, row)
         lowest = Const(LOWEST[dtype] if self.op.hidden is None else self.op.hidden, dtype)
         if self.mask is not None:
             at = (batch[0], head, time, key)[4 - self.mask.type.rank :]
-            index = tuple(build.index(0) if n == 1 else i for i, n in zip(at, self.mask.shape, strict=True))
-            if end is not None and self.mask.shape[-1:] != (1,) and index:  # the mask is not read past its end
+            index = tuple(
+                build.index(0) if n == 1 else i for i, n in zip(at, self.mask.shape, strict=True)
+            )
+            # the mask is not read past its end
+            if end is not None and self.mask.shape[-1:] != (1,) and index:
                 index = (*index[:-1], build.apply(P.MIN, index[-1], build.lift(self.length - 1)))
             given = elements.at(self.mask, index)
             is_choice = self.mask.type.dtype is DType.BOOL
-            score = build.select(given, score, lowest) if is_choice else build.apply(P.ADD, score, build.cast(given, dtype))
+            score = (
+                build.select(given, score, lowest)
+                if is_choice
+                else build.apply(P.ADD, score, build.cast(given, dtype))
+            )
         if self.gap is not None and self.time != 1:
             seen = build.apply(P.LE, key, build.add(time, self.gap))
             score = build.select(seen, score, lowest)
@@ -136,7 +168,8 @@ def heads(node: Node, views: tuple[View, View, View]) -> Heads:
     own, steps = ((shared, time), (h, t)) if shared > 1 else ((time,), (t,))
     queries = Side(source, own, steps, (b, h * shared), (w,))
     keys, values = (
-        Side(where, (size,), (s[3],), (s[0], s[1]), (s[2],)) for (where, s), size in zip(others, (width, wide), strict=True)
+        Side(where, (size,), (s[3],), (s[0], s[1]), (s[2],))
+        for (where, s), size in zip(others, (width, wide), strict=True)
     )
     return Heads(node, queries, keys, values, (batch, few), time, length, shared, (width, wide))
 
@@ -144,4 +177,3 @@ def heads(node: Node, views: tuple[View, View, View]) -> Heads:
 def _split(strides: Shape, width: Dim) -> Shape:
     """Strides with heads apart."""
     return strides[0], strides[2] * width, strides[1], strides[2]
-

@@ -1,9 +1,12 @@
-"""A contraction in one canonical form: what dot products and convolutions both become before they are tiled.
+"""A contraction in one canonical form: what dot products and convolutions both become before they
+are tiled.
 
-    result[outer…, row0, row1, column] = sum over inner of left[outer, rows, inner] * right[outer, inner, column]
+    result[outer…, row0, row1, column] = sum over inner of left[outer, rows, inner] * right[outer,
+    inner, column]
 
-Every axis carries its element stride in each operand, so transposed operands, broadcast batches, sliced inputs and
-the sliding window of a convolution are all the same thing here: axes with other strides.
+Every axis carries its element stride in each operand, so transposed operands, broadcast batches,
+sliced inputs and the sliding window of a convolution are all the same thing here: axes with other
+strides.
 """
 
 from __future__ import annotations
@@ -28,13 +31,15 @@ PAIRED = 256  # elements from the first row that a load of a pair reaches, about
 SPARE = 3  # registers that a tile leaves free there
 
 Place = Callable[[Sequence[Expr], Sequence[Expr], Expr], Index]
-"""The index of a result element: from the counters of the outer axes, of the two row axes, and of the column."""
+"""The index of a result element: from the counters of the outer axes, of the two row axes, and of
+the column.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A loop: its extent, and how far one step moves in each operand, in elements; and along each axis of the left operand
-    that has a border."""
+    """A loop: its extent, and how far one step moves in each operand, in elements; and along each
+    axis of the left operand that has a border."""
 
     extent: Dim
     left: Dim = 0
@@ -49,7 +54,9 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Where windows leave x along an axis: the first begins `low` before it, and it has `extent` places."""
+    """Where windows leave x along an axis: the first begins `low` before it, and it has `extent`
+    places.
+    """
 
     low: int
     extent: Dim
@@ -59,8 +66,8 @@ class Edge:
 class Source:
     """Where an operand lies: a buffer's worth of elements and the place of its first one.
 
-    Where it is `computed`, nowhere: its elements, in row-major order, are those of a node of the group, and take so many
-    operations each.
+    Where it is `computed`, nowhere: its elements, in row-major order, are those of a node of the
+    group, and take so many operations each.
     """
 
     value: Value
@@ -76,8 +83,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """The canonical form. `inner` goes from the outermost summed axis to the innermost. Beyond its `borders` the left
-    operand is zero."""
+    """The canonical form. `inner` goes from the outermost summed axis to the innermost. Beyond its
+    `borders` the left operand is zero."""
 
     outer: tuple[Axis, ...]
     rows: tuple[Axis, Axis]
@@ -100,10 +107,17 @@ class Contraction:
     @property
     def flops(self) -> int:
         """Operations, at the sizes to optimise for."""
-        return 2 * at_opt(self.depth * self.row_count * self.columns.extent * volume(tuple(a.extent for a in self.outer)))
+        return 2 * at_opt(
+            self.depth
+            * self.row_count
+            * self.columns.extent
+            * volume(tuple(a.extent for a in self.outer))
+        )
 
     def swapped(self) -> Contraction:
-        """With the operands' roles exchanged: the last row axis becomes the columns. Needs one column."""
+        """With the operands' roles exchanged: the last row axis becomes the columns. Needs one
+        column.
+        """
         assert self.columns.extent == 1
         place, row = self.place, self.rows[1]
 
@@ -115,9 +129,15 @@ class Contraction:
 
         rows = (flip(self.rows[0]), Axis(1))
         return replace(
-            self, outer=tuple(map(flip, self.outer)), rows=rows, columns=flip(row), inner=tuple(map(flip, self.inner)),
-            left=self.right, right=self.left, place=moved,
-        )  # fmt: skip
+            self,
+            outer=tuple(map(flip, self.outer)),
+            rows=rows,
+            columns=flip(row),
+            inner=tuple(map(flip, self.inner)),
+            left=self.right,
+            right=self.left,
+            place=moved,
+        )
 
 
 def is_constant(node: Node) -> bool:
@@ -132,7 +152,12 @@ def merge(axes: Sequence[Axis]) -> tuple[Axis, ...]:
         if axis.extent == 1:
             continue
         apart = any(axis.along) or (bool(found) and any(found[-1].along))  # each has its own border
-        if found and not apart and found[-1].left == axis.left * axis.extent and found[-1].right == axis.right * axis.extent:
+        if (
+            found
+            and not apart
+            and found[-1].left == axis.left * axis.extent
+            and found[-1].right == axis.right * axis.extent
+        ):
             found[-1] = Axis(found[-1].extent * axis.extent, axis.left, axis.right, axis.along)
         else:
             found.append(axis)
@@ -140,7 +165,9 @@ def merge(axes: Sequence[Axis]) -> tuple[Axis, ...]:
 
 
 def accumulator(operand: DType, result: DType) -> DType:
-    """The type that products are summed in: f32 for halves; at least 32 bits for integers, which wrap alike."""
+    """The type that products are summed in: f32 for halves; at least 32 bits for integers, which
+    wrap alike.
+    """
     wide = result.compute
     if wide.is_integer and wide.bits < 32:
         return DType.I32
@@ -155,10 +182,16 @@ def multiply_add(target: Target, a: Expr, b: Expr, total: Expr) -> Expr:
 
 
 def multiply(
-    builder: Builder, target: Target, sums: Sequence[Sequence[Var]], depth: Expr, left: Callable[[Expr, int], Expr],
+    builder: Builder,
+    target: Target,
+    sums: Sequence[Sequence[Var]],
+    depth: Expr,
+    left: Callable[[Expr, int], Expr],
     right: Callable[[Expr, int], Expr],
-) -> None:  # fmt: skip
-    """Adds the products of `left(step, row)`, a scalar, and `right(step, vector)` to sums, for every step of a depth."""
+) -> None:
+    """Adds the products of `left(step, row)`, a scalar, and `right(step, vector)` to sums, for
+    every step of a depth.
+    """
     lanes = sums[0][0].lanes
 
     def step(k: Expr) -> None:
@@ -168,7 +201,11 @@ def multiply(
             for vector, total in zip(vectors, totals, strict=True):
                 builder.assign(total, multiply_add(target, value, vector, total))
 
-    copies = register_tile.unroll(int(depth.value), len(sums) * len(sums[0])) if isinstance(depth, Const) else 2
+    copies = (
+        register_tile.unroll(int(depth.value), len(sums) * len(sums[0]))
+        if isinstance(depth, Const)
+        else 2
+    )
     main = build.mul(build.div(depth, copies), copies)
     with builder.loop("k", 0, main, copies) as k:
         for u in range(copies):
@@ -177,7 +214,15 @@ def multiply(
         step(k)
 
 
-def read(elements: Elements, source: Source, where: Expr, lanes: int, dtype: DType, mask: Expr | None = None, align: int = 0) -> Expr:
+def read(
+    elements: Elements,
+    source: Source,
+    where: Expr,
+    lanes: int,
+    dtype: DType,
+    mask: Expr | None = None,
+    align: int = 0,
+) -> Expr:
     """One element, or `lanes` consecutive ones, in the accumulator's type."""
     buffer = elements.parameter(source.value, Access.READ)
     return build.cast(build.load(buffer, where, lanes, mask, align), dtype)
@@ -196,15 +241,19 @@ def offset(axes: Sequence[Axis], counters: Sequence[Expr], side: str, start: Dim
 
 
 def crowds(axis: Axis, rows: Sequence[Dim], steps: int, target: Target) -> bool:
-    """Whether elements of the left operand would wait in registers that the sums need, were `steps` written out together.
+    """Whether elements of the left operand would wait in registers that the sums need, were `steps`
+    written out together.
 
-    What neighbouring rows read at other steps would be loaded once. And a machine that loads pairs of scalars (AArch64: 32
-    registers of 16 bytes) would load two steps at once where its addresses reach all rows from one.
+    What neighbouring rows read at other steps would be loaded once. And a machine that loads pairs
+    of scalars (AArch64: 32 registers of 16 bytes) would load two steps at once where its addresses
+    reach all rows from one.
     """
     places = set(rows)
     if any(row + axis.left * step in places for row in rows for step in range(1, steps)):
         return True
-    near = len(rows) > SPARE and all(-PAIRED < at_opt(row) - at_opt(rows[0]) < PAIRED for row in rows)
+    near = len(rows) > SPARE and all(
+        -PAIRED < at_opt(row) - at_opt(rows[0]) < PAIRED for row in rows
+    )
     return target.vector_bytes == 16 and target.vector_registers == 32 and axis.left == 1 and near
 
 

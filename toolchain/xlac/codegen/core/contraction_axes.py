@@ -1,4 +1,6 @@
-"""Sorts the loops of a contraction into outer, rows, columns and inner, and finds result indices from their counters."""
+"""Sorts the loops of a contraction into outer, rows, columns and inner, and finds result indices
+from their counters.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from xlac_sdk.kernel_ir.kernel import Expr
 
 
 class Run(NamedTuple):
-    """Neighbouring axes of the result that one loop crosses; a step of the loop is `step` elements of the last."""
+    """Neighbouring axes of the result that one loop crosses; a step of the loop is `step` elements
+    of the last.
+    """
 
     loop: Axis
     axes: tuple[int, ...]
@@ -24,8 +28,8 @@ class Run(NamedTuple):
 
 
 def runs(axes: Sequence[Axis], first: int = 0) -> list[Run]:
-    """Result axes of more than one element, the first of them numbered `first`, neighbours merged where both
-    operands cross them as one."""
+    """Result axes of more than one element, the first of them numbered `first`, neighbours merged
+    where both operands cross them as one."""
     found: list[Run] = []
     for axis, loop in enumerate(axes, first):
         if loop.extent == 1:
@@ -38,9 +42,16 @@ def runs(axes: Sequence[Axis], first: int = 0) -> list[Run]:
 
 
 def arranged(
-    hero: Node, after: Epilogue, around: Sequence[Run], rows: Sequence[Run], columns: Run, summed: Sequence[Axis],
-    left: Source, right: Source, borders: Sequence[Edge] = (),
-) -> Contraction:  # fmt: skip
+    hero: Node,
+    after: Epilogue,
+    around: Sequence[Run],
+    rows: Sequence[Run],
+    columns: Run,
+    summed: Sequence[Axis],
+    left: Source,
+    right: Source,
+    borders: Sequence[Edge] = (),
+) -> Contraction:
     """The contraction whose tiles cover `rows` (up to two of the runs `around`) and `columns`."""
     shape = hero.shape
     chosen = [r for r in around if r in rows]  # in the order of the result
@@ -51,10 +62,16 @@ def arranged(
 
     def place(counters: Sequence[Expr], row_counters: Sequence[Expr], column: Expr) -> Index:
         at: list[Expr] = [build.index(0)] * len(shape)
-        found = [*zip(outer, counters, strict=True), *zip(chosen, row_counters, strict=True), (columns, column)]
+        found = [
+            *zip(outer, counters, strict=True),
+            *zip(chosen, row_counters, strict=True),
+            (columns, column),
+        ]
         for run, counter in found:
             if len(run.axes) > 1 and not after.keeps(frozenset(run.axes)):
-                parts = view.regroup((counter,), (run.loop.extent,), tuple(shape[a] for a in run.axes))
+                parts = view.regroup(
+                    (counter,), (run.loop.extent,), tuple(shape[a] for a in run.axes)
+                )
                 for axis, part in zip(run.axes, parts, strict=True):
                     at[axis] = part
             elif run.axes:
@@ -62,7 +79,13 @@ def arranged(
         return tuple(at)
 
     return Contraction(
-        tuple(r.loop for r in outer), (chosen[0].loop, chosen[1].loop), columns.loop,
-        inner or (Axis(volume(tuple(a.extent for a in summed))),), left, right,
-        accumulator(left.dtype, hero.type.dtype), place, tuple(borders),
-    )  # fmt: skip
+        tuple(r.loop for r in outer),
+        (chosen[0].loop, chosen[1].loop),
+        columns.loop,
+        inner or (Axis(volume(tuple(a.extent for a in summed))),),
+        left,
+        right,
+        accumulator(left.dtype, hero.type.dtype),
+        place,
+        tuple(borders),
+    )

@@ -1,7 +1,9 @@
-"""Convolutions as contractions over a sliding window: the rows are pixels, the columns output channels.
+"""Convolutions as contractions over a sliding window: the rows are pixels, the columns output
+channels.
 
-The window is nothing but summed axes whose strides in x are those of its pixels, so no patches are ever copied.
-x may lie in any layout; only where the window leaves it, or where it is spread, is it copied with its padding.
+The window is nothing but summed axes whose strides in x are those of its pixels, so no patches are
+ever copied. x may lie in any layout; only where the window leaves it, or where it is spread, is it
+copied with its padding.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ class Geometry:
     taps: dict[str, Dim]  # extents of the kernel
     result: dict[str, Dim]  # extents of the result
     offset: Dim  # of the window's first place in x
-    edges: dict[str, Edge]  # of the spatial axes along which windows leave x, when x is read as it lies
+    # of the spatial axes along which windows leave x, when x is read as it lies
+    edges: dict[str, Edge]
 
     @property
     def groups(self) -> int:
@@ -68,13 +71,19 @@ CPU = Ways(lambda hero: False, depthwise_nhwc.launches)
 
 
 def schedule(group: Group, target: Target, name: str, ways: Ways = CPU) -> Scheduled:
-    """Launches for a convolution with what follows it: the padded copy and packed weights, if any, then the sums."""
+    """Launches for a convolution with what follows it: the padded copy and packed weights, if any,
+    then the sums.
+    """
     hero = group.hero
-    if (tiling := winograd.chosen(hero, target)) and (by_points := winograd.schedule(group, target, name, tiling)):
+    if (tiling := winograd.chosen(hero, target)) and (
+        by_points := winograd.schedule(group, target, name, tiling)
+    ):
         return by_points
     after = epilogue.of(group, hero)
     if after is None:
-        return operands.apart(group, hero, lambda alone: schedule(alone, target, name, ways), target, name)
+        return operands.apart(
+            group, hero, lambda alone: schedule(alone, target, name, ways), target, name
+        )
     by_plane = _short(hero) and depthwise_nchw.pays(group, target, after)
     by_channel = not by_plane and _short(hero) and _depthwise(group) and not target.size
     masked = by_channel or (depthwise_nchw.masks(group, target) if by_plane else ways.masks(hero))
@@ -87,7 +96,9 @@ def schedule(group: Group, target: Target, name: str, ways: Ways = CPU) -> Sched
     left = Source(x.value, hero.inputs[0].type.dtype, geometry.offset)
     right = Source(kernel.value, hero.inputs[1].type.dtype, kernel.offset)
     if by_plane:
-        launches += depthwise_nchw.launches(group, target, name, after, geometry, left, right, kernel)
+        launches += depthwise_nchw.launches(
+            group, target, name, after, geometry, left, right, kernel
+        )
     elif by_channel:
         launches += ways.alone(group, target, name, after, geometry, left, right, kernel)
     else:
@@ -98,34 +109,53 @@ def schedule(group: Group, target: Target, name: str, ways: Ways = CPU) -> Sched
 
 
 def _short(hero: Node) -> bool:
-    """Whether a kernel has so few taps that they may be added in a row; the general form adds more of them in blocks."""
+    """Whether a kernel has so few taps that they may be added in a row; the general form adds more
+    of them in blocks.
+    """
     assert isinstance(hero.op, Conv)
     taps = dict(zip(hero.op.layout[1], hero.inputs[1].shape, strict=True))
     return most(volume(tuple(taps[letter] for letter in hero.op.spatial))) <= TAPS
 
 
 def _depthwise(group: Group) -> bool:
-    """One input and one output channel a group, channels next to each other in x and the result; x not spread."""
+    """One input and one output channel a group, channels next to each other in x and the result; x
+    not spread.
+    """
     op, x = group.hero.op, operands.resolve(group.hero.inputs[0], group)
     assert isinstance(op, Conv)
     taps = dict(zip(op.layout[1], group.hero.inputs[1].shape, strict=True))
     channels = group.hero.shape[op.layout[2].index("C")]
-    dense = op.layout[2][-1] == "C" and (op.layout[0][-1] == "C" if x is None else x.strides[op.layout[0].index("C")] == 1)
+    dense = op.layout[2][-1] == "C" and (
+        op.layout[0][-1] == "C" if x is None else x.strides[op.layout[0].index("C")] == 1
+    )
     whole = all(step == 1 for step in op.lhs_dilation)
-    cut = [*taps.values(), *(n for n, letter in zip(group.hero.shape, op.layout[2], strict=True) if letter != "N")]
+    cut = [
+        *taps.values(),
+        *(n for n, letter in zip(group.hero.shape, op.layout[2], strict=True) if letter != "N"),
+    ]
     if not all(isinstance(n, int) for n in cut):
         return False  # its rows are cut while compiling
-    return op.feature_groups == channels and op.feature_groups > 1 and taps["I"] == 1 and dense and whole
+    return (
+        op.feature_groups == channels
+        and op.feature_groups > 1
+        and taps["I"] == 1
+        and dense
+        and whole
+    )
 
 
 def _geometry(hero: Node, x: View, edges: dict[str, Edge], kernel: View) -> Geometry:
     op = hero.op
     assert isinstance(op, Conv)
     return Geometry(
-        op, dict(zip(op.layout[0], x.strides, strict=True)), dict(zip(op.layout[1], kernel.strides, strict=True)),
+        op,
+        dict(zip(op.layout[0], x.strides, strict=True)),
+        dict(zip(op.layout[1], kernel.strides, strict=True)),
         dict(zip(op.layout[1], hero.inputs[1].shape, strict=True)),
-        dict(zip(op.layout[2], hero.shape, strict=True)), x.offset, edges,
-    )  # fmt: skip
+        dict(zip(op.layout[2], hero.shape, strict=True)),
+        x.offset,
+        edges,
+    )
 
 
 def canonical(hero: Node, after: Epilogue, g: Geometry, left: Source, right: Source) -> Contraction:
@@ -135,28 +165,42 @@ def canonical(hero: Node, after: Epilogue, g: Geometry, left: Source, right: Sou
     axes = []
     for letter in letters:
         step = g.x["N"] if letter == "N" else g.moves(letter) if letter != "C" else 0
-        along = tuple(g.op.strides[g.op.spatial.index(letter)] if s == letter else 0 for s in g.edges)
+        along = tuple(
+            g.op.strides[g.op.spatial.index(letter)] if s == letter else 0 for s in g.edges
+        )
         axes.append(Axis(g.result[letter], step, 0, along))
     channel = letters.index("C")
     around = [*runs(axes[:channel]), *runs(axes[channel + 1 :], channel + 1)]
     rows = around[-2:]
     if g.groups > 1:
         per_batch = g.x["N"] * g.result["N"] if g.op.batch_groups > 1 else g.x["C"] * g.taps["I"]
-        around.insert(0, Run(Axis(g.groups, per_batch, g.kernel["O"] * per_group), (channel,), per_group))
+        around.insert(
+            0, Run(Axis(g.groups, per_batch, g.kernel["O"] * per_group), (channel,), per_group)
+        )
     columns = Run(Axis(per_group, 0, g.kernel["O"]), (channel,))
     summed = [
-        Axis(g.taps[s], g.reaches(s), g.kernel[s], tuple(step if s == edge else 0 for edge in g.edges))
+        Axis(
+            g.taps[s],
+            g.reaches(s),
+            g.kernel[s],
+            tuple(step if s == edge else 0 for edge in g.edges),
+        )
         for s, step in zip(g.op.spatial, g.op.rhs_dilation, strict=True)
     ]
     summed.append(Axis(g.taps["I"], g.x["C"], g.kernel["I"]))
-    return arranged(hero, after, around, rows, columns, summed, left, right, tuple(g.edges.values()))
+    return arranged(
+        hero, after, around, rows, columns, summed, left, right, tuple(g.edges.values())
+    )
 
 
 # ---- the input, padded where it must be ----------------------------------------------------------
 
 
-def _input(group: Group, target: Target, name: str, padded: bool) -> tuple[View, dict[str, Edge], list[Launching]]:
-    """x as the window moves over it, where windows leave it, and the kernels that copy it, if it needs a copy.
+def _input(
+    group: Group, target: Target, name: str, padded: bool
+) -> tuple[View, dict[str, Edge], list[Launching]]:
+    """x as the window moves over it, where windows leave it, and the kernels that copy it, if it
+    needs a copy.
 
     When `padded`, it is copied with its padding where windows leave it.
     """
@@ -173,7 +217,8 @@ def _input(group: Group, target: Target, name: str, padded: bool) -> tuple[View,
         low[at], gaps[at] = op.low[axis], op.lhs_dilation[axis] - 1
         high[at] = op.high[axis]
         size, places, many = shape[at], result[letter], taps[letter]
-        if isinstance(size, int) and isinstance(places, int) and isinstance(many, int):  # no more than windows see
+        # no more than windows see
+        if isinstance(size, int) and isinstance(places, int) and isinstance(many, int):
             spread = size + max(0, size - 1) * gaps[at]
             seen = (places - 1) * op.strides[axis] + (many - 1) * op.rhs_dilation[axis] + 1
             high[at] = min(op.high[axis], seen - low[at] - spread) if seen > 0 else op.high[axis]
@@ -199,15 +244,23 @@ def _input(group: Group, target: Target, name: str, padded: bool) -> tuple[View,
 def _padded(
     group: Group, before: list[int], after: list[int], spread: list[int], target: Target, name: str
 ) -> tuple[View, tuple[Launching, ...]]:
-    """A copy of x with its padding, its axes in the order in which x lies so that rows are copied as rows."""
+    """A copy of x with its padding, its axes in the order in which x lies so that rows are copied
+    as rows.
+    """
     x = group.hero.inputs[0]
     perm = _memory_order(operands.resolve(x, group), len(x.shape))
     shape = [x.shape[axis] for axis in perm]
     low: list[Dim] = [before[axis] for axis in perm]
     high: list[Dim] = [after[axis] for axis in perm]
     gaps = [spread[axis] for axis in perm]
-    steps = row_major(tuple(n + extent(n - 1) * g + (a + b) for a, b, g, n in zip(low, high, gaps, shape, strict=True)))
-    while len(shape) > 1 and not (low[-1] or high[-1] or gaps[-1] or gaps[-2]):  # what is not padded joins its row
+    steps = row_major(
+        tuple(
+            n + extent(n - 1) * g + (a + b)
+            for a, b, g, n in zip(low, high, gaps, shape, strict=True)
+        )
+    )
+    # what is not padded joins its row
+    while len(shape) > 1 and not (low[-1] or high[-1] or gaps[-1] or gaps[-2]):
         if not isinstance(shape[-1], int) and (low[-2] or high[-2]):
             break  # its padding would not be a number
         size = shape.pop()
@@ -220,11 +273,20 @@ def _padded(
     row = Node.of(view.Reshape(tuple(shape)), turned)
     zero = Node.of(leaf.Const(value=frozen_array(0, x.type.dtype.numpy)))
     copy = Node.of(view.Pad(low=tuple(low), high=tuple(high), interior=tuple(gaps)), row, zero)
-    wide = Group(Kind.ELEMENTWISE, copy, (*group.nodes, turned, row, copy), (*group.inputs, zero), (copy,), "pads the input")
+    wide = Group(
+        Kind.ELEMENTWISE,
+        copy,
+        (*group.nodes, turned, row, copy),
+        (*group.inputs, zero),
+        (copy,),
+        "pads the input",
+    )
     found, made = operands.materialize(copy, wide, target, name)
     return View(found.value, tuple(steps[perm.index(axis)] for axis in range(len(perm)))), made
 
 
 def _memory_order(found: View | None, rank: int) -> tuple[int, ...]:
     """The axes of a view from the one with the longest stride to the one with the shortest."""
-    return tuple(sorted(range(rank), key=lambda axis: -at_opt(found.strides[axis]) if found else axis))
+    return tuple(
+        sorted(range(rank), key=lambda axis: -at_opt(found.strides[axis]) if found else axis)
+    )

@@ -18,11 +18,15 @@ WIDE = 128  # columns from which halves on the left are converted to f32 before 
 
 
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
-    """Launches for a contraction with what follows it: kernels that make operands, if any, then the product."""
+    """Launches for a contraction with what follows it: kernels that make operands, if any, then the
+    product.
+    """
     hero = group.hero
     after = epilogue.of(group, hero)
     if after is None:
-        return operands.apart(group, hero, lambda alone: schedule(alone, target, name), target, name)
+        return operands.apart(
+            group, hero, lambda alone: schedule(alone, target, name), target, name
+        )
     launches: list[Launching] = []
     views: list[View] = []
     for side, node in zip(("left", "right"), hero.inputs, strict=True):
@@ -45,23 +49,32 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
 
 
 def _widened(hero: Node, target: Target) -> bool:
-    """True when halves on the left are read so often that they are better converted once, in a copy."""
+    """True when halves on the left are read so often that they are better converted once, in a
+    copy.
+    """
     (left, right), op = hero.inputs, hero.op
     assert isinstance(op, Dot)
     rows, columns = op.free(left.type.rank, right.type.rank)
-    tall, wide = volume(tuple(left.shape[a] for a in rows)), volume(tuple(right.shape[a] for a in columns))
+    tall, wide = (
+        volume(tuple(left.shape[a] for a in rows)),
+        volume(tuple(right.shape[a] for a in columns)),
+    )
     many = at_opt(tall) >= 8 and at_opt(wide) >= WIDE
     return left.type.dtype.is_half and many and not target.size and not target.warp
 
 
 def canonical(hero: Node, after: Epilogue, left: View, right: View) -> Contraction:
-    """The dot product with its axes sorted into outer, rows, columns and inner, and merged where strides allow."""
+    """The dot product with its axes sorted into outer, rows, columns and inner, and merged where
+    strides allow.
+    """
     op = hero.op
     assert isinstance(op, Dot)
     shape = hero.shape
     sizes = hero.inputs[0].shape
     free_left, free_right = op.free(len(left.strides), len(right.strides))
-    pairs: list[tuple[Dim, Dim]] = [(left.strides[a], right.strides[b]) for a, b in zip(op.batch_lhs, op.batch_rhs, strict=True)]
+    pairs: list[tuple[Dim, Dim]] = [
+        (left.strides[a], right.strides[b]) for a, b in zip(op.batch_lhs, op.batch_rhs, strict=True)
+    ]
     pairs += [(left.strides[a], 0) for a in free_left] + [(0, right.strides[b]) for b in free_right]
     split = len(shape) - len(free_right)
     axes = [Axis(n, *p) for n, p in zip(shape, pairs, strict=True)]
@@ -69,10 +82,20 @@ def canonical(hero: Node, after: Epilogue, left: View, right: View) -> Contracti
     columns = across.pop() if across else Run(Axis(1), ())
     rows = sorted((r for r in around if not r.loop.right), key=lambda r: -r.loop.usual)[:2]
     summed = [
-        Axis(sizes[a], left.strides[a], right.strides[b]) for a, b in zip(op.contract_lhs, op.contract_rhs, strict=True)
+        Axis(sizes[a], left.strides[a], right.strides[b])
+        for a, b in zip(op.contract_lhs, op.contract_rhs, strict=True)
     ]
-    dtypes = left.value.dtype if isinstance(left.value, Scratch) else hero.inputs[0].type.dtype, hero.inputs[1].type.dtype
+    dtypes = (
+        left.value.dtype if isinstance(left.value, Scratch) else hero.inputs[0].type.dtype,
+        hero.inputs[1].type.dtype,
+    )
     return arranged(
-        hero, after, [*around, *across], rows, columns, summed,
-        Source(left.value, dtypes[0], left.offset, left.computed), Source(right.value, dtypes[1], right.offset, right.computed),
-    )  # fmt: skip
+        hero,
+        after,
+        [*around, *across],
+        rows,
+        columns,
+        summed,
+        Source(left.value, dtypes[0], left.offset, left.computed),
+        Source(right.value, dtypes[1], right.offset, right.computed),
+    )

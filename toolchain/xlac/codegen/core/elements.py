@@ -1,24 +1,33 @@
-"""Computes elements of a group's nodes inside a kernel being built: what every schedule reads values with.
+"""Computes elements of a group's nodes inside a kernel being built: what every schedule reads
+values with.
 
     builder = Builder()
     elements = Elements(builder, group, target)
     with builder.loop("i", 0, rows, kind=LoopKind.PARALLEL) as i:
         with builder.loop("j", 0, columns, lanes) as j:
             at = (i, build.ramp(j, 1, lanes))
-            elements.store(node, at)                       # at(node, at), stored to the node's parameter
+            elements.store(node, at)                       # at(node, at), stored to the node's
+            parameter
     return Scheduled((elements.launch(name, work, note),))
 
-* `at(node, index)` is one element, or as many as the index has lanes, in the node's *compute* dtype (f32 for
-  halves). An index has one scalar or vector entry an axis; all vectors have one lane count. A result that does
+* `at(node, index)` is one element, or as many as the index has lanes, in the node's *compute* dtype
+  (f32 for
+  halves). An index has one scalar or vector entry an axis; all vectors have one lane count. A
+  result that does
   not vary over the lanes is a scalar: `build.apply` and `store` widen it.
-* A node's value comes from, in this order: what the schedule bound (`bind` a buffer, `bind_value` a function);
-  for a group input, its parameter, or an immediate for a constant of equal numbers; for a node of the group
+* A node's value comes from, in this order: what the schedule bound (`bind` a buffer, `bind_value` a
+  function);
+  for a group input, its parameter, or an immediate for a constant of equal numbers; for a node of
+  the group
   that is Elementwise, its operation. Anything else must be bound first.
-* Every value is named by `let` in the block open at that time and reused there and in blocks inside it. So bind a
+* Every value is named by `let` in the block open at that time and reused there and in blocks inside
+  it. So bind a
   node before anything that depends on it is read in that block.
-* `with masked(mask)`: vector loads and stores of the mask's lane count read and write only where it is true;
+* `with masked(mask)`: vector loads and stores of the mask's lane count read and write only where it
+  is true;
   `with guarded(condition)`: loads read only where it is.
-* Parameters are made when first asked for; `launch` collects those used, in the order inputs, outputs, others.
+* Parameters are made when first asked for; `launch` collects those used, in the order inputs,
+  outputs, others.
 """
 
 from __future__ import annotations
@@ -88,7 +97,9 @@ class Elements:
         return found
 
     def local(self, value: Scratch) -> Buffer:
-        """A buffer of the block open now in place of a parameter: what reads the value reads it there."""
+        """A buffer of the block open now in place of a parameter: what reads the value reads it
+        there.
+        """
         assert isinstance(value.size, int)
         self._local[value] = self.builder.local("t", value.dtype, value.size)
         return self._local[value]
@@ -96,18 +107,31 @@ class Elements:
     def launch(self, name: str, work: Work | None = None, note: str = "") -> Launching:
         """The finished kernel, with the arguments for the parameters that were used."""
         order = ranks(self.group)
-        used = sorted(self._parameters, key=lambda v: order.get(v, len(order)) if isinstance(v, Node) else len(order))
+        used = sorted(
+            self._parameters,
+            key=lambda v: order.get(v, len(order)) if isinstance(v, Node) else len(order),
+        )
         parameters = tuple(self._parameters[v] for v in used)
         note = note or self.group.reason
         sizes = open_sizes(self.group)
         taken = tuple(build.size_var(*symbols(size)) for size in sizes)
-        kernel = Kernel(name, parameters, self.builder.body(), taken, work or Work(), origins(self.group), note)
+        kernel = Kernel(
+            name, parameters, self.builder.body(), taken, work or Work(), origins(self.group), note
+        )
         return Launching(kernel, tuple(used), sizes)
 
     # ---- where values come from --------------------------------------------------------------
 
-    def bind(self, node: Node, buffer: Buffer, strides: Sequence[Dim] | None = None, offset: build.Number = 0) -> None:
-        """From now on the node's elements are read from a buffer: element strides, row-major when not given."""
+    def bind(
+        self,
+        node: Node,
+        buffer: Buffer,
+        strides: Sequence[Dim] | None = None,
+        offset: build.Number = 0,
+    ) -> None:
+        """From now on the node's elements are read from a buffer: element strides, row-major when
+        not given.
+        """
         steps = tuple(strides) if strides is not None else row_major(node.shape)
 
         def read(index: Index) -> Expr:
@@ -137,7 +161,9 @@ class Elements:
 
     @contextmanager
     def guarded(self, condition: Expr | None) -> Iterator[None]:
-        """Loads inside read only where the condition is true, and are 0 elsewhere. A scalar, or as many lanes as an access."""
+        """Loads inside read only where the condition is true, and are 0 elsewhere. A scalar, or as
+        many lanes as an access.
+        """
         outer = self.guard
         if condition is None:
             yield
@@ -199,7 +225,10 @@ class Elements:
             self.bind(node, self.parameter(node))
             return self._reads[node](index)
         assert isinstance(node.op, Elementwise), f"{node.op.mnemonic} was not bound by its schedule"
-        operands = (Operand(i.type, lambda at, when, i=i: self._when(i, plain(at), when)) for i in node.inputs)  # type: ignore[misc]
+        operands = (
+            Operand(i.type, lambda at, when, i=i: self._when(i, plain(at), when))  # type: ignore[misc]
+            for i in node.inputs
+        )
         return node.op.element(index, node.type, *operands)
 
     def _when(self, node: Node, index: Index, when: Expr | None) -> Expr:
@@ -223,23 +252,29 @@ class Elements:
     # ---- writing -----------------------------------------------------------------------------
 
     def store(
-        self, node: Node, index: Index, value: Expr | None = None, *, streaming: bool = False,
-    ) -> None:  # fmt: skip
+        self, node: Node, index: Index, value: Expr | None = None, *, streaming: bool = False
+    ) -> None:
         """Writes elements of an output to its parameter (row-major), rounding halves."""
         value = self.at(node, index) if value is None else value
         where = linear(plain(index), row_major(node.shape), node.shape)
         self.store_to(self.parameter(node), where, value, streaming=streaming)
 
-    def store_to(self, buffer: Buffer, where: Expr, value: Expr, *, streaming: bool = False) -> None:
+    def store_to(
+        self, buffer: Buffer, where: Expr, value: Expr, *, streaming: bool = False
+    ) -> None:
         """Writes a value of the compute dtype to a buffer under the mask in scope."""
         mask = self.mask if self.mask is not None and where.lanes == self.mask.lanes > 1 else None
         rounded = build.cast(value, buffer.dtype)
-        self.builder.store(buffer, where, rounded, mask, align=alignment(buffer, where), streaming=streaming)
+        self.builder.store(
+            buffer, where, rounded, mask, align=alignment(buffer, where), streaming=streaming
+        )
 
     # ---- bodies ------------------------------------------------------------------------------
 
     def inline(self, body: Graph, arguments: Sequence[Expr]) -> tuple[Expr, ...]:
-        """The outputs of a closed graph of scalars for argument values (vectors are worked on lane by lane)."""
+        """The outputs of a closed graph of scalars for argument values (vectors are worked on lane
+        by lane).
+        """
         values: dict[Node, Expr] = dict(zip(body.inputs, arguments, strict=True))
         for node in body.nodes():
             if node in values:
@@ -259,7 +294,9 @@ def row_major(shape: Sequence[Dim]) -> Shape:
 
 
 def linear(index: Index, strides: Sequence[Dim], shape: Sequence[Dim] | None = None) -> Expr:
-    """The place of an index in a flat buffer. An axis of extent 1 does not count, whatever its entry."""
+    """The place of an index in a flat buffer. An axis of extent 1 does not count, whatever its
+    entry.
+    """
     where: Expr = build.index(0)
     for axis, (entry, step) in enumerate(zip(index, strides, strict=True)):
         if step and (shape is None or shape[axis] != 1):
@@ -268,7 +305,9 @@ def linear(index: Index, strides: Sequence[Dim], shape: Sequence[Dim] | None = N
 
 
 def alignment(buffer: Buffer, where: Expr) -> int:
-    """Bytes that the address of a consecutive access is known to be a multiple of; 0 for any other access."""
+    """Bytes that the address of a consecutive access is known to be a multiple of; 0 for any other
+    access.
+    """
     if not (isinstance(where, Ramp) and where.stride == 1):
         return 0
     return gcd(build.multiple(where.base) * buffer.dtype.nbytes, buffer.align)
@@ -287,7 +326,9 @@ def widest(group: Group) -> DType:
 
 def plain(index: Index) -> Index:
     """An index whose entries that do not vary over the lanes are scalars."""
-    return tuple([_scalar(entry) if isinstance(entry, (Splat, Const)) else entry for entry in index])
+    return tuple(
+        [_scalar(entry) if isinstance(entry, (Splat, Const)) else entry for entry in index]
+    )
 
 
 def _scalar(entry: Splat | Const) -> Expr:

@@ -1,4 +1,6 @@
-"""The nodes that follow a contraction (bias, activation, residual, …), computed on its results before they are stored."""
+"""The nodes that follow a contraction (bias, activation, residual, …), computed on its results
+before they are stored.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ Path = tuple[Node, ...]
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What happens to one result element. `paths` gives, for every node after the contraction, its views."""
+    """What happens to one result element. `paths` gives, for every node after the contraction, its
+    views.
+    """
 
     group: Group
     hero: Node
@@ -36,7 +40,9 @@ class Epilogue:
         return sum(weight(n.op) for n in self.paths if n is not self.hero)
 
     def store(self, elements: Elements, at: Index, value: Expr) -> None:
-        """Stores the outputs for one element (or vector) of the contraction, given in the accumulator's type."""
+        """Stores the outputs for one element (or vector) of the contraction, given in the
+        accumulator's type.
+        """
         for node, place, computed in self.results(elements, at, value):
             elements.store(node, place, computed)
 
@@ -70,9 +76,11 @@ class Epilogue:
         return list(found)
 
     def keeps(self, axes: frozenset[int]) -> bool:
-        """True when these neighbouring axes of the contraction may be counted as one, in the last of them.
+        """True when these neighbouring axes of the contraction may be counted as one, in the last
+        of them.
 
-        That holds while nothing tells them apart: every node is pointwise, or broadcasts along all of them or none.
+        That holds while nothing tells them apart: every node is pointwise, or broadcasts along all
+        of them or none.
         """
         for node in self._after():
             if isinstance(node.op, POINTWISE):
@@ -108,7 +116,9 @@ def of(group: Group, hero: Node) -> Epilogue | None:
 
 
 def in_place(epilogue: Epilogue, operands: set[Node]) -> tuple[tuple[Node, Node], ...]:
-    """Outputs that may overwrite an input: one that is read only at the element that is being written."""
+    """Outputs that may overwrite an input: one that is read only at the element that is being
+    written.
+    """
     group = epilogue.group
     found = []
     for output in group.outputs:
@@ -116,7 +126,9 @@ def in_place(epilogue: Epilogue, operands: set[Node]) -> tuple[tuple[Node, Node]
             continue
         for node in group.inputs:
             users = [n for n in group.nodes if node in n.inputs]
-            direct = bool(users) and all(u in epilogue.paths and isinstance(u.op, POINTWISE) for u in users)
+            direct = bool(users) and all(
+                u in epilogue.paths and isinstance(u.op, POINTWISE) for u in users
+            )
             same = all(epilogue.paths.get(u) == epilogue.paths[output] for u in users)
             if direct and same and node.type == output.type and node not in operands:
                 found.append((output, node))

@@ -20,11 +20,15 @@ THREAD_WORK = 1 << 15  # operations worth a thread of their own
 CHUNKS = 8  # pieces a thread of a split loop, so that threads finish together
 
 Strip = Callable[[Sequence[Expr], int, Expr | None], None]
-"""Writes the work at vector counters: their bases (one a copy), lanes, and a mask for all of them or None."""
+"""Writes the work at vector counters: their bases (one a copy), lanes, and a mask for all of them
+or None.
+"""
 
 
 def lanes_for(target: Target, dtypes: Sequence[DType] | frozenset[DType], extent: Dim) -> int:
-    """Lanes for a loop over `extent` elements of values of these types: no more than it can usually fill."""
+    """Lanes for a loop over `extent` elements of values of these types: no more than it can usually
+    fill.
+    """
     if not target.vector_bytes:
         return 1
     extent = at_opt(extent)
@@ -36,16 +40,23 @@ def lanes_for(target: Target, dtypes: Sequence[DType] | frozenset[DType], extent
     return down
 
 
-DEEP = 16  # operations an element, about one exp: from here on a processor waits for results more than for units
+# operations an element, about one exp: from here on a processor waits for results more than for
+# units
+DEEP = 16
 
 
 def joins(target: Target, flops: int) -> bool:
     """Whether the vectors worked on at once are written as one long vector.
 
-    Its parts take turns, instruction by instruction. Written one after the other, the chain of operations of each
-    fills the processor's window before the next begins.
+    Its parts take turns, instruction by instruction. Written one after the other, the chain of
+    operations of each fills the processor's window before the next begins.
     """
-    return flops >= DEEP and target.vector_registers >= 32 and target.vector_bytes > 0 and not target.size
+    return (
+        flops >= DEEP
+        and target.vector_registers >= 32
+        and target.vector_bytes > 0
+        and not target.size
+    )
 
 
 def unroll_for(target: Target, statements: int, flops: int = 0) -> int:
@@ -60,10 +71,17 @@ def unroll_for(target: Target, statements: int, flops: int = 0) -> int:
 
 
 def strips(
-    builder: Builder, target: Target, start: build.Number, length: build.Number, lanes: int, copies: int, body: Strip,
+    builder: Builder,
+    target: Target,
+    start: build.Number,
+    length: build.Number,
+    lanes: int,
+    copies: int,
+    body: Strip,
     join: bool = False,
-) -> None:  # fmt: skip
-    """Covers `length` elements from `start` by vectors: `copies` at a time, one by one, then a masked or scalar tail.
+) -> None:
+    """Covers `length` elements from `start` by vectors: `copies` at a time, one by one, then a
+    masked or scalar tail.
 
     Those at a time are one long vector when they `join`, and so are those that are left.
     """
@@ -83,7 +101,11 @@ def strips(
         if join and target.masked and lanes > 1 and length > main + lanes:
             wide = 1 << (length - main - 1).bit_length()
             base = build.add(start, main)
-            body([base], wide, None if main + wide == length else _below(base, build.add(start, length), wide))
+            body(
+                [base],
+                wide,
+                None if main + wide == length else _below(base, build.add(start, length), wide),
+            )
             return
         if copies > 1:
             with builder.loop("i", main, single, lanes) as i:
@@ -118,7 +140,14 @@ def strips(
 
 
 def _open_strips(
-    builder: Builder, target: Target, start: build.Number, length: Sym, lanes: int, copies: int, body: Strip, join: bool
+    builder: Builder,
+    target: Target,
+    start: build.Number,
+    length: Sym,
+    lanes: int,
+    copies: int,
+    body: Strip,
+    join: bool,
 ) -> None:
     """The same for a length that the call decides: what is left over is tested for."""
     block = lanes * copies
@@ -140,7 +169,9 @@ def _open_strips(
         with builder.when(build.apply(Primitive.LT, build.index(lanes), left)):
             last(main, block)
         some = build.apply(Primitive.LT, build.index(0), left)
-        with builder.when(build.apply(Primitive.AND, some, build.apply(Primitive.LE, left, build.index(lanes)))):
+        with builder.when(
+            build.apply(Primitive.AND, some, build.apply(Primitive.LE, left, build.index(lanes)))
+        ):
             last(main, lanes)
         return
     if copies > 1 and divisor(length) % block:
@@ -174,29 +205,36 @@ def piece(builder: Builder, start: Expr, extent: Dim, size: int) -> build.Number
 
 
 def chunk_of(block: int, each: int) -> int:
-    """Elements of a vector loop that are worth a thread: a power of two of blocks, so that it tends to divide extents."""
+    """Elements of a vector loop that are worth a thread: a power of two of blocks, so that it tends
+    to divide extents.
+    """
     wanted = THREAD_WORK // max(1, each) // block
     return block << max(0, wanted.bit_length() - 1)
 
 
 def bounded(builder: Builder, value: Expr, high: Dim | None, low: int = 0, by: int = 1) -> Expr:
-    """A name for an index that is known to lie in a range, and to be a multiple of `by`, which its form does not show."""
+    """A name for an index that is known to lie in a range, and to be a multiple of `by`, which its
+    form does not show.
+    """
     if isinstance(value, Const):
         return value
     below = build.lift(high + 1) if isinstance(high, Sym) else None
-    var = Var(builder.fresh("n"), build.INDEX, 1, low, None if high is None else most(high), by, below)
+    var = Var(
+        builder.fresh("n"), build.INDEX, 1, low, None if high is None else most(high), by, below
+    )
     builder.emit(Let(var, value))
     return var
 
 
 @contextmanager
 def outer(
-    builder: Builder, target: Target, loops: Sequence[Run], cost: int,
-) -> Iterator[dict[Run, Expr]]:  # fmt: skip
-    """Loops over runs, the leading ones fused into one PARALLEL loop when there is enough work in them.
+    builder: Builder, target: Target, loops: Sequence[Run], cost: int
+) -> Iterator[dict[Run, Expr]]:
+    """Loops over runs, the leading ones fused into one PARALLEL loop when there is enough work in
+    them.
 
-    `cost` is the operations of one iteration of the innermost. Yields the counter of each run. Must be the first
-    statement of the kernel, and the only one, when it is to be parallel.
+    `cost` is the operations of one iteration of the innermost. Yields the counter of each run. Must
+    be the first statement of the kernel, and the only one, when it is to be parallel.
     """
     count = at_opt(volume(tuple(run.extent for run in loops)))
     counters: dict[Run, Expr] = {}

@@ -1,6 +1,7 @@
 """One operand of a matrix product, its own axes and those of the sum each flattened to one.
 
-What stands for several axes is one counter in loops, and several where an element is read or written (`apart`).
+What stands for several axes is one counter in loops, and several where an element is read or
+written (`apart`).
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ Counters = Sequence[Expr]
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """An axis of an operand that ends: it has `extent` places, begins `low` after where the counters do, and a step along
-    each axis moves so far along it."""
+    """An axis of an operand that ends: it has `extent` places, begins `low` after where the
+    counters do, and a step along each axis moves so far along it."""
 
     low: int
     extent: Dim
@@ -31,8 +32,8 @@ class Border:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One operand: its own axes, outermost first, and how far a step along every axis moves in it, in elements. Beyond its
-    borders it is zero."""
+    """One operand: its own axes, outermost first, and how far a step along every axis moves in it,
+    in elements. Beyond its borders it is zero."""
 
     source: Source
     extents: Shape
@@ -54,10 +55,18 @@ class Side:
         return offset(where, counters, self.strides)
 
     def width(self, most: int, *, along_depth: bool, depth: Shape) -> int:
-        """Elements, a power of two up to `most`, that lie side by side and aligned along the innermost axis of the sum
-        or of the side; 1 where neighbours lie apart."""
-        extents, strides, others = (depth, self.depth, self.strides) if along_depth else (self.extents, self.strides, self.depth)
-        if not strides or strides[-1] != 1 or any((b.depth if along_depth else b.own)[-1] for b in self.borders):
+        """Elements, a power of two up to `most`, that lie side by side and aligned along the
+        innermost axis of the sum or of the side; 1 where neighbours lie apart."""
+        extents, strides, others = (
+            (depth, self.depth, self.strides)
+            if along_depth
+            else (self.extents, self.strides, self.depth)
+        )
+        if (
+            not strides
+            or strides[-1] != 1
+            or any((b.depth if along_depth else b.own)[-1] for b in self.borders)
+        ):
             return 1
         steps = [*strides[:-1], *others, *self.batch, self.source.offset, extents[-1]]
         while most > 1 and any(divisor(step) % most for step in steps):
@@ -73,7 +82,9 @@ def offset(where: Expr, counters: Counters, strides: Shape) -> Expr:
 
 
 def apart(builder: Builder, counter: Expr, extents: Shape) -> list[Expr]:
-    """The counters of the axes that one counter, or a vector of neighbours along the last of them, stands for."""
+    """The counters of the axes that one counter, or a vector of neighbours along the last of them,
+    stands for.
+    """
     if len(extents) < 2:
         return [counter] * len(extents)
     return unravel(builder, counter, extents)

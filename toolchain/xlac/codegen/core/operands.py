@@ -1,4 +1,6 @@
-"""Finds where the operands of a contraction lie: a view of a buffer, a constant to be computed, or a copy to be made."""
+"""Finds where the operands of a contraction lie: a view of a buffer, a constant to be computed, or
+a copy to be made.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,11 @@ from xlac_sdk.target import Target
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A strided window on a value. `compute` and `key` say how to get its elements from the value's, for constants.
+    """A strided window on a value. `compute` and `key` say how to get its elements from the
+    value's, for constants.
 
-    Where it is `computed`, the value is a node of the group, whose elements are computed as they are read, by so many
-    operations each.
+    Where it is `computed`, the value is a node of the group, whose elements are computed as they
+    are read, by so many operations each.
     """
 
     value: Value
@@ -37,12 +40,16 @@ class View:
 
 
 def resolve(node: Node, group: Group, *, prologue: bool = False) -> View | None:
-    """The view that a node of the group (or an input) is; None when its elements have to be computed first. With `prologue`,
-    pointwise nodes are views too, of what they compute."""
+    """The view that a node of the group (or an input) is; None when its elements have to be
+    computed first. With `prologue`, pointwise nodes are views too, of what they compute."""
     if node not in group.members:
         return View(node, row_major(node.shape))
     if prologue and is_pointwise(node):
-        return View(node, row_major(node.shape), computed=cost.staged(part(group, (node,), frozenset()).nodes))
+        return View(
+            node,
+            row_major(node.shape),
+            computed=cost.staged(part(group, (node,), frozenset()).nodes),
+        )
     if not isinstance(node.op, view.Reshape | view.Broadcast | view.Transpose | view.Slice):
         return None
     found = resolve(node.inputs[0], group, prologue=prologue)
@@ -50,7 +57,9 @@ def resolve(node: Node, group: Group, *, prologue: bool = False) -> View | None:
 
 
 def through(found: View, node: Node) -> View | None:
-    """What a node that moves elements makes of the view that its operand is; None when no strides say it."""
+    """What a node that moves elements makes of the view that its operand is; None when no strides
+    say it.
+    """
     match node.op:
         case view.Transpose(perm=perm):
             return replace(found, strides=tuple(found.strides[a] for a in perm))
@@ -131,15 +140,24 @@ def part(group: Group, outputs: tuple[Node, ...], given: frozenset[Node]) -> Gro
     return Group(Kind.ELEMENTWISE, outputs[-1], nodes, inputs, outputs, group.reason)
 
 
-def with_scratch(launches: tuple[Launching, ...], places: dict[Node, Scratch]) -> tuple[Launching, ...]:
+def with_scratch(
+    launches: tuple[Launching, ...], places: dict[Node, Scratch]
+) -> tuple[Launching, ...]:
     """Launches that find some nodes in scratch memory instead."""
     return tuple(
-        replace(launch, arguments=tuple(places.get(a, a) if isinstance(a, Node) else a for a in launch.arguments))
+        replace(
+            launch,
+            arguments=tuple(
+                places.get(a, a) if isinstance(a, Node) else a for a in launch.arguments
+            ),
+        )
         for launch in launches
     )
 
 
-def materialize(node: Node, group: Group, target: Target, name: str) -> tuple[View, tuple[Launching, ...]]:
+def materialize(
+    node: Node, group: Group, target: Target, name: str
+) -> tuple[View, tuple[Launching, ...]]:
     """A kernel that computes an operand into scratch memory."""
     from xlac.codegen.lower import schedule
 
@@ -149,15 +167,23 @@ def materialize(node: Node, group: Group, target: Target, name: str) -> tuple[Vi
     return View(scratch, row_major(node.shape)), launches
 
 
-def widen(node: Node, group: Group, target: Target, name: str) -> tuple[View, tuple[Launching, ...]]:
+def widen(
+    node: Node, group: Group, target: Target, name: str
+) -> tuple[View, tuple[Launching, ...]]:
     """A kernel that converts an operand of halves into scratch memory."""
     wide = Node.of(convert.Cast(dtype=node.type.dtype.compute), node)
-    inputs = group.inputs if node in group.members or node in group.inputs else (*group.inputs, node)
-    copied = Group(Kind.ELEMENTWISE, wide, (*group.nodes, wide), inputs, (wide,), "converts the operand")
+    inputs = (
+        group.inputs if node in group.members or node in group.inputs else (*group.inputs, node)
+    )
+    copied = Group(
+        Kind.ELEMENTWISE, wide, (*group.nodes, wide), inputs, (wide,), "converts the operand"
+    )
     return materialize(wide, copied, target, name)
 
 
-def apart(group: Group, hero: Node, alone: Callable[[Group], Scheduled], target: Target, name: str) -> Scheduled:
+def apart(
+    group: Group, hero: Node, alone: Callable[[Group], Scheduled], target: Target, name: str
+) -> Scheduled:
     """The hero by itself, then everything after it: for groups whose epilogue does not fuse."""
     from xlac.codegen.lower import schedule
 

@@ -1,9 +1,11 @@
-"""Lays the right operand of a contraction out in panels: the order in which the micro-kernel reads it.
+"""Lays the right operand of a contraction out in panels: the order in which the micro-kernel reads
+it.
 
-Packed layout: for each position of the outer axes that move the operand, for each panel of columns, for each step
-of the sum, the panel's columns, filled up with zeros to whole vectors. A panel that begins at column c therefore
-begins at element `depth * c`, and consecutive reads are consecutive addresses. Constants are packed while
-compiling; anything else by a kernel of its own, when it will be read often enough.
+Packed layout: for each position of the outer axes that move the operand, for each panel of columns,
+for each step of the sum, the panel's columns, filled up with zeros to whole vectors. A panel that
+begins at column c therefore begins at element `depth * c`, and consecutive reads are consecutive
+addresses. Constants are packed while compiling; anything else by a kernel of its own, when it will
+be read often enough.
 """
 
 from __future__ import annotations
@@ -30,14 +32,17 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 TURNED = 16  # most lanes of a square that is turned around in registers
-FEW, MANY = 8, 128  # row tiles that do not repay packing panels: whatever their rows' distance, and where they stay in a cache
+# row tiles that do not repay packing panels: whatever their rows' distance, and where they stay in
+# a cache
+FEW, MANY = 8, 128
 
 
 @dataclass(frozen=True, slots=True)
 class Panels:
     """How the right operand is read: at `base + step * stride + column` within a panel.
 
-    Packed panels are contiguous; `direct` reads the operand where it lies, its columns being consecutive.
+    Packed panels are contiguous; `direct` reads the operand where it lies, its columns being
+    consecutive.
     """
 
     source: Source
@@ -59,7 +64,9 @@ class Panels:
     def merged(self, c: Contraction) -> tuple[Contraction, Panels]:
         """Both with summed axes merged where the left operand allows: packed panels always do."""
         steps = row_major([a.extent for a in c.inner])
-        inner = merge([Axis(a.extent, a.left, s) for a, s in zip(c.inner, steps, strict=True)]) or (Axis(c.depth),)
+        inner = merge([Axis(a.extent, a.left, s) for a, s in zip(c.inner, steps, strict=True)]) or (
+            Axis(c.depth),
+        )
         return replace(c, inner=inner), replace(self, inner=inner)
 
 
@@ -77,11 +84,17 @@ def panel_count(columns: Dim, tile: Tile) -> Dim:
 
 
 def each_panel(
-    builder: Builder, columns: Dim, tile: Tile, panel: Expr, emit: Callable[[Expr, int, build.Number], None]
+    builder: Builder,
+    columns: Dim,
+    tile: Tile,
+    panel: Expr,
+    emit: Callable[[Expr, int, build.Number], None],
 ) -> None:
-    """The code of one panel, whichever `panel` is: `emit(first column, vectors, columns of the last if it is not full)`.
+    """The code of one panel, whichever `panel` is: `emit(first column, vectors, columns of the last
+    if it is not full)`.
 
-    What is left of known columns is one narrower panel; of columns that the call decides, panels of one vector.
+    What is left of known columns is one narrower panel; of columns that the call decides, panels of
+    one vector.
     """
     if isinstance(columns, Sym):
         _open_panel(builder, columns, tile, panel, emit)
@@ -102,7 +115,11 @@ def each_panel(
 
 
 def _open_panel(
-    builder: Builder, columns: Sym, tile: Tile, panel: Expr, emit: Callable[[Expr, int, build.Number], None]
+    builder: Builder,
+    columns: Sym,
+    tile: Tile,
+    panel: Expr,
+    emit: Callable[[Expr, int, build.Number], None],
 ) -> None:
     full = columns // tile.width
     with builder.when(build.apply(Primitive.LT, panel, build.lift(full))):
@@ -119,12 +136,19 @@ def _open_panel(
         emit(column, 1, bounded(builder, left, tile.lanes, 1))
 
 
-def _layout(c: Contraction, tile: Tile, dtype: DType) -> tuple[tuple[Axis, ...], tuple[Axis, ...], Dim]:
-    """The outer axes that the packed operand has, all outer axes with packed strides, and its size in elements."""
+def _layout(
+    c: Contraction, tile: Tile, dtype: DType
+) -> tuple[tuple[Axis, ...], tuple[Axis, ...], Dim]:
+    """The outer axes that the packed operand has, all outer axes with packed strides, and its size
+    in elements.
+    """
     columns = ceil_div(c.columns.extent, tile.lanes) * tile.lanes
     own = tuple(a for a in c.outer if a.right != 0)
     steps = iter(row_major([a.extent for a in own]))
-    outer = tuple(Axis(a.extent, a.left, next(steps) * c.depth * columns if a.right != 0 else 0) for a in c.outer)
+    outer = tuple(
+        Axis(a.extent, a.left, next(steps) * c.depth * columns if a.right != 0 else 0)
+        for a in c.outer
+    )
     return own, outer, volume(tuple(a.extent for a in own)) * c.depth * columns
 
 
@@ -135,11 +159,18 @@ def _panels(c: Contraction, value: Packed | Scratch, outer: tuple[Axis, ...]) ->
 # ---- while compiling -----------------------------------------------------------------------------
 
 
-def constant(c: Contraction, tile: Tile, dtype: DType, before: Callable[[Array], Array] | None = None, key: str = "") -> Panels:
+def constant(
+    c: Contraction,
+    tile: Tile,
+    dtype: DType,
+    before: Callable[[Array], Array] | None = None,
+    key: str = "",
+) -> Panels:
     """Panels of a constant operand. `before` computes the operand from its source, as `key` says."""
     own, outer, room = _layout(c, tile, dtype)
     source, lanes, width = c.right, tile.lanes, tile.width
-    (size, depth, extent, offset) = static((room, c.depth, c.columns.extent, source.offset))  # as weights' shapes are
+    # as weights' shapes are
+    (size, depth, extent, offset) = static((room, c.depth, c.columns.extent, source.offset))
     shape = static((*(a.extent for a in own), *(a.extent for a in c.inner), extent))
     steps = static((*(a.right for a in own), *(a.right for a in c.inner), c.columns.right))
 
@@ -150,9 +181,13 @@ def constant(c: Contraction, tile: Tile, dtype: DType, before: Callable[[Array],
         around, within, full = shape[: len(own)], seen.shape[len(own) : -1], extent // width * width
         result = on_a_line(size, dtype.numpy).reshape(*around, size // prod(around))
         panels = result[..., : depth * full].reshape(*around, full // width, *within, width)
-        panels[...] = np.moveaxis(seen[..., :full].reshape(*around, *within, full // width, width), -2, len(own))
+        panels[...] = np.moveaxis(
+            seen[..., :full].reshape(*around, *within, full // width, width), -2, len(own)
+        )
         if full < extent:
-            last = result[..., depth * full :].reshape(*around, *within, -(-(extent - full) // lanes) * lanes)
+            last = result[..., depth * full :].reshape(
+                *around, *within, -(-(extent - full) // lanes) * lanes
+            )
             last[..., : extent - full] = seen[..., full:]
         return result.reshape(-1)
 
@@ -172,10 +207,11 @@ def is_packed_already(c: Contraction, tile: Tile) -> bool:
 
 
 def reads_well(c: Contraction, tile: Tile, reuse: int, target: Target) -> bool:
-    """Whether `reuse` row tiles read panels where they lie at least as fast as packing and then reading them takes.
+    """Whether `reuse` row tiles read panels where they lie at least as fast as packing and then
+    reading them takes.
 
-    Few tiles do not repay packing. Many find a panel in the second cache again, unless its rows are such a multiple of a power
-    of two apart that they compete for a few of its sets.
+    Few tiles do not repay packing. Many find a panel in the second cache again, unless its rows are
+    such a multiple of a power of two apart that they compete for a few of its sets.
     """
     nbytes = c.right.dtype.nbytes
     apart = gcd(target.l2_bytes, *(at_opt(a.right) * nbytes for a in c.inner))
@@ -193,7 +229,10 @@ def transposed(builder: Builder, rows: list[Expr]) -> list[Expr]:
         for i in range(lanes):
             if not i & size:
                 pair = (found[i], found[i | size])
-                found[i], found[i | size] = builder.let("x", Shuffle(pair, stay)), builder.let("x", Shuffle(pair, swap))
+                found[i], found[i | size] = (
+                    builder.let("x", Shuffle(pair, stay)),
+                    builder.let("x", Shuffle(pair, swap)),
+                )
         size //= 2
     return found
 
@@ -201,7 +240,9 @@ def transposed(builder: Builder, rows: list[Expr]) -> list[Expr]:
 # ---- while running -------------------------------------------------------------------------------
 
 
-def running(group: Group, target: Target, name: str, c: Contraction, tile: Tile, dtype: DType) -> tuple[Launching, Panels]:
+def running(
+    group: Group, target: Target, name: str, c: Contraction, tile: Tile, dtype: DType
+) -> tuple[Launching, Panels]:
     """A kernel that packs the operand on every run, and the panels that it leaves."""
     own, outer, size = _layout(c, tile, dtype)
     scratch = Scratch(dtype, size, "panels")
@@ -215,11 +256,16 @@ def running(group: Group, target: Target, name: str, c: Contraction, tile: Tile,
     trips = volume(tuple(loops))
     items, work = at_opt(trips), at_opt(size)
     lanes = tile.lanes
-    turns = c.inner[-1].right == 1 and c.columns.right != 1 and 1 < lanes <= TURNED and not target.size
+    turns = (
+        c.inner[-1].right == 1 and c.columns.right != 1 and 1 < lanes <= TURNED and not target.size
+    )
 
     def fill(counters: list[Expr], column: Expr, vectors: int, partial: build.Number) -> None:
         start = offset(own, counters[:-1], "right", c.right.offset)
-        copies = [Axis(a.extent, 0, s * per_copy) for a, s in zip(own, row_major([a.extent for a in own]), strict=True)]
+        copies = [
+            Axis(a.extent, 0, s * per_copy)
+            for a, s in zip(own, row_major([a.extent for a in own]), strict=True)
+        ]
         target_base = build.add(offset(copies, counters[:-1], "right"), build.mul(column, c.depth))
         strides = row_major([a.extent for a in c.inner])
 
@@ -234,31 +280,51 @@ def running(group: Group, target: Target, name: str, c: Contraction, tile: Tile,
                         _turn(build.add(where, k), to_here, vectors, partial)
                 with builder.loop("k", turned, axis.extent) as k:
                     steps(
-                        level + 1, build.add(where, build.mul(k, axis.right)),
+                        level + 1,
+                        build.add(where, build.mul(k, axis.right)),
                         build.add(to_where, build.mul(k, strides[level] * (vectors * lanes))),
-                    )  # fmt: skip
+                    )
                 return
             for j in range(vectors):
                 _move(elements, where, to_where, j, partial if j == vectors - 1 else 0)
 
         def _turn(where: Expr, to_where: Expr, vectors: int, partial: int) -> None:
-            """`lanes` steps of the sum at once: columns are read along the sum and turned around in registers."""
+            """`lanes` steps of the sum at once: columns are read along the sum and turned around in
+            registers.
+            """
             for j in range(vectors):
                 valid = partial if j == vectors - 1 else 0
                 columns = [
-                    builder.let("x", build.cast(build.load(source, build.add(where, c.columns.right * (j * lanes + i)), lanes), dtype))
-                    if not valid or i < valid else zero(dtype, lanes)
+                    builder.let(
+                        "x",
+                        build.cast(
+                            build.load(
+                                source, build.add(where, c.columns.right * (j * lanes + i)), lanes
+                            ),
+                            dtype,
+                        ),
+                    )
+                    if not valid or i < valid
+                    else zero(dtype, lanes)
                     for i in range(lanes)
-                ]  # fmt: skip
+                ]
                 for step, row in enumerate(transposed(builder, columns)):
-                    builder.store(to, build.ramp(build.add(to_where, (step * vectors + j) * lanes), 1, lanes), row)
+                    builder.store(
+                        to,
+                        build.ramp(build.add(to_where, (step * vectors + j) * lanes), 1, lanes),
+                        row,
+                    )
 
-        def _move(elements: Elements, where: Expr, to_where: Expr, j: int, left: build.Number) -> None:
+        def _move(
+            elements: Elements, where: Expr, to_where: Expr, j: int, left: build.Number
+        ) -> None:
             at = build.add(where, c.columns.right * (j * lanes))
             place = build.add(to_where, j * lanes)
             if left == 0:
                 index = build.add(at, build.mul(build.ramp(0, 1, lanes), c.columns.right))
-                builder.store(to, build.ramp(place, 1, lanes), build.cast(build.load(source, index), dtype))
+                builder.store(
+                    to, build.ramp(place, 1, lanes), build.cast(build.load(source, index), dtype)
+                )
                 return
             if not isinstance(left, int):
                 with builder.loop("n", 0, left) as n:
@@ -281,4 +347,6 @@ def running(group: Group, target: Target, name: str, c: Contraction, tile: Tile,
         counters = unravel(builder, t, loops)
         each_panel(builder, columns, tile, counters[-1], lambda *panel: fill(counters, *panel))
     moved = work * (dtype.nbytes + c.right.dtype.nbytes)
-    return elements.launch(name, Work(0, moved), "packs the right operand"), _panels(c, scratch, outer)
+    return elements.launch(name, Work(0, moved), "packs the right operand"), _panels(
+        c, scratch, outer
+    )

@@ -1,4 +1,6 @@
-"""Sums of products that wait in memory: each block of a long contraction is added up in registers, and joins them."""
+"""Sums of products that wait in memory: each block of a long contraction is added up in registers,
+and joins them.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,17 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 PRODUCTS = 128  # products that an accumulator takes in a row: a block
 WHOLE = 384  # products up to which loops are left as they are: cutting them costs registers
-GROUP = 8  # blocks that are added in a row where there are more than a few; what adding groups loses is kept
+# blocks that are added in a row where there are more than a few; what adding groups loses is kept
+GROUP = 8
 FEW = 16
 UNROLLED = 32  # vectors of sums that are cleared without a loop
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A stretch of memory for sums, vectors of so many lanes; three where groups of blocks are added and what that loses is kept."""
+    """A stretch of memory for sums, vectors of so many lanes; three where groups of blocks are
+    added and what that loses is kept.
+    """
 
     builder: Builder
     sums: Buffer
@@ -47,10 +52,14 @@ class Waiting:
     def add(self, place: Expr, value: Expr) -> None:
         """Adds a vector to the sums at a place."""
         where = build.ramp(place, 1, self.lanes)
-        self.builder.store(self.sums, where, build.apply(Primitive.ADD, build.load(self.sums, where), value))
+        self.builder.store(
+            self.sums, where, build.apply(Primitive.ADD, build.load(self.sums, where), value)
+        )
 
     def group(self, first: Expr, size: build.Number, number: Expr) -> None:
-        """Block `number` has been added to `size` sums from `first` on: after every few blocks what was summed joins the pairs."""
+        """Block `number` has been added to `size` sums from `first` on: after every few blocks what
+        was summed joins the pairs.
+        """
         if self.high is None:
             return
         last = build.apply(Primitive.EQ, build.mod(number, GROUP), build.index(GROUP - 1))
@@ -58,7 +67,9 @@ class Waiting:
             self.join(first, size)
 
     def join(self, first: Expr, size: build.Number) -> None:
-        """What blocks were summed to since the last time joins the pairs, if there are any, for `size` sums from `first` on."""
+        """What blocks were summed to since the last time joins the pairs, if there are any, for
+        `size` sums from `first` on.
+        """
         builder, lanes = self.builder, self.lanes
         if self.high is None or self.low is None:
             return
@@ -67,7 +78,9 @@ class Waiting:
             before = builder.let("before", build.load(self.high, where))
             high, lost = two_sum(builder, before, build.load(self.sums, where))
             builder.store(self.high, where, high)
-            builder.store(self.low, where, build.apply(Primitive.ADD, build.load(self.low, where), lost))
+            builder.store(
+                self.low, where, build.apply(Primitive.ADD, build.load(self.low, where), lost)
+            )
             builder.store(self.sums, where, zero(self.sums.dtype, lanes))
 
     def finish(self, size: build.Number) -> Buffer:
@@ -77,10 +90,16 @@ class Waiting:
             with self.builder.loop("z", 0, size, self.lanes) as z:
                 where = build.ramp(z, 1, self.lanes)
                 high = self.builder.let("high", build.load(self.high, where))
-                self.builder.store(self.sums, where, whole(self.builder, high, self.builder.let("low", build.load(self.low, where))))
+                self.builder.store(
+                    self.sums,
+                    where,
+                    whole(self.builder, high, self.builder.let("low", build.load(self.low, where))),
+                )
         return self.sums
 
 
-def places(first: Expr, width: int, rows: int, vectors: int, lanes: int) -> Sequence[Sequence[Expr]]:
+def places(
+    first: Expr, width: int, rows: int, vectors: int, lanes: int
+) -> Sequence[Sequence[Expr]]:
     """Where the vectors of some rows lie, `width` elements apart."""
     return [[build.add(first, i * width + v * lanes) for v in range(vectors)] for i in range(rows)]

@@ -1,4 +1,6 @@
-"""Plans a group around reductions: its space, which pass computes what, and what is kept between passes."""
+"""Plans a group around reductions: its space, which pass computes what, and what is kept between
+passes.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,20 @@ class Space:
         return volume(tuple(self.shape[a] for a in self.reduced))
 
     def is_full(self, node: Node) -> bool:
-        """True for a node with a value for every element of the space, False for one with a value for each result."""
+        """True for a node with a value for every element of the space, False for one with a value
+        for each result.
+        """
         return _dense(node.shape) == _dense(self.shape)
 
     def index(self, node: Node, full: tuple[Expr, ...], zero: Expr) -> tuple[Expr, ...]:
-        """An index of the space as one of a node that lies in it: axes of one element may come or go."""
-        source = range(len(self.shape)) if self.is_full(node) else (a for a in range(len(self.shape)) if a not in self.reduced)
+        """An index of the space as one of a node that lies in it: axes of one element may come or
+        go.
+        """
+        source = (
+            range(len(self.shape))
+            if self.is_full(node)
+            else (a for a in range(len(self.shape)) if a not in self.reduced)
+        )
         moving = iter([full[a] for a in source if self.shape[a] != 1])
         return tuple(next(moving) if n != 1 else zero for n in node.shape)
 
@@ -61,7 +71,8 @@ class Pass:
     reductions: list[Node] = field(default_factory=list)
     stores: list[Node] = field(default_factory=list)  # outputs with a value for every element
     keep: list[Node] = field(default_factory=list)  # computed here, read by later passes
-    after: list[Node] = field(default_factory=list)  # computed from its results, once for each of them
+    # computed from its results, once for each of them
+    after: list[Node] = field(default_factory=list)
     size: int = 0  # nodes that it computes for each element
 
     @property
@@ -93,7 +104,11 @@ def plan(group: Group, space: Space) -> Passes:
     for node in group.nodes:
         if isinstance(node.op, Reduce):
             found[level[node] - 1].reductions.append(node)
-        elif level[node] and isinstance(node.op, Elementwise) and _dense(node.shape) == _dense(space.kept):
+        elif (
+            level[node]
+            and isinstance(node.op, Elementwise)
+            and _dense(node.shape) == _dense(space.kept)
+        ):
             found[level[node] - 1].after.append(node)
     results = []
     for node in group.outputs:
@@ -130,7 +145,9 @@ def _keep(group: Group, space: Space, passes: list[Pass], level: dict[Node, int]
 
 
 def subtree_cost(group: Group, root: Node, limit: int = 64) -> int:
-    """Operations for one element of a node, all that it needs inside the group included; stops counting at `limit`."""
+    """Operations for one element of a node, all that it needs inside the group included; stops
+    counting at `limit`.
+    """
     stack, seen, total = [root], {root}, 0
     while stack and total < limit:
         node = stack.pop()

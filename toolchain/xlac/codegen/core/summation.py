@@ -1,9 +1,11 @@
-"""How long sums keep their digits: terms are added in blocks, and what adding the blocks' sums loses is kept beside them.
+"""How long sums keep their digits: terms are added in blocks, and what adding the blocks' sums
+loses is kept beside them.
 
-One accumulator that takes term after term loses up to a rounding for each. A **block** is as many terms as an accumulator
-takes in a row. The block's sum goes to a pair: a sum, and the sum of what the roundings of that lost, which is found exactly
-(Knuth's two-sum). So the error is bounded by the length of a block and not by that of the sum. Where blocks begin depends on
-sizes and on the lanes of vectors only: never on caches, threads or what was measured. docs/SPEC.md states the bounds.
+One accumulator that takes term after term loses up to a rounding for each. A **block** is as many
+terms as an accumulator takes in a row. The block's sum goes to a pair: a sum, and the sum of what
+the roundings of that lost, which is found exactly (Knuth's two-sum). So the error is bounded by the
+length of a block and not by that of the sum. Where blocks begin depends on sizes and on the lanes
+of vectors only: never on caches, threads or what was measured. docs/SPEC.md states the bounds.
 """
 
 from __future__ import annotations
@@ -30,16 +32,20 @@ def compensated(combine: str, dtype: DType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Which of nested loops is cut into blocks (0: the outermost), and how many of its turns a block has."""
+    """Which of nested loops is cut into blocks (0: the outermost), and how many of its turns a
+    block has.
+    """
 
     loop: int
     turns: int
 
 
 def blocks(extents: Sequence[Dim], limit: int = BLOCK, whole: int = 0) -> Blocks | None:
-    """How to cut nested loops, outermost first, so that no accumulator takes more than about `limit` terms in a row.
+    """How to cut nested loops, outermost first, so that no accumulator takes more than about
+    `limit` terms in a row.
 
-    Loops that together have no more than that, or than `whole`, are left as they are; None where these are all.
+    Loops that together have no more than that, or than `whole`, are left as they are; None where
+    these are all.
     """
     terms = 1
     for number in reversed(range(len(extents))):
@@ -51,10 +57,14 @@ def blocks(extents: Sequence[Dim], limit: int = BLOCK, whole: int = 0) -> Blocks
 
 
 def turns(extent: Dim, limit: int) -> int:
-    """How many of `extent` turns a block has: at most `limit`, fewer where blocks then are of one length."""
+    """How many of `extent` turns a block has: at most `limit`, fewer where blocks then are of one
+    length.
+    """
     by = divisor(extent)
     even = next((n for n in range(limit, limit // UNEVEN, -1) if by % n == 0), None)
-    return even or (limit if not isinstance(extent, int) else -(-at_opt(extent) // -(-at_opt(extent) // limit)))
+    return even or (
+        limit if not isinstance(extent, int) else -(-at_opt(extent) // -(-at_opt(extent) // limit))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +101,9 @@ def two_sum(builder: Builder, a: Expr, b: Expr) -> tuple[Expr, Expr]:
 
 
 def whole(builder: Builder, high: Expr, low: Expr) -> Expr:
-    """A sum with what it lost: the sum alone where that is no number, which an infinite sum makes it."""
+    """A sum with what it lost: the sum alone where that is no number, which an infinite sum makes
+    it.
+    """
     finite = build.apply(P.EQ, low, low)
     return build.select(builder.let("finite", finite), build.apply(P.ADD, high, low), high)
 

@@ -1,4 +1,6 @@
-"""The values that a kernel being built has names for: each holds in the block where it was named and those inside."""
+"""The values that a kernel being built has names for: each holds in the block where it was named
+and those inside.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ class Remembered:
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
         self._values: dict[Node, dict[Key, Expr]] = {}
-        self._blocks: list[tuple[list[Stmt], list[tuple[Node, Key]]]] = []  # those open, and what each named
+        # those open, and what each named
+        self._blocks: list[tuple[list[Stmt], list[tuple[Node, Key]]]] = []
 
     def of(self, node: Node) -> dict[Key, Expr]:
         """The elements of a node that are in scope."""

@@ -1,8 +1,10 @@
-"""Attention without its scores in memory: blocks of queries go over the keys, a tile of them at a time.
+"""Attention without its scores in memory: blocks of queries go over the keys, a tile of them at a
+time.
 
-Keys are packed once, turned around, as the right operand of any product. Then a block of queries of one head multiplies
-them with a tile of keys, makes weights of the scores while they are in the first cache, and adds the weighted values
-(`online.py`). Few queries or keys are left to three kernels, as the definition says: their scores stay in a cache anyway.
+Keys are packed once, turned around, as the right operand of any product. Then a block of queries of
+one head multiplies them with a tile of keys, makes weights of the scores while they are in the
+first cache, and adds the weighted values (`online.py`). Few queries or keys are left to three
+kernels, as the definition says: their scores stay in a cache anyway.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ NEAR = 8  # scores that take less than such a part of the second cache are near 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """How an attention is cut: the register tile of scores, tiles of queries in a block, keys at a time, and the lanes
-    of vectors along the width of values."""
+    """How an attention is cut: the register tile of scores, tiles of queries in a block, keys at a
+    time, and the lanes of vectors along the width of values."""
 
     tile: Tile
     tall: int
@@ -54,11 +56,20 @@ class Blocks:
 
 
 def takes(node: Node, target: Target) -> bool:
-    """True for many queries and keys, of which a tile is full, whose values' width is one of vectors."""
+    """True for many queries and keys, of which a tile is full, whose values' width is one of
+    vectors.
+    """
     op = node.op
     assert isinstance(op, Attention)
-    (batch, many, time, width), (_, few, length, _), (_, _, _, wide) = op.shapes(*(i.type for i in node.inputs[:3]))
-    known = isinstance(width, int) and isinstance(wide, int) and isinstance(many, int) and isinstance(few, int)
+    (batch, many, time, width), (_, few, length, _), (_, _, _, wide) = op.shapes(
+        *(i.type for i in node.inputs[:3])
+    )
+    known = (
+        isinstance(width, int)
+        and isinstance(wide, int)
+        and isinstance(many, int)
+        and isinstance(few, int)
+    )
     if not known or not few or target.size or bounds(length)[0] < 1:
         return False
     assert isinstance(wide, int)
@@ -67,7 +78,11 @@ def takes(node: Node, target: Target) -> bool:
     if full < 4 or vector(wide, full) < full // 4:
         return False
     scores = at_opt(batch) * at_opt(many) * at_opt(time) * at_opt(length) * dtype.nbytes
-    return at_opt(time) >= LEAST and at_opt(length) >= VECTORS * full and scores > target.l2_bytes // NEAR
+    return (
+        at_opt(time) >= LEAST
+        and at_opt(length) >= VECTORS * full
+        and scores > target.l2_bytes // NEAR
+    )
 
 
 def vector(width: int, most: int) -> int:
@@ -76,7 +91,9 @@ def vector(width: int, most: int) -> int:
 
 
 def choose(h: Heads, target: Target) -> Blocks:
-    """Blocks whose queries and sums take half the first cache, tiles of keys and values that take a quarter of the second."""
+    """Blocks whose queries and sums take half the first cache, tiles of keys and values that take a
+    quarter of the second.
+    """
     dtype, (width, wide) = h.dtype.compute, h.widths
     rows, length, lanes = max(1, at_opt(h.rows)), max(1, at_opt(h.length)), target.lanes(dtype)
     tile = register_tile.choose(target, dtype, (1, rows), VECTORS * lanes, width)
@@ -92,13 +109,17 @@ def choose(h: Heads, target: Target) -> Blocks:
 
 
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
-    """Launches for an attention with what follows it: kernels that make operands, if any, one that packs the keys, its own."""
+    """Launches for an attention with what follows it: kernels that make operands, if any, one that
+    packs the keys, its own.
+    """
     from xlac.codegen.cpu.online_softmax import OnlineSoftmax
 
     hero = group.hero
     after = epilogue.of(group, hero)
     if after is None:
-        return operands.apart(group, hero, lambda alone: schedule(alone, target, name), target, name)
+        return operands.apart(
+            group, hero, lambda alone: schedule(alone, target, name), target, name
+        )
     launches: list[Launching] = []
     views: list[View] = []
     for side, node in zip("qkv", hero.inputs, strict=False):
@@ -117,13 +138,21 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     return Scheduled(tuple(launches), epilogue.in_place(after, used))
 
 
-def packed(group: Group, target: Target, name: str, h: Heads, tile: Tile, dtype: DType) -> tuple[Launching, Panels]:
+def packed(
+    group: Group, target: Target, name: str, h: Heads, tile: Tile, dtype: DType
+) -> tuple[Launching, Panels]:
     """The keys of every head in panels, their columns."""
     keys = h.keys
     (step,), (along,) = keys.depth, keys.strides
     outer = tuple(Axis(n, 0, s) for n, s in zip(h.batch, keys.batch, strict=True))
     c = Contraction(
-        outer, (Axis(1), Axis(h.rows)), Axis(h.length, 0, step), (Axis(h.widths[0], 1, along),),
-        keys.source, keys.source, dtype, lambda outer, rows, column: h.place(outer, rows[1], column),
-    )  # fmt: skip
+        outer,
+        (Axis(1), Axis(h.rows)),
+        Axis(h.length, 0, step),
+        (Axis(h.widths[0], 1, along),),
+        keys.source,
+        keys.source,
+        dtype,
+        lambda outer, rows, column: h.place(outer, rows[1], column),
+    )
     return packing.running(group, target, name, c, tile, dtype)

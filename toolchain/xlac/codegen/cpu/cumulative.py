@@ -1,8 +1,9 @@
 """Running combinations along an axis, and the positions of true elements (a running count).
 
-Along the axis elements follow each other; across the axes after it they are vectors, across those before it
-threads. A kernel runs forwards or backwards over each line with the total so far in a variable, a sum of floats with what its
-roundings lost in another: every running sum is as good as if it were computed by itself in twice the digits.
+Along the axis elements follow each other; across the axes after it they are vectors, across those
+before it threads. A kernel runs forwards or backwards over each line with the total so far in a
+variable, a sum of floats with what its roundings lost in another: every running sum is as good as
+if it were computed by itself in twice the digits.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def _lines(elements: Elements) -> None:
         start = build.mul(counters[pieces], block)
         if divisor(across) % block == 0:
             for k in range(block // lanes):
-                line(elements, op, x, before, build.ramp(build.add(start, k * lanes), 1, lanes), None)
+                line(
+                    elements, op, x, before, build.ramp(build.add(start, k * lanes), 1, lanes), None
+                )
             return
         stop = builder.let("stop", build.apply(P.MIN, build.add(start, block), build.lift(across)))
 
@@ -74,9 +77,16 @@ def _lines(elements: Elements) -> None:
 
 
 def line(
-    elements: Elements, op: Cumulative, x: Node, before: tuple[Expr, ...], inner: Expr, mask: Expr | None
+    elements: Elements,
+    op: Cumulative,
+    x: Node,
+    before: tuple[Expr, ...],
+    inner: Expr,
+    mask: Expr | None,
 ) -> None:
-    """The running combination of as many lines as `inner`, the linear index of the axes after, has lanes."""
+    """The running combination of as many lines as `inner`, the linear index of the axes after, has
+    lanes.
+    """
     builder, hero = elements.builder, elements.group.hero
     shape, dtype = hero.shape, hero.type.dtype
     first = Const(numeric.identity(op.combine, dtype), dtype.compute, inner.lanes)
@@ -90,7 +100,11 @@ def line(
         return (*before, along, *reversed(after))
 
     def put(at: tuple[Expr, ...], result: Expr) -> None:
-        elements.store(hero, at, convert_element(builder.let("result", result), dtype) if dtype.is_half else result)
+        elements.store(
+            hero,
+            at,
+            convert_element(builder.let("result", result), dtype) if dtype.is_half else result,
+        )
 
     with elements.masked(mask):
         (_sums if compensated(op.combine, dtype) else _running)(elements, op, x, first, place, put)
@@ -100,7 +114,9 @@ Place = Callable[[Expr], tuple[Expr, ...]]
 Put = Callable[[tuple[Expr, ...], Expr], None]
 
 
-def _running(elements: Elements, op: Cumulative, x: Node, first: Const, place: Place, put: Put) -> None:
+def _running(
+    elements: Elements, op: Cumulative, x: Node, first: Const, place: Place, put: Put
+) -> None:
     """One combination after another."""
     builder = elements.builder
     total = builder.variable("total", first)
@@ -112,8 +128,12 @@ def _running(elements: Elements, op: Cumulative, x: Node, first: Const, place: P
         builder.assign(total, new)
 
 
-def _sums(elements: Elements, op: Cumulative, x: Node, first: Const, place: Place, put: Put) -> None:
-    """Sums of a few elements run from zero; what went before, with what its roundings lost, is added to each."""
+def _sums(
+    elements: Elements, op: Cumulative, x: Node, first: Const, place: Place, put: Put
+) -> None:
+    """Sums of a few elements run from zero; what went before, with what its roundings lost, is
+    added to each.
+    """
     builder, count = elements.builder, x.shape[op.axis]
     total, low = builder.variable("total", first), builder.variable("lost", first)
     with builder.loop("block", 0, count, RUN) as block:
@@ -132,7 +152,8 @@ def _sums(elements: Elements, op: Cumulative, x: Node, first: Const, place: Plac
         new, more = two_sum(builder, high, fixed(elements, part))
         more = builder.let("lost", build.apply(P.ADD, lost, more))
         builder.assign(total, new)
-        builder.assign(low, build.select(build.apply(P.EQ, more, more), more, first))  # an infinite sum has lost nothing
+        # an infinite sum has lost nothing
+        builder.assign(low, build.select(build.apply(P.EQ, more, more), more, first))
 
 
 def _compact(elements: Elements) -> None:

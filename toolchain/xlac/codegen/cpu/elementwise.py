@@ -1,8 +1,9 @@
 """Elementwise groups: loops over the outputs' elements, each computed alone.
 
-Axes collapse where every operand allows it, the innermost loop is a vector loop over the axis along which
-the output is contiguous, and the outermost is split over threads when there is work for them. An output that
-is a concatenation is written piece by piece, so that no element has to find out which piece it is from.
+Axes collapse where every operand allows it, the innermost loop is a vector loop over the axis along
+which the output is contiguous, and the outermost is split over threads when there is work for them.
+An output that is a concatenation is written piece by piece, so that no element has to find out
+which piece it is from.
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xlac.codegen.core.access_analysis import Run, Survey, Surveyor, contiguous, expand, runs, strided
+from xlac.codegen.core.access_analysis import (
+    Run,
+    Survey,
+    Surveyor,
+    contiguous,
+    expand,
+    runs,
+    strided,
+)
 from xlac.codegen.core.elements import Elements, is_immediate
 from xlac.codegen.core.loop_nest import (
     CHUNKS,
@@ -41,7 +50,8 @@ from xlac_sdk.target import Target
 TILE = 32  # elements a side of the blocks in which a transposition is done
 Square = tuple[int, Callable[[dict[Run, Expr], Expr, Expr], None]]
 """Lanes, and what moves so many rows by so many columns."""
-NESTS = 32  # of one kernel: compilers take longer than linear over long stretches of loads and stores
+# of one kernel: compilers take longer than linear over long stretches of loads and stores
+NESTS = 32
 STREAM = 4  # times the last cache that outputs must exceed before they are written past it
 
 
@@ -54,14 +64,24 @@ class Job:
 
 
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
-    """One launch for a group of one shape; a large group of several shapes takes one for each, a small one for every few."""
+    """One launch for a group of one shape; a large group of several shapes takes one for each, a
+    small one for every few.
+    """
     found = [job for job in jobs(group) if volume(job.shape) != 0]
     work = cost.work(group)
-    large = len(found) > 1 and (work.flops + work.bytes > SERIAL_WORK or any(_parallel(j, group, target) for j in found))
+    large = len(found) > 1 and (
+        work.flops + work.bytes > SERIAL_WORK or any(_parallel(j, group, target) for j in found)
+    )
     launches: list[Launching] = []
     in_place: list[tuple[Node, Node]] = []
-    together = 1 if large and (len(found) <= NESTS or any(_parallel(j, group, target) for j in found)) else NESTS
-    for number, batch in enumerate(found[start : start + together] for start in range(0, len(found), together)):
+    together = (
+        1
+        if large and (len(found) <= NESTS or any(_parallel(j, group, target) for j in found))
+        else NESTS
+    )
+    for number, batch in enumerate(
+        found[start : start + together] for start in range(0, len(found), together)
+    ):
         elements = Elements(Builder(), group, target)
         for job in batch:
             dry = Surveyor(elements, job.shape)
@@ -126,17 +146,33 @@ def _nest(elements: Elements, job: Job, survey: Survey, *, streaming: bool) -> N
             with elements.masked(mask):
                 for base in bases:
                     at = expand({**counters, inner: build.ramp(base, 1, wide)}, job.shape)
-                    store(elements, at, job.stores, streaming=streaming and mask is None and wide > 1)
+                    store(
+                        elements, at, job.stores, streaming=streaming and mask is None and wide > 1
+                    )
 
         strips(builder, target, start, length, lanes, copies, body, join)
 
-    crossed = [run for run in loops[:-1] if strided(inner, survey) and contiguous(run, survey, job.shape)]
+    crossed = [
+        run for run in loops[:-1] if strided(inner, survey) and contiguous(run, survey, job.shape)
+    ]
     if crossed and inner.usual > TILE and crossed[-1].usual > TILE // 4:
-        _tiles(elements, loops[:-1], inner, crossed[-1], each, strip, _squares(elements, job, survey, crossed[-1], inner))
+        _tiles(
+            elements,
+            loops[:-1],
+            inner,
+            crossed[-1],
+            each,
+            strip,
+            _squares(elements, job, survey, crossed[-1], inner),
+        )
         return
     rows = at_opt(volume(tuple(run.extent for run in loops[:-1])))
     chunk = chunk_of(lanes * copies, each)
-    if rows * inner.usual * each >= SERIAL_WORK and rows < CHUNKS * max(2, target.threads) and inner.usual >= 2 * chunk:
+    if (
+        rows * inner.usual * each >= SERIAL_WORK
+        and rows < CHUNKS * max(2, target.threads)
+        and inner.usual >= 2 * chunk
+    ):
         pieces = pieces_of(inner.extent, chunk)
         with outer(builder, target, [*loops[:-1], pieces], chunk * each) as counters:
             start = build.mul(counters.pop(pieces), chunk)
@@ -147,10 +183,16 @@ def _nest(elements: Elements, job: Job, survey: Survey, *, streaming: bool) -> N
 
 
 def _tiles(
-    elements: Elements, rest: Sequence[Run], inner: Run, crossed: Run, each: int,
-    strip: Callable[[dict[Run, Expr], build.Number, build.Number], None], square: Square | None,
-) -> None:  # fmt: skip
-    """A transposition, in square blocks that stay in the cache: some operands run along one axis, some along the other.
+    elements: Elements,
+    rest: Sequence[Run],
+    inner: Run,
+    crossed: Run,
+    each: int,
+    strip: Callable[[dict[Run, Expr], build.Number, build.Number], None],
+    square: Square | None,
+) -> None:
+    """A transposition, in square blocks that stay in the cache: some operands run along one axis,
+    some along the other.
 
     Where there is a `square` of so many lanes, blocks are made of these.
     """
@@ -162,7 +204,10 @@ def _tiles(
         bottom = _end(builder, top, crossed.extent)
         if square:
             lanes, turn = square
-            with builder.loop("t", top, bottom, lanes) as row, builder.loop("i", left, _end(builder, left, inner.extent), lanes) as column:
+            with (
+                builder.loop("t", top, bottom, lanes) as row,
+                builder.loop("i", left, _end(builder, left, inner.extent), lanes) as column,
+            ):
                 turn(counters, row, column)
             return
         with builder.loop("t", top, bottom) as row:
@@ -173,24 +218,50 @@ def _tiles(
                 strip(counters, left, TILE)
 
 
-def _squares(elements: Elements, job: Job, survey: Survey, crossed: Run, inner: Run) -> Square | None:
-    """What turns a square of vectors around in registers, where one operand that runs along `crossed` is moved and no more."""
+def _squares(
+    elements: Elements, job: Job, survey: Survey, crossed: Run, inner: Run
+) -> Square | None:
+    """What turns a square of vectors around in registers, where one operand that runs along
+    `crossed` is moved and no more.
+    """
     from xlac.codegen.core.packing import TURNED, transposed
 
     builder, lanes = elements.builder, lanes_for(elements.target, survey.dtypes, inner.extent)
     accesses, axis = survey.accesses, crossed.axes[-1]
-    moved = len(job.stores) == 1 and not survey.flops and len(accesses) == 2 and accesses[0].strides[axis] == 1
+    moved = (
+        len(job.stores) == 1
+        and not survey.flops
+        and len(accesses) == 2
+        and accesses[0].strides[axis] == 1
+    )
     whole = all(isinstance(run.extent, int) and run.extent % lanes == 0 for run in (crossed, inner))
-    if not moved or not whole or accesses[0].opaque or survey.opaque or not 1 < lanes <= TURNED or elements.target.size:
+    if (
+        not moved
+        or not whole
+        or accesses[0].opaque
+        or survey.opaque
+        or not 1 < lanes <= TURNED
+        or elements.target.size
+    ):
         return None
     ((value, output, shift),) = job.stores
 
     def turn(counters: dict[Run, Expr], row: Expr, column: Expr) -> None:
         along = {**counters, crossed: build.ramp(row, 1, lanes)}
-        read = [elements.at(value, expand({**along, inner: build.add(column, i)}, job.shape)) for i in range(lanes)]
+        read = [
+            elements.at(value, expand({**along, inner: build.add(column, i)}, job.shape))
+            for i in range(lanes)
+        ]
         for i, turned in enumerate(transposed(builder, read)):
-            at = expand({**counters, crossed: build.add(row, i), inner: build.ramp(column, 1, lanes)}, job.shape)
-            elements.store(output, tuple(build.add(a, s) if s else a for a, s in zip(at, shift, strict=True)), turned)
+            at = expand(
+                {**counters, crossed: build.add(row, i), inner: build.ramp(column, 1, lanes)},
+                job.shape,
+            )
+            elements.store(
+                output,
+                tuple(build.add(a, s) if s else a for a, s in zip(at, shift, strict=True)),
+                turned,
+            )
 
     return lanes, turn
 
@@ -214,7 +285,11 @@ def overwritten(dry: Elements, survey: Survey) -> list[tuple[Node, Node]]:
         read = [] if is_immediate(node) else survey.exact(dry.parameter(node))
         for output in dry.group.outputs:
             written = survey.exact(dry.parameter(output))  # nothing, where an axis has no extent
-            same = all(a.strides == w.strides and a.offset == w.offset and not a.opaque for a in read for w in written[:1])
+            same = all(
+                a.strides == w.strides and a.offset == w.offset and not a.opaque
+                for a in read
+                for w in written[:1]
+            )
             if read and written and same and node.type == output.type:
                 found.append((output, node))
     return found

@@ -1,8 +1,10 @@
-"""Weights of an attention as the scores come (online softmax), for a block of queries against tiles of keys.
+"""Weights of an attention as the scores come (online softmax), for a block of queries against tiles
+of keys.
 
-Of each query are kept, while its keys go by, the greatest score, the sum of the weights relative to it (a vector, to be
-added up in the end), and the weighted values. A greater score makes what was summed before smaller. Keys that causal
-attention hides from a whole block are not looked at, so an infinity among their values is not either.
+Of each query are kept, while its keys go by, the greatest score, the sum of the weights relative to
+it (a vector, to be added up in the end), and the weighted values. A greater score makes what was
+summed before smaller. Keys that causal attention hides from a whole block are not looked at, so an
+infinity among their values is not either.
 """
 
 from __future__ import annotations
@@ -36,8 +38,22 @@ P = Primitive
 class OnlineSoftmax:
     """Writes the kernel's body with the builder of `elements`; `panels` has the keys."""
 
-    def __init__(self, elements: Elements, after: Epilogue, h: Heads, blocks: Blocks, panels: Panels, target: Target) -> None:
-        self.elements, self.builder, self.after, self.h, self.blocks = elements, elements.builder, after, h, blocks
+    def __init__(
+        self,
+        elements: Elements,
+        after: Epilogue,
+        h: Heads,
+        blocks: Blocks,
+        panels: Panels,
+        target: Target,
+    ) -> None:
+        self.elements, self.builder, self.after, self.h, self.blocks = (
+            elements,
+            elements.builder,
+            after,
+            h,
+            blocks,
+        )
         self.panels, self.target, self.dtype = panels, target, h.dtype.compute
         self.height = blocks.tile.rows[1]
         self.slots = 1 << (self.height - 1).bit_length()  # of a tile's rows, as one vector
@@ -57,7 +73,9 @@ class OnlineSoftmax:
             *batch, block = unravel(builder, t, extents)
             if h.gap is not None:
                 block = build.sub(count - 1, block)
-            first = builder.let("first", build.mul(bounded(builder, block, count - 1), self.blocks.rows))
+            first = builder.let(
+                "first", build.mul(bounded(builder, block, count - 1), self.blocks.rows)
+            )
             self._block(batch, first)
 
     def _block(self, batch: Counters, first: Expr) -> None:
@@ -65,7 +83,9 @@ class OnlineSoftmax:
         rows, tall, count = blocks.rows, build.lift(blocks.tall), build.lift(blocks.rows)
         if divisor(h.rows) % rows:
             count = bounded(builder, build.apply(P.MIN, count, build.sub(h.rows, first)), rows, 1)
-            tall = bounded(builder, build.div(build.add(count, self.height - 1), self.height), blocks.tall, 1)
+            tall = bounded(
+                builder, build.div(build.add(count, self.height - 1), self.height), blocks.tall, 1
+            )
         self.queries = builder.local("q", self.dtype, rows * h.widths[0])
         self.values = builder.local("o", self.dtype, rows * h.widths[1])
         self.sums = builder.local("l", self.dtype, rows * lanes)
@@ -86,26 +106,47 @@ class OnlineSoftmax:
     def _end(self, first: Expr) -> Expr:
         """Where the block's keys end: at the last, or the last that its last row sees."""
         h, builder, whole = self.h, self.builder, build.lift(self.h.length)
-        within = h.shared == 1 or divisor(h.time) % self.blocks.rows == 0  # all rows are of one head
+        # all rows are of one head
+        within = h.shared == 1 or divisor(h.time) % self.blocks.rows == 0
         if h.gap is None or not h.sees_start or not within:
             return whole
         time = build.mod(first, h.time) if h.shared > 1 else first
-        return bounded(builder, build.apply(P.MIN, build.add(time, self.blocks.rows + h.gap), whole), h.length, 1)
+        return bounded(
+            builder,
+            build.apply(P.MIN, build.add(time, self.blocks.rows + h.gap), whole),
+            h.length,
+            1,
+        )
 
     # ---- what is kept of the rows ------------------------------------------------------------
 
     def _begin(self, batch: Counters, first: Expr, tall: Expr) -> None:
-        """The block's queries side by side, and nothing summed. A row past the last is a copy of it."""
-        h, builder, (width, wide), lanes = self.h, self.builder, self.h.widths, self.blocks.tile.lanes
+        """The block's queries side by side, and nothing summed. A row past the last is a copy of
+        it.
+        """
+        h, builder, (width, wide), lanes = (
+            self.h,
+            self.builder,
+            self.h.widths,
+            self.blocks.tile.lanes,
+        )
         side = h.queries
         buffer = self.elements.parameter(side.source.value, Access.READ)
         start, part = builder.let("a", side.start(batch)), min(lanes, width & -width)
         with builder.loop("i", 0, build.mul(tall, self.height)) as i:
-            where = builder.let("a", side.moved(start, apart(builder, self._row(build.add(first, i)), side.extents)))
+            where = builder.let(
+                "a", side.moved(start, apart(builder, self._row(build.add(first, i)), side.extents))
+            )
             (along,) = side.depth
             with builder.loop("e", 0, width, part) as e:
-                place = build.add(where, build.mul(build.ramp(e, 1, part) if part > 1 else e, along))
-                self._put(self.queries, build.add(build.mul(i, width), e), build.cast(build.load(buffer, place), self.dtype))
+                place = build.add(
+                    where, build.mul(build.ramp(e, 1, part) if part > 1 else e, along)
+                )
+                self._put(
+                    self.queries,
+                    build.add(build.mul(i, width), e),
+                    build.cast(build.load(buffer, place), self.dtype),
+                )
             self._fill(self.values, build.mul(i, wide), wide, self.blocks.lanes)
             self._fill(self.sums, build.mul(i, lanes), lanes, lanes)
         with builder.loop("i", 0, build.mul(tall, self.slots), self.slots) as i:
@@ -117,7 +158,9 @@ class OnlineSoftmax:
     def _row(self, row: Expr) -> Expr:
         """A row; one past the last is looked at as the last, and not stored."""
         if divisor(self.h.rows) % self.blocks.rows:
-            row = bounded(self.builder, build.apply(P.MIN, row, build.lift(self.h.rows - 1)), self.h.rows - 1)
+            row = bounded(
+                self.builder, build.apply(P.MIN, row, build.lift(self.h.rows - 1)), self.h.rows - 1
+            )
         return self.builder.let("row", row)
 
     def _put(self, buffer: Buffer, at: Expr, value: Expr) -> None:
@@ -132,12 +175,16 @@ class OnlineSoftmax:
         builder, wide, lanes = self.builder, self.h.widths[1], self.blocks.lanes
         with builder.loop("i", 0, count) as i:
             row = builder.let("row", build.add(first, i))
-            weight = build.load(self.sums, build.mul(i, self.blocks.tile.lanes), self.blocks.tile.lanes)
+            weight = build.load(
+                self.sums, build.mul(i, self.blocks.tile.lanes), self.blocks.tile.lanes
+            )
             weight = builder.let("l", build.fold(P.ADD, weight))
             with builder.loop("e", 0, wide, lanes) as e:
                 value = build.load(self.values, build.add(build.mul(i, wide), e), lanes)
                 result = build.apply(P.DIV, value, build.splat(weight, lanes))
-                self.after.store(self.elements, self.h.place(batch, row, build.ramp(e, 1, lanes)), result)
+                self.after.store(
+                    self.elements, self.h.place(batch, row, build.ramp(e, 1, lanes)), result
+                )
 
     # ---- a tile of queries against a tile of keys --------------------------------------------
 
@@ -156,10 +203,17 @@ class OnlineSoftmax:
         def panel(column: Expr, vectors: int, partial: build.Number) -> None:
             (stride,) = self.panels.strides(vectors * tile.lanes)
             base = builder.let("b", self.panels.base(list(batch), column, width))
-            sums = [[builder.variable("c", zero(self.dtype, tile.lanes)) for _ in range(vectors)] for _ in range(self.height)]
+            sums = [
+                [builder.variable("c", zero(self.dtype, tile.lanes)) for _ in range(vectors)]
+                for _ in range(self.height)
+            ]
 
             def right(e: Expr, v: int) -> Expr:
-                return build.load(buffer, build.add(build.add(base, build.mul(e, stride)), v * tile.lanes), tile.lanes)
+                return build.load(
+                    buffer,
+                    build.add(build.add(base, build.mul(e, stride)), v * tile.lanes),
+                    tile.lanes,
+                )
 
             def left(e: Expr, i: int) -> Expr:
                 return build.load(self.queries, build.add(build.mul(build.add(start, i), width), e))
@@ -168,25 +222,38 @@ class OnlineSoftmax:
             place = build.sub(column, k)
             for i, totals in enumerate(sums):
                 for v, total in enumerate(totals):
-                    self._put(self.scores, build.add(place, i * self.blocks.keys + v * tile.lanes), total)
+                    self._put(
+                        self.scores, build.add(place, i * self.blocks.keys + v * tile.lanes), total
+                    )
 
         with builder.loop("p", build.div(k, tile.width), self._panels(build.add(k, here))) as p:
             each_panel(builder, h.length, tile, p, panel)
 
     def _panels(self, stop: Expr) -> Expr:
-        """How many panels hold the keys before `stop`: of an open length those that are left have one vector each."""
+        """How many panels hold the keys before `stop`: of an open length those that are left have
+        one vector each.
+        """
         tile, length = self.blocks.tile, self.h.length
         count = build.div(build.add(stop, tile.width - 1), tile.width)
         if isinstance(length, int):
             return count
         full = length // tile.width
         left = build.div(build.add(build.sub(stop, full * tile.width), tile.lanes - 1), tile.lanes)
-        return build.add(build.apply(P.MIN, count, build.lift(full)), build.apply(P.MAX, left, build.index(0)))
+        return build.add(
+            build.apply(P.MIN, count, build.lift(full)), build.apply(P.MAX, left, build.index(0))
+        )
 
     def _mask(self, batch: Counters, first: Expr, k: Expr, here: Expr) -> None:
-        """Scales the scores and finds each row's greatest; hides what may not be seen, where there is any such thing."""
+        """Scales the scores and finds each row's greatest; hides what may not be seen, where there
+        is any such thing.
+        """
         h, builder = self.h, self.builder
-        stop = build.add(k, build.mul(build.div(build.add(here, self.blocks.wide - 1), self.blocks.wide), self.blocks.wide))
+        stop = build.add(
+            k,
+            build.mul(
+                build.div(build.add(here, self.blocks.wide - 1), self.blocks.wide), self.blocks.wide
+            ),
+        )
         edges = []
         if self.ragged:
             edges.append(build.apply(P.LT, build.lift(h.length), stop))
@@ -229,8 +296,15 @@ class OnlineSoftmax:
         return build.select(there, score, Const(-math.inf, self.dtype))
 
     def _weigh(self, slot: Expr, start: Expr, here: Expr) -> None:
-        """Makes weights of the scores, relative to the greatest so far, and scales the sum of those before."""
-        builder, wide, lanes, dtype = self.builder, self.blocks.wide, self.blocks.tile.lanes, self.dtype
+        """Makes weights of the scores, relative to the greatest so far, and scales the sum of those
+        before.
+        """
+        builder, wide, lanes, dtype = (
+            self.builder,
+            self.blocks.wide,
+            self.blocks.tile.lanes,
+            self.dtype,
+        )
         before = builder.let("m", build.load(self.greatest, slot, self.slots))
         now = builder.let("m", build.apply(P.MAX, before, build.load(self.tops, 0, self.slots)))
         self._put(self.greatest, slot, now)
@@ -240,30 +314,55 @@ class OnlineSoftmax:
             total = builder.variable("l", zero(dtype, wide))
             with builder.loop("j", 0, here, wide) as j:
                 place = build.add(build.mul(i, self.blocks.keys), j)
-                share = builder.let("p", build.apply(P.EXP, build.apply(P.SUB, build.load(self.scores, place, wide), top)))
+                share = builder.let(
+                    "p",
+                    build.apply(
+                        P.EXP, build.apply(P.SUB, build.load(self.scores, place, wide), top)
+                    ),
+                )
                 self._put(self.scores, place, share)
                 builder.assign(total, build.apply(P.ADD, total, share))
-            parts: list[Expr] = [Shuffle((total,), tuple(range(at, at + lanes))) for at in range(0, wide, lanes)]
+            parts: list[Expr] = [
+                Shuffle((total,), tuple(range(at, at + lanes))) for at in range(0, wide, lanes)
+            ]
             whole = reduce(partial(build.apply, P.ADD), parts)
             kept = build.mul(build.add(start, i), lanes)
             less = build.splat(build.load(self.less, i), lanes)
-            self._put(self.sums, kept, multiply_add(self.target, build.load(self.sums, kept, lanes), less, whole))
+            self._put(
+                self.sums,
+                kept,
+                multiply_add(self.target, build.load(self.sums, kept, lanes), less, whole),
+            )
 
     def _add_values(self, batch: Counters, k: Expr, here: Expr, start: Expr) -> None:
         """Adds the values of the tile's keys, weighted, to what was summed before."""
-        builder, side, wide, lanes = self.builder, self.h.values, self.h.widths[1], self.blocks.lanes
+        builder, side, wide, lanes = (
+            self.builder,
+            self.h.values,
+            self.h.widths[1],
+            self.blocks.lanes,
+        )
         (step,) = side.depth
         base = builder.let("b", build.add(side.start(batch), build.mul(k, step)))
         buffer = self.elements.parameter(side.source.value, Access.READ)
 
         def add(column: Expr, vectors: int) -> None:
             from_here = builder.let("b", build.add(base, column))
-            rows = [build.add(build.mul(build.add(start, i), wide), column) for i in range(self.height)]
+            rows = [
+                build.add(build.mul(build.add(start, i), wide), column) for i in range(self.height)
+            ]
             places = [[build.add(row, v * lanes) for v in range(vectors)] for row in rows]
             sums = []
             for i, row in enumerate(places):
                 less = builder.let("c", build.splat(build.load(self.less, i), lanes))
-                sums.append([builder.variable("o", build.apply(P.MUL, build.load(self.values, place, lanes), less)) for place in row])
+                sums.append(
+                    [
+                        builder.variable(
+                            "o", build.apply(P.MUL, build.load(self.values, place, lanes), less)
+                        )
+                        for place in row
+                    ]
+                )
 
             def right(e: Expr, v: int) -> Expr:
                 where = build.add(build.add(from_here, build.mul(e, step)), v * lanes)

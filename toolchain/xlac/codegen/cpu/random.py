@@ -28,7 +28,9 @@ BATCH = 16  # vectors of blocks that a thread takes at a time
 
 
 def schedule(group: Group, target: Target, name: str, bits: type[Bits] | None = None) -> Scheduled:
-    """A launch for the bits, written by `bits`, and one for the new state, so that the first may be split over threads."""
+    """A launch for the bits, written by `bits`, and one for the new state, so that the first may be
+    split over threads.
+    """
     op = group.hero.op
     assert isinstance(op, RngBits)
     picks = {n.op.index: n for n in group.outputs if isinstance(n.op, Pick)}
@@ -56,7 +58,12 @@ class Bits:
     """Writes the kernel for the bits."""
 
     def __init__(self, elements: Elements, op: RngBits, pick: Node) -> None:
-        self.elements, self.builder, self.target, self.op = elements, elements.builder, elements.target, op
+        self.elements, self.builder, self.target, self.op = (
+            elements,
+            elements.builder,
+            elements.target,
+            op,
+        )
         self.out = elements.parameter(pick)
         self.layout = random.layout(op.algorithm, static(op.shape), op.dtype)
 
@@ -81,7 +88,9 @@ class Bits:
         wide = lanes * each
         vectors, full = -(-blocks // lanes), count // wide
         row, batch = Run(self.layout.outer, ()), Run(-(-vectors // BATCH), (1,))
-        with outer(builder, self.target, [row, batch], ROUNDS * lanes * min(BATCH, vectors)) as counters:
+        with outer(
+            builder, self.target, [row, batch], ROUNDS * lanes * min(BATCH, vectors)
+        ) as counters:
             first = build.mul(counters[batch], BATCH)
             last = build.add(first, BATCH)
             if vectors % BATCH:
@@ -107,7 +116,9 @@ class Bits:
                     builder.store(self.out, at, value, within)
 
     def planes(self) -> None:
-        """Neighbours are `inner` elements apart: vectors along the inner axes, an element of each block a plane."""
+        """Neighbours are `inner` elements apart: vectors along the inner axes, an element of each
+        block a plane.
+        """
         builder, layout = self.builder, self.layout
         lanes = lanes_for(self.target, [DType.U32], layout.inner)
         step = Run(layout.outer * layout.steps, ())
@@ -122,7 +133,12 @@ class Bits:
                     parts = self.values(build.add(build.mul(s, layout.inner), k))
                     for number, part in enumerate(parts):
                         along = build.add(build.mul(p, layout.each), number)
-                        at = build.add(build.mul(build.add(build.mul(plane, layout.count), along), layout.inner), k)
+                        at = build.add(
+                            build.mul(
+                                build.add(build.mul(plane, layout.count), along), layout.inner
+                            ),
+                            k,
+                        )
                         if layout.count % layout.each and number:
                             with builder.when(build.apply(P.LT, along, build.index(layout.count))):
                                 builder.store(self.out, at, part, mask)
@@ -132,7 +148,9 @@ class Bits:
             strips(builder, self.target, 0, layout.inner, lanes, 1, strip)
 
 
-def scalars(builder: Builder, out: Buffer, parts: Sequence[Expr], base: Expr, place: Expr, count: int) -> None:
+def scalars(
+    builder: Builder, out: Buffer, parts: Sequence[Expr], base: Expr, place: Expr, count: int
+) -> None:
     """One block's elements, without those past the end of the row."""
     for k, part in enumerate(parts):
         along = build.add(place, k)
@@ -153,7 +171,8 @@ def _interleaved(parts: Sequence[Expr]) -> Expr:
     """The first elements of all parts, the second ones, and so on: two by two, as registers do it."""
     while len(parts) > 1:
         half, lanes = len(parts) // 2, parts[0].lanes
-        # part k meets part k + half, so that the last step brings the even and the odd ones together
+        # part k meets part k + half, so that the last step brings the even and the odd ones
+        # together
         picks = tuple(k // 2 + (k % 2) * lanes for k in range(2 * lanes))
         parts = [Shuffle((parts[k], parts[k + half]), picks) for k in range(half)]
     return parts[0]

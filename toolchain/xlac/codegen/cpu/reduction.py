@@ -1,8 +1,9 @@
 """Reductions over any axes: rows, columns, middle axes or everything.
 
-The loops are those of `rows`. What is added here: a reduction with few results and many elements is split
-over threads. A first launch writes partial results of stretches to scratch memory, a second combines them; the
-stretches depend on sizes alone, also where there is one thread, so results are the same for any number of them.
+The loops are those of `rows`. What is added here: a reduction with few results and many elements is
+split over threads. A first launch writes partial results of stretches to scratch memory, a second
+combines them; the stretches depend on sizes alone, also where there is one thread, so results are
+the same for any number of them.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
 
 
 def _is_split(rows: Rows) -> bool:
-    """Whether threads, if there are any, would have too few results to share, and enough elements to be worth it."""
+    """Whether threads, if there are any, would have too few results to share, and enough elements
+    to be worth it.
+    """
     results, work = at_opt(volume(rows.space.kept)), rows.each * at_opt(volume(rows.space.shape))
     plain = len(rows.plan.passes) == 1 and not rows.plan.passes[0].stores and not rows.ordered
     return plain and results <= RESULTS and work > 4 * SERIAL_WORK
@@ -72,18 +75,29 @@ class _Partial(Rows):
         self.limit: build.Number = self.length
         reductions = [r for one in self.plan.passes for r in one.reductions]
         self.scratch = {
-            r: Scratch(r.type.dtype.compute, self.pieces * volume(space.kept), "partial") for r in reductions
+            r: Scratch(r.type.dtype.compute, self.pieces * volume(space.kept), "partial")
+            for r in reductions
         }
 
     def write(self) -> None:
         """One parallel loop over stretches; inside it the loops over the kept axes."""
         every = Run(self.pieces, ())
-        with outer(self.builder, self.target, [every], self.each * at_opt(volume(self.space.shape)) // max(1, every.usual)) as counters:
+        with outer(
+            self.builder,
+            self.target,
+            [every],
+            self.each * at_opt(volume(self.space.shape)) // max(1, every.usual),
+        ) as counters:
             self.piece = counters.pop(every)
             if divisor(self.run.extent) % self.length:
                 left = build.sub(self.run.extent, build.mul(self.piece, self.length))
                 shorter = build.apply(Primitive.MIN, build.index(self.length), left)
-                self.limit = bounded(self.builder, shorter, self.length, by=gcd(divisor(self.run.extent), self.length))
+                self.limit = bounded(
+                    self.builder,
+                    shorter,
+                    self.length,
+                    by=gcd(divisor(self.run.extent), self.length),
+                )
             vector = self.vector
             kept = [run for run in self.kept if run is not vector]
             with serial(self.builder, kept, counters):
@@ -98,12 +112,16 @@ class _Partial(Rows):
                 strips(self.builder, self.target, 0, vector.extent, self.lanes, self.copies, body)
 
     def _stretch(self, run: Run) -> tuple[build.Number, build.Number]:
-        return (build.mul(self.piece, self.length), self.limit) if run is self.run else (0, run.extent)
+        return (
+            (build.mul(self.piece, self.length), self.limit) if run is self.run else (0, run.extent)
+        )
 
     def _extent(self, run: Run) -> Dim:
         return self.length if run is self.run else run.extent
 
-    def _finish(self, reduction: Node, accumulator: Accumulator, copy: int | None, index: Index) -> None:
+    def _finish(
+        self, reduction: Node, accumulator: Accumulator, copy: int | None, index: Index
+    ) -> None:
         buffer = self.elements.parameter(self.scratch[reduction], Access.WRITE)
         (value,) = accumulator.exact(copy)
         self.elements.store_to(buffer, _place(self.space, self.piece, index), value)
@@ -161,4 +179,6 @@ class _Combine(Rows):
 def _place(space: Space, piece: Expr, index: Index) -> Expr:
     """Where a partial result lies: pieces one after another, each with all results."""
     kept = tuple(entry for axis, entry in enumerate(index) if axis not in space.reduced)
-    return build.add(build.mul(piece, volume(space.kept)), linear(kept, row_major(space.kept), space.kept))
+    return build.add(
+        build.mul(piece, volume(space.kept)), linear(kept, row_major(space.kept), space.kept)
+    )

@@ -1,15 +1,16 @@
-"""Groups around reductions: any number of passes over the reduced axes, with pointwise work before, between and after.
+"""Groups around reductions: any number of passes over the reduced axes, with pointwise work before,
+between and after.
 
-A group lives in one *space*: the shape that its reductions read, some axes of which they reduce. For every
-position of the kept axes, each pass crosses the reduced ones; pass k computes what needs the results of the
-reductions of the passes before it (so a softmax takes three, a two-pass variance two more than its scaling).
-Values that are dear to compute again are kept from the pass that computed them in a local buffer, or in the
-row of an output.
+A group lives in one *space*: the shape that its reductions read, some axes of which they reduce.
+For every position of the kept axes, each pass crosses the reduced ones; pass k computes what needs
+the results of the reductions of the passes before it (so a softmax takes three, a two-pass variance
+two more than its scaling). Values that are dear to compute again are kept from the pass that
+computed them in a local buffer, or in the row of an output.
 
-The vector axis is the one along which most operands are contiguous. Where it is reduced, lanes hold partial
-results, several vectors of them, folded at the end: **sums of floats are reassociated into lanes**, so they
-round otherwise than a sum in order (closer to the truth, as a rule). Where it is kept, each lane is a result of
-its own. Reducers with a body run in order, one element at a time.
+The vector axis is the one along which most operands are contiguous. Where it is reduced, lanes hold
+partial results, several vectors of them, folded at the end: **sums of floats are reassociated into
+lanes**, so they round otherwise than a sum in order (closer to the truth, as a rule). Where it is
+kept, each lane is a result of its own. Reducers with a body run in order, one element at a time.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ class Rows:
         self.kept = [r for r in self.runs if r.axes[0] not in space.reduced]
         reductions = [r for one in self.plan.passes for r in one.reductions]
         self.ordered = any(r.op.body is not None for r in reductions if isinstance(r.op, Reduce))
-        self.vector = max(self.runs, key=lambda r: (contiguous(r, self.survey, space.shape), r.axes), default=None)
+        self.vector = max(
+            self.runs, key=lambda r: (contiguous(r, self.survey, space.shape), r.axes), default=None
+        )
         self.by_row = self.vector is None or self.vector in self.reduced
         self._size()
         self.borrowed: set[Node] = set()  # outputs whose rows hold kept values for a while
@@ -113,7 +116,10 @@ class Rows:
     def _size(self) -> None:
         extent = self.vector.extent if self.vector else volume(())
         self.lanes = lanes_for(self.target, self.survey.dtypes, extent)
-        self.copies, self.join = unroll_for(self.target, self.survey.statements), joins(self.target, self.survey.flops)
+        self.copies, self.join = (
+            unroll_for(self.target, self.survey.statements),
+            joins(self.target, self.survey.flops),
+        )
         if self.by_row and self.ordered:
             self.lanes = 1
         self.each = self.survey.flops + len(self.survey.accesses)  # operations an element
@@ -123,7 +129,9 @@ class Rows:
     def write(self) -> None:
         """All loops, from the outermost."""
         if self.by_row:
-            with outer(self.builder, self.target, self.kept, self.each * at_opt(self.space.count)) as counters:
+            with outer(
+                self.builder, self.target, self.kept, self.each * at_opt(self.space.count)
+            ) as counters:
                 self._row(counters)
             return
         vector = self.vector
@@ -140,7 +148,11 @@ class Rows:
 
             strips(self.builder, self.target, start, length, self.lanes, self.copies, body)
 
-        if rows * vector.usual * each >= SERIAL_WORK and rows < CHUNKS * max(2, self.target.threads) and vector.usual >= 2 * chunk:
+        if (
+            rows * vector.usual * each >= SERIAL_WORK
+            and rows < CHUNKS * max(2, self.target.threads)
+            and vector.usual >= 2 * chunk
+        ):
             pieces = pieces_of(vector.extent, chunk)
             with outer(self.builder, self.target, [*rest, pieces], chunk * each) as counters:
                 start = build.mul(counters.pop(pieces), chunk)
@@ -155,18 +167,32 @@ class Rows:
         kept = expand(counters, self.space.shape)
         for one in self.plan.passes:
             homes = self._homes(one)
-            tail = vector is not None and not self.target.masked and self.lanes > 1 and divisor(vector.extent) % self.lanes > 0
+            tail = (
+                vector is not None
+                and not self.target.masked
+                and self.lanes > 1
+                and divisor(vector.extent) % self.lanes > 0
+            )
             copies = self._copies(one)
             others = [r for r in self.reduced if r is not vector]
             cut = self._blocks(one, others, vector, copies)
-            gathered = {r: Accumulator(self.elements, r, self.lanes, copies, tail=tail, long=cut is not None) for r in one.reductions}
+            gathered = {
+                r: Accumulator(
+                    self.elements, r, self.lanes, copies, tail=tail, long=cut is not None
+                )
+                for r in one.reductions
+            }
             inside = dict(counters)
 
             def body(
-                bases: Sequence[Expr], wide: int, mask: Expr | None,
-                one: Pass = one, homes: Mapping[Node, _Home] = homes, gathered: Mapping[Node, Accumulator] = gathered,
+                bases: Sequence[Expr],
+                wide: int,
+                mask: Expr | None,
+                one: Pass = one,
+                homes: Mapping[Node, _Home] = homes,
+                gathered: Mapping[Node, Accumulator] = gathered,
                 inside: dict[Run, Expr] = inside,
-            ) -> None:  # fmt: skip
+            ) -> None:
                 with self.elements.masked(mask):
                     for copy, base in enumerate(bases):
                         moving = {vector: build.ramp(base, 1, wide)} if vector else {}
@@ -183,8 +209,12 @@ class Rows:
                     start, length = self._stretch(vector)
                     strips(builder, self.target, start, length, self.lanes, copies, body, self.join)
                 else:
-                    with self._block(vector, cut.turns * self.lanes * copies, list(gathered.values())) as (start, length):
-                        strips(builder, self.target, start, length, self.lanes, copies, body, self.join)
+                    with self._block(
+                        vector, cut.turns * self.lanes * copies, list(gathered.values())
+                    ) as (start, length):
+                        strips(
+                            builder, self.target, start, length, self.lanes, copies, body, self.join
+                        )
             for r, accumulator in gathered.items():
                 self._finish(r, accumulator, None, kept)
             for node, (buffer, strides) in homes.items():
@@ -198,8 +228,12 @@ class Rows:
 
     @contextmanager
     def _crossing(
-        self, loops: Sequence[Run], counters: dict[Run, Expr], cut: Blocks | None = None, gathered: Sequence[Accumulator] = ()
-    ) -> Iterator[None]:  # fmt: skip
+        self,
+        loops: Sequence[Run],
+        counters: dict[Run, Expr],
+        cut: Blocks | None = None,
+        gathered: Sequence[Accumulator] = (),
+    ) -> Iterator[None]:
         """Loops over reduced runs, one inside the other; one of them may be cut into blocks."""
         if not loops:
             yield
@@ -210,24 +244,34 @@ class Rows:
                 start, length = around.enter_context(self._block(loops[0], cut.turns, gathered))
             counter = around.enter_context(self.builder.loop("o", start, build.add(start, length)))
             counters[loops[0]] = counter
-            with self._crossing(loops[1:], counters, replace(cut, loop=cut.loop - 1) if cut else None, gathered):
+            with self._crossing(
+                loops[1:], counters, replace(cut, loop=cut.loop - 1) if cut else None, gathered
+            ):
                 yield
 
     @contextmanager
-    def _block(self, run: Run, size: int, gathered: Sequence[Accumulator]) -> Iterator[tuple[build.Number, build.Number]]:
+    def _block(
+        self, run: Run, size: int, gathered: Sequence[Accumulator]
+    ) -> Iterator[tuple[build.Number, build.Number]]:
         """A loop over the blocks of a reduced run: where one begins, and how long it is."""
         start, length = self._stretch(run)
         with self.builder.loop("block", 0, length, size) as block, ExitStack() as inside:
             for accumulator in gathered:
                 inside.enter_context(accumulator.block())
             whole = isinstance(length, int | Sym) and divisor(length) % size == 0
-            by = gcd(size, divisor(length) if isinstance(length, int | Sym) else build.multiple(length))
+            by = gcd(
+                size, divisor(length) if isinstance(length, int | Sym) else build.multiple(length)
+            )
             rest = build.apply(Primitive.MIN, build.index(size), build.sub(length, block))
             left = size if whole else bounded(self.builder, rest, size, by=by)
             yield build.add(start, block), left
 
-    def _blocks(self, one: Pass, others: Sequence[Run], vector: Run | None = None, copies: int = 1) -> Blocks | None:
-        """How the loops of a pass, the last of them along vectors, are cut so that no sum is taken in one go that is long."""
+    def _blocks(
+        self, one: Pass, others: Sequence[Run], vector: Run | None = None, copies: int = 1
+    ) -> Blocks | None:
+        """How the loops of a pass, the last of them along vectors, are cut so that no sum is taken
+        in one go that is long.
+        """
         if not any(sums(r) for r in one.reductions):
             return None
         extents = [self._extent(run) for run in others]
@@ -240,23 +284,35 @@ class Rows:
         """How far the loop over a reduced run goes."""
         return run.extent
 
-    def _finish(self, reduction: Node, accumulator: Accumulator, copy: int | None, index: Index) -> None:
+    def _finish(
+        self, reduction: Node, accumulator: Accumulator, copy: int | None, index: Index
+    ) -> None:
         """What becomes of one reduction's partial results when its loops are done."""
         self._deliver(reduction, index, accumulator.result(copy))
 
     def _copies(self, one: Pass) -> int:
-        """Vectors that a pass along rows works on at once: as many accumulators hide the latency of each."""
+        """Vectors that a pass along rows works on at once: as many accumulators hide the latency of
+        each.
+        """
         if self.vector is None or self.lanes == 1:
             return 1
-        copies = min(unroll_for(self.target, 2 * one.size, self.survey.flops), self.vector.usual // self.lanes)
+        copies = min(
+            unroll_for(self.target, 2 * one.size, self.survey.flops),
+            self.vector.usual // self.lanes,
+        )
         return 1 << max(1, copies).bit_length() - 1
 
-    def _columns(self, counters: Mapping[Run, Expr], vector: Run, bases: Sequence[Expr], wide: int) -> None:
+    def _columns(
+        self, counters: Mapping[Run, Expr], vector: Run, bases: Sequence[Expr], wide: int
+    ) -> None:
         """Every pass for vectors of positions of the kept axes: each lane is a result."""
         at = [{**counters, vector: build.ramp(base, 1, wide)} for base in bases]
         for one in self.plan.passes:
             cut = self._blocks(one, self.reduced)
-            gathered = {r: Accumulator(self.elements, r, wide, len(bases), long=cut is not None) for r in one.reductions}
+            gathered = {
+                r: Accumulator(self.elements, r, wide, len(bases), long=cut is not None)
+                for r in one.reductions
+            }
             inside: dict[Run, Expr] = {}
             with self._crossing(self.reduced, inside, cut, list(gathered.values())):
                 for copy, position in enumerate(at):
@@ -273,12 +329,20 @@ class Rows:
     # ---- one element -------------------------------------------------------------------------
 
     def _step(
-        self, one: Pass, index: Index, gathered: Mapping[Node, Accumulator], copy: int, wide: int, mask: Expr | None
+        self,
+        one: Pass,
+        index: Index,
+        gathered: Mapping[Node, Accumulator],
+        copy: int,
+        wide: int,
+        mask: Expr | None,
     ) -> None:
         """What one pass does with one vector of elements."""
         zero = build.index(0)
         for r, accumulator in gathered.items():
-            values = [self.elements.at(x, self.space.index(x, index, zero)) for x in reduced_inputs(r)]
+            values = [
+                self.elements.at(x, self.space.index(x, index, zero)) for x in reduced_inputs(r)
+            ]
             accumulator.add(copy, values, wide, mask)
         stores = [(node, self.space.index(node, index, zero)) for node in one.stores]
         values = [self.elements.at(node, at) for node, at in stores]
@@ -301,7 +365,9 @@ class Rows:
 
     def _key(self, index: Index) -> Index:
         """The entries of an index of the space that tell results apart."""
-        kept = (a for a in range(len(index)) if a not in self.space.reduced and self.space.shape[a] != 1)
+        kept = (
+            a for a in range(len(index)) if a not in self.space.reduced and self.space.shape[a] != 1
+        )
         return plain(tuple(index[a] for a in kept))
 
     def _deliver(self, reduction: Node, index: Index, values: Sequence[Expr]) -> None:
@@ -313,15 +379,20 @@ class Rows:
             known = self.results.setdefault(standing, {})
             moving = [a for a, n in enumerate(self.space.kept) if n != 1]
 
-            def read(index: Index, known: dict[Index, Expr] = known, moving: Sequence[int] = moving) -> Expr:
-                return known[tuple(index[a] for a in moving)]  # elsewhere: fusion put an unaligned reader here
+            def read(
+                index: Index, known: dict[Index, Expr] = known, moving: Sequence[int] = moving
+            ) -> Expr:
+                # elsewhere: fusion put an unaligned reader here
+                return known[tuple(index[a] for a in moving)]
 
             self.elements.bind_value(standing, read)
 
     # ---- values kept between passes ----------------------------------------------------------
 
     def _homes(self, one: Pass) -> dict[Node, _Home]:
-        """Buffers for the values that this pass keeps, with the strides to reach them; none for those that do not fit."""
+        """Buffers for the values that this pass keeps, with the strides to reach them; none for
+        those that do not fit.
+        """
         room = KEEP_BYTES
         found: dict[Node, _Home] = {}
         reduced = [a for a in range(len(self.space.shape)) if a in self.space.reduced]
@@ -331,28 +402,42 @@ class Rows:
             if size * dtype.nbytes <= room:
                 room -= size * dtype.nbytes
                 strides: list[Dim] = [0] * len(self.space.shape)
-                for axis, step in zip(reduced, row_major([self.space.shape[a] for a in reduced]), strict=True):
+                for axis, step in zip(
+                    reduced, row_major([self.space.shape[a] for a in reduced]), strict=True
+                ):
                     strides[axis] = step
                 found[node] = self.builder.local("row", dtype, size), tuple(strides)
                 continue
             for output in self.plan.passes[-1].stores:
-                if output.type.dtype is dtype and output not in self.borrowed and output.shape == self.space.shape:
+                if (
+                    output.type.dtype is dtype
+                    and output not in self.borrowed
+                    and output.shape == self.space.shape
+                ):
                     self.borrowed.add(output)
-                    found[node] = self.elements.parameter(output, Access.REREAD), row_major(self.space.shape)
+                    found[node] = (
+                        self.elements.parameter(output, Access.REREAD),
+                        row_major(self.space.shape),
+                    )
                     break
         return found
 
     # ---- memory ------------------------------------------------------------------------------
 
     def in_place(self) -> list[tuple[Node, Node]]:
-        """Outputs that may overwrite an input: those written last, where nothing reads the input elsewhere."""
+        """Outputs that may overwrite an input: those written last, where nothing reads the input
+        elsewhere.
+        """
         found = []
         written_last = [*self.plan.passes[-1].stores, *self.plan.results]
         for node in self.group.inputs:
             read = [] if is_immediate(node) else self.survey.exact(self.dry.parameter(node))
             for output in written_last:
                 (written, *_) = self.survey.exact(self.dry.parameter(output))
-                same = all(a.strides == written.strides and a.offset == written.offset and not a.opaque for a in read)
+                same = all(
+                    a.strides == written.strides and a.offset == written.offset and not a.opaque
+                    for a in read
+                )
                 if read and same and node.type == output.type and output not in self.borrowed:
                     found.append((output, node))
         return found

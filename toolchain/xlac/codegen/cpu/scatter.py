@@ -1,7 +1,10 @@
-"""Scatter: the operand copied, unless it lies there already, then updates combined into it one after another.
+"""Scatter: the operand copied, unless it lies there already, then updates combined into it one
+after another.
 
-Sums of floats where many updates may meet are `scatter_sums.py`'s. Other updates run in their row-major order, so the result is the same whatever the machine; the innermost axis is a
-vector where it is an axis of the window that lies contiguous in the operand. With `unique`, threads share them.
+Sums of floats where many updates may meet are `scatter_sums.py`'s. Other updates run in their
+row-major order, so the result is the same whatever the machine; the innermost axis is a vector
+where it is an axis of the window that lies contiguous in the operand. With `unique`, threads share
+them.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ PIECE = 16  # vectors of columns that a thread takes
 
 
 Write = Callable[[Group, Target, str, Sequence[Value]], list[Launching]]
-"""The launches that combine the updates of a group into its results, which hold the operands already."""
+"""The launches that combine the updates of a group into its results, which hold the operands
+already.
+"""
 
 
 def schedule(group: Group, target: Target, name: str, write: Write | None = None) -> Scheduled:
@@ -58,8 +63,12 @@ def schedule(group: Group, target: Target, name: str, write: Write | None = None
     xs, updates = hero.inputs[:count], hero.inputs[count + 1 :]
     if updates[0].type.size != 0:
         launches += (write or _on_a_cpu)(group, target, name, results)
-    elsewhere = set(operands.part(group, hero.inputs[count:], frozenset()).inputs) | set(hero.inputs[count:])
-    in_place = tuple((n, xs[k]) for k, n in found.items() if xs[k] in group.inputs and xs[k] not in elsewhere)
+    elsewhere = set(operands.part(group, hero.inputs[count:], frozenset()).inputs) | set(
+        hero.inputs[count:]
+    )
+    in_place = tuple(
+        (n, xs[k]) for k, n in found.items() if xs[k] in group.inputs and xs[k] not in elsewhere
+    )
     return Scheduled(tuple(launches), in_place if count == 1 else (), tuple(copies))
 
 
@@ -78,12 +87,21 @@ def _in_order(group: Group, target: Target, name: str, results: Sequence[Value])
     return [elements.launch(name, cost.work(group))]
 
 
-def _computed(group: Group, x: Node, result: Value, target: Target, name: str) -> tuple[Launching, ...]:
+def _computed(
+    group: Group, x: Node, result: Value, target: Target, name: str
+) -> tuple[Launching, ...]:
     """A kernel that computes what is updated where the result goes."""
     from xlac.codegen.lower import schedule as of_kind
 
     same = Node.of(view.Reshape(shape=x.shape), x)
-    wide = Group(Kind.ELEMENTWISE, same, (*group.nodes, same), group.inputs, (same,), "copies what is scattered into")
+    wide = Group(
+        Kind.ELEMENTWISE,
+        same,
+        (*group.nodes, same),
+        group.inputs,
+        (same,),
+        "copies what is scattered into",
+    )
     made = of_kind(operands.part(wide, (same,), frozenset()), target, name)
     return tuple(
         replace(launch, arguments=tuple(result if a is same else a for a in launch.arguments))
@@ -105,7 +123,8 @@ class Updates:
         self.results = results
         gone = {*op.inserted_window_dims, *op.input_batching_dims}
         kept = [a for a in range(len(self.shape)) if a not in gone]
-        self.window = dict(zip(kept, sorted(op.update_window_dims), strict=True))  # axis of x -> axis of updates
+        # axis of x -> axis of updates
+        self.window = dict(zip(kept, sorted(op.update_window_dims), strict=True))
 
     @property
     def buffers(self) -> list[Buffer]:
@@ -118,14 +137,18 @@ class Updates:
         width, lanes = (self.sizes[last], self.lanes(target)) if self.sizes else (volume(()), 1)
         if lanes == 1:
             with self._loops([Run(n, (a,)) for a, n in enumerate(self.sizes)], STEP) as counters:
-                self.update(tuple(counters[run] for run in sorted(counters, key=lambda r: r.axes)), None)
+                self.update(
+                    tuple(counters[run] for run in sorted(counters, key=lambda r: r.axes)), None
+                )
             return
         loops = [Run(n, (a,)) for a, n in enumerate(self.sizes[:last])]
         usual = at_opt(width)
         block = lanes * (PIECE if usual >= 2 * PIECE * lanes else max(1, -(-usual // lanes)))
         pieces = pieces_of(width, block)
         # columns may be shared by threads whatever the places are: no two of them meet
-        with outer(builder, target, [pieces], STEP * at_opt(volume(self.sizes)) // max(1, pieces.usual)) as split:
+        with outer(
+            builder, target, [pieces], STEP * at_opt(volume(self.sizes)) // max(1, pieces.usual)
+        ) as split:
             start = build.mul(split[pieces], block)
             length: build.Number = block if divisor(width) % block == 0 else width
             if pieces.extent != 1 and divisor(width) % block:
@@ -153,7 +176,9 @@ class Updates:
             yield counters
 
     def lanes(self, target: Target) -> int:
-        """Vectors along the last axis of the updates, if it is one of the window that lies dense in x."""
+        """Vectors along the last axis of the updates, if it is one of the window that lies dense in
+        x.
+        """
         last = len(self.sizes) - 1
         axis = next((a for a, spot in self.window.items() if spot == last), None)
         if axis is None or volume(self.shape[axis + 1 :]) != 1:
@@ -187,7 +212,9 @@ class Updates:
             self.elements.store_to(buffer, place, value)
 
     def place(self, at: tuple[Expr, ...]) -> tuple[Expr, list[Expr]]:
-        """The row-major place in x of an element of the updates, and what must hold for it to be inside."""
+        """The row-major place in x of an element of the updates, and what must hold for it to be
+        inside.
+        """
         where, inside = self.where(at)
         place: Expr = build.index(0)
         for entry, stride in zip(where, row_major(self.shape), strict=True):
@@ -203,8 +230,12 @@ class Updates:
             vector = list(batch)
             if op.index_vector_dim < self.indices.type.rank:
                 vector.insert(op.index_vector_dim, build.index(position))
-            where[axis] = builder.let("start", _start(self.elements.at(self.indices, tuple(vector))))
-        for own, other in zip(op.input_batching_dims, op.scatter_indices_batching_dims, strict=True):
+            where[axis] = builder.let(
+                "start", _start(self.elements.at(self.indices, tuple(vector)))
+            )
+        for own, other in zip(
+            op.input_batching_dims, op.scatter_indices_batching_dims, strict=True
+        ):
             where[own] = batch[other - (other > op.index_vector_dim)]
         for axis, spot in self.window.items():
             where[axis] = build.add(where[axis], at[spot])
@@ -216,7 +247,9 @@ class Updates:
 
 
 def _start(value: Expr) -> Expr:
-    """An integer from a tensor as an index that no offset brings back into range if it is far outside."""
+    """An integer from a tensor as an index that no offset brings back into range if it is far
+    outside.
+    """
     if value.dtype is DType.U64:
         value = build.apply(P.MIN, value, Const(FAR, DType.U64))
     wide = build.cast(value, build.INDEX)

@@ -1,9 +1,11 @@
 """Scattered sums of floats: many updates may meet at one place, and keep their digits there.
 
-Single elements, and many updates of a small operand: a second array holds what the roundings of each place's sum have lost (**beside**). Windows: the updates are
-counted by place, so that those of one place follow each other, and each place adds its own in blocks (**counted**). Where places
-are very many beside the updates these are sorted by place instead (**sorted**). Those of one place always meet in their order: the
-result is the same every time and for any number of threads. Halves are summed in f32 and rounded once.
+Single elements, and many updates of a small operand: a second array holds what the roundings of
+each place's sum have lost (**beside**). Windows: the updates are counted by place, so that those of
+one place follow each other, and each place adds its own in blocks (**counted**). Where places are
+very many beside the updates these are sorted by place instead (**sorted**). Those of one place
+always meet in their order: the result is the same every time and for any number of threads. Halves
+are summed in f32 and rounded once.
 """
 
 from __future__ import annotations
@@ -38,18 +40,27 @@ from xlac_sdk.target import Target
 P = Primitive
 NOWHERE = 2**62  # the place of updates that are out of range: after all others
 SPARSE = 16  # places for each update beyond which their number is not to count in time or memory
-NEAR, MANY = 1 << 14, 4  # elements of an operand that stays in a near cache with a second array, for so many updates each
-NARROW = 8  # elements of a window in a row below which a second array is cheaper than going from place to place
+# elements of an operand that stays in a near cache with a second array, for so many updates each
+NEAR, MANY = 1 << 14, 4
+# elements of a window in a row below which a second array is cheaper than going from place to place
+NARROW = 8
 PIECE = 1 << 13  # elements that a thread clears or finishes
 
 
-def launches(group: Group, target: Target, name: str, results: Sequence[Value]) -> list[Launching] | None:
-    """The launches that add the updates to a result that holds the operand; None where only few may meet at a place."""
+def launches(
+    group: Group, target: Target, name: str, results: Sequence[Value]
+) -> list[Launching] | None:
+    """The launches that add the updates to a result that holds the operand; None where only few may
+    meet at a place.
+    """
     op, dtype = group.hero.op, group.hero.results[0].dtype
     assert isinstance(op, Scatter)
     if op.body is not None or op.unique or not compensated(op.combine, dtype):
         return None
-    by_place, updates = _Here(group, target, results), Updates(Elements(Builder(), group, target), results)
+    by_place, updates = (
+        _Here(group, target, results),
+        Updates(Elements(Builder(), group, target), results),
+    )
     if most(by_place.count) <= (1 if dtype.is_half else BLOCK):
         return None
     inside, outside = at_opt(volume(updates.shape)), at_opt(volume(updates.sizes))
@@ -82,18 +93,33 @@ def _beside(group: Group, target: Target, name: str, results: Sequence[Value]) -
                     for base in bases:
                         work(elements, build.ramp(base, 1, wide))
 
-            strips(elements.builder, target, start, piece(elements.builder, start, size, PIECE), lanes_for(target, [dtype], size), 1, strip)
+            strips(
+                elements.builder,
+                target,
+                start,
+                piece(elements.builder, start, size, PIECE),
+                lanes_for(target, [dtype], size),
+                1,
+                strip,
+            )
         return elements.launch(f"{name}_{suffix}")
 
     def clear(elements: Elements, at: Expr) -> None:
         elements.store_to(elements.parameter(low, Access.WRITE), at, Const(0.0, dtype, at.lanes))
         if high is not result:
-            elements.store_to(elements.parameter(high, Access.WRITE), at, elements.load(elements.parameter(result, Access.READ), at))
+            elements.store_to(
+                elements.parameter(high, Access.WRITE),
+                at,
+                elements.load(elements.parameter(result, Access.READ), at),
+            )
 
     def finish(elements: Elements, at: Expr) -> None:
         builder = elements.builder
         total = elements.parameter(result, Access.UPDATE if high is result else Access.WRITE)
-        first = builder.let("high", elements.load(total if high is result else elements.parameter(high, Access.READ), at))
+        first = builder.let(
+            "high",
+            elements.load(total if high is result else elements.parameter(high, Access.READ), at),
+        )
         lost = builder.let("low", elements.load(elements.parameter(low, Access.READ), at))
         elements.store_to(total, at, whole(builder, first, lost))
 
@@ -131,11 +157,18 @@ class Sorted:
         self.group, self.target, self.results = group, target, results
         known = Updates(Elements(Builder(), group, target), results)
         self.sizes = known.sizes
-        sliding = [a for a in known.window if a in known.op.scatter_dims_to_operand_dims and self.sizes[known.window[a]] != 1]
+        sliding = [
+            a
+            for a in known.window
+            if a in known.op.scatter_dims_to_operand_dims and self.sizes[known.window[a]] != 1
+        ]
         self.columns = [] if sliding else sorted(known.op.update_window_dims)
         self.rows = [a for a in range(len(self.sizes)) if a not in self.columns]
         self.count: Dim = volume(tuple(self.sizes[a] for a in self.rows))
-        self.places, self.numbers = Scratch(DType.I64, self.count, "places"), Scratch(DType.I64, self.count, "order")
+        self.places, self.numbers = (
+            Scratch(DType.I64, self.count, "places"),
+            Scratch(DType.I64, self.count, "order"),
+        )
 
     def launches(self, name: str) -> list[Launching]:
         """Those of the sort, then one."""
@@ -159,7 +192,9 @@ class Sorted:
         return build.select(all_of(inside), place, build.index(NOWHERE)) if inside else place
 
     def at(self, number: Expr, columns: Sequence[Expr] | None = None) -> tuple[Expr, ...]:
-        """The index into the updates of one of them, at its first element or at some counters of its window."""
+        """The index into the updates of one of them, at its first element or at some counters of
+        its window.
+        """
         found: list[Expr] = [build.index(0)] * len(self.sizes)
         for axis, counter in zip(self.columns, columns or (), strict=False):
             found[axis] = counter
@@ -176,15 +211,22 @@ class Sorted:
         place = builder.let("place", build.load(places, rank))
         some = build.apply(P.LT, build.index(0), rank)
         before = builder.let("before", build.load(places, build.sub(rank, 1), mask=some))
-        first = build.apply(P.OR, build.apply(P.EQ, rank, build.index(0)), build.apply(P.NE, before, place))
-        with builder.when(build.apply(P.AND, first, build.apply(P.LT, place, build.index(NOWHERE)))):
+        first = build.apply(
+            P.OR, build.apply(P.EQ, rank, build.index(0)), build.apply(P.NE, before, place)
+        )
+        with builder.when(
+            build.apply(P.AND, first, build.apply(P.LT, place, build.index(NOWHERE)))
+        ):
             yield place
 
     def stop(self, elements: Elements, rank: Expr, place: Expr) -> Expr:
         """Where the updates of the place end that begin at a rank, by binary search."""
         builder = elements.builder
         places = elements.parameter(self.places, Access.READ)
-        low, high = builder.variable("low", build.add(rank, 1)), builder.variable("high", build.lift(self.count))
+        low, high = (
+            builder.variable("low", build.add(rank, 1)),
+            builder.variable("high", build.lift(self.count)),
+        )
         with builder.loop("step", 0, most(self.count).bit_length()):
             a, b = fixed(elements, low), fixed(elements, high)
             with builder.when(build.apply(P.LT, a, b)):
@@ -195,8 +237,14 @@ class Sorted:
         return fixed(elements, low)
 
     def gather(
-        self, elements: Elements, updates: Updates, rank: Expr, stop: Expr, place: Expr, columns: Sequence[Expr]
-    ) -> None:  # fmt: skip
+        self,
+        elements: Elements,
+        updates: Updates,
+        rank: Expr,
+        stop: Expr,
+        place: Expr,
+        columns: Sequence[Expr],
+    ) -> None:
         """Combines the updates of one place, in their order; sums of floats in blocks."""
         builder, op = elements.builder, updates.op
         numbers = elements.parameter(self.numbers, Access.READ)
@@ -215,7 +263,10 @@ class Sorted:
                 end = builder.let("end", build.apply(P.MIN, build.add(block, BLOCK), stop))
                 with builder.loop("r", block, end) as r:
                     number = builder.let("number", build.load(numbers, r))
-                    builder.assign(part, build.apply(P.ADD, part, elements.at(update, self.at(number, columns))))
+                    builder.assign(
+                        part,
+                        build.apply(P.ADD, part, elements.at(update, self.at(number, columns))),
+                    )
                 pair.add(fixed(elements, part))
             elements.store_to(buffer, where, pair.total())
             return
@@ -228,7 +279,9 @@ class Sorted:
             else:
                 news = [build.apply(numeric.COMBINE[op.combine], olds[0], news[0])]
             for state, buffer, value in zip(states, updates.buffers, news, strict=True):
-                builder.assign(state, build.cast(build.cast(value, buffer.dtype), buffer.dtype.compute))
+                builder.assign(
+                    state, build.cast(build.cast(value, buffer.dtype), buffer.dtype.compute)
+                )
         for buffer, state in zip(updates.buffers, states, strict=True):
             elements.store_to(buffer, where, fixed(elements, state))
 
@@ -242,9 +295,15 @@ class Sorted:
 class _Here(Sorted):
     """The same on a CPU: threads share the places, vectors go along windows."""
 
-    def windows(self, elements: Elements, updates: Updates, rank: Expr, stop: Expr, place: Expr) -> None:
+    def windows(
+        self, elements: Elements, updates: Updates, rank: Expr, stop: Expr, place: Expr
+    ) -> None:
         """Adds the updates of one place from a rank on, all elements of their windows."""
-        builder, target, loops = elements.builder, self.target, [Run(self.sizes[a], (a,)) for a in self.columns]
+        builder, target, loops = (
+            elements.builder,
+            self.target,
+            [Run(self.sizes[a], (a,)) for a in self.columns],
+        )
         found: dict[Run, Expr] = {}
         with serial(builder, loops[:-1], found):
             before = [found[run] for run in loops[:-1]]
@@ -268,39 +327,63 @@ class _Here(Sorted):
         given = [Scratch(DType.I64, self.count, hint) for hint in ("given", "numbers")]
         with outer(elements.builder, self.target, [pieces], PIECE * STEP) as counters:
             start = build.mul(counters[pieces], PIECE)
-            with elements.builder.loop("n", 0, piece(elements.builder, start, self.count, PIECE)) as n:
+            with elements.builder.loop(
+                "n", 0, piece(elements.builder, start, self.count, PIECE)
+            ) as n:
                 number = elements.builder.let("number", build.add(start, n))
-                for scratch, value in zip(given, (self.place(elements, number), number), strict=True):
+                for scratch, value in zip(
+                    given, (self.place(elements, number), number), strict=True
+                ):
                     elements.store_to(elements.parameter(scratch, Access.WRITE), number, value)
-        params = tuple(Node.of(Param(hint, Type(DType.I64, (self.count,)), "input")) for hint in ("places", "numbers"))
+        params = tuple(
+            Node.of(Param(hint, Type(DType.I64, (self.count,)), "input"))
+            for hint in ("places", "numbers")
+        )
         sort = Node.of(Sort(axis=0), *params)
         picks = tuple(Node(Pick(index=k), (sort,), t) for k, t in enumerate(sort.results))
-        made = of_kind(Group(Kind.SORT, sort, (sort, *picks), params, picks, "sorts updates"), self.target, name)
+        made = of_kind(
+            Group(Kind.SORT, sort, (sort, *picks), params, picks, "sorts updates"),
+            self.target,
+            name,
+        )
         known = dict(zip((*params, *picks), (*given, self.places, self.numbers), strict=True))
         return [elements.launch(f"{name}_places"), *operands.with_scratch(made.launches, known)]
 
     def combine(self, elements: Elements, updates: Updates) -> None:
         ranks = Run(self.count, ())
-        with outer(elements.builder, self.target, [ranks], STEP * at_opt(volume(self.sizes)) // max(1, ranks.usual)) as counters:
+        with outer(
+            elements.builder,
+            self.target,
+            [ranks],
+            STEP * at_opt(volume(self.sizes)) // max(1, ranks.usual),
+        ) as counters:
             rank = counters[ranks]
             with self.first_of_its_place(elements, rank) as place:
                 self.windows(elements, updates, rank, self.stop(elements, rank, place), place)
 
 
 class _Counted(_Here):
-    """Updates counted by the rows of the operand that they go to, of which there are not many more than updates."""
+    """Updates counted by the rows of the operand that they go to, of which there are not many more
+    than updates.
+    """
 
     def __init__(self, group: Group, target: Target, results: Sequence[Value]) -> None:
         super().__init__(group, target, results)
         known = Updates(Elements(Builder(), group, target), results)
         self.shape = known.shape
-        self.axes = [a for a in range(len(self.shape)) if a not in known.window or a in known.op.scatter_dims_to_operand_dims]
+        self.axes = [
+            a
+            for a in range(len(self.shape))
+            if a not in known.window or a in known.op.scatter_dims_to_operand_dims
+        ]
         self.targets: Dim = volume(tuple(self.shape[a] for a in self.axes))
         self.ends = Scratch(DType.I64, self.targets + 2, "ends")
         self.homes = Scratch(DType.I64, self.count, "homes")
 
     def order(self, name: str) -> list[Launching]:
-        """One launch: how many updates each row has, where they begin, and the updates in that order."""
+        """One launch: how many updates each row has, where they begin, and the updates in that
+        order.
+        """
         elements = Elements(Builder(), self.group, self.target)
         builder, updates = elements.builder, Updates(elements, self.results)
         ends, homes = (elements.parameter(s, Access.REREAD) for s in (self.ends, self.homes))
@@ -332,7 +415,9 @@ class _Counted(_Here):
 
     def combine(self, elements: Elements, updates: Updates) -> None:
         builder, rows = elements.builder, Run(self.targets, ())
-        with outer(builder, self.target, [rows], STEP * at_opt(volume(self.sizes)) // max(1, rows.usual)) as counters:
+        with outer(
+            builder, self.target, [rows], STEP * at_opt(volume(self.sizes)) // max(1, rows.usual)
+        ) as counters:
             row = counters[rows]
             ends = elements.parameter(self.ends, Access.READ)
             some = build.apply(P.LT, build.index(0), row)
@@ -343,6 +428,8 @@ class _Counted(_Here):
                 left: Expr = row
                 strides = row_major(self.shape)
                 for axis in reversed(self.axes):
-                    place = build.add(place, build.mul(build.mod(left, self.shape[axis]), strides[axis]))
+                    place = build.add(
+                        place, build.mul(build.mod(left, self.shape[axis]), strides[axis])
+                    )
                     left = build.div(left, self.shape[axis])
                 self.windows(elements, updates, rank, stop, builder.let("place", place))

@@ -1,8 +1,9 @@
 """Sorting: a stable merge of ever longer runs, all operands moved together.
 
-Each string along the axis is sorted in scratch memory of twice its length, from one half into the other and
-back; the last step writes the result. A merge takes the right element only if it goes strictly before the left,
-so equal keys keep their order. Strings are independent: threads share them.
+Each string along the axis is sorted in scratch memory of twice its length, from one half into the
+other and back; the last step writes the result. A merge takes the right element only if it goes
+strictly before the left, so equal keys keep their order. Strings are independent: threads share
+them.
 """
 
 from __future__ import annotations
@@ -50,21 +51,30 @@ class _Sorter:
         strings = volume(tuple(n for a, n in enumerate(self.shape) if a != op.axis))
         self.dtypes = [t.dtype for t in self.hero.results]
         # a string's two halves lie one after the other
-        self.scratch = [Scratch(d, strings * self.count * 2, "sort") for d in self.dtypes] if self.count not in (0, 1) else []
+        self.scratch = (
+            [Scratch(d, strings * self.count * 2, "sort") for d in self.dtypes]
+            if self.count not in (0, 1)
+            else []
+        )
 
     def write(self) -> None:
         axis = self.op.axis
         loops = [Run(n, (a,)) for a, n in enumerate(self.shape) if a != axis]
         usual = at_opt(self.count)
         levels = max(1, usual - 1).bit_length() if usual > 1 else 0
-        with outer(self.builder, self.elements.target, loops, STEP * usual * (levels + 1)) as counters:
+        with outer(
+            self.builder, self.elements.target, loops, STEP * usual * (levels + 1)
+        ) as counters:
             place = {run.axes[0]: counter for run, counter in counters.items()}
 
             def at(k: Expr) -> tuple[Expr, ...]:
                 return tuple(k if a == axis else place[a] for a in range(len(self.shape)))
 
             if self.count == 1:
-                self._store(at(build.index(0)), [self.elements.at(x, at(build.index(0))) for x in self.hero.inputs])
+                self._store(
+                    at(build.index(0)),
+                    [self.elements.at(x, at(build.index(0))) for x in self.hero.inputs],
+                )
                 return
             string: Expr = build.index(0)
             for run in loops:
@@ -84,7 +94,9 @@ class _Sorter:
                 self._store(at(k), [self.elements.load(b, build.add(done, k)) for b in buffers])
 
     def _open_levels(self, buffers: Sequence[Buffer], base: Expr, count: Sym) -> Expr:
-        """All levels that a length which the call decides needs; where the sorted string is in the end."""
+        """All levels that a length which the call decides needs; where the sorted string is in the
+        end.
+        """
         builder = self.builder
         done = builder.variable("done", build.index(0))
         with builder.loop("level", 0, max(1, most(count) - 1).bit_length()) as level:
@@ -100,11 +112,15 @@ class _Sorter:
             self.elements.store(node, at, values[number])
 
     def _level(self, buffers: Sequence[Buffer], base: Expr, level: Expr) -> None:
-        """Merges all pairs of runs of length 2^level, from the half that the level's parity says into the other."""
+        """Merges all pairs of runs of length 2^level, from the half that the level's parity says
+        into the other.
+        """
         builder, count = self.builder, self.count
         odd = builder.let("odd", build.apply(P.AND, level, build.index(1)))
         source = builder.let("from", build.add(base, build.apply(P.MUL, odd, build.lift(count))))
-        other = builder.let("into", build.add(base, build.apply(P.MUL, build.sub(1, odd), build.lift(count))))
+        other = builder.let(
+            "into", build.add(base, build.apply(P.MUL, build.sub(1, odd), build.lift(count)))
+        )
         width = builder.let("width", build.apply(P.SHL, build.index(1), level))
         both = builder.let("both", build.add(width, width))
         pairs = builder.let("pairs", build.apply(P.DIV, build.sub(build.add(both, count), 1), both))
@@ -119,12 +135,20 @@ class _Sorter:
                 # past the end of a run its place is still read, and the choice ignores it
                 j_safe = builder.let("j", build.apply(P.MIN, j, build.lift(count - 1)))
                 i_safe = builder.let("i", build.apply(P.MIN, i, build.lift(count - 1)))
-                first = [builder.let("a", self.elements.load(b, build.add(source, i_safe))) for b in buffers]
-                second = [builder.let("b", self.elements.load(b, build.add(source, j_safe))) for b in buffers]
+                first = [
+                    builder.let("a", self.elements.load(b, build.add(source, i_safe)))
+                    for b in buffers
+                ]
+                second = [
+                    builder.let("b", self.elements.load(b, build.add(source, j_safe)))
+                    for b in buffers
+                ]
                 before = builder.let("before", goes_before(self.elements, self.op, second, first))
                 has_left, has_right = build.apply(P.LT, i, middle), build.apply(P.LT, j, high)
                 not_left = build.apply(P.XOR, has_left, Const(True, DType.BOOL))
-                take = builder.let("take", build.apply(P.OR, not_left, build.apply(P.AND, has_right, before)))
+                take = builder.let(
+                    "take", build.apply(P.OR, not_left, build.apply(P.AND, has_right, before))
+                )
                 to = build.add(other, k)
                 for buffer, a, b in zip(buffers, first, second, strict=True):
                     self.elements.store_to(buffer, to, build.select(take, b, a))
@@ -148,7 +172,9 @@ def goes_before(elements: Elements, op: Sort, a: Sequence[Expr], b: Sequence[Exp
     result: Expr | None = None
     for x, y in reversed(list(zip(a[: op.keys], b[: op.keys], strict=True))):
         less, equal = _compared(x, y)
-        result = less if result is None else build.apply(P.OR, less, build.apply(P.AND, equal, result))
+        result = (
+            less if result is None else build.apply(P.OR, less, build.apply(P.AND, equal, result))
+        )
     assert result is not None
     return result
 
@@ -162,4 +188,6 @@ def _compared(x: Expr, y: Expr) -> tuple[Expr, Expr]:
         return less, equal
     last_x, last_y = (build.apply(P.NE, v, v) for v in (x, y))
     only_y = build.apply(P.AND, last_y, build.apply(P.EQ, x, x))
-    return build.apply(P.OR, less, only_y), build.apply(P.OR, equal, build.apply(P.AND, last_x, last_y))
+    return build.apply(P.OR, less, only_y), build.apply(
+        P.OR, equal, build.apply(P.AND, last_x, last_y)
+    )

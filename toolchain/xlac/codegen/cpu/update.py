@@ -1,6 +1,8 @@
-"""A slice replaced: what is updated stays in its memory where nobody else needs it, and only the slice is written.
+"""A slice replaced: what is updated stays in its memory where nobody else needs it, and only the
+slice is written.
 
-The starts are clamped once a thread; the innermost axis of the slice, which lies contiguous, is a vector.
+The starts are clamped once a thread; the innermost axis of the slice, which lies contiguous, is a
+vector.
 """
 
 from __future__ import annotations
@@ -26,11 +28,15 @@ PIECE = 64  # vectors of a row that a thread takes at once
 
 
 Write = Callable[[Elements, Group, Group, Target], None]
-"""Writes the kernel of a group for the slice; the second group is what computes the update and where it goes."""
+"""Writes the kernel of a group for the slice; the second group is what computes the update and
+where it goes.
+"""
 
 
 def schedule(group: Group, target: Target, name: str, write: Write | None = None) -> Scheduled:
-    """A copy of the operand, unless it is there already, then one launch for the slice, written by `write`."""
+    """A copy of the operand, unless it is there already, then one launch for the slice, written by
+    `write`.
+    """
     hero = group.hero
     x, *others = hero.inputs
     new = operands.part(group, tuple(others), frozenset())
@@ -47,7 +53,9 @@ def schedule(group: Group, target: Target, name: str, write: Write | None = None
 def _work(group: Group, new: Group) -> Work:
     """The update read and written; the operand is not touched."""
     update = group.hero.inputs[1]
-    given = dict.fromkeys((*new.inputs, *(i for i in group.hero.inputs[1:] if i not in group.members)))
+    given = dict.fromkeys(
+        (*new.inputs, *(i for i in group.hero.inputs[1:] if i not in group.members))
+    )
     moved = cost.nbytes(update) + sum(cost.nbytes(n) for n in given if not is_immediate(n))
     return Work(sum(map(cost.flops, new.nodes)), moved)
 
@@ -87,7 +95,9 @@ def _write(elements: Elements, group: Group, new: Group, target: Target) -> None
 
 
 def updated(elements: Elements) -> Buffer:
-    """What the slice is written into; where it takes the place of the whole, what was there before does not matter."""
+    """What the slice is written into; where it takes the place of the whole, what was there before
+    does not matter.
+    """
     hero = elements.group.hero
     x, update = hero.inputs[:2]
     return elements.parameter(hero, Access.WRITE if update.shape == x.shape else Access.UPDATE)
@@ -99,7 +109,11 @@ def clamped_starts(elements: Elements, group: Group) -> list[Expr]:
     found: list[Expr] = []
     for start, extent, size in zip(starts, x.shape, update.shape, strict=True):
         limit = extent - size
-        found.append(elements.builder.let("start", index_element(elements.at(start, ()), limit)) if limit != 0 else build.index(0))
+        found.append(
+            elements.builder.let("start", index_element(elements.at(start, ()), limit))
+            if limit != 0
+            else build.index(0)
+        )
     return found
 
 

@@ -1,8 +1,8 @@
 """Windows that move over tensors (pooling): every result combines the elements under its window.
 
-The last axis of the result is the vector axis. Where the window hangs over the edge along any other axis, the
-loops over its positions are cut short, so nothing is tested for each element; along the vector axis, and where x
-is spread, the padding is put into a copy first.
+The last axis of the result is the vector axis. Where the window hangs over the edge along any other
+axis, the loops over its positions are cut short, so nothing is tested for each element; along the
+vector axis, and where x is spread, the padding is put into a copy first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ UNROLLED = 16  # positions of the window up to which its loops are written out
 
 @dataclass(frozen=True, slots=True)
 class Tap:
-    """One axis of the window: its positions, how they lie in x, and whether they may lie outside of it."""
+    """One axis of the window: its positions, how they lie in x, and whether they may lie outside of
+    it.
+    """
 
     extent: int
     size: Dim  # of x
@@ -49,8 +51,12 @@ class Tap:
     hangs: bool
 
 
-def schedule(group: Group, target: Target, name: str, windows: type[Windows] | None = None) -> Scheduled:
-    """The copies with padding, if any, then one kernel for the windows and what follows them, written by `windows`."""
+def schedule(
+    group: Group, target: Target, name: str, windows: type[Windows] | None = None
+) -> Scheduled:
+    """The copies with padding, if any, then one kernel for the windows and what follows them,
+    written by `windows`.
+    """
     windows = windows or Windows
     hero = group.hero
     op = hero.op
@@ -60,7 +66,9 @@ def schedule(group: Group, target: Target, name: str, windows: type[Windows] | N
     if after is None and not (several and all(isinstance(n.op, Pick) for n in group.outputs)):
         if several:
             return _results_apart(group, target, name, windows)
-        return operands.apart(group, hero, lambda alone: schedule(alone, target, name, windows), target, name)
+        return operands.apart(
+            group, hero, lambda alone: schedule(alone, target, name, windows), target, name
+        )
     xs = hero.inputs if op.body is None else hero.inputs[: len(hero.inputs) // 2]
     shape = hero.results[0].shape
     copied = not all(windows.direct(op, a) for a in range(len(shape)))
@@ -90,8 +98,14 @@ def _copies(
             filler = hero.inputs[len(xs) + number]
         gaps = tuple(d - 1 for d in op.base_dilation)
         padded = Node.of(view.Pad(low=op.low, high=op.high, interior=gaps), x, filler)
-        inputs = group.inputs if filler in group.members or filler in group.inputs else (*group.inputs, filler)
-        wide = Group(Kind.ELEMENTWISE, padded, (*group.nodes, padded), inputs, (padded,), "pads the input")
+        inputs = (
+            group.inputs
+            if filler in group.members or filler in group.inputs
+            else (*group.inputs, filler)
+        )
+        wide = Group(
+            Kind.ELEMENTWISE, padded, (*group.nodes, padded), inputs, (padded,), "pads the input"
+        )
         made, more = operands.materialize(padded, wide, target, f"{name}_pad{number or ''}")
         assert isinstance(made.value, Scratch)
         elements.bind(padded, elements.parameter(made.value))
@@ -101,7 +115,9 @@ def _copies(
 
 
 def _results_apart(group: Group, target: Target, name: str, windows: type[Windows]) -> Scheduled:
-    """A window of several results whose epilogue is not just those results: they are stored, then worked on."""
+    """A window of several results whose epilogue is not just those results: they are stored, then
+    worked on.
+    """
     from xlac.codegen.lower import schedule as of_kind
 
     picks = tuple(n for n in group.nodes if isinstance(n.op, Pick) and n.inputs[0] is group.hero)
@@ -119,14 +135,29 @@ class Windows:
 
     @staticmethod
     def direct(op: Window, axis: int) -> bool:
-        """True when x need not be copied for this axis: it is not spread, and padding is where loops can be cut short."""
+        """True when x need not be copied for this axis: it is not spread, and padding is where
+        loops can be cut short.
+        """
         padded = op.low[axis] > 0 or op.high[axis] > 0
         if op.base_dilation[axis] > 1:
             return False
         return not padded or (axis != len(op.window) - 1 and op.window_dilation[axis] == 1)
 
-    def __init__(self, elements: Elements, after: Epilogue | None, op: Window, xs: Sequence[Node], copied: bool) -> None:
-        self.elements, self.builder, self.after, self.op, self.xs = elements, elements.builder, after, op, xs
+    def __init__(
+        self,
+        elements: Elements,
+        after: Epilogue | None,
+        op: Window,
+        xs: Sequence[Node],
+        copied: bool,
+    ) -> None:
+        self.elements, self.builder, self.after, self.op, self.xs = (
+            elements,
+            elements.builder,
+            after,
+            op,
+            xs,
+        )
         self.group = elements.group
         self.hero = self.group.hero
         sizes = xs[0].shape
@@ -134,7 +165,9 @@ class Windows:
         for axis, extent in enumerate(op.window):
             low, high = (0, 0) if copied else (op.low[axis], op.high[axis])
             hangs = low > 0 or high > 0
-            self.taps.append(Tap(extent, sizes[axis], op.strides[axis], low, op.window_dilation[axis], hangs))
+            self.taps.append(
+                Tap(extent, sizes[axis], op.strides[axis], low, op.window_dilation[axis], hangs)
+            )
 
     def write(self, shape: Shape) -> None:
         builder, target = self.builder, self.elements.target
@@ -160,7 +193,9 @@ class Windows:
             strips(builder, target, 0, shape[-1], lanes, copies, body)
 
     def several(self, ats: Sequence[Index], lanes: int) -> None:
-        """The results at some indices that differ in the last axis only; their loops over the window are shared."""
+        """The results at some indices that differ in the last axis only; their loops over the
+        window are shared.
+        """
         builder, elements = self.builder, self.elements
         starts: list[Expr]
         if self.op.body is None:
@@ -177,14 +212,27 @@ class Windows:
         def level(axis: int, positions: tuple[Expr, ...], states: Sequence[Sequence[Var]]) -> None:
             if axis == len(self.taps):
                 for at, state in zip(ats, states, strict=True):
-                    self._combine(state, tuple(self._place(t, i, p) for t, i, p in zip(self.taps, at, positions, strict=True)))
+                    self._combine(
+                        state,
+                        tuple(
+                            self._place(t, i, p)
+                            for t, i, p in zip(self.taps, at, positions, strict=True)
+                        ),
+                    )
                 return
             tap = self.taps[axis]
             if cut is not None and cut.loop == axis:
-                start, stop = self._inside(tap, ats[0][axis]) if tap.hangs else (build.index(0), build.index(tap.extent))
+                start, stop = (
+                    self._inside(tap, ats[0][axis])
+                    if tap.hangs
+                    else (build.index(0), build.index(tap.extent))
+                )
                 with builder.loop("block", start, stop, cut.turns) as block:
                     end = build.apply(Primitive.MIN, build.add(block, cut.turns), stop)
-                    parts = [[builder.variable("part", build.splat(s, lanes)) for s in starts] for _ in ats]
+                    parts = [
+                        [builder.variable("part", build.splat(s, lanes)) for s in starts]
+                        for _ in ats
+                    ]
                     with builder.loop("k", block, bounded(builder, end, tap.extent)) as k:
                         level(axis + 1, (*positions, k), parts)
                     for pair, (part,) in zip(pairs, parts, strict=True):
@@ -207,7 +255,9 @@ class Windows:
 
     def _place(self, tap: Tap, at: Expr, position: Expr) -> Expr:
         """Where in x a position of the window lies."""
-        return build.add(build.add(build.mul(at, tap.stride), build.mul(position, tap.dilation)), -tap.low)
+        return build.add(
+            build.add(build.mul(at, tap.stride), build.mul(position, tap.dilation)), -tap.low
+        )
 
     def _inside(self, tap: Tap, at: Expr) -> tuple[Expr, Expr]:
         """The positions of the window that lie inside x along an axis of dilation 1."""
@@ -222,18 +272,25 @@ class Windows:
         values = [self.elements.at(x, at) for x in self.xs]
         if self.op.body is None:
             primitive = numeric.COMBINE[self.op.combine]
-            self.builder.assign(state[0], build.apply(primitive, state[0], build.splat(values[0], state[0].lanes)))
+            self.builder.assign(
+                state[0], build.apply(primitive, state[0], build.splat(values[0], state[0].lanes))
+            )
             return
         before = [fixed(self.elements, var) for var in state]
         wide = [build.splat(v, state[0].lanes) for v in values]
-        for var, value in zip(state, self.elements.inline(self.op.body, [*before, *wide]), strict=True):
+        for var, value in zip(
+            state, self.elements.inline(self.op.body, [*before, *wide]), strict=True
+        ):
             self.builder.assign(var, value)
 
     def _store(self, at: Index, state: Sequence[Expr]) -> None:
         if self.after is not None:
             self.after.store(self.elements, at, fixed(self.elements, state[0]))
             return
-        values = [convert_element(fixed(self.elements, v), t.dtype) for v, t in zip(state, self.hero.results, strict=True)]
+        values = [
+            convert_element(fixed(self.elements, v), t.dtype)
+            for v, t in zip(state, self.hero.results, strict=True)
+        ]
         for node in self.group.outputs:
             assert isinstance(node.op, Pick)
             self.elements.store(node, at, values[node.op.index])

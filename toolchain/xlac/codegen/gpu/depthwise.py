@@ -1,6 +1,7 @@
 """Depthwise convolutions on a GPU: a thread for every few neighbouring channels of every pixel.
 
-Neighbouring threads have neighbouring channels, so all reads are wide; the pixels that windows share come from caches.
+Neighbouring threads have neighbouring channels, so all reads are wide; the pixels that windows
+share come from caches.
 """
 
 from __future__ import annotations
@@ -42,16 +43,37 @@ THREADS = 256
 
 
 def launches(
-    group: Group, target: Target, name: str, after: Epilogue, g: Geometry, left: Source, right: Source, kernel: View
+    group: Group,
+    target: Target,
+    name: str,
+    after: Epilogue,
+    g: Geometry,
+    left: Source,
+    right: Source,
+    kernel: View,
 ) -> list[Launching]:
-    """The kernel, after the one that lays out the weights by tap and channel when they are not constant."""
+    """The kernel, after the one that lays out the weights by tap and channel when they are not
+    constant.
+    """
     elements = Elements(Builder(), group, target)
     writer = _Depthwise(elements, after, g, left, target)
     taps = tuple(Axis(writer.taps[s], 0, g.kernel[s]) for s in g.op.spatial) or (Axis(1),)
-    c = Contraction((), (Axis(1), Axis(1)), Axis(writer.channels, 0, g.kernel["O"]), taps, left, right, writer.accumulate, lambda o, r, n: ())
-    tile = Tile((1, 1), writer.channels // writer.lanes, writer.lanes)  # one panel of all channels, a row for each tap
+    c = Contraction(
+        (),
+        (Axis(1), Axis(1)),
+        Axis(writer.channels, 0, g.kernel["O"]),
+        taps,
+        left,
+        right,
+        writer.accumulate,
+        lambda o, r, n: (),
+    )
+    # one panel of all channels, a row for each tap
+    tile = Tile((1, 1), writer.channels // writer.lanes, writer.lanes)
     if right.constant:
-        writer.write(packing.constant(c, tile, writer.accumulate, kernel.compute, kernel.key).source)
+        writer.write(
+            packing.constant(c, tile, writer.accumulate, kernel.compute, kernel.key).source
+        )
         return [elements.launch(name, cost.work(group))]
     made, panels = packing.running(group, target, f"{name}_pack", c, tile, writer.accumulate)
     writer.write(panels.source)
@@ -59,8 +81,16 @@ def launches(
 
 
 class _Depthwise:
-    def __init__(self, elements: Elements, after: Epilogue, g: Geometry, left: Source, target: Target) -> None:
-        self.elements, self.builder, self.after, self.g, self.left = elements, elements.builder, after, g, left
+    def __init__(
+        self, elements: Elements, after: Epilogue, g: Geometry, left: Source, target: Target
+    ) -> None:
+        self.elements, self.builder, self.after, self.g, self.left = (
+            elements,
+            elements.builder,
+            after,
+            g,
+            left,
+        )
         self.target, self.accumulate = target, accumulator(left.dtype, after.hero.type.dtype)
         self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
         (self.channels,) = static((g.result["C"],))
@@ -72,7 +102,10 @@ class _Depthwise:
         """One thread for each of the result's vectors."""
         g, builder = self.g, self.builder
         letters = g.op.layout[2]  # channels last
-        extents: list[Dim] = [*(g.result[letter] for letter in letters[:-1]), self.channels // self.lanes]
+        extents: list[Dim] = [
+            *(g.result[letter] for letter in letters[:-1]),
+            self.channels // self.lanes,
+        ]
         count, threads = volume(tuple(extents)), min(THREADS, self.target.block_threads)
         with grid(builder, ceil_div(count, threads), threads) as at:
             number = builder.let("number", build.add(build.mul(at.block, threads), at.thread))
@@ -88,7 +121,11 @@ class _Depthwise:
             base = build.add(base, build.mul(counters[letter], g.moves(letter)))
         base = builder.let("base", base)
         steps = [*(step for letter, step in g.x.items() if letter != "C"), self.left.offset]
-        align = self.lanes * self.left.dtype.nbytes if all(divisor(step) % self.lanes == 0 for step in steps) else 0
+        align = (
+            self.lanes * self.left.dtype.nbytes
+            if all(divisor(step) % self.lanes == 0 for step in steps)
+            else 0
+        )
         total: Expr = zero(self.accumulate, self.lanes)
         for tap, taps in enumerate(product(*(range(self.taps[letter]) for letter in g.op.spatial))):
             where, inside = base, []
@@ -97,9 +134,20 @@ class _Depthwise:
                 inside += self._inside(letter, counters[letter], step)
             mask = build.splat(all_of(inside), self.lanes) if inside else None
             value = read(self.elements, self.left, where, self.lanes, self.accumulate, mask, align)
-            weight = read(self.elements, weights, build.add(channel, tap * self.channels), self.lanes, self.accumulate, None, self.lanes * weights.dtype.nbytes)
+            weight = read(
+                self.elements,
+                weights,
+                build.add(channel, tap * self.channels),
+                self.lanes,
+                self.accumulate,
+                None,
+                self.lanes * weights.dtype.nbytes,
+            )
             total = builder.let("total", multiply_add(self.target, value, weight, total))
-        index = tuple(build.ramp(channel, 1, self.lanes) if letter == "C" else counters[letter] for letter in g.op.layout[2])
+        index = tuple(
+            build.ramp(channel, 1, self.lanes) if letter == "C" else counters[letter]
+            for letter in g.op.layout[2]
+        )
         self.after.store(self.elements, index, total)
 
     def _inside(self, letter: str, counter: Expr, tap: int) -> list[Expr]:
@@ -108,7 +156,10 @@ class _Depthwise:
         if edge is None:
             return []
         axis = self.g.op.spatial.index(letter)
-        place = build.add(build.mul(counter, self.g.op.strides[axis]), tap * self.g.op.rhs_dilation[axis] - edge.low)
+        place = build.add(
+            build.mul(counter, self.g.op.strides[axis]),
+            tap * self.g.op.rhs_dilation[axis] - edge.low,
+        )
         place = self.builder.let("place", place)
         return [
             build.apply(Primitive.LE, Const(0, build.INDEX), place), build.apply(Primitive.LT, place, build.lift(edge.extent)),

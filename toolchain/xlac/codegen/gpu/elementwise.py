@@ -1,8 +1,10 @@
-"""Elementwise groups on a GPU: a thread takes a few vectors as wide as its widest access, a block apart from each other.
+"""Elementwise groups on a GPU: a thread takes a few vectors as wide as its widest access, a block
+apart from each other.
 
-Neighbouring threads touch neighbouring vectors, so a warp's accesses are whole cache lines. All values of a thread are
-loaded before any is stored, which keeps enough loads under way. Nests of several shapes (the pieces of a
-concatenation, say) share a launch: each has a range of the blocks. Transpositions are in `transpose.py`.
+Neighbouring threads touch neighbouring vectors, so a warp's accesses are whole cache lines. All
+values of a thread are loaded before any is stored, which keeps enough loads under way. Nests of
+several shapes (the pieces of a concatenation, say) share a launch: each has a range of the blocks.
+Transpositions are in `transpose.py`.
 """
 
 from __future__ import annotations
@@ -46,13 +48,19 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
             in_place = overwritten(dry.elements, survey)
         elements = Elements(Builder(), group, target)
         if transpose.write(elements, dry.elements, job, survey):
-            launches.append(elements.launch(f"{name}_{len(launches)}" if len(wanted) > 1 else name, cost.work(group)))
+            launches.append(
+                elements.launch(
+                    f"{name}_{len(launches)}" if len(wanted) > 1 else name, cost.work(group)
+                )
+            )
         else:
             nests.append(_Nest(job, survey, target))
     for first in range(0, len(nests), MOST_NESTS):
         elements = Elements(Builder(), group, target)
         _write(elements, nests[first : first + MOST_NESTS])
-        launches.append(elements.launch(f"{name}_{len(launches)}" if launches else name, cost.work(group)))
+        launches.append(
+            elements.launch(f"{name}_{len(launches)}" if launches else name, cost.work(group))
+        )
     return Scheduled(tuple(launches), tuple(in_place))
 
 
@@ -94,7 +102,8 @@ class _Nest:
         self.loops = runs(job.shape, survey)
         self.inner = self.loops[-1] if self.loops else Run(volume(()), ())
         self.lanes = access_lanes(target, survey, self.inner, alone=len(self.loops) == 1)
-        self.ends_inside = bool(divisor(self.inner.extent) % self.lanes)  # the last vector is cut short
+        # the last vector is cut short
+        self.ends_inside = bool(divisor(self.inner.extent) % self.lanes)
         self.vectors = ceil_div(self.inner.extent, self.lanes)
         self.total = volume(tuple(run.extent for run in self.loops[:-1])) * self.vectors
         usual = at_opt(self.total)
@@ -105,11 +114,15 @@ class _Nest:
         return ceil_div(self.total, threads * self.copies)
 
     def write(self, elements: Elements, here: Grid, block: Expr) -> None:
-        """The vectors of one thread: all at once where the whole block has them, else one after another as they are there."""
+        """The vectors of one thread: all at once where the whole block has them, else one after
+        another as they are there.
+        """
         builder, span = here.builder, here.threads * self.copies
         first = builder.let("first", build.add(build.mul(block, span), here.thread))
         if divisor(self.total) % span == 0 and not self.ends_inside:
-            self._several(elements, [build.add(first, c * here.threads) for c in range(self.copies)])
+            self._several(
+                elements, [build.add(first, c * here.threads) for c in range(self.copies)]
+            )
             return
         if self.copies == 1:
             self._one(elements, first)
@@ -117,8 +130,13 @@ class _Nest:
         whole = self.total - 1 if self.ends_inside else self.total
         end = builder.let("end", build.mul(build.add(block, 1), span))
         with builder.when(build.apply(P.LE, end, build.lift(whole))):
-            self._several(elements, [build.add(first, c * here.threads) for c in range(self.copies)])
-        with builder.when(build.apply(P.LT, build.lift(whole), end)), builder.loop("c", 0, self.copies) as c:
+            self._several(
+                elements, [build.add(first, c * here.threads) for c in range(self.copies)]
+            )
+        with (
+            builder.when(build.apply(P.LT, build.lift(whole), end)),
+            builder.loop("c", 0, self.copies) as c,
+        ):
             self._one(elements, builder.let("n", build.add(first, build.mul(c, here.threads))))
 
     def _one(self, elements: Elements, number: Expr) -> None:
@@ -130,7 +148,12 @@ class _Nest:
         if self.ends_inside:
             last = build.apply(P.EQ, number, build.lift(whole))
             with builder.when(last), builder.loop("i", build.mul(whole, self.lanes), extent) as i:
-                store(elements, expand({self.inner: i}, self.job.shape), self.job.stores, streaming=False)
+                store(
+                    elements,
+                    expand({self.inner: i}, self.job.shape),
+                    self.job.stores,
+                    streaming=False,
+                )
 
     def _several(self, elements: Elements, numbers: Sequence[Expr]) -> None:
         """Vectors by their numbers: every value before any store."""
@@ -152,7 +175,8 @@ class _Nest:
 
 
 def access_lanes(target: Target, survey: Survey, inner: Run, *, alone: bool) -> int:
-    """Elements of a thread's vectors along a run: what its widest access takes at once, all of them aligned.
+    """Elements of a thread's vectors along a run: what its widest access takes at once, all of them
+    aligned.
 
     A run that is alone may end with a vector that is cut short.
     """
@@ -164,7 +188,9 @@ def access_lanes(target: Target, survey: Survey, inner: Run, *, alone: bool) -> 
     lanes = power_of_two(min(max(1, target.access_bytes // widest), at_opt(inner.extent)))
     apart = [inner.extent] if not alone else []
     steps = [s for a in moving for b, s in enumerate((*a.strides, a.offset)) if b not in inner.axes]
-    while lanes > 1 and any(divisor(n) % lanes for n in apart) | any(build.multiple(build.lift(s)) % lanes for s in steps):
+    while lanes > 1 and any(divisor(n) % lanes for n in apart) | any(
+        build.multiple(build.lift(s)) % lanes for s in steps
+    ):
         lanes //= 2
     return lanes
 
@@ -173,7 +199,9 @@ def _copies(target: Target, survey: Survey, lanes: int, vectors: int, shape: Sha
     """Vectors of a thread: enough to wait for, as long as there are threads enough."""
     written = {a.buffer for a in survey.accesses if a.buffer.access.value != "read"}
     each = sum(a.buffer.dtype.nbytes for a in survey.accesses if a.buffer not in written) * lanes
-    wanted = power_of_two(max(1, min(4, IN_FLIGHT // max(1, each)))) if survey.statements <= 40 else 1
+    wanted = (
+        power_of_two(max(1, min(4, IN_FLIGHT // max(1, each)))) if survey.statements <= 40 else 1
+    )
     while wanted > 1 and vectors < wanted * RESIDENT * max(1, target.processors):
         wanted //= 2
     return wanted

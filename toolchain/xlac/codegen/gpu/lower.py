@@ -1,5 +1,5 @@
-"""Which schedule makes the kernels of a group on a GPU. A kind without one of its own here has that of the CPUs, whose
-loops the backend spreads over threads."""
+"""Which schedule makes the kernels of a group on a GPU. A kind without one of its own here has that
+of the CPUs, whose loops the backend spreads over threads."""
 
 from __future__ import annotations
 

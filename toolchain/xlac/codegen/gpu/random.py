@@ -21,13 +21,18 @@ class _Threads(Bits):
     """Writes the kernel for the bits."""
 
     def rows(self) -> None:
-        """Neighbours are adjacent in memory: a thread writes the elements of its block side by side."""
+        """Neighbours are adjacent in memory: a thread writes the elements of its block side by
+        side.
+        """
         builder, layout = self.builder, self.layout
         row, step = Run(layout.outer, ()), Run(layout.steps, (1,))
         with every(builder, self.target, [row, step]) as counters:
             number = build.add(build.mul(counters[row], layout.steps), counters[step])
             parts = self.values(number)
-            place, base = build.mul(counters[step], len(parts)), build.mul(counters[row], layout.count)
+            place, base = (
+                build.mul(counters[step], len(parts)),
+                build.mul(counters[row], layout.count),
+            )
             if layout.count % len(parts) or len(parts) & len(parts) - 1:
                 scalars(builder, self.out, parts, base, place, layout.count)
                 return
@@ -44,7 +49,9 @@ class _Threads(Bits):
             plane, p = build.div(s, layout.steps), build.mod(s, layout.steps)
             for number, part in enumerate(self.values(build.add(build.mul(s, layout.inner), k))):
                 along = build.add(build.mul(p, layout.each), number)
-                at = build.add(build.mul(build.add(build.mul(plane, layout.count), along), layout.inner), k)
+                at = build.add(
+                    build.mul(build.add(build.mul(plane, layout.count), along), layout.inner), k
+                )
                 if layout.count % layout.each and number:
                     with builder.when(build.apply(Primitive.LT, along, build.index(layout.count))):
                         builder.store(self.out, at, part)

@@ -1,8 +1,10 @@
-"""Scatter on a GPU: a thread for every element of the updates where their order does not matter, else sorted by place.
+"""Scatter on a GPU: a thread for every element of the updates where their order does not matter,
+else sorted by place.
 
-Sums of integers, and extremes, come out the same in any order: atomic operations combine them. So does anything where all
-places differ. For the rest, sums of floats above all, the updates are sorted by their place; the sort is stable, so those
-of one place stay in their order, and the first of them combines all: the result is the same every time.
+Sums of integers, and extremes, come out the same in any order: atomic operations combine them. So
+does anything where all places differ. For the rest, sums of floats above all, the updates are
+sorted by their place; the sort is stable, so those of one place stay in their order, and the first
+of them combines all: the result is the same every time.
 """
 
 from __future__ import annotations
@@ -81,7 +83,15 @@ class _Sorted(Sorted):
 
     def order(self, name: str) -> list[Launching]:
         sorter = MergeSort(
-            self.group, self.target, 1, self.count, [DType.I64, DType.I64], 1, self._before, self._read, self._keep
+            self.group,
+            self.target,
+            1,
+            self.count,
+            [DType.I64, DType.I64],
+            1,
+            self._before,
+            self._read,
+            self._keep,
         )
         return sorter.launches(name)
 
@@ -102,4 +112,6 @@ class _Sorted(Sorted):
             rank = counters[ranks]
             with self.first_of_its_place(elements, rank) as place:
                 stop = self.stop(elements, rank, place)
-                self.gather(elements, updates, rank, stop, place, [counters[run] for run in columns])
+                self.gather(
+                    elements, updates, rank, stop, place, [counters[run] for run in columns]
+                )

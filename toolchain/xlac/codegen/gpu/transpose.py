@@ -1,7 +1,8 @@
-"""Transpositions on a GPU: square tiles that are read along one axis, turned in SHARED memory and written along the other.
+"""Transpositions on a GPU: square tiles that are read along one axis, turned in SHARED memory and
+written along the other.
 
-Both sides then touch whole cache lines. A row of the tile has one element more than is used, so that neither the
-threads that write along it nor those that read across it meet in one bank.
+Both sides then touch whole cache lines. A row of the tile has one element more than is used, so
+that neither the threads that write along it nor those that read across it meet in one bank.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class _Turned:
 
 
 def write(elements: Elements, dry: Elements, job: Job, survey: Survey) -> bool:
-    """Writes the kernel of a nest some of whose operands lie transposed; False, with nothing written, where none do."""
+    """Writes the kernel of a nest some of whose operands lie transposed; False, with nothing
+    written, where none do.
+    """
     loops = runs(job.shape, survey)
     if len(loops) < 2:
         return False
@@ -43,7 +46,14 @@ def write(elements: Elements, dry: Elements, job: Job, survey: Survey) -> bool:
     for crossed in sorted(loops[:-1], key=lambda run: -run.usual):
         turned = _turned(dry, survey, inner, crossed)
         if turned and min(inner.usual, crossed.usual) >= LEAST:
-            _Tiles(elements, job, [run for run in loops[:-1] if run is not crossed], crossed, inner, turned).write()
+            _Tiles(
+                elements,
+                job,
+                [run for run in loops[:-1] if run is not crossed],
+                crossed,
+                inner,
+                turned,
+            ).write()
             return True
     return False
 
@@ -66,7 +76,13 @@ class _Tiles:
     """Writes the kernel: a tile is a block, its warps take rows of it in turn."""
 
     def __init__(
-        self, elements: Elements, job: Job, around: Sequence[Run], crossed: Run, inner: Run, turned: Sequence[_Turned]
+        self,
+        elements: Elements,
+        job: Job,
+        around: Sequence[Run],
+        crossed: Run,
+        inner: Run,
+        turned: Sequence[_Turned],
     ) -> None:
         self.elements, self.builder, self.job = elements, elements.builder, job
         self.around, self.crossed, self.inner, self.turned = around, crossed, inner, turned
@@ -76,7 +92,10 @@ class _Tiles:
         self.side = WARP * self.lanes
 
     def write(self) -> None:
-        down, across = ceil_div(self.crossed.extent, self.side), ceil_div(self.inner.extent, self.side)
+        down, across = (
+            ceil_div(self.crossed.extent, self.side),
+            ceil_div(self.inner.extent, self.side),
+        )
         blocks = volume(tuple(run.extent for run in self.around)) * down * across
         with grid(self.builder, blocks, WARP * ROWS) as here:
             builder, rest = self.builder, here.block
@@ -87,7 +106,11 @@ class _Tiles:
             counters: dict[Run, Expr] = {}
             for run in reversed(self.around):
                 rest = builder.let("rest", rest)
-                counters[run] = builder.let("o", build.mod(rest, run.extent)) if run is not self.around[0] else rest
+                counters[run] = (
+                    builder.let("o", build.mod(rest, run.extent))
+                    if run is not self.around[0]
+                    else rest
+                )
                 rest = build.div(rest, run.extent)
             self._tile(here, counters, top, left)
 
@@ -100,9 +123,15 @@ class _Tiles:
         tiles: dict[Node, Buffer] = {}
         loaded: list[tuple[Buffer, Expr, Expr]] = []
         for turned in self.turned:
-            tile = tiles[turned.node] = here.shared("tile", turned.node.type.dtype, side * (side + 1))
+            tile = tiles[turned.node] = here.shared(
+                "tile", turned.node.type.dtype, side * (side + 1)
+            )
             for r in rows:
-                at = {**counters, self.crossed: build.ramp(build.add(top, beside), 1, self.lanes), self.inner: build.add(left, r)}
+                at = {
+                    **counters,
+                    self.crossed: build.ramp(build.add(top, beside), 1, self.lanes),
+                    self.inner: build.add(left, r),
+                }
                 inside = self._inside(build.add(top, beside), build.add(left, r))
                 value = builder.let("x", self._load(turned, expand(at, self.job.shape), inside))
                 place = build.ramp(build.add(build.mul(beside, side + 1), r), side + 1, self.lanes)
@@ -112,8 +141,14 @@ class _Tiles:
         builder.barrier()
         for r in rows:
             for node, tile in tiles.items():
-                self.elements.bind_value(node, self._read(tile, build.add(build.mul(r, side + 1), beside)))
-            at = {**counters, self.crossed: build.add(top, r), self.inner: build.ramp(build.add(left, beside), 1, self.lanes)}
+                self.elements.bind_value(
+                    node, self._read(tile, build.add(build.mul(r, side + 1), beside))
+                )
+            at = {
+                **counters,
+                self.crossed: build.add(top, r),
+                self.inner: build.ramp(build.add(left, beside), 1, self.lanes),
+            }
             here_inside = self._inside(build.add(top, r), build.add(left, beside))
             if here_inside is None:
                 store(self.elements, expand(at, self.job.shape), self.job.stores, streaming=False)
@@ -132,7 +167,9 @@ class _Tiles:
 
     def _read(self, tile: Buffer, place: Expr) -> Callable[[Index], Expr]:
         lanes = self.lanes
-        return lambda _: build.cast(build.load(tile, build.ramp(place, 1, lanes)), tile.dtype.compute)
+        return lambda _: build.cast(
+            build.load(tile, build.ramp(place, 1, lanes)), tile.dtype.compute
+        )
 
     def _inside(self, crossed: Expr, inner: Expr) -> Expr | None:
         """Whether a place of a tile is one of the tensor; None where all are."""

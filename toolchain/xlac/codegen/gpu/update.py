@@ -24,8 +24,11 @@ def _write(elements: Elements, group: Group, new: Group, target: Target) -> None
     sizes = value.shape
     buffer = update.updated(elements)
     lanes = 1
-    if sizes and sizes[-1] == x.shape[-1]:  # the rows of the slice are rows of what is updated, so vectors are aligned
-        lanes = power_of_two(min(max(1, target.access_bytes // value.type.dtype.nbytes), max(1, at_opt(sizes[-1]))))
+    # the rows of the slice are rows of what is updated, so vectors are aligned
+    if sizes and sizes[-1] == x.shape[-1]:
+        lanes = power_of_two(
+            min(max(1, target.access_bytes // value.type.dtype.nbytes), max(1, at_opt(sizes[-1])))
+        )
         while divisor(sizes[-1]) % lanes:
             lanes //= 2
     loops = [Run(n // lanes if a == len(sizes) - 1 else n, (a,)) for a, n in enumerate(sizes)]

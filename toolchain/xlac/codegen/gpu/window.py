@@ -1,4 +1,6 @@
-"""Windows on a GPU: a thread for every result, or for a vector of them along an axis that the window does not cross."""
+"""Windows on a GPU: a thread for every result, or for a vector of them along an axis that the
+window does not cross.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,20 @@ class _Threads(Windows):
             self.several([tuple(at)], lanes)
 
     def _lanes(self, shape: Shape) -> int:
-        """Elements along the last axis that a thread takes: several, where the window is one element wide there."""
+        """Elements along the last axis that a thread takes: several, where the window is one
+        element wide there.
+        """
         op = self.op
-        if not shape or op.body is not None or not (op.window[-1] == op.strides[-1] == 1 and op.low[-1] == op.high[-1] == 0):
+        if (
+            not shape
+            or op.body is not None
+            or not (op.window[-1] == op.strides[-1] == 1 and op.low[-1] == op.high[-1] == 0)
+        ):
             return 1
-        target, widest = self.elements.target, max(t.dtype.nbytes for n in (*self.xs, *self.group.outputs) for t in n.results)
+        target, widest = (
+            self.elements.target,
+            max(t.dtype.nbytes for n in (*self.xs, *self.group.outputs) for t in n.results),
+        )
         lanes = power_of_two(min(max(1, target.access_bytes // widest), max(1, at_opt(shape[-1]))))
         while divisor(shape[-1]) % lanes:
             lanes //= 2

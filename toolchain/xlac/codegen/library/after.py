@@ -1,4 +1,6 @@
-"""What follows a sum of products, as a library says it: `activation(scale * product + addend + bias)`, rounded once."""
+"""What follows a sum of products, as a library says it: `activation(scale * product + addend +
+bias)`, rounded once.
+"""
 
 from __future__ import annotations
 
@@ -49,13 +51,15 @@ class Parts:
 
 
 def parts(after: Epilogue, library: Products, fast: bool, columns: frozenset[int]) -> Parts:
-    """Reads an epilogue from the hero on; a bias runs along some `columns` of its result's axes. Raises Refused for what the
-    library cannot say, or would round otherwise."""
+    """Reads an epilogue from the hero on; a bias runs along some `columns` of its result's axes.
+    Raises Refused for what the library cannot say, or would round otherwise."""
     return _Reading(after, library, fast, columns).read()
 
 
 def over_result(after: Epilogue, node: Node, strides: Shape) -> Shape:
-    """Strides over a node's axes as strides over those of the hero's result. Raises Refused where there are none."""
+    """Strides over a node's axes as strides over those of the hero's result. Raises Refused where
+    there are none.
+    """
     for moved in reversed(after.paths[node]):
         if isinstance(moved.op, view.Transpose):
             strides = tuple(strides[moved.op.perm.index(axis)] for axis in range(len(strides)))
@@ -70,7 +74,9 @@ def over_result(after: Epilogue, node: Node, strides: Shape) -> Shape:
 class _Reading:
     """Follows what is computed from the hero's result, step by step."""
 
-    def __init__(self, after: Epilogue, library: Products, fast: bool, columns: frozenset[int]) -> None:
+    def __init__(
+        self, after: Epilogue, library: Products, fast: bool, columns: frozenset[int]
+    ) -> None:
         self.after, self.library, self.fast, self.columns = after, library, fast, columns
         (self.output,) = after.group.outputs
         self.dtype = self.output.type.dtype
@@ -80,13 +86,19 @@ class _Reading:
 
     def read(self) -> Parts:
         if self.dtype not in self.library.results:
-            raise Refused(f"{self.library.library} gives no {self.dtype} for {self.library.operands}")
+            raise Refused(
+                f"{self.library.library} gives no {self.dtype} for {self.library.operands}"
+            )
         node = self.after.hero
         self._rounds(node)
         while node is not self.output:
             self.passed.add(node)
             users = [n for n in self.after.paths if node in n.inputs]
-            node = self._step(node, users[0]) if len(users) == 1 and users[0].inputs.count(node) == 1 else self._activation(node)
+            node = (
+                self._step(node, users[0])
+                if len(users) == 1 and users[0].inputs.count(node) == 1
+                else self._activation(node)
+            )
         if self.rounded is not None and self.rounded is not self.dtype:
             self._asks_for_fast(f"a rounding to {self.rounded}")
         return self.found
@@ -105,7 +117,11 @@ class _Reading:
             return user
         if self.found.activation:
             raise self._unknown(user)
-        if isinstance(user.op, Mul) and number is not None and self.found == Parts(self.found.scale):
+        if (
+            isinstance(user.op, Mul)
+            and number is not None
+            and self.found == Parts(self.found.scale)
+        ):
             self._exact(user)
             self.found = replace(self.found, scale=self.found.scale * number)
         elif isinstance(user.op, Add) and other is not None and number is None:
@@ -118,7 +134,11 @@ class _Reading:
 
     def _added(self, user: Node, other: Node) -> None:
         seen = _source(other, self.after.group, self.dtype)
-        wide = _source(other, self.after.group, self.dtype.compute) if seen is None and self.library.wide else None
+        wide = (
+            _source(other, self.after.group, self.dtype.compute)
+            if seen is None and self.library.wide
+            else None
+        )
         found = seen or wide
         if found is not None:
             found = replace(found, strides=over_result(self.after, user, found.strides))
@@ -160,7 +180,9 @@ class _Reading:
         if self.found.activation or name not in self.library.activations:
             raise Refused(f"{self.library.library} ends in one activation, and not in this {name}")
         if name not in self.library.exact:
-            self._asks_for_fast(f"the {name} of {self.library.library}, whose last bits and NaNs are its own")
+            self._asks_for_fast(
+                f"the {name} of {self.library.library}, whose last bits and NaNs are its own"
+            )
         self.found = replace(self.found, activation=name)
 
     # ---- rounding ----------------------------------------------------------------------------
@@ -180,7 +202,9 @@ class _Reading:
 
     def _asks_for_fast(self, what: str) -> None:
         if not self.fast:
-            raise Refused(f"only precision: fast lets {self.library.library} compute it: it leaves out {what}")
+            raise Refused(
+                f"only precision: fast lets {self.library.library} compute it: it leaves out {what}"
+            )
 
     def _unknown(self, node: Node) -> Refused:
         return Refused(f"{self.library.library} has no epilogue for '{node.op.mnemonic}' here")
@@ -190,15 +214,23 @@ def _uniform(node: Node) -> float | None:
     """The number that a node is everywhere, where it is known."""
     while isinstance(node.op, Cast | view.Broadcast | MOVING):
         node = node.inputs[0]
-    value = node.op.uniform if isinstance(node.op, leaf.Const) and node.type.dtype.is_float else None
+    value = (
+        node.op.uniform if isinstance(node.op, leaf.Const) and node.type.dtype.is_float else None
+    )
     return None if value is None else float(value)
 
 
 def _source(node: Node, group: Group, dtype: DType) -> View | None:
-    """Where a value of this type, perhaps widened, lies in memory; None for one that is computed, or of another type."""
+    """Where a value of this type, perhaps widened, lies in memory; None for one that is computed,
+    or of another type.
+    """
     if node in group.members and isinstance(node.op, view.Broadcast | MOVING):
         found = _source(node.inputs[0], group, dtype)
         return found and operands.through(found, node)
     if node in group.members and isinstance(node.op, Cast) and node.type.dtype is dtype.compute:
         node = node.inputs[0]
-    return View(node, row_major(node.shape)) if node not in group.members and node.type.dtype is dtype else None
+    return (
+        View(node, row_major(node.shape))
+        if node not in group.members and node.type.dtype is dtype
+        else None
+    )

@@ -29,7 +29,11 @@ def called(group: Group, target: Target) -> Scheduled:
     assert isinstance(op, Attention)
     library = of_type(hero, target.attentions, "attention")
     after = epilogue_of(group, library.library)
-    if not all(isinstance(node.op, view.Reshape | view.Transpose) for node in after.paths if node is not hero):
+    if not all(
+        isinstance(node.op, view.Reshape | view.Transpose)
+        for node in after.paths
+        if node is not hero
+    ):
         raise Refused(f"{library.library} has no epilogue for attention")
     shapes = op.shapes(*(node.type for node in hero.inputs[:3]))
     _check(hero, op, shapes, library)
@@ -38,34 +42,60 @@ def called(group: Group, target: Target) -> Scheduled:
     (batch, many, time, width), (_, _, length, _), (_, _, _, wide) = shapes
     queries, keys, values, result = (
         _heads(side, node.type.rank, shape, library.operands)
-        for side, node, shape in zip((*views, place), (*hero.inputs[:3], hero), (*shapes, (batch, many, time, wide)), strict=True)
+        for side, node, shape in zip(
+            (*views, place),
+            (*hero.inputs[:3], hero),
+            (*shapes, (batch, many, time, wide)),
+            strict=True,
+        )
     )
-    mask = _mask(hero, group, (batch, many, time, length), target.fast, library) if len(hero.inputs) > 3 else None
+    mask = (
+        _mask(hero, group, (batch, many, time, length), target.fast, library)
+        if len(hero.inputs) > 3
+        else None
+    )
     assert isinstance(width, int)
     scale = width**-0.5 if op.scale is None else op.scale
     problem = attention.Attention(
-        queries, keys, values, result, scale, op.causal and time != 1, mask[1] if mask else None, library.workspace
+        queries,
+        keys,
+        values,
+        result,
+        scale,
+        op.causal and time != 1,
+        mask[1] if mask else None,
+        library.workspace,
     )
     read = (*views, mask[0] if mask else None)
     return call(after, {ATTENTION: problem}, read, library.library, library.workspace, whole=read)
 
 
-def _check(hero: Node, op: Attention, shapes: tuple[tuple[Dim, Dim, Dim, Dim], ...], library: Attentions) -> None:
+def _check(
+    hero: Node, op: Attention, shapes: tuple[tuple[Dim, Dim, Dim, Dim], ...], library: Attentions
+) -> None:
     """Raises Refused for attentions that the library does not have, or that are too small for it."""
     (_, many, time, width), (_, few, length, _), (_, _, _, wide) = shapes
     name = library.library
-    if any(not isinstance(size, int) or size % LANES or size > library.widest for size in (width, wide)):
+    if any(
+        not isinstance(size, int) or size % LANES or size > library.widest for size in (width, wide)
+    ):
         raise Refused(f"{name} takes widths that are a multiple of {LANES}, up to {library.widest}")
     rows = at_opt(time) * (at_opt(many) // max(1, at_opt(few)))
     if rows < library.least:
-        raise Refused(f"{rows} queries share keys, fewer than the {library.least} from which {name} is taken")
+        raise Refused(
+            f"{rows} queries share keys, fewer than the {library.least} from which {name} is taken"
+        )
     flops = cost.flops(hero)
     if flops < library.flops:
-        raise Refused(f"{flops:,} flops are fewer than the {library.flops:,} from which {name} is taken")
+        raise Refused(
+            f"{flops:,} flops are fewer than the {library.flops:,} from which {name} is taken"
+        )
     if bounds(length)[0] < 1:
         raise Refused("there may be no keys")
     if op.causal and bounds(length - time)[0] < 0:
-        raise Refused(f"some queries see no key: they get the mean of all values, and nothing from {name}")
+        raise Refused(
+            f"some queries see no key: they get the mean of all values, and nothing from {name}"
+        )
 
 
 def _heads(found: View | None, rank: int, shape: Shape, dtype: DType) -> Strided:
@@ -82,17 +112,24 @@ def _heads(found: View | None, rank: int, shape: Shape, dtype: DType) -> Strided
     return Strided(dtype, shape, steps, found.offset)
 
 
-def _mask(hero: Node, group: Group, scores: Shape, fast: bool, library: Attentions) -> tuple[View, Strided]:
+def _mask(
+    hero: Node, group: Group, scores: Shape, fast: bool, library: Attentions
+) -> tuple[View, Strided]:
     """An additive mask, and where it lies."""
     node, name = hero.inputs[3], library.library
     if node.type.dtype is DType.BOOL:
         raise Refused(f"{name} adds masks, and this one chooses")
     if not fast:
-        raise Refused(f"only precision: fast lets {name} add a mask: rows of nothing but infinity are its own")
+        raise Refused(
+            f"only precision: fast lets {name} add a mask: rows of nothing but infinity are its own"
+        )
     found = operands.resolve(node, group)
     if found is None or node.shape[-1:] != scores[-1:] or found.strides[-1] != 1:
         raise Refused("the mask is not side by side in memory for each query")
     missing = 4 - node.type.rank
     steps = (0,) * missing + found.strides
-    extents = tuple(1 if step == 0 else extent for step, extent in zip(steps, (1,) * missing + node.shape, strict=True))
+    extents = tuple(
+        1 if step == 0 else extent
+        for step, extent in zip(steps, (1,) * missing + node.shape, strict=True)
+    )
     return found, Strided(library.operands, extents, steps, found.offset)

@@ -1,4 +1,6 @@
-"""What all calls of libraries share: which library takes a type, and the call itself with its arguments."""
+"""What all calls of libraries share: which library takes a type, and the call itself with its
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def of_type(hero: Node, libraries: Iterable[Facts], what: str) -> Facts:
 
 
 def epilogue_of(group: Group, library: str) -> Epilogue:
-    """What follows the hero of a group, which has one output. Raises Refused where that cannot be computed on the way."""
+    """What follows the hero of a group, which has one output. Raises Refused where that cannot be
+    computed on the way.
+    """
     after = epilogue.of(group, group.hero)
     if after is None or len(group.outputs) > 1:
         raise Refused(f"{library} has one result, and no epilogue that gives all of these")
@@ -40,17 +44,25 @@ def epilogue_of(group: Group, library: str) -> Epilogue:
 
 
 def call(
-    after: Epilogue, problem: Mapping[str, Problem], views: Iterable[View | None], library: str, workspace: int,
+    after: Epilogue,
+    problem: Mapping[str, Problem],
+    views: Iterable[View | None],
+    library: str,
+    workspace: int,
     whole: Iterable[View | None],
-) -> Scheduled:  # fmt: skip
-    """The call that computes a group: `problem` has its name; of the `views`, `whole` are read before all is written."""
+) -> Scheduled:
+    """The call that computes a group: `problem` has its name; of the `views`, `whole` are read
+    before all is written.
+    """
     group = after.group
     values: list[Value] = [view.value for view in views if view is not None]
     arguments = (*values, *group.outputs, Scratch(DType.U8, workspace, "workspace"))
     (name,) = problem
     calling = Calling(name, arguments, tuple(map(_shape, arguments)), problem, cost.work(group))
     read = {view.value for view in whole if view is not None and isinstance(view.value, Node)}
-    return Scheduled((), epilogue.in_place(after, read), call=calling, note=f"one call of {library}")
+    return Scheduled(
+        (), epilogue.in_place(after, read), call=calling, note=f"one call of {library}"
+    )
 
 
 def _shape(value: Value) -> Shape:

@@ -19,8 +19,8 @@ def without(target: Target) -> Target:
 def called(group: Group, target: Target) -> Scheduled | str:
     """One call that computes the whole group, or why a kernel is generated instead.
 
-    A library cannot say what the group computes, or would round it otherwise than the model's precision lets it, or
-    it is too small for a launch of its own.
+    A library cannot say what the group computes, or would round it otherwise than the model's
+    precision lets it, or it is too small for a launch of its own.
     """
     reasons = []
     for of_library in _choices(group, target):

@@ -35,7 +35,9 @@ def called(group: Group, target: Target) -> Scheduled:
     assert isinstance(op, Conv)
     library = of_type(hero, target.convolutions, "convolutions")
     if library.rounds and not target.fast:
-        raise Refused(f"only precision: fast makes convolutions of {library.operands} by {library.library} worth it: it may then round to tf32")
+        raise Refused(
+            f"only precision: fast makes convolutions of {library.operands} by {library.library} worth it: it may then round to tf32"
+        )
     _check(hero, op, library)
     after = epilogue_of(group, library.library)
     x, kernel = operands.resolve(hero.inputs[0], group), _kernel(hero.inputs[1], group, op)
@@ -49,7 +51,13 @@ def called(group: Group, target: Target) -> Scheduled:
 
 def _check(hero: Node, op: Conv, library: Products) -> None:
     """Raises Refused for convolutions that the library does not have, or that are too small for it."""
-    name, (x, kernel) = library.library, (dict(zip(letters, node.shape, strict=True)) for letters, node in zip(op.layout, hero.inputs, strict=False))
+    name, (x, kernel) = (
+        library.library,
+        (
+            dict(zip(letters, node.shape, strict=True))
+            for letters, node in zip(op.layout, hero.inputs, strict=False)
+        ),
+    )
     if op.batch_groups > 1 or any(step != 1 for step in op.lhs_dilation):
         raise Refused(f"{name} spreads no input and groups no batch")
     if min((*op.low, *op.high), default=0) < 0:
@@ -58,53 +66,98 @@ def _check(hero: Node, op: Conv, library: Products) -> None:
         raise Refused(f"{name} convolves along 1 to {DEEPEST} axes")
     channels, filters = at_opt(kernel["I"]), at_opt(kernel["O"]) // op.feature_groups
     if min(channels, filters) < library.least:
-        raise Refused(f"{channels} channels and {filters} filters of a group are fewer than the {library.least} from which {name} is taken")
+        raise Refused(
+            f"{channels} channels and {filters} filters of a group are fewer than the {library.least} from which {name} is taken"
+        )
     flops = cost.flops(hero)
     if flops < library.flops:
-        raise Refused(f"{flops:,} flops are fewer than the {library.flops:,} from which {name} is taken")
-    if any(bounds(extent)[0] < 1 for extent in (*(x[letter] for letter in op.spatial), *kernel.values())):
+        raise Refused(
+            f"{flops:,} flops are fewer than the {library.flops:,} from which {name} is taken"
+        )
+    if any(
+        bounds(extent)[0] < 1
+        for extent in (*(x[letter] for letter in op.spatial), *kernel.values())
+    ):
         raise Refused("there may be nothing to sum")
 
 
-def _call(after: Epilogue, x: View, kernel: View, found: Parts, library: Products, fast: bool) -> Scheduled:
+def _call(
+    after: Epilogue, x: View, kernel: View, found: Parts, library: Products, fast: bool
+) -> Scheduled:
     hero, op, (output,) = after.hero, after.hero.op, after.group.outputs
     assert isinstance(op, Conv)
     bias = found.bias
-    if bias is not None and any(step != (letter == "C") for step, letter in zip(bias.strides, op.layout[2], strict=True)):
-        raise Refused("what is added is neither one number for each filter, nor of the result's shape")
-    if found.addend is not None and any(step == 0 and extent != 1 for step, extent in zip(found.addend.strides, hero.shape, strict=True)):
+    if bias is not None and any(
+        step != (letter == "C") for step, letter in zip(bias.strides, op.layout[2], strict=True)
+    ):
+        raise Refused(
+            "what is added is neither one number for each filter, nor of the result's shape"
+        )
+    if found.addend is not None and any(
+        step == 0 and extent != 1
+        for step, extent in zip(found.addend.strides, hero.shape, strict=True)
+    ):
         raise Refused("what is added is repeated along some axes of the result")
     of_x, of_kernel, of_result = ("NC" + op.spatial, "OI" + op.spatial, "NC" + op.spatial)
 
     def strided(view: View, dtype: DType, extents: Shape, letters: str, wanted: str) -> Strided:
         order = [letters.index(letter) for letter in wanted]
-        return Strided(dtype, tuple(extents[a] for a in order), tuple(view.strides[a] for a in order), view.offset)
+        return Strided(
+            dtype,
+            tuple(extents[a] for a in order),
+            tuple(view.strides[a] for a in order),
+            view.offset,
+        )
 
-    if not (_dense(x.strides, hero.inputs[0].shape) and _dense(kernel.strides, hero.inputs[1].shape)):
+    if not (
+        _dense(x.strides, hero.inputs[0].shape) and _dense(kernel.strides, hero.inputs[1].shape)
+    ):
         raise Refused("an operand is a part of what is in memory, or repeated")
     place = View(output, over_result(after, output, row_major(output.shape)))
     convolution = Convolution(
         strided(x, library.operands, hero.inputs[0].shape, op.layout[0], of_x),
         strided(kernel, library.operands, hero.inputs[1].shape, op.layout[1], of_kernel),
         strided(place, output.type.dtype, hero.shape, op.layout[2], of_result),
-        op.strides, op.low, op.high, op.rhs_dilation, op.feature_groups,
-        None if found.addend is None else strided(found.addend, output.type.dtype, hero.shape, op.layout[2], of_result),
-        _type(bias), bias.offset if bias else 0, found.activation, library.workspace, fast,
-    )  # fmt: skip
+        op.strides,
+        op.low,
+        op.high,
+        op.rhs_dilation,
+        op.feature_groups,
+        None
+        if found.addend is None
+        else strided(found.addend, output.type.dtype, hero.shape, op.layout[2], of_result),
+        _type(bias),
+        bias.offset if bias else 0,
+        found.activation,
+        library.workspace,
+        fast,
+    )
     _check_ends(convolution, library)
     views = (x, kernel, found.addend, bias)
-    return call(after, {CONVOLUTION: convolution}, views, library.library, library.workspace, whole=(x, kernel, bias))
+    return call(
+        after,
+        {CONVOLUTION: convolution},
+        views,
+        library.library,
+        library.workspace,
+        whole=(x, kernel, bias),
+    )
 
 
 def _check_ends(convolution: Convolution, library: Products) -> None:
-    """Raises Refused for what follows a convolution where channels are not side by side, but for a bias of the result's type
-    with a residual before it and relu after it: all that libraries have kernels for in any layout."""
+    """Raises Refused for what follows a convolution where channels are not side by side, but for a
+    bias of the result's type with a residual before it and relu after it: all that libraries have
+    kernels for in any layout."""
     if all(side.strides[1] == 1 for side in (convolution.x, convolution.result)):
         return
     follows = convolution.addend is not None or bool(convolution.activation)
-    if convolution.activation in ("", RELU) and convolution.bias in ((convolution.result.dtype,) if follows else (convolution.result.dtype, None)):
+    if convolution.activation in ("", RELU) and convolution.bias in (
+        (convolution.result.dtype,) if follows else (convolution.result.dtype, None)
+    ):
         return
-    raise Refused(f"{library.library} ends in a bias of the result's type, perhaps with relu, where channels are apart in memory")
+    raise Refused(
+        f"{library.library} ends in a bias of the result's type, perhaps with relu, where channels are apart in memory"
+    )
 
 
 def _type(bias: View | None) -> DType | None:
@@ -114,7 +167,9 @@ def _type(bias: View | None) -> DType | None:
 def _dense(strides: Shape, extents: Shape) -> bool:
     """Whether a tensor has all elements of a stretch of memory, in any order of its axes."""
     reached: Dim = 1
-    for step, extent in sorted(zip(strides, extents, strict=True), key=lambda axis: at_opt(axis[0])):
+    for step, extent in sorted(
+        zip(strides, extents, strict=True), key=lambda axis: at_opt(axis[0])
+    ):
         if extent == 1:
             continue
         if step != reached:
@@ -124,11 +179,15 @@ def _dense(strides: Shape, extents: Shape) -> bool:
 
 
 def _kernel(node: Node, group: Group, op: Conv) -> View | None:
-    """A constant kernel laid out with each filter's channels side by side, as libraries want it; others as they lie."""
+    """A constant kernel laid out with each filter's channels side by side, as libraries want it;
+    others as they lie.
+    """
     folded = operands.folded(node, group)
     if folded is None and not is_constant(node):
         return operands.resolve(node, group)
-    source, compute, key = (folded.value, folded.compute, folded.key) if folded else (node, None, "")
+    source, compute, key = (
+        (folded.value, folded.compute, folded.key) if folded else (node, None, "")
+    )
     assert isinstance(source, Node)
     letters = "O" + op.spatial + "I"
     order = tuple(op.layout[1].index(letter) for letter in letters)
@@ -139,5 +198,7 @@ def _kernel(node: Node, group: Group, op: Conv) -> View | None:
         found = compute(array) if compute else array.reshape(shape)
         return np.ascontiguousarray(found.transpose(order)).reshape(-1)
 
-    packed = Packed(node.type.dtype, prod(shape), (source,), make, f"filters {order} of {shape} {key}")
+    packed = Packed(
+        node.type.dtype, prod(shape), (source,), make, f"filters {order} of {shape} {key}"
+    )
     return View(packed, tuple(steps[letter] for letter in op.layout[1]))

@@ -1,4 +1,6 @@
-"""A contraction as products of matrices, each operand a stack of them in memory: what libraries take."""
+"""A contraction as products of matrices, each operand a stack of them in memory: what libraries
+take.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ LEFT, RIGHT, RESULT, ADDEND, BIAS = range(5)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Extents, and where everything lies, the result's columns side by side. Where that takes the operands the other way
-    round (the transposed result is the product of the transposed), `left` is the contraction's right operand."""
+    """Extents, and where everything lies, the result's columns side by side. Where that takes the
+    operands the other way round (the transposed result is the product of the transposed), `left` is
+    the contraction's right operand."""
 
     count: Dim
     rows: Dim
@@ -36,7 +39,9 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """An axis of the product: its extent, and how far a step moves in left, right, result, addend and bias."""
+    """An axis of the product: its extent, and how far a step moves in left, right, result, addend
+    and bias.
+    """
 
     extent: Dim
     steps: Shape
@@ -62,32 +67,49 @@ class Sums:
 
 
 def layout(after: Epilogue, sums: Sums, found: Parts, library: Products) -> Layout:
-    """Raises Refused for what is no product of matrices, or one that is too small to be worth a call."""
+    """Raises Refused for what is no product of matrices, or one that is too small to be worth a
+    call.
+    """
     (output,) = after.group.outputs
     nothing = (0,) * len(sums.axes)
     others = (
         over_result(after, output, row_major(output.shape)), found.addend.strides if found.addend else nothing,
         found.bias.strides if found.bias else nothing,
     )  # fmt: skip
-    axes = [_Axis(walk.extent, (walk.left, walk.right, *steps)) for walk, *steps in zip(sums.axes, *others, strict=True)]
-    depth = _one(_merged(_Axis(walk.extent, (walk.left, walk.right, 0, 0, 0)) for walk in sums.summed), "summed terms", library)
+    axes = [
+        _Axis(walk.extent, (walk.left, walk.right, *steps))
+        for walk, *steps in zip(sums.axes, *others, strict=True)
+    ]
+    depth = _one(
+        _merged(_Axis(walk.extent, (walk.left, walk.right, 0, 0, 0)) for walk in sums.summed),
+        "summed terms",
+        library,
+    )
     if bounds(depth.extent)[0] < 1:
         raise Refused("there may be nothing to sum")
     return _arranged(axes, depth, (sums.left, sums.right), output, found, library)
 
 
 def _arranged(
-    axes: list[_Axis], depth: _Axis, views: tuple[View, View], output: Node, found: Parts, library: Products
+    axes: list[_Axis],
+    depth: _Axis,
+    views: tuple[View, View],
+    output: Node,
+    found: Parts,
+    library: Products,
 ) -> Layout:
     batch = _merged(axis for axis in axes if axis.steps[LEFT] != 0 and axis.steps[RIGHT] != 0)
     down = _merged(axis for axis in axes if axis.steps[RIGHT] == 0)
     across = _merged(axis for axis in axes if axis.steps[LEFT] == 0 and axis.steps[RIGHT] != 0)
-    for side in (down, across):  # what no stride joins is a batch whose other operand stays where it is
+    # what no stride joins is a batch whose other operand stays where it is
+    for side in (down, across):
         if len(side) == 2 and not batch:
             batch.append(side.pop(0))
     rows, columns = _one(down, "rows", library), _one(across, "columns", library)
     if len(batch) > 1:
-        raise Refused(f"{library.library} steps through a batch along one axis, and there are {len(batch)}")
+        raise Refused(
+            f"{library.library} steps through a batch along one axis, and there are {len(batch)}"
+        )
     count = batch[0] if batch else _Axis(1, (0,) * 5)
     sides = (LEFT, RIGHT)
     if columns.steps[RESULT] != 1:
@@ -107,14 +129,27 @@ def _arranged(
         addend = matrices(ADDEND, rows, columns, found.addend.offset)
         if count.extent != 1 and addend.batch == 0:
             raise Refused("one matrix is added to all of a batch")
-    if any(side.columns != 1 for side in (addend, matrices(RESULT, rows, columns)) if side is not None):
+    if any(
+        side.columns != 1 for side in (addend, matrices(RESULT, rows, columns)) if side is not None
+    ):
         raise Refused("the result, or what is added to it, has its columns apart in memory")
-    if found.bias is not None and (columns.steps[BIAS], rows.steps[BIAS], count.steps[BIAS]) != (1, 0, 0):
+    if found.bias is not None and (columns.steps[BIAS], rows.steps[BIAS], count.steps[BIAS]) != (
+        1,
+        0,
+        0,
+    ):
         raise Refused("what is added is neither one row for all rows, nor a matrix")
     return Layout(
-        count.extent, rows.extent, columns.extent, depth.extent, views, matrices(sides[0], rows, depth, views[0].offset),
-        matrices(sides[1], depth, columns, views[1].offset), matrices(RESULT, rows, columns), addend,
-    )  # fmt: skip
+        count.extent,
+        rows.extent,
+        columns.extent,
+        depth.extent,
+        views,
+        matrices(sides[0], rows, depth, views[0].offset),
+        matrices(sides[1], depth, columns, views[1].offset),
+        matrices(RESULT, rows, columns),
+        addend,
+    )
 
 
 def _merged(axes: Iterable[_Axis]) -> list[_Axis]:
@@ -123,7 +158,9 @@ def _merged(axes: Iterable[_Axis]) -> list[_Axis]:
     for axis in sorted(axes, key=lambda axis: -at_opt(axis.steps[RESULT] or axis.steps[LEFT])):
         if axis.extent == 1:
             continue
-        if found and all(a == b * axis.extent for a, b in zip(found[-1].steps, axis.steps, strict=True)):
+        if found and all(
+            a == b * axis.extent for a, b in zip(found[-1].steps, axis.steps, strict=True)
+        ):
             axis = _Axis(found.pop().extent * axis.extent, axis.steps)
         found.append(axis)
     return found
@@ -135,5 +172,7 @@ def _one(found: list[_Axis], what: str, library: Products) -> _Axis:
         raise Refused(f"the {what} are along {len(found)} axes that no stride joins")
     usual = at_opt(found[0].extent) if found else 1
     if not found or usual < library.least:
-        raise Refused(f"{usual} {what} are fewer than the {library.least} from which {library.library} is taken")
+        raise Refused(
+            f"{usual} {what} are fewer than the {library.least} from which {library.library} is taken"
+        )
     return found[0]

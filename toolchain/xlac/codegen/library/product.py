@@ -1,4 +1,6 @@
-"""Contractions that the target's library computes as products of matrices: dot products, and convolutions of one tap."""
+"""Contractions that the target's library computes as products of matrices: dot products, and
+convolutions of one tap.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def called(group: Group, target: Target) -> Scheduled:
     library = of_type(group.hero, target.products, "products")
     flops = cost.flops(group.hero)
     if flops < library.flops:
-        raise Refused(f"{flops:,} flops are fewer than the {library.flops:,} from which {library.library} is taken")
+        raise Refused(
+            f"{flops:,} flops are fewer than the {library.flops:,} from which {library.library} is taken"
+        )
     return _call(epilogue_of(group, library.library), library, target.fast)
 
 
@@ -32,8 +36,16 @@ def one_tap(hero: Node) -> bool:
     op = hero.op
     if not isinstance(op, Conv) or op.feature_groups != 1 or op.batch_groups != 1:
         return False
-    taps = (n for n, letter in zip(hero.inputs[1].shape, op.layout[1], strict=True) if letter not in "OI")
-    return all(n == 1 for n in taps) and not any((*op.low, *op.high)) and all(step == 1 for step in op.lhs_dilation)
+    taps = (
+        n
+        for n, letter in zip(hero.inputs[1].shape, op.layout[1], strict=True)
+        if letter not in "OI"
+    )
+    return (
+        all(n == 1 for n in taps)
+        and not any((*op.low, *op.high))
+        and all(step == 1 for step in op.lhs_dilation)
+    )
 
 
 def _call(after: Epilogue, library: Products, fast: bool) -> Scheduled:
@@ -41,17 +53,39 @@ def _call(after: Epilogue, library: Products, fast: bool) -> Scheduled:
     left, right = (operands.resolve(node, group) for node in hero.inputs)
     if left is None or right is None:
         raise Refused("an operand is in an order that no strides say")
-    sums, columns = _of_dot(hero, left, right) if isinstance(hero.op, Dot) else _of_convolution(hero, left, right)
+    sums, columns = (
+        _of_dot(hero, left, right)
+        if isinstance(hero.op, Dot)
+        else _of_convolution(hero, left, right)
+    )
     found = parts(after, library, fast, columns)
     place = layout(after, sums, found, library)
     bias = found.bias
     product = Product(
-        place.count, place.rows, place.columns, place.depth, place.left, place.right, place.result, place.addend,
-        bias is not None, bias.offset if bias else 0, found.scale, found.activation, library.workspace,
+        place.count,
+        place.rows,
+        place.columns,
+        place.depth,
+        place.left,
+        place.right,
+        place.result,
+        place.addend,
+        bias is not None,
+        bias.offset if bias else 0,
+        found.scale,
+        found.activation,
+        library.workspace,
         fast and library.operands is DType.F32,
-    )  # fmt: skip
+    )
     views = (*place.views, found.addend, bias)
-    return call(after, {PRODUCT: product}, views, library.library, library.workspace, whole=(left, right, bias))
+    return call(
+        after,
+        {PRODUCT: product},
+        views,
+        library.library,
+        library.workspace,
+        whole=(left, right, bias),
+    )
 
 
 def _of_dot(hero: Node, left: View, right: View) -> tuple[Sums, frozenset[int]]:
@@ -59,7 +93,9 @@ def _of_dot(hero: Node, left: View, right: View) -> tuple[Sums, frozenset[int]]:
     op = hero.op
     assert isinstance(op, Dot)
     free = op.free(len(left.strides), len(right.strides))
-    steps = [(left.strides[a], right.strides[b]) for a, b in zip(op.batch_lhs, op.batch_rhs, strict=True)]
+    steps = [
+        (left.strides[a], right.strides[b]) for a, b in zip(op.batch_lhs, op.batch_rhs, strict=True)
+    ]
     steps += [(left.strides[a], 0) for a in free[0]] + [(0, right.strides[b]) for b in free[1]]
     axes = tuple(Walk(extent, *pair) for extent, pair in zip(hero.shape, steps, strict=True))
     summed = tuple(
@@ -73,11 +109,20 @@ def _of_convolution(hero: Node, x: View, kernel: View) -> tuple[Sums, frozenset[
     """Those of a convolution of one tap."""
     op = hero.op
     assert isinstance(op, Conv)
-    moves, filters = dict(zip(op.layout[0], x.strides, strict=True)), dict(zip(op.layout[1], kernel.strides, strict=True))
-    steps = {letter: moves[letter] * step for letter, step in zip(op.spatial, op.strides, strict=True)}
+    moves, filters = (
+        dict(zip(op.layout[0], x.strides, strict=True)),
+        dict(zip(op.layout[1], kernel.strides, strict=True)),
+    )
+    steps = {
+        letter: moves[letter] * step for letter, step in zip(op.spatial, op.strides, strict=True)
+    }
     axes = tuple(
-        Walk(extent, 0, filters["O"]) if letter == "C" else Walk(extent, steps.get(letter, moves["N"]), 0)
+        Walk(extent, 0, filters["O"])
+        if letter == "C"
+        else Walk(extent, steps.get(letter, moves["N"]), 0)
         for letter, extent in zip(op.layout[2], hero.shape, strict=True)
     )
     depth = hero.inputs[1].shape[op.layout[1].index("I")]
-    return Sums(x, kernel, axes, (Walk(depth, moves["C"], filters["I"]),)), frozenset({op.layout[2].index("C")})
+    return Sums(x, kernel, axes, (Walk(depth, moves["C"], filters["I"]),)), frozenset(
+        {op.layout[2].index("C")}
+    )

@@ -61,7 +61,9 @@ def hardsigmoid(w: Writer, node: Node, x: str) -> str:
 @rule("mish", "softplus", "hardswish")
 def smooth(w: Writer, node: Node, x: str) -> str:
     single(node)
-    return w.op({"mish": "Mish", "softplus": "Softplus", "hardswish": "HardSwish"}[node.op.mnemonic], x)
+    return w.op(
+        {"mish": "Mish", "softplus": "Softplus", "hardswish": "HardSwish"}[node.op.mnemonic], x
+    )
 
 
 @rule("matmul")
@@ -95,12 +97,22 @@ def convolution(w: Writer, node: Node, x: str, weight: str, *bias: str) -> str:
     op = node.op
     assert isinstance(op, Spatial)
     floats(node)
-    if op.channels_last or any(isinstance(n, int) and n == 0 for n in (*node.shape, *node.inputs[0].shape)):
+    if op.channels_last or any(
+        isinstance(n, int) and n == 0 for n in (*node.shape, *node.inputs[0].shape)
+    ):
         raise Unsaid("channels are last")
     primitive = next(n for n in _inside(node) if n.op.mnemonic == "conv").op
     given: Any = primitive
-    return w.op("Conv", x, weight, *bias, strides=list(given.strides), dilations=list(given.rhs_dilation),
-                pads=[*given.low, *given.high], group=given.feature_groups)  # fmt: skip
+    return w.op(
+        "Conv",
+        x,
+        weight,
+        *bias,
+        strides=list(given.strides),
+        dilations=list(given.rhs_dilation),
+        pads=[*given.low, *given.high],
+        group=given.feature_groups,
+    )
 
 
 def _inside(node: Node) -> list[Node]:
@@ -141,10 +153,26 @@ def batch_norm(w: Writer, node: Node, x: str, *learned: str) -> str:
 def reduced(w: Writer, node: Node, x: str) -> str:
     op: Any = node.op
     dtype = node.inputs[0].type.dtype
-    if node.type.dtype is not dtype or dtype not in (DType.F32, DType.F64, DType.I32, DType.I64) or 0 in node.inputs[0].shape:
+    if (
+        node.type.dtype is not dtype
+        or dtype not in (DType.F32, DType.F64, DType.I32, DType.I64)
+        or 0 in node.inputs[0].shape
+    ):
         raise Unsaid("runtimes reduce few types")
-    kind = {"sum": "ReduceSum", "mean": "ReduceMean", "reduce_max": "ReduceMax", "reduce_min": "ReduceMin", "prod": "ReduceProd"}
-    given = range(node.inputs[0].type.rank) if op.axis is None else (op.axis,) if isinstance(op.axis, int) else op.axis
+    kind = {
+        "sum": "ReduceSum",
+        "mean": "ReduceMean",
+        "reduce_max": "ReduceMax",
+        "reduce_min": "ReduceMin",
+        "prod": "ReduceProd",
+    }
+    given = (
+        range(node.inputs[0].type.rank)
+        if op.axis is None
+        else (op.axis,)
+        if isinstance(op.axis, int)
+        else op.axis
+    )
     axes = [a % node.inputs[0].type.rank for a in given]
     if not axes:
         return w.op("Identity", x)

@@ -35,8 +35,20 @@ def dot(w: Writer, node: Node, x: str, y: str) -> str:
     columns = [a for a in range(right.type.rank) if a not in (*op.batch_rhs, *op.contract_rhs)]
     a, b = [left.shape[i] for i in op.batch_lhs], [left.shape[i] for i in op.contract_lhs]
     m, n = [left.shape[i] for i in rows], [right.shape[i] for i in columns]
-    x = turned(w, x, [*op.batch_lhs, *rows, *op.contract_lhs], left, [*a, volume(tuple(m)), volume(tuple(b))])
-    y = turned(w, y, [*op.batch_rhs, *op.contract_rhs, *columns], right, [*a, volume(tuple(b)), volume(tuple(n))])
+    x = turned(
+        w,
+        x,
+        [*op.batch_lhs, *rows, *op.contract_lhs],
+        left,
+        [*a, volume(tuple(m)), volume(tuple(b))],
+    )
+    y = turned(
+        w,
+        y,
+        [*op.batch_rhs, *op.contract_rhs, *columns],
+        right,
+        [*a, volume(tuple(b)), volume(tuple(n))],
+    )
     if 0 in b:
         return w.op("Expand", w.constant(0, new), w.shape(node.shape))
     made = w.op("MatMul", x, y)
@@ -52,7 +64,9 @@ def turned(w: Writer, x: str, order: list[int], node: Node, shape: list[Dim]) ->
 
 @rule("conv")
 def conv(w: Writer, node: Node, x: str, kernel: str) -> str:
-    """Conv on (batch, channels, space) in floats; integers go through f64, which holds their sums up to 2**53."""
+    """Conv on (batch, channels, space) in floats; integers go through f64, which holds their sums
+    up to 2**53.
+    """
     op = node.op
     assert isinstance(op, Conv)
     new = node.type.dtype
@@ -62,10 +76,18 @@ def conv(w: Writer, node: Node, x: str, kernel: str) -> str:
         return alone(w, node, x, kernel, kind)
     spots, ends = op.layout[0], op.layout[2]
     space = [c for c in spots if c not in "NC"]
-    shape: Any = (data.shape[spots.index("N")], *known(tuple(data.shape[spots.index(c)] for c in ("C", *space)), "a convolution"))
+    shape: Any = (
+        data.shape[spots.index("N")],
+        *known(tuple(data.shape[spots.index(c)] for c in ("C", *space)), "a convolution"),
+    )
     x = w.turn(converted(w, x, data.type.dtype, kind), [spots.index(c) for c in ("N", "C", *space)])
-    kernel = w.turn(converted(w, kernel, weight.type.dtype, kind), [op.layout[1].index(c) for c in ("O", "I", *space)])
-    taps = known(tuple(weight.shape[op.layout[1].index(c)] for c in ("O", "I", *space)), "a convolution")
+    kernel = w.turn(
+        converted(w, kernel, weight.type.dtype, kind),
+        [op.layout[1].index(c) for c in ("O", "I", *space)],
+    )
+    taps = known(
+        tuple(weight.shape[op.layout[1].index(c)] for c in ("O", "I", *space)), "a convolution"
+    )
     zero = w.constant(0, kind)
     if 0 in (*shape, *taps, *node.shape):
         return w.op("Expand", w.constant(0, new), w.shape(node.shape))
@@ -73,7 +95,12 @@ def conv(w: Writer, node: Node, x: str, kernel: str) -> str:
         if by > 1:
             x, shape = gaps(w, x, shape, axis + 2, by - 1, zero, kind)
     x, pads, shape = bordered(w, x, shape, op, zero, kind)
-    given = {"strides": list(op.strides), "dilations": list(op.rhs_dilation), "pads": pads, "kernel_shape": list(taps[2:])}
+    given = {
+        "strides": list(op.strides),
+        "dilations": list(op.rhs_dilation),
+        "pads": pads,
+        "kernel_shape": list(taps[2:]),
+    }
     made = batched(w, x, kernel, shape, taps, op, given)
     result = ("N", "C", *space)
     made = w.turn(made, [result.index(c) for c in ends])
@@ -89,16 +116,22 @@ def alone(w: Writer, node: Node, x: str, kernel: str, kind: DType) -> str:
     assert isinstance(op, Conv)
     data, weight = node.inputs
     x = w.turn(converted(w, x, data.type.dtype, kind), [op.layout[0].index(c) for c in "NC"])
-    kernel = w.turn(converted(w, kernel, weight.type.dtype, kind), [op.layout[1].index(c) for c in "OI"])
+    kernel = w.turn(
+        converted(w, kernel, weight.type.dtype, kind), [op.layout[1].index(c) for c in "OI"]
+    )
     last = w.constant([-1])
     shape = known(tuple(data.shape[op.layout[0].index(c)] for c in "NC"), "a convolution")
     taps = known(tuple(weight.shape[op.layout[1].index(c)] for c in "OI"), "a convolution")
-    made = batched(w, w.op("Unsqueeze", x, last), w.op("Unsqueeze", kernel, last), shape, taps, op, {})
+    made = batched(
+        w, w.op("Unsqueeze", x, last), w.op("Unsqueeze", kernel, last), shape, taps, op, {}
+    )
     made = w.turn(w.op("Squeeze", made, last), ["NC".index(c) for c in op.layout[2]])
     return w.cast(made, new) if kind is not new else made
 
 
-def bordered(w: Writer, x: str, shape: Any, op: Conv, zero: str, kind: DType) -> tuple[str, list[int], Any]:
+def bordered(
+    w: Writer, x: str, shape: Any, op: Conv, zero: str, kind: DType
+) -> tuple[str, list[int], Any]:
     """x cropped where padding is negative, and what is left to pad."""
     low, high = list(op.low), list(op.high)
     for axis, (before, after) in enumerate(zip(low, high, strict=True), 2):
@@ -107,7 +140,11 @@ def bordered(w: Writer, x: str, shape: Any, op: Conv, zero: str, kind: DType) ->
                 ends = [0] * (2 * len(shape))
                 ends[axis], ends[len(shape) + axis] = max(before, 0), max(after, 0)
                 x = padded(w, x, w.constant(ends), zero, kind)
-                shape = (*shape[:axis], shape[axis] + max(before, 0) + max(after, 0), *shape[axis + 1 :])
+                shape = (
+                    *shape[:axis],
+                    shape[axis] + max(before, 0) + max(after, 0),
+                    *shape[axis + 1 :],
+                )
             start, stop = max(0, -before), shape[axis] - max(0, -after)
             x = w.op("Slice", x, w.constant([start]), w.constant([stop]), w.constant([axis]))
             shape = (*shape[:axis], stop - start, *shape[axis + 1 :])
@@ -115,16 +152,31 @@ def bordered(w: Writer, x: str, shape: Any, op: Conv, zero: str, kind: DType) ->
     return x, [*low, *high], shape
 
 
-def batched(w: Writer, x: str, kernel: str, shape: Any, taps: Any, op: Conv, given: dict[str, Any]) -> str:
+def batched(
+    w: Writer, x: str, kernel: str, shape: Any, taps: Any, op: Conv, given: dict[str, Any]
+) -> str:
     """The convolution; with batch groups, each part of the batch meets its own part of the filters."""
     if op.batch_groups == 1:
         return w.op("Conv", x, kernel, group=op.feature_groups, **given)
-    parts, filters = known((shape[0],), "groups of a batch")[0] // op.batch_groups, taps[0] // op.batch_groups
+    parts, filters = (
+        known((shape[0],), "groups of a batch")[0] // op.batch_groups,
+        taps[0] // op.batch_groups,
+    )
     made = []
     for group in range(op.batch_groups):
-        part = w.op("Slice", x, w.constant([group * parts]), w.constant([(group + 1) * parts]), w.constant([0]))
-        some = w.op("Slice", kernel, w.constant([group * filters]), w.constant([(group + 1) * filters]), w.constant([0]))
+        part = w.op(
+            "Slice",
+            x,
+            w.constant([group * parts]),
+            w.constant([(group + 1) * parts]),
+            w.constant([0]),
+        )
+        some = w.op(
+            "Slice",
+            kernel,
+            w.constant([group * filters]),
+            w.constant([(group + 1) * filters]),
+            w.constant([0]),
+        )
         made.append(w.op("Conv", part, some, group=op.feature_groups, **given))
     return w.op("Concat", *made, axis=1)
-
-

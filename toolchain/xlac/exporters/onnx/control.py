@@ -16,7 +16,9 @@ def call(w: Writer, node: Node, *args: str) -> list[str]:
 
 @rule("cond")
 def cond(w: Writer, node: Node, index: str, *args: str) -> list[str]:
-    """Ifs in each other: whether it is the first branch, else whether it is the second, …; the last takes the rest."""
+    """Ifs in each other: whether it is the first branch, else whether it is the second, …; the last
+    takes the rest.
+    """
     assert isinstance(node.op, Cond)
     branches = node.op.branches
 
@@ -45,7 +47,9 @@ def loop(w: Writer, node: Node, *carry: str) -> list[str]:
         after = w.inline(body, names)
         return [*w.inline(test, after), *after]
 
-    return w.many("Loop", ["", first, *carry], len(carry), body=w.subgraph(f"{w.hint}.body", inputs, step))
+    return w.many(
+        "Loop", ["", first, *carry], len(carry), body=w.subgraph(f"{w.hint}.body", inputs, step)
+    )
 
 
 @rule("scan")
@@ -62,7 +66,9 @@ def scan(w: Writer, node: Node, *operands: str) -> list[str]:
     yields = len(node.results) - op.carries
     turned = {"scan_input_directions": [1] * op.scanned} if op.reverse else {}
     turned |= {"scan_output_directions": [1] * yields} if op.reverse and yields else {}
-    return w.many("Scan", operands[:end], len(node.results), body=graph, num_scan_inputs=op.scanned, **turned)
+    return w.many(
+        "Scan", operands[:end], len(node.results), body=graph, num_scan_inputs=op.scanned, **turned
+    )
 
 
 def counted(w: Writer, node: Node, op: Scan, body: Graph, operands: tuple[str, ...]) -> list[str]:
@@ -71,7 +77,11 @@ def counted(w: Writer, node: Node, op: Scan, body: Graph, operands: tuple[str, .
     inputs = [(w.fresh("step"), Type(DType.I64)), (w.fresh("holds"), Type(DType.BOOL))]
     inputs += [(name, p.type) for name, p in zip(names, body.inputs, strict=False)]
     always = w.constant(True, DType.BOOL)
-    graph = w.subgraph(f"{w.hint}.body", inputs, lambda: [always, *w.inline(body, [*names, *operands[op.carries :]])])
+    graph = w.subgraph(
+        f"{w.hint}.body",
+        inputs,
+        lambda: [always, *w.inline(body, [*names, *operands[op.carries :]])],
+    )
     steps = w.op("Reshape", w.size(op.length), w.constant([1]))
     found = w.many("Loop", [steps, always, *operands[: op.carries]], len(node.results), body=graph)
     if op.reverse:

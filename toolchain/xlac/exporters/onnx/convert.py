@@ -18,7 +18,9 @@ def cast(w: Writer, node: Node, x: str) -> str:
 
 
 def converted(w: Writer, x: str, old: DType, new: DType) -> str:
-    """A value in another element type: floats to integers saturate and NaN is 0, halves go through f32."""
+    """A value in another element type: floats to integers saturate and NaN is 0, halves go through
+    f32.
+    """
     if old.is_half and new is not DType.F32:
         return x if old is new else converted(w, w.cast(x, DType.F32), DType.F32, new)
     if new.is_half and old is not DType.F32:
@@ -35,7 +37,9 @@ def saturated(w: Writer, x: str, old: DType, new: DType) -> str:
     above, least = 2.0 ** (new.bits - new.is_signed), float(info.min)
     high = w.op("GreaterOrEqual", x, w.constant(above, old))
     low = w.op("Less", x, w.constant(least, old))
-    inside = w.op("Where", w.op("Or", w.op("Or", high, low), w.op("IsNaN", x)), w.constant(0.0, old), x)
+    inside = w.op(
+        "Where", w.op("Or", w.op("Or", high, low), w.op("IsNaN", x)), w.constant(0.0, old), x
+    )
     made = w.op("Cast", inside, to=ELEMENT[new])
     made = chosen(w, high, w.constant(info.max, new), made, new)
     return chosen(w, low, w.constant(info.min, new), made, new)
@@ -43,7 +47,9 @@ def saturated(w: Writer, x: str, old: DType, new: DType) -> str:
 
 @rule("bitcast")
 def bitcast(w: Writer, node: Node, x: str) -> str:
-    """BitCast keeps the width: wider integers are cut into narrow ones, or put together from them, by shifts."""
+    """BitCast keeps the width: wider integers are cut into narrow ones, or put together from them,
+    by shifts.
+    """
     old, new = node.inputs[0].type.dtype, node.type.dtype
     if 0 in node.shape:
         return w.constant(np.empty(known(node.shape, "nothing")), new)
@@ -58,6 +64,7 @@ def bitcast(w: Writer, node: Node, x: str) -> str:
         cut = w.op("BitShift", w.op("Unsqueeze", raw, w.constant([-1])), shifts, direction="RIGHT")
         return w.op("BitCast", w.cast(cut, narrow), to=ELEMENT[new])
     raw = w.cast(w.op("BitCast", x, to=ELEMENT[narrow]), DType.U64)
-    moved = w.cast(w.op("BitShift", raw, shifts, direction="LEFT"), DType.I64)  # sums of bits that do not meet
+    # sums of bits that do not meet
+    moved = w.cast(w.op("BitShift", raw, shifts, direction="LEFT"), DType.I64)
     whole = w.op("ReduceSum", moved, w.constant([-1]), keepdims=0)
     return w.op("BitCast", w.cast(whole, wide), to=ELEMENT[new])

@@ -27,7 +27,9 @@ def whole(w: Writer, x: str, dtype: DType) -> str:
     if dtype is not DType.U64:
         return w.cast(x, DType.I64) if dtype is not DType.I64 else x
     signed = w.cast(x, DType.I64)
-    return w.op("Where", w.op("Less", signed, w.constant(0)), w.constant(np.iinfo(np.int64).max), signed)
+    return w.op(
+        "Where", w.op("Less", signed, w.constant(0)), w.constant(np.iinfo(np.int64).max), signed
+    )
 
 
 def vectors(w: Writer, indices: str, node: Node, vector: int, axes: Ints) -> tuple[str, Ints]:
@@ -87,12 +89,31 @@ def gather(w: Writer, node: Node, x: str, indices: str) -> str:
     found = w.least(w.most(found, w.constant(0)), w.constant(last))
     steps = np.array([strides(shape)[a] for a in op.start_index_map], np.int64)
     place = w.op("ReduceSum", w.op("Mul", found, w.constant(steps)), w.constant([1]), keepdims=0)
-    place = w.op("Add", place, w.constant(batching(shape, batch, op.operand_batching_dims, op.start_indices_batching_dims, op.index_vector_dim)))
-    kept = tuple(a for a in range(len(shape)) if a not in (*op.collapsed_slice_dims, *op.operand_batching_dims))
+    place = w.op(
+        "Add",
+        place,
+        w.constant(
+            batching(
+                shape,
+                batch,
+                op.operand_batching_dims,
+                op.start_indices_batching_dims,
+                op.index_vector_dim,
+            )
+        ),
+    )
+    kept = tuple(
+        a
+        for a in range(len(shape))
+        if a not in (*op.collapsed_slice_dims, *op.operand_batching_dims)
+    )
     offsets = window(shape, sizes, kept)
     place = w.op("Add", w.reshape(place, (*batch, *[1] * len(kept))), w.constant(offsets))
     mixed = [a for a in range(len(result)) if a not in op.offset_dims]
-    order = [mixed.index(a) if a in mixed else len(mixed) + sorted(op.offset_dims).index(a) for a in range(len(result))]
+    order = [
+        mixed.index(a) if a in mixed else len(mixed) + sorted(op.offset_dims).index(a)
+        for a in range(len(result))
+    ]
     return w.op("Gather", w.op("Reshape", x, w.constant([-1])), w.turn(place, order), axis=0)
 
 
@@ -100,13 +121,25 @@ def rows(node: Node) -> int | None:
     """The axis along which whole slices are taken, where a gather is no more than that."""
     op = node.op
     assert isinstance(op, Gather)
-    if len(op.start_index_map) != 1 or op.collapsed_slice_dims != op.start_index_map or op.operand_batching_dims:
+    if (
+        len(op.start_index_map) != 1
+        or op.collapsed_slice_dims != op.start_index_map
+        or op.operand_batching_dims
+    ):
         return None
     axis, x = op.start_index_map[0], node.inputs[0].shape
-    if op.slice_sizes != tuple(1 if a == axis else n for a, n in enumerate(x)) or op.index_vector_dim < node.inputs[1].type.rank - 1:
+    if (
+        op.slice_sizes != tuple(1 if a == axis else n for a, n in enumerate(x))
+        or op.index_vector_dim < node.inputs[1].type.rank - 1
+    ):
         return None
     count = op.index_vector_dim
-    return axis if op.offset_dims == (*range(axis), *range(axis + count, len(x) - 1 + count)) and x[axis] != 0 else None
+    return (
+        axis
+        if op.offset_dims == (*range(axis), *range(axis + count, len(x) - 1 + count))
+        and x[axis] != 0
+        else None
+    )
 
 
 def points(node: Node) -> bool:
@@ -117,10 +150,14 @@ def points(node: Node) -> bool:
     count, batch = len(op.start_index_map), indices.rank - 1
     first = (*range(count),)
     return (
-        0 < count == len(op.collapsed_slice_dims) and op.start_index_map == first == tuple(sorted(op.collapsed_slice_dims))
-        and not op.operand_batching_dims and op.index_vector_dim == batch and 0 not in (*x.shape, *node.shape)
-        and op.slice_sizes[count:] == x.shape[count:] and op.offset_dims == (*range(batch, batch + x.rank - count),)
-    )  # fmt: skip
+        0 < count == len(op.collapsed_slice_dims)
+        and op.start_index_map == first == tuple(sorted(op.collapsed_slice_dims))
+        and not op.operand_batching_dims
+        and op.index_vector_dim == batch
+        and 0 not in (*x.shape, *node.shape)
+        and op.slice_sizes[count:] == x.shape[count:]
+        and op.offset_dims == (*range(batch, batch + x.rank - count),)
+    )
 
 
 @rule("scatter")
@@ -136,28 +173,58 @@ def scatter(w: Writer, node: Node, *operands: str) -> str | list[str]:
     if 0 in update:
         return w.op("Identity", x)
     found, batch = vectors(w, indices, where, op.index_vector_dim, op.scatter_dims_to_operand_dims)
-    kept = tuple(a for a in range(len(shape)) if a not in (*op.inserted_window_dims, *op.input_batching_dims))
+    kept = tuple(
+        a for a in range(len(shape)) if a not in (*op.inserted_window_dims, *op.input_batching_dims)
+    )
     sizes = [1] * len(shape)
     for axis, spot in zip(kept, sorted(op.update_window_dims), strict=True):
         sizes[axis] = update[spot]
     mapped = op.scatter_dims_to_operand_dims
-    offset = np.stack(np.broadcast_arrays(*[window(shape, tuple(sizes), kept)])) if kept else np.zeros((1,), np.int64)
+    offset = (
+        np.stack(np.broadcast_arrays(*[window(shape, tuple(sizes), kept)]))
+        if kept
+        else np.zeros((1,), np.int64)
+    )
     inside = _inside(w, found, shape, sizes, kept, mapped, batch)
     steps = np.array([strides(shape)[a] for a in mapped], np.int64)
     bounded = w.least(w.most(found, w.constant(-total - 1)), w.constant(total + 1))
     place = w.op("ReduceSum", w.op("Mul", bounded, w.constant(steps)), w.constant([1]), keepdims=0)
-    place = w.op("Add", place, w.constant(batching(shape, batch, op.input_batching_dims, op.scatter_indices_batching_dims, op.index_vector_dim)))
-    flat = w.op("Add", w.reshape(place, (int(np.prod(batch)), 1)), w.constant(offset.reshape(1, -1)))
-    spare = w.op("Where", inside, flat, w.constant(total))  # those outside land behind the last element
-    order = [*(a for a in range(len(update)) if a not in op.update_window_dims), *sorted(op.update_window_dims)]
-    return _written(w, node, x, w.op("Reshape", spare, w.constant([-1])), w.turn(updates, order), total)
+    place = w.op(
+        "Add",
+        place,
+        w.constant(
+            batching(
+                shape,
+                batch,
+                op.input_batching_dims,
+                op.scatter_indices_batching_dims,
+                op.index_vector_dim,
+            )
+        ),
+    )
+    flat = w.op(
+        "Add", w.reshape(place, (int(np.prod(batch)), 1)), w.constant(offset.reshape(1, -1))
+    )
+    # those outside land behind the last element
+    spare = w.op("Where", inside, flat, w.constant(total))
+    order = [
+        *(a for a in range(len(update)) if a not in op.update_window_dims),
+        *sorted(op.update_window_dims),
+    ]
+    return _written(
+        w, node, x, w.op("Reshape", spare, w.constant([-1])), w.turn(updates, order), total
+    )
 
 
-def _inside(w: Writer, found: str, shape: Ints, sizes: list[int], kept: Ints, mapped: Ints, batch: Ints) -> str:
+def _inside(
+    w: Writer, found: str, shape: Ints, sizes: list[int], kept: Ints, mapped: Ints, batch: Ints
+) -> str:
     """Of each element of each update, whether it falls inside: a matrix of bools."""
     inside = w.constant(np.ones((int(np.prod(batch)), 1), np.bool_), DType.BOOL)
     for number, axis in enumerate(mapped):
-        start = w.op("Slice", found, w.constant([number]), w.constant([number + 1]), w.constant([1]))
+        start = w.op(
+            "Slice", found, w.constant([number]), w.constant([number + 1]), w.constant([1])
+        )
         if axis in kept:
             line = np.arange(sizes[axis]).reshape([-1 if a == axis else 1 for a in kept])
             steps = np.broadcast_to(line, [sizes[a] for a in kept]).reshape(1, -1)
@@ -186,7 +253,9 @@ def _written(w: Writer, node: Node, x: str, places: str, updates: str, total: in
 # ---- slices that begin where data says ---------------------------------------------------------
 
 
-def starts(w: Writer, node: Node, names: tuple[str, ...], nodes: tuple[Node, ...], sizes: Any, limits: Any) -> str:
+def starts(
+    w: Writer, node: Node, names: tuple[str, ...], nodes: tuple[Node, ...], sizes: Any, limits: Any
+) -> str:
     """The first index along each axis, so that the slice lies inside: a vector."""
     found = []
     for name, start, size, limit in zip(names, nodes, sizes, limits, strict=True):
@@ -214,9 +283,17 @@ def dyn_update(w: Writer, node: Node, x: str, update: str, *first: str) -> str:
     if 0 in sizes:
         return w.op("Identity", x)
     begin = starts(w, node, first, node.inputs[2:], sizes, shape)
-    place = w.op("ReduceSum", w.op("Mul", begin, w.constant(strides(shape))), w.constant([0]), keepdims=1)
-    places = w.op("Add", place, w.constant(window(shape, sizes, tuple(range(len(shape)))).reshape(-1)))
-    made = w.op("ScatterElements", w.op("Reshape", x, w.constant([-1])), places, w.op("Reshape", update, w.constant([-1])), axis=0)
+    place = w.op(
+        "ReduceSum", w.op("Mul", begin, w.constant(strides(shape))), w.constant([0]), keepdims=1
+    )
+    places = w.op(
+        "Add", place, w.constant(window(shape, sizes, tuple(range(len(shape)))).reshape(-1))
+    )
+    made = w.op(
+        "ScatterElements",
+        w.op("Reshape", x, w.constant([-1])),
+        places,
+        w.op("Reshape", update, w.constant([-1])),
+        axis=0,
+    )
     return w.reshape(made, node.shape)
-
-

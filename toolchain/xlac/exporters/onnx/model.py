@@ -32,7 +32,8 @@ from xlac.model import Model
 from xlac.ops.tensor.leaf import param
 from xlac_sdk.dtypes import DType
 
-FAMILIES = (composites, contractions, control, convert, indexing, order, reductions, scalars, views)  # they fill RULES
+# they fill RULES
+FAMILIES = (composites, contractions, control, convert, indexing, order, reductions, scalars, views)
 INSIDE = 64 * 2**20  # bytes of tensors that are kept in the model's own file
 SMALL = 1024  # bytes of a tensor that always is: runtimes read shapes before they open other files
 ALIGN = 4096  # of a tensor in a file of tensors, so that it can be mapped
@@ -42,18 +43,23 @@ Tensors = Mapping[str, tuple[Type, Callable[[], Array]]]
 
 
 def proto(model: Model) -> onnx.ModelProto:
-    """The model with its tensors inside. Raises UnsupportedError naming every node that ONNX cannot say."""
+    """The model with its tensors inside. Raises UnsupportedError naming every node that ONNX cannot
+    say.
+    """
     made, tensors = structure(model)
     for name, (type, read) in tensors.items():
         made.graph.initializer.append(tensor(name, type, read()))
     return made
 
 
-def write(model: Model, file: Path, progress: Callable[[int, int], None] | None = None) -> list[Path]:
-    """Writes a file, and one of tensors beside it where they are large; all or nothing. Returns the files.
+def write(
+    model: Model, file: Path, progress: Callable[[int, int], None] | None = None
+) -> list[Path]:
+    """Writes a file, and one of tensors beside it where they are large; all or nothing. Returns the
+    files.
 
-    `progress` is told the bytes of tensors written and those in all. Raises UnsupportedError naming every node that
-    ONNX cannot say.
+    `progress` is told the bytes of tensors written and those in all. Raises UnsupportedError naming
+    every node that ONNX cannot say.
     """
     made, tensors = structure(model)
     total = sum(type.nbytes for type, _ in tensors.values())
@@ -69,7 +75,9 @@ def write(model: Model, file: Path, progress: Callable[[int, int], None] | None 
             for name, (type, read) in tensors.items():
                 small = type.nbytes < SMALL
                 made.graph.initializer.append(
-                    tensor(name, type, read()) if small else outside(out, data.name, name, type, read())
+                    tensor(name, type, read())
+                    if small
+                    else outside(out, data.name, name, type, read())
                 )
                 if progress is not None:
                     progress(out.tell(), total)
@@ -78,7 +86,9 @@ def write(model: Model, file: Path, progress: Callable[[int, int], None] | None 
 
 
 def structure(model: Model) -> tuple[onnx.ModelProto, Tensors]:
-    """The model without its tensors, and what they are. An output that is called as an input is gets `.out` behind it."""
+    """The model without its tensors, and what they are. An output that is called as an input is
+    gets `.out` behind it.
+    """
     graph = model.graph
     writer = Writer(graph)
     values = {node: param(node).name for node in graph.inputs}
@@ -90,12 +100,18 @@ def structure(model: Model) -> tuple[onnx.ModelProto, Tensors]:
     refuse(writer.problems, "XL7401", "ONNX")
     writer.hint = ""
     given = {param(node).name for node in graph.nodes() if node.op.mnemonic == "param"}
-    called = {name: writer.fresh(f"{name}.out") if name in given else name for name in graph.outputs}
+    called = {
+        name: writer.fresh(f"{name}.out") if name in given else name for name in graph.outputs
+    }
     for name, node in graph.outputs.items():
-        writer.nodes.append(helper.make_node("Identity", [names[node]], [called[name]], name=called[name]))
+        writer.nodes.append(
+            helper.make_node("Identity", [names[node]], [called[name]], name=called[name])
+        )
     inputs = [value_info(param(n).name, n.type) for n in graph.inputs]
     outputs = [value_info(called[name], n.type) for name, n in graph.outputs.items()]
-    made = helper.make_graph(renamed(writer.nodes, graph.outputs), model.name, inputs, outputs, doc_string=model.doc)
+    made = helper.make_graph(
+        renamed(writer.nodes, graph.outputs), model.name, inputs, outputs, doc_string=model.doc
+    )
     opsets = [helper.make_opsetid("", writer.opset)]
     tensors: dict[str, tuple[Type, Callable[[], Array]]] = {}
     for node in graph.nodes():
@@ -104,11 +120,15 @@ def structure(model: Model) -> tuple[onnx.ModelProto, Tensors]:
             tensors[name] = (node.type, lambda name=name: model.weights[name])  # type: ignore[misc]
     for name, array in writer.initializers.items():
         tensors[name] = (Type(DType.of(array.dtype), array.shape), lambda array=array: array)  # type: ignore[misc]
-    return helper.make_model(made, opset_imports=opsets, ir_version=IR_VERSION, producer_name="xlac"), tensors
+    return helper.make_model(
+        made, opset_imports=opsets, ir_version=IR_VERSION, producer_name="xlac"
+    ), tensors
 
 
 def renamed(nodes: list[onnx.NodeProto], outputs: Mapping[str, Node]) -> list[onnx.NodeProto]:
-    """The nodes with results called as the outputs that they are, where nothing but an identity stood between."""
+    """The nodes with results called as the outputs that they are, where nothing but an identity
+    stood between.
+    """
     made = {result: node for node in nodes for result in node.output}
     last = {n.output[0]: n for n in nodes[len(nodes) - len(outputs) :]}
     better: dict[str, str] = {}
@@ -135,13 +155,20 @@ def _rename(nodes: list[onnx.NodeProto], better: Mapping[str, str]) -> None:
 def tensor(name: str, type: Type, array: Array) -> TensorProto:
     """A tensor with its elements."""
     raw = np.ascontiguousarray(array).tobytes()
-    return TensorProto(name=name, data_type=ELEMENT[type.dtype], dims=static(type.shape), raw_data=raw)
+    return TensorProto(
+        name=name, data_type=ELEMENT[type.dtype], dims=static(type.shape), raw_data=raw
+    )
 
 
 def outside(out: IO[bytes], location: str, name: str, type: Type, array: Array) -> TensorProto:
     """A tensor whose elements are written to a file of tensors."""
     out.write(b"\0" * (-out.tell() % ALIGN))
-    found = TensorProto(name=name, data_type=ELEMENT[type.dtype], dims=static(type.shape), data_location=TensorProto.EXTERNAL)
+    found = TensorProto(
+        name=name,
+        data_type=ELEMENT[type.dtype],
+        dims=static(type.shape),
+        data_location=TensorProto.EXTERNAL,
+    )
     for key, value in (("location", location), ("offset", out.tell()), ("length", type.nbytes)):
         entry = found.external_data.add()
         entry.key, entry.value = key, str(value)

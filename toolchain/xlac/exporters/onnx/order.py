@@ -29,7 +29,10 @@ def sort(w: Writer, node: Node, *xs: str) -> list[str]:
         dtype = node.inputs[key].type.dtype
         for least in passes(w, dtype):  # NaN is last, which numbers do not say
             place = _places(w, found[key], dtype, least, op, count)
-            found = [_taken(w, x, place, op.axis, n.type.dtype) for x, n in zip(found, node.inputs, strict=True)]
+            found = [
+                _taken(w, x, place, op.axis, n.type.dtype)
+                for x, n in zip(found, node.inputs, strict=True)
+            ]
     return found
 
 
@@ -40,7 +43,12 @@ def passes(w: Writer, dtype: DType) -> tuple[bool, ...]:
 
 def _places(w: Writer, x: str, dtype: DType, nan: bool, op: Sort, count: int) -> str:
     if nan:
-        x, kind = w.cast(w.op("IsNaN", x if dtype is not DType.BF16 else w.cast(x, DType.F32)), DType.I32), DType.I32
+        x, kind = (
+            w.cast(
+                w.op("IsNaN", x if dtype is not DType.BF16 else w.cast(x, DType.F32)), DType.I32
+            ),
+            DType.I32,
+        )
     elif dtype is DType.U64:
         x, kind = signed(w, x), DType.I64
     else:
@@ -48,7 +56,9 @@ def _places(w: Writer, x: str, dtype: DType, nan: bool, op: Sort, count: int) ->
         x = w.cast(x, kind) if kind is not dtype else x
     if kind.is_float:
         x = w.op("Where", w.op("IsNaN", x), w.constant(0.0, kind), x)
-    return w.many("TopK", [x, w.constant([count])], 2, axis=op.axis, largest=int(op.descending), sorted=1)[1]
+    return w.many(
+        "TopK", [x, w.constant([count])], 2, axis=op.axis, largest=int(op.descending), sorted=1
+    )[1]
 
 
 def _taken(w: Writer, x: str, place: str, axis: int, dtype: DType) -> str:

@@ -41,27 +41,46 @@ def reduce(w: Writer, node: Node, *xs: str) -> str | list[str]:
         return logical(w, node, x)
     dtype = source.type.dtype
     if 0 in source.shape:
-        return w.op("Expand", w.constant(numeric.identity(op.combine, dtype), dtype), w.shape(node.shape))
+        return w.op(
+            "Expand", w.constant(numeric.identity(op.combine, dtype), dtype), w.shape(node.shape)
+        )
     (x,), back = within(w, dtype, kind_of(dtype, op.combine), x)
     made = back(w.op(REDUCE[op.combine], x, w.constant(op.axes), keepdims=0))
     if not dtype.is_float or op.combine not in ("max", "min"):
         return made
-    some = w.op("ReduceMax", w.cast(w.op("IsNaN", x), DType.I32), w.constant(op.axes), keepdims=0)  # runtimes differ on NaN
+    # runtimes differ on NaN
+    some = w.op("ReduceMax", w.cast(w.op("IsNaN", x), DType.I32), w.constant(op.axes), keepdims=0)
     return chosen(w, w.cast(some, DType.BOOL), w.constant(np.nan, dtype), made, dtype)
 
 
 def logical(w: Writer, node: Node, x: str) -> str:
-    """Bools as sums and extremes of integers; other bits by folding halves of the axis onto each other."""
+    """Bools as sums and extremes of integers; other bits by folding halves of the axis onto each
+    other.
+    """
     op: Any = node.op
     dtype = node.type.dtype
     if 0 in node.inputs[0].shape:
-        return w.op("Expand", w.constant(numeric.identity(op.combine, dtype), dtype), w.shape(node.shape))
+        return w.op(
+            "Expand", w.constant(numeric.identity(op.combine, dtype), dtype), w.shape(node.shape)
+        )
     if dtype is DType.BOOL:
         number = w.cast(x, DType.I32)
         if op.combine == "xor":
-            odd = w.op("Mod", w.op("ReduceSum", number, w.constant(op.axes), keepdims=0), w.constant(2, DType.I32))
+            odd = w.op(
+                "Mod",
+                w.op("ReduceSum", number, w.constant(op.axes), keepdims=0),
+                w.constant(2, DType.I32),
+            )
             return w.cast(odd, DType.BOOL)
-        return w.cast(w.op("ReduceMin" if op.combine == "and" else "ReduceMax", number, w.constant(op.axes), keepdims=0), DType.BOOL)
+        return w.cast(
+            w.op(
+                "ReduceMin" if op.combine == "and" else "ReduceMax",
+                number,
+                w.constant(op.axes),
+                keepdims=0,
+            ),
+            DType.BOOL,
+        )
     shape = known(node.inputs[0].shape, "bits of an axis")
     rest = [a for a in range(len(shape)) if a not in op.axes]
     count = int(np.prod([shape[a] for a in op.axes], dtype=np.int64))
@@ -69,10 +88,18 @@ def logical(w: Writer, node: Node, x: str) -> str:
     name = {"and": "BitwiseAnd", "or": "BitwiseOr", "xor": "BitwiseXor"}[op.combine]
     while count > 1:
         half, left = divmod(count, 2)
-        parts = [w.op("Slice", line, w.constant([a]), w.constant([b]), w.constant([0])) for a, b in ((0, half), (half, 2 * half))]
+        parts = [
+            w.op("Slice", line, w.constant([a]), w.constant([b]), w.constant([0]))
+            for a, b in ((0, half), (half, 2 * half))
+        ]
         made = w.op(name, *parts)
         if left:
-            made = w.op("Concat", made, w.op("Slice", line, w.constant([count - 1]), w.constant([count]), w.constant([0])), axis=0)
+            made = w.op(
+                "Concat",
+                made,
+                w.op("Slice", line, w.constant([count - 1]), w.constant([count]), w.constant([0])),
+                axis=0,
+            )
         line, count = made, half + left
     return w.reshape(line, node.shape)
 
@@ -82,7 +109,10 @@ def logical(w: Writer, node: Node, x: str) -> str:
 
 def elementwise(body: Graph) -> bool:
     """Whether a body on scalars may be applied to whole tensors."""
-    return all(isinstance(node.op, Const | Param | Scalar | Compare | Select | Cast) for node in body.nodes())
+    return all(
+        isinstance(node.op, Const | Param | Scalar | Compare | Select | Cast)
+        for node in body.nodes()
+    )
 
 
 def folded(w: Writer, node: Node, operands: tuple[str, ...]) -> list[str]:
@@ -109,7 +139,9 @@ def folded(w: Writer, node: Node, operands: tuple[str, ...]) -> list[str]:
 
 @rule("window")
 def window(w: Writer, node: Node, *xs: str) -> str:
-    """One axis after another: the elements under the window, each a slice with the stride, combined."""
+    """One axis after another: the elements under the window, each a slice with the stride,
+    combined.
+    """
     op: Any = node.op
     if op.body is not None:
         raise Unsaid("ONNX pools by sum, product and extremes only")
@@ -118,24 +150,50 @@ def window(w: Writer, node: Node, *xs: str) -> str:
     shape, result = node.inputs[0].shape, node.shape
     if not shape:
         return w.op("Identity", x)
-    kind = kind_of(dtype, op.combine).get(dtype, dtype) if op.combine in COMBINE else DType.I32 if dtype is DType.BOOL else dtype
+    kind = (
+        kind_of(dtype, op.combine).get(dtype, dtype)
+        if op.combine in COMBINE
+        else DType.I32
+        if dtype is DType.BOOL
+        else dtype
+    )
     if kind is not dtype:
         x = w.cast(x, kind)
-    filler = numeric.identity(op.combine, dtype if dtype is DType.BOOL else kind if dtype.is_float else dtype)
+    filler = numeric.identity(
+        op.combine, dtype if dtype is DType.BOOL else kind if dtype.is_float else dtype
+    )
     value = w.constant(filler, kind)
     for axis in range(len(shape)):
         if moves(op, axis):
             known((shape[axis],), "a window")
-            x, shape = _along(w, x, shape, op, axis, known((result[axis],), "a window")[0], value, kind, dtype)
+            x, shape = _along(
+                w, x, shape, op, axis, known((result[axis],), "a window")[0], value, kind, dtype
+            )
     return w.cast(x, dtype) if kind is not dtype else w.op("Identity", x)
 
 
 def moves(op: Any, axis: int) -> bool:
     """Whether a window does anything along an axis."""
-    return (op.window[axis], op.strides[axis], op.base_dilation[axis], op.low[axis], op.high[axis]) != (1, 1, 1, 0, 0)
+    return (
+        op.window[axis],
+        op.strides[axis],
+        op.base_dilation[axis],
+        op.low[axis],
+        op.high[axis],
+    ) != (1, 1, 1, 0, 0)
 
 
-def _along(w: Writer, x: str, shape: Any, op: Any, axis: int, places: int, value: str, kind: DType, dtype: DType) -> tuple[str, Any]:
+def _along(
+    w: Writer,
+    x: str,
+    shape: Any,
+    op: Any,
+    axis: int,
+    places: int,
+    value: str,
+    kind: DType,
+    dtype: DType,
+) -> tuple[str, Any]:
     between = op.base_dilation[axis] - 1
     if between and shape[axis]:
         x, shape = gaps(w, x, shape, axis, between, value, kind)
@@ -155,7 +213,14 @@ def _along(w: Writer, x: str, shape: Any, op: Any, axis: int, places: int, value
     for tap in range(taps):
         begin = first + tap * op.window_dilation[axis]
         end = begin + (places - 1) * op.strides[axis] + 1
-        part = w.op("Slice", x, w.constant([begin]), w.constant([end]), w.constant([axis]), w.constant([op.strides[axis]]))
+        part = w.op(
+            "Slice",
+            x,
+            w.constant([begin]),
+            w.constant([end]),
+            w.constant([axis]),
+            w.constant([op.strides[axis]]),
+        )
         found = part if not found else combined(w, op.combine, found, part, kind, dtype)
     return found, grown
 
@@ -178,10 +243,18 @@ def cumulative(w: Writer, node: Node, x: str) -> str:
     op: Any = node.op
     dtype = node.type.dtype
     shape = node.shape
-    kind = kind_of(dtype, op.combine).get(dtype, dtype) if op.combine in COMBINE else DType.I32 if dtype is DType.BOOL else dtype
+    kind = (
+        kind_of(dtype, op.combine).get(dtype, dtype)
+        if op.combine in COMBINE
+        else DType.I32
+        if dtype is DType.BOOL
+        else dtype
+    )
     x = w.cast(x, kind) if kind is not dtype else x
     if op.combine == "add":
-        made = w.op("CumSum", x, w.constant(op.axis), exclusive=int(op.exclusive), reverse=int(op.reverse))
+        made = w.op(
+            "CumSum", x, w.constant(op.axis), exclusive=int(op.exclusive), reverse=int(op.reverse)
+        )
         return w.cast(made, dtype) if kind is not dtype else made
     (count,) = known((shape[op.axis],), f"running {op.combine}")
     filler = w.constant(numeric.identity(op.combine, dtype), kind)
@@ -189,17 +262,21 @@ def cumulative(w: Writer, node: Node, x: str) -> str:
         x = _moved(w, x, 1, op, count, len(shape), filler, kind)
     reach = 1
     while reach < count:
-        x = combined(w, op.combine, x, _moved(w, x, reach, op, count, len(shape), filler, kind), kind, dtype)
+        x = combined(
+            w, op.combine, x, _moved(w, x, reach, op, count, len(shape), filler, kind), kind, dtype
+        )
         reach *= 2
     return w.cast(x, dtype) if kind is not dtype else w.op("Identity", x)
 
 
-def _moved(w: Writer, x: str, by: int, op: Any, count: int, rank: int, filler: str, kind: DType) -> str:
+def _moved(
+    w: Writer, x: str, by: int, op: Any, count: int, rank: int, filler: str, kind: DType
+) -> str:
     """x moved along the axis in the direction of the running combination, filled from behind."""
     ends = [0] * (2 * rank)
     ends[(rank if op.reverse else 0) + op.axis] = by
     longer = padded(w, x, w.constant(ends), filler, kind)
     begin = by if op.reverse else 0
-    return w.op("Slice", longer, w.constant([begin]), w.constant([begin + count]), w.constant([op.axis]))
-
-
+    return w.op(
+        "Slice", longer, w.constant([begin]), w.constant([begin + count]), w.constant([op.axis])
+    )

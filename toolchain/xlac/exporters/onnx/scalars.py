@@ -1,4 +1,6 @@
-"""Operations on single elements, in the element types that runtimes have kernels for, with the results of ours."""
+"""Operations on single elements, in the element types that runtimes have kernels for, with the
+results of ours.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ WRAPPING = {
     DType.BF16: DType.F32, DType.I8: DType.I32, DType.I16: DType.I32, DType.U8: DType.I32, DType.U16: DType.I32,
     DType.U32: DType.I64, DType.U64: DType.I64,
 }  # fmt: skip
-"""Where + - * are computed: the low bits of the result are the same, and every runtime has the type."""
+"""Where + - * are computed: the low bits of the result are the same, and every runtime has the
+type.
+"""
 
 ORDERED = WRAPPING | {DType.U64: DType.U64, DType.BOOL: DType.I32}
 """Where values are divided and compared: a type that holds them all."""
@@ -35,7 +39,9 @@ UNARY = {
 FLOAT_ONLY = {"neg", "abs", "relu"}  # of integers they are expanded: minimum values wrap
 
 
-def within(w: Writer, dtype: DType, table: dict[DType, DType], *xs: str) -> tuple[tuple[str, ...], Callable[[str], str]]:
+def within(
+    w: Writer, dtype: DType, table: dict[DType, DType], *xs: str
+) -> tuple[tuple[str, ...], Callable[[str], str]]:
     """Operands in the type that an operation is computed in, and the way back."""
     to = table.get(dtype, dtype)
     if to is dtype:
@@ -94,7 +100,9 @@ def divides(y: Node) -> bool:
 
 
 def guarded(w: Writer, y: str, kind: DType, dtype: DType) -> tuple[str, str, str]:
-    """Where a divisor is 0; the divisor with 1 there and where it is -1; and where it is -1, if it can be."""
+    """Where a divisor is 0; the divisor with 1 there and where it is -1; and where it is -1, if it
+    can be.
+    """
     zero, one = w.op("Equal", y, w.constant(0, kind)), w.constant(1, kind)
     if not dtype.is_signed:
         return zero, w.op("Where", zero, one, y), ""
@@ -111,7 +119,9 @@ def power(w: Writer, node: Node, x: str, y: str) -> str:
 
 
 def whole_power(w: Writer, dtype: DType, x: str, y: str) -> str:
-    """x to the power y by squaring, wrapping; to a negative power the truncated reciprocal, which of 0 is 0."""
+    """x to the power y by squaring, wrapping; to a negative power the truncated reciprocal, which
+    of 0 is 0.
+    """
     zero, one = w.constant(0, DType.I64), w.constant(1, DType.I64)
     base, left = w.cast(x, DType.I64), w.cast(y, DType.I64)
     found = one
@@ -119,7 +129,10 @@ def whole_power(w: Writer, dtype: DType, x: str, y: str) -> str:
         odd = w.op("Equal", w.op("BitwiseAnd", left, one), one)
         found = w.op("Mul", found, w.op("Where", odd, base, one))
         base = w.op("Mul", base, base)
-        left = w.cast(w.op("BitShift", w.cast(left, DType.U64), w.constant(1, DType.U64), direction="RIGHT"), DType.I64)
+        left = w.cast(
+            w.op("BitShift", w.cast(left, DType.U64), w.constant(1, DType.U64), direction="RIGHT"),
+            DType.I64,
+        )
     if dtype.is_signed:
         base, left = w.cast(x, DType.I64), w.cast(y, DType.I64)
         minus = w.constant(-1)
@@ -171,18 +184,31 @@ def atan2(w: Writer, node: Node, y: str, x: str) -> str:
     rise, run = w.op("Abs", y), w.op("Abs", x)
     low, high = w.op("Min", rise, run), w.op("Max", rise, run)
     equal = w.op("Equal", rise, run)  # infinities and zeros too
-    ratio = w.op("Where", equal, w.op("Where", w.op("Equal", high, zero), zero, one), w.op("Div", low, high))
+    ratio = w.op(
+        "Where", equal, w.op("Where", w.op("Equal", high, zero), zero, one), w.op("Div", low, high)
+    )
     angle = w.op("Atan", ratio)
-    angle = w.op("Where", w.op("Greater", rise, run), w.op("Sub", w.constant(math.pi / 2, kind), angle), angle)
-    angle = w.op("Where", negative(w, x, kind), w.op("Sub", w.constant(math.pi, kind), angle), angle)
+    angle = w.op(
+        "Where",
+        w.op("Greater", rise, run),
+        w.op("Sub", w.constant(math.pi / 2, kind), angle),
+        angle,
+    )
+    angle = w.op(
+        "Where", negative(w, x, kind), w.op("Sub", w.constant(math.pi, kind), angle), angle
+    )
     angle = w.op("Where", negative(w, y, kind), w.op("Neg", angle), angle)
-    return back(w.op("Where", w.op("Or", w.op("IsNaN", y), w.op("IsNaN", x)), w.op("Add", x, y), angle))
+    return back(
+        w.op("Where", w.op("Or", w.op("IsNaN", y), w.op("IsNaN", x)), w.op("Add", x, y), angle)
+    )
 
 
 def negative(w: Writer, x: str, kind: DType) -> str:
     """Where the sign bit is set: -0 has 1 / x below 0."""
     zero = w.constant(0.0, kind)
-    return w.op("Or", w.op("Less", x, zero), w.op("Less", w.op("Div", w.constant(1.0, kind), x), zero))
+    return w.op(
+        "Or", w.op("Less", x, zero), w.op("Less", w.op("Div", w.constant(1.0, kind), x), zero)
+    )
 
 
 @rule("and", "or", "xor")
@@ -214,13 +240,23 @@ def shift(w: Writer, node: Node, x: str, n: str) -> str:
     if not dtype.is_signed:
         made = w.cast(w.op("BitShift", w.cast(x, wide), count, direction="RIGHT"), dtype)
         return chosen(w, far, w.constant(0, dtype), made, dtype)
-    below = w.op("Less", w.cast(x, DType.I64), w.constant(0))  # those are shifted inverted, and come back as they were
+    # those are shifted inverted, and come back as they were
+    below = w.op("Less", w.cast(x, DType.I64), w.constant(0))
     plain = chosen(w, below, w.op("BitwiseNot", x), x, dtype)
-    made = w.cast(w.op("BitShift", w.cast(w.cast(plain, unsigned), wide), count, direction="RIGHT"), dtype)
+    made = w.cast(
+        w.op("BitShift", w.cast(w.cast(plain, unsigned), wide), count, direction="RIGHT"), dtype
+    )
     return chosen(w, below, w.op("BitwiseNot", made), made, dtype)
 
 
-COMPARE = {"lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "eq": "Equal", "ne": "Equal"}
+COMPARE = {
+    "lt": "Less",
+    "le": "LessOrEqual",
+    "gt": "Greater",
+    "ge": "GreaterOrEqual",
+    "eq": "Equal",
+    "ne": "Equal",
+}
 
 
 def signed(w: Writer, x: str) -> str:

@@ -46,7 +46,9 @@ def broadcast(w: Writer, node: Node, x: str) -> str:
     x = w.turn(x, order)
     sizes = {axis: size for axis, size in zip(op.axes, node.inputs[0].shape, strict=True)}  # noqa: C416
     spread = tuple(sizes.get(a, 1) for a in range(len(op.shape)))
-    if spread != node.inputs[0].shape and [*op.axes] != [*range(len(op.shape) - len(op.axes), len(op.shape))]:
+    if spread != node.inputs[0].shape and [*op.axes] != [
+        *range(len(op.shape) - len(op.axes), len(op.shape))
+    ]:
         x = w.reshape(x, spread)
     return w.op("Expand", x, w.shape(op.shape))
 
@@ -62,8 +64,18 @@ def cut(w: Writer, node: Node, x: str) -> str:
     if not node.type.rank:
         return w.op("Identity", x)
     least = -(2**62)  # past the first element, going down
-    stops = tuple(least if step < 0 and stop == -1 else stop for stop, step in zip(op.stops, op.steps, strict=True))
-    return w.op("Slice", x, w.shape(op.starts), w.shape(stops), w.constant(np.arange(len(stops))), w.constant(op.steps))
+    stops = tuple(
+        least if step < 0 and stop == -1 else stop
+        for stop, step in zip(op.stops, op.steps, strict=True)
+    )
+    return w.op(
+        "Slice",
+        x,
+        w.shape(op.starts),
+        w.shape(stops),
+        w.constant(np.arange(len(stops))),
+        w.constant(op.steps),
+    )
 
 
 @rule("pad")
@@ -89,22 +101,35 @@ def cropped(w: Writer, x: str, op: Any, shape: Any) -> str:
         return x
     axes = range(len(shape))
     starts = [-n if isinstance(n, int) and n < 0 else 0 for n in op.low]
-    whole = [n + max(0, a) + max(0, b) if isinstance(a, int) and isinstance(b, int) else n + a + b
-             for n, a, b in zip(shape, op.low, op.high, strict=True)]  # fmt: skip
-    stops = [n + b if isinstance(b, int) and b < 0 else n for n, b in zip(whole, op.high, strict=True)]
+    whole = [
+        n + max(0, a) + max(0, b) if isinstance(a, int) and isinstance(b, int) else n + a + b
+        for n, a, b in zip(shape, op.low, op.high, strict=True)
+    ]
+    stops = [
+        n + b if isinstance(b, int) and b < 0 else n for n, b in zip(whole, op.high, strict=True)
+    ]
     return w.op("Slice", x, w.shape(starts), w.shape(stops), w.constant(np.array([*axes])))
 
 
 def padded(w: Writer, x: str, pads: str, value: str, dtype: DType) -> str:
     """x with a border. Bool and bf16 go through types that runtimes pad."""
-    through = {DType.BOOL: DType.U8, DType.BF16: DType.F32, DType.I16: DType.I32, DType.U16: DType.I32}.get(dtype, dtype)
+    through = {
+        DType.BOOL: DType.U8,
+        DType.BF16: DType.F32,
+        DType.I16: DType.I32,
+        DType.U16: DType.I32,
+    }.get(dtype, dtype)
     if through is dtype:
         return w.op("Pad", x, pads, value)
     return w.cast(w.op("Pad", w.cast(x, through), pads, w.cast(value, through)), dtype)
 
 
-def gaps(w: Writer, x: str, shape: Any, axis: int, between: int, value: str, dtype: DType) -> tuple[str, Any]:
-    """x with values between neighbours along an axis: each gets its own row, padded, and the last gap is cut off."""
+def gaps(
+    w: Writer, x: str, shape: Any, axis: int, between: int, value: str, dtype: DType
+) -> tuple[str, Any]:
+    """x with values between neighbours along an axis: each gets its own row, padded, and the last
+    gap is cut off.
+    """
     if any(isinstance(n, Sym) for n in shape):
         raise Unsaid("interior padding of open sizes")
     rows = (*shape[: axis + 1], 1, *shape[axis + 1 :])
@@ -136,6 +161,12 @@ def compact(w: Writer, node: Node, mask: str) -> list[str]:
     flat = w.op("Reshape", mask, w.constant([-1]))
     found = w.op("Reshape", w.op("NonZero", flat), w.constant([-1]))
     rest = w.constant(np.full(bound, int(np.prod(size, dtype=np.int64)), np.int64))
-    places = w.op("Slice", w.op("Concat", found, rest, axis=0), w.constant([0]), w.constant([bound]), w.constant([0]))
+    places = w.op(
+        "Slice",
+        w.op("Concat", found, rest, axis=0),
+        w.constant([0]),
+        w.constant([bound]),
+        w.constant([0]),
+    )
     count = w.op("ReduceSum", w.cast(flat, DType.I64), w.constant([0]), keepdims=0)
     return [w.reshape(places, (bound,)), count]

@@ -39,9 +39,11 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
-    """Says how operations are written: a function of the writer, the node and the names of its operands.
+    """Says how operations are written: a function of the writer, the node and the names of its
+    operands.
 
-    It gives the name of the result, or names of several. A composite's raises `Unsaid` to have it expanded.
+    It gives the name of the result, or names of several. A composite's raises `Unsaid` to have it
+    expanded.
     """
 
     def add(function: Rule) -> Rule:
@@ -60,7 +62,9 @@ class Writer:
         self.problems: dict[Node, str] = {}
         self.opset = OPSET
         self.hint = ""
-        self._taken: set[str] = {param(n).name for n in graph.nodes() if n.op.mnemonic == "param"} | {*graph.outputs}
+        self._taken: set[str] = {
+            param(n).name for n in graph.nodes() if n.op.mnemonic == "param"
+        } | {*graph.outputs}
         self._constants: dict[tuple[Any, ...], str] = {}
         self._sizes: dict[str, str] = {}
         self._inputs = graph.inputs
@@ -103,7 +107,9 @@ class Writer:
     def reshape(self, x: str, shape: Shape) -> str:
         open_axes = [a for a, size in enumerate(shape) if isinstance(size, Sym)]
         if len(open_axes) == 1 and 0 not in shape:
-            return self.op("Reshape", x, self.constant([-1 if isinstance(n, Sym) else n for n in shape]))
+            return self.op(
+                "Reshape", x, self.constant([-1 if isinstance(n, Sym) else n for n in shape])
+            )
         return self.op("Reshape", x, self.shape(shape), allowzero=1)
 
     def turn(self, x: str, order: Sequence[int]) -> str:
@@ -111,7 +117,9 @@ class Writer:
         return x if [*order] == [*range(len(order))] else self.op("Transpose", x, perm=[*order])
 
     def least(self, x: str, y: str) -> str:
-        """The smaller of integers of 64 bits. By comparing: ONNX Runtime 1.31 computes Min and Max of them in 32 bits."""
+        """The smaller of integers of 64 bits. By comparing: ONNX Runtime 1.31 computes Min and Max
+        of them in 32 bits.
+        """
         return self.op("Where", self.op("Less", x, y), x, y)
 
     def most(self, x: str, y: str) -> str:
@@ -159,7 +167,9 @@ class Writer:
                     parts = dict(size.parts)
                     factor, rest = parts.pop((symbol,), 0), parts.pop((), 0)
                     if factor and not parts:
-                        found.append((abs(rest) + abs(factor - 1), param(node).name, axis, factor, rest))
+                        found.append(
+                            (abs(rest) + abs(factor - 1), param(node).name, axis, factor, rest)
+                        )
         if not found:
             raise Unsaid(f"no input has an axis of size {symbol.name}")
         _, name, axis, factor, rest = min(found)
@@ -171,21 +181,27 @@ class Writer:
 
     @contextmanager
     def outermost(self) -> Iterator[None]:
-        """Writes into the outermost graph: what every subgraph may read. It comes before what is written there next."""
+        """Writes into the outermost graph: what every subgraph may read. It comes before what is
+        written there next.
+        """
         before, self.nodes = self.nodes, self._root
         try:
             yield
         finally:
             self.nodes = before
 
-    def subgraph(self, name: str, inputs: Sequence[tuple[str, Type]], fill: Callable[[], Sequence[str]]) -> onnx.GraphProto:
+    def subgraph(
+        self, name: str, inputs: Sequence[tuple[str, Type]], fill: Callable[[], Sequence[str]]
+    ) -> onnx.GraphProto:
         """A graph of its own, with the nodes that `fill` writes and the results that it names."""
         before, self.nodes = self.nodes, []
         try:
             # a result must be made inside
             results = [self.op("Identity", r) for r in fill()]
             outputs = [onnx.ValueInfoProto(name=r) for r in results]
-            return helper.make_graph(self.nodes, name, [value_info(n, t) for n, t in inputs], outputs)
+            return helper.make_graph(
+                self.nodes, name, [value_info(n, t) for n, t in inputs], outputs
+            )
         finally:
             self.nodes = before
 
@@ -240,7 +256,9 @@ class Writer:
 
 def value_info(name: str, type: Type) -> onnx.ValueInfoProto:
     """The declaration of a value."""
-    made: onnx.ValueInfoProto = helper.make_tensor_value_info(name, ELEMENT[type.dtype], [d if isinstance(d, int) else str(d) for d in type.shape])
+    made: onnx.ValueInfoProto = helper.make_tensor_value_info(
+        name, ELEMENT[type.dtype], [d if isinstance(d, int) else str(d) for d in type.shape]
+    )
     return made
 
 

@@ -28,7 +28,10 @@ def members(section: Section, node: Node) -> list[str]:
             return [*found, *(names.plain(f"y{i}") for i in range(len(node.results) - carries))]
         case While(body=Graph() as body) as op:
             names = Names()
-            return [names.plain(clean(param(p).name)) for p in body.inputs[: kept(op, section.book.learned.read.get(node, 0))]]
+            return [
+                names.plain(clean(param(p).name))
+                for p in body.inputs[: kept(op, section.book.learned.read.get(node, 0))]
+            ]
         case Cond():
             return [f"y{i}" for i in range(len(node.results))]
     return []
@@ -85,7 +88,10 @@ def cond(section: Section, node: Node, op: Cond, path: str, indent: str) -> list
     if number in section.folded:
         rows = [f"{indent}cond: {scalar(section.names[number.inputs[0]])}", *given]
         for key, one in zip(("then", "else"), reversed(op.branches), strict=True):
-            rows += [f"{indent}{key}:", *branch(section.book, one, inner, f"{path}.{key}.", names, indent + "  ")]
+            rows += [
+                f"{indent}{key}:",
+                *branch(section.book, one, inner, f"{path}.{key}.", names, indent + "  "),
+            ]
         return rows
     rows = [f"{indent}cond: {scalar(section.names[number])}", *given, f"{indent}branches:"]
     for i, one in enumerate(op.branches):
@@ -98,23 +104,41 @@ def is_flag(node: Node) -> bool:
     """Whether a choice is between two branches by a bool."""
     number = node.inputs[0]
     assert isinstance(node.op, Cond)
-    return len(node.op.branches) == 2 and isinstance(number.op, Cast) and number.inputs[0].type.dtype is DType.BOOL
+    return (
+        len(node.op.branches) == 2
+        and isinstance(number.op, Cast)
+        and number.inputs[0].type.dtype is DType.BOOL
+    )
 
 
-def inner_names(inputs: Sequence[Node], first: Sequence[str] = (), reserved: Sequence[str] = ()) -> list[str]:
-    """What the inputs of a body are called in it: the first as given, the others as they are called there."""
+def inner_names(
+    inputs: Sequence[Node], first: Sequence[str] = (), reserved: Sequence[str] = ()
+) -> list[str]:
+    """What the inputs of a body are called in it: the first as given, the others as they are called
+    there.
+    """
     names = Names([*first, *reserved])
     return [*first, *(names.plain(clean(param(p).name)) for p in inputs[len(first) :])]
 
 
-def handed(section: Section, inputs: Sequence[Node], inner: Sequence[str], outer: Sequence[str], indent: str) -> list[str]:
+def handed(
+    section: Section,
+    inputs: Sequence[Node],
+    inner: Sequence[str],
+    outer: Sequence[str],
+    indent: str,
+) -> list[str]:
     """The line of what a body is handed, without what its operations learn."""
     learned = section.book.learned
-    given = {name: value for p, name, value in zip(inputs, inner, outer, strict=True) if p not in learned}
+    given = {
+        name: value for p, name, value in zip(inputs, inner, outer, strict=True) if p not in learned
+    }
     return [f"{indent}with: {flow(given)}"] if given else []
 
 
-def body(book: Book, graph: Graph, inner: Sequence[str], prefix: str, indent: str, key: str = "body") -> tuple[list[str], list[str]]:
+def body(
+    book: Book, graph: Graph, inner: Sequence[str], prefix: str, indent: str, key: str = "body"
+) -> tuple[list[str], list[str]]:
     """The lines of a body, and the names of its results."""
     from xlac.exporters.spec.section import Section
 
@@ -122,10 +146,13 @@ def body(book: Book, graph: Graph, inner: Sequence[str], prefix: str, indent: st
     section = Section(book, graph, prefix, known, Names(known.values()))
     rows = section.lines(indent + "  ")
     head = [f"{indent}{key}:", *rows] if rows else [f"{indent}{key}: {{}}"]
-    return head, [section.names.get(n, "") for n in graph.outputs.values()]  # what is learned only passes through
+    # what is learned only passes through
+    return head, [section.names.get(n, "") for n in graph.outputs.values()]
 
 
-def branch(book: Book, graph: Graph, inner: Sequence[str], prefix: str, names: Sequence[str], indent: str) -> list[str]:
+def branch(
+    book: Book, graph: Graph, inner: Sequence[str], prefix: str, names: Sequence[str], indent: str
+) -> list[str]:
     """A branch: its body and its results."""
     rows, results = body(book, graph, inner, prefix, indent)
     return [*rows, f"{indent}outputs: {flow(dict(zip(names, results, strict=True)))}"]
@@ -134,7 +161,9 @@ def branch(book: Book, graph: Graph, inner: Sequence[str], prefix: str, names: S
 def function(book: Book, graph: Graph, prefix: str, indent: str) -> list[str]:
     """A body that sees its inputs only: their types, its graph and its results."""
     inner = inner_names(graph.inputs)
-    types: dict[str, Any] = {name: type_text(p.type) for name, p in zip(inner, graph.inputs, strict=True)}
+    types: dict[str, Any] = {
+        name: type_text(p.type) for name, p in zip(inner, graph.inputs, strict=True)
+    }
     rows, results = body(book, graph, inner, prefix, indent, "graph")
     outputs = {f"y{i}": name for i, name in enumerate(results)}
     return [f"{indent}inputs: {flow(types)}", *rows, f"{indent}outputs: {flow(outputs)}"]

@@ -17,14 +17,16 @@ from xlac.spec.text.write import flow, scalar, type_text
 
 
 def text(
-    model: Model, head: Mapping[str, Any] | None = None, keep: Keep = lambda name, value: False,
+    model: Model,
+    head: Mapping[str, Any] | None = None,
+    keep: Keep = lambda name, value: False,
     weights: Callable[[], str] = lambda: "",
-) -> str:  # fmt: skip
+) -> str:
     """The text of a spec that loads to the model's graph.
 
-    `head` holds sections that are written as they are (weights, ops). `keep` is asked for every constant whether
-    it is kept in a weights file instead, under a name; `weights` then says which file that is, if there is one.
-    Raises UnsupportedError for what a spec cannot say.
+    `head` holds sections that are written as they are (weights, ops). `keep` is asked for every
+    constant whether it is kept in a weights file instead, under a name; `weights` then says which
+    file that is, if there is one. Raises UnsupportedError for what a spec cannot say.
     """
     model = sized(model)
     lines = ["xlac: 1", f"model: {scalar(public(model.name))}"]
@@ -33,7 +35,10 @@ def text(
     if model.precision != "default":
         lines.append(f"precision: {model.precision}")
     if model.dims:
-        lines += ["dims:", *(f"  {scalar(name)}: {_bounds(symbol)}" for name, symbol in model.dims.items())]
+        lines += [
+            "dims:",
+            *(f"  {scalar(name)}: {_bounds(symbol)}" for name, symbol in model.dims.items()),
+        ]
     book = Book(Learned(model.graph), keep, frozenset((head or {}).get("ops", ())))
     section = Section(book, model.graph, "", {}, Names(node.name for node in book.learned.weights))
     _name_leaves(section, model)
@@ -58,13 +63,19 @@ def _interface(model: Model, section: Section, body: list[str]) -> list[str]:
     """Inputs, state, the graph's entries and the outputs."""
     names, outputs = section.names, model.graph.outputs
     inputs = [n for n in model.graph.inputs if param(n).kind == "input"]
-    lines = ["inputs:", *(f"  {scalar(names[n])}: {scalar(type_text(n.type))}" for n in inputs)] if inputs else []
+    lines = (
+        ["inputs:", *(f"  {scalar(names[n])}: {scalar(type_text(n.type))}" for n in inputs)]
+        if inputs
+        else []
+    )
     states = [n for n in model.graph.inputs if param(n).kind == "state"]
     if states:
         lines.append("state:")
     for node in states:
         after = names[outputs[model.state[param(node).name]]]
-        lines.append(f"  {scalar(names[node])}: {{type: {scalar(type_text(node.type))}, next: {scalar(after)}}}")
+        lines.append(
+            f"  {scalar(names[node])}: {{type: {scalar(type_text(node.type))}, next: {scalar(after)}}}"
+        )
     if body:
         lines += ["graph:", *body]
     hidden = {after for name, after in model.state.items() if after == f"{name}.next"}
@@ -72,12 +83,17 @@ def _interface(model: Model, section: Section, body: list[str]) -> list[str]:
     if all(name == value for name, value in told.items()):
         lines.append(f"outputs: {flow(list(told))}")
     else:
-        lines += ["outputs:", *(f"  {scalar(name)}: {scalar(value)}" for name, value in told.items())]
+        lines += [
+            "outputs:",
+            *(f"  {scalar(name)}: {scalar(value)}" for name, value in told.items()),
+        ]
     if model.extents:
         lines.append("extents:")
     for name, counts in model.extents.items():
         axes = [counts.get(axis) for axis in range(outputs[name].type.rank)]
-        lines.append(f"  {scalar(public(name))}: {flow([None if count is None else public(count) for count in axes])}")
+        lines.append(
+            f"  {scalar(public(name))}: {flow([None if count is None else public(count) for count in axes])}"
+        )
     return lines
 
 
@@ -98,7 +114,12 @@ def sized(model: Model) -> Model:
 
 
 def _bounds(symbol: Symbol) -> str:
-    found = {"min": symbol.min, "max": symbol.max, "opt": symbol.opt, "multiple_of": symbol.multiple_of}
+    found = {
+        "min": symbol.min,
+        "max": symbol.max,
+        "opt": symbol.opt,
+        "multiple_of": symbol.multiple_of,
+    }
     if symbol.max >= UNBOUNDED:
         del found["max"]
     if not symbol.min <= symbol.opt <= symbol.max or symbol.opt % symbol.multiple_of:

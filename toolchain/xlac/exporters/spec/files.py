@@ -18,12 +18,15 @@ from xlac_sdk.dtypes import DType
 INLINE = 16  # elements of a constant that is written out
 
 
-def write(model: Model, file: Path, progress: Callable[[int, int], None] | None = None) -> list[Path]:
-    """Writes `file` and, where the model has tensors to keep, a .safetensors file of the same name beside it.
+def write(
+    model: Model, file: Path, progress: Callable[[int, int], None] | None = None
+) -> list[Path]:
+    """Writes `file` and, where the model has tensors to keep, a .safetensors file of the same name
+    beside it.
 
-    Weights are read one after another and never held together. `progress` is told the bytes written and those in
-    all. Both files appear whole or not at all, replacing what is there. Raises UnsupportedError for a model that
-    no spec can say.
+    Weights are read one after another and never held together. `progress` is told the bytes written
+    and those in all. Both files appear whole or not at all, replacing what is there. Raises
+    UnsupportedError for a model that no spec can say.
     """
     tensors: dict[str, Source] = {}
     for node in everything(model.graph):

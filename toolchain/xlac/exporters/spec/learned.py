@@ -21,7 +21,9 @@ class Region:
 
 
 def kept(op: While, read: int) -> int:
-    """How many of a loop's values are carried, of which the first `read` are; those behind them only pass through."""
+    """How many of a loop's values are carried, of which the first `read` are; those behind them
+    only pass through.
+    """
     assert isinstance(op.body, Graph)
     pairs = list(zip(op.body.inputs, op.body.outputs.values(), strict=True))
     while len(pairs) > max(1, read) and pairs[-1][0] is pairs[-1][1]:
@@ -30,14 +32,19 @@ def kept(op: While, read: int) -> int:
 
 
 def regions(node: Node, read: int) -> list[Region]:
-    """The bodies of a control operation, with what each is handed from around it. Its first `read` results are read."""
+    """The bodies of a control operation, with what each is handed from around it. Its first `read`
+    results are read.
+    """
     match node.op:
         case Scan(body=Graph() as body, carries=carries, scanned=scanned):
             first = carries + scanned
             return [Region(body, dict(zip(body.inputs[first:], node.inputs[first:], strict=True)))]
         case While(cond=Graph() as cond, body=Graph() as body) as op:
             first = kept(op, read)
-            return [Region(g, dict(zip(g.inputs[first:], node.inputs[first:], strict=True))) for g in (cond, body)]
+            return [
+                Region(g, dict(zip(g.inputs[first:], node.inputs[first:], strict=True)))
+                for g in (cond, body)
+            ]
         case Cond(branches=branches):
             return [Region(b, dict(zip(b.inputs, node.inputs[1:], strict=True))) for b in branches]
     return []
@@ -46,7 +53,11 @@ def regions(node: Node, read: int) -> list[Region]:
 def results(node: Node, read: int) -> list[Node]:
     """What the bodies of a node give, without what only passes through."""
     found = [output for body in node.op.bodies() for output in body.outputs.values()]
-    return found[: len(found) - len(node.inputs) + kept(node.op, read)] if isinstance(node.op, While) else found
+    return (
+        found[: len(found) - len(node.inputs) + kept(node.op, read)]
+        if isinstance(node.op, While)
+        else found
+    )
 
 
 def parameters(node: Node) -> dict[str, Node]:
@@ -69,7 +80,8 @@ class Learned:
     def __init__(self, graph: Graph) -> None:
         self.roots: dict[Node, Node] = {}  # input of a body -> what it stands for outside of it
         self.weights: set[Node] = set()
-        self.read: dict[Node, int] = {}  # of a node with several results, how many of the first are read
+        # of a node with several results, how many of the first are read
+        self.read: dict[Node, int] = {}
         for node in everything(graph):
             if isinstance(node.op, Pick):
                 self.read[node.inputs[0]] = max(self.read.get(node.inputs[0], 0), node.op.index + 1)
@@ -90,7 +102,12 @@ class Learned:
         for output in graph.outputs.values():
             uses[output] = uses.get(output, 0) + 1
         for weight, (user, name) in users.items():
-            if uses[weight] == 1 and is_weight(weight) and weight.op.name == f"{user.name}.{name}" and clean(user.name) == user.name:  # type: ignore[attr-defined]
+            if (
+                uses[weight] == 1
+                and is_weight(weight)
+                and weight.op.name == f"{user.name}.{name}"  # type: ignore[attr-defined]
+                and clean(user.name) == user.name
+            ):
                 self.weights.add(weight)
         while any(self._out_of_order(node) for node in everything(graph)):
             pass
@@ -109,9 +126,11 @@ class Learned:
         return self.root(node) in self.weights
 
     def _out_of_order(self, node: Node) -> bool:
-        """Takes back weights that a body would get in another order than it does; whether there were any.
+        """Takes back weights that a body would get in another order than it does; whether there
+        were any.
 
-        What a body learns comes behind what it is handed, in the order in which its operations learn.
+        What a body learns comes behind what it is handed, in the order in which its operations
+        learn.
         """
         found = self.regions(node)
         if not found:
@@ -120,7 +139,9 @@ class Learned:
         mine = [root for root in actual if root in self.weights]
         met: dict[Node, None] = {}
         for region in found:
-            met.update(dict.fromkeys(root for root in self._met(region.graph) if root in self.weights))
+            met.update(
+                dict.fromkeys(root for root in self._met(region.graph) if root in self.weights)
+            )
         if actual[len(actual) - len(mine) :] == mine == list(met):
             return False
         self.weights.difference_update(mine, met)

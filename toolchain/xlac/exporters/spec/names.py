@@ -1,4 +1,6 @@
-"""Names of the nodes of one graph: those of the source where they can stand in an expression, else cleaned."""
+"""Names of the nodes of one graph: those of the source where they can stand in an expression, else
+cleaned.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,16 @@ _ROOM = 16  # characters kept free for what makes a name unique
 
 
 def clean(name: str) -> str:
-    """A name that an expression can hold: the same where it is one, always the same for the same name.
+    """A name that an expression can hold: the same where it is one, always the same for the same
+    name.
 
     '/encoder/layer.0/MatMul' becomes 'encoder.layer.0.MatMul', and '123' 'n123'.
     """
-    if _PLAIN.fullmatch(name) and len(name) <= MAX_NAME - _ROOM and not _WORDS.intersection(name.split(".")):
+    if (
+        _PLAIN.fullmatch(name)
+        and len(name) <= MAX_NAME - _ROOM
+        and not _WORDS.intersection(name.split("."))
+    ):
         return name
     parts = [re.sub(r"[^A-Za-z0-9_]+", "_", part).strip("_") for part in re.split(r"[/.:]+", name)]
     found = ".".join(_part(part, first=not n) for n, part in enumerate(filter(None, parts)))
@@ -36,7 +43,9 @@ def _part(part: str, first: bool) -> str:
 
 def public(name: str) -> str:
     """The name of an input, an output or a size as a spec can hold it, which is nearly any text."""
-    same = name == name.strip() and name.isprintable() and unicodedata.normalize("NFKC", name) == name
+    same = (
+        name == name.strip() and name.isprintable() and unicodedata.normalize("NFKC", name) == name
+    )
     return name if same and 0 < len(name) <= MAX_NAME and "$" not in name else clean(name)
 
 
@@ -47,9 +56,11 @@ class Names:
         self.taken = set(taken)
 
     def one(self, wanted: str, whole: bool = True, members: Collection[str] = ()) -> str:
-        """A name that nothing has yet: as wanted, or where that is taken or not for the whole, a part of it.
+        """A name that nothing has yet: as wanted, or where that is taken or not for the whole, a
+        part of it.
 
-        `members` are what follows a dot after the name: what `name.member` says must be free as well.
+        `members` are what follows a dot after the name: what `name.member` says must be free as
+        well.
         """
         name, number = wanted, 0
         while not whole or self._clash(name, members):

@@ -9,7 +9,15 @@ from typing import Any
 from xlac.exporters.spec import control
 from xlac.exporters.spec.learned import Learned, is_weight, parameters
 from xlac.exporters.spec.names import Names, clean
-from xlac.exporters.spec.values import adapts, attributes_of, body_of, constant, is_short, number, plain
+from xlac.exporters.spec.values import (
+    adapts,
+    attributes_of,
+    body_of,
+    constant,
+    is_short,
+    number,
+    plain,
+)
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
@@ -18,7 +26,8 @@ from xlac.ops.tensor.view import Broadcast
 from xlac.spec.text.write import flow, scalar, type_text
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
-Keep = Callable[[str, Array], bool]  # whether a constant is kept in a file under a name, instead of being written out
+# whether a constant is kept in a file under a name, instead of being written out
+Keep = Callable[[str, Array], bool]
 
 
 @dataclass(eq=False)
@@ -27,12 +36,15 @@ class Book:
 
     learned: Learned
     keep: Keep
-    called: frozenset[str] = frozenset()  # operations of the user's own, which are declared elsewhere
+    # operations of the user's own, which are declared elsewhere
+    called: frozenset[str] = frozenset()
 
 
 @dataclass(eq=False)
 class Section:
-    """One graph being written. `names` says what its inputs are called; `prefix` begins the paths of its entries."""
+    """One graph being written. `names` says what its inputs are called; `prefix` begins the paths
+    of its entries.
+    """
 
     book: Book
     graph: Graph
@@ -42,15 +54,21 @@ class Section:
     inside: bool = False  # a body's own weights are learned by the outermost graph
 
     def __post_init__(self) -> None:
-        self.order = [n for n in self.graph.nodes() if n not in self.names and n not in self.book.learned]
+        self.order = [
+            n for n in self.graph.nodes() if n not in self.names and n not in self.book.learned
+        ]
         self.users: dict[Node, int] = {}
-        for node in (*(i for n in self.graph.nodes() for i in n.inputs), *self.graph.outputs.values()):
+        for node in (
+            *(i for n in self.graph.nodes() for i in n.inputs),
+            *self.graph.outputs.values(),
+        ):
             self.users[node] = self.users.get(node, 0) + 1
         self.picks: dict[Node, dict[int, list[Node]]] = {}
         for node in self.order:
             if isinstance(node.op, Pick):
                 self.picks.setdefault(node.inputs[0], {}).setdefault(node.op.index, []).append(node)
-        self.operands: dict[Node, list[Node | int | float]] = {}  # of nodes whose operands are written shorter
+        # of nodes whose operands are written shorter
+        self.operands: dict[Node, list[Node | int | float]] = {}
         self.folded: set[Node] = set()
         for node in self.order:
             self._fold(node)
@@ -58,7 +76,10 @@ class Section:
     def lines(self, indent: str) -> list[str]:
         """Every entry."""
         keepers = self._keepers()
-        keys = {node: self._key(node, keepers) for node in self.order if control.members(self, node)}  # what has members first
+        # what has members first
+        keys = {
+            node: self._key(node, keepers) for node in self.order if control.members(self, node)
+        }
         found: list[str] = []
         for node in weights_first(self.order):
             if isinstance(node.op, Pick) or node in self.folded:
@@ -74,21 +95,31 @@ class Section:
 
     def local(self, node: Node) -> str:
         """The name of a node in this section."""
-        return node.name.removeprefix(self.prefix) if node.name.startswith(self.prefix) else node.name
+        return (
+            node.name.removeprefix(self.prefix) if node.name.startswith(self.prefix) else node.name
+        )
 
     def _keepers(self) -> dict[str, Node]:
-        """Of the nodes with one name, which keeps it: what names others inside or learns, else the last."""
+        """Of the nodes with one name, which keeps it: what names others inside or learns, else the
+        last.
+        """
         found: dict[str, Node] = {}
         strong: set[str] = set()
         for node in self.order:
             names = bool(node.op.bodies()) or any(i in self.book.learned for i in node.inputs)
-            if not isinstance(node.op, Pick) and node not in self.folded and (names or node.name not in strong):
+            if (
+                not isinstance(node.op, Pick)
+                and node not in self.folded
+                and (names or node.name not in strong)
+            ):
                 found[node.name] = node
                 strong |= {node.name} if names else set()
         return found
 
     def _key(self, node: Node, keepers: Mapping[str, Node]) -> list[str]:
-        """The names of an entry, one for each result of an operation; what reads the results is named too."""
+        """The names of an entry, one for each result of an operation; what reads the results is
+        named too.
+        """
         members = control.members(self, node)
         if len(node.results) > 1 and not members:
             return self._results(node)
@@ -108,23 +139,39 @@ class Section:
         for read in picks:
             local = self.local(read[0] if read else node)
             whole = bool(read) and (len(own) > 1 or not any(p.name == node.name for p in read))
-            keys.append(self.taken.one(clean(local), whole) if local else self.taken.plain(clean(node.op.mnemonic)))
+            keys.append(
+                self.taken.one(clean(local), whole)
+                if local
+                else self.taken.plain(clean(node.op.mnemonic))
+            )
             self.names.update(dict.fromkeys(read, keys[-1]))
         return keys
 
     def origin(self, node: Node, keys: list[str]) -> str | list[str] | None:
-        """What `from` must say, so that the nodes of an entry are called as they are; None where the keys do."""
+        """What `from` must say, so that the nodes of an entry are called as they are; None where
+        the keys do.
+        """
         read = self.picks.get(node, {})
-        wanted = [node.name] if len(keys) == 1 else [read[i][0].name if i in read else "" for i in range(len(keys))]
+        wanted = (
+            [node.name]
+            if len(keys) == 1
+            else [read[i][0].name if i in read else "" for i in range(len(keys))]
+        )
         given = [self.prefix + (key.rpartition("~")[0] or key) for key in keys]
         if all(want in ("", give) for want, give in zip(wanted, given, strict=True)):
             return None
-        return wanted[0] if len({*wanted} - {""}) == 1 and wanted[0] else [want or give for want, give in zip(wanted, given, strict=True)]
+        return (
+            wanted[0]
+            if len({*wanted} - {""}) == 1 and wanted[0]
+            else [want or give for want, give in zip(wanted, given, strict=True)]
+        )
 
     # ---- shorter operands --------------------------------------------------------------------
 
     def _fold(self, node: Node) -> None:
-        """Leaves the reader of the spec to make constants and broadcasts that it would make itself, and only those."""
+        """Leaves the reader of the spec to make constants and broadcasts that it would make itself,
+        and only those.
+        """
         if isinstance(node.op, Cond) and control.is_flag(node) and self._only(node.inputs[0], node):
             self.folded.add(node.inputs[0])
         if node.op.bodies() or isinstance(node.op, Pick) or parameters(node):
@@ -140,7 +187,9 @@ class Section:
             self.folded |= {*gone}
 
     def _stripped(self, given: Node, user: Node) -> tuple[Node | int | float, list[Node]]:
-        """An operand without a broadcast of its own, as a number where it is one; and what that leaves out."""
+        """An operand without a broadcast of its own, as a number where it is one; and what that
+        leaves out.
+        """
         gone = []
         if isinstance(given.op, Broadcast) and self._only(given, user):
             gone, given = [given], given.inputs[0]
@@ -163,12 +212,24 @@ class Section:
                 return [f"{head} {flow(self._constant(node.op.value, path, origin))}  # {shown}"]
             case Scan(body=Graph()) | While(cond=Graph(), body=Graph()) | Cond():
                 named = [f"{indent}  from: {flow(origin)}"] if origin else []
-                return [f"{head}  # {shown}", *control.lines(self, node, path, indent + "  "), *named]
+                return [
+                    f"{head}  # {shown}",
+                    *control.lines(self, node, path, indent + "  "),
+                    *named,
+                ]
         items = self._operation(node)
         if (body := body_of(node.op)) is None or items["op"] in self.book.called:
             return [f"{head} {flow(items | ({'from': origin} if origin else {}))}  # {shown}"]
-        rows = [f"{indent}  {name}: {flow(value)}" for name, value in (items | ({"from": origin} if origin else {})).items()]
-        return [f"{head}  # {shown}", *rows, f"{indent}  body:", *control.function(self.book, body, f"{path}.body.", indent + "    ")]
+        rows = [
+            f"{indent}  {name}: {flow(value)}"
+            for name, value in (items | ({"from": origin} if origin else {})).items()
+        ]
+        return [
+            f"{head}  # {shown}",
+            *rows,
+            f"{indent}  body:",
+            *control.function(self.book, body, f"{path}.body.", indent + "    "),
+        ]
 
     def _operation(self, node: Node) -> dict[str, Any]:
         op, learned = node.op, parameters(node)
@@ -186,7 +247,13 @@ class Section:
             found.update({name: plain(value) for name, value in attributes_of(op, exact).items()})
         except TypeError as error:
             raise cannot(str(error), node) from None
-        found.update({name: self.names[value] for name, value in learned.items() if value not in self.book.learned})
+        found.update(
+            {
+                name: self.names[value]
+                for name, value in learned.items()
+                if value not in self.book.learned
+            }
+        )
         return found | ({"exact": True} if exact else {})
 
     def _weight(self, node: Node, key: str) -> dict[str, Any]:
@@ -204,7 +271,9 @@ class Section:
 def cannot(reason: str, node: Node) -> UnsupportedError:
     """The error of a node that no spec can say."""
     span = node.origin.span if node.origin else None
-    return UnsupportedError(Diagnostic("XL1022", f"{node.op.mnemonic} cannot be written as a spec: {reason}", span))
+    return UnsupportedError(
+        Diagnostic("XL1022", f"{node.op.mnemonic} cannot be written as a spec: {reason}", span)
+    )
 
 
 def weights_first(order: Iterable[Node]) -> list[Node]:

@@ -41,15 +41,27 @@ def plain(value: Any) -> Any:
 
 
 def attributes_of(op: Op, exact: bool = False) -> dict[str, Any]:
-    """The attributes that differ from their defaults, as the spec's reader takes them. Graphs are left out."""
+    """The attributes that differ from their defaults, as the spec's reader takes them. Graphs are
+    left out.
+    """
     fields = attributes.adapter(type(op), exact).model_fields.values()
     defaults = {f.alias: f.default for f in fields if f.alias and hasattr(op, f.alias)}
-    found = {name: getattr(op, name) for name, default in defaults.items() if name in SHOWN or not _same(getattr(op, name), default)}
+    found = {
+        name: getattr(op, name)
+        for name, default in defaults.items()
+        if name in SHOWN or not _same(getattr(op, name), default)
+    }
     if isinstance(op, Slice) and not exact:
-        found["stops"] = tuple(None if k < 0 and s == -1 else s for s, k in zip(op.stops, op.steps, strict=True))
+        found["stops"] = tuple(
+            None if k < 0 and s == -1 else s for s, k in zip(op.stops, op.steps, strict=True)
+        )
         if all(k == 1 for k in op.steps):
             found.pop("steps", None)
-    return {name: value for name, value in found.items() if value is not None or defaults[name] is not None}
+    return {
+        name: value
+        for name, value in found.items()
+        if value is not None or defaults[name] is not None
+    }
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -57,14 +69,20 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def is_short(node: Node, operands: Sequence[build.Value]) -> bool:
-    """Whether the operation given these operands by name makes exactly this node, up to equal new operands."""
+    """Whether the operation given these operands by name makes exactly this node, up to equal new
+    operands.
+    """
     try:
         made = build.apply(node.op.mnemonic, *operands, **attributes_of(node.op))
     except (ShapeError, ValueError, TypeError):
         return False
-    return isinstance(made, Node) and made.op == node.op and made.types == node.types and len(made.inputs) == len(node.inputs) and all(
-        _alike(a, b) for a, b in zip(made.inputs, node.inputs, strict=True)
-    )  # fmt: skip
+    return (
+        isinstance(made, Node)
+        and made.op == node.op
+        and made.types == node.types
+        and len(made.inputs) == len(node.inputs)
+        and all(_alike(a, b) for a, b in zip(made.inputs, node.inputs, strict=True))
+    )
 
 
 def _alike(a: Node, b: Node) -> bool:
@@ -77,7 +95,11 @@ def _alike(a: Node, b: Node) -> bool:
 
 def adapts(op: Op) -> bool:
     """Whether the operation, asked for by name, makes its operands fit or leaves itself out."""
-    return op.mnemonic in build.FORMS or isinstance(op, arithmetic.Scalar | arithmetic.Compare) or hasattr(op, "prepare")
+    return (
+        op.mnemonic in build.FORMS
+        or isinstance(op, arithmetic.Scalar | arithmetic.Compare)
+        or hasattr(op, "prepare")
+    )
 
 
 def body_of(op: Op) -> Graph | None:
@@ -106,14 +128,22 @@ def constant(value: Array) -> dict[str, Any]:
     uniform = bool((bits == bits[0]).all()) and value.ndim > 0
     numbers = shortest(value.reshape(-1)[:1] if uniform else value.reshape(-1), type.dtype)
     if numbers is None:
-        return {"type": type_text(type), "bits": np.vectorize(Bits, otypes=[object])(bits.reshape(value.shape)).tolist()}
+        return {
+            "type": type_text(type),
+            "bits": np.vectorize(Bits, otypes=[object])(bits.reshape(value.shape)).tolist(),
+        }
     if uniform:
         return {"type": type_text(type), "value": numbers[0]}
-    return {"value": np.array(numbers, dtype=object).reshape(value.shape).tolist(), "dtype": str(type.dtype)}
+    return {
+        "value": np.array(numbers, dtype=object).reshape(value.shape).tolist(),
+        "dtype": str(type.dtype),
+    }
 
 
 def shortest(values: Array, dtype: DType) -> list[Any] | None:
-    """Numbers that read back as these elements, to the bit; None when a NaN has bits that no number says."""
+    """Numbers that read back as these elements, to the bit; None when a NaN has bits that no number
+    says.
+    """
     if not dtype.is_float:
         found: list[Any] = values.tolist()
         return found
@@ -130,7 +160,9 @@ def _read(numbers: Array, dtype: DType) -> Array:
 
 
 def number(node: Node) -> int | float | None:
-    """A scalar constant as a number that an operand may be; None where only an entry of its own says it."""
+    """A scalar constant as a number that an operand may be; None where only an entry of its own
+    says it.
+    """
     value = getattr(node.op, "value", None)
     if not isinstance(value, np.ndarray) or value.shape != () or value.dtype == np.bool_:
         return None

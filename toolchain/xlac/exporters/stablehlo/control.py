@@ -31,13 +31,18 @@ def loop(w: Writer, node: Node, *carry: Value) -> list[Value]:
     assert isinstance(op, While) and isinstance(op.cond, Graph) and isinstance(op.body, Graph)
     test, body = op.cond, op.body
     types = [c.type for c in carry]
-    regions = [w.region(types, lambda *v: w.inline(test, v)), w.region(types, lambda *v: w.inline(body, v))]
+    regions = [
+        w.region(types, lambda *v: w.inline(test, v)),
+        w.region(types, lambda *v: w.inline(body, v)),
+    ]
     return w.many("while", carry, types, regions=regions)
 
 
 @rule("scan")
 def scan(w: Writer, node: Node, *operands: Value) -> list[Value]:
-    """A loop that counts: each step reads the slices at the counter, and writes what it yields there."""
+    """A loop that counts: each step reads the slices at the counter, and writes what it yields
+    there.
+    """
     op = node.op
     assert isinstance(op, Scan) and isinstance(op.body, Graph)
     body, length, end = op.body, int(str(op.length)), op.carries + op.scanned
@@ -51,11 +56,16 @@ def scan(w: Writer, node: Node, *operands: Value) -> list[Value]:
         return [compared(w, "lt", step, count)]
 
     def run(step: Value, *values: Value) -> list[Value]:
-        at = w.op("subtract", [w.op("subtract", [count, one], COUNTER), step], COUNTER) if op.reverse else step
+        at = (
+            w.op("subtract", [w.op("subtract", [count, one], COUNTER), step], COUNTER)
+            if op.reverse
+            else step
+        )
         slices = [sliced(w, x, at, zero) for x in xs]
         after = w.inline(body, [*values[: op.carries], *slices, *rest])
         grown = [
-            written(w, stack, part, at, zero) for stack, part in zip(values[op.carries :], after[op.carries :], strict=True)
+            written(w, stack, part, at, zero)
+            for stack, part in zip(values[op.carries :], after[op.carries :], strict=True)
         ]
         return [w.op("add", [step, one], COUNTER), *after[: op.carries], *grown]
 
@@ -65,13 +75,20 @@ def scan(w: Writer, node: Node, *operands: Value) -> list[Value]:
 
 def empty(w: Writer, type: Type) -> Value:
     """A tensor to be filled."""
-    return w.op("broadcast_in_dim", [w.constant(0, type.dtype)], type, f"broadcast_dimensions = {ints(())}")
+    return w.op(
+        "broadcast_in_dim", [w.constant(0, type.dtype)], type, f"broadcast_dimensions = {ints(())}"
+    )
 
 
 def sliced(w: Writer, x: Value, at: Value, zero: Value) -> Value:
     shape = tuple(int(str(n)) for n in x.type.shape[1:])
     starts = [at, *[zero] * len(shape)]
-    row = w.op("dynamic_slice", [x, *starts], x.type.with_shape((1, *shape)), f"slice_sizes = {ints((1, *shape))}")
+    row = w.op(
+        "dynamic_slice",
+        [x, *starts],
+        x.type.with_shape((1, *shape)),
+        f"slice_sizes = {ints((1, *shape))}",
+    )
     return w.op("reshape", [row], x.type.with_shape(shape))
 
 

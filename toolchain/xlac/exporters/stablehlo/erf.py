@@ -1,6 +1,7 @@
 """The error function, which StableHLO lacks: by rational functions.
 
-W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969), in f64.
+W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969), in
+f64.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 NEAR = (
-    (3.16112374387056560, 113.864154151050156, 377.485237685302021, 3209.37758913846947, 0.185777706184603153),
+    (
+        3.16112374387056560,
+        113.864154151050156,
+        377.485237685302021,
+        3209.37758913846947,
+        0.185777706184603153,
+    ),
     (23.6012909523441209, 244.024637934444173, 1282.61652607737228, 2844.23683343917062),
 )
 MIDDLE = (
@@ -22,8 +29,21 @@ MIDDLE = (
      4362.61909014324716, 3439.36767414372164, 1230.33935480374942),
 )  # fmt: skip
 FAR = (
-    (0.305326634961232344, 0.360344899949804439, 0.125781726111229246, 0.0160837851487422766, 0.000658749161529837803, 0.0163153871373020978),
-    (2.56852019228982242, 1.87295284992346725, 0.527905102951428412, 0.0605183413124413191, 0.00233520497626869185),
+    (
+        0.305326634961232344,
+        0.360344899949804439,
+        0.125781726111229246,
+        0.0160837851487422766,
+        0.000658749161529837803,
+        0.0163153871373020978,
+    ),
+    (
+        2.56852019228982242,
+        1.87295284992346725,
+        0.527905102951428412,
+        0.0605183413124413191,
+        0.00233520497626869185,
+    ),
 )
 BORDERS = (0.46875, 4.0)
 ROOT = 0.56418958354775628695  # 1 / sqrt(pi)
@@ -38,7 +58,9 @@ def erf(x: Node) -> Node:
     fading = build.exp(build.mul(build.mul(bounded, bounded), -1.0))
     middle = build.mul(fading, ratio(bounded, *MIDDLE))
     inverse = build.div(1.0, build.mul(bounded, bounded))
-    far = build.mul(fading, build.div(build.sub(ROOT, build.mul(inverse, ratio(inverse, *FAR))), bounded))
+    far = build.mul(
+        fading, build.div(build.sub(ROOT, build.mul(inverse, ratio(inverse, *FAR))), bounded)
+    )
     rest = build.sub(1.0, build.select(build.compare(size, "le", BORDERS[1]), middle, far))
     signed = build.select(build.compare(wide, "lt", 0.0), build.mul(rest, -1.0), rest)
     found = build.select(build.compare(size, "le", BORDERS[0]), near, signed)

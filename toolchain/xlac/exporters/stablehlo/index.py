@@ -28,22 +28,33 @@ def numbers(**named: Any) -> str:
 def gather(w: Writer, node: Node, x: Value, indices: Value) -> Value:
     op: Any = node.op
     given = numbers(
-        offset_dims=sorted(op.offset_dims), collapsed_slice_dims=sorted(op.collapsed_slice_dims),
-        operand_batching_dims=op.operand_batching_dims, start_indices_batching_dims=op.start_indices_batching_dims,
-        start_index_map=op.start_index_map, index_vector_dim=op.index_vector_dim,
-    )  # fmt: skip
+        offset_dims=sorted(op.offset_dims),
+        collapsed_slice_dims=sorted(op.collapsed_slice_dims),
+        operand_batching_dims=op.operand_batching_dims,
+        start_indices_batching_dims=op.start_indices_batching_dims,
+        start_index_map=op.start_index_map,
+        index_vector_dim=op.index_vector_dim,
+    )
     sizes = f"slice_sizes = {ints(op.slice_sizes)}, indices_are_sorted = false"
-    return w.op("gather", [x, indices], node.type, f"dimension_numbers = #stablehlo.gather<{given}>, {sizes}")
+    return w.op(
+        "gather",
+        [x, indices],
+        node.type,
+        f"dimension_numbers = #stablehlo.gather<{given}>, {sizes}",
+    )
 
 
 @rule("scatter")
 def scatter(w: Writer, node: Node, *operands: Value) -> list[Value]:
     op: Any = node.op
     given = numbers(
-        update_window_dims=sorted(op.update_window_dims), inserted_window_dims=sorted(op.inserted_window_dims),
-        input_batching_dims=op.input_batching_dims, scatter_indices_batching_dims=op.scatter_indices_batching_dims,
-        scatter_dims_to_operand_dims=op.scatter_dims_to_operand_dims, index_vector_dim=op.index_vector_dim,
-    )  # fmt: skip
+        update_window_dims=sorted(op.update_window_dims),
+        inserted_window_dims=sorted(op.inserted_window_dims),
+        input_batching_dims=op.input_batching_dims,
+        scatter_indices_batching_dims=op.scatter_indices_batching_dims,
+        scatter_dims_to_operand_dims=op.scatter_dims_to_operand_dims,
+        index_vector_dim=op.index_vector_dim,
+    )
     scalars = [Type(t.dtype) for t in node.results]
     body = combination(w, op.combine, op.body, scalars)
     unique = str(op.unique).lower()
@@ -52,7 +63,9 @@ def scatter(w: Writer, node: Node, *operands: Value) -> list[Value]:
 
 
 def alike(w: Writer, starts: Sequence[Value]) -> list[Value]:
-    """Starts of one element type; those of u64 beyond i64 become the largest, which is clamped like them."""
+    """Starts of one element type; those of u64 beyond i64 become the largest, which is clamped like
+    them.
+    """
     if len({s.type.dtype for s in starts}) <= 1:
         return [*starts]
     found = []
@@ -65,7 +78,12 @@ def alike(w: Writer, starts: Sequence[Value]) -> list[Value]:
 
 @rule("dyn_slice")
 def dyn_slice(w: Writer, node: Node, x: Value, *starts: Value) -> Value:
-    return w.op("dynamic_slice", [x, *alike(w, starts)], node.type, f"slice_sizes = {ints(node.shape)}")  # type: ignore[arg-type]
+    return w.op(
+        "dynamic_slice",
+        [x, *alike(w, starts)],
+        node.type,
+        f"slice_sizes = {ints(node.shape)}",  # type: ignore[arg-type]
+    )
 
 
 @rule("dyn_update")

@@ -72,4 +72,8 @@ def ints(values: Iterable[int]) -> str:
 def pairs(low: Iterable[int], high: Iterable[int]) -> str:
     """Padding as an attribute: a matrix of two columns."""
     rows = [f"[{a}, {b}]" for a, b in zip(low, high, strict=True)]
-    return f"dense<[{', '.join(rows)}]> : tensor<{len(rows)}x2xi64>" if rows else "dense<> : tensor<0x2xi64>"
+    return (
+        f"dense<[{', '.join(rows)}]> : tensor<{len(rows)}x2xi64>"
+        if rows
+        else "dense<> : tensor<0x2xi64>"
+    )

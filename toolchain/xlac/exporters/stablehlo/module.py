@@ -27,8 +27,12 @@ def text(model: Model) -> str:
     return "".join(lines(model))
 
 
-def write(model: Model, file: Path, progress: Callable[[int, int], None] | None = None) -> list[Path]:
-    """Writes the module, a constant in memory at a time. `progress` is told the lines written and those in all."""
+def write(
+    model: Model, file: Path, progress: Callable[[int, int], None] | None = None
+) -> list[Path]:
+    """Writes the module, a constant in memory at a time. `progress` is told the lines written and
+    those in all.
+    """
     made = list(_parts(model))
     with replacing(file) as path, path.open("w", encoding="utf-8") as out:
         for number, line in enumerate(made, 1):
@@ -44,7 +48,9 @@ def lines(model: Model) -> Iterator[str]:
 
 
 def _parts(model: Model) -> list[Any]:
-    """The lines of the module, each as text or as what makes it. Open sizes are fixed at their `opt`."""
+    """The lines of the module, each as text or as what makes it. Open sizes are fixed at their
+    `opt`.
+    """
     if model.dims:
         sizes = {name: symbol.opt for name, symbol in model.dims.items()}
         model = replace(model, graph=substituted(model.graph, sizes), dims={})
@@ -60,7 +66,8 @@ def _parts(model: Model) -> list[Any]:
     given = ", ".join(f"{values[n].name}: {type_text(n.type)}" for n in inputs)
     results = [values[n] for n in model.graph.outputs.values()]
     told = ", ".join(
-        f'{type_text(v.type)} {{jax.result_info = {quoted(name)}}}' for name, v in zip(model.graph.outputs, results, strict=True)
+        f"{type_text(v.type)} {{jax.result_info = {quoted(name)}}}"
+        for name, v in zip(model.graph.outputs, results, strict=True)
     )
     names, ends = ", ".join(v.name for v in results), ", ".join(type_text(v.type) for v in results)
     return [

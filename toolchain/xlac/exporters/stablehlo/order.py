@@ -35,7 +35,9 @@ def sort(w: Writer, node: Node, *xs: Value) -> list[Value]:
 
     body = w.region(scalars, comparator)
     w.hint = hint
-    return w.many("sort", xs, node.results, f"dimension = {op.axis} : i64, is_stable = true", [body])
+    return w.many(
+        "sort", xs, node.results, f"dimension = {op.axis} : i64, is_stable = true", [body]
+    )
 
 
 def first(w: Writer, a: Value, b: Value) -> Value:
@@ -47,4 +49,6 @@ def first(w: Writer, a: Value, b: Value) -> Value:
     if not dtype.is_float:
         return less
     number = compared(w, "eq", a, a)
-    return w.op("or", [less, w.op("and", [number, compared(w, "ne", b, b)], number.type)], number.type)
+    return w.op(
+        "or", [less, w.op("and", [number, compared(w, "ne", b, b)], number.type)], number.type
+    )

@@ -30,7 +30,9 @@ def combination(w: Writer, combine: str, body: Graph | None, scalars: Sequence[T
 
 
 def operands(w: Writer, node: Node, xs: Sequence[Value]) -> tuple[list[Value], list[Value], DType]:
-    """What is reduced, what it begins with, and the type of the result where it is reduced in another."""
+    """What is reduced, what it begins with, and the type of the result where it is reduced in
+    another.
+    """
     op: Any = node.op
     if op.body is not None:
         half = len(xs) // 2
@@ -52,7 +54,12 @@ def reduce(w: Writer, node: Node, *xs: Value) -> list[Value]:
     given, inits, dtype = operands(w, node, xs)
     types = [g.type.with_shape(t.shape) for g, t in zip(given, node.results, strict=True)]
     body = combination(w, op.combine, op.body, [Type(g.type.dtype) for g in given])
-    return back(w, node, w.many("reduce", [*given, *inits], types, f"dimensions = {ints(op.axes)}", [body]), dtype)
+    return back(
+        w,
+        node,
+        w.many("reduce", [*given, *inits], types, f"dimensions = {ints(op.axes)}", [body]),
+        dtype,
+    )
 
 
 @rule("window")

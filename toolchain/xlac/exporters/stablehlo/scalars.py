@@ -31,7 +31,11 @@ def absolute(w: Writer, node: Node, x: Value) -> Value:
 
 @rule("shr")
 def shift_right(w: Writer, node: Node, x: Value, n: Value) -> Value:
-    return w.op("shift_right_arithmetic" if node.type.dtype.is_signed else "shift_right_logical", [x, n], node.type)
+    return w.op(
+        "shift_right_arithmetic" if node.type.dtype.is_signed else "shift_right_logical",
+        [x, n],
+        node.type,
+    )
 
 
 @rule("erf")

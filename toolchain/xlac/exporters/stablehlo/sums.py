@@ -13,7 +13,9 @@ from xlac.ops.reduction.contraction import Conv
 
 
 def summed(w: Writer, node: Node, xs: tuple[Value, Value]) -> tuple[list[Value], Type]:
-    """The operands, and the type in which products are summed: f32 for halves, which are rounded once."""
+    """The operands, and the type in which products are summed: f32 for halves, which are rounded
+    once.
+    """
     new = node.type.dtype
     kind = new.compute
     return [converted(w, x, kind) for x in xs], node.type.with_dtype(kind)
@@ -28,7 +30,11 @@ def dot(w: Writer, node: Node, x: Value, y: Value) -> Value:
         ("lhs_contracting_dimensions", op.contract_lhs), ("rhs_contracting_dimensions", op.contract_rhs),
     ]  # fmt: skip
     text = ", ".join(f"{name} = [{', '.join(map(str, axes))}]" for name, axes in fields)
-    return converted(w, w.op("dot_general", given, type, f"dot_dimension_numbers = #stablehlo.dot<{text}>"), node.type.dtype)
+    return converted(
+        w,
+        w.op("dot_general", given, type, f"dot_dimension_numbers = #stablehlo.dot<{text}>"),
+        node.type.dtype,
+    )
 
 
 @rule("conv")
@@ -41,7 +47,8 @@ def conv(w: Writer, node: Node, x: Value, kernel: Value) -> Value:
     words = {letter: str(number) for number, letter in enumerate(space)}
     names = ({"N": "b", "C": "f"}, {"O": "o", "I": "i"}, {"N": "b", "C": "f"})
     a, b, c = (
-        "[" + ", ".join((own | words)[letter] for letter in layout) + "]" for layout, own in zip(op.layout, names, strict=True)
+        "[" + ", ".join((own | words)[letter] for letter in layout) + "]"
+        for layout, own in zip(op.layout, names, strict=True)
     )
     text = (
         f"dimension_numbers = #stablehlo.conv<{a}x{b}->{c}>, window_strides = {ints(op.strides)}, padding = {pairs(op.low, op.high)}, "
@@ -54,5 +61,3 @@ def conv(w: Writer, node: Node, x: Value, kernel: Value) -> Value:
 def flags(count: int) -> str:
     listed = ", ".join(["false"] * count)
     return f"array<i1: {listed}>" if listed else "array<i1>"
-
-

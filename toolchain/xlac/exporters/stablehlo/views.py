@@ -26,7 +26,12 @@ def iota(w: Writer, node: Node) -> Value:
 def rng_bits(w: Writer, node: Node, state: Value) -> list[Value]:
     op: Any = node.op
     name = {"threefry": "THREE_FRY", "philox": "PHILOX"}[op.algorithm]
-    return w.many("rng_bit_generator", [state], node.results, f"rng_algorithm = #stablehlo<rng_algorithm {name}>")
+    return w.many(
+        "rng_bit_generator",
+        [state],
+        node.results,
+        f"rng_algorithm = #stablehlo<rng_algorithm {name}>",
+    )
 
 
 @rule("reshape")
@@ -59,7 +64,9 @@ def cut(w: Writer, node: Node, x: Value) -> Value:
         starts[a], stops[a] = last - starts[a], last - stops[a]
     steps = [abs(step) for step in op.steps]
     stops = [max(start, stop) for start, stop in zip(starts, stops, strict=True)]
-    given = f"start_indices = {ints(starts)}, limit_indices = {ints(stops)}, strides = {ints(steps)}"
+    given = (
+        f"start_indices = {ints(starts)}, limit_indices = {ints(stops)}, strides = {ints(steps)}"
+    )
     return w.op("slice", [x], node.type, given)
 
 
@@ -84,20 +91,33 @@ def dim_size(w: Writer, node: Node, x: Value) -> Value:
 
 @rule("compact")
 def compact(w: Writer, node: Node, mask: Value) -> list[Value]:
-    """Each true element goes to the place that the count of those before it says; what has no place is dropped."""
+    """Each true element goes to the place that the count of those before it says; what has no place
+    is dropped.
+    """
     op: Any = node.op
     source = node.inputs[0]
     flat = build.reshape(source, (-1,))
     size = int(str(flat.shape[0]))
-    counted = Node.of(Cumulative(0, "add"), build.cast(flat, I64)) if size else build.full(0, (1,), I64)
+    counted = (
+        Node.of(Cumulative(0, "add"), build.cast(flat, I64)) if size else build.full(0, (1,), I64)
+    )
     if size == 0:
         count, places = build.constant(0, I64), build.full(0, (op.bound,), I64)
     else:
         count = build.reshape(build.cut(counted, 0, size - 1, size), ())
         spot = build.select(flat, build.sub(counted, 1), build.full(op.bound, (size,), I64))
-        into = Scatter(inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,), index_vector_dim=1, combine="assign")
+        into = Scatter(
+            inserted_window_dims=(0,),
+            scatter_dims_to_operand_dims=(0,),
+            index_vector_dim=1,
+            combine="assign",
+        )
         rest = build.full(size, (op.bound,), I64)
-        places = Node.of(into, rest, build.reshape(spot, (size, 1)), build.iota((size,), 0)) if op.bound else rest
+        places = (
+            Node.of(into, rest, build.reshape(spot, (size, 1)), build.iota((size,), 0))
+            if op.bound
+            else rest
+        )
     return [w.made(places, {source: mask}), w.made(count, {source: mask})]
 
 
@@ -109,5 +129,3 @@ def custom_call(w: Writer, node: Node, *xs: Value) -> list[Value]:
     from xlac.spec.text.write import quoted
 
     return w.many("custom_call", xs, node.results, f"call_target_name = {quoted(op.name)}")
-
-

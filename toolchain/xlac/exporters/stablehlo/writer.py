@@ -1,4 +1,6 @@
-"""Operations of a StableHLO function as they are written: values, types, regions, and what cannot be said."""
+"""Operations of a StableHLO function as they are written: values, types, regions, and what cannot
+be said.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
-    """Says how operations are written: a function of the writer, the node and the values of its operands."""
+    """Says how operations are written: a function of the writer, the node and the values of its
+    operands.
+    """
 
     def add(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(mnemonics, function))
@@ -68,7 +72,12 @@ class Writer:
         return self.many(name, operands, [type], attributes)[0]
 
     def many(
-        self, name: str, operands: Sequence[Value], types: Sequence[Type], attributes: str = "", regions: Sequence[list[Any]] = ()
+        self,
+        name: str,
+        operands: Sequence[Value],
+        types: Sequence[Type],
+        attributes: str = "",
+        regions: Sequence[list[Any]] = (),
     ) -> list[Value]:
         """Writes an operation in MLIR's generic form, which every reader has."""
         made = self.fresh(self.hint or name)
@@ -94,14 +103,18 @@ class Writer:
     def stored(self, array: Array, dtype: DType) -> Value:
         type = Type(dtype, array.shape)
         name = self.fresh(self.hint or "c")
-        self.lines.append(f'{self.indent}{name} = "stablehlo.constant"() <{{value = {constant_text(array)}}}> : () -> {type_text(type)}')
+        self.lines.append(
+            f'{self.indent}{name} = "stablehlo.constant"() <{{value = {constant_text(array)}}}> : () -> {type_text(type)}'
+        )
         return Value(name, type)
 
     def weight(self, node: Node) -> Value:
         """A learned tensor, whose text is made when it is written out."""
         name, label, indent = param(node).name, self.fresh(node.name), self.indent
         self.lines.append(
-            lambda: f'{indent}{label} = "stablehlo.constant"() <{{value = {constant_text(self.weights(name))}}}> : () -> {type_text(node.type)}'
+            lambda: (
+                f'{indent}{label} = "stablehlo.constant"() <{{value = {constant_text(self.weights(name))}}}> : () -> {type_text(node.type)}'
+            )
         )
         return Value(label, node.type)
 
@@ -124,9 +137,14 @@ class Writer:
         with self._inside() as lines:
             given = [Value(self.fresh("arg"), t) for t in types]
             if given:
-                lines.append(f"{self.indent[:-2]}^bb0({', '.join(f'{v.name}: {type_text(v.type)}' for v in given)}):")
+                lines.append(
+                    f"{self.indent[:-2]}^bb0({', '.join(f'{v.name}: {type_text(v.type)}' for v in given)}):"
+                )
             results = fill(*given)
-            names, ends = ", ".join(r.name for r in results), ", ".join(type_text(r.type) for r in results)
+            names, ends = (
+                ", ".join(r.name for r in results),
+                ", ".join(type_text(r.type) for r in results),
+            )
             lines.append(f'{self.indent}"stablehlo.return"({names}) : ({ends}) -> ()')
             return lines
 

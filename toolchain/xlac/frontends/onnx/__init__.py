@@ -1,4 +1,6 @@
-"""ONNX models: the protobuf of a graph, read into ours. `load` is the door; `ops/` says what operators mean."""
+"""ONNX models: the protobuf of a graph, read into ours. `load` is the door; `ops/` says what
+operators mean.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ def load(
 ) -> Model:
     """A model from an .onnx file or a ModelProto.
 
-    `dims` fixes or narrows symbolic dims; `params` fixes inputs to values, which an input that decides a size needs.
-    Raises SourceError that names every node at fault.
+    `dims` fixes or narrows symbolic dims; `params` fixes inputs to values, which an input that
+    decides a size needs. Raises SourceError that names every node at fault.
     """
     from xlac.frontends.onnx.read import read
 

@@ -25,7 +25,8 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, LimitError, Origin, SourceError
 from xlac_sdk.support.limits import within
 
-INLINE_BYTES = 1024  # a smaller initializer is a constant of the graph, a larger one a weight beside it
+# a smaller initializer is a constant of the graph, a larger one a weight beside it
+INLINE_BYTES = 1024
 DEPTH = 100  # of functions and bodies inside each other
 OPERATIONS = 100_000  # of ours that one operator may come to
 NODES = 200_000  # that functions and unrolled loops may come to
@@ -42,7 +43,9 @@ class Trial:
 
 
 class Importer:
-    """Holds what the nodes of one model share: functions, weights, what is known, and what went wrong."""
+    """Holds what the nodes of one model share: functions, weights, what is known, and what went
+    wrong.
+    """
 
     def __init__(self, model: Any, files: Files) -> None:
         self.model, self.files = model, files
@@ -69,7 +72,9 @@ class Importer:
         try:
             self.scope.values[name] = self.scope.own(self._constant(name, read()))
         except ShapeError as error:
-            self.problems.append(Diagnostic("XL7004", f"initializer '{name}': {error}", hint=error.hint))
+            self.problems.append(
+                Diagnostic("XL7004", f"initializer '{name}': {error}", hint=error.hint)
+            )
             self.scope.values[name] = None
 
     def _constant(self, name: str, found: Array | Encoded) -> Value:
@@ -91,12 +96,16 @@ class Importer:
             check_text(*node.input, *node.output, node.op_type, node.domain, node.name)
             self.built += 1
             if self.built > NODES:
-                raise SourceError(Diagnostic("XL7007", f"functions and loops come to more than {NODES:,} nodes"))
+                raise SourceError(
+                    Diagnostic("XL7007", f"functions and loops come to more than {NODES:,} nodes")
+                )
             results = self._attempt(node)
             for number, name in enumerate(node.output):
                 if name:
                     if name in self.scope.values:
-                        self.problems.append(Diagnostic("XL7008", f"two values are called '{name}'"))
+                        self.problems.append(
+                            Diagnostic("XL7008", f"two values are called '{name}'")
+                        )
                     self.scope.values[name] = results[number] if number < len(results) else None
 
     def _attempt(self, node: Any) -> tuple[Value, ...]:
@@ -107,9 +116,13 @@ class Importer:
         except NeedsValue as needs:
             self.needed |= needs.inputs
         except LimitError as error:
-            raise LimitError(*(replace(d, message=f"{place(node)}: {d.message}") for d in error.diagnostics)) from None
+            raise LimitError(
+                *(replace(d, message=f"{place(node)}: {d.message}") for d in error.diagnostics)
+            ) from None
         except MemoryError:
-            raise LimitError(Diagnostic("XL4001", f"{place(node)}: there is not enough memory to import it")) from None
+            raise LimitError(
+                Diagnostic("XL4001", f"{place(node)}: there is not enough memory to import it")
+            ) from None
         except (SourceError, RecursionError):
             raise
         except Exception as error:  # attributes and inputs may be anything
@@ -136,7 +149,9 @@ class Importer:
         results = self._built(found, call)
         named = sum(bool(name) for name in node.output[len(results) :])
         if named:
-            raise ShapeError(f"it gives {len(results)} results here, and {len(results) + named} are named")
+            raise ShapeError(
+                f"it gives {len(results)} results here, and {len(results) + named} are named"
+            )
         return tuple(_placed(value, node, number) for number, value in enumerate(results))
 
     def _built(self, version: Version, call: Call) -> tuple[Value, ...]:
@@ -146,16 +161,29 @@ class Importer:
             found = version.builder(call)
         return found if isinstance(found, tuple) else (found,)
 
-    def function(self, function: Any, node: Any, inputs: Sequence[Value | None]) -> tuple[Value, ...]:
+    def function(
+        self, function: Any, node: Any, inputs: Sequence[Value | None]
+    ) -> tuple[Value, ...]:
         """The values of a function's outputs: its body with the node's inputs and attributes."""
         scope = Scope(versions=versions_of(function) or self.scope.versions)
-        for name, value in zip(function.input, [*inputs, *[None] * len(function.input)], strict=False):
+        for name, value in zip(
+            function.input, [*inputs, *[None] * len(function.input)], strict=False
+        ):
             scope.values[name] = value if value is not None else ABSENT
-        given = {a.name: a for a in (*standard_defaults(function, node), *function.attribute_proto, *node.attribute)}
+        given = {
+            a.name: a
+            for a in (
+                *standard_defaults(function, node),
+                *function.attribute_proto,
+                *node.attribute,
+            )
+        }
         body = [attributes.bound(inner, given) for inner in function.node]
         return self.inside(scope, lambda: self.run(body), function.output)
 
-    def inside(self, scope: Scope, fill: Callable[[], None], outputs: Sequence[str]) -> tuple[Value, ...]:
+    def inside(
+        self, scope: Scope, fill: Callable[[], None], outputs: Sequence[str]
+    ) -> tuple[Value, ...]:
         """The values that some names have in a scope, after `fill` has built its nodes."""
         if self.depth >= DEPTH:
             raise ShapeError(f"functions or bodies stand more than {DEPTH} deep in each other")
@@ -189,7 +217,11 @@ class Importer:
         except NeedsValue as needs:
             self.needed |= needs.inputs
         finally:
-            trial = Trial(values if not self.problems and not self.needed else None, self.problems, self.needed)
+            trial = Trial(
+                values if not self.problems and not self.needed else None,
+                self.problems,
+                self.needed,
+            )
             self.problems, self.needed = problems, needed
         return trial
 
@@ -238,7 +270,9 @@ def standard_defaults(function: Any, node: Any) -> list[Any]:
     if function.domain or not function.attribute:
         return []
     try:
-        schema = onnx.defs.get_schema(node.op_type, max(versions_of(function).values(), default=1), node.domain)
+        schema = onnx.defs.get_schema(
+            node.op_type, max(versions_of(function).values(), default=1), node.domain
+        )
     except onnx.defs.SchemaError:
         return []
     return [a.default_value for a in schema.attributes.values() if a.default_value.name]

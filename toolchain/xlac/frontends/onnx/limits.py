@@ -16,7 +16,9 @@ PARTS = 1 << 16  # values that one operator makes of another
 
 
 def check_parts(count: int, most: int = PARTS) -> int:
-    """The number of parts that something is cut into; refuses to begin with too many. Raises ShapeError."""
+    """The number of parts that something is cut into; refuses to begin with too many. Raises
+    ShapeError.
+    """
     if count > most:
         raise ShapeError(f"it makes {count:,} parts; at most {most:,} are supported")
     return count
@@ -30,4 +32,6 @@ def check_size(shape: Sequence[Dim], nbytes: int, limit: int = BYTES) -> None:
     if any(size < 0 for size in known):
         raise ShapeError(f"a tensor of shape {list(shape)} has a size below zero")
     if 0 not in known and math.prod(known) * nbytes > limit:
-        raise ShapeError(f"a tensor of shape {list(shape)} takes more than {limit / (1 << 30):g} GiB")
+        raise ShapeError(
+            f"a tensor of shape {list(shape)} takes more than {limit / (1 << 30):g} GiB"
+        )

@@ -23,13 +23,21 @@ def problem(node: Any, error: Exception) -> Diagnostic:
     if isinstance(error, DataDependent):
         return Diagnostic("XL7003", f"{where}: {error}", hint=hint)
     code = "XL7002" if isinstance(error, Unsupported) else "XL7004"
-    what = str(error) if isinstance(error, ShapeError) else f"its inputs or attributes make no sense ({type(error).__name__}: {error})"
+    what = (
+        str(error)
+        if isinstance(error, ShapeError)
+        else f"its inputs or attributes make no sense ({type(error).__name__}: {error})"
+    )
     return Diagnostic(code, f"{where}: {what}", hint=hint)
 
 
 def place(node: Any) -> str:
     """What the model calls a node."""
-    return f"node '{node.name}' ({node.op_type})" if node.name else f"{node.op_type} giving '{', '.join(node.output)[:200]}'"
+    return (
+        f"node '{node.name}' ({node.op_type})"
+        if node.name
+        else f"{node.op_type} giving '{', '.join(node.output)[:200]}'"
+    )
 
 
 def unsupported(domain: str, name: str, version: int) -> Unsupported:
@@ -57,11 +65,18 @@ def check_versions(model: Any) -> None:
         newest = registry.NEWEST.get(entry.domain)
         if newest is not None and entry.version > newest:
             name = entry.domain or "ai.onnx"
-            raise SourceError(Diagnostic("XL7009", f"the model uses operator set {entry.version} of {name}; the newest known is {newest}"))
+            raise SourceError(
+                Diagnostic(
+                    "XL7009",
+                    f"the model uses operator set {entry.version} of {name}; the newest known is {newest}",
+                )
+            )
 
 
 def check_text(*names: str | bytes) -> None:
     """Refuses names that are not UTF-8, which the protobuf library gives as bytes."""
     for name in names:
         if isinstance(name, bytes):
-            raise SourceError(Diagnostic("XL7001", f"the model has a name that is not UTF-8 text: {name!r}"))
+            raise SourceError(
+                Diagnostic("XL7001", f"the model has a name that is not UTF-8 text: {name!r}")
+            )

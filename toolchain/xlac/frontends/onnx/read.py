@@ -18,17 +18,28 @@ from xlac.model import Interface, Model, Undecided
 from xlac_sdk.source import Diagnostic, SourceError
 
 
-def read(source: Path | Any, dims: Mapping[str, int | str], params: Mapping[str, object], allow_outside: bool) -> Model:
-    """The model. Raises SourceError with every problem, or Undecided when sizes depend on values of inputs."""
+def read(
+    source: Path | Any,
+    dims: Mapping[str, int | str],
+    params: Mapping[str, object],
+    allow_outside: bool,
+) -> Model:
+    """The model. Raises SourceError with every problem, or Undecided when sizes depend on values of
+    inputs.
+    """
     files = Files(source, allow_outside) if isinstance(source, Path) else Files()
     proto = files.model() if isinstance(source, Path) else source
     try:
         return _read(proto, files, dims, params)
     except RecursionError:
-        raise SourceError(Diagnostic("XL7007", "the model's graphs and functions stand too deep in each other")) from None
+        raise SourceError(
+            Diagnostic("XL7007", "the model's graphs and functions stand too deep in each other")
+        ) from None
 
 
-def _read(proto: Any, files: Files, dims: Mapping[str, int | str], params: Mapping[str, object]) -> Model:
+def _read(
+    proto: Any, files: Files, dims: Mapping[str, int | str], params: Mapping[str, object]
+) -> Model:
     check_versions(proto)
     importer = Importer(proto, files)
     graph = proto.graph
@@ -49,24 +60,41 @@ def _read(proto: Any, files: Files, dims: Mapping[str, int | str], params: Mappi
         importer.scope.values[info.name] = inputs.value(info)
     importer.run(graph.node)
     missing = [name for name in results if name not in importer.scope.values]
-    importer.problems += [Diagnostic("XL7004", f"the output '{name}' is not a value of the graph") for name in missing]
-    if importer.problems and symbols.open() and _fits(proto, files, {**dims, **dict.fromkeys(symbols.open(), 1)}, params):
-        raise Undecided(Interface(tuple(inputs.made), names, results, formed=frozenset(inputs.formed)), [importer.problems[0].message])
+    importer.problems += [
+        Diagnostic("XL7004", f"the output '{name}' is not a value of the graph") for name in missing
+    ]
+    if (
+        importer.problems
+        and symbols.open()
+        and _fits(proto, files, {**dims, **dict.fromkeys(symbols.open(), 1)}, params)
+    ):
+        raise Undecided(
+            Interface(tuple(inputs.made), names, results, formed=frozenset(inputs.formed)),
+            [importer.problems[0].message],
+        )
     if importer.problems:
         raise SourceError(*importer.problems)
     if importer.needed or inputs.undecided:
-        interface = Interface(tuple(inputs.made), names, results, frozenset(importer.needed), frozenset(inputs.formed))
+        interface = Interface(
+            tuple(inputs.made), names, results, frozenset(importer.needed), frozenset(inputs.formed)
+        )
         raise Undecided(interface)
     outputs = Outputs()
     for name in results:
         outputs.add(name, importer.scope.find(name))
     return Model(
-        Graph(graph.name or "model", tuple(inputs.made), outputs.nodes), importer.weights, dims=symbols.open(),
-        doc=graph.doc_string or proto.doc_string, extents=outputs.extents, forms=outputs.forms if outputs.formed else {},
-    )  # fmt: skip
+        Graph(graph.name or "model", tuple(inputs.made), outputs.nodes),
+        importer.weights,
+        dims=symbols.open(),
+        doc=graph.doc_string or proto.doc_string,
+        extents=outputs.extents,
+        forms=outputs.forms if outputs.formed else {},
+    )
 
 
-def _fits(proto: Any, files: Files, dims: Mapping[str, int | str], params: Mapping[str, object]) -> bool:
+def _fits(
+    proto: Any, files: Files, dims: Mapping[str, int | str], params: Mapping[str, object]
+) -> bool:
     """Whether a model that its open sizes are in the way of can be imported when they are fixed."""
     try:
         _read(proto, files, dims, params)

@@ -1,4 +1,6 @@
-"""Writes the table of operators in docs/ONNX.md: `python -m xlac.frontends.onnx.reference docs/ONNX.md`."""
+"""Writes the table of operators in docs/ONNX.md: `python -m xlac.frontends.onnx.reference
+docs/ONNX.md`.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,19 @@ DOMAINS = {"": "ai.onnx", ML: ML, MICROSOFT: MICROSOFT}
 
 
 def table() -> str:
-    """Every operator that is built from its own entry, by domain, with the operator sets whose meanings it has."""
+    """Every operator that is built from its own entry, by domain, with the operator sets whose
+    meanings it has.
+    """
     lines = []
-    for domain in sorted({d for d, _ in OPERATORS}, key=lambda d: (list(DOMAINS).index(d) if d in DOMAINS else 9, d)):
+    for domain in sorted(
+        {d for d, _ in OPERATORS}, key=lambda d: (list(DOMAINS).index(d) if d in DOMAINS else 9, d)
+    ):
         names = sorted(name for d, name in OPERATORS if d == domain and (d, name) not in REFUSED)
         listed = ", ".join(f"{name} {_since(domain, name)}" for name in names)
-        lines += [*textwrap.wrap(f"**{DOMAINS.get(domain, domain)}** ({len(names)}): {listed}", 120), ""]
+        lines += [
+            *textwrap.wrap(f"**{DOMAINS.get(domain, domain)}** ({len(names)}): {listed}", 120),
+            "",
+        ]
     return "\n".join(lines)
 
 

@@ -1,4 +1,6 @@
-"""Which function builds the graph of an ONNX operator: by domain, name and version of the operator set."""
+"""Which function builds the graph of an ONNX operator: by domain, name and version of the operator
+set.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ NEWEST = {"": 28, "ai.onnx": 28, ML: 5, MICROSOFT: 1}
 class Version:
     """What an operator means from a version of its operator set on.
 
-    With `elementwise`, element i of every output depends on element i of the inputs only (which broadcast), so the
-    operator may also be given tensors whose size data decides.
+    With `elementwise`, element i of every output depends on element i of the inputs only (which
+    broadcast), so the operator may also be given tensors whose size data decides.
     """
 
     since: int
@@ -36,7 +38,9 @@ OPERATORS: dict[tuple[str, str], list[Version]] = {}
 """(domain, name) -> its versions, newest first."""
 
 
-def operator(name: str, since: int = 1, domain: str = "", *, elementwise: bool = False) -> Callable[[B], B]:
+def operator(
+    name: str, since: int = 1, domain: str = "", *, elementwise: bool = False
+) -> Callable[[B], B]:
     """Registers the meaning that an operator has from a version of its domain's operator set on."""
 
     def register(builder: B) -> B:

@@ -1,7 +1,7 @@
 """Comparators of sorting that are plain orders: ascending or descending, by one key or several.
 
-Clients write the order that puts NaN last and takes -0 for 0 as a comparison in total order of keys made canonical:
-`select(x != x, NaN, select(x == 0, 0, x))`. It is the order that our sort has.
+Clients write the order that puts NaN last and takes -0 for 0 as a comparison in total order of keys
+made canonical: `select(x != x, NaN, select(x == 0, 0, x))`. It is the order that our sort has.
 """
 
 from __future__ import annotations
@@ -64,27 +64,46 @@ def _plain(node: Node) -> Node:
 
 
 def _ranked(node: Node) -> Node | None:
-    """The float whose place in total order an integer is: its bits, turned round when they are negative."""
+    """The float whose place in total order an integer is: its bits, turned round when they are
+    negative.
+    """
     if not isinstance(node.op, arithmetic.Select):
         return None
     test, _, bits = node.inputs
-    if not isinstance(bits.op, Bitcast) or not isinstance(test.op, arithmetic.Compare) or test.inputs[0] is not bits:
+    if (
+        not isinstance(bits.op, Bitcast)
+        or not isinstance(test.op, arithmetic.Compare)
+        or test.inputs[0] is not bits
+    ):
         return None
     return bits.inputs[0]
 
 
 def _canonical(node: Node) -> Node:
     """x of `select(x != x, NaN, select(x == 0, 0, x))`; any other node is itself."""
-    if not isinstance(node.op, arithmetic.Select) or not isinstance(node.inputs[2].op, arithmetic.Select):
+    if not isinstance(node.op, arithmetic.Select) or not isinstance(
+        node.inputs[2].op, arithmetic.Select
+    ):
         return node
     unordered, nan, inner = node.inputs
     zero, nothing, x = inner.inputs
     fits = _is(unordered, "ne", x, x) and math.isnan(_number(nan)) and _number(nothing) == 0
-    return x if fits and isinstance(zero.op, arithmetic.Compare) and zero.op.direction == "eq" and _zero_test(zero, x) else node
+    return (
+        x
+        if fits
+        and isinstance(zero.op, arithmetic.Compare)
+        and zero.op.direction == "eq"
+        and _zero_test(zero, x)
+        else node
+    )
 
 
 def _is(node: Node, direction: str, x: Node, y: Node) -> bool:
-    return isinstance(node.op, arithmetic.Compare) and node.op.direction == direction and node.inputs == (x, y)
+    return (
+        isinstance(node.op, arithmetic.Compare)
+        and node.op.direction == direction
+        and node.inputs == (x, y)
+    )
 
 
 def _zero_test(node: Node, x: Node) -> bool:

@@ -1,4 +1,6 @@
-"""The list of operations in docs/STABLEHLO.md, from the table: `python -m xlac.frontends.stablehlo.coverage FILE`."""
+"""The list of operations in docs/STABLEHLO.md, from the table: `python -m
+xlac.frontends.stablehlo.coverage FILE`.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,28 @@ BEGIN, END = "<!-- operations: generated -->", "<!-- end of operations -->"
 
 
 def markdown() -> str:
-    """Every operation with the file that builds it and the section that specifies it, and those that are refused."""
+    """Every operation with the file that builds it and the section that specifies it, and those
+    that are refused.
+    """
     lines = ["| operation | built in | specified by |", "|---|---|---|"]
     for name in sorted(TABLE):
         entry = TABLE[name]
         file = entry.build.__module__.rpartition(".")[2]
-        section = f"[{entry.section}]({SPECIFICATION}{entry.section})" if not entry.section[:1].isupper() else entry.section
+        section = (
+            f"[{entry.section}]({SPECIFICATION}{entry.section})"
+            if not entry.section[:1].isupper()
+            else entry.section
+        )
         lines.append(f"| `{name}` | `ops/{file}.py` | {section} |")
     lines += ["", "Refused, with the reason that the error gives:", ""]
     reasons: dict[str, list[str]] = {}
     for name, reason in sorted(REFUSED.items()):
         reasons.setdefault(reason, []).append(f"`{name}`")
     lines += [f"- {', '.join(names)}: {reason}" for reason, names in reasons.items()]
-    lines += ["", f"Targets of `custom_call` with a meaning: {', '.join(f'`{name}`' for name in sorted(CUSTOM_CALLS))}."]
+    lines += [
+        "",
+        f"Targets of `custom_call` with a meaning: {', '.join(f'`{name}`' for name in sorted(CUSTOM_CALLS))}.",
+    ]
     return "\n".join(lines)
 
 

@@ -1,4 +1,5 @@
-"""The targets of `custom_call` that have a meaning here. A user enters more: a target and a builder.
+"""The targets of `custom_call` that have a meaning here. A user enters more: a target and a
+builder.
 
     from xlac.frontends.stablehlo import CUSTOM_CALLS
 
@@ -19,7 +20,9 @@ def same(site: Site) -> Built:
 
 
 def shape_assertion(site: Site) -> Built:
-    """What jax.export asserts of sizes: an equation between symbolic sizes makes them one, a false one is an error."""
+    """What jax.export asserts of sizes: an equation between symbolic sizes makes them one, a false
+    one is an error.
+    """
     node = site.real(0).node
     known = site.importer.known
     if isinstance(node.op, Compare) and node.op.direction == "eq":
@@ -36,5 +39,23 @@ def shape_assertion(site: Site) -> Built:
     return [] if holds else site.fail(site.word("error_message", "an assertion on sizes fails"))
 
 
-CUSTOM_CALLS: dict[str, Builder] = dict.fromkeys(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement", "xla.sdy.FuncResultSharding", "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape", "MoveToHost", "MoveToDevice", "LayoutConstraint", "Pin", "Unpin", "mhlo.sharding_constraint", "ResizeBarrier"), same)  # fmt: skip
+CUSTOM_CALLS: dict[str, Builder] = dict.fromkeys(
+    (
+        "Sharding",
+        "SPMDFullToShardShape",
+        "SPMDShardToFullShape",
+        "annotate_device_placement",
+        "xla.sdy.FuncResultSharding",
+        "xla.sdy.GlobalToLocalShape",
+        "xla.sdy.LocalToGlobalShape",
+        "MoveToHost",
+        "MoveToDevice",
+        "LayoutConstraint",
+        "Pin",
+        "Unpin",
+        "mhlo.sharding_constraint",
+        "ResizeBarrier",
+    ),
+    same,
+)
 CUSTOM_CALLS["shape_assertion"] = shape_assertion

@@ -1,4 +1,6 @@
-"""From a parsed module to a graph: names are looked up, calls are inlined, regions become closed graphs."""
+"""From a parsed module to a graph: names are looked up, calls are inlined, regions become closed
+graphs.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ class Scope:
 
 
 class Closed(Scope):
-    """The scope of a graph of its own: what it takes from outside becomes an input, unless it is a constant."""
+    """The scope of a graph of its own: what it takes from outside becomes an input, unless it is a
+    constant.
+    """
 
     def __init__(self, importer: Importer, outside: Scope) -> None:
         super().__init__(importer)
@@ -99,14 +103,20 @@ class Closed(Scope):
 
 def is_constant(node: Node) -> bool:
     """One that a closed graph can hold itself: a constant, or one repeated."""
-    return isinstance(node.op, Const) or (isinstance(node.op, Broadcast) and isinstance(node.inputs[0].op, Const))
+    return isinstance(node.op, Const) or (
+        isinstance(node.op, Broadcast) and isinstance(node.inputs[0].op, Const)
+    )
 
 
 class Importer:
     """Goes through a program once; `table` gives the builder of every operation."""
 
     def __init__(
-        self, source: Source, module: Module, table: Mapping[str, Builder], weights: Mapping[str, object] | None = None
+        self,
+        source: Source,
+        module: Module,
+        table: Mapping[str, Builder],
+        weights: Mapping[str, object] | None = None,
     ) -> None:
         self.source, self.module, self.table = source, module, table
         self.known = Known({})
@@ -114,9 +124,12 @@ class Importer:
         self._depth = self._count = 0
         self._path: list[str] = []
 
-    # ---- calls and regions ---------------------------------------------------------------------------
+    # ---- calls and regions
+    # ---------------------------------------------------------------------------
 
-    def call(self, name: str, arguments: Sequence[Value], fail: Callable[[str], NoReturn]) -> list[Value]:
+    def call(
+        self, name: str, arguments: Sequence[Value], fail: Callable[[str], NoReturn]
+    ) -> list[Value]:
         """The results of a function, its body put here."""
         function = self.module.functions.get(name)
         if function is None:
@@ -149,8 +162,12 @@ class Importer:
             self._run(op, scope)
         self.source.fail("XL7201", "a region ends without a return", region.at)
 
-    def region(self, site: Site, region: Region, types: Sequence[Type] | None) -> tuple[Graph, list[Value]]:
-        """A region as a closed graph of its arguments and of what it captures, and the values captured."""
+    def region(
+        self, site: Site, region: Region, types: Sequence[Type] | None
+    ) -> tuple[Graph, list[Value]]:
+        """A region as a closed graph of its arguments and of what it captures, and the values
+        captured.
+        """
         scope = Closed(self, site.scope)
         given = None if types is None else list(types)
         for name, type in region.arguments:
@@ -159,7 +176,9 @@ class Importer:
         outputs = {f"y{n}": node for n, node in enumerate(nodes_of(results))}
         return Graph(site.name, tuple(scope.inputs), outputs), scope.captured
 
-    def _argument(self, scope: Closed, type: ValueType, given: list[Type] | None, region: Region) -> Value:
+    def _argument(
+        self, scope: Closed, type: ValueType, given: list[Type] | None, region: Region
+    ) -> Value:
         if isinstance(type, TokenType):
             return Token()
         if isinstance(type, TupleType):
@@ -168,21 +187,30 @@ class Importer:
         count = 2 if type.element.complex else 1
         if given is None:
             if None in type.shape:
-                self.source.fail("XL7212", "an argument of a region has a size that is not known", region.at)
+                self.source.fail(
+                    "XL7212", "an argument of a region has a size that is not known", region.at
+                )
             shape: Shape = tuple(n or 0 for n in type.shape)
             wanted = [Type(type.element.dtype, shape)] * count
         else:
             if len(given) < count:
-                self.source.fail("XL7203", "a region takes more arguments than there are values for it", region.at)
+                self.source.fail(
+                    "XL7203",
+                    "a region takes more arguments than there are values for it",
+                    region.at,
+                )
             wanted = [given.pop(0) for _ in range(count)]
         return Tensor(type.element, tuple(map(scope.parameter, wanted)))
 
-    # ---- operations ----------------------------------------------------------------------------------
+    # ---- operations
+    # ----------------------------------------------------------------------------------
 
     def _run(self, op: Operation, scope: Scope) -> None:
         self._count += 1
         if self._count > OPERATIONS:
-            self.source.too_much(f"more than {OPERATIONS:,} operations, calls counted each time", op.at)
+            self.source.too_much(
+                f"more than {OPERATIONS:,} operations, calls counted each time", op.at
+            )
         builder = self.table.get(op.name)
         if builder is None:
             self.source.fail("XL7202", f"there is no operation {op.name[:80]!r}", op.at, op.width)
@@ -191,9 +219,11 @@ class Importer:
             values = self.values(site, builder(site))
         except ShapeError as error:
             site.fail(str(error), error.hint)
-        except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:  # attributes that only hostile text has
+        except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
+            # attributes that only hostile text has
             site.fail(f"its attributes make no sense: {error}"[:300])
-        for name, value in zip(op.results, values if op.results else (), strict=True):  # results may have no names
+        # results may have no names
+        for name, value in zip(op.results, values if op.results else (), strict=True):
             scope.define(name, value, op.at)
 
     def values(self, site: Site, built: Built) -> list[Value]:
@@ -220,10 +250,13 @@ class Importer:
         if not isinstance(value, Tensor):
             return value
         result = site.op.results[number] if number < len(site.op.results) else site.name
-        origin = Origin(".".join([*self._path, result.lstrip("%")]), self.source.span(site.op.at, site.op.width))
+        origin = Origin(
+            ".".join([*self._path, result.lstrip("%")]), self.source.span(site.op.at, site.op.width)
+        )
         return value.each([build.placed(node, origin) for node in value.parts])
 
-    # ---- sizes ---------------------------------------------------------------------------------------
+    # ---- sizes
+    # ---------------------------------------------------------------------------------------
 
     def agree(self, shapes: Sequence[Shape]) -> None:
         """Shapes that must be equal: where symbolic sizes are not, they become one. Raises Unequal."""
@@ -233,15 +266,21 @@ class Importer:
                     raise Unequal(a, b)
 
 
-def united(graphs: Sequence[Graph], captured: Sequence[Sequence[Value]]) -> tuple[list[Graph], list[Node]]:
-    """Graphs of one operation made to take the same captured nodes after their arguments, and these nodes."""
+def united(
+    graphs: Sequence[Graph], captured: Sequence[Sequence[Value]]
+) -> tuple[list[Graph], list[Node]]:
+    """Graphs of one operation made to take the same captured nodes after their arguments, and these
+    nodes.
+    """
     shared = list(dict.fromkeys(node for values in captured for node in nodes_of(values)))
     found = []
     for graph, values in zip(graphs, captured, strict=True):
         own = nodes_of(values)
         count = len(graph.inputs) - len(own)
         inner = dict(zip(own, graph.inputs[count:], strict=True))
-        more = [inner.get(node) or Node.of(Param(f"c{n}", node.type)) for n, node in enumerate(shared)]
+        more = [
+            inner.get(node) or Node.of(Param(f"c{n}", node.type)) for n, node in enumerate(shared)
+        ]
         found.append(Graph(graph.name, (*graph.inputs[:count], *more), graph.outputs))
     return found, shared
 
@@ -257,14 +296,22 @@ def mismatch(value: Value, type: ValueType) -> str:
     if not isinstance(type, TensorType) or not isinstance(value, Tensor):
         return "a tensor was expected"
     sizes = value.shape
-    same = len(sizes) == len(type.shape) and all(b is None or a == b or isinstance(a, Sym) for a, b in zip(sizes, type.shape, strict=True))
-    if same and value.element == type.element and all(p.type.dtype is type.element.dtype for p in value.parts):
+    same = len(sizes) == len(type.shape) and all(
+        b is None or a == b or isinstance(a, Sym) for a, b in zip(sizes, type.shape, strict=True)
+    )
+    if (
+        same
+        and value.element == type.element
+        and all(p.type.dtype is type.element.dtype for p in value.parts)
+    ):
         return ""
     shown = "x".join(map(str, sizes)) + ("x" if sizes else "")
     return f"it is tensor<{shown}{value.element.text}>, not {type}"
 
 
-def unsupported(source: Source, module: Module, table: Mapping[str, Builder], refused: Mapping[str, str]) -> None:
+def unsupported(
+    source: Source, module: Module, table: Mapping[str, Builder], refused: Mapping[str, str]
+) -> None:
     """Every operation that cannot be imported, in one error."""
     found: list[Diagnostic] = []
 
@@ -272,8 +319,14 @@ def unsupported(source: Source, module: Module, table: Mapping[str, Builder], re
         for op in region.operations:
             if op.name != "return" and op.name not in table:
                 reason = refused.get(op.name)
-                text = f"{op.name[:80]}: {reason}" if reason else f"there is no operation {op.name[:80]!r}"
-                found.append(Diagnostic("XL7208" if reason else "XL7202", text, source.span(op.at, op.width)))
+                text = (
+                    f"{op.name[:80]}: {reason}"
+                    if reason
+                    else f"there is no operation {op.name[:80]!r}"
+                )
+                found.append(
+                    Diagnostic("XL7208" if reason else "XL7202", text, source.span(op.at, op.width))
+                )
             for inner in op.regions:
                 visit(inner)
 

@@ -29,7 +29,9 @@ from xlac_sdk.source import Diagnostic, Origin, SourceError
 ROUNDS = 1000  # how many sizes may turn out to be others
 
 
-def load(source: Path | str | bytes, dims: Mapping[str, Any], params: Mapping[str, object]) -> Model:
+def load(
+    source: Path | str | bytes, dims: Mapping[str, Any], params: Mapping[str, object]
+) -> Model:
     """See the package."""
     read = opened(source)
     module = parse(read)
@@ -41,7 +43,9 @@ def load(source: Path | str | bytes, dims: Mapping[str, Any], params: Mapping[st
             return Import(read, module, main, dims, params, equal).model()
         except Unequal as found:
             united(equal, found, read, main)
-    raise SourceError(Diagnostic("XL7212", "its sizes depend on each other without end", read.span(main.at)))
+    raise SourceError(
+        Diagnostic("XL7212", "its sizes depend on each other without end", read.span(main.at))
+    )
 
 
 def opened(source: Path | str | bytes) -> Source:
@@ -58,7 +62,11 @@ def opened(source: Path | str | bytes) -> Source:
     try:
         return Source(data.decode(), file)
     except UnicodeDecodeError as error:
-        raise SourceError(Diagnostic("XL7201", f"{file} is neither text nor bytecode: byte {error.start} is no UTF-8")) from None
+        raise SourceError(
+            Diagnostic(
+                "XL7201", f"{file} is neither text nor bytecode: byte {error.start} is no UTF-8"
+            )
+        ) from None
 
 
 def entry(source: Source, module: Module) -> Function:
@@ -79,7 +87,12 @@ def united(equal: dict[str, Dim], found: Unequal, source: Source, main: Function
         if alone is not None and alone not in symbols(other):
             equal[alone.name] = other
             return
-    source.fail("XL7212", f"sizes {first} and {second} would have to be equal", main.at, hint="fix them with dims")
+    source.fail(
+        "XL7212",
+        f"sizes {first} and {second} would have to be equal",
+        main.at,
+        hint="fix them with dims",
+    )
 
 
 def lone(size: Dim) -> Symbol | None:
@@ -95,7 +108,13 @@ class Import:
     """One try: sizes that are known to be equal have one symbol."""
 
     def __init__(
-        self, source: Source, module: Module, main: Function, dims: Mapping[str, Any], params: Mapping[str, object], equal: Mapping[str, Dim]
+        self,
+        source: Source,
+        module: Module,
+        main: Function,
+        dims: Mapping[str, Any],
+        params: Mapping[str, object],
+        equal: Mapping[str, Dim],
     ) -> None:
         self.source, self.main = source, main
         self.dims, self.params, self.equal = dims, dict(params), equal
@@ -117,7 +136,13 @@ class Import:
             self.source.fail("XL7207", "the function gives no tensor", self.main.at)
         name = self.importer.module.name.strip("@") or "main"
         graph = Graph(name, tuple(self.inputs), outputs)
-        open_ = {s.name: s for node in graph.nodes() for t in node.results for size in t.shape for s in symbols(size)}
+        open_ = {
+            s.name: s
+            for node in graph.nodes()
+            for t in node.results
+            for size in t.shape
+            for s in symbols(size)
+        }
         return Model(graph, {}, open_)
 
     def _output(self, node: Node, name: str) -> Node:
@@ -129,7 +154,9 @@ class Import:
             return self._input(label, type)
         if not hasattr(type, "items"):
             return Token()
-        return Several(tuple(self._argument(f"{label}_{n}", item) for n, item in enumerate(type.items)))  # type: ignore[union-attr]
+        return Several(
+            tuple(self._argument(f"{label}_{n}", item) for n, item in enumerate(type.items))  # type: ignore[union-attr]
+        )
 
     def _input(self, label: str, type: TensorType) -> Tensor:
         shape = tuple(self._size(label, axis, n, type) for axis, n in enumerate(type.shape))
@@ -138,7 +165,9 @@ class Import:
         if label in self.params:
             node = self._fixed(label, outer)
         else:
-            node = build.param(label, outer.dtype, whole, origin=Origin(label, self.source.span(self.main.at)))
+            node = build.param(
+                label, outer.dtype, whole, origin=Origin(label, self.source.span(self.main.at))
+            )
             self.inputs.append(node)
         return inward(node, type)
 
@@ -147,7 +176,11 @@ class Import:
         if np.iscomplexobj(array):
             array = np.stack([array.real, array.imag], -1)
         if array.shape != type.shape or array.dtype != type.dtype.numpy:
-            self.source.fail("XL6003", f"input {label!r} is {type}, not {array.dtype}{list(array.shape)}", self.main.at)
+            self.source.fail(
+                "XL6003",
+                f"input {label!r} is {type}, not {array.dtype}{list(array.shape)}",
+                self.main.at,
+            )
         return build.constant(array)
 
     def _size(self, label: str, axis: int, size: int | None, type: TensorType) -> Dim:
@@ -178,7 +211,9 @@ def outward(value: Tensor) -> Node:
     """A result as the caller sees it: the parts of a complex one along a last axis."""
     if not value.element.complex:
         return value.node
-    return build.concat([build.reshape(part, (*part.shape, 1)) for part in value.parts], len(value.shape))
+    return build.concat(
+        [build.reshape(part, (*part.shape, 1)) for part in value.parts], len(value.shape)
+    )
 
 
 def tensors_in(value: Value) -> list[Tensor]:

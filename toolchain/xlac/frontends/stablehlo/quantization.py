@@ -14,14 +14,24 @@ FORM = re.compile(
 
 
 def quantized(text: str, elements: Mapping[str, Element]) -> Element:
-    """The element type that stands inside the brackets: `i8<-127:127>:f32:1, {0.5:3, 0.25}`. Raises ValueError."""
+    """The element type that stands inside the brackets: `i8<-127:127>:f32:1, {0.5:3, 0.25}`. Raises
+    ValueError.
+    """
     found = FORM.match(text)
     if found is None:
         raise ValueError(f"cannot read the quantised type {text[:80]!r}")
     storage = elements.get(found["storage"].replace("u", "ui"))
     expressed = elements.get(found["expressed"])
-    if storage is None or not storage.dtype.is_integer or expressed is None or not expressed.dtype.is_float or not expressed.plain:
-        raise ValueError(f"a quantised type stores integers and stands for floats, got {text[:80]!r}")
+    if (
+        storage is None
+        or not storage.dtype.is_integer
+        or expressed is None
+        or not expressed.dtype.is_float
+        or not expressed.plain
+    ):
+        raise ValueError(
+            f"a quantised type stores integers and stands for floats, got {text[:80]!r}"
+        )
     scales, zeros = [], []
     for part in found["rest"].strip().strip("{}").split(","):
         scale, _, zero = part.partition(":")

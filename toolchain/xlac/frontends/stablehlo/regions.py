@@ -1,4 +1,6 @@
-"""What regions on scalars compute: known combinations, orders, and regions applied to whole tensors."""
+"""What regions on scalars compute: known combinations, orders, and regions applied to whole
+tensors.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ def through(node: Node) -> Node:
 
 
 def monoid(body: Graph) -> str:
-    """The name of the combination that a body of (x, y) is, or of (x0, …, y0, …) part by part; nothing for others.
+    """The name of the combination that a body of (x, y) is, or of (x0, …, y0, …) part by part;
+    nothing for others.
 
     Of minifloats it is the combination of the numbers.
     """
@@ -59,11 +62,14 @@ def is_identity(node: Node, combine: str) -> bool:
     dtype = node.type.dtype
     wanted = np.asarray(identity(combine, dtype), dtype.compute.numpy)
     found = np.asarray(op.uniform, dtype.compute.numpy)
-    return bool(found == wanted) and combine in COMBINE  # -0 for +0: it joins a sum of at least one element
+    # -0 for +0: it joins a sum of at least one element
+    return bool(found == wanted) and combine in COMBINE
 
 
 def lifted(body: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """A body on scalars applied to every element of tensors of one shape. Raises ValueError where it is not scalar."""
+    """A body on scalars applied to every element of tensors of one shape. Raises ValueError where
+    it is not scalar.
+    """
     shape = nodes[0].shape
     new: dict[Node, Node] = dict(zip(body.inputs, nodes, strict=True))
     for node in body.nodes():
@@ -74,9 +80,15 @@ def lifted(body: Graph, nodes: Sequence[Node]) -> list[Node]:
             continue
         if any(t.shape for t in node.results) or isinstance(node.op, Param | Iota):
             raise ValueError(f"{node.op.mnemonic} of {node.types}")
-        inputs = [build.spread(new[i], shape, ()) if new[i].shape != shape else new[i] for i in node.inputs]
+        inputs = [
+            build.spread(new[i], shape, ()) if new[i].shape != shape else new[i]
+            for i in node.inputs
+        ]
         if isinstance(node.op, view.Reshape | view.Broadcast):
             new[node] = inputs[0]
         else:
             new[node] = Node.of(node.op, *inputs)
-    return [build.spread(new[o], shape, ()) if new[o].shape != shape else new[o] for o in body.outputs.values()]
+    return [
+        build.spread(new[o], shape, ()) if new[o].shape != shape else new[o]
+        for o in body.outputs.values()
+    ]

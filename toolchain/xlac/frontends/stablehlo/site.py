@@ -1,4 +1,6 @@
-"""An operation as its builder sees it: operands, attributes, regions and result types, each checked when asked for."""
+"""An operation as its builder sees it: operands, attributes, regions and result types, each checked
+when asked for.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ class Site:
     def fail(self, message: str, hint: str = "", code: str = "XL7203") -> NoReturn:
         self.importer.source.fail(code, f"{self.name}: {message}", self.op.at, self.op.width, hint)
 
-    # ---- operands and results ----------------------------------------------------------------------
+    # ---- operands and results
+    # ----------------------------------------------------------------------
 
     def tensor(self, number: int) -> Tensor:
         if number >= len(self.operands):
@@ -85,7 +88,8 @@ class Site:
             self.fail("needs a result of known shape", code="XL7212")
         return tuple(n or 0 for n in found)
 
-    # ---- attributes ----------------------------------------------------------------------------------
+    # ---- attributes
+    # ----------------------------------------------------------------------------------
 
     def get(self, name: str, default: Any = None) -> Any:
         return self.op.attributes.get(name, default)
@@ -114,7 +118,9 @@ class Site:
         return tuple(int(n) for n in found)
 
     def pairs(self, name: str, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Two integers an axis, such as padding: the first of each, and the second. Absent, they are 0."""
+        """Two integers an axis, such as padding: the first of each, and the second. Absent, they
+        are 0.
+        """
         found = self.get(name)
         try:
             table = np.zeros((rank, 2), np.int64) if found is None else np.asarray(found)
@@ -168,17 +174,23 @@ class Site:
             self.fail(f"attribute '{name}' {found} is no axis of rank {rank}")
         return found
 
-    # ---- regions -------------------------------------------------------------------------------------
+    # ---- regions
+    # -------------------------------------------------------------------------------------
 
     def closed(self, number: int, types: Sequence[Type] | None = None) -> Graph:
-        """A region as a graph of its arguments alone. It may use constants of outside, nothing else."""
+        """A region as a graph of its arguments alone. It may use constants of outside, nothing
+        else.
+        """
         graph, captured = self.capturing(number, types)
         if captured:
             self.fail("its region uses values from outside", "compute them inside, or use a loop")
         return graph
 
-    def capturing(self, number: int, types: Sequence[Type] | None = None) -> tuple[Graph, list[Value]]:
-        """A region as a graph, whose inputs after the arguments are what it uses of outside: the values given too.
+    def capturing(
+        self, number: int, types: Sequence[Type] | None = None
+    ) -> tuple[Graph, list[Value]]:
+        """A region as a graph, whose inputs after the arguments are what it uses of outside: the
+        values given too.
 
         `types` are those of the arguments' nodes where the text does not say the sizes.
         """

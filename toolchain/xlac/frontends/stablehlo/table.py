@@ -1,4 +1,6 @@
-"""The table from operations to builders. Each file of `ops` fills its part; an entry says where the operation is specified."""
+"""The table from operations to builders. Each file of `ops` fills its part; an entry says where the
+operation is specified.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ SPECIFICATION = "https://openxla.org/stablehlo/spec#"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """How an operation is built, and the section of the StableHLO specification (1.11) that says what it means.
+    """How an operation is built, and the section of the StableHLO specification (1.11) that says
+    what it means.
 
     Operations of CHLO have a section of CHLO's own reference.
     """

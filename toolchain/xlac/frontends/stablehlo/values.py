@@ -1,7 +1,8 @@
 """Values of the program while it is imported, and how element types that xlac lacks are held.
 
-A complex tensor is two nodes, real and imaginary. A minifloat is its code in u8; an integer of 2 or 4 bits is held
-in 8, always in range. A quantised tensor is its integers. Arithmetic asks for `numbers` and gives back `stored`.
+A complex tensor is two nodes, real and imaginary. A minifloat is its code in u8; an integer of 2 or
+4 bits is held in 8, always in range. A quantised tensor is its integers. Arithmetic asks for
+`numbers` and gives back `stored`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xlac.frontends.stablehlo.text.syntax import Element, TensorType, TokenType, TupleType, ValueType
+from xlac.frontends.stablehlo.text.syntax import (
+    Element,
+    TensorType,
+    TokenType,
+    TupleType,
+    ValueType,
+)
 from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
@@ -67,7 +74,11 @@ def rebuilt(like: Value, nodes: list[Node]) -> Value:
     """A value of the kind of another from its nodes, which are taken from the list."""
     if isinstance(like, Tensor):
         return like.each([nodes.pop(0) for _ in like.parts])
-    return Several(tuple(rebuilt(item, nodes) for item in like.items)) if isinstance(like, Several) else like
+    return (
+        Several(tuple(rebuilt(item, nodes) for item in like.items))
+        if isinstance(like, Several)
+        else like
+    )
 
 
 def shaped(type: ValueType, shape: Shape) -> tuple[Type, ...]:
@@ -84,11 +95,14 @@ def leaves(type: ValueType) -> tuple[TensorType | TokenType, ...]:
     return (type,)
 
 
-# ---- numbers and how they are stored ---------------------------------------------------------------
+# ---- numbers and how they are stored
+# ---------------------------------------------------------------
 
 
 def numbers(x: Tensor) -> Node:
-    """A tensor that is not complex, as numbers: minifloats in f32, quantised integers in the type they stand for."""
+    """A tensor that is not complex, as numbers: minifloats in f32, quantised integers in the type
+    they stand for.
+    """
     element = x.element
     if element.format:
         return build.apply1("decode_float", x.node, format=element.format)
@@ -98,9 +112,13 @@ def numbers(x: Tensor) -> Node:
 
 
 def stored(x: Node, element: Element) -> Tensor:
-    """Numbers as a tensor of an element type: rounded to a minifloat, wrapped to few bits, or quantised."""
+    """Numbers as a tensor of an element type: rounded to a minifloat, wrapped to few bits, or
+    quantised.
+    """
     if element.format:
-        return Tensor(element, (build.apply1("encode_float", build.floating(x), format=element.format),))
+        return Tensor(
+            element, (build.apply1("encode_float", build.floating(x), format=element.format),)
+        )
     if element.quantization:
         return Tensor(element, (quantized(x, element),))
     return Tensor(element, (wrapped(x, element),))
@@ -121,11 +139,14 @@ def arithmetic(element: Element) -> DType:
     return DType.F32 if element.format else element.dtype
 
 
-# ---- quantised types (StableHLO specification, Quantized types) --------------------------------------
+# ---- quantised types (StableHLO specification, Quantized types)
+# --------------------------------------
 
 
 def _along(values: Sequence[float], element: Element, x: Node, dtype: DType) -> Node:
-    """Scales or zero points, one or one for each position of the quantisation's axis, spread over x."""
+    """Scales or zero points, one or one for each position of the quantisation's axis, spread over
+    x.
+    """
     known = element.quantization
     assert known is not None
     constant = build.constant(list(values), dtype)
@@ -148,6 +169,8 @@ def quantized(x: Node, element: Element) -> Node:
     known = element.quantization
     assert known is not None
     whole = build.apply1("round", build.div(x, _along(known.scales, element, x, x.type.dtype)))
-    moved = build.add(whole, _along([float(z) for z in known.zero_points], element, x, x.type.dtype))
+    moved = build.add(
+        whole, _along([float(z) for z in known.zero_points], element, x, x.type.dtype)
+    )
     held = build.minimum(build.maximum(moved, float(known.least)), float(known.most))
     return build.cast(held, element.dtype)

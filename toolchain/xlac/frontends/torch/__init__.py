@@ -1,4 +1,5 @@
-"""PyTorch's programs as models: files written by `torch.export.save`, and what `from_torch` and `torch.compile` import.
+"""PyTorch's programs as models: files written by `torch.export.save`, and what `from_torch` and
+`torch.compile` import.
 
 Nothing outside this package imports torch, but for `xlac.integrations.torch`.
 """
@@ -24,21 +25,26 @@ def load(
     allow_outside: bool = False,
     training: bool = False,
 ) -> Model:
-    """The model of a program of `torch.export`, or of the file (.pt2) in which one is saved. Raises SourceError."""
+    """The model of a program of `torch.export`, or of the file (.pt2) in which one is saved. Raises
+    SourceError.
+    """
     if not isinstance(source, Path):
         from xlac.frontends.torch.exported import imported
 
         return imported(source).model
     with quiet():
         program = opened(source)
-        from xlac.frontends.torch.exported import imported  # only now, when PyTorch is known to be there
+        # only now, when PyTorch is known to be there
+        from xlac.frontends.torch.exported import imported
 
         return imported(program, source.stem).model
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps PyTorch's own warnings and notes, which are about its code and not the user's, out of our report."""
+    """Keeps PyTorch's own warnings and notes, which are about its code and not the user's, out of
+    our report.
+    """
     notes = logging.getLogger("torch")
     level = notes.level
     notes.setLevel(logging.CRITICAL)
@@ -55,13 +61,18 @@ def opened(file: Path) -> Any:
     try:
         import torch
     except ImportError:
-        raise SourceError(Diagnostic("XL7305", f"{file.name} needs PyTorch to be read", hint="pip install 'xlac[torch]'")) from None
+        raise SourceError(
+            Diagnostic(
+                "XL7305", f"{file.name} needs PyTorch to be read", hint="pip install 'xlac[torch]'"
+            )
+        ) from None
     try:
         from xlac.frontends.torch.archive import read
         from xlac.frontends.torch.checked import Refused
     except ModuleNotFoundError:
         raise
-    except ImportError as error:  # what is read there is PyTorch's own schema, which its versions change
+    except ImportError as error:
+        # what is read there is PyTorch's own schema, which its versions change
         found = f"PyTorch {torch.__version__} keeps its programs in another way than 2.13, which xlac reads ({error})"
         raise SourceError(Diagnostic("XL7305", found, hint="pip install 'xlac[torch]'")) from None
     try:

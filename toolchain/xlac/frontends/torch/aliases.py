@@ -14,18 +14,29 @@ def viewed(fx: FxNode) -> FxNode | None:
     if fx.target is operator.getitem and isinstance(fx.args[0], FxNode):
         source = fx.args[0]
     target = source.target
-    if source.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or not target.is_view or not source.args:
+    if (
+        source.op != "call_function"
+        or not isinstance(target, torch._ops.OpOverload)
+        or not target.is_view
+        or not source.args
+    ):
         return None
     base = source.args[0]
     value, other = fx.meta.get("val"), base.meta.get("val") if isinstance(base, FxNode) else None
     if not isinstance(value, torch.Tensor) or not isinstance(other, torch.Tensor):
         return None
-    same = value.dtype == other.dtype and value.is_neg() == other.is_neg() and value.is_conj() == other.is_conj()
+    same = (
+        value.dtype == other.dtype
+        and value.is_neg() == other.is_neg()
+        and value.is_conj() == other.is_conj()
+    )
     return base if same and value.layout is torch.strided else None
 
 
 def root(fx: FxNode) -> FxNode:
-    """The value or argument that a node is a view of, however many views are between; itself for one that is none."""
+    """The value or argument that a node is a view of, however many views are between; itself for
+    one that is none.
+    """
     while (base := viewed(fx)) is not None:
         fx = base
     return fx

@@ -1,7 +1,9 @@
-"""Files of torch.export without torch.export.load, which unpickles, evaluates and loads libraries out of them.
+"""Files of torch.export without torch.export.load, which unpickles, evaluates and loads libraries
+out of them.
 
-The archive is read here, what it says is checked (`checked.py`), and PyTorch is given the rest: a program and its tensors.
-Members that nothing here asks for (sample inputs, compiled libraries, other files) are not opened.
+The archive is read here, what it says is checked (`checked.py`), and PyTorch is given the rest: a
+program and its tensors. Members that nothing here asks for (sample inputs, compiled libraries,
+other files) are not opened.
 """
 
 from __future__ import annotations
@@ -20,16 +22,22 @@ from xlac.frontends.torch.checked import Refused, payloads, program
 
 MODEL = "model"
 SPREAD_BYTES = 1 << 30
-"""How much more than the file holds its tensors may take, when elements are repeated (an expanded buffer)."""
+"""How much more than the file holds its tensors may take, when elements are repeated (an expanded
+buffer).
+"""
 
 
 def read(file: Path) -> Any:
-    """The program that `torch.export.save` wrote. Raises Refused, OSError, zipfile.BadZipFile, and what PyTorch raises."""
+    """The program that `torch.export.save` wrote. Raises Refused, OSError, zipfile.BadZipFile, and
+    what PyTorch raises.
+    """
     with zipfile.ZipFile(file) as held:
         archive = Archive(held, file.stat().st_size)
         if "version" in archive and "serialized_exported_program.json" in archive:
             text = archive.bytes("serialized_exported_program.json")
-            weights, constants = (archive.pickled(f"serialized_{name}.pt") for name in ("state_dict", "constants"))
+            weights, constants = (
+                archive.pickled(f"serialized_{name}.pt") for name in ("state_dict", "constants")
+            )
         else:
             archive.inside()
             text = archive.bytes(f"models/{MODEL}.json")
@@ -37,13 +45,17 @@ def read(file: Path) -> Any:
     said = program(text)
     version = said.schema_version
     if version.major != SCHEMA_VERSION[0]:
-        raise Refused(f"it was written in version {version.major}.{version.minor} of the format, PyTorch {torch.__version__} reads "
-                      f"{SCHEMA_VERSION[0]}: write it anew with torch.export.save")  # fmt: skip
+        raise Refused(
+            f"it was written in version {version.major}.{version.minor} of the format, PyTorch {torch.__version__} reads "
+            f"{SCHEMA_VERSION[0]}: write it anew with torch.export.save"
+        )
     return ExportedProgramDeserializer().deserialize(said, weights, constants, None)
 
 
 class Archive:
-    """The members of a zip file, each as long as it says and none compressed: together no more than the file holds."""
+    """The members of a zip file, each as long as it says and none compressed: together no more than
+    the file holds.
+    """
 
     def __init__(self, held: zipfile.ZipFile, size: int) -> None:
         self.held, self.size, self.root = held, size, ""
@@ -51,8 +63,14 @@ class Archive:
         for info in held.infolist():
             if info.filename in self.members:
                 raise Refused(f"its member '{info.filename[:80]}' is there twice")
-            if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size or info.flag_bits & 1:
-                raise Refused(f"its member '{info.filename[:80]}' is compressed, which torch.export.save does not do: save it anew")
+            if (
+                info.compress_type != zipfile.ZIP_STORED
+                or info.compress_size != info.file_size
+                or info.flag_bits & 1
+            ):
+                raise Refused(
+                    f"its member '{info.filename[:80]}' is compressed, which torch.export.save does not do: save it anew"
+                )
             self.members[info.filename] = info
         if sum(info.file_size for info in self.members.values()) > size:
             raise Refused("its members together are larger than the file")
@@ -63,7 +81,11 @@ class Archive:
     def inside(self) -> None:
         """From now on names are those inside the one folder that the archive holds."""
         self.root = next(iter(self.members), "").partition("/")[0] + "/"
-        if "archive_format" not in self or self.bytes("archive_format") != b"pt2" or f"models/{MODEL}.json" not in self:
+        if (
+            "archive_format" not in self
+            or self.bytes("archive_format") != b"pt2"
+            or f"models/{MODEL}.json" not in self
+        ):
             raise Refused("it holds no program called 'model'")
 
     def bytes(self, name: str) -> bytes:
@@ -73,14 +95,20 @@ class Archive:
         return self.held.read(self.members[self.root + name])
 
     def pickled(self, name: str) -> dict[str, torch.Tensor]:
-        """The tensors of a member that torch.save wrote; no object but tensors and what holds them is made."""
+        """The tensors of a member that torch.save wrote; no object but tensors and what holds them
+        is made.
+        """
         found = _unpickled(self.bytes(name)) if self.members[self.root + name].file_size else {}
-        if not isinstance(found, dict) or not all(isinstance(k, str) and isinstance(v, torch.Tensor) for k, v in found.items()):
+        if not isinstance(found, dict) or not all(
+            isinstance(k, str) and isinstance(v, torch.Tensor) for k, v in found.items()
+        ):
             raise Refused(f"its member '{name}' holds something else than tensors by name")
         return found
 
     def tensors(self, folder: str) -> dict[str, torch.Tensor]:
-        """The tensors of `data/weights` or `data/constants`, by the paths that the program calls them by."""
+        """The tensors of `data/weights` or `data/constants`, by the paths that the program calls
+        them by.
+        """
         legacy = f"data/{folder}/{MODEL}.pt"
         if legacy in self:
             return self.pickled(legacy)
@@ -107,14 +135,18 @@ class Archive:
         """All elements of a member, in a row."""
         held = bytearray(self.bytes(name))
         if len(held) % dtype.itemsize:
-            raise Refused(f"its member '{name}' has {len(held)} bytes, no multiple of the {dtype.itemsize} of an element")
+            raise Refused(
+                f"its member '{name}' has {len(held)} bytes, no multiple of the {dtype.itemsize} of an element"
+            )
         return torch.frombuffer(held, dtype=dtype) if held else torch.empty(0, dtype=dtype)
 
 
 def _strided(elements: torch.Tensor, payload: Any, path: str) -> torch.Tensor:
     """A tensor on the elements of a member, where it stays inside."""
     meta = payload.tensor_meta
-    shape, strides, offset = (_numbers(part, path) for part in (meta.sizes, meta.strides, [meta.storage_offset]))
+    shape, strides, offset = (
+        _numbers(part, path) for part in (meta.sizes, meta.strides, [meta.storage_offset])
+    )
     if len(shape) != len(strides) or min((*shape, *strides, *offset), default=0) < 0:
         raise Refused(f"tensor '{path}' has no shape: sizes {list(shape)}, strides {list(strides)}")
     last = offset[0] + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
@@ -123,7 +155,11 @@ def _strided(elements: torch.Tensor, payload: Any, path: str) -> torch.Tensor:
     if not math.prod(shape):
         return torch.empty(shape, dtype=elements.dtype)
     found = torch.as_strided(elements, shape, strides, offset[0])
-    return torch.nn.Parameter(found, requires_grad=bool(meta.requires_grad)) if payload.is_param else found
+    return (
+        torch.nn.Parameter(found, requires_grad=bool(meta.requires_grad))
+        if payload.is_param
+        else found
+    )
 
 
 def _numbers(sizes: Any, path: str) -> tuple[int, ...]:

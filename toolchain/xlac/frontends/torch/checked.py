@@ -1,8 +1,10 @@
-"""The JSON of a file of torch.export, checked against PyTorch's own schema before PyTorch acts on it.
+"""The JSON of a file of torch.export, checked against PyTorch's own schema before PyTorch acts on
+it.
 
-Every field has the type that the schema states. What is text there is code to PyTorch in many places: it evaluates sizes, walks
-from `torch` to operations, imports modules, and writes names into Python that it runs. So each field of text has its grammar in
-TEXTS and KEYS; one that has none is refused. What nothing here asks for is left out (LEFT_OUT).
+Every field has the type that the schema states. What is text there is code to PyTorch in many
+places: it evaluates sizes, walks from `torch` to operations, imports modules, and writes names into
+Python that it runs. So each field of text has its grammar in TEXTS and KEYS; one that has none is
+refused. What nothing here asks for is left out (LEFT_OUT).
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from xlac.frontends.torch.nest import nest
 from xlac.frontends.torch.operations import operation
 
 Check = Callable[[str], str]
-FRAME = re.compile(r'^\s*(File "[^"\x00-\x1f]{1,4096}", line [0-9]{1,9}, in [\w<>.]{1,256})$', re.MULTILINE)
+FRAME = re.compile(
+    r'^\s*(File "[^"\x00-\x1f]{1,4096}", line [0-9]{1,9}, in [\w<>.]{1,256})$', re.MULTILINE
+)
 LEFT_OUT: Mapping[tuple[str, str], Any] = {
     ("GraphModule", "metadata"): {}, ("GraphModule", "treespec_namedtuple_fields"): {}, ("ExportedProgram", "guards_code"): [],
 }  # fmt: skip
@@ -48,7 +52,12 @@ def argument(text: str) -> str:
 def path(text: str) -> str:
     """The path of a parameter, `layers.0.weight`. Raises ValueError."""
     parts = text.split(".")
-    if len(text) > 4096 or not text.isprintable() or set(text) & set("\"'\\()[]{}") or any(p.startswith("__") or not p for p in parts):
+    if (
+        len(text) > 4096
+        or not text.isprintable()
+        or set(text) & set("\"'\\()[]{}")
+        or any(p.startswith("__") or not p for p in parts)
+    ):
         raise ValueError(f"'{text[:80]}' is no path of a parameter")
     return text
 
@@ -106,7 +115,9 @@ def program(text: bytes) -> Any:
 
 
 def payloads(text: bytes) -> Mapping[str, Any]:
-    """The schema's PayloadMeta of each tensor from `model_weights_config.json` and the like. Raises Refused."""
+    """The schema's PayloadMeta of each tensor from `model_weights_config.json` and the like. Raises
+    Refused.
+    """
     found: Mapping[str, Any] = _read(schema.PayloadConfig, text).config
     return found
 
@@ -121,7 +132,9 @@ def _read(kind: type, text: bytes) -> Any:
 
 
 def _value(kind: Any, held: Any, place: str, field: tuple[str, str]) -> Any:
-    """What stands at a place, if it is of a kind of the schema; `field` is the class and field it belongs to."""
+    """What stands at a place, if it is of a kind of the schema; `field` is the class and field it
+    belongs to.
+    """
     if isinstance(kind, typing.ForwardRef):
         kind = getattr(schema, kind.__forward_arg__)
     if isinstance(kind, str):
@@ -133,9 +146,14 @@ def _value(kind: Any, held: Any, place: str, field: tuple[str, str]) -> Any:
         (only,) = (a for a in inner if a is not type(None))
         return None if held is None else _value(only, held, place, field)
     if origin is list and isinstance(held, list):
-        return [_value(inner[0], one, f"{place}[{number}]", field) for number, one in enumerate(held)]
+        return [
+            _value(inner[0], one, f"{place}[{number}]", field) for number, one in enumerate(held)
+        ]
     if origin is dict and isinstance(held, dict):
-        return {_text(KEYS, k, place, field): _value(inner[1], v, f"{place}[{k!r:.80}]", field) for k, v in held.items()}
+        return {
+            _text(KEYS, k, place, field): _value(inner[1], v, f"{place}[{k!r:.80}]", field)
+            for k, v in held.items()
+        }
     if isinstance(kind, type) and dataclasses.is_dataclass(kind) and isinstance(held, dict):
         return _record(kind, held, place)
     if isinstance(kind, type) and issubclass(kind, enum.IntEnum) and type(held) is int:
@@ -166,13 +184,17 @@ def _record(kind: type, held: Mapping[str, Any], place: str) -> dict[str, Any]:
         elif field == ("Node", "metadata"):
             found[key] = _metadata(held[key])
         elif field == ("GraphModule", "module_call_graph"):
-            found[key] = _value(hint, [c for c in held[key] if c.get("fqn") == ""], f"{place}.{key}", field)
+            found[key] = _value(
+                hint, [c for c in held[key] if c.get("fqn") == ""], f"{place}.{key}", field
+            )
         else:
             found[key] = _value(hint, held[key], f"{place}.{key}", field)
     return found
 
 
-def _text(checks: Mapping[tuple[str, str], Check], text: str, place: str, field: tuple[str, str]) -> str:
+def _text(
+    checks: Mapping[tuple[str, str], Check], text: str, place: str, field: tuple[str, str]
+) -> str:
     check = checks.get(field)
     if check is None:
         raise ValueError(f"{place}: objects of Python's own are not read from files")

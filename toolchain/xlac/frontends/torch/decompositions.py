@@ -17,13 +17,17 @@ assert families
 
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """PyTorch's decompositions for every operation that has no builder here: the core ones and all others."""
+    """PyTorch's decompositions for every operation that has no builder here: the core ones and all
+    others.
+    """
     tables: tuple[Any, ...] = (decomposition_table, core_aten_decompositions())
     return {op: way for table in tables for op, way in table.items() if str(op) not in BUILDERS}
 
 
 def export_decompositions() -> Any:
-    """The same for `ExportedProgram.run_decompositions`, which also takes operations that stand for several."""
+    """The same for `ExportedProgram.run_decompositions`, which also takes operations that stand for
+    several.
+    """
     table = torch.export.default_decompositions()
     for op in [op for op in table if str(op) in BUILDERS]:
         del table[op]

@@ -20,7 +20,9 @@ class NotExpressible(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A node of the graph that has no counterpart: its operation, why, and the Python line that asked for it."""
+    """A node of the graph that has no counterpart: its operation, why, and the Python line that
+    asked for it.
+    """
 
     node: Any  # torch.fx.Node
     operation: str
@@ -38,7 +40,8 @@ class Unsupported:
         path = Path(file)
         text = ""
         with suppress(OSError, IndexError, ValueError):
-            if path.suffix != ".py" or not path.is_file():  # the path may come from a file of torch.export, and name anything
+            # the path may come from a file of torch.export, and name anything
+            if path.suffix != ".py" or not path.is_file():
                 return None
             text = path.read_text(encoding="utf-8", errors="replace").splitlines()[line - 1]
         column = len(text) - len(text.lstrip()) + 1
@@ -47,11 +50,17 @@ class Unsupported:
     def diagnostic(self, names: list[str]) -> Diagnostic:
         """The report of it; `names` are the operations that there are."""
         if self.known:
-            return Diagnostic("XL7302", f"{self.operation} ('{self.node.name}'): {self.reason}", self.span)
+            return Diagnostic(
+                "XL7302", f"{self.operation} ('{self.node.name}'): {self.reason}", self.span
+            )
         base = self.operation.rpartition(".")[0]
-        near = [n for n in names if n.rpartition(".")[0] == base] or get_close_matches(self.operation, names, n=3)
+        near = [n for n in names if n.rpartition(".")[0] == base] or get_close_matches(
+            self.operation, names, n=3
+        )
         hint = f"near it: {', '.join(near[:3])}" if near else ""
-        return Diagnostic("XL7301", f"{self.operation} ('{self.node.name}'): {self.reason}", self.span, hint)
+        return Diagnostic(
+            "XL7301", f"{self.operation} ('{self.node.name}'): {self.reason}", self.span, hint
+        )
 
 
 def refused(found: list[Unsupported], names: list[str]) -> SourceError:

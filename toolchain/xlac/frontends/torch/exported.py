@@ -30,27 +30,36 @@ class Exported:
 
     model: Model
     inputs: tuple[str, ...]  # the user's inputs that are tensors, in order
-    buffers: Mapping[str, str]  # a buffer (or input) that the program changes -> the output with its new value
-    outputs: tuple[str | int | float | bool | None, ...]  # the user's outputs: names of outputs, or plain values
+    # a buffer (or input) that the program changes -> the output with its new value
+    buffers: Mapping[str, str]
+    # the user's outputs: names of outputs, or plain values
+    outputs: tuple[str | int | float | bool | None, ...]
     seeded: bool  # whether there is an input `seed`
 
 
-def imported(program: ExportedProgram, name: str = "main", names: Mapping[str, str] | None = None) -> Exported:
+def imported(
+    program: ExportedProgram, name: str = "main", names: Mapping[str, str] | None = None
+) -> Exported:
     """A program as a model. Raises SourceError that lists everything that xlac cannot say.
 
-    Parameters and buffers are weights on the memory of their tensors. A buffer that the program changes is an
-    input of its name, and an output `NAME.next`.
+    Parameters and buffers are weights on the memory of their tensors. A buffer that the program
+    changes is an input of its name, and an output `NAME.next`.
     """
     try:
         taken_apart = program.run_decompositions(export_decompositions())
-    except Exception as error:  # a program is traced anew there, and what is wrong with it comes as anything
+    except Exception as error:
+        # a program is traced anew there, and what is wrong with it comes as anything
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise SourceError(Diagnostic("XL7306", f"PyTorch cannot take {name} apart into ATen operations: {said}")) from error
+        raise SourceError(
+            Diagnostic("XL7306", f"PyTorch cannot take {name} apart into ATen operations: {said}")
+        ) from error
     return _Import(taken_apart, name, names).result()
 
 
 class _Import:
-    def __init__(self, program: ExportedProgram, name: str, names: Mapping[str, str] | None) -> None:
+    def __init__(
+        self, program: ExportedProgram, name: str, names: Mapping[str, str] | None
+    ) -> None:
         self.program, self.name = program, name
         self.importer = Importer(program.graph_module, Sizes(names))
         self.weights: dict[str, Array] = {}
@@ -71,7 +80,9 @@ class _Import:
         outputs: dict[str, Node] = {}
         buffers: dict[str, str] = {}
         results: list[Any] = []
-        for spec, fx in zip(signature.output_specs, output_of(self.program.graph_module), strict=True):
+        for spec, fx in zip(
+            signature.output_specs, output_of(self.program.graph_module), strict=True
+        ):
             value = values[fx] if isinstance(fx, torch.fx.Node) else fx
             if not isinstance(value, Node):
                 results.append(value)
@@ -118,10 +129,18 @@ class _Import:
         return node
 
     def _tensor(self, spec: Any) -> torch.Tensor:
-        if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER) and spec.target in self.program.state_dict:
+        if (
+            spec.kind in (InputKind.PARAMETER, InputKind.BUFFER)
+            and spec.target in self.program.state_dict
+        ):
             found = self.program.state_dict[spec.target]
         else:
             found = self.program.constants.get(spec.target)
         if not isinstance(found, torch.Tensor):
-            raise SourceError(Diagnostic("XL7304", f"input '{spec.arg.name}' of the program is a {spec.kind.name.lower()}"))
+            raise SourceError(
+                Diagnostic(
+                    "XL7304",
+                    f"input '{spec.arg.name}' of the program is a {spec.kind.name.lower()}",
+                )
+            )
         return found

@@ -1,9 +1,11 @@
-"""The sizes in a file of torch.export, read by a grammar of our own: PyTorch hands their text to Python's `eval`.
+"""The sizes in a file of torch.export, read by a grammar of our own: PyTorch hands their text to
+Python's `eval`.
 
     expression := NUMBER | SYMBOL | NAME of CONSTANTS | NAME of FUNCTIONS "(" expression, … ")"
                 | "Symbol" "(" "'" SYMBOL "'" { "," NAME of ASSUMPTIONS "=" ("True" | "False") } ")"
                 | "Float" "(" "'" NUMBER "'" [ "," "precision" "=" NUMBER ] ")"
-                | expression ("+" | "-" | "*" | "/" | "//" | "%" | "**" | comparison) expression | "-" expression
+                | expression ("+" | "-" | "*" | "/" | "//" | "%" | "**" | comparison) expression |
+                "-" expression
 """
 
 from __future__ import annotations
@@ -16,17 +18,73 @@ PLAIN = re.compile(r"[A-Za-z0-9_ ()+\-*/%<>=!,.']{1,8192}", re.ASCII)
 SYMBOL = re.compile(r"(s|u|zf|zuf|ps|i)[0-9]{1,6}", re.ASCII)
 FLOAT = re.compile(r"-?[0-9]{1,40}(\.[0-9]{0,40})?(e[+-]?[0-9]{1,4})?|-?\.[0-9]{1,40}", re.ASCII)
 ASSUMPTIONS = frozenset(
-    ("positive", "negative", "nonnegative", "nonpositive", "nonzero", "zero", "integer", "real", "rational", "finite",
-     "infinite", "extended_real", "commutative", "hermitian", "complex", "even", "odd")
-)  # fmt: skip
+    (
+        "positive",
+        "negative",
+        "nonnegative",
+        "nonpositive",
+        "nonzero",
+        "zero",
+        "integer",
+        "real",
+        "rational",
+        "finite",
+        "infinite",
+        "extended_real",
+        "commutative",
+        "hermitian",
+        "complex",
+        "even",
+        "odd",
+    )
+)
 CONSTANTS = frozenset(("true", "false", "oo", "int_oo"))
 FUNCTIONS = frozenset(
-    ("Abs", "Add", "And", "CeilDiv", "CeilToInt", "CleanDiv", "Eq", "Equality", "FloatTrueDiv", "FloorDiv", "FloorToInt",
-     "Ge", "GreaterThan", "Gt", "Identity", "IntTrueDiv", "Integer", "IsNonOverlappingAndDenseIndicator", "Le", "LessThan",
-     "Lt", "Max", "Min", "Mod", "ModularIndexing", "Mul", "Ne", "Not", "Or", "PythonMod", "Rational", "RoundDecimal",
-     "RoundToInt", "StrictGreaterThan", "StrictLessThan", "ToFloat", "TruncToFloat", "TruncToInt", "Unequality", "Where",
-     "ceiling", "floor")
-)  # fmt: skip
+    (
+        "Abs",
+        "Add",
+        "And",
+        "CeilDiv",
+        "CeilToInt",
+        "CleanDiv",
+        "Eq",
+        "Equality",
+        "FloatTrueDiv",
+        "FloorDiv",
+        "FloorToInt",
+        "Ge",
+        "GreaterThan",
+        "Gt",
+        "Identity",
+        "IntTrueDiv",
+        "Integer",
+        "IsNonOverlappingAndDenseIndicator",
+        "Le",
+        "LessThan",
+        "Lt",
+        "Max",
+        "Min",
+        "Mod",
+        "ModularIndexing",
+        "Mul",
+        "Ne",
+        "Not",
+        "Or",
+        "PythonMod",
+        "Rational",
+        "RoundDecimal",
+        "RoundToInt",
+        "StrictGreaterThan",
+        "StrictLessThan",
+        "ToFloat",
+        "TruncToFloat",
+        "TruncToInt",
+        "Unequality",
+        "Where",
+        "ceiling",
+        "floor",
+    )
+)
 POWERS = frozenset(("Pow", "PowByNatural", "FloatPow", "LShift", "RShift"))
 """Functions whose second argument has to be a number, so that how large a result may be is known."""
 OPERATORS: dict[type[ast.AST], str] = {
@@ -34,11 +92,15 @@ OPERATORS: dict[type[ast.AST], str] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
 }  # fmt: skip
 SIZE_BITS, MOST_BITS = 64, 4096
-"""The bits of one size; and of any number that an expression can reach, so that none takes long to compute."""
+"""The bits of one size; and of any number that an expression can reach, so that none takes long to
+compute.
+"""
 
 
 def expression(text: str) -> str:
-    """An expression over sizes, written anew from what was understood. Raises ValueError for anything else."""
+    """An expression over sizes, written anew from what was understood. Raises ValueError for
+    anything else.
+    """
     if not PLAIN.fullmatch(text):
         raise ValueError("it has characters that no size needs, or more than 8192 of them")
     try:
@@ -82,20 +144,32 @@ def _parts(tree: ast.AST) -> tuple[str, int]:
             return _power("({} ** {})", left, right)
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in OPERATORS:
             return _joined(left, OPERATORS[type(operator)], right)
-        case ast.Compare(left=left, ops=[operator], comparators=[right]) if type(operator) in OPERATORS:
+        case ast.Compare(left=left, ops=[operator], comparators=[right]) if (
+            type(operator) in OPERATORS
+        ):
             return _joined(left, OPERATORS[type(operator)], right)
-        case ast.Call(func=ast.Name(id="Symbol"), args=[ast.Constant(value=str() as name)], keywords=given):
+        case ast.Call(
+            func=ast.Name(id="Symbol"), args=[ast.Constant(value=str() as name)], keywords=given
+        ):
             symbol(name)
             return f"Symbol({', '.join([repr(name), *map(_assumption, given)])})", SIZE_BITS
-        case ast.Call(func=ast.Name(id="Float"), args=[ast.Constant(value=str() as real)], keywords=given):
+        case ast.Call(
+            func=ast.Name(id="Float"), args=[ast.Constant(value=str() as real)], keywords=given
+        ):
             if not FLOAT.fullmatch(real):
                 raise ValueError(f"{real!r} is no number")
             return f"Float({', '.join([repr(real), *map(_precision, given)])})", 1100
         case ast.Call(func=ast.Name(id=name), args=[base, exponent], keywords=[]) if name in POWERS:
             return _power(name + "({}, {})", base, exponent)
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS or _opaque(name):
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if (
+            name in FUNCTIONS or _opaque(name)
+        ):
             read = [_read(a) for a in args]
-            bits = sum(b for _, b in read) if name == "Mul" else max((b for _, b in read), default=0) + len(read)
+            bits = (
+                sum(b for _, b in read)
+                if name == "Mul"
+                else max((b for _, b in read), default=0) + len(read)
+            )
             return f"{name}({', '.join(t for t, _ in read)})", bits
     raise ValueError(f"'{ast.unparse(tree)[:80]}' is no part of a size")
 
@@ -109,17 +183,27 @@ def _power(form: str, base: ast.AST, exponent: ast.AST) -> tuple[str, int]:
     match exponent:
         case ast.Constant(value=int() as number) if not isinstance(number, bool):
             pass
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)) if not isinstance(number, bool):
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)) if (
+            not isinstance(number, bool)
+        ):
             pass
-        case ast.Call(func=ast.Name(id="Integer"), args=[inner], keywords=[]) if not isinstance(inner, ast.Call):
+        case ast.Call(func=ast.Name(id="Integer"), args=[inner], keywords=[]) if not isinstance(
+            inner, ast.Call
+        ):
             return _power(form, base, inner)
-        case ast.Call(func=ast.Name(id="Rational"), args=[ast.Constant(value=1), ast.Constant(value=2)], keywords=[]):
+        case ast.Call(
+            func=ast.Name(id="Rational"),
+            args=[ast.Constant(value=1), ast.Constant(value=2)],
+            keywords=[],
+        ):
             number = 1  # a square root
         case _:
             raise ValueError(f"the exponent '{ast.unparse(exponent)[:80]}' is no whole number")
     text, bits = _read(base)
     shift = form.startswith(("LShift", "RShift"))
-    return form.format(text, _read(exponent)[0]), bits + number if shift else max(1, bits) * max(1, number)
+    return form.format(text, _read(exponent)[0]), bits + number if shift else max(1, bits) * max(
+        1, number
+    )
 
 
 def _opaque(name: str) -> bool:
@@ -129,13 +213,17 @@ def _opaque(name: str) -> bool:
 
 def _assumption(given: ast.keyword) -> str:
     match given:
-        case ast.keyword(arg=str() as name, value=ast.Constant(value=bool() as held)) if name in ASSUMPTIONS:
+        case ast.keyword(arg=str() as name, value=ast.Constant(value=bool() as held)) if (
+            name in ASSUMPTIONS
+        ):
             return f"{name}={held}"
     raise ValueError(f"'{ast.unparse(given)[:80]}' says nothing about a symbol")
 
 
 def _precision(given: ast.keyword) -> str:
     match given:
-        case ast.keyword(arg="precision", value=ast.Constant(value=int() as bits)) if 0 < bits <= 1100:
+        case ast.keyword(arg="precision", value=ast.Constant(value=int() as bits)) if (
+            0 < bits <= 1100
+        ):
             return f"precision={int(bits)}"
     raise ValueError(f"'{ast.unparse(given)[:80]}' says nothing about a number")

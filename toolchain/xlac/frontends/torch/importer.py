@@ -40,7 +40,9 @@ Values = dict[FxNode, Any]
 
 @dataclass
 class Imported:
-    """What became of a graph: the value of each node, what could not be said, and the inputs that were added."""
+    """What became of a graph: the value of each node, what could not be said, and the inputs that
+    were added.
+    """
 
     sizes: Sizes
     random: Randomness
@@ -49,9 +51,13 @@ class Imported:
 
 
 class Importer:
-    """Goes through a graph once. A node that cannot be said becomes an unknown value, so that all are found."""
+    """Goes through a graph once. A node that cannot be said becomes an unknown value, so that all
+    are found.
+    """
 
-    def __init__(self, module: GraphModule, sizes: Sizes, default: torch.dtype | None = None) -> None:
+    def __init__(
+        self, module: GraphModule, sizes: Sizes, default: torch.dtype | None = None
+    ) -> None:
         self.module, self.sizes = module, sizes
         self.random = Randomness()
         self.unsupported: list[Unsupported] = []
@@ -75,7 +81,9 @@ class Importer:
             except LimitError:
                 raise
             except Exception as error:  # one operation of thousands must not take the others down
-                values[node] = self._refused(node, f"a bug in xlac, please report it: {type(error).__name__}: {error}")
+                values[node] = self._refused(
+                    node, f"a bug in xlac, please report it: {type(error).__name__}: {error}"
+                )
         return values
 
     def _refused(self, node: FxNode, reason: str) -> Any:
@@ -93,7 +101,8 @@ class Importer:
             raise NotExpressible(f"a node of kind {node.op} is not part of an ATen graph")
         if node.target is operator.getitem:
             found, index = node.args
-            return self._unknown(node) if values[found] is None else values[found][index]  # told with what it is a part of
+            # told with what it is a part of
+            return self._unknown(node) if values[found] is None else values[found][index]
         operation = name_of(node)
         if operation in CHECKS:
             return None
@@ -112,7 +121,9 @@ class Importer:
         return self._built(node, builder, args, named)
 
     def _strided(self, node: FxNode, args: Any, values: Values) -> Any:
-        """The arguments of as_strided, whose places are those of memory: with all of that in the order of its addresses."""
+        """The arguments of as_strided, whose places are those of memory: with all of that in the
+        order of its addresses.
+        """
         given = node.all_input_nodes[0]
         base = root(given)
         meta = base.meta["val"]
@@ -121,10 +132,16 @@ class Importer:
         if not is_dense(meta) or whole is None:
             raise NotExpressible("the memory that it reads has gaps")
         size, stride, *offset = args[1:]
-        told = offset[0] if offset and offset[0] is not None else self._symbolic(given.meta["val"].storage_offset())
+        told = (
+            offset[0]
+            if offset and offset[0] is not None
+            else self._symbolic(given.meta["val"].storage_offset())
+        )
         at = told - self._symbolic(meta.storage_offset())
         last = at + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-        if isinstance(at, int) and (at < 0 or (isinstance(last, int) and last >= number(meta.numel()))):
+        if isinstance(at, int) and (
+            at < 0 or (isinstance(last, int) and last >= number(meta.numel()))
+        ):
             raise NotExpressible("it reads memory outside of the tensor that it is given")
         return [whole if perm is None else build.transpose(whole, perm), size, stride, at]
 
@@ -135,8 +152,12 @@ class Importer:
         several = isinstance(node.meta["val"], tuple | list)
         parts = tuple(made) if isinstance(made, tuple | list) else (made,)
         if len(parts) != len(results):
-            raise AssertionError(f"{name_of(node)} has {len(results)} results, its builder gave {len(parts)}")
-        fitted = [self._fitted(node, part, wanted) for part, wanted in zip(parts, results, strict=True)]
+            raise AssertionError(
+                f"{name_of(node)} has {len(results)} results, its builder gave {len(parts)}"
+            )
+        fitted = [
+            self._fitted(node, part, wanted) for part, wanted in zip(parts, results, strict=True)
+        ]
         return fitted if several else fitted[0]
 
     def _fitted(self, node: FxNode, part: Node | None, wanted: Type | None) -> Node | None:
@@ -144,16 +165,22 @@ class Importer:
         if part is None or wanted is None:
             return None
         if part.type.dtype is not wanted.dtype or part.type.rank != wanted.rank:
-            raise AssertionError(f"{name_of(node)} gives {wanted}, but its builder made {part.type}")
+            raise AssertionError(
+                f"{name_of(node)} gives {wanted}, but its builder made {part.type}"
+            )
         pairs = zip(part.shape, wanted.shape, strict=True)
         if any(a != b and isinstance(a, int) and isinstance(b, int) for a, b in pairs):
-            raise AssertionError(f"{name_of(node)} gives {wanted}, but its builder made {part.type}")
+            raise AssertionError(
+                f"{name_of(node)} gives {wanted}, but its builder made {part.type}"
+            )
         return build.placed(build.reshape(part, wanted.shape), origin_of(node))
 
     def _higher_order(self, node: FxNode, operation: str, args: Any) -> Any:
         """Operations on graphs: those that only change PyTorch's own modes are inlined."""
         if "rng_state" in operation:
-            raise NotExpressible("random numbers that a checkpoint draws a second time are PyTorch's own")
+            raise NotExpressible(
+                "random numbers that a checkpoint draws a second time are PyTorch's own"
+            )
         if operation == "wrap_with_set_grad_enabled":
             inner, given = args[1], args[2:]
         elif operation == "wrap_with_autocast":
@@ -208,7 +235,9 @@ class Importer:
         return found
 
     def _unknown(self, node: FxNode) -> Any:
-        """Values of the right types in place of what could not be made; nothing where even that is unknown."""
+        """Values of the right types in place of what could not be made; nothing where even that is
+        unknown.
+        """
         return self._stand_in(node.meta.get("val"), node.name)
 
     def _stand_in(self, meta: Any, name: str) -> Any:
@@ -218,7 +247,9 @@ class Importer:
             type = self.type_of(meta) if isinstance(meta, torch.Tensor) else None
         except NotExpressible:
             type = None
-        return None if type is None else build.param(name, type.dtype, type.shape, origin=Origin(name))
+        return (
+            None if type is None else build.param(name, type.dtype, type.shape, origin=Origin(name))
+        )
 
 
 def _number(meta: Any) -> bool:

@@ -10,10 +10,11 @@ Perm = tuple[int, ...]
 
 
 def order(tensor: torch.Tensor) -> Perm | None:
-    """The axes from the slowest to the fastest when the tensor is dense in that order and that is not row-major.
+    """The axes from the slowest to the fastest when the tensor is dense in that order and that is
+    not row-major.
 
-    None when it is row-major, or not dense: then a row-major copy takes its place. Sizes that are symbols count as
-    the example has them.
+    None when it is row-major, or not dense: then a row-major copy takes its place. Sizes that are
+    symbols count as the example has them.
     """
     perm = _dense(tensor)
     moving = [axis for axis in perm or () if number(tensor.shape[axis]) != 1]

@@ -1,7 +1,9 @@
-"""How the arguments and results of a file of torch.export are nested, as tuples, lists and dicts only.
+"""How the arguments and results of a file of torch.export are nested, as tuples, lists and dicts
+only.
 
-PyTorch imports modules that the text names (enumerations, factories of defaultdict), and writes keys into Python code. Nothing
-here asks for more than the order of the leaves, so that whatever is no plain nest is written as a tuple.
+PyTorch imports modules that the text names (enumerations, factories of defaultdict), and writes
+keys into Python code. Nothing here asks for more than the order of the leaves, so that whatever is
+no plain nest is written as a tuple.
 """
 
 from __future__ import annotations
@@ -40,5 +42,9 @@ def _node(held: Any) -> dict[str, Any]:
 
 
 def _plain(key: object) -> bool:
-    """Whether a key of a dict may stand in the code that PyTorch writes of it, between quotation marks."""
-    return type(key) is int or (isinstance(key, str) and key.isprintable() and not set(key) & set("'\"\\{}"))
+    """Whether a key of a dict may stand in the code that PyTorch writes of it, between quotation
+    marks.
+    """
+    return type(key) is int or (
+        isinstance(key, str) and key.isprintable() and not set(key) & set("'\"\\{}")
+    )

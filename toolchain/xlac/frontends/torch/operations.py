@@ -1,4 +1,6 @@
-"""Which functions a file of torch.export may name: PyTorch walks from `torch` to whatever a name leads to, and calls it."""
+"""Which functions a file of torch.export may name: PyTorch walks from `torch` to whatever a name
+leads to, and calls it.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +14,43 @@ NAMESPACES = frozenset(("aten", "prims", "quantized_decomposed"))
 OF_GRAPHS = frozenset(
     f"torch.ops.higher_order.{name}"
     for name in (
-        "associative_scan", "auto_functionalized", "auto_functionalized_v2", "cond", "flex_attention", "invoke_subgraph", "map",
-        "map_impl", "out_dtype", "scan", "while_loop", "wrap_with_autocast", "wrap_with_set_grad_enabled",
+        "associative_scan",
+        "auto_functionalized",
+        "auto_functionalized_v2",
+        "cond",
+        "flex_attention",
+        "invoke_subgraph",
+        "map",
+        "map_impl",
+        "out_dtype",
+        "scan",
+        "while_loop",
+        "wrap_with_autocast",
+        "wrap_with_set_grad_enabled",
     )
-)  # fmt: skip
+)
 OF_SIZES = frozenset(
     [f"torch.sym_{name}" for name in ("float", "int", "ite", "max", "min", "not", "sqrt", "sum")]
     + [f"math.{name}" for name in ("ceil", "floor", "sqrt", "trunc")]
-    + ["_operator." + name for name in "add and_ eq floordiv ge getitem gt le lshift lt mod mul ne neg or_ pos pow rshift sub truediv".split()]
+    + [
+        "_operator." + name
+        for name in "add and_ eq floordiv ge getitem gt le lshift lt mod mul ne neg or_ pos pow rshift sub truediv".split()
+    ]
 )
 WITH_TEXT = re.compile(
     r"_assert_\w+|_functional_assert_\w+|_convolution_mode|_linalg_\w+|_segment_reduce_backward|_sparse_mm\w*|conv[123]d|div_?|divide_?|"
     r"einsum|fft_\w+|gelu_?|gelu_backward|index_reduce_?|linalg_\w+|meshgrid|nanquantile|pad|pad_sequence|quantile|scatter_?|"
     r"scatter_reduce_?|searchsorted|segment_reduce|stft"
 )
-"""The operations whose arguments may be text: there it names a mode. Elsewhere it may name a file (aten::save)."""
+"""The operations whose arguments may be text: there it names a mode. Elsewhere it may name a file
+(aten::save).
+"""
 
 
 def operation(name: str) -> str:
-    """The name, if it is that of an operation on tensors, graphs or sizes. Raises ValueError for anything else."""
+    """The name, if it is that of an operation on tensors, graphs or sizes. Raises ValueError for
+    anything else.
+    """
     if name in OF_GRAPHS or name in OF_SIZES:
         return name
     told = OPERATION.fullmatch(name)
@@ -39,9 +59,13 @@ def operation(name: str) -> str:
     space, packet, overload = told.groups()
     if space not in NAMESPACES:
         known = ", ".join(sorted(NAMESPACES))
-        raise ValueError(f"'{name}' is none of the operations of {known}; load it with PyTorch, and give xlac the program")
+        raise ValueError(
+            f"'{name}' is none of the operations of {known}; load it with PyTorch, and give xlac the program"
+        )
     found = getattr(getattr(torch.ops, space), packet, None)
-    found = getattr(found, overload, None) if isinstance(found, torch._ops.OpOverloadPacket) else None
+    found = (
+        getattr(found, overload, None) if isinstance(found, torch._ops.OpOverloadPacket) else None
+    )
     schema = getattr(found, "_schema", None) if isinstance(found, torch._ops.OpOverload) else None
     if schema is None:
         raise ValueError(f"PyTorch {torch.__version__} has no operation '{name}'")

@@ -1,7 +1,8 @@
 """Random numbers: one stream of bits for a graph, from a seed that the caller gives as an input.
 
-The seed is the state of Philox-4x32 with 10 rounds, u64[3]: a key and a counter of 128 bits. Each operation takes what
-it needs and hands the advanced state to the next one, so no two draw the same bits.
+The seed is the state of Philox-4x32 with 10 rounds, u64[3]: a key and a counter of 128 bits. Each
+operation takes what it needs and hands the advanced state to the next one, so no two draw the same
+bits.
 """
 
 from __future__ import annotations
@@ -30,12 +31,18 @@ class Randomness:
     def bits(self, shape: Sequence[Dim], dtype: DType = DType.U32) -> Node:
         """Uniform unsigned integers."""
         if self._state is None:
-            self.seed = self._state = build.param(self.name, DType.U64, (3,), origin=Origin(self.name))
-        self._state, found = build.results(Node.of(RngBits("philox", tuple(shape), dtype), self._state))
+            self.seed = self._state = build.param(
+                self.name, DType.U64, (3,), origin=Origin(self.name)
+            )
+        self._state, found = build.results(
+            Node.of(RngBits("philox", tuple(shape), dtype), self._state)
+        )
         return found
 
     def uniform(self, shape: Sequence[Dim], dtype: DType) -> Node:
-        """Numbers of [0, 1): multiples of 2^-24, of 2^-53 for f64, or of the type's own precision for halves."""
+        """Numbers of [0, 1): multiples of 2^-24, of 2^-53 for f64, or of the type's own precision
+        for halves.
+        """
         digits = {DType.F64: 53, DType.F32: 24, DType.F16: 11, DType.BF16: 8}[dtype]
         wide = DType.U64 if dtype is DType.F64 else DType.U32
         kept = build.apply1("shr", self.bits(shape, wide), build.constant(wide.bits - digits, wide))

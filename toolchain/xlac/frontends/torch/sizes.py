@@ -15,10 +15,19 @@ from xlac.ir.dims import UNBOUNDED, Dim, Symbol, symbol, symbols
 
 
 class Sizes:
-    """The symbols of one graph. `names` renames some of them, by what PyTorch calls them; `values` fixes some."""
+    """The symbols of one graph. `names` renames some of them, by what PyTorch calls them; `values`
+    fixes some.
+    """
 
-    def __init__(self, names: Mapping[str, str] | None = None, values: Mapping[sympy.Symbol, int] | None = None) -> None:
-        self._names, self.values = dict(names or {}), {s: sympy.Integer(v) for s, v in (values or {}).items()}
+    def __init__(
+        self,
+        names: Mapping[str, str] | None = None,
+        values: Mapping[sympy.Symbol, int] | None = None,
+    ) -> None:
+        self._names, self.values = (
+            dict(names or {}),
+            {s: sympy.Integer(v) for s, v in (values or {}).items()},
+        )
         self._known: dict[sympy.Symbol, Dim] = {}
 
     @property

@@ -1,8 +1,8 @@
 """The table from ATen operations to functions that build the same in xlac's graph.
 
-A builder takes a `Call`, then the operation's arguments as its ATen schema names them: tensors as nodes, symbolic
-integers as sizes, element types as DType, everything else as it is. It returns a node, or a tuple of nodes.
-The families are in `families/`, one file each.
+A builder takes a `Call`, then the operation's arguments as its ATen schema names them: tensors as
+nodes, symbolic integers as sizes, element types as DType, everything else as it is. It returns a
+node, or a tuple of nodes. The families are in `families/`, one file each.
 """
 
 from __future__ import annotations
@@ -27,11 +27,17 @@ F = TypeVar("F", bound=Builder)
 
 
 def aten(*names: str) -> Callable[[F], F]:
-    """Enters a builder under ATen names; one without an overload means the default one. `prims.` names are full."""
+    """Enters a builder under ATen names; one without an overload means the default one. `prims.`
+    names are full.
+    """
 
     def enter(builder: F) -> F:
         for name in names:
-            key = name if name.startswith("prims.") else f"aten.{name}" + ("" if "." in name else ".default")
+            key = (
+                name
+                if name.startswith("prims.")
+                else f"aten.{name}" + ("" if "." in name else ".default")
+            )
             assert key not in BUILDERS, f"{key} has two builders"
             BUILDERS[key] = builder
         return builder
@@ -43,7 +49,8 @@ def aten(*names: str) -> Callable[[F], F]:
 class Call:
     """What a builder may ask about the node that it builds."""
 
-    results: tuple[Type | None, ...]  # what PyTorch says each result is; None for one that is left out
+    # what PyTorch says each result is; None for one that is left out
+    results: tuple[Type | None, ...]
     located: dict[Symbol, Node]  # where each symbol can be read: a scalar node with its value
     random: Randomness
     default: DType  # what PyTorch makes of a Python float
@@ -100,14 +107,20 @@ class Call:
                     if part is None:
                         raise NotExpressible(f"no input has the size {atom.name} as an extent")
                 else:
-                    part = build.apply1("floor_divide", self.size(atom.dividend), build.constant(atom.divisor, DType.I64))
+                    part = build.apply1(
+                        "floor_divide",
+                        self.size(atom.dividend),
+                        build.constant(atom.divisor, DType.I64),
+                    )
                 term = build.mul(term, part)
             total = term if total is None else build.add(total, term)
         assert total is not None
         return total
 
     def promoted(self, *values: Scalar) -> DType:
-        """The element type in which operands meet, by PyTorch's rules for tensors, scalars tensors and numbers."""
+        """The element type in which operands meet, by PyTorch's rules for tensors, scalars tensors
+        and numbers.
+        """
         ranked: list[DType | None] = [None, None, None]
         for value in values:
             level = 2 if not isinstance(value, Node) else 0 if value.shape else 1
@@ -125,11 +138,19 @@ class Call:
         """The element type that a value has alone."""
         if isinstance(value, Node):
             return value.type.dtype
-        return DType.BOOL if isinstance(value, bool) else self.default if isinstance(value, float) else DType.I64
+        return (
+            DType.BOOL
+            if isinstance(value, bool)
+            else self.default
+            if isinstance(value, float)
+            else DType.I64
+        )
 
 
 def category(dtype: DType) -> int:
-    """Bool, integer, float: a number of a higher category changes the type of a tensor that it meets."""
+    """Bool, integer, float: a number of a higher category changes the type of a tensor that it
+    meets.
+    """
     return 2 if dtype.is_float else 1 if dtype.is_integer else 0
 
 
@@ -140,8 +161,10 @@ def located(inputs: Sequence[Node]) -> dict[Symbol, Node]:
         for axis, dim in enumerate(node.shape):
             if not isinstance(dim, Sym) or len(dim.parts) != 1:
                 continue
-            (atoms, factor), = dim.parts
+            ((atoms, factor),) = dim.parts
             if len(atoms) == 1 and isinstance(atoms[0], Symbol) and atoms[0] not in found:
                 size = build.cast(Node.of(DimSize(axis), node), DType.I64)
-                found[atoms[0]] = size if factor == 1 else build.div(size, build.constant(factor, DType.I64))
+                found[atoms[0]] = (
+                    size if factor == 1 else build.div(size, build.constant(factor, DType.I64))
+                )
     return found

@@ -23,9 +23,15 @@ _numbers = itertools.count()
 
 
 def backend(
-    module: GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
+    module: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
 ) -> Callable[..., Any]:
-    """A captured graph as a function. The backward pass, if one is needed, is compiled when it is first asked for."""
+    """A captured graph as a function. The backward pass, if one is needed, is compiled when it is
+    first asked for.
+    """
     chosen = replace(options_of(options), name=f"graph_{next(_numbers)}")
 
     def inference(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -38,15 +44,20 @@ def backend(
         return compiled(graph, replace(chosen, name=f"{chosen.name}_backward", visible=frozenset()))
 
     build = aot_autograd(
-        fw_compiler=forward, bw_compiler=backward, inference_compiler=inference, decompositions=decompositions(),
+        fw_compiler=forward,
+        bw_compiler=backward,
+        inference_compiler=inference,
+        decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,
-    )  # fmt: skip
+    )
     made: Callable[..., Any] = build(module, example_inputs)
     return made
 
 
 def _returned() -> frozenset[int]:
-    """Which results of the forward graph being compiled are the user's; behind them is what the backward pass needs."""
+    """Which results of the forward graph being compiled are the user's; behind them is what the
+    backward pass needs.
+    """
     context = torch._guards.TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
     return frozenset(range(0 if metadata is None else metadata.num_forward_returns))

@@ -1,4 +1,6 @@
-"""Asks PyTorch to export a module, and says in one error what it refuses: not in its logs, warnings and tracebacks."""
+"""Asks PyTorch to export a module, and says in one error what it refuses: not in its logs, warnings
+and tracebacks.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +19,35 @@ import torch
 from xlac_sdk.source import Diagnostic, SourceError, Span
 
 
-def exported(module: torch.nn.Module, args: tuple[Any, ...], dynamic_shapes: Any, strict: bool) -> Any:
-    """A program of torch.export. Raises SourceError, at the line of Python at which PyTorch gave up."""
+def exported(
+    module: torch.nn.Module, args: tuple[Any, ...], dynamic_shapes: Any, strict: bool
+) -> Any:
+    """A program of torch.export. Raises SourceError, at the line of Python at which PyTorch gave
+    up.
+    """
     said = io.StringIO()
     try:
-        with torch.no_grad(), quiet(), redirect_stderr(said):  # where it writes a graph of its own before it gives up
+        # where it writes a graph of its own before it gives up
+        with torch.no_grad(), quiet(), redirect_stderr(said):
             found = torch.export.export(module, args, dynamic_shapes=dynamic_shapes, strict=strict)
         sys.stderr.write(said.getvalue())
         return found
     except Exception as error:
         told = [line.strip() for line in str(error).splitlines() if line.strip()]
         problem = f"PyTorch cannot export {type(module).__name__}: {told[0] if told else type(error).__name__}"
-        hint = "what depends on the values of tensors needs torch.where or torch.cond" if "data-dependent" in problem else ""
+        hint = (
+            "what depends on the values of tensors needs torch.where or torch.cond"
+            if "data-dependent" in problem
+            else ""
+        )
         raise SourceError(Diagnostic("XL7310", problem, _place(error), hint)) from None
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps PyTorch's warnings about itself, and what it logs before it raises the same, from the user."""
+    """Keeps PyTorch's warnings about itself, and what it logs before it raises the same, from the
+    user.
+    """
     handlers = list(logging.getLogger("torch").handlers)
     for handler in handlers:
         handler.addFilter(_below_warning)
@@ -55,9 +68,15 @@ def _below_warning(record: logging.LogRecord) -> bool:
 def _place(error: BaseException) -> Span | None:
     """The innermost line that is neither PyTorch's nor ours."""
     own = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]), "<")
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(own) and f.lineno]
+    frames = [
+        f
+        for f in traceback.extract_tb(error.__traceback__)
+        if not f.filename.startswith(own) and f.lineno
+    ]
     if not frames:
         return None
     frame = frames[-1]
     text = frame.line or ""
-    return Span(Path(frame.filename), frame.lineno or 1, (frame.colno or 0) + 1, max(1, len(text.strip())))
+    return Span(
+        Path(frame.filename), frame.lineno or 1, (frame.colno or 0) + 1, max(1, len(text.strip()))
+    )

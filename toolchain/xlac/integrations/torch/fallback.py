@@ -1,4 +1,6 @@
-"""Graphs that xlac has only in part: what it has becomes subgraphs of their own, the rest stays with PyTorch."""
+"""Graphs that xlac has only in part: what it has becomes subgraphs of their own, the rest stays
+with PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class _Supported(OperatorSupportBase):
 
 
 def compiled(module: GraphModule, options: Options) -> Run:
-    """A graph as a function of the list of its arguments. Raises SourceError where falling back is not allowed."""
+    """A graph as a function of the list of its arguments. Raises SourceError where falling back is
+    not allowed.
+    """
     if not _computes(module) or only_views(module):
         return _boxed(_eager(module))
     whole = Subgraph(module, options)
@@ -60,11 +64,15 @@ def _tell(error: XlacError, options: Options) -> None:
     """Warns that PyTorch takes over, or raises the error where that is not allowed."""
     if not options.fallback:
         raise error
-    warnings.warn(f"part of the model runs in PyTorch, not in xlac:\n{error}", FallbackWarning, stacklevel=3)
+    warnings.warn(
+        f"part of the model runs in PyTorch, not in xlac:\n{error}", FallbackWarning, stacklevel=3
+    )
 
 
 def _guarded(module: GraphModule, options: Options, make: Callable[[], Run]) -> Run:
-    """A program, or where compiling it fails, at once or when sizes are known, the graph in PyTorch."""
+    """A program, or where compiling it fails, at once or when sizes are known, the graph in
+    PyTorch.
+    """
     eager = _eager(module)
     try:
         program = make()
@@ -89,7 +97,9 @@ def _split(module: GraphModule, unsupported: list[Unsupported], options: Options
     for node in module.graph.nodes:  # in order, so that parts of parts follow
         if node.target is operator.getitem and node.args[0] in bad:
             bad.add(node)
-    partitioner = CapabilityBasedPartitioner(module, _Supported(bad), allows_single_node_partition=True)
+    partitioner = CapabilityBasedPartitioner(
+        module, _Supported(bad), allows_single_node_partition=True
+    )
     partitions = partitioner.propose_partitions()
     split = partitioner.fuse_partitions(partitions, prefix=PREFIX)
     for node in list(split.graph.nodes):
@@ -104,10 +114,14 @@ def _split(module: GraphModule, unsupported: list[Unsupported], options: Options
 
 def _visible(module: GraphModule, part: FxNode, visible: frozenset[int] | None) -> frozenset[int]:
     """Which of the results of a part are results of the whole that the user sees."""
-    seen = {fx for number, fx in enumerate(output_of(module)) if visible is None or number in visible}
+    seen = {
+        fx for number, fx in enumerate(output_of(module)) if visible is None or number in visible
+    }
     if part in seen:
         return frozenset({0})
-    return frozenset(user.args[1] for user in part.users if user in seen and user.target is operator.getitem)
+    return frozenset(
+        user.args[1] for user in part.users if user in seen and user.target is operator.getitem
+    )
 
 
 class _Module(torch.nn.Module):

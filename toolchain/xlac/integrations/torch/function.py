@@ -27,18 +27,32 @@ from xlac_sdk.support.limits import look, within
 class Torched:
     """A compiled program of `torch.export`, called as the module was.
 
-    Parameters are taken as they were when it was compiled. Buffers that the program changes are kept here, in
-    `buffers`, and change from call to call as they would in the module.
+    Parameters are taken as they were when it was compiled. Buffers that the program changes are
+    kept here, in `buffers`, and change from call to call as they would in the module.
     """
 
-    def __init__(self, program: Any, exported: Exported, options: dict[str, Any], arguments: Arguments | None = None) -> None:
+    def __init__(
+        self,
+        program: Any,
+        exported: Exported,
+        options: dict[str, Any],
+        arguments: Arguments | None = None,
+    ) -> None:
         self.exported_program = program
         self._arguments = arguments
         self.model = exported.model
         self._exported = exported
-        self.buffers = {name: _tensor(program, name).detach().clone() for name in exported.buffers if name not in exported.inputs}
+        self.buffers = {
+            name: _tensor(program, name).detach().clone()
+            for name in exported.buffers
+            if name not in exported.inputs
+        }
         self._types = {param(n).name: n.type for n in self.model.inputs}
-        self._asked = [(s.arg.name, s.arg) for s in program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
+        self._asked = [
+            (s.arg.name, s.arg)
+            for s in program.graph_signature.input_specs
+            if s.kind is InputKind.USER_INPUT
+        ]
         self._name = self.model.name
         self._program = self._compiled(exported, options)
 
@@ -46,8 +60,17 @@ class Torched:
         names = [*self._exported.inputs, *self.buffers]
         given = {name: text_of(self._types[name].dtype, self._types[name].shape) for name in names}
         graph = self.model.graph.outputs
-        gives = {name: text_of(graph[name].type.dtype, graph[name].shape) if name in graph else "" for name in map(str, self._exported.outputs)}
-        return shown("Torched", self._name, given, gives, sizes_of(type.shape for type in self._types.values()))
+        gives = {
+            name: text_of(graph[name].type.dtype, graph[name].shape) if name in graph else ""
+            for name in map(str, self._exported.outputs)
+        }
+        return shown(
+            "Torched",
+            self._name,
+            given,
+            gives,
+            sizes_of(type.shape for type in self._types.values()),
+        )
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         leaves = self._leaves(args, named)
@@ -76,7 +99,9 @@ class Torched:
         for value, (name, expected) in zip(ordered, self._asked, strict=True):
             if name in self._types and name in self._exported.inputs:
                 if not isinstance(value, torch.Tensor):
-                    raise wrong("XL6002", f"input '{name}' must be a tensor, not {type(value).__name__}")
+                    raise wrong(
+                        "XL6002", f"input '{name}' must be a tensor, not {type(value).__name__}"
+                    )
                 found[name] = checked(name, self._types[name], value)
             elif isinstance(expected, ConstantArgument):
                 constant(name, expected.value, value)
@@ -85,11 +110,21 @@ class Torched:
 
     def _compiled(self, exported: Exported, options: dict[str, Any]) -> TensorProgram:
         names = [*exported.inputs, *self.buffers]
-        symbolic = {name: any(isinstance(d, Sym) for d in type.shape) for name, type in self._types.items()}
+        symbolic = {
+            name: any(isinstance(d, Sym) for d in type.shape) for name, type in self._types.items()
+        }
         inputs = [Input(at, name, None, symbolic[name]) for at, name in enumerate(names)]
-        outputs = [name if not isinstance(name, str) else self._output(name) for name in exported.outputs]
+        outputs = [
+            name if not isinstance(name, str) else self._output(name) for name in exported.outputs
+        ]
         outputs += [self._output(name) for name in exported.buffers.values()]
-        return TensorProgram(self.model, compile(self.model, **options), inputs, outputs, "seed" if exported.seeded else "")
+        return TensorProgram(
+            self.model,
+            compile(self.model, **options),
+            inputs,
+            outputs,
+            "seed" if exported.seeded else "",
+        )
 
     def _output(self, name: str) -> Output:
         node = self.model.graph.outputs[name]
@@ -108,23 +143,42 @@ def _tensor(program: Any, name: str) -> Any:
 
 
 def from_torch(
-    source: Any, *example_args: Any, dynamic_shapes: Any = None, target: str = "cpu", threads: int | None = None, strict: bool = False,
-    checked: Asked = None, max_compile_seconds: float | None = None, max_compile_memory: int | None = None,
-) -> Torched:  # fmt: skip
+    source: Any,
+    *example_args: Any,
+    dynamic_shapes: Any = None,
+    target: str = "cpu",
+    threads: int | None = None,
+    strict: bool = False,
+    checked: Asked = None,
+    max_compile_seconds: float | None = None,
+    max_compile_memory: int | None = None,
+) -> Torched:
     """A module (exported with these example arguments), or a program of `torch.export`, compiled.
 
-    `dynamic_shapes` is that of `torch.export.export`; a `torch.export.Dim` names the size in the model. Called like
-    the module, with tensors; `checked` and the limits are those of `xlac.compile`; PyTorch itself is not interrupted. `.model` is the model.
-    Raises SourceError, which lists everything that xlac cannot say, or LimitError.
+    `dynamic_shapes` is that of `torch.export.export`; a `torch.export.Dim` names the size in the
+    model. Called like the module, with tensors; `checked` and the limits are those of
+    `xlac.compile`; PyTorch itself is not interrupted. `.model` is the model. Raises SourceError,
+    which lists everything that xlac cannot say, or LimitError.
     """
     limits = {"max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory}
-    options = {"target": target, "threads": threads or torch.get_num_threads(), "checked": checked, **limits}
+    options = {
+        "target": target,
+        "threads": threads or torch.get_num_threads(),
+        "checked": checked,
+        **limits,
+    }
     with within(max_compile_seconds, max_compile_memory):
         look("reading the model")
         return _made(source, example_args, dynamic_shapes, strict, options)
 
 
-def _made(source: Any, example_args: tuple[Any, ...], dynamic_shapes: Any, strict: bool, options: dict[str, Any]) -> Torched:
+def _made(
+    source: Any,
+    example_args: tuple[Any, ...],
+    dynamic_shapes: Any,
+    strict: bool,
+    options: dict[str, Any],
+) -> Torched:
     program, names, arguments = source, {}, None
     if isinstance(source, torch.nn.Module):
         arguments = Arguments(source.forward)
@@ -143,14 +197,25 @@ def _names(program: Any, dynamic_shapes: Any, example_args: tuple[Any, ...]) -> 
     """What the user calls each size, by PyTorch's own name for it."""
     if dynamic_shapes is None:
         return {}
-    given = list(dynamic_shapes.values()) if isinstance(dynamic_shapes, Mapping) else list(dynamic_shapes)
-    flat = pytree.tree_leaves(given, is_leaf=lambda s: s is None or (isinstance(s, dict) and all(isinstance(k, int) for k in s)))
+    given = (
+        list(dynamic_shapes.values())
+        if isinstance(dynamic_shapes, Mapping)
+        else list(dynamic_shapes)
+    )
+    flat = pytree.tree_leaves(
+        given,
+        is_leaf=lambda s: s is None or (isinstance(s, dict) and all(isinstance(k, int) for k in s)),
+    )
     asked = set(program.graph_signature.user_inputs)
     metas = [n.meta.get("val") for n in inputs_of(program.graph) if n.name in asked]
     found: dict[str, str] = {}
     for shape, meta in zip(flat, metas, strict=False):
-        for axis, dim in (shape.items() if isinstance(shape, dict) else ()):
+        for axis, dim in shape.items() if isinstance(shape, dict) else ():
             size = meta.shape[axis] if isinstance(meta, torch.Tensor) else None
-            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol and hasattr(dim, "__name__"):
+            if (
+                isinstance(size, torch.SymInt)
+                and size.node.expr.is_Symbol
+                and hasattr(dim, "__name__")
+            ):
                 found[str(size.node.expr)] = dim.__name__
     return found

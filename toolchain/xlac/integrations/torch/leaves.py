@@ -22,14 +22,26 @@ from xlac_sdk.host.call_binding import (
 
 
 def checked(name: str, wanted: Type, tensor: torch.Tensor) -> torch.Tensor:
-    """A dense tensor in the processor's memory, of a type. Raises SourceError for any other, and for one without memory."""
+    """A dense tensor in the processor's memory, of a type. Raises SourceError for any other, and
+    for one without memory.
+    """
     if tensor.device.type != "cpu":
         raise on_device(name, str(tensor.device))
     if tensor.layout is not torch.strided:
-        raise wrong("XL6002", f"input '{name}': a tensor of layout {str(tensor.layout).removeprefix('torch.')} is not an array", "x.to_dense() is")
+        raise wrong(
+            "XL6002",
+            f"input '{name}': a tensor of layout {str(tensor.layout).removeprefix('torch.')} is not an array",
+            "x.to_dense() is",
+        )
     dtype = TORCH[wanted.dtype]
     if tensor.dtype is not dtype:
-        raise other_type("input", name, wanted.dtype, str(tensor.dtype).removeprefix("torch."), f"convert it: x.to({dtype})")
+        raise other_type(
+            "input",
+            name,
+            wanted.dtype,
+            str(tensor.dtype).removeprefix("torch."),
+            f"convert it: x.to({dtype})",
+        )
     if not fits(tensor.shape, wanted.shape):
         raise other_shape("input", name, wanted.shape, tensor.shape)
     if without_memory(tensor):
@@ -41,21 +53,33 @@ def check_written(written: Iterable[str], tensors: Mapping[str, torch.Tensor]) -
     """Raises SourceError where an input that the program changes shares memory with another one."""
     changed = [name for name in written if name in tensors]
     if changed:
-        rooms = {name: (f"input '{name}', which is changed,", *_room(tensor)) for name, tensor in tensors.items()}
-        check_apart([rooms[n] for n in changed], [(f"input '{n}'", *rooms[n][1:]) for n in tensors if n not in changed])
+        rooms = {
+            name: (f"input '{name}', which is changed,", *_room(tensor))
+            for name, tensor in tensors.items()
+        }
+        check_apart(
+            [rooms[n] for n in changed],
+            [(f"input '{n}'", *rooms[n][1:]) for n in tensors if n not in changed],
+        )
 
 
 def _room(tensor: torch.Tensor) -> tuple[int, int]:
     """Where the elements of a tensor lie, and the bytes from the first to the last."""
     if not tensor.numel():
         return 0, 0
-    reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    reach = sum(
+        (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
     return tensor.data_ptr(), (reach + 1) * tensor.element_size()
 
 
 def constant(name: str, wanted: Any, given: Any) -> None:
     """Raises SourceError for an argument that is no tensor and not what the program was made for."""
-    same = type(given) is type(wanted) and (given is wanted or repr(given) == repr(wanted) if isinstance(given, float) else given == wanted)
+    same = type(given) is type(wanted) and (
+        given is wanted or repr(given) == repr(wanted)
+        if isinstance(given, float)
+        else given == wanted
+    )
     if not same:
         problem = f"input '{name}' is part of the program, which was made for {wanted!r}, and is now {given!r:.80}"
         raise wrong("XL6001", problem, "make another with this value among the example arguments")

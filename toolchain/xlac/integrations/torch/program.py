@@ -23,7 +23,9 @@ SEED = 3  # words of the state that random operations start from
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A tensor argument: its position, the input of the model that takes it, and the order of its axes there."""
+    """A tensor argument: its position, the input of the model that takes it, and the order of its
+    axes there.
+    """
 
     position: int
     name: str
@@ -62,19 +64,29 @@ Result = Output | Passed | View | Dim | float | bool | None
 
 
 class TensorProgram:
-    """Takes the arguments of a graph as a list of tensors and numbers, gives its results as a tuple.
+    """Takes the arguments of a graph as a list of tensors and numbers, gives its results as a
+    tuple.
 
     The results of a model with open sizes are found for each set of shapes that is met.
     """
 
     def __init__(
-        self, model: Model, compiled: Compiled | Specializing, inputs: Sequence[Input], results: Sequence[Result], seed: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        model: Model,
+        compiled: Compiled | Specializing,
+        inputs: Sequence[Input],
+        results: Sequence[Result],
+        seed: str = "",
+    ) -> None:
         self.model, self.compiled = model, compiled
         self.inputs, self.results, self.seed = tuple(inputs), tuple(results), seed
         self._programs: Programs[Prepared] = Programs()
         self._open = tuple(i for i in self.inputs if i.symbolic)
-        self._fixed = None if self._open or isinstance(compiled, Specializing) else self._prepared(compiled, {})
+        self._fixed = (
+            None
+            if self._open or isinstance(compiled, Specializing)
+            else self._prepared(compiled, {})
+        )
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
         if self._fixed is not None:
@@ -88,7 +100,9 @@ class TensorProgram:
             given[self.seed] = array_of(seed_tensor())
         sizes = solve(self.model.inputs, {name: array.shape for name, array in given.items()})
         open_ = self.compiled
-        return self._prepared(open_.specialize(given) if isinstance(open_, Specializing) else open_, sizes)
+        return self._prepared(
+            open_.specialize(given) if isinstance(open_, Specializing) else open_, sizes
+        )
 
     def _prepared(self, compiled: Compiled, sizes: dict[str, int]) -> Prepared:
         made: dict[str, tuple[tuple[int, ...], torch.dtype]] = {}
@@ -106,7 +120,9 @@ def _fixed(result: Result, sizes: dict[str, int]) -> Result:
         case Sym():
             return substitute(result, sizes)
         case View(base, strides, geometry):
-            return View(base, _extents(strides, sizes), geometry.fixed(lambda dims: _extents(dims, sizes)))
+            return View(
+                base, _extents(strides, sizes), geometry.fixed(lambda dims: _extents(dims, sizes))
+            )
         case Output(place=Geometry() as place):
             return replace(result, place=place.fixed(lambda dims: _extents(dims, sizes)))
     return result
@@ -117,12 +133,19 @@ def _extents(shape: Shape, sizes: dict[str, int]) -> tuple[int, ...]:
 
 
 class Prepared:
-    """A program at fixed sizes. What a call does is all here: inputs in place, outputs allocated, one call by address."""
+    """A program at fixed sizes. What a call does is all here: inputs in place, outputs allocated,
+    one call by address.
+    """
 
     def __init__(
-        self, compiled: Compiled, sizes: dict[str, int], inputs: Sequence[Input],
-        outputs: dict[str, tuple[tuple[int, ...], torch.dtype]], results: Sequence[Any], seed: str,
-    ) -> None:  # fmt: skip
+        self,
+        compiled: Compiled,
+        sizes: dict[str, int],
+        inputs: Sequence[Input],
+        outputs: dict[str, tuple[tuple[int, ...], torch.dtype]],
+        results: Sequence[Any],
+        seed: str,
+    ) -> None:
         by_name = {i.name: i for i in inputs}
         order = [by_name.get(slot.name) for slot in compiled.program.inputs]  # None: the seed
         self._inputs = [(-1, None) if i is None else (i.position, i.perm) for i in order]
@@ -147,7 +170,9 @@ class Prepared:
 
 
 def _dense(tensor: torch.Tensor, perm: Perm | None) -> torch.Tensor:
-    """A tensor whose elements lie as the program reads them; a copy when it came in another order than the example."""
+    """A tensor whose elements lie as the program reads them; a copy when it came in another order
+    than the example.
+    """
     laid = tensor if perm is None else tensor.permute(perm)
     if laid.is_contiguous() and not laid.is_neg():
         return laid
@@ -159,7 +184,9 @@ def _laid(tensor: torch.Tensor, perm: Perm | None) -> torch.Tensor:
 
 
 def _finished(result: Any, numbers: dict[str, int]) -> Any:
-    """A result as a call makes it: the number of an output with the order of its axes, or a function of outputs and arguments."""
+    """A result as a call makes it: the number of an output with the order of its axes, or a
+    function of outputs and arguments.
+    """
     match result:
         case Output(name, back=back, place=None):
             return numbers[name], back
@@ -190,5 +217,7 @@ def _placed(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
 
 
 def seed_tensor() -> torch.Tensor:
-    """A fresh seed from PyTorch's default generator, so that `torch.manual_seed` decides all that is drawn."""
+    """A fresh seed from PyTorch's default generator, so that `torch.manual_seed` decides all that
+    is drawn.
+    """
     return torch.randint(-(1 << 63), (1 << 63) - 1, (SEED,), dtype=torch.int64).view(torch.uint64)

@@ -1,4 +1,6 @@
-"""Graphs whose sizes cannot stay open: imported and compiled again for each set of sizes that a call brings."""
+"""Graphs whose sizes cannot stay open: imported and compiled again for each set of sizes that a
+call brings.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Resizing:
         self._programs: Programs[TensorProgram] = Programs()
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
-        sizes = tuple(args[at] if axis is None else args[at].shape[axis] for at, axis, _ in self._symbols)
+        sizes = tuple(
+            args[at] if axis is None else args[at].shape[axis] for at, axis, _ in self._symbols
+        )
         return self._programs.get(sizes, lambda: self._made(sizes))(args)
 
     def example(self) -> Subgraph:
@@ -36,14 +40,20 @@ class Resizing:
 
 
 def _symbols(metas: list[Any]) -> Iterator[tuple[int, int | None, Any]]:
-    """Where each symbol can be read: the number of an argument, and its axis unless it is a size itself."""
+    """Where each symbol can be read: the number of an argument, and its axis unless it is a size
+    itself.
+    """
     seen = set()
     for at, meta in enumerate(metas):
         axes: list[tuple[int | None, Any]] = [(None, meta)]
         if isinstance(meta, torch.Tensor):
             axes = list(enumerate(meta.shape))
         for axis, size in axes:
-            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol and size.node.expr not in seen:
+            if (
+                isinstance(size, torch.SymInt)
+                and size.node.expr.is_Symbol
+                and size.node.expr not in seen
+            ):
                 seen.add(size.node.expr)
                 yield at, axis, size.node.expr
 

@@ -42,9 +42,13 @@ class Options:
 
 
 class Subgraph:
-    """A graph on its way to a program. `unsupported` lists what stands in the way; `sizes` fixes symbols of them."""
+    """A graph on its way to a program. `unsupported` lists what stands in the way; `sizes` fixes
+    symbols of them.
+    """
 
-    def __init__(self, module: GraphModule, options: Options, sizes: Mapping[Any, int] | None = None) -> None:
+    def __init__(
+        self, module: GraphModule, options: Options, sizes: Mapping[Any, int] | None = None
+    ) -> None:
         self.module, self.options = module, options
         self.importer = Importer(module, Sizes(values=sizes))
         self.inputs: list[Input] = []
@@ -74,7 +78,9 @@ class Subgraph:
 
     @property
     def untold(self) -> list[str]:
-        """The open sizes that the shapes of no tensor argument tell: those of numbers that are arguments themselves."""
+        """The open sizes that the shapes of no tensor argument tell: those of numbers that are
+        arguments themselves.
+        """
         told = determined(node.shape for node in self.params)
         return [name for name in self.importer.sizes.symbols if name not in told]
 
@@ -85,14 +91,26 @@ class Subgraph:
         seen = [fx for number, fx in enumerate(every) if visible is None or number in visible]
         views = shared(seen)
         nodes = [fx for fx in seen if isinstance(fx, FxNode)]
-        found = {fx: self._view(fx, views[fx], outputs) if fx in views else self._result(fx, outputs, True) for fx in nodes}
-        return outputs, [found[fx] if isinstance(fx, FxNode) and fx in found else self._result(fx, outputs) for fx in every]
+        found = {
+            fx: self._view(fx, views[fx], outputs)
+            if fx in views
+            else self._result(fx, outputs, True)
+            for fx in nodes
+        }
+        return outputs, [
+            found[fx] if isinstance(fx, FxNode) and fx in found else self._result(fx, outputs)
+            for fx in every
+        ]
 
     def program(self) -> TensorProgram:
-        """Compiled. There must be nothing unsupported. Raises UnsupportedError where no argument tells a size."""
+        """Compiled. There must be nothing unsupported. Raises UnsupportedError where no argument
+        tells a size.
+        """
         outputs, results = self.results()
         if self.untold:
-            raise UnsupportedError(Diagnostic("XL5010", f"size {self.untold[0]} is told by no argument"))
+            raise UnsupportedError(
+                Diagnostic("XL5010", f"size {self.untold[0]} is told by no argument")
+            )
         seed = self.importer.random.seed
         used = set(Graph("", (), outputs).nodes())
         kept = [n for n in self.params if n in used or self._sizes_needed(n)]
@@ -102,10 +120,20 @@ class Subgraph:
         names = {n.name for n in kept}
         given = self.options
         compiled = compile(
-            model, given.target, threads=given.threads, checked=given.checked,
-            max_compile_seconds=given.max_compile_seconds, max_compile_memory=given.max_compile_memory,
-        )  # fmt: skip
-        return TensorProgram(model, compiled, [i for i in self.inputs if i.name in names], results, self.importer.random.name if seed else "")
+            model,
+            given.target,
+            threads=given.threads,
+            checked=given.checked,
+            max_compile_seconds=given.max_compile_seconds,
+            max_compile_memory=given.max_compile_memory,
+        )
+        return TensorProgram(
+            model,
+            compiled,
+            [i for i in self.inputs if i.name in names],
+            results,
+            self.importer.random.name if seed else "",
+        )
 
     def _sizes_needed(self, node: Node) -> bool:
         return any(symbols(d) for d in node.shape)
@@ -123,7 +151,11 @@ class Subgraph:
     def _geometry(self, tensor: torch.Tensor) -> Geometry | None:
         sizes = self.importer.sizes
         try:
-            return Geometry(sizes.shape(tensor.shape), sizes.shape(tensor.stride()), sizes.dim(tensor.storage_offset()))
+            return Geometry(
+                sizes.shape(tensor.shape),
+                sizes.shape(tensor.stride()),
+                sizes.dim(tensor.storage_offset()),
+            )
         except NotExpressible:
             return None
 
@@ -146,4 +178,6 @@ class Subgraph:
             return found
         if is_dense(meta):  # strides of axes of one element may be any
             return found if usual(meta, perm) else View(found, (), replace(place, offset=0))
-        return replace(found, place=place) if viewed(fx) is not None and not overlaps(meta) else found
+        return (
+            replace(found, place=place) if viewed(fx) is not None and not overlaps(meta) else found
+        )

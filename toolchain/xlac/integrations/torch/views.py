@@ -1,4 +1,6 @@
-"""Results that are views, of one value or of an argument: they come back as PyTorch's own would, on memory that they share."""
+"""Results that are views, of one value or of an argument: they come back as PyTorch's own would, on
+memory that they share.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,16 @@ from xlac.frontends.torch.importer import output_of
 from xlac.frontends.torch.layout import is_dense, number
 from xlac.ir.dims import Dim, Shape
 
-SHARE = 2  # a view that is alone on its value is computed by itself where it has at most one of so many of the elements
+# a view that is alone on its value is computed by itself where it has at most one of so many of the
+# elements
+SHARE = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """Where the elements of a view lie in the memory of what it is a view of: PyTorch's sizes, strides and offset."""
+    """Where the elements of a view lie in the memory of what it is a view of: PyTorch's sizes,
+    strides and offset.
+    """
 
     shape: Shape
     strides: tuple[Dim, ...]
@@ -39,28 +45,54 @@ class Geometry:
         """A dense tensor's elements in memory of this geometry, of which nobody else has a view."""
         if not value.numel():
             return value.as_strided(self.shape, self.strides)
-        room = self.offset + 1 + sum((size - 1) * step for size, step in zip(self.shape, self.strides, strict=True))
-        found = torch.empty(room, dtype=value.dtype).as_strided(self.shape, self.strides, self.offset)
+        room = (
+            self.offset
+            + 1
+            + sum((size - 1) * step for size, step in zip(self.shape, self.strides, strict=True))
+        )
+        found = torch.empty(room, dtype=value.dtype).as_strided(
+            self.shape, self.strides, self.offset
+        )
         return found.copy_(value)
 
 
 def only_views(module: GraphModule) -> bool:
     """Whether a graph computes nothing: its results are arguments and views of them."""
-    results = [fx for fx in output_of(module) if isinstance(fx, FxNode) and isinstance(fx.meta.get("val"), torch.Tensor)]
+    results = [
+        fx
+        for fx in output_of(module)
+        if isinstance(fx, FxNode) and isinstance(fx.meta.get("val"), torch.Tensor)
+    ]
     return bool(results) and all(root(fx).op == "placeholder" for fx in results)
 
 
 def shared(results: Sequence[Any]) -> dict[FxNode, FxNode]:
-    """Of the results of a graph, those that come back as views, and of what: not those that are cheaper by themselves."""
-    nodes = [fx for fx in results if isinstance(fx, FxNode) and isinstance(fx.meta.get("val"), torch.Tensor)]
+    """Of the results of a graph, those that come back as views, and of what: not those that are
+    cheaper by themselves.
+    """
+    nodes = [
+        fx
+        for fx in results
+        if isinstance(fx, FxNode) and isinstance(fx.meta.get("val"), torch.Tensor)
+    ]
     roots = {fx: root(fx) for fx in nodes}
     counts = Counter(roots.values())
-    return {fx: base for fx, base in roots.items() if base is not fx and is_dense(base.meta["val"]) and _pays(fx, base, counts[base])}
+    return {
+        fx: base
+        for fx, base in roots.items()
+        if base is not fx and is_dense(base.meta["val"]) and _pays(fx, base, counts[base])
+    }
 
 
 def overlaps(tensor: torch.Tensor) -> bool:
-    """Whether some elements may lie at one place, as those of an expanded tensor do. Sizes count as the example has them."""
-    axes = sorted((number(step), number(size)) for size, step in zip(tensor.shape, tensor.stride(), strict=True) if number(size) > 1)
+    """Whether some elements may lie at one place, as those of an expanded tensor do. Sizes count as
+    the example has them.
+    """
+    axes = sorted(
+        (number(step), number(size))
+        for size, step in zip(tensor.shape, tensor.stride(), strict=True)
+        if number(size) > 1
+    )
     reach = 0
     for step, size in axes:
         if step <= reach:

@@ -19,13 +19,25 @@ def outputs(body: Graph) -> tuple[Type, ...]:
     return tuple(node.type for node in body.outputs.values())
 
 
-def check(mnemonic: str, body: Graph, takes: Sequence[Type], gives: Sequence[Type] | None = None, attribute: str = "body") -> None:
+def check(
+    mnemonic: str,
+    body: Graph,
+    takes: Sequence[Type],
+    gives: Sequence[Type] | None = None,
+    attribute: str = "body",
+) -> None:
     """A body fits the values that it is given and the results that are expected of it."""
     found = tuple(node.type for node in body.inputs)
     if found != tuple(takes):
-        raise ShapeError(f"the body of {mnemonic} takes {listed(found)}, but is given {listed(takes)}", attribute=attribute)
+        raise ShapeError(
+            f"the body of {mnemonic} takes {listed(found)}, but is given {listed(takes)}",
+            attribute=attribute,
+        )
     if gives is not None and outputs(body) != tuple(gives):
-        raise ShapeError(f"the body of {mnemonic} gives {listed(outputs(body))}, not {listed(gives)}", attribute=attribute)
+        raise ShapeError(
+            f"the body of {mnemonic} gives {listed(outputs(body))}, not {listed(gives)}",
+            attribute=attribute,
+        )
 
 
 def listed(types: Sequence[Type]) -> str:
@@ -42,7 +54,10 @@ def run(body: Graph, arrays: Sequence[Array]) -> list[Array]:
 def elementwise(body: Graph, arrays: Sequence[Array]) -> list[Array]:
     """A body on scalars, applied to every element of arrays of equal shape."""
     shape = arrays[0].shape
-    if all(isinstance(node.op, Const | Param | Scalar | Compare | Select | Cast) for node in body.nodes()):
+    if all(
+        isinstance(node.op, Const | Param | Scalar | Compare | Select | Cast)
+        for node in body.nodes()
+    ):
         # scalar operations work on arrays as they do on scalars
         return [np.broadcast_to(result, shape) for result in run(body, arrays)]
     results = [np.empty(shape, node.type.dtype.numpy) for node in body.outputs.values()]

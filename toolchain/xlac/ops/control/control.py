@@ -26,7 +26,9 @@ class Pick(Op):
 
     def infer(self, *types: Type) -> Type:
         if not 0 <= self.index < len(types):
-            raise ShapeError(f"there is no result {self.index} among {len(types)}", attribute="index")
+            raise ShapeError(
+                f"there is no result {self.index} among {len(types)}", attribute="index"
+            )
         return types[self.index]
 
     def evaluate(self, *arrays: Array) -> Array:
@@ -46,7 +48,9 @@ class Cond(Op):
         if not self.branches:
             raise ShapeError("cond needs at least one branch", attribute="branches")
         if index != Type(DType.I32):
-            raise ShapeError(f"the number of a branch is i32[], got {index}", operand=0, hint="cast it first")
+            raise ShapeError(
+                f"the number of a branch is i32[], got {index}", operand=0, hint="cast it first"
+            )
         gives = bodies.outputs(self.branches[0])
         for branch in self.branches:
             bodies.check(self.mnemonic, branch, args, gives, "branches")
@@ -98,10 +102,11 @@ class While(Op):
 class Scan(Op):
     """Runs `body` once for each of `length` steps, along axis 0 of the scanned tensors.
 
-    Operands are the first carried values, `scanned` tensors, then what every step sees alike. The body takes the
-    carried values, the slices of its step and the rest; it gives the new carried values, then what the step
-    yields. The results are the last carried values and the yields stacked along a new axis 0. `reverse` goes from
-    the last slice to the first; each step's yields stay at its place.
+    Operands are the first carried values, `scanned` tensors, then what every step sees alike. The
+    body takes the carried values, the slices of its step and the rest; it gives the new carried
+    values, then what the step yields. The results are the last carried values and the yields
+    stacked along a new axis 0. `reverse` goes from the last slice to the first; each step's yields
+    stay at its place.
     """
 
     mnemonic = "scan"
@@ -114,19 +119,27 @@ class Scan(Op):
 
     def infer(self, *types: Type) -> Types:
         if self.body is None or len(types) < self.carries + self.scanned:
-            raise ShapeError("scan needs a body, and as many operands as it carries and scans", attribute="body")
+            raise ShapeError(
+                "scan needs a body, and as many operands as it carries and scans", attribute="body"
+            )
         carry, xs, rest = self.parts(types)
         for number, x in enumerate(xs, self.carries):
             if not x.shape or x.shape[0] != self.length:
-                raise ShapeError(f"scan of {self.length} steps needs that many slices along axis 0, got {x}", operand=number)
+                raise ShapeError(
+                    f"scan of {self.length} steps needs that many slices along axis 0, got {x}",
+                    operand=number,
+                )
         slices = [x.with_shape(x.shape[1:]) for x in xs]
         bodies.check(self.mnemonic, self.body, [*carry, *slices, *rest])
         gives = bodies.outputs(self.body)
         if gives[: self.carries] != tuple(carry):
             raise ShapeError(
-                f"the body of scan carries {bodies.listed(carry)}, but gives {bodies.listed(gives[: self.carries])}", attribute="body"
+                f"the body of scan carries {bodies.listed(carry)}, but gives {bodies.listed(gives[: self.carries])}",
+                attribute="body",
             )
-        return several([*carry, *(y.with_shape((self.length, *y.shape)) for y in gives[self.carries :])])
+        return several(
+            [*carry, *(y.with_shape((self.length, *y.shape)) for y in gives[self.carries :])]
+        )
 
     def parts(self, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
         """Operands as carried, scanned and the rest."""
@@ -146,7 +159,9 @@ class Scan(Op):
             for row, value in zip(rows, results[self.carries :], strict=True):
                 row.append(value)
         stacked = [
-            np.stack(row[::-1] if self.reverse else row) if row else np.empty((0, *static(y.shape)), y.dtype.numpy)
+            np.stack(row[::-1] if self.reverse else row)
+            if row
+            else np.empty((0, *static(y.shape)), y.dtype.numpy)
             for row, y in zip(rows, yielded, strict=True)
         ]
         return alone([*carry, *stacked])
@@ -181,4 +196,3 @@ class Call(Op):
 def alone(arrays: Sequence[Array]) -> Array | tuple[Array, ...]:
     """One result by itself, several as a tuple."""
     return arrays[0] if len(arrays) == 1 else tuple(arrays)
-

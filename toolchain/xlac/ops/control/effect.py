@@ -16,7 +16,9 @@ from xlac_sdk.kernel_ir.kernel import Expr
 
 @declare
 class CustomCall(Op):
-    """A function that somebody else provides, by name. Only a backend or a host that knows it can run it."""
+    """A function that somebody else provides, by name. Only a backend or a host that knows it can
+    run it.
+    """
 
     mnemonic = "custom_call"
     operands = ("*xs",)
@@ -26,7 +28,9 @@ class CustomCall(Op):
 
     def infer(self, *types: Type) -> Types:
         if not self.name or not self.results:
-            raise ShapeError("a custom call needs a name and the types of its results", attribute="name")
+            raise ShapeError(
+                "a custom call needs a name and the types of its results", attribute="name"
+            )
         return several(self.results)
 
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
@@ -34,7 +38,9 @@ class CustomCall(Op):
         if function is None:
             raise LookupError(f"nothing here knows the custom call {self.name!r}")
         found = function(*arrays, **dict(self.attributes))
-        return tuple(np.asarray(a) for a in found) if isinstance(found, tuple) else np.asarray(found)
+        return (
+            tuple(np.asarray(a) for a in found) if isinstance(found, tuple) else np.asarray(found)
+        )
 
 
 FUNCTIONS: dict[str, Any] = {}

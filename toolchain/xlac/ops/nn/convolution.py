@@ -22,7 +22,9 @@ SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
 @family
 class Spatial(Composite):
-    """A convolution over `rank` axes of x: (batch, channels, spatial…), or with `channels_last` channels at the end."""
+    """A convolution over `rank` axes of x: (batch, channels, spatial…), or with `channels_last`
+    channels at the end.
+    """
 
     rank: ClassVar[int]
     filters: int = 0
@@ -42,12 +44,17 @@ class Spatial(Composite):
         check_rank(self.mnemonic, x, self.rank + 2)
         channels = x.shape[-1] if self.channels_last else x.shape[1]
         if not isinstance(channels, int):
-            raise ShapeError(f"{self.mnemonic} needs a known number of channels, got {x}", operand=0)
+            raise ShapeError(
+                f"{self.mnemonic} needs a known number of channels, got {x}", operand=0
+            )
         if self.filters < 1:
-            raise ShapeError(f"{self.mnemonic} needs at least 1 filter, got {self.filters}", attribute="filters")
+            raise ShapeError(
+                f"{self.mnemonic} needs at least 1 filter, got {self.filters}", attribute="filters"
+            )
         if self.groups < 1 or channels % self.groups or self.filters % self.groups:
             raise ShapeError(
-                f"{channels} channels and {self.filters} filters do not divide into {self.groups} groups", attribute="groups"
+                f"{channels} channels and {self.filters} filters do not divide into {self.groups} groups",
+                attribute="groups",
             )
         return channels
 
@@ -70,11 +77,16 @@ class Spatial(Composite):
         check_dtype(self.mnemonic, x, FLOATS)
         wanted = self.parameters(x)
         if len(learned) != len(wanted):
-            raise ShapeError(f"{self.mnemonic} needs {' and '.join(wanted)} after its input, got {len(learned)} more operands")
+            raise ShapeError(
+                f"{self.mnemonic} needs {' and '.join(wanted)} after its input, got {len(learned)} more operands"
+            )
         check_one_dtype(self.mnemonic, types)
         for number, (name, type) in enumerate(wanted.items()):
             if learned[number] != type:
-                raise ShapeError(f"{name} of {self.mnemonic} is {type}, got {learned[number]}", operand=number + 1)
+                raise ShapeError(
+                    f"{name} of {self.mnemonic} is {type}, got {learned[number]}",
+                    operand=number + 1,
+                )
         return x
 
     def least(self, result: Type) -> Ints:
@@ -87,8 +99,14 @@ class Spatial(Composite):
     def infer(self, *types: Type) -> Type:
         x = self.check(types)
         op, extents = self.primitive(x), self.extents(x)
-        rooms = [(n - 1) * d + 1 + low + high for n, d, low, high in zip(extents, op.lhs_dilation, op.low, op.high, strict=True)]
-        windows = [covered(k, d) for k, d in zip(sizes("kernel", self.kernel, self.rank), op.rhs_dilation, strict=True)]
+        rooms = [
+            (n - 1) * d + 1 + low + high
+            for n, d, low, high in zip(extents, op.lhs_dilation, op.low, op.high, strict=True)
+        ]
+        windows = [
+            covered(k, d)
+            for k, d in zip(sizes("kernel", self.kernel, self.rank), op.rhs_dilation, strict=True)
+        ]
         check_places(self.mnemonic, extents, 1 if self.channels_last else 2, windows, rooms)
         return op.infer(x, self.kernel_type(types[1])).with_dtype(x.dtype)
 
@@ -104,7 +122,9 @@ class Spatial(Composite):
         found = Node.of(self.primitive(x.type), x, self.kernel_node(weight))
         if rest:
             axis = self.rank + 1 if self.channels_last else 1
-            found = build.add(found, build.along(build.compute(rest[0]), axis, found.type.rank, found.shape))
+            found = build.add(
+                found, build.along(build.compute(rest[0]), axis, found.type.rank, found.shape)
+            )
         return build.cast(found, x.type.dtype)
 
 
@@ -114,17 +134,40 @@ class Forward(Spatial):
 
     def primitive(self, x: Type) -> Conv:
         kernel = sizes("kernel", self.kernel, self.rank)
-        strides, dilation = sizes("stride", self.stride, self.rank), sizes("dilation", self.dilation, self.rank)
+        strides, dilation = (
+            sizes("stride", self.stride, self.rank),
+            sizes("dilation", self.dilation, self.rank),
+        )
         pads = pairs(self.pad, self.extents(x), kernel, strides, dilation)
         low, high = tuple(p[0] for p in pads), tuple(p[1] for p in pads)
-        return Conv(self.layout("OI"), strides, low, high, (1,) * self.rank, dilation, self.groups, 1, x.dtype.compute)
+        return Conv(
+            self.layout("OI"),
+            strides,
+            low,
+            high,
+            (1,) * self.rank,
+            dilation,
+            self.groups,
+            1,
+            x.dtype.compute,
+        )
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        return samples(cls, [
-            {}, {"pad": 1}, {"pad": "same_upper", "stride": 2}, {"pad": "same_lower", "stride": 2}, {"groups": 2},
-            {"dilation": 2, "bias": False}, {"pad": ((1, 2),) * cls.rank}, {"pad": (1,) * (2 * cls.rank)}, {"channels_last": True, "pad": 1},
-        ])  # fmt: skip
+        return samples(
+            cls,
+            [
+                {},
+                {"pad": 1},
+                {"pad": "same_upper", "stride": 2},
+                {"pad": "same_lower", "stride": 2},
+                {"groups": 2},
+                {"dilation": 2, "bias": False},
+                {"pad": ((1, 2),) * cls.rank},
+                {"pad": (1,) * (2 * cls.rank)},
+                {"channels_last": True, "pad": 1},
+            ],
+        )
 
 
 def samples(cls: type[Spatial], given: Sequence[dict[str, Any]]) -> list[Sample]:
@@ -154,12 +197,16 @@ class Transposed(Spatial):
 
     def primitive(self, x: Type) -> Conv:
         kernel = sizes("kernel", self.kernel, self.rank)
-        strides, dilation = sizes("stride", self.stride, self.rank), sizes("dilation", self.dilation, self.rank)
+        strides, dilation = (
+            sizes("stride", self.stride, self.rank),
+            sizes("dilation", self.dilation, self.rank),
+        )
         extra = sizes("output_padding", self.output_padding, self.rank, least=0)
         low, high = [], []
         for axis, (k, s, d) in enumerate(zip(kernel, strides, dilation, strict=True)):
             span = (k - 1) * d
-            if isinstance(self.pad, str) and self.pad != "valid":  # the result has size * stride elements
+            # the result has size * stride elements
+            if isinstance(self.pad, str) and self.pad != "valid":
                 crop = max(0, span + 1 - s)
                 before = crop // 2 if self.pad == "same_upper" else crop - crop // 2
                 after, more = crop - before, max(0, s - span - 1)
@@ -169,7 +216,17 @@ class Transposed(Spatial):
             low.append(span - before)
             high.append(span - after + extra[axis] + more)
         one = (1,) * self.rank
-        return Conv(self.layout("OI"), one, tuple(low), tuple(high), strides, dilation, self.groups, 1, x.dtype.compute)
+        return Conv(
+            self.layout("OI"),
+            one,
+            tuple(low),
+            tuple(high),
+            strides,
+            dilation,
+            self.groups,
+            1,
+            x.dtype.compute,
+        )
 
     def kernel_type(self, weight: Type) -> Type:
         channels, filters, *kernel = weight.shape
@@ -183,33 +240,51 @@ class Transposed(Spatial):
         swapped = build.transpose(apart, (0, 2, 1, *range(3, 3 + rank)))
         joined = build.reshape(swapped, (filters * groups, channels // groups, *kernel))
         ends = [n - 1 for n in kernel]
-        return build.slice_(joined, (0, 0, *ends), (*joined.shape[:2], *[-1] * rank), (1, 1, *[-1] * rank))
+        return build.slice_(
+            joined, (0, 0, *ends), (*joined.shape[:2], *[-1] * rank), (1, 1, *[-1] * rank)
+        )
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        return samples(cls, [
-            {}, {"pad": 1}, {"stride": 2}, {"stride": 2, "pad": 1, "output_padding": 1}, {"groups": 2, "stride": 2},
-            {"dilation": 2, "bias": False}, {"pad": "same_upper", "stride": 2}, {"pad": "same_lower", "stride": 4}, {"channels_last": True},
-        ])  # fmt: skip
+        return samples(
+            cls,
+            [
+                {},
+                {"pad": 1},
+                {"stride": 2},
+                {"stride": 2, "pad": 1, "output_padding": 1},
+                {"groups": 2, "stride": 2},
+                {"dilation": 2, "bias": False},
+                {"pad": "same_upper", "stride": 2},
+                {"pad": "same_lower", "stride": 4},
+                {"channels_last": True},
+            ],
+        )
 
 
 @declare
 class Conv1d(Forward):
-    """Convolution over one axis: x (batch, channels, width), weight (filters, channels / groups, kernel)."""
+    """Convolution over one axis: x (batch, channels, width), weight (filters, channels / groups,
+    kernel).
+    """
 
     mnemonic, rank = "conv1d", 1
 
 
 @declare
 class Conv2d(Forward):
-    """Convolution over two axes: x (batch, channels, height, width), weight (filters, channels / groups, *kernel)."""
+    """Convolution over two axes: x (batch, channels, height, width), weight (filters, channels /
+    groups, *kernel).
+    """
 
     mnemonic, rank = "conv2d", 2
 
 
 @declare
 class Conv3d(Forward):
-    """Convolution over three axes: x (batch, channels, depth, height, width), weight (filters, channels / groups, *kernel)."""
+    """Convolution over three axes: x (batch, channels, depth, height, width), weight (filters,
+    channels / groups, *kernel).
+    """
 
     mnemonic, rank = "conv3d", 3
 
@@ -225,8 +300,8 @@ class ConvTranspose1d(Transposed):
 class ConvTranspose2d(Transposed):
     """Transposed convolution over two axes; weight (channels, filters / groups, *kernel).
 
-    A result axis has (size - 1) * stride + (kernel - 1) * dilation + 1 - pads + output_padding elements, or with
-    `pad: same_*` size * stride.
+    A result axis has (size - 1) * stride + (kernel - 1) * dilation + 1 - pads + output_padding
+    elements, or with `pad: same_*` size * stride.
     """
 
     mnemonic, rank = "conv_transpose2d", 2
@@ -234,6 +309,8 @@ class ConvTranspose2d(Transposed):
 
 @declare
 class ConvTranspose3d(Transposed):
-    """Transposed convolution over three axes; weight (channels, filters / groups, *kernel). Sizes as for two axes."""
+    """Transposed convolution over three axes; weight (channels, filters / groups, *kernel). Sizes
+    as for two axes.
+    """
 
     mnemonic, rank = "conv_transpose3d", 3

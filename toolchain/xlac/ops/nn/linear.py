@@ -21,8 +21,8 @@ Ints = tuple[int, ...]
 class Linear(Composite):
     """x @ weight.T + bias over the last axis, with `units` rows of weight.
 
-    Several inputs have a weight each (`weight_0`, `weight_1`, …) and their products are added: that is the product
-    of their concatenation. The bias is one for all.
+    Several inputs have a weight each (`weight_0`, `weight_1`, …) and their products are added: that
+    is the product of their concatenation. The bias is one for all.
     """
 
     mnemonic = "linear"
@@ -37,13 +37,18 @@ class Linear(Composite):
             if not x.shape:
                 raise ShapeError(f"linear needs a last axis to multiply, got {x}", operand=number)
         names = ["weight"] if len(types) == 1 else [f"weight_{n}" for n in range(len(types))]
-        found = {name: Type(x.dtype, (self.units, x.shape[-1])) for name, x in zip(names, types, strict=True)}
+        found = {
+            name: Type(x.dtype, (self.units, x.shape[-1]))
+            for name, x in zip(names, types, strict=True)
+        }
         return found | ({"bias": Type(types[0].dtype, (self.units,))} if self.bias else {})
 
     def infer(self, *types: Type) -> Type:
         count = (len(types) - self.bias) // 2
         if count < 1 or 2 * count + self.bias != len(types):
-            raise ShapeError(f"linear needs as many weights as inputs{' and a bias' if self.bias else ''}, got {len(types)} operands")
+            raise ShapeError(
+                f"linear needs as many weights as inputs{' and a bias' if self.bias else ''}, got {len(types)} operands"
+            )
         if self.units < 1:
             raise ShapeError(f"linear needs at least 1 unit, got {self.units}", attribute="units")
         xs, learned = types[:count], types[count:]
@@ -52,10 +57,15 @@ class Linear(Composite):
         check_one_dtype(self.mnemonic, types)
         for number, x in enumerate(xs):
             if x.shape[:-1] != xs[0].shape[:-1]:
-                raise ShapeError(f"linear needs inputs alike but for the last axis, got {xs[0]} and {x}", operand=number)
+                raise ShapeError(
+                    f"linear needs inputs alike but for the last axis, got {xs[0]} and {x}",
+                    operand=number,
+                )
         for number, (name, wanted) in enumerate(self.parameters(*xs).items()):
             if learned[number] != wanted:
-                raise ShapeError(f"{name} of linear is {wanted}, got {learned[number]}", operand=count + number)
+                raise ShapeError(
+                    f"{name} of linear is {wanted}, got {learned[number]}", operand=count + number
+                )
         return Type(xs[0].dtype, (*xs[0].shape[:-1], self.units))
 
     def expand(self, *inputs: Node) -> Node:
@@ -78,7 +88,9 @@ class Linear(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        def case(shapes: Sequence[Ints], units: int, bias: bool = True, dtype: DType = DType.F32) -> Sample:
+        def case(
+            shapes: Sequence[Ints], units: int, bias: bool = True, dtype: DType = DType.F32
+        ) -> Sample:
             xs = [Type(dtype, s) for s in shapes]
             op = cls(units=units, bias=bias)
             return Sample((*xs, *op.parameters(*xs).values()), {"units": units, "bias": bias})
@@ -92,7 +104,9 @@ class Linear(Composite):
 
 @declare
 class Matmul(Composite):
-    """The matrix product of NumPy: the last two axes multiply, axes before them broadcast, vectors join in."""
+    """The matrix product of NumPy: the last two axes multiply, axes before them broadcast, vectors
+    join in.
+    """
 
     mnemonic = "matmul"
     operands = ("x", "y")
@@ -106,10 +120,15 @@ class Matmul(Composite):
         check_dtype(self.mnemonic, x, NUMBERS)
         check_one_dtype(self.mnemonic, types)
         if not x.shape or not y.shape:
-            raise ShapeError(f"matmul needs at least vectors, got {x} and {y}", hint="write * for a product with a number")
+            raise ShapeError(
+                f"matmul needs at least vectors, got {x} and {y}",
+                hint="write * for a product with a number",
+            )
         depth = y.shape[-2] if y.rank > 1 else y.shape[0]
         if x.shape[-1] != depth:
-            raise ShapeError(f"matmul: {x} has rows of {x.shape[-1]}, {y} has columns of {depth}", operand=1)
+            raise ShapeError(
+                f"matmul: {x} has rows of {x.shape[-1]}, {y} has columns of {depth}", operand=1
+            )
         batch = build.broadcast_shapes([x.shape[:-2], y.shape[:-2]])
         return Type(x.dtype, (*batch, *x.shape[-2:-1], *(y.shape[-1:] if y.rank > 1 else ())))
 
@@ -140,12 +159,17 @@ class Matmul(Composite):
             ((0, 5), (5, 7)), ((3, 0), (0, 7)), ((65, 33), (33, 67)),
         ]  # fmt: skip
         found = [Sample((Type(DType.F32, a), Type(DType.F32, b)), {}) for a, b in shapes]
-        return found + [Sample((Type(d, (3, 9)), Type(d, (9, 5))), {}, ("small" if d.is_integer else "normal",)) for d in DType if d in NUMBERS]
+        return found + [
+            Sample((Type(d, (3, 9)), Type(d, (9, 5))), {}, ("small" if d.is_integer else "normal",))
+            for d in DType
+            if d in NUMBERS
+        ]
 
 
 @declare
 class Einsum(Composite):
-    """Einstein's summation: `ij,jk->ik`. Letters that the result lacks are summed; an ellipsis stands for batch axes.
+    """Einstein's summation: `ij,jk->ik`. Letters that the result lacks are summed; an ellipsis
+    stands for batch axes.
 
     Without `->` the result has the letters that occur once, in alphabetical order.
     """
@@ -159,20 +183,35 @@ class Einsum(Composite):
         left, arrow, right = self.equation.replace(" ", "").partition("->")
         parts = left.split(",")
         if len(parts) != len(shapes):
-            raise ShapeError(f"{self.equation!r} has {len(parts)} operands, got {len(shapes)}", attribute="equation")
+            raise ShapeError(
+                f"{self.equation!r} has {len(parts)} operands, got {len(shapes)}",
+                attribute="equation",
+            )
         wide = 0
         for part, shape in zip(parts, shapes, strict=True):
             plain = part.replace("...", "")
             if not all(c.isascii() and c.isalpha() for c in plain) or part.count("...") > 1:
-                raise ShapeError(f"{part!r} in {self.equation!r} is not letters", attribute="equation")
+                raise ShapeError(
+                    f"{part!r} in {self.equation!r} is not letters", attribute="equation"
+                )
             extra = len(shape) - len(plain)
             if extra < 0 or (extra and "..." not in part):
-                raise ShapeError(f"{part!r} in {self.equation!r} does not fit a tensor of rank {len(shape)}", attribute="equation")
+                raise ShapeError(
+                    f"{part!r} in {self.equation!r} does not fit a tensor of rank {len(shape)}",
+                    attribute="equation",
+                )
             wide = max(wide, extra)
         digits = "0123456789"[:wide]
-        inputs = [p.replace("...", digits[wide - (len(s) - len(p) + 3) :] if "..." in p else "") for p, s in zip(parts, shapes, strict=True)]
+        inputs = [
+            p.replace("...", digits[wide - (len(s) - len(p) + 3) :] if "..." in p else "")
+            for p, s in zip(parts, shapes, strict=True)
+        ]
         if not arrow:
-            once = [c for c in sorted(set("".join(inputs))) if c.isalpha() and "".join(inputs).count(c) == 1]
+            once = [
+                c
+                for c in sorted(set("".join(inputs)))
+                if c.isalpha() and "".join(inputs).count(c) == 1
+            ]
             right = ("..." if wide else "") + "".join(once)
         output = right.replace("...", digits)
         size: dict[str, Dim] = {}
@@ -181,9 +220,15 @@ class Einsum(Composite):
                 if size.setdefault(letter, extent) == 1 and letter.isdigit():
                     size[letter] = extent
                 elif size[letter] != extent and not (letter.isdigit() and extent == 1):
-                    raise ShapeError(f"{letter!r} in {self.equation!r} is {size[letter]} and {extent}", attribute="equation")
+                    raise ShapeError(
+                        f"{letter!r} in {self.equation!r} is {size[letter]} and {extent}",
+                        attribute="equation",
+                    )
         if len(set(output)) != len(output) or not set(output) <= set(size):
-            raise ShapeError(f"the result of {self.equation!r} needs letters of the operands, each once", attribute="equation")
+            raise ShapeError(
+                f"the result of {self.equation!r} needs letters of the operands, each once",
+                attribute="equation",
+            )
         return inputs, output, size
 
     def infer(self, *types: Type) -> Type:
@@ -203,7 +248,14 @@ class Einsum(Composite):
             value, text = _contract((value, text), found[number], later)
         value, text = _summed(value, text, set(output))
         value = build.transpose(value, [text.index(c) for c in output if c in text])
-        return build.cast(build.spread(value, tuple(size[c] for c in output), [output.index(c) for c in output if c in text]), inputs[0].type.dtype)
+        return build.cast(
+            build.spread(
+                value,
+                tuple(size[c] for c in output),
+                [output.index(c) for c in output if c in text],
+            ),
+            inputs[0].type.dtype,
+        )
 
     def evaluate(self, *arrays: Array) -> Array:
         wide = [numeric.widen(a) for a in arrays]
@@ -218,12 +270,25 @@ class Einsum(Composite):
             ("...ij,...jk->...ik", ((2, 3, 5), (5, 7))), ("ij,ij->i", ((3, 5), (3, 5))), ("ij,jk,kl->il", ((3, 5), (5, 2), (2, 4))),
             ("ij,j->ij", ((0, 5), (5,))), ("ij,kj->ik", ((33, 65), (67, 65))), ("abc,abd->dc", ((2, 3, 4), (2, 3, 5))), ("ij,k->k", ((3, 5), (2,))),
         ]  # fmt: skip
-        found = [Sample(tuple(Type(DType.F32, s) for s in shapes), {"equation": e}) for e, shapes in cases]
-        return found + [Sample((Type(d, (3, 9)), Type(d, (9, 5))), {"equation": "ij,jk->ik"}, ("small" if d.is_integer else "normal",)) for d in DType if d in NUMBERS]
+        found = [
+            Sample(tuple(Type(DType.F32, s) for s in shapes), {"equation": e})
+            for e, shapes in cases
+        ]
+        return found + [
+            Sample(
+                (Type(d, (3, 9)), Type(d, (9, 5))),
+                {"equation": "ij,jk->ik"},
+                ("small" if d.is_integer else "normal",),
+            )
+            for d in DType
+            if d in NUMBERS
+        ]
 
 
 def _diagonal(x: Node, text: str) -> tuple[Node, str]:
-    """An operand that names no axis twice: repeated letters keep their diagonal. Unit ellipsis axes go."""
+    """An operand that names no axis twice: repeated letters keep their diagonal. Unit ellipsis axes
+    go.
+    """
     while len(set(text)) != len(text):
         letter = next(c for c in text if text.count(c) > 1)
         a, b = [k for k, c in enumerate(text) if c == letter][:2]
@@ -248,6 +313,9 @@ def _contract(lhs: tuple[Node, str], rhs: tuple[Node, str], later: set[str]) -> 
     shared = [c for c in a if c in b]
     batch, inner = [c for c in shared if c in later], [c for c in shared if c not in later]
     found = build.dot(
-        x, y, ([a.index(c) for c in inner], [b.index(c) for c in inner]), ([a.index(c) for c in batch], [b.index(c) for c in batch])
+        x,
+        y,
+        ([a.index(c) for c in inner], [b.index(c) for c in inner]),
+        ([a.index(c) for c in batch], [b.index(c) for c in batch]),
     )
     return found, "".join([*batch, *(c for c in a if c not in b), *(c for c in b if c not in a)])

@@ -30,7 +30,9 @@ def reduced(x: Node, reduction: str) -> Node:
 
 
 class Pairwise(Composite):
-    """A loss for each pair of elements, reduced. Both operands have one type; halves compute in f32."""
+    """A loss for each pair of elements, reduced. Both operands have one type; halves compute in
+    f32.
+    """
 
     operands = ("prediction", "target")
     reduction: Reduction
@@ -53,8 +55,15 @@ class Pairwise(Composite):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         draw = cls.drawn()
-        found = [Sample((Type(DType.F32, s),) * 2, {"reduction": r}, draw) for s in ((7,), (3, 5)) for r in ("mean", "sum", "none")]
-        found += [Sample((Type(DType.F32, ()),) * 2, {}, draw), Sample((Type(DType.F32, (0, 3)),) * 2, {"reduction": "sum"}, draw)]
+        found = [
+            Sample((Type(DType.F32, s),) * 2, {"reduction": r}, draw)
+            for s in ((7,), (3, 5))
+            for r in ("mean", "sum", "none")
+        ]
+        found += [
+            Sample((Type(DType.F32, ()),) * 2, {}, draw),
+            Sample((Type(DType.F32, (0, 3)),) * 2, {"reduction": "sum"}, draw),
+        ]
         return found + [Sample((Type(d, (3, 5)),) * 2, {}, draw) for d in DType if d in FLOATS]
 
     @classmethod
@@ -87,7 +96,9 @@ class L1Loss(Pairwise):
 
 @declare
 class HuberLoss(Pairwise):
-    """Half the squared difference up to `delta`, and `delta` times the absolute one, less a constant, beyond it."""
+    """Half the squared difference up to `delta`, and `delta` times the absolute one, less a
+    constant, beyond it.
+    """
 
     mnemonic = "huber_loss"
     reduction: Reduction = "mean"
@@ -126,7 +137,9 @@ class BinaryCrossEntropyWithLogits(Pairwise):
 
     def each(self, x: Node, y: Node) -> Node:
         power = build.exp(build.mul(elementary.absolute(x), -1.0))
-        return build.add(build.sub(build.maximum(x, 0.0), build.mul(x, y)), Node.of(arithmetic.Log1p(), power))
+        return build.add(
+            build.sub(build.maximum(x, 0.0), build.mul(x, y)), Node.of(arithmetic.Log1p(), power)
+        )
 
 
 @declare
@@ -165,11 +178,16 @@ class Classes(Composite):
         kept = (*x.shape[:axis], *x.shape[axis + 1 :])
         if target.dtype.is_float:
             if target != x:
-                raise ShapeError(f"{self.mnemonic} of probabilities needs {x}, got {target}", operand=1)
+                raise ShapeError(
+                    f"{self.mnemonic} of probabilities needs {x}, got {target}", operand=1
+                )
         else:
             check_dtype(self.mnemonic, target, INTEGERS, 1)
             if target.shape != kept:
-                raise ShapeError(f"{self.mnemonic}: classes {target} do not fit {x} without axis {axis}", operand=1)
+                raise ShapeError(
+                    f"{self.mnemonic}: classes {target} do not fit {x} without axis {axis}",
+                    operand=1,
+                )
         if x.shape[axis] == 0:
             raise ShapeError(f"{self.mnemonic} of no classes: {x}", operand=0)
         return Type(x.dtype, kept if self.reduction == "none" else ())
@@ -186,7 +204,9 @@ class Classes(Composite):
             chosen = build.reduce(build.mul(logs, build.compute(target)), "add", axis)
         else:
             shape = (*target.shape[:axis], 1, *target.shape[axis:])
-            chosen = build.reshape(TakeAlongAxis(axis).expand(logs, build.reshape(target, shape)), target.shape)
+            chosen = build.reshape(
+                TakeAlongAxis(axis).expand(logs, build.reshape(target, shape)), target.shape
+            )
         return build.cast(reduced(build.mul(chosen, -1.0), self.reduction), x.type.dtype)
 
     def faults(self, *inputs: Node) -> Sequence[Fault]:
@@ -204,12 +224,15 @@ class Classes(Composite):
         ]  # fmt: skip
         found = [Sample((Type(DType.F32, s), Type(DType.I64, t)), g, draw) for s, t, g in cases]
         found.append(Sample((Type(DType.F32, (3, 8)),) * 2, {}, ("normal", "positive")))
-        return found + [Sample((Type(d, (3, 8)), Type(DType.I32, (3,))), {}, draw) for d in DType if d in FLOATS]
+        return found + [
+            Sample((Type(d, (3, 8)), Type(DType.I32, (3,))), {}, draw) for d in DType if d in FLOATS
+        ]
 
 
 @declare
 class CrossEntropy(Classes):
-    """The mean of -log softmax(prediction) at the wanted class: `target` holds class numbers, or probabilities.
+    """The mean of -log softmax(prediction) at the wanted class: `target` holds class numbers, or
+    probabilities.
 
     Class numbers count from the end when negative, and are clamped into range.
     """
@@ -224,7 +247,9 @@ class CrossEntropy(Classes):
 
 @declare
 class SoftmaxCrossEntropy(Classes):
-    """-log softmax(logits) at the wanted class for each example: `cross_entropy` without a reduction."""
+    """-log softmax(logits) at the wanted class for each example: `cross_entropy` without a
+    reduction.
+    """
 
     mnemonic = "softmax_cross_entropy"
     operands = ("logits", "target")
@@ -237,7 +262,9 @@ class SoftmaxCrossEntropy(Classes):
 
 @declare
 class NllLoss(Classes):
-    """The mean of -prediction at the wanted class, the prediction being logarithms of probabilities."""
+    """The mean of -prediction at the wanted class, the prediction being logarithms of
+    probabilities.
+    """
 
     mnemonic = "nll_loss"
     reduction: Reduction = "mean"
@@ -271,5 +298,8 @@ class CosineSimilarity(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        found = [Sample((Type(DType.F32, s),) * 2, {"axis": a}) for s, a in (((7,), 0), ((3, 5), -1), ((3, 5), 0), ((0, 5), 1))]
+        found = [
+            Sample((Type(DType.F32, s),) * 2, {"axis": a})
+            for s, a in (((7,), 0), ((3, 5), -1), ((3, 5), 0), ((0, 5), 1))
+        ]
         return found + [Sample((Type(d, (3, 5)),) * 2, {}) for d in DType if d in FLOATS]

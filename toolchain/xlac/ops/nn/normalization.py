@@ -42,17 +42,23 @@ class Normalization(Composite):
     def check_input(self, x: Type) -> None:
         check_dtype(self.mnemonic, x, FLOATS)
         if x.rank < self.fewest:
-            raise ShapeError(f"{self.mnemonic} needs a tensor of rank {self.fewest} or more, got {x}", operand=0)
+            raise ShapeError(
+                f"{self.mnemonic} needs a tensor of rank {self.fewest} or more, got {x}", operand=0
+            )
 
     def infer(self, *types: Type) -> Type:
         x, *given = types
         wanted = self.parameters(x)
         if len(given) != len(wanted):
-            raise ShapeError(f"{self.mnemonic} needs {', '.join(wanted) or 'nothing'} after its input, got {len(given)} more operands")
+            raise ShapeError(
+                f"{self.mnemonic} needs {', '.join(wanted) or 'nothing'} after its input, got {len(given)} more operands"
+            )
         check_one_dtype(self.mnemonic, types)
         for number, (name, type) in enumerate(wanted.items()):
             if given[number] != type:
-                raise ShapeError(f"{name} of {self.mnemonic} is {type}, got {given[number]}", operand=number + 1)
+                raise ShapeError(
+                    f"{name} of {self.mnemonic} is {type}, got {given[number]}", operand=number + 1
+                )
         return x
 
     def expand(self, *inputs: Node) -> Node:
@@ -68,11 +74,18 @@ class Normalization(Composite):
     @classmethod
     def cases(cls, shapes: Sequence[Ints], *given: dict[str, object]) -> list[Sample]:
         """The shapes, the attributes on the first shape, and every element type."""
-        chosen: list[tuple[Ints, dict[str, object]]] = [(s, {}) for s in shapes] + [(shapes[0], g) for g in given]
-        pairs: list[tuple[Type, dict[str, object]]] = [(Type(DType.F32, s), dict(g)) for s, g in chosen]
+        chosen: list[tuple[Ints, dict[str, object]]] = [(s, {}) for s in shapes] + [
+            (shapes[0], g) for g in given
+        ]
+        pairs: list[tuple[Type, dict[str, object]]] = [
+            (Type(DType.F32, s), dict(g)) for s, g in chosen
+        ]
         pairs += [(Type(d, shapes[0]), {}) for d in DType if d in FLOATS]
         base = cls.base()
-        return [Sample((x, *cls(**(base | g)).parameters(x).values()), base | g, cls.drawn()) for x, g in pairs]
+        return [
+            Sample((x, *cls(**(base | g)).parameters(x).values()), base | g, cls.drawn())
+            for x, g in pairs
+        ]
 
     @classmethod
     def base(cls) -> dict[str, object]:
@@ -125,7 +138,12 @@ class BatchNorm(Normalization):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        return cls.cases([(2, 3, 5, 7), (2, 3), (4, 5, 7), (0, 3, 5), (1, 64, 9, 9)], {"affine": False}, {"axis": -1}, {"epsilon": 0.1})
+        return cls.cases(
+            [(2, 3, 5, 7), (2, 3), (4, 5, 7), (0, 3, 5), (1, 64, 9, 9)],
+            {"affine": False},
+            {"axis": -1},
+            {"epsilon": 0.1},
+        )
 
     @classmethod
     def drawn(cls) -> tuple[str, ...]:
@@ -153,7 +171,9 @@ class LayerNorm(Trailing):
 
     def learned(self, x: Type) -> Mapping[str, Shape]:
         shape = tuple(x.shape[a] for a in self.axes(x.rank))
-        names = ["weight", "bias"] if self.affine and self.bias else ["weight"] if self.affine else []
+        names = (
+            ["weight", "bias"] if self.affine and self.bias else ["weight"] if self.affine else []
+        )
         return dict.fromkeys(names, shape)
 
     def wide(self, x: Node, learned: Mapping[str, Node]) -> Node:
@@ -163,7 +183,13 @@ class LayerNorm(Trailing):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        return cls.cases([(3, 17), (17,), (2, 3, 5), (0, 5), (2, 1, 3, 768)], {"axis": 0}, {"affine": False}, {"bias": False}, {"epsilon": 1e-12})
+        return cls.cases(
+            [(3, 17), (17,), (2, 3, 5), (0, 5), (2, 1, 3, 768)],
+            {"axis": 0},
+            {"affine": False},
+            {"bias": False},
+            {"epsilon": 1e-12},
+        )
 
 
 @declare
@@ -188,12 +214,16 @@ class RmsNorm(Trailing):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        return cls.cases([(3, 17), (17,), (2, 3, 5), (0, 5)], {"axis": 0}, {"affine": False}, {"offset": 1.0})
+        return cls.cases(
+            [(3, 17), (17,), (2, 3, 5), (0, 5)], {"axis": 0}, {"affine": False}, {"offset": 1.0}
+        )
 
 
 @declare
 class GroupNorm(Normalization):
-    """Less the mean, over the deviation, of each of `groups` groups of channels (axis 1), times weight plus bias."""
+    """Less the mean, over the deviation, of each of `groups` groups of channels (axis 1), times
+    weight plus bias.
+    """
 
     mnemonic, fewest = "group_norm", 2
     groups: int = 1
@@ -203,18 +233,26 @@ class GroupNorm(Normalization):
     def learned(self, x: Type) -> Mapping[str, Shape]:
         channels = x.shape[1]
         if not isinstance(channels, int) or self.groups < 1 or channels % self.groups:
-            raise ShapeError(f"{channels} channels do not divide into {self.groups} groups", attribute="groups")
+            raise ShapeError(
+                f"{channels} channels do not divide into {self.groups} groups", attribute="groups"
+            )
         return dict.fromkeys(("weight", "bias"), (channels,)) if self.affine else {}
 
     def wide(self, x: Node, learned: Mapping[str, Node]) -> Node:
         batch, channels, *inner = x.shape
         apart = build.reshape(x, (batch, self.groups, channels // self.groups, *inner))
         gap, variance = shifted(apart, range(2, apart.type.rank))
-        return scaled(build.reshape(build.mul(gap, rsqrt(build.add(variance, self.epsilon))), x.shape), learned, (1,))
+        return scaled(
+            build.reshape(build.mul(gap, rsqrt(build.add(variance, self.epsilon))), x.shape),
+            learned,
+            (1,),
+        )
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        return cls.cases([(2, 6, 5, 7), (2, 6), (3, 4, 9), (0, 4, 5)], {"affine": False}, {"groups": 6})
+        return cls.cases(
+            [(2, 6, 5, 7), (2, 6), (3, 4, 9), (0, 4, 5)], {"affine": False}, {"groups": 6}
+        )
 
     @classmethod
     def base(cls) -> dict[str, object]:
@@ -243,7 +281,9 @@ class InstanceNorm(Normalization):
 
 @declare
 class LocalResponseNorm(Normalization):
-    """x over (`bias` + `alpha` / `size` * the sum of squares of `size` neighbouring channels) to the power `beta`."""
+    """x over (`bias` + `alpha` / `size` * the sum of squares of `size` neighbouring channels) to
+    the power `beta`.
+    """
 
     mnemonic, fewest = "local_response_norm", 3
     size: int = 5
@@ -261,13 +301,20 @@ class LocalResponseNorm(Normalization):
         one, none = (1,) * rank, [0] * rank
         low, high, window = [*none], [*none], [1] * rank
         low[1], high[1], window[1] = (self.size - 1) // 2, self.size // 2, self.size
-        total = Node.of(Window("add", None, tuple(window), one, tuple(low), tuple(high), one, one), build.mul(x, x))
+        total = Node.of(
+            Window("add", None, tuple(window), one, tuple(low), tuple(high), one, one),
+            build.mul(x, x),
+        )
         base = build.add(build.mul(total, self.alpha / self.size), self.bias)
         return build.div(x, build.apply1("pow", base, self.beta))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        return cls.cases([(2, 7, 5, 3), (2, 3, 5), (0, 3, 5)], {"size": 2}, {"size": 3, "alpha": 0.5, "beta": 0.5, "bias": 2.0})
+        return cls.cases(
+            [(2, 7, 5, 3), (2, 3, 5), (0, 3, 5)],
+            {"size": 2},
+            {"size": 3, "alpha": 0.5, "beta": 0.5, "bias": 2.0},
+        )
 
 
 @declare

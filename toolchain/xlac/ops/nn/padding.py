@@ -9,8 +9,9 @@ from xlac.ir.dims import Dim, bounds, divisor
 from xlac.ir.op import ShapeError
 
 Pads = int | Literal["valid", "same_upper", "same_lower"] | tuple[int | tuple[int, int], ...]
-"""`valid` is none; `same_*` gives ceil(size / stride) results, the odd one at the upper or lower end; a number pads both
-ends of every axis; a list has a number or a (low, high) pair an axis, or all lows and then all highs."""
+"""`valid` is none; `same_*` gives ceil(size / stride) results, the odd one at the upper or lower
+end; a number pads both ends of every axis; a list has a number or a (low, high) pair an axis, or
+all lows and then all highs."""
 Sizes = int | tuple[int, ...]
 
 
@@ -18,12 +19,19 @@ def sizes(name: str, value: Sizes, rank: int, least: int = 1) -> tuple[int, ...]
     """One number for every spatial axis, or one each."""
     found = (value,) * rank if isinstance(value, int) else tuple(value)
     if len(found) != rank or min(found, default=least) < least:
-        raise ShapeError(f"{name} needs a number of at least {least}, or {rank} of them, got {value}", attribute=name)
+        raise ShapeError(
+            f"{name} needs a number of at least {least}, or {rank} of them, got {value}",
+            attribute=name,
+        )
     return found
 
 
 def pairs(
-    pad: Pads, extents: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
+    pad: Pads,
+    extents: Sequence[Dim],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilation: Sequence[int],
 ) -> tuple[tuple[int, int], ...]:
     """How much goes before and after each axis."""
     rank = len(extents)
@@ -34,7 +42,8 @@ def pairs(
     elif isinstance(pad, str):
         upper = pad == "same_upper"
         found = tuple(
-            _halves(_same(n, (k - 1) * d + 1, s), upper) for n, k, s, d in zip(extents, kernel, strides, dilation, strict=True)
+            _halves(_same(n, (k - 1) * d + 1, s), upper)
+            for n, k, s, d in zip(extents, kernel, strides, dilation, strict=True)
         )
     elif len(pad) == 2 * rank and rank and all(isinstance(p, int) for p in pad):
         flat = [p for p in pad if isinstance(p, int)]
@@ -53,15 +62,21 @@ def covered(kernel: int, dilation: int) -> int:
     return (kernel - 1) * dilation + 1
 
 
-def check_places(mnemonic: str, extents: Sequence[Dim], first: int, windows: Sequence[int], rooms: Sequence[Dim]) -> None:
+def check_places(
+    mnemonic: str, extents: Sequence[Dim], first: int, windows: Sequence[int], rooms: Sequence[Dim]
+) -> None:
     """Raises ShapeError where a window is certainly larger than the axis under it.
 
-    `extents` are the sizes of the axes from number `first` on, `rooms` the same with padding, `windows` what each covers.
+    `extents` are the sizes of the axes from number `first` on, `rooms` the same with padding,
+    `windows` what each covers.
     """
     for axis, (size, window, room) in enumerate(zip(extents, windows, rooms, strict=True), first):
         if bounds(room - window)[1] < 0:
             has = f"{size} elements" + (f", {room} with its padding" if room != size else "")
-            raise ShapeError(f"{mnemonic}: a window over {window} elements does not fit axis {axis}, which has {has}", attribute="kernel")
+            raise ShapeError(
+                f"{mnemonic}: a window over {window} elements does not fit axis {axis}, which has {has}",
+                attribute="kernel",
+            )
 
 
 def _same(size: Dim, window: int, stride: int) -> int:
@@ -70,9 +85,10 @@ def _same(size: Dim, window: int, stride: int) -> int:
         return max(0, (-(-size // stride) - 1) * stride + window - size)
     if divisor(size) % stride:
         raise ShapeError(
-            f"same padding of a symbolic size {size} with stride {stride} depends on the size", attribute="pad",
+            f"same padding of a symbolic size {size} with stride {stride} depends on the size",
+            attribute="pad",
             hint=f"declare multiple_of: {stride}, or give the padding as numbers",
-        )  # fmt: skip
+        )
     return max(0, window - stride)
 
 

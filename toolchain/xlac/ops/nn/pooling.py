@@ -25,7 +25,8 @@ Ints = tuple[int, ...]
 class Pool(Composite):
     """x is (batch, channels, spatial…). The stride is that of the kernel when not given.
 
-    With `ceil_mode` a last window that begins inside x or its lower padding counts, though it ends outside.
+    With `ceil_mode` a last window that begins inside x or its lower padding counts, though it ends
+    outside.
     """
 
     rank: ClassVar[int]
@@ -41,18 +42,25 @@ class Pool(Composite):
         return (1,) * self.rank
 
     def geometry(self, x: Type) -> tuple[Ints, Ints, list[tuple[int, int]], Ints]:
-        """Kernel and strides, the padding of each spatial axis, and how much more `ceil_mode` adds after it."""
+        """Kernel and strides, the padding of each spatial axis, and how much more `ceil_mode` adds
+        after it.
+        """
         kernel = sizes("kernel", self.kernel, self.rank)
         strides = sizes("stride", self.kernel if self.stride is None else self.stride, self.rank)
         pads = list(pairs(self.pad, x.shape[2:], kernel, strides, self.spread))
         more = []
-        for axis, (n, k, s, d, (low, high)) in enumerate(zip(x.shape[2:], kernel, strides, self.spread, pads, strict=True)):
+        for axis, (n, k, s, d, (low, high)) in enumerate(
+            zip(x.shape[2:], kernel, strides, self.spread, pads, strict=True)
+        ):
             window = (k - 1) * d + 1
             if not self.ceil_mode:
                 more.append(0)
                 continue
             if not isinstance(n, int):
-                raise ShapeError(f"ceil_mode needs a known size of axis {axis + 2}, got {x}", attribute="ceil_mode")
+                raise ShapeError(
+                    f"ceil_mode needs a known size of axis {axis + 2}, got {x}",
+                    attribute="ceil_mode",
+                )
             count = -(-(n + low + high - window) // s) + 1
             count -= (count - 1) * s >= n + low
             more.append(max(0, (count - 1) * s + window - n - low - high))
@@ -67,9 +75,15 @@ class Pool(Composite):
         low = tuple(0 if inner else p[0] for p in pads)
         high = tuple((0 if inner else p[1]) + extra for p, extra in zip(pads, more, strict=True))
         return Window(
-            combine, None, (1, 1, *kernel), (1, 1, *strides), (0, 0, *low), (0, 0, *high), (1,) * (self.rank + 2),
+            combine,
+            None,
+            (1, 1, *kernel),
+            (1, 1, *strides),
+            (0, 0, *low),
+            (0, 0, *high),
+            (1,) * (self.rank + 2),
             (1, 1, *self.spread),
-        )  # fmt: skip
+        )
 
     def infer(self, *types: Type) -> Type:
         (x,) = types
@@ -78,9 +92,20 @@ class Pool(Composite):
         kernel, _, pads, more = self.geometry(x)
         for (low, high), k, d in zip(pads, kernel, self.spread, strict=True):
             if max(low, high) > (k - 1) * d:
-                raise ShapeError(f"{self.mnemonic}: padding {max(low, high)} is wider than the window", attribute="pad")
-        rooms = [n + low + high + m for n, (low, high), m in zip(x.shape[2:], pads, more, strict=True)]
-        check_places(self.mnemonic, x.shape[2:], 2, [covered(k, d) for k, d in zip(kernel, self.spread, strict=True)], rooms)
+                raise ShapeError(
+                    f"{self.mnemonic}: padding {max(low, high)} is wider than the window",
+                    attribute="pad",
+                )
+        rooms = [
+            n + low + high + m for n, (low, high), m in zip(x.shape[2:], pads, more, strict=True)
+        ]
+        check_places(
+            self.mnemonic,
+            x.shape[2:],
+            2,
+            [covered(k, d) for k, d in zip(kernel, self.spread, strict=True)],
+            rooms,
+        )
         result = self.window("max", x).infer(x)
         assert isinstance(result, Type)
         return result
@@ -94,7 +119,11 @@ class Pool(Composite):
             {"kernel": (2,) * cls.rank, "pad": ((0, 1),) * cls.rank},
         ]  # fmt: skip
         found = [Sample((Type(DType.F32, (2, 3, *inner)),), g) for g in given]
-        found += [Sample((Type(d, (1, 2, *inner)),), given[2], ("small",)) for d in DType if d in cls.accepts]
+        found += [
+            Sample((Type(d, (1, 2, *inner)),), given[2], ("small",))
+            for d in DType
+            if d in cls.accepts
+        ]
         return [*found, Sample((Type(DType.F32, (0, 3, *inner)),), given[0])]
 
 
@@ -119,8 +148,14 @@ class MaxPool(Pool):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         inner = {1: (11,), 2: (9, 8), 3: (5, 6, 5)}[cls.rank]
-        more = [Sample((Type(DType.F32, (2, 3, *inner)),), {"kernel": 2, "stride": 1, "dilation": 2})]
-        return [*super().samples(), *more, Sample((Type(DType.F32, (2, 3, *inner)),), {"kernel": 2}, ("special",))]
+        more = [
+            Sample((Type(DType.F32, (2, 3, *inner)),), {"kernel": 2, "stride": 1, "dilation": 2})
+        ]
+        return [
+            *super().samples(),
+            *more,
+            Sample((Type(DType.F32, (2, 3, *inner)),), {"kernel": 2}, ("special",)),
+        ]
 
 
 @family
@@ -140,7 +175,8 @@ class AvgPool(Pool):
         total = Node.of(self.window("add", x.type), build.compute(x))
         if not any(more) and (self.count_include_pad or not any(p for pair in pads for p in pair)):
             return build.cast(build.div(total, float(math.prod(kernel))), x.type.dtype)
-        # the number of elements under each window: padding counts if asked, what ceil_mode added never does
+        # the number of elements under each window: padding counts if asked, what ceil_mode added
+        # never does
         ones = build.full(1.0, (1, 1, *x.shape[2:]), total.type.dtype)
         low, high = (0, 0, *(p[0] for p in pads)), (0, 0, *(p[1] for p in pads))
         ones = build.pad(ones, 1.0 if self.count_include_pad else 0.0, low, high)
@@ -181,21 +217,27 @@ class MaxPool3d(MaxPool):
 
 @declare
 class AvgPool1d(AvgPool):
-    """The mean of the elements under a window that moves over one axis; padding counts as zeros if `count_include_pad`."""
+    """The mean of the elements under a window that moves over one axis; padding counts as zeros if
+    `count_include_pad`.
+    """
 
     mnemonic, rank = "avg_pool1d", 1
 
 
 @declare
 class AvgPool2d(AvgPool):
-    """The mean of the elements under a window that moves over two axes; padding counts as zeros if `count_include_pad`."""
+    """The mean of the elements under a window that moves over two axes; padding counts as zeros if
+    `count_include_pad`.
+    """
 
     mnemonic, rank = "avg_pool2d", 2
 
 
 @declare
 class AvgPool3d(AvgPool):
-    """The mean of the elements under a window that moves over three axes; padding counts as zeros if `count_include_pad`."""
+    """The mean of the elements under a window that moves over three axes; padding counts as zeros
+    if `count_include_pad`.
+    """
 
     mnemonic, rank = "avg_pool3d", 3
 
@@ -208,7 +250,9 @@ class Global(Composite):
 
     def spatial(self, x: Type) -> Ints:
         if x.rank < 3:
-            raise ShapeError(f"{self.mnemonic} needs batch, channels and spatial axes, got {x}", operand=0)
+            raise ShapeError(
+                f"{self.mnemonic} needs batch, channels and spatial axes, got {x}", operand=0
+            )
         return tuple(range(2, x.rank))
 
     def infer(self, *types: Type) -> Type:
@@ -219,8 +263,12 @@ class Global(Composite):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         shapes: list[Ints] = [(2, 3, 7), (2, 3, 5, 7), (1, 2, 3, 4, 5), (0, 3, 5, 7), (1, 64, 7, 7)]
-        found = [Sample((Type(DType.F32, s),), {}) for s in shapes] + [Sample((Type(DType.F32, (2, 3, 5)),), {"keepdims": False})]
-        return found + [Sample((Type(d, (2, 3, 5)),), {}, ("small",)) for d in DType if d in cls.accepts]
+        found = [Sample((Type(DType.F32, s),), {}) for s in shapes] + [
+            Sample((Type(DType.F32, (2, 3, 5)),), {"keepdims": False})
+        ]
+        return found + [
+            Sample((Type(d, (2, 3, 5)),), {}, ("small",)) for d in DType if d in cls.accepts
+        ]
 
 
 @declare
@@ -236,7 +284,9 @@ class GlobalAvgPool(Global):
 
 @declare
 class GlobalMaxPool(Global):
-    """The largest element over all spatial axes, which stay with extent 1 unless `keepdims` is false."""
+    """The largest element over all spatial axes, which stay with extent 1 unless `keepdims` is
+    false.
+    """
 
     mnemonic, accepts = "global_max_pool", NUMBERS
     creates = frozenset({INFINITY})
@@ -247,7 +297,9 @@ class GlobalMaxPool(Global):
 
 
 class Adaptive(Composite):
-    """Windows chosen so that the result has `size`: window i of n elements covers floor(i n / size) to ceil((i+1) n / size)."""
+    """Windows chosen so that the result has `size`: window i of n elements covers floor(i n / size)
+    to ceil((i+1) n / size).
+    """
 
     rank: ClassVar[int]
     size: Sizes
@@ -274,7 +326,9 @@ class Adaptive(Composite):
             n = found.shape[axis]
             assert isinstance(n, int)
             if n % size == 0:
-                split = build.reshape(found, (*found.shape[:axis], size, n // size, *found.shape[axis + 1 :]))
+                split = build.reshape(
+                    found, (*found.shape[:axis], size, n // size, *found.shape[axis + 1 :])
+                )
                 found = statistics.mean(split, axis + 1, False)
                 continue
             matrix = build.constant(means(n, size), found.type.dtype)
@@ -287,7 +341,9 @@ class Adaptive(Composite):
     def samples(cls) -> Sequence[Sample]:
         inner = (7, 6)[: cls.rank]
         found = [Sample((Type(DType.F32, (2, 3, *inner)),), {"size": s}) for s in (1, 2, 3, 7, 9)]
-        return found + [Sample((Type(d, (1, 2, *inner)),), {"size": 3}) for d in DType if d in FLOATS]
+        return found + [
+            Sample((Type(d, (1, 2, *inner)),), {"size": 3}) for d in DType if d in FLOATS
+        ]
 
 
 def means(n: int, size: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

@@ -47,13 +47,17 @@ class Softmax(Normalised):
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
         powers = build.exp(shifted(build.compute(x), self.axis))
-        return build.cast(build.div(powers, build.reduce(powers, "add", self.axis, True)), x.type.dtype)
+        return build.cast(
+            build.div(powers, build.reduce(powers, "add", self.axis, True)), x.type.dtype
+        )
 
     def evaluate(self, *arrays: Array) -> Array:
         x = numeric.widen(arrays[0])
         with np.errstate(all="ignore"):
             powers = np.exp(x - np.max(x, axis=self.axis, keepdims=True, initial=-np.inf))
-            return numeric.narrow(powers / powers.sum(axis=self.axis, keepdims=True), arrays[0].dtype)
+            return numeric.narrow(
+                powers / powers.sum(axis=self.axis, keepdims=True), arrays[0].dtype
+            )
 
 
 @declare

@@ -15,7 +15,9 @@ from xlac_sdk.dtypes import DType
 
 
 class Cell(Composite):
-    """x (…, inputs) and states (…, units), then `weight` (gates * units, inputs), `recurrent` (gates * units, units) and biases."""
+    """x (…, inputs) and states (…, units), then `weight` (gates * units, inputs), `recurrent`
+    (gates * units, units) and biases.
+    """
 
     gates: ClassVar[int]
     states: ClassVar[int]
@@ -26,34 +28,55 @@ class Cell(Composite):
         check_dtype(self.mnemonic, x, FLOATS)
         check_one_dtype(self.mnemonic, types)
         if not x.shape or not states[0].shape:
-            raise ShapeError(f"{self.mnemonic} needs a last axis to multiply, got {x} and {states[0]}")
+            raise ShapeError(
+                f"{self.mnemonic} needs a last axis to multiply, got {x} and {states[0]}"
+            )
         for number, state in enumerate(states, 1):
             if state.shape[:-1] != x.shape[:-1] or state.shape != states[0].shape:
                 raise ShapeError(f"{self.mnemonic}: state {state} does not fit {x}", operand=number)
         units = states[0].shape[-1]
         rows = units * self.gates
-        found = {"weight": Type(x.dtype, (rows, x.shape[-1])), "recurrent": Type(x.dtype, (rows, units))}
-        return found | ({"bias": Type(x.dtype, (rows,)), "recurrent_bias": Type(x.dtype, (rows,))} if self.bias else {})
+        found = {
+            "weight": Type(x.dtype, (rows, x.shape[-1])),
+            "recurrent": Type(x.dtype, (rows, units)),
+        }
+        return found | (
+            {"bias": Type(x.dtype, (rows,)), "recurrent_bias": Type(x.dtype, (rows,))}
+            if self.bias
+            else {}
+        )
 
     def check(self, types: Sequence[Type]) -> Type:
         given, learned = types[: 1 + self.states], types[1 + self.states :]
         wanted = self.parameters(*given)
         if len(learned) != len(wanted):
-            raise ShapeError(f"{self.mnemonic} needs {', '.join(wanted)} after its states, got {len(learned)} more operands")
+            raise ShapeError(
+                f"{self.mnemonic} needs {', '.join(wanted)} after its states, got {len(learned)} more operands"
+            )
         for number, (name, type) in enumerate(wanted.items()):
             if learned[number] != type:
-                raise ShapeError(f"{name} of {self.mnemonic} is {type}, got {learned[number]}", operand=1 + self.states + number)
+                raise ShapeError(
+                    f"{name} of {self.mnemonic} is {type}, got {learned[number]}",
+                    operand=1 + self.states + number,
+                )
         return types[1]
 
     def products(self, x: Node, h: Node, learned: Sequence[Node]) -> tuple[list[Node], list[Node]]:
         """What x and what the state give to each gate, in the compute type."""
         found = []
         for number, value in enumerate((x, h)):
-            total = build.dot(value, learned[number], ((value.type.rank - 1,), (1,)), out_dtype=x.type.dtype.compute)
+            total = build.dot(
+                value,
+                learned[number],
+                ((value.type.rank - 1,), (1,)),
+                out_dtype=x.type.dtype.compute,
+            )
             if self.bias:
                 total = build.add(total, build.compute(learned[2 + number]))
             last, units = total.type.rank - 1, h.shape[-1]
-            found.append([build.cut(total, last, units * g, units * (g + 1)) for g in range(self.gates)])
+            found.append(
+                [build.cut(total, last, units * g, units * (g + 1)) for g in range(self.gates)]
+            )
         return found[0], found[1]
 
     @classmethod
@@ -64,13 +87,22 @@ class Cell(Composite):
             op = cls(**given)
             return Sample((*types, *op.parameters(*types).values()), given)
 
-        found = [case((3, 5), 7), case((5,), 4), case((3, 5), 7, bias=False), case((0, 5), 3), case((1, 60), 60), case((2, 3, 4), 1)]
+        found = [
+            case((3, 5), 7),
+            case((5,), 4),
+            case((3, 5), 7, bias=False),
+            case((0, 5), 3),
+            case((1, 60), 60),
+            case((2, 3, 4), 1),
+        ]
         return found + [case((3, 5), 4, d) for d in DType if d in FLOATS]
 
 
 @declare
 class LstmCell(Cell):
-    """One step of an LSTM: (h, c) from x, h and c. Gates are in the order input, forget, cell, output, as in PyTorch."""
+    """One step of an LSTM: (h, c) from x, h and c. Gates are in the order input, forget, cell,
+    output, as in PyTorch.
+    """
 
     mnemonic, gates, states = "lstm_cell", 4, 2
     operands = ("x", "h", "c")
@@ -85,7 +117,9 @@ class LstmCell(Cell):
         i, f, g, o = (build.add(a, b) for a, b in zip(*self.products(x, h, learned), strict=True))
         kept = build.mul(sigmoid(f), build.compute(c))
         new = build.add(kept, build.mul(sigmoid(i), tanh(g)))
-        return build.cast(build.mul(sigmoid(o), tanh(new)), h.type.dtype), build.cast(new, h.type.dtype)
+        return build.cast(build.mul(sigmoid(o), tanh(new)), h.type.dtype), build.cast(
+            new, h.type.dtype
+        )
 
 
 @declare

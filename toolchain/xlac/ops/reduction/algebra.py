@@ -1,4 +1,6 @@
-"""Linear algebra and transforms, from loops and products: they are rare, and are written to be short."""
+"""Linear algebra and transforms, from loops and products: they are rare, and are written to be
+short.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +46,9 @@ def placed(x: Node, axis: int, number: Node, value: Node) -> Node:
 class TriangularSolve(Composite):
     """The X for which a X = b, or X a = b when `left` is false, for triangular matrices a.
 
-    Only the `lower` (or upper) triangle of a is read; `unit` takes its diagonal as 1; `transpose` solves with the
-    transposed matrix. a is (…, n, n), b (…, n, m), or (…, m, n) when `left` is false.
+    Only the `lower` (or upper) triangle of a is read; `unit` takes its diagonal as 1; `transpose`
+    solves with the transposed matrix. a is (…, n, n), b (…, n, m), or (…, m, n) when `left` is
+    false.
     """
 
     mnemonic = "triangular_solve"
@@ -59,7 +62,11 @@ class TriangularSolve(Composite):
         a, b = types
         size = check_square(self.mnemonic, a)
         check_one_dtype(self.mnemonic, types)
-        if b.rank != a.rank or b.shape[:-2] != a.shape[:-2] or b.shape[-2 if self.left else -1] != size:
+        if (
+            b.rank != a.rank
+            or b.shape[:-2] != a.shape[:-2]
+            or b.shape[-2 if self.left else -1] != size
+        ):
             raise ShapeError(f"{self.mnemonic}: {b} does not fit {a}", operand=1)
         return b
 
@@ -79,9 +86,14 @@ class TriangularSolve(Composite):
         def step(x: Node, number: Node, a: Node, b: Node) -> Node:
             row = entry(a, rank - 2, number)  # (…, n)
             line = build.iota((size,), 0)
-            known = build.compare(line, "lt" if lower else "gt", build.broadcast_to(number, (size,)))
+            known = build.compare(
+                line, "lt" if lower else "gt", build.broadcast_to(number, (size,))
+            )
             used = build.select(build.broadcast_to(known, row.shape), row, 0.0)
-            rest = build.sub(entry(b, rank - 2, number), build.dot(used, x, ((rank - 2,), (rank - 2,)), (batch, batch)))
+            rest = build.sub(
+                entry(b, rank - 2, number),
+                build.dot(used, x, ((rank - 2,), (rank - 2,)), (batch, batch)),
+            )
             if not self.unit:
                 pivot = build.reshape(entry(row, rank - 2, number), (*row.shape[:-1], 1))
                 rest = build.div(rest, pivot)
@@ -94,9 +106,18 @@ class TriangularSolve(Composite):
         def case(a: Ints, b: Ints, dtype: DType = DType.F32, /, **given: bool) -> Sample:
             return Sample((Type(dtype, a), Type(dtype, b)), given, ("positive", "normal"))
 
-        flags = [{"left": n & 1 > 0, "lower": n & 2 > 0, "unit": n & 4 > 0, "transpose": n & 8 > 0} for n in (0, 1, 2, 3, 9, 11, 3 + 8)]
+        flags = [
+            {"left": n & 1 > 0, "lower": n & 2 > 0, "unit": n & 4 > 0, "transpose": n & 8 > 0}
+            for n in (0, 1, 2, 3, 9, 11, 3 + 8)
+        ]
         found = [case((3, 3), (3, 2) if g["left"] else (2, 3), **g) for g in flags]
-        return [*found, case((2, 3, 3), (2, 3, 1)), case((1, 1), (1, 4)), case((0, 2, 2), (0, 2, 3)), case((3, 3), (3, 2), DType.F64)]
+        return [
+            *found,
+            case((2, 3, 3), (2, 3, 1)),
+            case((1, 1), (1, 4)),
+            case((0, 2, 2), (0, 2, 3)),
+            case((3, 3), (3, 2), DType.F64),
+        ]
 
 
 def over(size: int, reverse: bool, step: object, first: Node, given: tuple[Node, ...]) -> Node:
@@ -108,7 +129,8 @@ def over(size: int, reverse: bool, step: object, first: Node, given: tuple[Node,
 
 @declare
 class Cholesky(Composite):
-    """The lower triangular L with L L' = a, or with `lower: false` the upper U with U' U = a, for positive definite a.
+    """The lower triangular L with L L' = a, or with `lower: false` the upper U with U' U = a, for
+    positive definite a.
 
     Only that triangle of a is read. Where a is not positive definite there are NaNs.
     """
@@ -132,29 +154,40 @@ class Cholesky(Composite):
 
         def step(low: Node, number: Node, a: Node) -> Node:
             row = entry(low, rank - 2, number)
-            column = build.sub(entry(a, rank - 1, number), build.dot(low, row, ((rank - 1,), (rank - 2,)), (batch, batch)))
-            pivot = build.sqrt(build.reshape(entry(column, rank - 2, number), (*column.shape[:-1], 1)))
+            column = build.sub(
+                entry(a, rank - 1, number),
+                build.dot(low, row, ((rank - 1,), (rank - 2,)), (batch, batch)),
+            )
+            pivot = build.sqrt(
+                build.reshape(entry(column, rank - 2, number), (*column.shape[:-1], 1))
+            )
             line = build.iota((size,), 0)
             below = build.compare(line, "ge", build.broadcast_to(number, (size,)))
-            kept = build.select(build.broadcast_to(below, column.shape), build.div(column, pivot), 0.0)
+            kept = build.select(
+                build.broadcast_to(below, column.shape), build.div(column, pivot), 0.0
+            )
             return placed(low, rank - 1, number, kept)
 
         return over(size, False, step, build.like(0.0, a), (a,))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        found = [Sample((Type(DType.F32, s),), {}, ("positive",)) for s in ((1, 1), (0, 2, 2), (3, 1, 1))]
+        found = [
+            Sample((Type(DType.F32, s),), {}, ("positive",)) for s in ((1, 1), (0, 2, 2), (3, 1, 1))
+        ]
         return [*found, Sample((Type(DType.F64, (1, 1)),), {"lower": False}, ("positive",))]
+
 
 LONGEST = 1 << 14  # of an axis, whose transform is a product with a matrix of its square
 
 
 @declare
 class Fft(Composite):
-    """The discrete Fourier transform along `axis` of complex numbers given as (real, imaginary): as many again.
+    """The discrete Fourier transform along `axis` of complex numbers given as (real, imaginary): as
+    many again.
 
-    `inverse` turns it round and divides by the number of elements. It is a product with the matrix of the
-    transform: meant to be right for any size, not fast for large ones.
+    `inverse` turns it round and divides by the number of elements. It is a product with the matrix
+    of the transform: meant to be right for any size, not fast for large ones.
     """
 
     mnemonic = "fft"
@@ -166,7 +199,9 @@ class Fft(Composite):
         real, imaginary = types
         check_dtype(self.mnemonic, real, WIDE)
         if real != imaginary:
-            raise ShapeError(f"fft needs two tensors of one type, got {real} and {imaginary}", operand=1)
+            raise ShapeError(
+                f"fft needs two tensors of one type, got {real} and {imaginary}", operand=1
+            )
         size: Dim = real.shape[normal_axis(self.axis, real.rank)]
         if not isinstance(size, int):
             raise ShapeError(f"fft needs to know the size of its axis, got {real}", operand=0)
@@ -178,7 +213,9 @@ class Fft(Composite):
         axis, rank, dtype = normal_axis(self.axis, real.type.rank), real.type.rank, real.type.dtype
         size = real.shape[axis]
         assert isinstance(size, int)
-        turn = np.outer(np.arange(size), np.arange(size)) % max(1, size) * (2 * np.pi / max(1, size))
+        turn = (
+            np.outer(np.arange(size), np.arange(size)) % max(1, size) * (2 * np.pi / max(1, size))
+        )
         share = 1 / size if self.inverse and size else 1.0
         c = build.constant(np.cos(turn) * share, dtype)
         s = build.constant(np.sin(turn) * (share if self.inverse else -share), dtype)
@@ -187,17 +224,28 @@ class Fft(Composite):
         def product(x: Node, matrix: Node) -> Node:
             return build.transpose(build.dot(x, matrix, ((axis,), (0,))), perm)
 
-        return build.sub(product(real, c), product(imaginary, s)), build.add(product(real, s), product(imaginary, c))
+        return build.sub(product(real, c), product(imaginary, s)), build.add(
+            product(real, s), product(imaginary, c)
+        )
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         if 0 in arrays[0].shape:
             return arrays
-        found = (np.fft.ifft if self.inverse else np.fft.fft)(arrays[0] + 1j * arrays[1], axis=self.axis)
+        found = (np.fft.ifft if self.inverse else np.fft.fft)(
+            arrays[0] + 1j * arrays[1], axis=self.axis
+        )
         return found.real.astype(arrays[0].dtype), found.imag.astype(arrays[0].dtype)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, int, bool]] = [((8,), 0, False), ((7,), 0, True), ((3, 5), -1, False), ((5, 3), 0, True), ((0, 4), 1, False), ((3, 1), 1, True)]
+        cases: list[tuple[Ints, int, bool]] = [
+            ((8,), 0, False),
+            ((7,), 0, True),
+            ((3, 5), -1, False),
+            ((5, 3), 0, True),
+            ((0, 4), 1, False),
+            ((3, 1), 1, True),
+        ]
         found = [Sample((Type(DType.F32, s),) * 2, {"axis": a, "inverse": i}) for s, a, i in cases]
         return [*found, Sample((Type(DType.F64, (6,)),) * 2, {})]
 
@@ -212,21 +260,31 @@ class RoundHalfAway(Direct):
         (x,) = xs
         size = build.apply1("abs", x)
         down = Node.of(arithmetic.Floor(), size)
-        up = build.select(build.compare(build.sub(size, down), "ge", 0.5), build.add(down, 1.0), down)
-        return build.select(build.compare(x, "lt", 0.0), build.mul(up, -1.0), build.select(build.compare(x, "eq", 0.0), x, up))
+        up = build.select(
+            build.compare(build.sub(size, down), "ge", 0.5), build.add(down, 1.0), down
+        )
+        return build.select(
+            build.compare(x, "lt", 0.0),
+            build.mul(up, -1.0),
+            build.select(build.compare(x, "eq", 0.0), x, up),
+        )
 
     def meaning(self, *arrays: Array) -> Array:
         (x,) = arrays
         whole = np.trunc(x)
-        return np.copysign(np.where(np.abs(x - whole) >= 0.5, np.abs(whole) + 1, np.abs(whole)), x).astype(x.dtype)
+        return np.copysign(
+            np.where(np.abs(x - whole) >= 0.5, np.abs(whole) + 1, np.abs(whole)), x
+        ).astype(x.dtype)
 
 
 @declare
 class ReducePrecision(Composite):
-    """x rounded to nearest even as if it had `exponent_bits` and `mantissa_bits`; it keeps its element type.
+    """x rounded to nearest even as if it had `exponent_bits` and `mantissa_bits`; it keeps its
+    element type.
 
-    What is too large becomes infinite, what is too small a zero of its sign: subnormal results are flushed where there are fewer
-    bits of exponent than the type has. NaN stays NaN, however few bits of mantissa are left.
+    What is too large becomes infinite, what is too small a zero of its sign: subnormal results are
+    flushed where there are fewer bits of exponent than the type has. NaN stays NaN, however few
+    bits of mantissa are left.
     """
 
     mnemonic = "reduce_precision"
@@ -237,7 +295,9 @@ class ReducePrecision(Composite):
         (x,) = types
         check_dtype(self.mnemonic, x, FLOATS)
         if self.exponent_bits < 1 or self.mantissa_bits < 0:
-            raise ShapeError("reduce_precision keeps at least 1 bit of exponent", attribute="exponent_bits")
+            raise ShapeError(
+                "reduce_precision keeps at least 1 bit of exponent", attribute="exponent_bits"
+            )
         return x
 
     def expand(self, *inputs: Node) -> Node:
@@ -261,15 +321,33 @@ class ReducePrecision(Composite):
             bias = (1 << (exponent - 1)) - 1
             field = both(bits, ((1 << exponent) - 1) << mantissa)
             sign = both(bits, 1 << (exponent + mantissa))
-            infinite = build.apply1("or", sign, build.constant(((1 << exponent) - 1) << mantissa, whole))
-            bits = build.select(build.compare(field, "gt", build.constant((bias + reach) << mantissa, whole)), infinite, bits)
+            infinite = build.apply1(
+                "or", sign, build.constant(((1 << exponent) - 1) << mantissa, whole)
+            )
+            bits = build.select(
+                build.compare(field, "gt", build.constant((bias + reach) << mantissa, whole)),
+                infinite,
+                bits,
+            )
             # a reach of 0 leaves one exponent, and it belongs to zero
-            bits = build.select(build.compare(field, "le", build.constant((bias - reach) << mantissa, whole)), sign, bits)
+            bits = build.select(
+                build.compare(field, "le", build.constant((bias - reach) << mantissa, whole)),
+                sign,
+                bits,
+            )
         found = Node.of(convert.Bitcast(dtype), bits)
         return build.select(build.compare(x, "ne", x), x, found)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         given = [(8, 7), (5, 10), (4, 3), (8, 23), (11, 52), (2, 0)]
-        found = [Sample((Type(DType.F32, (3, 17)),), {"exponent_bits": e, "mantissa_bits": m}, (d,)) for e, m in given for d in ("normal", "special")]
-        return found + [Sample((Type(d, (17,)),), {"exponent_bits": 5, "mantissa_bits": 2}) for d in DType if d in FLOATS]
+        found = [
+            Sample((Type(DType.F32, (3, 17)),), {"exponent_bits": e, "mantissa_bits": m}, (d,))
+            for e, m in given
+            for d in ("normal", "special")
+        ]
+        return found + [
+            Sample((Type(d, (17,)),), {"exponent_bits": 5, "mantissa_bits": 2})
+            for d in DType
+            if d in FLOATS
+        ]

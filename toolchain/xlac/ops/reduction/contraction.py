@@ -23,17 +23,25 @@ Ints = tuple[int, ...]
 def check_operands(mnemonic: str, lhs: Type, rhs: Type, out: DType | None) -> DType:
     """The element type of a contraction: that of its operands, or a wider one of the same class.
 
-    One operand may be i8 where the other is of floats: quantised weights, converted as they are read.
+    One operand may be i8 where the other is of floats: quantised weights, converted as they are
+    read.
     """
     dtype = rhs.dtype if lhs.dtype is DType.I8 and rhs.dtype.is_float else lhs.dtype
     if rhs.dtype is not dtype and not (rhs.dtype is DType.I8 and dtype.is_float):
-        raise ShapeError(f"{mnemonic} needs one element type, got {lhs} and {rhs}", operand=1, hint="cast one of them")
+        raise ShapeError(
+            f"{mnemonic} needs one element type, got {lhs} and {rhs}",
+            operand=1,
+            hint="cast one of them",
+        )
     if dtype is DType.BOOL:
         raise ShapeError(f"{mnemonic} takes numbers, got {lhs}", operand=0, hint="cast it first")
     if out is None:
         return dtype
     if out.is_float is not dtype.is_float or out.bits < dtype.bits or out is DType.BOOL:
-        raise ShapeError(f"{mnemonic} of {dtype} cannot give {out}: it must be as wide and of its class", attribute="out_dtype")
+        raise ShapeError(
+            f"{mnemonic} of {dtype} cannot give {out}: it must be as wide and of its class",
+            attribute="out_dtype",
+        )
     return out
 
 
@@ -45,7 +53,9 @@ def alike(lhs: Array, rhs: Array) -> tuple[Array, Array]:
 
 
 def working(x: Array, out: DType | None) -> Array:
-    """An operand in the type that sums are made in: the result's, f32 for halves, float64 if it is that already."""
+    """An operand in the type that sums are made in: the result's, f32 for halves, float64 if it is
+    that already.
+    """
     wide = numeric.widen(x)
     if out is None or wide.dtype.itemsize >= out.compute.nbytes:
         return wide
@@ -53,7 +63,9 @@ def working(x: Array, out: DType | None) -> Array:
 
 
 def rounded(result: Array, x: Array, out: DType | None) -> Array:
-    """A sum in the result's type. Operands in float64 where the types say less keep the result in float64."""
+    """A sum in the result's type. Operands in float64 where the types say less keep the result in
+    float64.
+    """
     dtype = x.dtype if out is None or x.dtype == np.float64 else out.numpy
     return numeric.narrow(result, dtype)
 
@@ -75,11 +87,12 @@ def _product(left: Array, right: Array) -> Array:
 
 @declare
 class Dot(Op):
-    """Multiplies and sums over the `contract` axes, separately for each position of the `batch` axes.
+    """Multiplies and sums over the `contract` axes, separately for each position of the `batch`
+    axes.
 
-    The result has the batch axes, then the free axes of lhs, then those of rhs. Halves accumulate in f32, integers
-    wrap in the result's type. `out_dtype` may be wider than the operands. One operand may be i8 where the other is of
-    floats: it is converted as it is read.
+    The result has the batch axes, then the free axes of lhs, then those of rhs. Halves accumulate
+    in f32, integers wrap in the result's type. `out_dtype` may be wider than the operands. One
+    operand may be i8 where the other is of floats: it is converted as it is read.
     """
 
     mnemonic = "dot"
@@ -96,11 +109,15 @@ class Dot(Op):
         for name in ("batch", "contract"):
             left, right = getattr(self, f"{name}_lhs"), getattr(self, f"{name}_rhs")
             if len(left) != len(right):
-                raise ShapeError(f"{name} axes must pair up, got {list(left)} and {list(right)}", attribute=f"{name}_lhs")
+                raise ShapeError(
+                    f"{name} axes must pair up, got {list(left)} and {list(right)}",
+                    attribute=f"{name}_lhs",
+                )
             for a, b in zip(left, right, strict=True):
                 if 0 <= a < lhs.rank and 0 <= b < rhs.rank and lhs.shape[a] != rhs.shape[b]:
                     raise ShapeError(
-                        f"dot: axis {a} of {lhs} has {lhs.shape[a]} elements, axis {b} of {rhs} has {rhs.shape[b]}", operand=1
+                        f"dot: axis {a} of {lhs} has {lhs.shape[a]} elements, axis {b} of {rhs} has {rhs.shape[b]}",
+                        operand=1,
                     )
         check_axes((*self.batch_lhs, *self.contract_lhs), lhs.rank, "contract_lhs")
         check_axes((*self.batch_rhs, *self.contract_rhs), rhs.rank, "contract_rhs")
@@ -111,7 +128,10 @@ class Dot(Op):
 
     def free(self, rank_lhs: int, rank_rhs: int) -> tuple[Ints, Ints]:
         """The axes of each operand that are neither batch nor contracted."""
-        used_lhs, used_rhs = {*self.batch_lhs, *self.contract_lhs}, {*self.batch_rhs, *self.contract_rhs}
+        used_lhs, used_rhs = (
+            {*self.batch_lhs, *self.contract_lhs},
+            {*self.batch_rhs, *self.contract_rhs},
+        )
         lhs = tuple(a for a in range(rank_lhs) if a not in used_lhs)
         return lhs, tuple(a for a in range(rank_rhs) if a not in used_rhs)
 
@@ -126,18 +146,37 @@ class Dot(Op):
         batch = tuple(lhs.shape[a] for a in self.batch_lhs)
         rows, columns = tuple(lhs.shape[a] for a in free_lhs), tuple(rhs.shape[a] for a in free_rhs)
         depth = prod(lhs.shape[a] for a in self.contract_lhs)
-        left = lhs.transpose(*self.batch_lhs, *free_lhs, *self.contract_lhs).reshape(prod(batch), prod(rows), depth)
-        right = rhs.transpose(*self.batch_rhs, *self.contract_rhs, *free_rhs).reshape(prod(batch), depth, prod(columns))
+        left = lhs.transpose(*self.batch_lhs, *free_lhs, *self.contract_lhs).reshape(
+            prod(batch), prod(rows), depth
+        )
+        right = rhs.transpose(*self.batch_rhs, *self.contract_rhs, *free_rhs).reshape(
+            prod(batch), depth, prod(columns)
+        )
         with np.errstate(all="ignore"):
             result = _product(left, right)
         return rounded(result.reshape((*batch, *rows, *columns)), arrays[0], self.out_dtype)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        def case(lhs: Ints, rhs: Ints, contract: tuple[Ints, Ints], batch: tuple[Ints, Ints] = ((), ()),
-                 dtype: DType = DType.F32, out: DType | None = None) -> Sample:  # fmt: skip
-            given = {"batch_lhs": batch[0], "batch_rhs": batch[1], "contract_lhs": contract[0], "contract_rhs": contract[1]}
-            return Sample((Type(dtype, lhs), Type(dtype, rhs)), given | {"out_dtype": out}, ("small" if dtype.is_integer else "normal",))
+        def case(
+            lhs: Ints,
+            rhs: Ints,
+            contract: tuple[Ints, Ints],
+            batch: tuple[Ints, Ints] = ((), ()),
+            dtype: DType = DType.F32,
+            out: DType | None = None,
+        ) -> Sample:
+            given = {
+                "batch_lhs": batch[0],
+                "batch_rhs": batch[1],
+                "contract_lhs": contract[0],
+                "contract_rhs": contract[1],
+            }
+            return Sample(
+                (Type(dtype, lhs), Type(dtype, rhs)),
+                given | {"out_dtype": out},
+                ("small" if dtype.is_integer else "normal",),
+            )
 
         plain = ((1,), (0,))
         found = [
@@ -150,18 +189,29 @@ class Dot(Op):
         ]  # fmt: skip
         found += [case((9, 33), (33, 17), plain, dtype=d) for d in DType if d is not DType.BOOL]
         given = {"contract_lhs": (1,), "contract_rhs": (0,)}
-        mixed = (Type(DType.F32, (5, 33)), Type(DType.I8, (33, 17))), (Type(DType.I8, (3, 7)), Type(DType.F16, (7, 19)))
-        return found + [Sample(types, given, ("normal", "small") if types[1].dtype is DType.I8 else ("small", "normal")) for types in mixed]
+        mixed = (
+            (Type(DType.F32, (5, 33)), Type(DType.I8, (33, 17))),
+            (Type(DType.I8, (3, 7)), Type(DType.F16, (7, 19))),
+        )
+        return found + [
+            Sample(
+                types,
+                given,
+                ("normal", "small") if types[1].dtype is DType.I8 else ("small", "normal"),
+            )
+            for types in mixed
+        ]
 
 
 @declare
 class Conv(Op):
     """The general convolution (cross-correlation: the kernel is not flipped).
 
-    `layout` names the axes of x, kernel and result: N batch, C channels; O output and I input channels of the
-    kernel; every other letter a spatial axis, alike in the three. x is first spread by `lhs_dilation` and padded by
-    `low` and `high`; the kernel is spread by `rhs_dilation`. Spatial attributes go by the order of spatial letters
-    in x. With `feature_groups`, groups of channels are convolved apart; with `batch_groups`, groups of the batch.
+    `layout` names the axes of x, kernel and result: N batch, C channels; O output and I input
+    channels of the kernel; every other letter a spatial axis, alike in the three. x is first spread
+    by `lhs_dilation` and padded by `low` and `high`; the kernel is spread by `rhs_dilation`.
+    Spatial attributes go by the order of spatial letters in x. With `feature_groups`, groups of
+    channels are convolved apart; with `batch_groups`, groups of the batch.
     """
 
     mnemonic = "conv"
@@ -182,17 +232,31 @@ class Conv(Op):
         return "".join(letter for letter in self.layout[0] if letter not in "NC")
 
     def _check_layout(self, x: Type, kernel: Type) -> None:
-        wanted = (set("NC") | set(self.spatial), set("OI") | set(self.spatial), set("NC") | set(self.spatial))
+        wanted = (
+            set("NC") | set(self.spatial),
+            set("OI") | set(self.spatial),
+            set("NC") | set(self.spatial),
+        )
         for text, letters in zip(self.layout, wanted, strict=True):
             if set(text) != letters or len(text) != len(letters):
-                raise ShapeError(f"layout {text!r} needs each of {''.join(sorted(letters))} once", attribute="layout")
+                raise ShapeError(
+                    f"layout {text!r} needs each of {''.join(sorted(letters))} once",
+                    attribute="layout",
+                )
         for number, (operand, text) in enumerate(((x, self.layout[0]), (kernel, self.layout[1]))):
             if operand.rank != len(text):
-                raise ShapeError(f"conv with layout {text} needs rank {len(text)}, got {operand}", operand=number)
+                raise ShapeError(
+                    f"conv with layout {text} needs rank {len(text)}, got {operand}", operand=number
+                )
         check_lengths(
-            self.mnemonic, len(self.spatial), strides=self.strides, low=self.low, high=self.high,
-            lhs_dilation=self.lhs_dilation, rhs_dilation=self.rhs_dilation,
-        )  # fmt: skip
+            self.mnemonic,
+            len(self.spatial),
+            strides=self.strides,
+            low=self.low,
+            high=self.high,
+            lhs_dilation=self.lhs_dilation,
+            rhs_dilation=self.rhs_dilation,
+        )
 
     def infer(self, *types: Type) -> Type:
         x, kernel = types
@@ -202,46 +266,80 @@ class Conv(Op):
         tap = dict(zip(self.layout[1], kernel.shape, strict=True))
         groups, batches = self.feature_groups, self.batch_groups
         if groups < 1 or batches < 1 or (groups > 1 and batches > 1):
-            raise ShapeError("feature_groups and batch_groups are at least 1, and one of them is 1", attribute="feature_groups")
+            raise ShapeError(
+                "feature_groups and batch_groups are at least 1, and one of them is 1",
+                attribute="feature_groups",
+            )
         if size["C"] != tap["I"] * groups:
             raise ShapeError(
                 f"conv: {x} has {size['C']} channels, kernel {kernel} takes {tap['I'] * groups}"
-                + (f" in {groups} groups" if groups > 1 else ""), operand=1,
-            )  # fmt: skip
+                + (f" in {groups} groups" if groups > 1 else ""),
+                operand=1,
+            )
         if isinstance(tap["O"], int) and tap["O"] % (groups * batches):
-            raise ShapeError(f"conv: {tap['O']} output channels do not divide into {groups * batches} groups", operand=1)
+            raise ShapeError(
+                f"conv: {tap['O']} output channels do not divide into {groups * batches} groups",
+                operand=1,
+            )
         if isinstance(size["N"], int) and size["N"] % batches:
-            raise ShapeError(f"conv: a batch of {size['N']} does not divide into {batches} groups", operand=0)
+            raise ShapeError(
+                f"conv: a batch of {size['N']} does not divide into {batches} groups", operand=0
+            )
         result: dict[str, Dim] = {"N": size["N"] // batches, "C": tap["O"]}
         for axis, letter in enumerate(self.spatial):
             window = tap[letter]
             if not isinstance(window, int):
                 raise ShapeError(f"the kernel's size {window} must be a number", operand=1)
             result[letter] = moves(
-                size[letter], window, self.strides[axis], self.low[axis], self.high[axis],
-                self.lhs_dilation[axis], self.rhs_dilation[axis],
-            )  # fmt: skip
+                size[letter],
+                window,
+                self.strides[axis],
+                self.low[axis],
+                self.high[axis],
+                self.lhs_dilation[axis],
+                self.rhs_dilation[axis],
+            )
         return Type(dtype, tuple(result[letter] for letter in self.layout[2]))
 
     def evaluate(self, *arrays: Array) -> Array:
         spatial, arrays = self.spatial, alike(*arrays)
-        x = working(arrays[0], self.out_dtype).transpose([self.layout[0].index(c) for c in "NC" + spatial])
-        kernel = working(arrays[1], self.out_dtype).transpose([self.layout[1].index(c) for c in "OI" + spatial])
+        x = working(arrays[0], self.out_dtype).transpose(
+            [self.layout[0].index(c) for c in "NC" + spatial]
+        )
+        kernel = working(arrays[1], self.out_dtype).transpose(
+            [self.layout[1].index(c) for c in "OI" + spatial]
+        )
         groups, batches = self.feature_groups, self.batch_groups
         padded = self._padded(x)
         n, c, o, i = x.shape[0] // batches, x.shape[1], kernel.shape[0], kernel.shape[1]
         moved = tuple(
-            int(str(moves(x.shape[2 + a], kernel.shape[2 + a], self.strides[a], self.low[a], self.high[a],
-                          self.lhs_dilation[a], self.rhs_dilation[a])))
+            int(
+                str(
+                    moves(
+                        x.shape[2 + a],
+                        kernel.shape[2 + a],
+                        self.strides[a],
+                        self.low[a],
+                        self.high[a],
+                        self.lhs_dilation[a],
+                        self.rhs_dilation[a],
+                    )
+                )
+            )
             for a in range(len(spatial))
-        )  # fmt: skip
+        )
         both = groups * batches
         every: Any = slice(None)
         total = np.zeros((both, n, o // both, prod(moved)), x.dtype)
         for position in product(*(range(w) for w in kernel.shape[2:])) if prod(moved) else ():
             first = [p * d for p, d in zip(position, self.rhs_dilation, strict=True)]
-            cut = tuple(slice(f, f + (m - 1) * s + 1, s) for f, m, s in zip(first, moved, self.strides, strict=True))
-            seen = padded[(every, every, *cut)].reshape(batches, n, groups, c // groups, prod(moved))
+            cut = tuple(
+                slice(f, f + (m - 1) * s + 1, s)
+                for f, m, s in zip(first, moved, self.strides, strict=True)
+            )
+            seen = padded[(every, every, *cut)].reshape(
+                batches, n, groups, c // groups, prod(moved)
+            )
             seen = seen.transpose(0, 2, 1, 3, 4).reshape(both, n, i, prod(moved))
             taps = kernel[(every, every, *position)].reshape(both, 1, o // both, i)
             with np.errstate(all="ignore"):
@@ -252,7 +350,9 @@ class Conv(Op):
 
     def _padded(self, x: Array) -> Array:
         """x (batch, channels, spatial) spread by its dilation and padded, or cropped, with zeros."""
-        for axis, (low, high, gap) in enumerate(zip(self.low, self.high, self.lhs_dilation, strict=True), 2):
+        for axis, (low, high, gap) in enumerate(
+            zip(self.low, self.high, self.lhs_dilation, strict=True), 2
+        ):
             size = x.shape[axis] + max(0, x.shape[axis] - 1) * (gap - 1)
             spread = np.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
             spread[tuple([slice(None)] * axis + [slice(None, None, gap)])] = x
@@ -265,12 +365,27 @@ class Conv(Op):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         def case(
-            x: Ints, kernel: Ints, layout: Sequence[str] = ("NCHW", "OIHW", "NCHW"), dtype: DType = DType.F32, /, **given: object
+            x: Ints,
+            kernel: Ints,
+            layout: Sequence[str] = ("NCHW", "OIHW", "NCHW"),
+            dtype: DType = DType.F32,
+            /,
+            **given: object,
         ) -> Sample:
             ones, zeros = (1,) * (len(x) - 2), (0,) * (len(x) - 2)
-            known = {"strides": ones, "low": zeros, "high": zeros, "lhs_dilation": ones, "rhs_dilation": ones}
+            known = {
+                "strides": ones,
+                "low": zeros,
+                "high": zeros,
+                "lhs_dilation": ones,
+                "rhs_dilation": ones,
+            }
             draw = ("small" if dtype.is_integer else "normal",)
-            return Sample((Type(dtype, x), Type(dtype, kernel)), {"layout": tuple(layout)} | known | given, draw)
+            return Sample(
+                (Type(dtype, x), Type(dtype, kernel)),
+                {"layout": tuple(layout)} | known | given,
+                draw,
+            )
 
         line = ("NCW", "OIW", "NCW")
         same = {"low": (1, 1), "high": (1, 1)}

@@ -23,9 +23,9 @@ Ints = tuple[int, ...]
 class Sort(Op):
     """Tensors of one shape reordered together along `axis`, by the first `keys` of them.
 
-    Ascending, NaN comes last (all NaNs are equal, and so are +0 and -0); descending is the opposite order. Equal
-    keys keep their order, whether or not `stable` demands it. A `body` instead says whether the first of two goes
-    before the second: it takes (x0, y0, x1, y1, …) and gives a bool.
+    Ascending, NaN comes last (all NaNs are equal, and so are +0 and -0); descending is the opposite
+    order. Equal keys keep their order, whether or not `stable` demands it. A `body` instead says
+    whether the first of two goes before the second: it takes (x0, y0, x1, y1, …) and gives a bool.
     """
 
     mnemonic = "sort"
@@ -75,8 +75,13 @@ class Sort(Op):
 
             def before(i: int, j: int, rows: Sequence[Array] = rows) -> int:
                 assert self.body is not None
-                first, second = ([value for row in rows for value in (row[a], row[b])] for a, b in ((i, j), (j, i)))
-                return bool(bodies.run(self.body, second)[0]) - bool(bodies.run(self.body, first)[0])
+                first, second = (
+                    [value for row in rows for value in (row[a], row[b])]
+                    for a, b in ((i, j), (j, i))
+                )
+                return bool(bodies.run(self.body, second)[0]) - bool(
+                    bodies.run(self.body, first)[0]
+                )
 
             lines[place] = sorted(range(shape[self.axis]), key=cmp_to_key(before))
         return order
@@ -89,9 +94,19 @@ class Sort(Op):
         cases: list[tuple[Ints, int]] = [
             ((1,), 0), ((0,), 0), ((7,), 0), ((3, 0), 1), ((3, 17), 1), ((17, 3), 0), ((2, 9, 3), 1), ((2, 1, 3, 8), 3), ((4999,), 0),
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, s),), {"axis": a, "descending": d}) for s, a in cases for d in (False, len(s) == 2)]
+        found = [
+            Sample((Type(DType.F32, s),), {"axis": a, "descending": d})
+            for s, a in cases
+            for d in (False, len(s) == 2)
+        ]
         found += [Sample((Type(d, (3, 13)),), {"axis": 1}, ("special",)) for d in DType]
-        found.append(Sample((Type(DType.F32, (3, 13)),), {"axis": 1, "descending": True}, ("special",)))
+        found.append(
+            Sample((Type(DType.F32, (3, 13)),), {"axis": 1, "descending": True}, ("special",))
+        )
         pair = (Type(DType.I32, (3, 13)), Type(DType.F32, (3, 13)))
-        found += [Sample(pair, {"axis": 1, "keys": k, "descending": d}, ("small",)) for k in (1, 2) for d in (False, True)]
+        found += [
+            Sample(pair, {"axis": 1, "keys": k, "descending": d}, ("small",))
+            for k in (1, 2)
+            for d in (False, True)
+        ]
         return found

@@ -20,9 +20,11 @@ F = DType.F32
 
 @declare
 class Topk(Composite):
-    """The `k` largest elements along `axis` in descending order, and their positions (i64); (values, indices).
+    """The `k` largest elements along `axis` in descending order, and their positions (i64);
+    (values, indices).
 
-    NaN counts as the largest. Of equals, the first comes first. `largest: false` gives the smallest, ascending.
+    NaN counts as the largest. Of equals, the first comes first. `largest: false` gives the
+    smallest, ascending.
     """
 
     mnemonic = "topk"
@@ -36,7 +38,9 @@ class Topk(Composite):
         check_dtype(self.mnemonic, x, NUMBERS)
         axis = normal_axis(self.axis, x.rank)
         if self.k < 0 or not fits(self.k, x.shape[axis]):
-            raise ShapeError(f"there are no {self.k} elements along axis {axis} of {x}", attribute="k")
+            raise ShapeError(
+                f"there are no {self.k} elements along axis {axis} of {x}", attribute="k"
+            )
         found = x.with_shape((*x.shape[:axis], self.k, *x.shape[axis + 1 :]))
         return found, found.with_dtype(DType.I64)
 
@@ -51,13 +55,19 @@ class Topk(Composite):
         cases: list[tuple[Ints, dict[str, object]]] = [
             ((7,), {"k": 3}), ((3, 9), {"k": 2}), ((9, 3), {"k": 2, "axis": 0}), ((3, 9), {"k": 9, "largest": False}), ((3, 9), {"k": 0}), ((0, 9), {"k": 2}),
         ]  # fmt: skip
-        found = [Sample((Type(F, s),), g) for s, g in cases] + [Sample((Type(F, (3, 13)),), {"k": 5}, ("special",))]
-        return found + [Sample((Type(d, (3, 9)),), {"k": 4}, ("small",)) for d in DType if d in NUMBERS]
+        found = [Sample((Type(F, s),), g) for s, g in cases] + [
+            Sample((Type(F, (3, 13)),), {"k": 5}, ("special",))
+        ]
+        return found + [
+            Sample((Type(d, (3, 9)),), {"k": 4}, ("small",)) for d in DType if d in NUMBERS
+        ]
 
 
 @declare
 class Argsort(Composite):
-    """The positions (i64) that put x in order along `axis`; equal elements keep their order, NaN counts as the largest."""
+    """The positions (i64) that put x in order along `axis`; equal elements keep their order, NaN
+    counts as the largest.
+    """
 
     mnemonic = "argsort"
     creates = frozenset()
@@ -83,8 +93,17 @@ class Argsort(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, dict[str, object]]] = [((7,), {}), ((3, 9), {}), ((9, 3), {"axis": 0}), ((3, 9), {"descending": True}), ((0, 9), {}), ((3, 0), {})]
-        found = [Sample((Type(F, s),), g) for s, g in cases] + [Sample((Type(F, (3, 13)),), {}, ("special",))]
+        cases: list[tuple[Ints, dict[str, object]]] = [
+            ((7,), {}),
+            ((3, 9), {}),
+            ((9, 3), {"axis": 0}),
+            ((3, 9), {"descending": True}),
+            ((0, 9), {}),
+            ((3, 0), {}),
+        ]
+        found = [Sample((Type(F, s),), g) for s, g in cases] + [
+            Sample((Type(F, (3, 13)),), {}, ("special",))
+        ]
         return found + [Sample((Type(d, (3, 9)),), {}, ("small",)) for d in DType]
 
 
@@ -104,27 +123,46 @@ class Running(Composite):
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
-        combine = {"cumsum": "add", "cumprod": "mul", "cummax": "max", "cummin": "min"}[self.mnemonic]
+        combine = {"cumsum": "add", "cumprod": "mul", "cummax": "max", "cummin": "min"}[
+            self.mnemonic
+        ]
         axis = normal_axis(self.axis, x.type.rank)
-        return build.apply1("cumulative", x, axis=axis, combine=combine, reverse=self.reverse, exclusive=self.exclusive)
+        return build.apply1(
+            "cumulative",
+            x,
+            axis=axis,
+            combine=combine,
+            reverse=self.reverse,
+            exclusive=self.exclusive,
+        )
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        found = [Sample((Type(F, s),), {"axis": a}, ("unit",)) for s, a in (((7,), 0), ((3, 5), -1), ((0, 5), 0), ((3, 0), 1))]
-        found += [Sample((Type(F, (3, 5)),), {"reverse": r, "exclusive": e}, ("unit",)) for r, e in ((True, False), (False, True), (True, True))]
+        found = [
+            Sample((Type(F, s),), {"axis": a}, ("unit",))
+            for s, a in (((7,), 0), ((3, 5), -1), ((0, 5), 0), ((3, 0), 1))
+        ]
+        found += [
+            Sample((Type(F, (3, 5)),), {"reverse": r, "exclusive": e}, ("unit",))
+            for r, e in ((True, False), (False, True), (True, True))
+        ]
         return found + [Sample((Type(d, (3, 5)),), {}, ("small",)) for d in DType if d in NUMBERS]
 
 
 @declare
 class Cumsum(Running):
-    """Running sums along `axis`; `exclusive` leaves each element itself out, `reverse` runs from the end."""
+    """Running sums along `axis`; `exclusive` leaves each element itself out, `reverse` runs from
+    the end.
+    """
 
     mnemonic = "cumsum"
 
 
 @declare
 class Cumprod(Running):
-    """Running products along `axis`; `exclusive` leaves each element itself out, `reverse` runs from the end."""
+    """Running products along `axis`; `exclusive` leaves each element itself out, `reverse` runs
+    from the end.
+    """
 
     mnemonic = "cumprod"
 

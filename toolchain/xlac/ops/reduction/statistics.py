@@ -30,7 +30,9 @@ def reduced(x: Type, axis: Axis, keepdims: bool) -> tuple[Dim, ...]:
 
 @family
 class Over(Composite):
-    """A reduction along `axis` (one, several, or all when absent); `keepdims` leaves axes of extent 1."""
+    """A reduction along `axis` (one, several, or all when absent); `keepdims` leaves axes of extent
+    1.
+    """
 
     accepts: ClassVar[frozenset[DType]] = NUMBERS
     combine: ClassVar[str]
@@ -58,7 +60,9 @@ class Over(Composite):
         return over(cls.accepts)
 
 
-def over(accepts: frozenset[DType], empty: bool = True, draw: str = "normal", **attributes: Any) -> list[Sample]:
+def over(
+    accepts: frozenset[DType], empty: bool = True, draw: str = "normal", **attributes: Any
+) -> list[Sample]:
     """Samples of a reduction."""
     main = DType.F32 if DType.F32 in accepts else DType.BOOL
     shapes: list[tuple[tuple[int, ...], Axis, bool]] = [
@@ -67,9 +71,14 @@ def over(accepts: frozenset[DType], empty: bool = True, draw: str = "normal", **
     ]  # fmt: skip
     if empty:
         shapes += [((3, 0), 1, False), ((0, 3), 1, True)]
-    found = [Sample((Type(main, s),), {"axis": a, "keepdims": k} | attributes, (draw,)) for s, a, k in shapes]
+    found = [
+        Sample((Type(main, s),), {"axis": a, "keepdims": k} | attributes, (draw,))
+        for s, a, k in shapes
+    ]
     kept = draw if draw != "normal" else "small"
-    return found + [Sample((Type(d, (3, 9)),), {"axis": 1} | attributes, (kept,)) for d in DType if d in accepts]
+    return found + [
+        Sample((Type(d, (3, 9)),), {"axis": 1} | attributes, (kept,)) for d in DType if d in accepts
+    ]
 
 
 @declare
@@ -92,7 +101,9 @@ class Prod(Over):
 
 @declare
 class ReduceMax(Over):
-    """The largest element along `axis`; NaN when there is one, and the least value of the type when there is none."""
+    """The largest element along `axis`; NaN when there is one, and the least value of the type when
+    there is none.
+    """
 
     mnemonic, combine = "reduce_max", "max"
     creates = frozenset({INFINITY})
@@ -100,7 +111,9 @@ class ReduceMax(Over):
 
 @declare
 class ReduceMin(Over):
-    """The smallest element along `axis`; NaN when there is one, and the greatest value of the type when there is none."""
+    """The smallest element along `axis`; NaN when there is one, and the greatest value of the type
+    when there is none.
+    """
 
     mnemonic, combine = "reduce_min", "min"
     creates = frozenset({INFINITY})
@@ -194,12 +207,16 @@ class Mean(Float):
         return mean(x, self.axis, self.keepdims)
 
     def meaning(self, x: Array, axes: tuple[int, ...]) -> Any:
-        return np.sum(x, axis=axes, keepdims=self.keepdims) / x.dtype.type(math.prod(x.shape[a] for a in axes))
+        return np.sum(x, axis=axes, keepdims=self.keepdims) / x.dtype.type(
+            math.prod(x.shape[a] for a in axes)
+        )
 
 
 @declare
 class Var(Float):
-    """The variance along `axis`: squared distances from the mean over their number less `correction`."""
+    """The variance along `axis`: squared distances from the mean over their number less
+    `correction`.
+    """
 
     mnemonic = "var"
     correction: int = 0
@@ -207,16 +224,23 @@ class Var(Float):
     def wide(self, x: Node) -> Node:
         gap = build.sub(x, mean(x, self.axis, True))
         squares = build.reduce(build.mul(gap, gap), "add", self.axis, self.keepdims)
-        return build.div(squares, build.maximum(build.sub(number(x, self.axis), float(self.correction)), 0.0))
+        return build.div(
+            squares, build.maximum(build.sub(number(x, self.axis), float(self.correction)), 0.0)
+        )
 
     def meaning(self, x: Array, axes: tuple[int, ...]) -> Any:
         size = math.prod(x.shape[a] for a in axes)
         gap = x - np.sum(x, axis=axes, keepdims=True) / x.dtype.type(size)
-        return np.sum(gap * gap, axis=axes, keepdims=self.keepdims) / x.dtype.type(max(0, size - self.correction))
+        return np.sum(gap * gap, axis=axes, keepdims=self.keepdims) / x.dtype.type(
+            max(0, size - self.correction)
+        )
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        return [*super().samples(), Sample((Type(DType.F32, (3, 17)),), {"axis": 1, "correction": 1})]
+        return [
+            *super().samples(),
+            Sample((Type(DType.F32, (3, 17)),), {"axis": 1, "correction": 1}),
+        ]
 
 
 @declare
@@ -286,13 +310,17 @@ class Logsumexp(Float):
 
 
 def finite(x: Node) -> Node:
-    """x, with 0 in place of infinities and NaN: what may be subtracted before `exp` without making a NaN."""
+    """x, with 0 in place of infinities and NaN: what may be subtracted before `exp` without making
+    a NaN.
+    """
     return build.select(build.compare(Node.of(native.Abs(), x), "lt", math.inf), x, 0.0)
 
 
 @family
 class Extreme(Composite):
-    """The position along `axis` of an extreme; the first of equals, and a NaN counts as the extreme."""
+    """The position along `axis` of an extreme; the first of equals, and a NaN counts as the
+    extreme.
+    """
 
     largest: ClassVar[bool]
     axis: int | None = None
@@ -314,7 +342,9 @@ class Extreme(Composite):
         (x,) = inputs
         axis = 0 if self.axis is None else normal_axis(self.axis, x.type.rank)
         flat = build.reshape(x, (-1,)) if self.axis is None else x
-        top = build.back(build.reduce(flat, "max" if self.largest else "min", axis), flat.shape, (axis,))
+        top = build.back(
+            build.reduce(flat, "max" if self.largest else "min", axis), flat.shape, (axis,)
+        )
         here = build.compare(flat, "eq", top)
         if x.type.dtype.is_float:
             here = build.apply1("or", here, build.compare(flat, "ne", flat))
@@ -327,7 +357,9 @@ class Extreme(Composite):
 
     def evaluate(self, *arrays: Array) -> Array:
         x = numeric.widen(arrays[0])
-        found = (np.argmax if self.largest else np.argmin)(x, axis=self.axis, keepdims=self.keepdims)
+        found = (np.argmax if self.largest else np.argmin)(
+            x, axis=self.axis, keepdims=self.keepdims
+        )
         return np.asarray(found).astype(self.dtype.numpy)
 
     @classmethod
@@ -337,19 +369,28 @@ class Extreme(Composite):
             ((2, 3, 5), -2, False), ((0, 3), 1, False), ((4999,), 0, False), ((3, 1), 1, False),
         ]  # fmt: skip
         found = [Sample((Type(DType.F32, s),), {"axis": a, "keepdims": k}) for s, a, k in shapes]
-        found += [Sample((Type(d, (3, 9)),), {"axis": 1}, ("small",)) for d in DType if d in NUMBERS]
-        return [*found, Sample((Type(DType.F32, (5, 13)),), {"axis": 1, "dtype": DType.I32}, ("special",))]
+        found += [
+            Sample((Type(d, (3, 9)),), {"axis": 1}, ("small",)) for d in DType if d in NUMBERS
+        ]
+        return [
+            *found,
+            Sample((Type(DType.F32, (5, 13)),), {"axis": 1, "dtype": DType.I32}, ("special",)),
+        ]
 
 
 @declare
 class Argmax(Extreme):
-    """The position of the largest element along `axis` (of all, row-major, when absent); the first of equals."""
+    """The position of the largest element along `axis` (of all, row-major, when absent); the first
+    of equals.
+    """
 
     mnemonic, largest = "argmax", True
 
 
 @declare
 class Argmin(Extreme):
-    """The position of the smallest element along `axis` (of all, row-major, when absent); the first of equals."""
+    """The position of the smallest element along `axis` (of all, row-major, when absent); the first
+    of equals.
+    """
 
     mnemonic, largest = "argmin", False

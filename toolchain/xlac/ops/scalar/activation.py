@@ -155,7 +155,9 @@ class Celu(Direct):
 
 @declare
 class Gelu(Formula):
-    """x times the normal distribution function at x; `approximate: tanh` is the usual approximation of it."""
+    """x times the normal distribution function at x; `approximate: tanh` is the usual approximation
+    of it.
+    """
 
     mnemonic = "gelu"
     approximate: Literal["none", "tanh"] = "none"
@@ -202,7 +204,9 @@ class Hardsigmoid(Direct):
     beta: float = 0.5
 
     def formula(self, *xs: Node) -> Node:
-        return build.minimum(build.maximum(build.add(build.mul(xs[0], self.alpha), self.beta), 0.0), 1.0)
+        return build.minimum(
+            build.maximum(build.add(build.mul(xs[0], self.alpha), self.beta), 0.0), 1.0
+        )
 
     def meaning(self, *arrays: Array) -> Array:
         return np.clip(arrays[0] * self.alpha + self.beta, 0, 1)
@@ -300,7 +304,8 @@ class Dropout(Direct):
 
 @declare
 class Clip(Formula):
-    """x moved into a range, whose ends are numbers (`min`, `max`) or operands; an absent end is open.
+    """x moved into a range, whose ends are numbers (`min`, `max`) or operands; an absent end is
+    open.
 
     Where the ends cross, the result is the upper one. NaN stays.
     """
@@ -320,13 +325,19 @@ class Clip(Formula):
         for name in ("min", "max"):
             end = getattr(self, name)
             if isinstance(end, float) and not types[0].dtype.is_float:
-                raise ShapeError(f"{name} of clip is {end}, but x is {types[0]}", attribute=name, hint="write a whole number")
+                raise ShapeError(
+                    f"{name} of clip is {end}, but x is {types[0]}",
+                    attribute=name,
+                    hint="write a whole number",
+                )
         return super().infer(*types)
 
     def formula(self, *xs: Node) -> Node:
         x, *ends = xs
         low: build.Value | None = self.min if self.min is not None else ends[0] if ends else None
-        high: build.Value | None = self.max if self.max is not None else ends[1] if len(ends) > 1 else None
+        high: build.Value | None = (
+            self.max if self.max is not None else ends[1] if len(ends) > 1 else None
+        )
         x = x if low is None else build.maximum(x, low)
         return x if high is None else build.minimum(x, high)
 
@@ -351,7 +362,9 @@ class Threshold(Direct):
         return build.select(build.compare(x, "gt", self.threshold), x, self.value)
 
     def meaning(self, *arrays: Array) -> Array:
-        return np.where(arrays[0] > self.threshold, arrays[0], np.asarray(self.value, arrays[0].dtype))
+        return np.where(
+            arrays[0] > self.threshold, arrays[0], np.asarray(self.value, arrays[0].dtype)
+        )
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -21,9 +21,18 @@ from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 EXACT = frozenset(
-    {Primitive.MAX, Primitive.MIN, Primitive.FLOOR, Primitive.CEIL, Primitive.TRUNC, Primitive.ROUND,
-     Primitive.NEG, Primitive.ABS, Primitive.SELECT}
-)  # fmt: skip
+    {
+        Primitive.MAX,
+        Primitive.MIN,
+        Primitive.FLOOR,
+        Primitive.CEIL,
+        Primitive.TRUNC,
+        Primitive.ROUND,
+        Primitive.NEG,
+        Primitive.ABS,
+        Primitive.SELECT,
+    }
+)
 """Primitives whose result on halves is a half already: nothing to round."""
 
 
@@ -90,40 +99,46 @@ class Div(Binary):
 
     def faults(self, *inputs: Node) -> Sequence[Fault]:
         from xlac.ops.faults import divided
-        
+
         x, y = inputs
         return divided(x, y)
 
 
 @declare
 class Rem(Binary):
-    """The remainder of truncated division, with the sign of x; x rem 0 is x for integers, NaN for floats."""
+    """The remainder of truncated division, with the sign of x; x rem 0 is x for integers, NaN for
+    floats.
+    """
 
     mnemonic, primitive = "rem", Primitive.REM
 
     def faults(self, *inputs: Node) -> Sequence[Fault]:
         from xlac.ops.faults import divided
-        
+
         x, y = inputs
         return divided(x, y, overflows=False)
 
 
 @declare
 class Pow(Binary):
-    """x to the power y. Integers wrap; to a negative power they give the truncated reciprocal (0 gives -1)."""
+    """x to the power y. Integers wrap; to a negative power they give the truncated reciprocal (0
+    gives -1).
+    """
 
     mnemonic, primitive = "pow", Primitive.POW
 
     def faults(self, *inputs: Node) -> Sequence[Fault]:
         from xlac.ops.faults import raised
-        
+
         x, y = inputs
         return raised(x, y)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         floats = dtypes_and_shapes(2, FLOATS, ("positive", "normal"))
-        whole = [Sample((Type(d, (5, 9)),) * 2, {}, ("normal", "small")) for d in DType if d.is_integer]
+        whole = [
+            Sample((Type(d, (5, 9)),) * 2, {}, ("normal", "small")) for d in DType if d.is_integer
+        ]
         return [*floats, *whole, Sample((Type(DType.I32, (64,)),) * 2, {}, ("unit", "normal"))]
 
 
@@ -261,7 +276,9 @@ class Shl(Binary):
 
 @declare
 class Shr(Binary):
-    """Shifts right, copying the sign of signed integers; by at least the width only sign bits are left."""
+    """Shifts right, copying the sign of signed integers; by at least the width only sign bits are
+    left.
+    """
 
     mnemonic, primitive, accepts, draws = "shr", Primitive.SHR, INTEGERS, ("normal", "index")
     creates = frozenset()
@@ -286,10 +303,14 @@ class Compare(Elementwise):
     def infer(self, *types: Type) -> Type:
         if self.direction not in DIRECTIONS:
             known = ", ".join(DIRECTIONS)
-            raise ShapeError(f"unknown comparison {self.direction!r}; there are {known}", attribute="direction")
+            raise ShapeError(
+                f"unknown comparison {self.direction!r}; there are {known}", attribute="direction"
+            )
         x, y = types
         if x.dtype is DType.BOOL and self.direction not in ("eq", "ne"):
-            raise ShapeError(f"bool has no order: {self.direction} takes numbers", operand=0, hint="use eq or ne")
+            raise ShapeError(
+                f"bool has no order: {self.direction} takes numbers", operand=0, hint="use eq or ne"
+            )
         return check_same(self.mnemonic, (x, y)).with_dtype(DType.BOOL)
 
     def evaluate(self, *arrays: Array) -> Array:
@@ -304,10 +325,15 @@ class Compare(Elementwise):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        each = [Sample((Type(DType.F32, (5, 9)),) * 2, {"direction": d}, ("special",)) for d in DIRECTIONS]
-        return each + dtypes_and_shapes(2, NUMBERS, attributes={"direction": "le"}) + [
-            Sample((Type(DType.BOOL, (9,)),) * 2, {"direction": "ne"})
-        ]  # fmt: skip
+        each = [
+            Sample((Type(DType.F32, (5, 9)),) * 2, {"direction": d}, ("special",))
+            for d in DIRECTIONS
+        ]
+        return (
+            each
+            + dtypes_and_shapes(2, NUMBERS, attributes={"direction": "le"})
+            + [Sample((Type(DType.BOOL, (9,)),) * 2, {"direction": "ne"})]
+        )
 
 
 @declare

@@ -52,7 +52,11 @@ class Sign(Direct):
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
         up = build.select(build.compare(x, "gt", 0), build.like(1, x), x)
-        return build.select(build.compare(x, "lt", 0), build.like(-1, x), up) if x.type.dtype.is_signed else up
+        return (
+            build.select(build.compare(x, "lt", 0), build.like(-1, x), up)
+            if x.type.dtype.is_signed
+            else up
+        )
 
     def meaning(self, *arrays: Array) -> Array:
         return np.sign(arrays[0])
@@ -94,8 +98,12 @@ class Cbrt(Direct):
         (x,) = xs
         size = Node.of(arithmetic.Pow(), absolute(x), build.like(1 / 3, x))
         # one step of Newton's method repairs the rounding of 1/3; it must not touch 0 and infinity
-        better = build.sub(size, build.div(build.sub(size, build.div(absolute(x), build.mul(size, size))), 3.0))
-        tame = Node.of(arithmetic.And(), build.compare(size, "gt", 0.0), build.compare(size, "lt", math.inf))
+        better = build.sub(
+            size, build.div(build.sub(size, build.div(absolute(x), build.mul(size, size))), 3.0)
+        )
+        tame = Node.of(
+            arithmetic.And(), build.compare(size, "gt", 0.0), build.compare(size, "lt", math.inf)
+        )
         return with_sign(build.select(tame, better, size), x)
 
     def meaning(self, *arrays: Array) -> Array:
@@ -234,7 +242,8 @@ class Sinh(Direct):
         (x,) = xs
         power = Node.of(arithmetic.Expm1(), absolute(x))
         small = build.mul(build.add(power, build.div(power, build.add(power, 1.0))), 0.5)
-        half = build.exp(build.mul(absolute(x), 0.5))  # squared, it reaches where exp(x) / 2 is finite and exp(x) is not
+        # squared, it reaches where exp(x) / 2 is finite and exp(x) is not
+        half = build.exp(build.mul(absolute(x), 0.5))
         large = build.mul(build.mul(half, 0.5), half)
         return with_sign(build.select(build.compare(absolute(x), "gt", 20.0), large, small), x)
 
@@ -267,7 +276,9 @@ class Asinh(Direct):
     def formula(self, *xs: Node) -> Node:
         x = absolute(xs[0])
         square = build.mul(x, x)
-        small = log1p(build.add(x, build.div(square, build.add(build.sqrt(build.add(square, 1.0)), 1.0))))
+        small = log1p(
+            build.add(x, build.div(square, build.add(build.sqrt(build.add(square, 1.0)), 1.0)))
+        )
         large = build.add(build.log(x), math.log(2.0))  # where the square would overflow
         return with_sign(build.select(build.compare(x, "gt", 1e9), large, small), xs[0])
 
@@ -300,7 +311,9 @@ class Atanh(Direct):
 
     def formula(self, *xs: Node) -> Node:
         x = absolute(xs[0])
-        return with_sign(build.mul(log1p(build.div(build.mul(x, 2.0), build.sub(1.0, x))), 0.5), xs[0])
+        return with_sign(
+            build.mul(log1p(build.div(build.mul(x, 2.0), build.sub(1.0, x))), 0.5), xs[0]
+        )
 
     def meaning(self, *arrays: Array) -> Array:
         return np.arctanh(arrays[0])

@@ -68,4 +68,7 @@ class Direct(Formula):
 
 def cases(cls: type[Formula], *attributes: dict[str, object], draw: str = "normal") -> list[Sample]:
     """A case for each set of attributes, beside the usual ones."""
-    return [Sample((Type(DType.F32, (3, 17)),) * len(cls.operands), given, (draw,)) for given in attributes]
+    return [
+        Sample((Type(DType.F32, (3, 17)),) * len(cls.operands), given, (draw,))
+        for given in attributes
+    ]

@@ -72,7 +72,11 @@ class Logical(Direct):
         truths = [build.cast(x, DType.BOOL) for x in xs]
         if len(truths) == 1:
             return Node.of(native.Not(), truths[0])
-        op = {"logical_and": arithmetic.And, "logical_or": arithmetic.Or, "logical_xor": arithmetic.Xor}[self.mnemonic]
+        op = {
+            "logical_and": arithmetic.And,
+            "logical_or": arithmetic.Or,
+            "logical_xor": arithmetic.Xor,
+        }[self.mnemonic]
         return Node.of(op(), *truths)
 
     def meaning(self, *arrays: Array) -> Array:
@@ -192,6 +196,23 @@ class Where(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        shapes: list[tuple[tuple[int, ...], ...]] = [((), (), ()), ((3, 5), (5,), ()), ((3, 1), (1, 5), (3, 5)), ((0,), (0,), (1,)), ((1001,), (1001,), ())]
-        found = [Sample(tuple(Type(d, s) for d, s in zip((DType.BOOL, DType.F32, DType.F32), shape, strict=True)), {}) for shape in shapes]
-        return found + [Sample((Type(DType.BOOL, (7,)), Type(d, (7,)), Type(d, ())), {}) for d in DType]
+        shapes: list[tuple[tuple[int, ...], ...]] = [
+            ((), (), ()),
+            ((3, 5), (5,), ()),
+            ((3, 1), (1, 5), (3, 5)),
+            ((0,), (0,), (1,)),
+            ((1001,), (1001,), ()),
+        ]
+        found = [
+            Sample(
+                tuple(
+                    Type(d, s)
+                    for d, s in zip((DType.BOOL, DType.F32, DType.F32), shape, strict=True)
+                ),
+                {},
+            )
+            for shape in shapes
+        ]
+        return found + [
+            Sample((Type(DType.BOOL, (7,)), Type(d, (7,)), Type(d, ())), {}) for d in DType
+        ]

@@ -1,7 +1,9 @@
-"""Floats of 8 bits and fewer: how their codes, stored as u8, become numbers and how numbers become codes.
+"""Floats of 8 bits and fewer: how their codes, stored as u8, become numbers and how numbers become
+codes.
 
-The formats are those of OCP's 8-bit and microscaling specifications, of the FNUZ paper (arXiv 2206.02915) and of
-IEEE 754's pattern; the names are StableHLO's and NumPy's (`ml_dtypes`) without the underscores.
+The formats are those of OCP's 8-bit and microscaling specifications, of the FNUZ paper (arXiv
+2206.02915) and of IEEE 754's pattern; the names are StableHLO's and NumPy's (`ml_dtypes`) without
+the underscores.
 """
 
 from __future__ import annotations
@@ -24,10 +26,11 @@ from xlac_sdk.dtypes import DType
 
 @dataclass(frozen=True)
 class Minifloat:
-    """A format: a sign (if `signed`), an exponent with a bias, a mantissa, and what its largest codes mean.
+    """A format: a sign (if `signed`), an exponent with a bias, a mantissa, and what its largest
+    codes mean.
 
-    `ending` says it: "ieee" has infinities and NaNs, "fn" has a NaN in the last code, "finite" has neither, and
-    "fnuz" has one NaN, in the place of -0, and no other zero than +0.
+    `ending` says it: "ieee" has infinities and NaNs, "fn" has a NaN in the last code, "finite" has
+    neither, and "fnuz" has one NaN, in the place of -0, and no other zero than +0.
     """
 
     exponent: int
@@ -56,7 +59,9 @@ class Minifloat:
     @property
     def nan(self) -> int:
         """The code that NaN becomes; -0 where there is no NaN."""
-        return {"ieee": self.infinity | 1 << max(0, self.mantissa - 1), "fn": self.sign - 1}.get(self.ending, self.sign)
+        return {"ieee": self.infinity | 1 << max(0, self.mantissa - 1), "fn": self.sign - 1}.get(
+            self.ending, self.sign
+        )
 
     @property
     def overflow(self) -> int:
@@ -72,7 +77,10 @@ class Minifloat:
     def values(self) -> Array:
         """The number of every code, as float64."""
         codes = np.arange(2 * self.sign if self.signed else self.sign)
-        field, fraction = (codes % self.sign) >> self.mantissa, (codes & ((1 << self.mantissa) - 1)) / (1 << self.mantissa)
+        field, fraction = (
+            (codes % self.sign) >> self.mantissa,
+            (codes & ((1 << self.mantissa) - 1)) / (1 << self.mantissa),
+        )
         normal = (field > 0) | (not self.signed)
         found = np.ldexp(fraction + normal, np.where(normal, field, 1) - self.bias)
         found[(codes % self.sign) > self.largest] = np.nan
@@ -96,13 +104,18 @@ ROUNDINGS = ("nearest", "up", "down")
 def known(mnemonic: str, format: str) -> Minifloat:
     """A format by its name. Raises ShapeError."""
     if format not in FORMATS:
-        raise ShapeError(f"{mnemonic} does not know the format {format!r}; there are {', '.join(FORMATS)}", attribute="format")
+        raise ShapeError(
+            f"{mnemonic} does not know the format {format!r}; there are {', '.join(FORMATS)}",
+            attribute="format",
+        )
     return FORMATS[format]
 
 
 @declare
 class DecodeFloat(Composite):
-    """The numbers that codes of a minifloat `format` stand for, exactly; codes of fewer than 8 bits are the low bits."""
+    """The numbers that codes of a minifloat `format` stand for, exactly; codes of fewer than 8 bits
+    are the low bits.
+    """
 
     mnemonic = "decode_float"
     creates = frozenset()  # NaN has codes, which the operand holds then
@@ -132,19 +145,25 @@ class DecodeFloat(Composite):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         codes = Type(DType.U8, (300,))
-        found = [Sample((codes,), {"format": f}, (d,)) for f in FORMATS for d in ("normal", "special")]
+        found = [
+            Sample((codes,), {"format": f}, (d,)) for f in FORMATS for d in ("normal", "special")
+        ]
         found += [Sample((Type(DType.U8, s),), {"format": "f8e5m2"}) for s in SHAPES]
-        return found + [Sample((codes,), {"format": "f8e4m3fn", "dtype": d}) for d in DType if d in FLOATS]
+        return found + [
+            Sample((codes,), {"format": "f8e4m3fn", "dtype": d}) for d in DType if d in FLOATS
+        ]
 
 
 @declare
 class EncodeFloat(Direct):
-    """The codes of a minifloat `format` nearest to numbers, ties to the even code; the low bits hold a short code.
+    """The codes of a minifloat `format` nearest to numbers, ties to the even code; the low bits
+    hold a short code.
 
-    What is too large becomes infinity, or NaN where the format has none, or the largest number where it has
-    neither; with `saturate` it becomes the largest number always, infinity too. NaN becomes -0 in a format without
-    NaN. f8e8m0fnu, powers of two, has neither zero nor negative numbers, which become NaN, as infinity does;
-    there ties go up, as does all between 2^-127 and 2^-126, and `rounding` may be "up" or "down" instead of "nearest".
+    What is too large becomes infinity, or NaN where the format has none, or the largest number
+    where it has neither; with `saturate` it becomes the largest number always, infinity too. NaN
+    becomes -0 in a format without NaN. f8e8m0fnu, powers of two, has neither zero nor negative
+    numbers, which become NaN, as infinity does; there ties go up, as does all between 2^-127 and
+    2^-126, and `rounding` may be "up" or "down" instead of "nearest".
     """
 
     mnemonic = "encode_float"
@@ -156,7 +175,10 @@ class EncodeFloat(Direct):
     def infer(self, *types: Type) -> Type:
         signed = known(self.mnemonic, self.format).signed
         if self.rounding not in (ROUNDINGS[:1] if signed else ROUNDINGS):
-            raise ShapeError(f"{self.mnemonic} to {self.format} cannot round {self.rounding!r}", attribute="rounding")
+            raise ShapeError(
+                f"{self.mnemonic} to {self.format} cannot round {self.rounding!r}",
+                attribute="rounding",
+            )
         return super().infer(*types)
 
     def formula(self, *xs: Node) -> Node:
@@ -164,23 +186,41 @@ class EncodeFloat(Direct):
         form = FORMATS[self.format]
         code = rounded(x, form) if form.signed else self._power(x)
         limit = form.largest if self.saturate else form.overflow
-        code = build.select(build.compare(code, "gt", form.largest), build.constant(limit, code.type.dtype), code)
+        code = build.select(
+            build.compare(code, "gt", form.largest), build.constant(limit, code.type.dtype), code
+        )
         code = build.cast(code, DType.U8)
         if not form.signed:
-            bad = build.apply1("or", build.apply1("not", build.compare(x, "gt", 0.0)), build.compare(x, "eq", np.inf))
+            bad = build.apply1(
+                "or",
+                build.apply1("not", build.compare(x, "gt", 0.0)),
+                build.compare(x, "eq", np.inf),
+            )
             return build.select(bad, build.constant(form.nan, DType.U8), code)
         code = build.select(build.compare(x, "ne", x), build.constant(form.nan, DType.U8), code)
-        negative = build.compare(bits(x), "ge", build.constant(1 << (x.type.dtype.bits - 1), unsigned(x)))
-        if form.ending in ("finite", "fnuz"):  # their NaN has its sign already, and so has the only zero
+        negative = build.compare(
+            bits(x), "ge", build.constant(1 << (x.type.dtype.bits - 1), unsigned(x))
+        )
+        # their NaN has its sign already, and so has the only zero
+        if form.ending in ("finite", "fnuz"):
             negative = build.apply1("and", negative, build.compare(x, "eq", x))
         if form.ending == "fnuz":
             negative = build.apply1("and", negative, build.compare(code, "ne", 0))
-        return build.select(negative, build.apply1("or", code, build.constant(form.sign, DType.U8)), code)
+        return build.select(
+            negative, build.apply1("or", code, build.constant(form.sign, DType.U8)), code
+        )
 
     def _power(self, x: Node) -> Node:
         """The exponent's code of a positive number; it may be one too large."""
-        if x.type.dtype is DType.F64:  # its smallest and largest numbers are held where an f32 has the same answer
-            x = build.cast(build.minimum(build.maximum(x, 2.0**-128), build.select(build.compare(x, "eq", np.inf), x, 2.0**127 * 1.75)), DType.F32)
+        # its smallest and largest numbers are held where an f32 has the same answer
+        if x.type.dtype is DType.F64:
+            x = build.cast(
+                build.minimum(
+                    build.maximum(x, 2.0**-128),
+                    build.select(build.compare(x, "eq", np.inf), x, 2.0**127 * 1.75),
+                ),
+                DType.F32,
+            )
         pattern = bits(x)
         code = build.apply1("shr", pattern, build.constant(23, DType.U32))
         if self.rounding == "down":
@@ -188,7 +228,9 @@ class EncodeFloat(Direct):
         fraction = build.apply1("and", pattern, build.constant((1 << 23) - 1, DType.U32))
         # code 0 stands for 2^-127, which is subnormal in f32: half of what its fraction can hold
         half = build.constant(1 if self.rounding == "up" else 1 << 22, DType.U32)
-        least = build.select(build.compare(code, "eq", 0), build.constant((1 << 22) + 1, DType.U32), half)
+        least = build.select(
+            build.compare(code, "eq", 0), build.constant((1 << 22) + 1, DType.U32), half
+        )
         return build.add(code, build.cast(build.compare(fraction, "ge", least), DType.U32))
 
     def meaning(self, *arrays: Array) -> Array:
@@ -197,7 +239,10 @@ class EncodeFloat(Direct):
         size = np.abs(x).astype(np.float64)
         known_sizes = form.values[: form.largest + 1]
         last = known_sizes[-1]
-        steps = np.append(known_sizes, 2 * last if form.mantissa == 0 else 2 * last - known_sizes[-2])  # and the next, if it existed
+        # and the next, if it existed
+        steps = np.append(
+            known_sizes, 2 * last if form.mantissa == 0 else 2 * last - known_sizes[-2]
+        )
         down = np.clip(np.searchsorted(steps, size, "right") - 1, 0, form.largest)
         middle = (steps[down] + steps[down + 1]) / 2
         up = (size > middle) | (size == middle) & (not form.signed or down % 2 == 1)
@@ -210,15 +255,33 @@ class EncodeFloat(Direct):
         if not form.signed:
             return np.where((x > 0) & (x != np.inf), code, form.nan).astype(np.uint8)
         code = np.where(np.isnan(x), form.nan, code)
-        negative = np.signbit(x) & (form.ending not in ("finite", "fnuz") or ~np.isnan(x)) & (form.ending != "fnuz" or code != 0)
+        negative = (
+            np.signbit(x)
+            & (form.ending not in ("finite", "fnuz") or ~np.isnan(x))
+            & (form.ending != "fnuz" or code != 0)
+        )
         return (code | np.where(negative, form.sign, 0)).astype(np.uint8)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         wide = Type(DType.F32, (300,))
-        found = [Sample((wide,), {"format": f, "saturate": s}, (d,)) for f in FORMATS for s in (False, True) for d in ("normal", "special")]
-        found += [Sample((wide,), {"format": "f8e8m0fnu", "rounding": r}, (d,)) for r in ROUNDINGS for d in ("positive", "special")]
-        found += [Sample((Type(d, (300,)),), {"format": f}) for d in DType if d in FLOATS for f in ("f8e4m3fn", "f8e8m0fnu")]
+        found = [
+            Sample((wide,), {"format": f, "saturate": s}, (d,))
+            for f in FORMATS
+            for s in (False, True)
+            for d in ("normal", "special")
+        ]
+        found += [
+            Sample((wide,), {"format": "f8e8m0fnu", "rounding": r}, (d,))
+            for r in ROUNDINGS
+            for d in ("positive", "special")
+        ]
+        found += [
+            Sample((Type(d, (300,)),), {"format": f})
+            for d in DType
+            if d in FLOATS
+            for f in ("f8e4m3fn", "f8e8m0fnu")
+        ]
         return found + [Sample((Type(DType.F32, s),), {"format": "f8e5m2"}) for s in SHAPES]
 
 
@@ -232,10 +295,12 @@ def bits(x: Node) -> Node:
 
 
 def rounded(x: Node, form: Minifloat) -> Node:
-    """The code of |x| in a format with sign, as an unsigned integer of x's width; what overflows is beyond the largest.
+    """The code of |x| in a format with sign, as an unsigned integer of x's width; what overflows is
+    beyond the largest.
 
-    The pattern of a normal number is rounded as an integer. A subnormal one is added to a number so large that its
-    last place is the format's smallest number: the addition rounds, and the pattern's low bits are the code.
+    The pattern of a normal number is rounded as an integer. A subnormal one is added to a number so
+    large that its last place is the format's smallest number: the addition rounds, and the
+    pattern's low bits are the code.
     """
     dtype, whole = x.type.dtype, unsigned(x)
     exponent, mantissa = (8, 23) if dtype is DType.F32 else (11, 52)
@@ -248,11 +313,15 @@ def rounded(x: Node, form: Minifloat) -> Node:
     last = build.apply1("and", build.apply1("shr", size, constant(gone)), constant(1))
     near = build.add(size, build.add(last, constant((1 << (gone - 1)) - 1)))
     bias = (1 << (exponent - 1)) - 1
-    normal = build.sub(build.apply1("shr", near, constant(gone)), constant((bias - form.bias) << form.mantissa))
+    normal = build.sub(
+        build.apply1("shr", near, constant(gone)), constant((bias - form.bias) << form.mantissa)
+    )
     anchor = 2.0 ** (gone + form.least)
     shifted = bits(build.add(Node.of(convert.Bitcast(dtype), size), anchor))
     small = build.sub(shifted, constant(int(pattern(anchor, dtype))))
-    return build.select(build.compare(size, "lt", constant(int(pattern(2.0**form.least, dtype)))), small, normal)
+    return build.select(
+        build.compare(size, "lt", constant(int(pattern(2.0**form.least, dtype)))), small, normal
+    )
 
 
 @cache

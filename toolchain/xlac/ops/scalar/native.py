@@ -1,4 +1,6 @@
-"""Composites that kernel IR has a primitive for: they fuse under their own name and need no expansion."""
+"""Composites that kernel IR has a primitive for: they fuse under their own name and need no
+expansion.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ class Trunc(Native):
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
-        return build.select(build.compare(x, "lt", 0.0), Ceil().expand(x), Node.of(arithmetic.Floor(), x))
+        return build.select(
+            build.compare(x, "lt", 0.0), Ceil().expand(x), Node.of(arithmetic.Floor(), x)
+        )
 
 
 @declare
@@ -91,9 +95,12 @@ class Tanh(Native):
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
         wide = build.compute(x)
-        power = Node.of(arithmetic.Expm1(), build.mul(Abs().expand(wide), -2.0))  # never overflows, exact near 0
+        # never overflows, exact near 0
+        power = Node.of(arithmetic.Expm1(), build.mul(Abs().expand(wide), -2.0))
         size = build.div(build.mul(power, -1.0), build.add(power, 2.0))
-        return build.cast(build.select(build.compare(wide, "lt", 0.0), build.mul(size, -1.0), size), x.type.dtype)
+        return build.cast(
+            build.select(build.compare(wide, "lt", 0.0), build.mul(size, -1.0), size), x.type.dtype
+        )
 
 
 @declare
@@ -106,18 +113,23 @@ class Sigmoid(Native):
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
         wide = build.compute(x)
-        return build.cast(build.div(1.0, build.add(build.exp(build.mul(wide, -1.0)), 1.0)), x.type.dtype)
+        return build.cast(
+            build.div(1.0, build.add(build.exp(build.mul(wide, -1.0)), 1.0)), x.type.dtype
+        )
 
 
 @declare
 class GeluExact(Native):
-    """x times the normal distribution function at x, accurate for negative x too; -0 at -inf. What `gelu` is."""
+    """x times the normal distribution function at x, accurate for negative x too; -0 at -inf. What
+    `gelu` is.
+    """
 
     mnemonic, primitive, accepts = "gelu_exact", Primitive.GELU, FLOATS
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
-        wide = build.maximum(build.compute(x), -64.0)  # from there it is 0, and -inf times 0 would be NaN
+        # from there it is 0, and -inf times 0 would be NaN
+        wide = build.maximum(build.compute(x), -64.0)
         phi = build.mul(build.apply1("erfc", build.mul(wide, -math.sqrt(0.5))), 0.5)
         return build.cast(build.mul(wide, phi), x.type.dtype)
 
@@ -183,7 +195,10 @@ class Popcnt(Native):
         for step in (1, 2, 4, 8, 16, 32):  # sums of ever wider fields
             if step < width:
                 mask = sum(((1 << step) - 1) << at for at in range(0, width, 2 * step))
-                low, high = Node.of(arithmetic.And(), bits, build.like(mask, bits)), _right(bits, step)
+                low, high = (
+                    Node.of(arithmetic.And(), bits, build.like(mask, bits)),
+                    _right(bits, step),
+                )
                 bits = build.add(low, Node.of(arithmetic.And(), high, build.like(mask, bits)))
         return _signed(bits, x.type.dtype)
 

@@ -1,6 +1,8 @@
-"""Special functions of real numbers: error functions, gamma and its relatives, zeta, Bessel functions.
+"""Special functions of real numbers: error functions, gamma and its relatives, zeta, Bessel
+functions.
 
-The approximations are those of Cephes, of Giles (Approximating the erfinv function) and of Lanczos, in f32 or f64.
+The approximations are those of Cephes, of Giles (Approximating the erfinv function) and of Lanczos,
+in f32 or f64.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ def polynomial(x: Node, coefficients: Sequence[float]) -> Node:
 
 
 def chebyshev(x: Node, coefficients: Sequence[float]) -> Node:
-    """A series of Chebyshev polynomials of x / 2, the highest first, by Clenshaw's rule; the last one counts half."""
+    """A series of Chebyshev polynomials of x / 2, the highest first, by Clenshaw's rule; the last
+    one counts half.
+    """
     before, now, after = build.like(0.0, x), build.like(0.0, x), build.like(0.0, x)
     for coefficient in coefficients:
         before, after = now, before
@@ -43,7 +47,8 @@ def size(x: Node) -> Node:
     return build.apply1("abs", x)
 
 
-# ---- error functions -----------------------------------------------------------------------------------
+# ---- error functions
+# -----------------------------------------------------------------------------------
 
 ERFC_SINGLE = (
     (2.326819970068386e-2, -1.387039388740657e-1, 3.687424674597105e-1, -5.824733027278666e-1, 6.210004621745983e-1,
@@ -77,7 +82,9 @@ class Erfc(Formula):
         (x,) = xs
         far = self._far(x)
         far = build.select(build.compare(x, "lt", 0.0), build.sub(2.0, far), far)
-        return build.select(build.compare(size(x), "lt", 1.0), build.sub(1.0, build.apply1("erf", x)), far)
+        return build.select(
+            build.compare(size(x), "lt", 1.0), build.sub(1.0, build.apply1("erf", x)), far
+        )
 
     def _far(self, x: Node) -> Node:
         """For |x| from 1."""
@@ -87,9 +94,14 @@ class Erfc(Formula):
         if single(x):
             inverse = build.div(1.0, a)
             near, away = (polynomial(build.mul(inverse, inverse), c) for c in ERFC_SINGLE)
-            found = build.mul(build.mul(scale, inverse), build.select(build.compare(a, "lt", 2.0), near, away))
+            found = build.mul(
+                build.mul(scale, inverse), build.select(build.compare(a, "lt", 2.0), near, away)
+            )
         else:
-            near, away = (build.div(polynomial(a, top), polynomial(a, below)) for top, below in (ERFC_NEAR, ERFC_FAR))
+            near, away = (
+                build.div(polynomial(a, top), polynomial(a, below))
+                for top, below in (ERFC_NEAR, ERFC_FAR)
+            )
             found = build.mul(scale, build.select(build.compare(a, "lt", 8.0), near, away))
         return build.select(build.compare(scale, "eq", 0.0), 0.0, found)
 
@@ -133,15 +145,26 @@ class ErfInv(Formula):
         root = build.sqrt(w)
         if single(x):
             near, away = ERF_INV_SINGLE
-            found = build.select(build.compare(w, "lt", 5.0), polynomial(build.sub(w, 2.5), near), polynomial(build.sub(root, 3.0), away))
+            found = build.select(
+                build.compare(w, "lt", 5.0),
+                polynomial(build.sub(w, 2.5), near),
+                polynomial(build.sub(root, 3.0), away),
+            )
         else:
             centre, middle, tail = ERF_INV_DOUBLE
-            far = build.select(build.compare(w, "lt", 16.0), polynomial(build.sub(root, 3.25), middle), polynomial(build.sub(root, 5.0), tail))
-            found = build.select(build.compare(w, "lt", 6.25), polynomial(build.sub(w, 3.125), centre), far)
+            far = build.select(
+                build.compare(w, "lt", 16.0),
+                polynomial(build.sub(root, 3.25), middle),
+                polynomial(build.sub(root, 5.0), tail),
+            )
+            found = build.select(
+                build.compare(w, "lt", 6.25), polynomial(build.sub(w, 3.125), centre), far
+            )
         return build.mul(build.select(build.compare(size(x), "eq", 1.0), math.inf, found), x)
 
 
-# ---- gamma ---------------------------------------------------------------------------------------------
+# ---- gamma
+# ---------------------------------------------------------------------------------------------
 
 G = 7.0
 LANCZOS = (
@@ -153,7 +176,9 @@ LANCZOS_BASE = 0.99999999999980993227684700473478
 
 
 def lanczos(z: Node) -> tuple[Node, Node, Node, Node]:
-    """For z >= -1/2: the series of Lanczos, minus its derivative, z + g + 1/2 and the logarithm of that."""
+    """For z >= -1/2: the series of Lanczos, minus its derivative, z + g + 1/2 and the logarithm of
+    that.
+    """
     series, slope = build.like(LANCZOS_BASE, z), build.like(0.0, z)
     for number, coefficient in enumerate(LANCZOS, 1):
         below = build.add(z, float(number))
@@ -172,7 +197,9 @@ def mirrored(x: Node) -> tuple[Node, Node]:
 
 @declare
 class Lgamma(Formula):
-    """The logarithm of the magnitude of the gamma function; infinite at 0 and at the negative integers."""
+    """The logarithm of the magnitude of the gamma function; infinite at 0 and at the negative
+    integers.
+    """
 
     mnemonic = "lgamma"
 
@@ -206,7 +233,9 @@ class Digamma(Formula):
         turn = build.mul(build.sub(x, whole), math.pi)
         cotangent = build.div(build.apply1("cos", turn), build.apply1("sin", turn))
         below = build.sub(above, build.mul(cotangent, math.pi))
-        pole = build.apply1("and", build.compare(x, "le", 0.0), build.compare(x, "eq", build.apply1("floor", x)))
+        pole = build.apply1(
+            "and", build.compare(x, "le", 0.0), build.compare(x, "eq", build.apply1("floor", x))
+        )
         return build.select(pole, math.nan, build.select(low, below, above))
 
 
@@ -219,7 +248,9 @@ ZETA = (
 
 @declare
 class Zeta(Formula):
-    """Hurwitz' zeta function, the sum of (q + k) ** -x over k = 0, 1, …; infinite at x = 1, NaN below."""
+    """Hurwitz' zeta function, the sum of (q + k) ** -x over k = 0, 1, …; infinite at x = 1, NaN
+    below.
+    """
 
     mnemonic = "zeta"
     operands = ("x", "q")
@@ -242,8 +273,12 @@ class Zeta(Formula):
         for k in reversed(range(len(ZETA) - 1)):
             factor = build.mul(build.add(x, float(2 * k + 1)), build.add(x, float(2 * k + 2)))
             series = build.add(build.mul(build.div(build.div(factor, a), a), series), 1 / ZETA[k])
-        rest = build.add(build.div(a, build.sub(x, 1.0)), build.add(build.mul(build.div(x, a), series), 0.5))
-        found = build.select(build.compare(power, "eq", 0.0), total, build.add(total, build.mul(power, rest)))
+        rest = build.add(
+            build.div(a, build.sub(x, 1.0)), build.add(build.mul(build.div(x, a), series), 0.5)
+        )
+        found = build.select(
+            build.compare(power, "eq", 0.0), total, build.add(total, build.mul(power, rest))
+        )
         whole = build.compare(q, "eq", build.apply1("floor", q))
         even = build.compare(build.apply1("rem", x, 2.0), "eq", 0.0)
         pole = build.select(even, build.like(math.inf, x), math.nan)
@@ -269,15 +304,19 @@ class Polygamma(Formula):
         found = build.mul(build.exp(build.apply1("lgamma", after)), build.apply1("zeta", after, x))
         found = build.select(odd, found, build.apply1("neg", found))
         found = build.select(build.compare(n, "eq", 0.0), build.apply1("digamma", x), found)
-        wrong = build.apply1("or", build.compare(n, "ne", build.apply1("floor", n)), build.compare(n, "lt", 0.0))
+        wrong = build.apply1(
+            "or", build.compare(n, "ne", build.apply1("floor", n)), build.compare(n, "lt", 0.0)
+        )
         return build.select(wrong, math.nan, found)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        return [s for s in super().samples() if s.inputs[0].dtype is not DType.F16]  # where most of its values overflow
+        # where most of its values overflow
+        return [s for s in super().samples() if s.inputs[0].dtype is not DType.F16]
 
 
-# ---- Bessel functions ----------------------------------------------------------------------------------
+# ---- Bessel functions
+# ----------------------------------------------------------------------------------
 
 I1E_SINGLE = (
     (9.38153732e-9, -4.44505908e-8, 2.00329481e-7, -8.568720e-7, 3.47025139e-6, -1.32731639e-5, 4.78156508e-5, -1.61760821e-4,
@@ -320,7 +359,8 @@ class BesselI1e(Formula):
         return build.select(build.compare(x, "lt", 0.0), build.apply1("neg", found), found)
 
 
-# ---- neighbours ----------------------------------------------------------------------------------------
+# ---- neighbours
+# ----------------------------------------------------------------------------------------
 
 
 @declare
@@ -341,9 +381,14 @@ class NextAfter(Formula):
         dtype = x.type.dtype
         whole = DType(f"i{dtype.bits}")
         bits, least = Node.of(convert.Bitcast(whole), x), -(1 << (dtype.bits - 1))
-        away = build.apply1("xor", build.compare(x, "lt", 0.0), build.compare(y, "gt", x))  # from zero
-        moved = build.add(bits, build.select(away, build.constant(1, whole), build.constant(-1, whole)))
-        first = build.select(build.compare(y, "lt", 0.0), build.constant(least + 1, whole), build.constant(1, whole))
+        # from zero
+        away = build.apply1("xor", build.compare(x, "lt", 0.0), build.compare(y, "gt", x))
+        moved = build.add(
+            bits, build.select(away, build.constant(1, whole), build.constant(-1, whole))
+        )
+        first = build.select(
+            build.compare(y, "lt", 0.0), build.constant(least + 1, whole), build.constant(1, whole)
+        )
         moved = build.select(build.compare(x, "eq", 0.0), first, moved)
         found = build.select(build.compare(x, "eq", y), y, Node.of(convert.Bitcast(dtype), moved))
         wrong = build.apply1("or", build.compare(x, "ne", x), build.compare(y, "ne", y))

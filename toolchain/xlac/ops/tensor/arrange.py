@@ -39,7 +39,9 @@ class View(Composite):
 
 @declare
 class Split(View):
-    """Consecutive parts of x along `axis`: `parts` equal ones, or of the given `sizes`. Several results."""
+    """Consecutive parts of x along `axis`: `parts` equal ones, or of the given `sizes`. Several
+    results.
+    """
 
     mnemonic = "split"
     parts: int = 0
@@ -52,7 +54,10 @@ class Split(View):
         size, parts = x.shape[axis], self.sizes
         if not parts:
             if self.parts < 1 or (isinstance(size, int) and size % self.parts):
-                raise ShapeError(f"axis {axis} of {x.type} does not divide into {self.parts} parts", attribute="parts")
+                raise ShapeError(
+                    f"axis {axis} of {x.type} does not divide into {self.parts} parts",
+                    attribute="parts",
+                )
             parts = (size // self.parts,) * self.parts
         total: Dim = 0
         found = []
@@ -60,7 +65,10 @@ class Split(View):
             found.append(build.cut(x, axis, total, total + part))
             total = total + part
         if total != size:
-            raise ShapeError(f"parts {dims(parts)} do not make up axis {axis} of {x.type}", attribute="sizes" if self.sizes else "parts")
+            raise ShapeError(
+                f"parts {dims(parts)} do not make up axis {axis} of {x.type}",
+                attribute="sizes" if self.sizes else "parts",
+            )
         return tuple(found) if len(found) > 1 else found[0]
 
     @classmethod
@@ -93,7 +101,14 @@ class Stack(View):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, int, int]] = [((), 2, 0), ((3, 5), 3, 0), ((3, 5), 2, 1), ((3, 5), 2, -1), ((0, 5), 2, 0), ((3, 5), 1, 2)]
+        cases: list[tuple[Ints, int, int]] = [
+            ((), 2, 0),
+            ((3, 5), 3, 0),
+            ((3, 5), 2, 1),
+            ((3, 5), 2, -1),
+            ((0, 5), 2, 0),
+            ((3, 5), 1, 2),
+        ]
         found = [Sample((Type(F, s),) * n, {"axis": a}) for s, n, a in cases]
         return found + [Sample((Type(d, (3,)),) * 2, {"axis": 1}) for d in DType]
 
@@ -113,12 +128,21 @@ class Squeeze(View):
             axes = build.axes_of(self.axis, x.type.rank)
         for axis in axes:
             if x.shape[axis] != 1:
-                raise ShapeError(f"axis {axis} of {x.type} has {x.shape[axis]} elements, not 1", attribute="axis")
+                raise ShapeError(
+                    f"axis {axis} of {x.type} has {x.shape[axis]} elements, not 1", attribute="axis"
+                )
         return build.reshape(x, [size for a, size in enumerate(x.shape) if a not in axes])
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, object]] = [((1, 3, 1), None), ((1, 3, 1), 0), ((1, 3, 1), -1), ((1, 3, 1), (0, 2)), ((), None), ((0, 1), 1)]
+        cases: list[tuple[Ints, object]] = [
+            ((1, 3, 1), None),
+            ((1, 3, 1), 0),
+            ((1, 3, 1), -1),
+            ((1, 3, 1), (0, 2)),
+            ((), None),
+            ((0, 1), 1),
+        ]
         return [Sample((Type(F, s),), {"axis": a}) for s, a in cases] + every((1, 3))
 
 
@@ -134,11 +158,19 @@ class Unsqueeze(View):
         new = (self.axis,) if isinstance(self.axis, int) else self.axis
         axes = build.axes_of(new, x.type.rank + len(new))
         rest = iter(x.shape)
-        return build.reshape(x, [1 if a in axes else next(rest) for a in range(x.type.rank + len(axes))])
+        return build.reshape(
+            x, [1 if a in axes else next(rest) for a in range(x.type.rank + len(axes))]
+        )
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, object]] = [((), 0), ((3,), 0), ((3,), -1), ((3, 5), (0, 2)), ((0, 3), 1)]
+        cases: list[tuple[Ints, object]] = [
+            ((), 0),
+            ((3,), 0),
+            ((3,), -1),
+            ((3, 5), (0, 2)),
+            ((0, 3), 1),
+        ]
         return [Sample((Type(F, s),), {"axis": a}) for s, a in cases] + every((3,), axis=1)
 
 
@@ -157,11 +189,20 @@ class Flatten(View):
         first, last = axis_of(self.axis, x.type.rank), axis_of(self.end, x.type.rank)
         if last < first:
             raise ShapeError(f"flatten from axis {first} to {last}", attribute="end")
-        return build.reshape(x, (*x.shape[:first], volume(x.shape[first : last + 1]), *x.shape[last + 1 :]))
+        return build.reshape(
+            x, (*x.shape[:first], volume(x.shape[first : last + 1]), *x.shape[last + 1 :])
+        )
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, dict[str, object]]] = [((), {}), ((3,), {}), ((2, 3, 5), {}), ((2, 3, 5), {"axis": 1}), ((2, 3, 5, 7), {"axis": 1, "end": 2}), ((0, 3, 5), {"axis": 1})]
+        cases: list[tuple[Ints, dict[str, object]]] = [
+            ((), {}),
+            ((3,), {}),
+            ((2, 3, 5), {}),
+            ((2, 3, 5), {"axis": 1}),
+            ((2, 3, 5, 7), {"axis": 1, "end": 2}),
+            ((0, 3, 5), {"axis": 1}),
+        ]
         return [Sample((Type(F, s),), g) for s, g in cases] + every((2, 3))
 
 
@@ -175,12 +216,23 @@ class Expand(View):
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
         before = len(self.shape) - x.type.rank
-        wanted = tuple(x.shape[a - before] if size == -1 and a >= before else size for a, size in enumerate(self.shape))
+        wanted = tuple(
+            x.shape[a - before] if size == -1 and a >= before else size
+            for a, size in enumerate(self.shape)
+        )
         return build.broadcast_to(x, build.broadcast_shapes([x.shape, wanted]))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, Ints]] = [((), (3,)), ((5,), (3, 5)), ((3, 1), (3, 5)), ((3, 1), (-1, 5)), ((1,), (0,)), ((3, 1), (2, 3, 5)), ((3, 5), (1, 1))]
+        cases: list[tuple[Ints, Ints]] = [
+            ((), (3,)),
+            ((5,), (3, 5)),
+            ((3, 1), (3, 5)),
+            ((3, 1), (-1, 5)),
+            ((1,), (0,)),
+            ((3, 1), (2, 3, 5)),
+            ((3, 5), (1, 1)),
+        ]
         return [Sample((Type(F, s),), {"shape": t}) for s, t in cases] + every((3, 1), shape=(3, 5))
 
 
@@ -204,4 +256,7 @@ class Swapaxes(View):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        return [Sample((Type(F, (2, 3, 5)),), {"a": a, "b": b}) for a, b in ((0, 1), (-1, -2), (2, 0), (1, 1))] + every((3, 2))
+        return [
+            Sample((Type(F, (2, 3, 5)),), {"a": a, "b": b})
+            for a, b in ((0, 1), (-1, -2), (2, 0), (1, 1))
+        ] + every((3, 2))

@@ -33,7 +33,9 @@ def from_either_end(indices: Node, size: Dim) -> Sequence[Fault]:
 
 @declare
 class Embedding(Composite):
-    """Rows of a learned table: `weight` (count, dim), one row for each index; indices are clamped into range."""
+    """Rows of a learned table: `weight` (count, dim), one row for each index; indices are clamped
+    into range.
+    """
 
     mnemonic = "embedding"
     creates = frozenset()
@@ -44,7 +46,10 @@ class Embedding(Composite):
 
     def parameters(self, *types: Type) -> Mapping[str, Type]:
         if self.count < 1 or self.dim < 1:
-            raise ShapeError(f"embedding needs a count and a dim, got {self.count} and {self.dim}", attribute="count")
+            raise ShapeError(
+                f"embedding needs a count and a dim, got {self.count} and {self.dim}",
+                attribute="count",
+            )
         if not self.dtype.is_float:
             raise ShapeError(f"embedding learns floats, not {self.dtype}", attribute="dtype")
         return {"weight": Type(self.dtype, (self.count, self.dim))}
@@ -54,7 +59,9 @@ class Embedding(Composite):
         check_dtype(self.mnemonic, indices, INTEGERS)
         wanted = self.parameters(indices)["weight"]
         if len(learned) != 1:
-            raise ShapeError(f"embedding needs its weight after the indices, got {len(learned)} more operands")
+            raise ShapeError(
+                f"embedding needs its weight after the indices, got {len(learned)} more operands"
+            )
         if learned[0].shape != wanted.shape or not learned[0].dtype.is_float:
             raise ShapeError(f"weight of embedding is {wanted}, got {learned[0]}", operand=1)
         return Type(learned[0].dtype, (*indices.shape, self.dim))
@@ -70,14 +77,29 @@ class Embedding(Composite):
     def samples(cls) -> Sequence[Sample]:
         shapes: list[Ints] = [(5,), (), (2, 3), (0,), (1000,)]
         known = {"count": 7, "dim": 5}
-        found = [Sample((Type(DType.I64, s), Type(F, (7, 5))), known, ("small", "normal")) for s in shapes]
-        found += [Sample((Type(DType.I32, (4,)), Type(d, (7, 5))), known | {"dtype": d}, ("index", "normal")) for d in DType if d in FLOATS]
-        return found + [Sample((Type(d, (4,)), Type(F, (7, 5))), known, ("small", "normal")) for d in DType if d.is_integer]
+        found = [
+            Sample((Type(DType.I64, s), Type(F, (7, 5))), known, ("small", "normal"))
+            for s in shapes
+        ]
+        found += [
+            Sample(
+                (Type(DType.I32, (4,)), Type(d, (7, 5))), known | {"dtype": d}, ("index", "normal")
+            )
+            for d in DType
+            if d in FLOATS
+        ]
+        return found + [
+            Sample((Type(d, (4,)), Type(F, (7, 5))), known, ("small", "normal"))
+            for d in DType
+            if d.is_integer
+        ]
 
 
 @declare
 class Take(Composite):
-    """Whole slices of x along `axis` at indices of any shape; negative ones count from the end, others are clamped."""
+    """Whole slices of x along `axis` at indices of any shape; negative ones count from the end,
+    others are clamped.
+    """
 
     mnemonic = "take"
     creates = frozenset()
@@ -105,14 +127,29 @@ class Take(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, Ints, int]] = [((7,), (3,), 0), ((7, 5), (2, 3), 0), ((3, 7), (4,), 1), ((3, 7, 2), (), 1), ((7,), (0,), 0), ((0, 3), (2,), 1), ((99,), (1000,), 0)]
-        found = [Sample((Type(F, s), Type(DType.I64, i)), {"axis": a}, ("normal", "index")) for s, i, a in cases]
-        return found + [Sample((Type(d, (7,)), Type(DType.I32, (5,))), {}, ("normal", "index")) for d in DType]
+        cases: list[tuple[Ints, Ints, int]] = [
+            ((7,), (3,), 0),
+            ((7, 5), (2, 3), 0),
+            ((3, 7), (4,), 1),
+            ((3, 7, 2), (), 1),
+            ((7,), (0,), 0),
+            ((0, 3), (2,), 1),
+            ((99,), (1000,), 0),
+        ]
+        found = [
+            Sample((Type(F, s), Type(DType.I64, i)), {"axis": a}, ("normal", "index"))
+            for s, i, a in cases
+        ]
+        return found + [
+            Sample((Type(d, (7,)), Type(DType.I32, (5,))), {}, ("normal", "index")) for d in DType
+        ]
 
 
 @declare
 class TakeAlongAxis(Composite):
-    """Elements of x at indices along `axis`, which have x's other extents; negative ones count from the end."""
+    """Elements of x at indices along `axis`, which have x's other extents; negative ones count from
+    the end.
+    """
 
     mnemonic = "take_along_axis"
     creates = frozenset()
@@ -130,9 +167,14 @@ class TakeAlongAxis(Composite):
         axis = normal_axis(self.axis, x.type.rank)
         batch = tuple(a for a in range(x.type.rank) if a != axis)
         op = Gather(
-            offset_dims=(), collapsed_slice_dims=(axis,), operand_batching_dims=batch, start_indices_batching_dims=batch,
-            start_index_map=(axis,), index_vector_dim=x.type.rank, slice_sizes=tuple(0 if size == 0 else 1 for size in x.shape),
-        )  # fmt: skip
+            offset_dims=(),
+            collapsed_slice_dims=(axis,),
+            operand_batching_dims=batch,
+            start_indices_batching_dims=batch,
+            start_index_map=(axis,),
+            index_vector_dim=x.type.rank,
+            slice_sizes=tuple(0 if size == 0 else 1 for size in x.shape),
+        )
         return Node.of(op, x, wrapped(indices, x.shape[axis]))
 
     def faults(self, *inputs: Node) -> Sequence[Fault]:
@@ -141,25 +183,43 @@ class TakeAlongAxis(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, Ints, int]] = [((7,), (3,), 0), ((3, 7), (3, 2), 1), ((7, 3), (2, 3), 0), ((2, 3, 7), (2, 3, 9), -1), ((3, 7), (3, 0), 1)]
-        found = [Sample((Type(F, s), Type(DType.I64, i)), {"axis": a}, ("normal", "index")) for s, i, a in cases]
-        return found + [Sample((Type(d, (3, 7)), Type(DType.I32, (3, 5))), {}, ("normal", "index")) for d in DType]
+        cases: list[tuple[Ints, Ints, int]] = [
+            ((7,), (3,), 0),
+            ((3, 7), (3, 2), 1),
+            ((7, 3), (2, 3), 0),
+            ((2, 3, 7), (2, 3, 9), -1),
+            ((3, 7), (3, 0), 1),
+        ]
+        found = [
+            Sample((Type(F, s), Type(DType.I64, i)), {"axis": a}, ("normal", "index"))
+            for s, i, a in cases
+        ]
+        return found + [
+            Sample((Type(d, (3, 7)), Type(DType.I32, (3, 5))), {}, ("normal", "index"))
+            for d in DType
+        ]
 
 
 def check_along(mnemonic: str, x: Type, indices: Type, axis: int, exact: bool) -> None:
     """Indices along an axis have x's rank and its other extents (or fewer of them)."""
     same = x.rank == indices.rank and all(
-        a == axis or (indices.shape[a] == x.shape[a] if exact else fits(indices.shape[a], x.shape[a])) for a in range(x.rank)
+        a == axis
+        or (indices.shape[a] == x.shape[a] if exact else fits(indices.shape[a], x.shape[a]))
+        for a in range(x.rank)
     )
     if not same:
-        raise ShapeError(f"{mnemonic}: indices {indices} do not fit {x} but for axis {axis}", operand=1)
+        raise ShapeError(
+            f"{mnemonic}: indices {indices} do not fit {x} but for axis {axis}", operand=1
+        )
     if x.shape[axis] == 0 and indices.size != 0:
         raise ShapeError(f"{mnemonic}: axis {axis} of {x} has no elements", operand=0)
 
 
 @declare
 class GatherNd(Composite):
-    """Slices of x at full or partial indices: each vector along the last axis of `indices` says where, in the first axes of x."""
+    """Slices of x at full or partial indices: each vector along the last axis of `indices` says
+    where, in the first axes of x.
+    """
 
     mnemonic = "gather_nd"
     creates = frozenset()
@@ -168,7 +228,11 @@ class GatherNd(Composite):
     def infer(self, *types: Type) -> Type:
         x, indices = types
         check_dtype(self.mnemonic, indices, INTEGERS, 1)
-        if not indices.shape or not isinstance(indices.shape[-1], int) or indices.shape[-1] > x.rank:
+        if (
+            not indices.shape
+            or not isinstance(indices.shape[-1], int)
+            or indices.shape[-1] > x.rank
+        ):
             raise ShapeError(f"index vectors of {indices} do not fit {x}", operand=1)
         return x.with_shape((*indices.shape[:-1], *x.shape[indices.shape[-1] :]))
 
@@ -179,9 +243,12 @@ class GatherNd(Composite):
         batch = indices.type.rank - 1
         rank = x.type.rank
         op = Gather(
-            offset_dims=tuple(range(batch, batch + rank - depth)), collapsed_slice_dims=tuple(range(depth)),
-            start_index_map=tuple(range(depth)), index_vector_dim=batch, slice_sizes=(*[1] * depth, *x.shape[depth:]),
-        )  # fmt: skip
+            offset_dims=tuple(range(batch, batch + rank - depth)),
+            collapsed_slice_dims=tuple(range(depth)),
+            start_index_map=tuple(range(depth)),
+            index_vector_dim=batch,
+            slice_sizes=(*[1] * depth, *x.shape[depth:]),
+        )
         return Node.of(op, x, indices)
 
     def faults(self, *inputs: Node) -> Sequence[Fault]:
@@ -192,14 +259,27 @@ class GatherNd(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, Ints]] = [((7, 5), (3, 2)), ((7, 5), (3, 1)), ((7, 5, 2), (2, 3, 2)), ((7,), (0, 1)), ((7, 5), (2,))]
-        found = [Sample((Type(F, s), Type(DType.I64, i)), {}, ("normal", "small")) for s, i in cases]
-        return found + [Sample((Type(d, (7, 5)), Type(DType.I32, (3, 2))), {}, ("normal", "small")) for d in DType]
+        cases: list[tuple[Ints, Ints]] = [
+            ((7, 5), (3, 2)),
+            ((7, 5), (3, 1)),
+            ((7, 5, 2), (2, 3, 2)),
+            ((7,), (0, 1)),
+            ((7, 5), (2,)),
+        ]
+        found = [
+            Sample((Type(F, s), Type(DType.I64, i)), {}, ("normal", "small")) for s, i in cases
+        ]
+        return found + [
+            Sample((Type(d, (7, 5)), Type(DType.I32, (3, 2))), {}, ("normal", "small"))
+            for d in DType
+        ]
 
 
 @declare
 class OneHot(Composite):
-    """1 where the position along a new axis equals the index, 0 elsewhere; an index out of range gives all 0."""
+    """1 where the position along a new axis equals the index, 0 elsewhere; an index out of range
+    gives all 0.
+    """
 
     mnemonic = "one_hot"
     creates = frozenset()
@@ -221,18 +301,35 @@ class OneHot(Composite):
         result = self.infer(indices.type)
         axis = normal_axis(self.axis, result.rank)
         wide = DType.U64 if indices.type.dtype is DType.U64 else DType.I64
-        spread = build.spread(build.cast(indices, wide), result.shape, [a for a in range(result.rank) if a != axis])
-        return build.cast(build.compare(spread, "eq", build.iota(result.shape, axis, wide)), self.dtype)
+        spread = build.spread(
+            build.cast(indices, wide), result.shape, [a for a in range(result.rank) if a != axis]
+        )
+        return build.cast(
+            build.compare(spread, "eq", build.iota(result.shape, axis, wide)), self.dtype
+        )
 
     def faults(self, *inputs: Node) -> Sequence[Fault]:
         return outside(inputs[0], (self.depth,))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, int, int]] = [((5,), 7, -1), ((), 3, 0), ((2, 3), 4, 0), ((2, 3), 4, 1), ((0,), 3, -1), ((5,), 0, -1)]
-        found = [Sample((Type(DType.I64, s),), {"depth": d, "axis": a}, ("index",)) for s, d, a in cases]
-        found += [Sample((Type(DType.I32, (5,)),), {"depth": 7, "dtype": d}, ("index",)) for d in DType]
-        return found + [Sample((Type(d, (5,)),), {"depth": 7}, ("index",)) for d in DType if d.is_integer]
+        cases: list[tuple[Ints, int, int]] = [
+            ((5,), 7, -1),
+            ((), 3, 0),
+            ((2, 3), 4, 0),
+            ((2, 3), 4, 1),
+            ((0,), 3, -1),
+            ((5,), 0, -1),
+        ]
+        found = [
+            Sample((Type(DType.I64, s),), {"depth": d, "axis": a}, ("index",)) for s, d, a in cases
+        ]
+        found += [
+            Sample((Type(DType.I32, (5,)),), {"depth": 7, "dtype": d}, ("index",)) for d in DType
+        ]
+        return found + [
+            Sample((Type(d, (5,)),), {"depth": 7}, ("index",)) for d in DType if d.is_integer
+        ]
 
 
 def triangle(shape: Shape, k: int, upper: bool) -> Node:
@@ -258,8 +355,17 @@ class Triangle(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, int]] = [((4, 4), 0), ((3, 5), 1), ((5, 3), -1), ((2, 3, 3), 0), ((0, 3), 0), ((3, 3), 9)]
-        return [Sample((Type(F, s),), {"k": k}) for s, k in cases] + [Sample((Type(d, (3, 3)),), {}) for d in DType]
+        cases: list[tuple[Ints, int]] = [
+            ((4, 4), 0),
+            ((3, 5), 1),
+            ((5, 3), -1),
+            ((2, 3, 3), 0),
+            ((0, 3), 0),
+            ((3, 3), 9),
+        ]
+        return [Sample((Type(F, s),), {"k": k}) for s, k in cases] + [
+            Sample((Type(d, (3, 3)),), {}) for d in DType
+        ]
 
 
 @declare

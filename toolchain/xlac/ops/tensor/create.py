@@ -75,7 +75,9 @@ class Full(Filled):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        return [Sample((), dict(s.attributes) | {"value": 3}) for s in super().samples()] + [Sample((), {"shape": (3,), "value": 2.5})]
+        return [Sample((), dict(s.attributes) | {"value": 3}) for s in super().samples()] + [
+            Sample((), {"shape": (3,), "value": 2.5})
+        ]
 
 
 @declare
@@ -116,7 +118,9 @@ class OnesLike(Composite):
 
 @declare
 class Arange(Composite):
-    """Numbers from `start` up to, not including, `stop`, `step` apart. With only `stop` it counts from 0."""
+    """Numbers from `start` up to, not including, `stop`, `step` apart. With only `stop` it counts
+    from 0.
+    """
 
     mnemonic = "arange"
     operands = ()
@@ -130,8 +134,15 @@ class Arange(Composite):
             raise ShapeError("the step of arange is 0", attribute="step")
         if isinstance(self.start, int | float) and isinstance(self.stop, int | float):
             return max(0, int(np.ceil((self.stop - self.start) / self.step)))
-        if isinstance(self.step, float) or isinstance(self.start, float) or isinstance(self.stop, float) or self.step < 0:
-            raise ShapeError("arange over a symbolic size counts up in whole steps", attribute="step")
+        if (
+            isinstance(self.step, float)
+            or isinstance(self.start, float)
+            or isinstance(self.stop, float)
+            or self.step < 0
+        ):
+            raise ShapeError(
+                "arange over a symbolic size counts up in whole steps", attribute="step"
+            )
         return (self.stop - self.start + self.step - 1) // self.step
 
     def infer(self, *types: Type) -> Type:
@@ -139,8 +150,12 @@ class Arange(Composite):
             raise ShapeError(f"arange counts in numbers, not {self.dtype}", attribute="dtype")
         if not isinstance(self.start, int | float):
             raise ShapeError("arange starts at a number", attribute="start")
-        if self.dtype.is_integer and (isinstance(self.start, float) or isinstance(self.step, float)):
-            raise ShapeError(f"arange of {self.dtype} needs a whole start and step", attribute="dtype")
+        if self.dtype.is_integer and (
+            isinstance(self.start, float) or isinstance(self.step, float)
+        ):
+            raise ShapeError(
+                f"arange of {self.dtype} needs a whole start and step", attribute="dtype"
+            )
         return Type(self.dtype, (self.count(),))
 
     def expand(self, *inputs: Node) -> Node:
@@ -164,7 +179,9 @@ class Arange(Composite):
         cases: list[dict[str, object]] = [
             {"stop": 7}, {"stop": 0}, {"start": 2, "stop": 9, "step": 3}, {"start": 9, "stop": 2, "step": -2}, {"stop": 2.0, "step": 0.25, "dtype": DType.F32},
         ]  # fmt: skip
-        return [Sample((), c) for c in cases] + [Sample((), {"stop": 5, "dtype": d}) for d in DType if d in NUMBERS]
+        return [Sample((), c) for c in cases] + [
+            Sample((), {"stop": 5, "dtype": d}) for d in DType if d in NUMBERS
+        ]
 
 
 @declare
@@ -193,5 +210,11 @@ class Eye(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        cases: list[dict[str, object]] = [{"rows": 3}, {"rows": 3, "columns": 5, "k": 1}, {"rows": 4, "k": -1}, {"rows": 0}, {"rows": 2, "columns": 0}]
+        cases: list[dict[str, object]] = [
+            {"rows": 3},
+            {"rows": 3, "columns": 5, "k": 1},
+            {"rows": 4, "k": -1},
+            {"rows": 0},
+            {"rows": 2, "columns": 0},
+        ]
         return [Sample((), c) for c in cases] + [Sample((), {"rows": 3, "dtype": d}) for d in DType]

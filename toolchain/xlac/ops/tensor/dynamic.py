@@ -34,16 +34,26 @@ class DimSize(Elementwise):
 
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
         size = inputs[0].type.shape[self.axis]
-        return Const(size, DType.I32) if isinstance(size, int) else build.cast(build.lift(size), DType.I32)
+        return (
+            Const(size, DType.I32)
+            if isinstance(size, int)
+            else build.cast(build.lift(size), DType.I32)
+        )
 
     def faults(self, *inputs: Node) -> Sequence[Fault]:
         from xlac.ops.faults import holds
-        
+
         return holds(inputs[0].shape[self.axis], DType.I32, f"the size of axis {self.axis}")
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[tuple[int, ...], int]] = [((7,), 0), ((0,), 0), ((3, 5), 0), ((3, 5), 1), ((2, 3, 5, 7), 2)]
+        cases: list[tuple[tuple[int, ...], int]] = [
+            ((7,), 0),
+            ((0,), 0),
+            ((3, 5), 0),
+            ((3, 5), 1),
+            ((2, 3, 5, 7), 2),
+        ]
         return [Sample((Type(DType.F32, shape),), {"axis": axis}) for shape, axis in cases]
 
 
@@ -51,8 +61,9 @@ class DimSize(Elementwise):
 class Compact(Op):
     """The row-major positions of the true elements of a mask, in order, and how many there are.
 
-    The positions are i64[bound]; those that are not used hold the size of the mask, so a scatter drops them. When
-    there are more than `bound`, the first are kept, and the count says how many were found.
+    The positions are i64[bound]; those that are not used hold the size of the mask, so a scatter
+    drops them. When there are more than `bound`, the first are kept, and the count says how many
+    were found.
     """
 
     mnemonic = "compact"
@@ -76,5 +87,14 @@ class Compact(Op):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[tuple[int, ...], int]] = [((), 1), ((7,), 7), ((7,), 2), ((7,), 11), ((0,), 3), ((3, 5), 15), ((4999,), 4999), ((7,), 0)]
+        cases: list[tuple[tuple[int, ...], int]] = [
+            ((), 1),
+            ((7,), 7),
+            ((7,), 2),
+            ((7,), 11),
+            ((0,), 3),
+            ((3, 5), 15),
+            ((4999,), 4999),
+            ((7,), 0),
+        ]
         return [Sample((Type(DType.BOOL, shape),), {"bound": bound}) for shape, bound in cases]

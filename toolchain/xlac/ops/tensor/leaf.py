@@ -10,7 +10,17 @@ import numpy as np
 from xlac.ir.dims import Shape, static
 from xlac.ir.faults import Fault
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import Array, Elementwise, Index, Op, Operand, Sample, ShapeError, declare, frozen_array
+from xlac.ir.op import (
+    Array,
+    Elementwise,
+    Index,
+    Op,
+    Operand,
+    Sample,
+    ShapeError,
+    declare,
+    frozen_array,
+)
 from xlac.ir.types import Type, Types
 from xlac.ops import numeric, random
 from xlac.ops.checks import NUMBERS
@@ -33,7 +43,9 @@ class Param(Op):
     def infer(self, *types: Type) -> Type:
         () = types
         if self.kind not in ("input", "weight", "state"):
-            raise ShapeError(f"a parameter is an input, weight or state, not {self.kind!r}", attribute="kind")
+            raise ShapeError(
+                f"a parameter is an input, weight or state, not {self.kind!r}", attribute="kind"
+            )
         return self.type
 
     def evaluate(self, *arrays: Array) -> Array:
@@ -109,7 +121,9 @@ class Iota(Elementwise):
     def infer(self, *types: Type) -> Type:
         () = types
         if not 0 <= self.axis < len(self.shape):
-            raise ShapeError(f"axis {self.axis} is out of range for rank {len(self.shape)}", attribute="axis")
+            raise ShapeError(
+                f"axis {self.axis} is out of range for rank {len(self.shape)}", attribute="axis"
+            )
         if self.dtype is DType.BOOL:
             raise ShapeError("iota counts in numbers, not bool", attribute="dtype")
         return Type(self.dtype, self.shape)
@@ -125,24 +139,35 @@ class Iota(Elementwise):
 
     def faults(self, *inputs: Node) -> Sequence[Fault]:
         from xlac.ops.faults import holds
-        
+
         return holds(self.shape[self.axis] - 1, self.dtype, "the last number of a count")
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        numbers = [Sample((), {"shape": (5,), "axis": 0, "dtype": d}) for d in DType if d in NUMBERS]
-        shapes: list[tuple[tuple[int, ...], int]] = [((3, 4), 1), ((2, 3, 5), 0), ((0, 3), 1), ((1, 7, 2, 3), 1), ((4999,), 0)]
-        return numbers + [Sample((), {"shape": s, "axis": a, "dtype": DType.I32}) for s, a in shapes]
+        numbers = [
+            Sample((), {"shape": (5,), "axis": 0, "dtype": d}) for d in DType if d in NUMBERS
+        ]
+        shapes: list[tuple[tuple[int, ...], int]] = [
+            ((3, 4), 1),
+            ((2, 3, 5), 0),
+            ((0, 3), 1),
+            ((1, 7, 2, 3), 1),
+            ((4999,), 0),
+        ]
+        return numbers + [
+            Sample((), {"shape": s, "axis": a, "dtype": DType.I32}) for s, a in shapes
+        ]
 
 
 @declare
 class RngBits(Op):
     """Uniform random bits from a counter: the new state, and `shape` unsigned integers of `dtype`.
 
-    The state is u64[2] (key, counter) for threefry (2x32, 20 rounds) and u64[3] (key, counter low, high) for
-    philox (4x32, 10 rounds). Block i encrypts counter + i and gives 2 or 4 words of 32 bits, of which narrow types
-    take the low bits, and two of which make a u64, the low one first. The counter advances by the number of blocks.
-    The elements of a block are neighbours as `random.layout` says: bit for bit what XLA's rng_bit_generator gives.
+    The state is u64[2] (key, counter) for threefry (2x32, 20 rounds) and u64[3] (key, counter low,
+    high) for philox (4x32, 10 rounds). Block i encrypts counter + i and gives 2 or 4 words of 32
+    bits, of which narrow types take the low bits, and two of which make a u64, the low one first.
+    The counter advances by the number of blocks. The elements of a block are neighbours as
+    `random.layout` says: bit for bit what XLA's rng_bit_generator gives.
     """
 
     mnemonic = "rng_bits"
@@ -154,9 +179,14 @@ class RngBits(Op):
     def infer(self, *types: Type) -> Types:
         (state,) = types
         if self.algorithm not in random.ALGORITHMS:
-            raise ShapeError(f"unknown generator {self.algorithm!r}; there are threefry and philox", attribute="algorithm")
+            raise ShapeError(
+                f"unknown generator {self.algorithm!r}; there are threefry and philox",
+                attribute="algorithm",
+            )
         if not self.dtype.is_integer or self.dtype.is_signed:
-            raise ShapeError(f"random bits are unsigned integers, not {self.dtype}", attribute="dtype")
+            raise ShapeError(
+                f"random bits are unsigned integers, not {self.dtype}", attribute="dtype"
+            )
         wanted = Type(DType.U64, (random.ALGORITHMS[self.algorithm].state,))
         if state != wanted:
             raise ShapeError(f"the state of {self.algorithm} is {wanted}, got {state}", operand=0)
@@ -168,7 +198,9 @@ class RngBits(Op):
         found = random.layout(self.algorithm, shape, self.dtype)
         new, stream = random.words(self.algorithm, state, found.blocks)
         if self.dtype is DType.U64:
-            stream = stream[:, 0::2].astype(np.uint64) | stream[:, 1::2].astype(np.uint64) << np.uint64(32)
+            stream = stream[:, 0::2].astype(np.uint64) | stream[:, 1::2].astype(
+                np.uint64
+            ) << np.uint64(32)
         places = stream.reshape(found.outer, found.steps, found.inner, found.each).swapaxes(2, 3)
         bits = places.reshape(found.outer, found.steps * found.each, found.inner)[:, : found.count]
         return new, bits.astype(self.dtype.numpy).reshape(shape)
@@ -179,18 +211,24 @@ class RngBits(Op):
         for algorithm, known in random.ALGORITHMS.items():
             state = (Type(DType.U64, (known.state,)),)
             for dtype in (DType.U8, DType.U16, DType.U32, DType.U64):
-                found.append(Sample(state, {"algorithm": algorithm, "shape": (3, 5), "dtype": dtype}))
+                found.append(
+                    Sample(state, {"algorithm": algorithm, "shape": (3, 5), "dtype": dtype})
+                )
             for shape in ((), (0, 3), (4, 3), (3, 2, 5), (5, 3, 1), (4999,)):
-                found.append(Sample(state, {"algorithm": algorithm, "shape": shape, "dtype": DType.U32}))
+                found.append(
+                    Sample(state, {"algorithm": algorithm, "shape": shape, "dtype": DType.U32})
+                )
         return found
 
 
 def convert_element(value: Expr, dtype: DType) -> Expr:
-    """A kernel value converted to `dtype`; a half comes back in f32, rounded, and is reached through f32."""
+    """A kernel value converted to `dtype`; a half comes back in f32, rounded, and is reached
+    through f32.
+    """
     if dtype.is_half:
         return build.cast(build.cast(build.cast(value, DType.F32), dtype), DType.F32)
     if dtype is DType.BOOL and value.dtype is not DType.BOOL:
-        return build.apply(build.P.NE, value, KernelConst(0.0 if value.dtype.is_float else 0, value.dtype))
+        return build.apply(
+            build.P.NE, value, KernelConst(0.0 if value.dtype.is_float else 0, value.dtype)
+        )
     return build.cast(value, dtype)
-
-

@@ -26,8 +26,8 @@ Combine = Literal["assign", "add", "mul", "max", "min"]
 class ScatterElements(Composite):
     """x with each element of `updates` combined into the place that `indices` gives along `axis`.
 
-    Indices and updates have one shape, x's or smaller; negative indices count from the end, and those out of range
-    are dropped.
+    Indices and updates have one shape, x's or smaller; negative indices count from the end, and
+    those out of range are dropped.
     """
 
     mnemonic = "scatter_elements"
@@ -60,10 +60,37 @@ class ScatterElements(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, Ints, int]] = [((7,), (3,), 0), ((3, 7), (3, 2), 1), ((7, 3), (9, 3), 0), ((3, 7), (2, 5), 1), ((3, 7), (0, 2), 0)]
-        found = [Sample((Type(F, s), Type(DType.I64, i), Type(F, i)), {"axis": a, "combine": "add"}, ("small", "index", "small")) for s, i, a in cases]
-        found += [Sample((Type(F, (7,)), Type(DType.I32, (9,)), Type(F, (9,))), {"combine": c}, ("small", "index", "small")) for c in ("assign", "mul", "max", "min")]
-        return found + [Sample((Type(d, (7,)), Type(DType.I32, (5,)), Type(d, (5,))), {}, ("normal", "index", "normal")) for d in DType]
+        cases: list[tuple[Ints, Ints, int]] = [
+            ((7,), (3,), 0),
+            ((3, 7), (3, 2), 1),
+            ((7, 3), (9, 3), 0),
+            ((3, 7), (2, 5), 1),
+            ((3, 7), (0, 2), 0),
+        ]
+        found = [
+            Sample(
+                (Type(F, s), Type(DType.I64, i), Type(F, i)),
+                {"axis": a, "combine": "add"},
+                ("small", "index", "small"),
+            )
+            for s, i, a in cases
+        ]
+        found += [
+            Sample(
+                (Type(F, (7,)), Type(DType.I32, (9,)), Type(F, (9,))),
+                {"combine": c},
+                ("small", "index", "small"),
+            )
+            for c in ("assign", "mul", "max", "min")
+        ]
+        return found + [
+            Sample(
+                (Type(d, (7,)), Type(DType.I32, (5,)), Type(d, (5,))),
+                {},
+                ("normal", "index", "normal"),
+            )
+            for d in DType
+        ]
 
 
 @declare
@@ -85,12 +112,22 @@ class ScatterAdd(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        return [Sample((Type(d, (7, 3)), Type(DType.I64, (9, 3)), Type(d, (9, 3))), {}, ("small", "index", "small")) for d in DType if d in NUMBERS]
+        return [
+            Sample(
+                (Type(d, (7, 3)), Type(DType.I64, (9, 3)), Type(d, (9, 3))),
+                {},
+                ("small", "index", "small"),
+            )
+            for d in DType
+            if d in NUMBERS
+        ]
 
 
 @declare
 class ScatterNd(Composite):
-    """x with slices of `updates` combined in where vectors along the last axis of `indices` say, in the first axes of x."""
+    """x with slices of `updates` combined in where vectors along the last axis of `indices` say, in
+    the first axes of x.
+    """
 
     mnemonic = "scatter_nd"
     operands = ("x", "indices", "updates")
@@ -99,7 +136,10 @@ class ScatterNd(Composite):
     def infer(self, *types: Type) -> Type:
         x, indices, updates = types
         if updates != GatherNd().infer(x, indices):
-            raise ShapeError(f"updates for {x} at {indices} are {GatherNd().infer(x, indices)}, got {updates}", operand=2)
+            raise ShapeError(
+                f"updates for {x} at {indices} are {GatherNd().infer(x, indices)}, got {updates}",
+                operand=2,
+            )
         check_dtype(self.mnemonic, x, NUMBERS if self.combine != "assign" else ANY)
         return x
 
@@ -108,7 +148,9 @@ class ScatterNd(Composite):
         depth = indices.shape[-1]
         assert isinstance(depth, int)
         batch, axes = indices.type.rank - 1, tuple(range(depth))
-        op = Scatter(tuple(range(batch, updates.type.rank)), axes, (), (), axes, batch, self.combine)
+        op = Scatter(
+            tuple(range(batch, updates.type.rank)), axes, (), (), axes, batch, self.combine
+        )
         return Node.of(op, x, indices, updates)
 
     def faults(self, *inputs: Node) -> Sequence[Fault]:
@@ -117,6 +159,26 @@ class ScatterNd(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, Ints, Ints]] = [((7, 5), (3, 2), (3,)), ((7, 5), (3, 1), (3, 5)), ((7, 5, 2), (2, 3, 2), (2, 3, 2)), ((7,), (0, 1), (0,))]
-        found = [Sample((Type(F, s), Type(DType.I64, i), Type(F, u)), {"combine": c}, ("small", "small", "small")) for s, i, u in cases for c in ("assign", "add")]
-        return found + [Sample((Type(d, (7,)), Type(DType.I32, (5, 1)), Type(d, (5,))), {}, ("normal", "index", "normal")) for d in DType]
+        cases: list[tuple[Ints, Ints, Ints]] = [
+            ((7, 5), (3, 2), (3,)),
+            ((7, 5), (3, 1), (3, 5)),
+            ((7, 5, 2), (2, 3, 2), (2, 3, 2)),
+            ((7,), (0, 1), (0,)),
+        ]
+        found = [
+            Sample(
+                (Type(F, s), Type(DType.I64, i), Type(F, u)),
+                {"combine": c},
+                ("small", "small", "small"),
+            )
+            for s, i, u in cases
+            for c in ("assign", "add")
+        ]
+        return found + [
+            Sample(
+                (Type(d, (7,)), Type(DType.I32, (5, 1)), Type(d, (5,))),
+                {},
+                ("normal", "index", "normal"),
+            )
+            for d in DType
+        ]

@@ -18,14 +18,21 @@ from xlac_sdk.dtypes import DType
 
 Ints = tuple[int, ...]
 Coordinates = Literal[
-    "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric", "tf_crop_and_resize"
+    "half_pixel",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "half_pixel_symmetric",
+    "tf_crop_and_resize",
 ]
 Nearest = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """An axis with its old and new size, the scale between them, and the part of it that is wanted (0 to 1 is all)."""
+    """An axis with its old and new size, the scale between them, and the part of it that is wanted
+    (0 to 1 is all).
+    """
 
     axis: int
     old: int
@@ -44,7 +51,11 @@ class Grid:
                 return at * ((self.old - 1) / (length - 1)) if length != 1 else np.zeros(self.new)
             case "tf_crop_and_resize":
                 start, end = (r * (self.old - 1) for r in self.region)
-                return start + at * ((end - start) / (length - 1)) if length != 1 else np.full(self.new, (start + end) / 2)
+                return (
+                    start + at * ((end - start) / (length - 1))
+                    if length != 1
+                    else np.full(self.new, (start + end) / 2)
+                )
             case "pytorch_half_pixel" if length == 1:
                 return np.zeros(self.new)
         shift = self.old / 2 * (1 - self.new / length) if mode == "half_pixel_symmetric" else 0.0
@@ -81,14 +92,15 @@ KERNELS = {"linear": (linear, 1), "cubic": (cubic, 2)}
 
 @declare
 class Resize(Composite):
-    """x on another grid: `axes` (those after batch and channels) get `size` elements, or `scale` times as many.
+    """x on another grid: `axes` (those after batch and channels) get `size` elements, or `scale`
+    times as many.
 
-    `nearest` takes the nearest element, `linear` and `cubic` weigh 2 and 4 neighbours along each axis, and with
-    `antialias` as many more as the grid gets coarser. `coordinates` says how the grids lie on each other, `rounding`
-    how `nearest` rounds, as in ONNX. Given a size and a scale, the size is that of the result and the scale how the
-    grids lie. Beyond the edge the last element goes on, or counts nothing if `exclude_outside`.
-    `tf_crop_and_resize` takes the `region` (all starts, then all ends, of 0 to 1), and what lies outside x is
-    `extrapolation`.
+    `nearest` takes the nearest element, `linear` and `cubic` weigh 2 and 4 neighbours along each
+    axis, and with `antialias` as many more as the grid gets coarser. `coordinates` says how the
+    grids lie on each other, `rounding` how `nearest` rounds, as in ONNX. Given a size and a scale,
+    the size is that of the result and the scale how the grids lie. Beyond the edge the last element
+    goes on, or counts nothing if `exclude_outside`. `tf_crop_and_resize` takes the `region` (all
+    starts, then all ends, of 0 to 1), and what lies outside x is `extrapolation`.
     """
 
     mnemonic = "resize"
@@ -109,15 +121,23 @@ class Resize(Composite):
         axes = [normal_axis(a, x.rank) for a in self.axes] or list(range(2, x.rank))
         count = len(axes)
         if not axes:
-            raise ShapeError(f"resize needs batch, channels and spatial axes, or the axes to resize, got {x}", operand=0)
+            raise ShapeError(
+                f"resize needs batch, channels and spatial axes, or the axes to resize, got {x}",
+                operand=0,
+            )
         factors = (self.scale,) * count if isinstance(self.scale, int | float) else self.scale
         if not self.size and not factors:
             raise ShapeError("resize needs a size or a scale", attribute="size")
         for given, name in ((self.size, "size"), (factors, "scale")):
             if given and len(given) != count:
-                raise ShapeError(f"resize of {x} needs {count} sizes or scales, got {len(given)}", attribute=name)
+                raise ShapeError(
+                    f"resize of {x} needs {count} sizes or scales, got {len(given)}", attribute=name
+                )
         if len(self.region) != (2 * count if self.coordinates == "tf_crop_and_resize" else 0):
-            raise ShapeError("a region has a start and an end for each axis, and is for tf_crop_and_resize", attribute="region")
+            raise ShapeError(
+                "a region has a start and an end for each axis, and is for tf_crop_and_resize",
+                attribute="region",
+            )
         found = []
         for number, axis in enumerate(axes):
             old = x.shape[axis]
@@ -126,9 +146,14 @@ class Resize(Composite):
             new = self.size[number] if self.size else math.floor(old * factors[number])
             scale = float(factors[number]) if factors else new / old
             if new < 1 or not 0 < scale < math.inf:
-                raise ShapeError(f"axis {axis} of {x} would have {new} elements", attribute="size" if self.size else "scale")
+                raise ShapeError(
+                    f"axis {axis} of {x} would have {new} elements",
+                    attribute="size" if self.size else "scale",
+                )
             check_table(self.mnemonic, new * self.taps(scale), x)
-            region = (self.region[number], self.region[count + number]) if self.region else (0.0, 1.0)
+            region = (
+                (self.region[number], self.region[count + number]) if self.region else (0.0, 1.0)
+            )
             found.append(Grid(axis, old, new, scale, region))
         return found
 
@@ -152,7 +177,9 @@ class Resize(Composite):
         """Indices (new, taps) of the elements that each new one is made of, and their weights."""
         where, last = grid.positions(self.coordinates), grid.old - 1
         if self.mode == "nearest":
-            return np.clip(nearest(where, self.rounding), 0, last).astype(np.int64)[:, None], np.ones((grid.new, 1))
+            return np.clip(nearest(where, self.rounding), 0, last).astype(np.int64)[
+                :, None
+            ], np.ones((grid.new, 1))
         weigh, reach = KERNELS[self.mode]
         coarser = min(grid.scale, 1.0) if self.antialias else 1.0
         taps = np.arange(math.floor(-reach / coarser) + 1, math.ceil(reach / coarser) + 1)
@@ -175,10 +202,14 @@ class Resize(Composite):
             found = self._along(found, grid, indices, weights)
             if self.coordinates == "tf_crop_and_resize":
                 where = grid.positions(self.coordinates)
-                beyond = build.along(build.constant((where < 0) | (where > grid.old - 1)), grid.axis, x.type.rank)
+                beyond = build.along(
+                    build.constant((where < 0) | (where > grid.old - 1)), grid.axis, x.type.rank
+                )
                 outside = beyond if outside is None else build.apply1("or", outside, beyond)
         if outside is not None:
-            found = build.select(outside, build.constant(self.extrapolation, found.type.dtype), found)
+            found = build.select(
+                outside, build.constant(self.extrapolation, found.type.dtype), found
+            )
         return build.cast(found, x.type.dtype)
 
     def _along(self, x: Node, grid: Grid, indices: Array, weights: Array) -> Node:
@@ -188,9 +219,12 @@ class Resize(Composite):
         total: Node | None = None
         for tap in range(indices.shape[1]):
             part = build.take(x, build.constant(indices[:, tap]), grid.axis)
-            weight = build.along(build.constant(weights[:, tap], x.type.dtype), grid.axis, part.type.rank, part.shape)
+            weight = build.along(
+                build.constant(weights[:, tap], x.type.dtype), grid.axis, part.type.rank, part.shape
+            )
             part = build.mul(part, weight)
-            if (weights[:, tap] == 0).any():  # what weighs nothing is left out, also where it is not finite
+            # what weighs nothing is left out, also where it is not finite
+            if (weights[:, tap] == 0).any():
                 part = build.select(build.compare(weight, "eq", 0.0), 0.0, part)
             total = part if total is None else build.add(total, part)
         assert total is not None
@@ -209,13 +243,26 @@ class Resize(Composite):
             {"size": (3, 3), "mode": "linear", "coordinates": "tf_crop_and_resize", "region": (0.2, 0.4, 1.3, 0.9), "extrapolation": 10.0},
         ]  # fmt: skip
         found = [Sample((Type(DType.F32, (2, 3, 4, 5)),), m) for m in modes]
-        found += [Sample((Type(DType.F32, (1, 2, 5)),), {"scale": 2.0}), Sample((Type(DType.F32, (0, 2, 5)),), {"scale": 2.0, "mode": "linear"})]
-        found += [Sample((Type(d, (1, 1, 3, 4)),), {"size": (5, 2)}, ("small",)) for d in DType if d in NUMBERS]
-        return found + [Sample((Type(d, (1, 1, 3, 4)),), {"size": (5, 2), "mode": "linear"}) for d in DType if d in FLOATS]
+        found += [
+            Sample((Type(DType.F32, (1, 2, 5)),), {"scale": 2.0}),
+            Sample((Type(DType.F32, (0, 2, 5)),), {"scale": 2.0, "mode": "linear"}),
+        ]
+        found += [
+            Sample((Type(d, (1, 1, 3, 4)),), {"size": (5, 2)}, ("small",))
+            for d in DType
+            if d in NUMBERS
+        ]
+        return found + [
+            Sample((Type(d, (1, 1, 3, 4)),), {"size": (5, 2), "mode": "linear"})
+            for d in DType
+            if d in FLOATS
+        ]
 
 
 def chosen(x: Node, axis: int, indices: Array) -> Node:
-    """Elements of an axis at known places: as they are, each several times, at even steps, or gathered."""
+    """Elements of an axis at known places: as they are, each several times, at even steps, or
+    gathered.
+    """
     old, new = x.shape[axis], len(indices)
     assert isinstance(old, int)
     if new == old and np.array_equal(indices, np.arange(old)):

@@ -1,4 +1,6 @@
-"""Operations that move elements without computing: each maps an index of the result to one of an operand."""
+"""Operations that move elements without computing: each maps an index of the result to one of an
+operand.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ class Reshape(Elementwise):
             raise ShapeError(f"{dims(self.shape)} has a negative extent", attribute="shape")
         if volume(self.shape) != x.size:
             raise ShapeError(
-                f"cannot reshape {x} of {x.size} elements to {dims(self.shape)} of {volume(self.shape)}", attribute="shape"
+                f"cannot reshape {x} of {x.size} elements to {dims(self.shape)} of {volume(self.shape)}",
+                attribute="shape",
             )
         return x.with_shape(self.shape)
 
@@ -58,8 +61,8 @@ class Reshape(Elementwise):
 def regroup(at: Index, new: Shape, old: Shape) -> Index:
     """The index in shape `old` of the element at `at` in shape `new`, both row-major.
 
-    Runs of axes with equal products are mapped apart, so that axes which match keep their own counter and only
-    those that were split or merged need divisions.
+    Runs of axes with equal products are mapped apart, so that axes which match keep their own
+    counter and only those that were split or merged need divisions.
     """
     found: list[Expr] = []
     i = j = 0
@@ -67,10 +70,22 @@ def regroup(at: Index, new: Shape, old: Shape) -> Index:
         first, second = i, j
         left: Dim = 1
         right: Dim = 1
-        while True:  # grow the smaller side until the products meet; unit axes join whatever is open
-            if left == right and (i > first or j > second) and (left not in (0, 1) or (i == len(new) and j == len(old))):
+        # grow the smaller side until the products meet; unit axes join whatever is open
+        while True:
+            if (
+                left == right
+                and (i > first or j > second)
+                and (left not in (0, 1) or (i == len(new) and j == len(old)))
+            ):
                 break
-            if left == right and i < len(new) and j < len(old) and first == i and second == j and new[i] == old[j]:
+            if (
+                left == right
+                and i < len(new)
+                and j < len(old)
+                and first == i
+                and second == j
+                and new[i] == old[j]
+            ):
                 i, j, left, right = i + 1, j + 1, left * new[i], right * old[j]
                 break
             if i < len(new) and (at_opt(left) <= at_opt(right) or j == len(old)):
@@ -106,7 +121,9 @@ def _split(position: Expr, shape: Shape) -> list[Expr]:
 
 @declare
 class Broadcast(Elementwise):
-    """Repeats x to fill `shape`; axis i of x is axis `axes[i]` of the result, and an extent of 1 stretches."""
+    """Repeats x to fill `shape`; axis i of x is axis `axes[i]` of the result, and an extent of 1
+    stretches.
+    """
 
     mnemonic = "broadcast"
     creates = frozenset()
@@ -120,7 +137,8 @@ class Broadcast(Elementwise):
         for axis, size in zip(self.axes, x.shape, strict=True):
             if size not in (1, self.shape[axis]):
                 raise ShapeError(
-                    f"cannot broadcast {x} to {dims(self.shape)}: extent {size} meets {self.shape[axis]}", operand=0
+                    f"cannot broadcast {x} to {dims(self.shape)}: extent {size} meets {self.shape[axis]}",
+                    operand=0,
                 )
         return x.with_shape(self.shape)
 
@@ -145,7 +163,9 @@ class Broadcast(Elementwise):
             ((7,), (700, 7), (1,)), ((4999,), (4999, 1), (0,)),
         ]  # fmt: skip
         found = [Sample((Type(DType.F32, x),), {"shape": s, "axes": a}) for x, s, a in cases]
-        return found + [Sample((Type(d, (3, 1)),), {"shape": (3, 5), "axes": (0, 1)}) for d in DType]
+        return found + [
+            Sample((Type(d, (3, 1)),), {"shape": (3, 5), "axes": (0, 1)}) for d in DType
+        ]
 
 
 @declare
@@ -196,24 +216,35 @@ class Slice(Elementwise):
         (x,) = types
         check_lengths(self.mnemonic, x.rank, starts=self.starts, stops=self.stops, steps=self.steps)
         found: list[Dim] = []
-        for axis, (start, stop, step, size) in enumerate(zip(self.starts, self.stops, self.steps, x.shape, strict=True)):
+        for axis, (start, stop, step, size) in enumerate(
+            zip(self.starts, self.stops, self.steps, x.shape, strict=True)
+        ):
             if step == 0:
                 raise ShapeError(f"the step of axis {axis} is 0", attribute="steps")
             first, last = (start, stop) if step > 0 else (stop + 1, start + 1)
             if bounds(first)[1] < 0 or bounds(last - first)[1] < 0 or bounds(last - size)[0] > 0:
-                raise ShapeError(f"slice {start}:{stop}:{step} of axis {axis} leaves {x}", attribute="starts")
+                raise ShapeError(
+                    f"slice {start}:{stop}:{step} of axis {axis} leaves {x}", attribute="starts"
+                )
             found.append(extent((last - first + abs(step) - 1) // abs(step)))
         return x.with_shape(tuple(found))
 
     def evaluate(self, *arrays: Array) -> Array:
         cuts = []
-        for start, stop, step in zip(static(self.starts), static(self.stops), self.steps, strict=True):
+        for start, stop, step in zip(
+            static(self.starts), static(self.stops), self.steps, strict=True
+        ):
             cuts.append(slice(max(0, start), None if stop < 0 <= start else max(0, stop), step))
         return arrays[0][tuple(cuts)]
 
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
         (x,) = inputs
-        return x.read(tuple(build.add(build.mul(i, k), s) for i, s, k in zip(at, self.starts, self.steps, strict=True)))
+        return x.read(
+            tuple(
+                build.add(build.mul(i, k), s)
+                for i, s, k in zip(at, self.starts, self.steps, strict=True)
+            )
+        )
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -223,13 +254,20 @@ class Slice(Elementwise):
             ((3, 5), (1, 0), (3, 5), (1, 3)), ((2, 3, 5), (0, 2, 1), (2, -1, 4), (1, -1, 2)),
             ((4999,), (1,), (4999,), (1,)), ((70, 71), (0, 1), (70, 70), (1, 1)), ((2, 3, 5, 7), (1, 0, 2, 3), (2, 3, 4, 7), (1, 1, 1, 1)),
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, x),), {"starts": a, "stops": b, "steps": c}) for x, a, b, c in cases]
-        return found + [Sample((Type(d, (3, 7)),), {"starts": (0, 1), "stops": (3, 6), "steps": (2, 1)}) for d in DType]
+        found = [
+            Sample((Type(DType.F32, x),), {"starts": a, "stops": b, "steps": c})
+            for x, a, b, c in cases
+        ]
+        return found + [
+            Sample((Type(d, (3, 7)),), {"starts": (0, 1), "stops": (3, 6), "steps": (2, 1)})
+            for d in DType
+        ]
 
 
 @declare
 class Pad(Elementwise):
-    """Puts `low[a]` copies of a scalar before each axis, `high[a]` after it and `interior[a]` between neighbours.
+    """Puts `low[a]` copies of a scalar before each axis, `high[a]` after it and `interior[a]`
+    between neighbours.
 
     A negative low or high removes elements instead, after the interior padding.
     """
@@ -248,12 +286,19 @@ class Pad(Elementwise):
             raise ShapeError(f"cannot pad {x} with a value of {value.dtype}", operand=1)
         check_lengths(self.mnemonic, x.rank, low=self.low, high=self.high, interior=self.interior)
         found = []
-        for axis, (size, low, high, between) in enumerate(zip(x.shape, self.low, self.high, self.interior, strict=True)):
+        for axis, (size, low, high, between) in enumerate(
+            zip(x.shape, self.low, self.high, self.interior, strict=True)
+        ):
             if between < 0:
-                raise ShapeError(f"the interior padding of axis {axis} is negative", attribute="interior")
+                raise ShapeError(
+                    f"the interior padding of axis {axis} is negative", attribute="interior"
+                )
             inner = size + extent(size - 1) * between
             if bounds(inner + low + high)[1] < 0:
-                raise ShapeError(f"padding {low} and {high} crops more than axis {axis} of {x} holds", attribute="low")
+                raise ShapeError(
+                    f"padding {low} and {high} crops more than axis {axis} of {x} holds",
+                    attribute="low",
+                )
             found.append(inner + low + high)
         return x.with_shape(tuple(found))
 
@@ -263,12 +308,16 @@ class Pad(Elementwise):
         spread = np.full(inner, value, x.dtype)
         spread[tuple(slice(None, None, k + 1) for k in self.interior)] = x
         low, high = static(self.low), static(self.high)
-        crop = tuple(slice(max(0, -a), n - max(0, -b)) for n, a, b in zip(inner, low, high, strict=True))
+        crop = tuple(
+            slice(max(0, -a), n - max(0, -b)) for n, a, b in zip(inner, low, high, strict=True)
+        )
         kept = spread[crop]
         shape = tuple(n + a + b for n, a, b in zip(inner, low, high, strict=True))
         result = np.full(shape, value, x.dtype)
         if all(size > 0 for size in kept.shape):
-            result[tuple(slice(max(0, a), max(0, a) + n) for a, n in zip(low, kept.shape, strict=True))] = kept
+            result[
+                tuple(slice(max(0, a), max(0, a) + n) for a, n in zip(low, kept.shape, strict=True))
+            ] = kept
         return result
 
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
@@ -289,10 +338,15 @@ class Pad(Elementwise):
                 inside = both(inside, build.apply(Primitive.LE, position, build.lift(last)))
                 position = build.apply(Primitive.MIN, position, build.lift(last))
             if between:
-                inside = both(inside, build.apply(Primitive.EQ, build.mod(position, between + 1), build.index(0)))
+                inside = both(
+                    inside,
+                    build.apply(Primitive.EQ, build.mod(position, between + 1), build.index(0)),
+                )
                 position = build.div(position, between + 1)
             where.append(position)
-        element = build.cast(x.read(tuple(where), inside if may_be_empty(x.type) else None), result.dtype.compute)
+        element = build.cast(
+            x.read(tuple(where), inside if may_be_empty(x.type) else None), result.dtype.compute
+        )
         return element if inside is None else build.select(inside, element, filler)
 
     @classmethod
@@ -303,7 +357,10 @@ class Pad(Elementwise):
             ((3, 5), (1, 0), (0, 2), (0, 1)), ((2, 3, 5), (0, 1, 2), (0, 1, 2), (0, 0, 0)), ((1, 2, 5, 5), (0, 0, 1, 1), (0, 0, 1, 1), (0,) * 4),
             ((4990,), (4,), (5,), (0,)), ((5,), (-4,), (-1,), (0,)),
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, x), Type(DType.F32)), {"low": a, "high": b, "interior": c}) for x, a, b, c in cases]
+        found = [
+            Sample((Type(DType.F32, x), Type(DType.F32)), {"low": a, "high": b, "interior": c})
+            for x, a, b, c in cases
+        ]
         shape = {"low": (1, 0), "high": (0, 2), "interior": (0, 0)}
         return found + [Sample((Type(d, (3, 5)), Type(d)), shape) for d in DType]
 
@@ -329,11 +386,14 @@ class Concat(Elementwise):
         total: Dim = 0
         for number, x in enumerate(types):
             if x.dtype is not first.dtype:
-                raise ShapeError(f"concat needs one element type, got {first} and {x}", operand=number)
+                raise ShapeError(
+                    f"concat needs one element type, got {first} and {x}", operand=number
+                )
             same = [a for a in range(first.rank) if a != self.axis]
             if x.rank != first.rank or any(x.shape[a] != first.shape[a] for a in same):
                 raise ShapeError(
-                    f"concat along axis {self.axis} needs all other extents equal, got {first} and {x}", operand=number
+                    f"concat along axis {self.axis} needs all other extents equal, got {first} and {x}",
+                    operand=number,
                 )
             total = total + x.shape[self.axis]
         return first.with_shape((*first.shape[: self.axis], total, *first.shape[self.axis + 1 :]))
@@ -361,7 +421,9 @@ class Concat(Elementwise):
             return Const(0.0 if result.dtype.is_float else 0, result.dtype.compute)
         value = pieces[0][1]
         for start, later in pieces[1:]:
-            value = build.select(build.apply(Primitive.LT, position, build.lift(start)), value, later)
+            value = build.select(
+                build.apply(Primitive.LT, position, build.lift(start)), value, later
+            )
         return value
 
     @classmethod
@@ -370,7 +432,10 @@ class Concat(Elementwise):
             (((5,),), 0), (((2,), (3,)), 0), (((0,), (3,), (0,)), 0), (((0,), (0,)), 0), (((3, 2), (3, 5)), 1),
             (((1, 5), (4, 5), (2, 5)), 0), (((2, 3, 5), (2, 1, 5)), 1), (((2, 1, 3, 5),) * 3, 3), (((1, 4990), (1, 9)), 1),
         ]  # fmt: skip
-        found = [Sample(tuple(Type(DType.F32, s) for s in shapes), {"axis": axis}) for shapes, axis in cases]
+        found = [
+            Sample(tuple(Type(DType.F32, s) for s in shapes), {"axis": axis})
+            for shapes, axis in cases
+        ]
         return found + [Sample((Type(d, (3, 5)), Type(d, (3, 2))), {"axis": 1}) for d in DType]
 
 

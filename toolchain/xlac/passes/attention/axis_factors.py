@@ -1,4 +1,6 @@
-"""What axes become on their way through views: an axis is a product of factors, which reshapes regroup and split."""
+"""What axes become on their way through views: an axis is a product of factors, which reshapes
+regroup and split.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ VIEWS = (Reshape, Transpose, Broadcast)
 
 
 class Factors:
-    """Factors by number, with their sizes. One that a reshape split stands for its two parts from then on."""
+    """Factors by number, with their sizes. One that a reshape split stands for its two parts from
+    then on.
+    """
 
     def __init__(self) -> None:
         self.sizes: list[Dim] = []
@@ -42,14 +46,18 @@ class Factors:
         return volume(tuple(self.sizes[f] for f in self.flat(factors)))
 
     def below(self, node: Node, axes: Axes) -> Axes | None:
-        """The axes of what a view is of, the view's being `axes`; None when they do not divide into each other."""
+        """The axes of what a view is of, the view's being `axes`; None when they do not divide into
+        each other.
+        """
         (x,) = node.inputs
         match node.op:
             case Transpose(perm=perm):
                 found = dict(zip(perm, axes, strict=True))
                 return tuple(found[a] for a in range(len(perm)))
             case Broadcast(axes=places):
-                return tuple(() if size == 1 else axes[a] for a, size in zip(places, x.shape, strict=True))
+                return tuple(
+                    () if size == 1 else axes[a] for a, size in zip(places, x.shape, strict=True)
+                )
             case _:
                 return self._regrouped(self.flat(*axes), x.shape)
 
@@ -76,7 +84,9 @@ class Factors:
         return None if left else tuple(found)
 
     def unrepeated(self, node: Node, axes: Axes) -> tuple[Node, Axes]:
-        """What a value repeats, by the last broadcast among the views that it is; the value where there is none."""
+        """What a value repeats, by the last broadcast among the views that it is; the value where
+        there is none.
+        """
         found, chain = (node, axes), (node, axes)
         while isinstance(chain[0].op, VIEWS) and (inner := self.below(*chain)) is not None:
             repeats = isinstance(chain[0].op, Broadcast)
@@ -85,15 +95,26 @@ class Factors:
                 found = chain
         return found
 
-    def arranged(self, node: Node, axes: Axes, wanted: Sequence[Ints], stretch: bool = True) -> Node:
-        """A value, whose axes have some factors, with an axis for each of `wanted`: repeated along those it lacks, or
-        without `stretch` of one element where it lacks all of them."""
+    def arranged(
+        self, node: Node, axes: Axes, wanted: Sequence[Ints], stretch: bool = True
+    ) -> Node:
+        """A value, whose axes have some factors, with an axis for each of `wanted`: repeated along
+        those it lacks, or without `stretch` of one element where it lacks all of them."""
         has = self.flat(*axes)
         order = [f for group in wanted for f in self.flat(group) if f in has]
         assert sorted(order) == sorted(has), "every factor has a place"
         apart = build.reshape(node, [self.sizes[f] for f in has])
         moved = build.transpose(apart, [has.index(f) for f in order])
-        kept = [f for group in wanted for f in self.flat(group) if f in has or stretch or any(g in has for g in self.flat(group))]
-        full = build.spread(moved, tuple(self.sizes[f] for f in kept), [kept.index(f) for f in order])
-        shape = [volume(tuple(self.sizes[f] for f in self.flat(group) if f in kept)) for group in wanted]
+        kept = [
+            f
+            for group in wanted
+            for f in self.flat(group)
+            if f in has or stretch or any(g in has for g in self.flat(group))
+        ]
+        full = build.spread(
+            moved, tuple(self.sizes[f] for f in kept), [kept.index(f) for f in order]
+        )
+        shape = [
+            volume(tuple(self.sizes[f] for f in self.flat(group) if f in kept)) for group in wanted
+        ]
         return build.reshape(full, shape)

@@ -1,4 +1,6 @@
-"""Makes the operation `attention` of scores and values in any order of axes: what is batch, heads and time, and its mask."""
+"""Makes the operation `attention` of scores and values in any order of axes: what is batch, heads
+and time, and its mask.
+"""
 
 from __future__ import annotations
 
@@ -53,27 +55,45 @@ def operands(factors: Factors, product: Node, result: Axes) -> tuple[Axes, Axes]
     batch, own = result[: len(op.batch_lhs)], result[len(op.batch_lhs) :]
     left, right = op.free(lhs.type.rank, rhs.type.rank)
     found = []
-    for x, orders in ((lhs, (op.batch_lhs, op.contract_lhs, left)), (rhs, (op.batch_rhs, op.contract_rhs, right))):
+    for x, orders in (
+        (lhs, (op.batch_lhs, op.contract_lhs, left)),
+        (rhs, (op.batch_rhs, op.contract_rhs, right)),
+    ):
         free = own[: len(left)] if x is lhs else own[len(left) :]
-        axes = {a: axis for order, given in zip(orders, (batch, summed, free), strict=True) for a, axis in zip(order, given, strict=True)}
+        axes = {
+            a: axis
+            for order, given in zip(orders, (batch, summed, free), strict=True)
+            for a, axis in zip(order, given, strict=True)
+        }
         found.append(tuple(axes[a] for a in range(x.type.rank)))
     return found[0], found[1]
 
 
-def attention(factors: Factors, known: Scores, keys: Ints, values: Placed, result: Axes) -> tuple[Node, Node] | None:
-    """The attention of scores and values, and it in the axes of a result; None where it has no way to say that."""
+def attention(
+    factors: Factors, known: Scores, keys: Ints, values: Placed, result: Axes
+) -> tuple[Node, Node] | None:
+    """The attention of scores and values, and it in the axes of a result; None where it has no way
+    to say that.
+    """
     op = known.dot.op
     assert isinstance(op, Dot)
     pair = list(zip(known.dot.inputs, operands(factors, known.dot, known.axes), strict=True))
     free = op.free(pair[0][0].type.rank, pair[1][0].type.rank)
-    own = [factors.flat(*(axes[a] for a in places)) for (_, axes), places in zip(pair, free, strict=True)]
+    own = [
+        factors.flat(*(axes[a] for a in places))
+        for (_, axes), places in zip(pair, free, strict=True)
+    ]
     keys = factors.flat(keys)
     side = next((number for number in (1, 0) if sorted(own[number]) == sorted(keys)), None)
     if side is None:
         return None
     q, k = pair[1 - side], factors.unrepeated(*pair[side])
     values = factors.unrepeated(*values)
-    masks = [replace(m, node=node, axes=axes) for m in known.masks for node, axes in [factors.unrepeated(m.node, m.axes)]]
+    masks = [
+        replace(m, node=node, axes=axes)
+        for m in known.masks
+        for node, axes in [factors.unrepeated(m.node, m.axes)]
+    ]
     width = factors.flat(*(pair[0][1][a] for a in op.contract_lhs))
     room = placed(factors, known, keys, {*factors.flat(*k[1], *values[1])}, masks)
     mask = None if room is None else masked(factors, masks, room, q[0].type.dtype)
@@ -89,9 +109,11 @@ def attention(factors: Factors, known: Scores, keys: Ints, values: Placed, resul
     return made, factors.arranged(made, (*room.rows, wide), result)
 
 
-def placed(factors: Factors, known: Scores, keys: Ints, held: Collection[int], masks: Sequence[Mask]) -> Room | None:
-    """What the axes of scores are: batch and key heads those that keys or values have (`held`). Of several axes of
-    queries time is the one that masks depend on, or else the last."""
+def placed(
+    factors: Factors, known: Scores, keys: Ints, held: Collection[int], masks: Sequence[Mask]
+) -> Room | None:
+    """What the axes of scores are: batch and key heads those that keys or values have (`held`). Of
+    several axes of queries time is the one that masks depend on, or else the last."""
     order = [f for f in factors.flat(*known.axes) if f not in keys]
     batch, rows = [f for f in order if f in held], [f for f in order if f not in held]
     told = [f for f in rows if any(f in factors.flat(*m.axes) for m in masks)]
@@ -105,15 +127,26 @@ def placed(factors: Factors, known: Scores, keys: Ints, held: Collection[int], m
 
 
 def masked(factors: Factors, masks: Sequence[Mask], room: Room, dtype: DType) -> Masked | None:
-    """What an attention says of masks, the last first: one may add to the scores before any hides some."""
+    """What an attention says of masks, the last first: one may add to the scores before any hides
+    some.
+    """
     hiding = [m for m in masks if m.hidden is not None]
     numbers = {m.hidden for m in hiding if m.hidden is not None}
     added = masks[len(hiding) :]
-    if any(m.hidden is not None for m in added) or len(added) > 1 or len(numbers) > 1 or any(math.isnan(n) for n in numbers):
+    if (
+        any(m.hidden is not None for m in added)
+        or len(added) > 1
+        or len(numbers) > 1
+        or any(math.isnan(n) for n in numbers)
+    ):
         return None
     hidden = next((n for n in numbers if n != float(np.finfo(dtype.compute.numpy).min)), None)
     gap = factors.size(room.keys) - factors.size(room.time)
-    ahead = [m for m in hiding if hidden in (None, -math.inf) and is_causal(m, factors, room.time, room.keys, gap)]
+    ahead = [
+        m
+        for m in hiding
+        if hidden in (None, -math.inf) and is_causal(m, factors, room.time, room.keys, gap)
+    ]
     rest = [m for m in masks if m not in ahead]
     if added and rest != list(added):
         return None

@@ -1,8 +1,10 @@
-"""Says `attention` where it was written by hand, softmax(scale * q k' + mask) v, for targets that take that whole.
+"""Says `attention` where it was written by hand, softmax(scale * q k' + mask) v, for targets that
+take that whole.
 
-Axes may come in any order, heads share keys by repeating them or by queries that have more axes. Nothing else may read
-the scores or the weights. The operation computes in f32 and rounds halves where it ends, so where more is rounded in
-between, precision has to be fast. A score divided by a number is multiplied by its reciprocal.
+Axes may come in any order, heads share keys by repeating them or by queries that have more axes.
+Nothing else may read the scores or the weights. The operation computes in f32 and rounds halves
+where it ends, so where more is rounded in between, precision has to be fast. A score divided by a
+number is multiplied by its reciprocal.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ class Finder:
 
     def found(self, node: Node) -> Node:
         """The node, or what says the same."""
-        product = node.inputs[0] if isinstance(node.op, Cast) and self.read(node.inputs[0]) == 1 else node
+        product = (
+            node.inputs[0] if isinstance(node.op, Cast) and self.read(node.inputs[0]) == 1 else node
+        )
         if isinstance(product.op, Dot):
             for side in range(2):
                 better = self.attended(product, side, node.type.dtype)
@@ -64,14 +68,20 @@ class Finder:
         """New nodes with the origin of the one that they replace."""
         new: dict[Node, Node] = {}
         for made in until((better,), self.readers):
-            new[made] = replace(made, inputs=tuple(new.get(i, i) for i in made.inputs), origin=made.origin or node.origin)
+            new[made] = replace(
+                made,
+                inputs=tuple(new.get(i, i) for i in made.inputs),
+                origin=made.origin or node.origin,
+            )
         return new.get(better, better)
 
     def read(self, node: Node) -> int:
         return self.readers.get(node, 1)
 
     def attended(self, product: Node, side: int, dtype: DType) -> Node | None:
-        """A product whose operand on a side is weights over keys, as an attention of an element type."""
+        """A product whose operand on a side is weights over keys, as an attention of an element
+        type.
+        """
         assert isinstance(product.op, Dot)
         values = product.inputs[1 - side]
         if values.type.dtype is not dtype or dtype not in FLOATS:
@@ -79,15 +89,21 @@ class Finder:
         factors = Factors()
         result = factors.of(product.shape)
         axes = operands(factors, product, result)
-        keys = factors.flat(*(axes[side][a] for a in (product.op.contract_lhs, product.op.contract_rhs)[side]))
+        keys = factors.flat(
+            *(axes[side][a] for a in (product.op.contract_lhs, product.op.contract_rhs)[side])
+        )
         known = self.scores(factors, product.inputs[side], axes[side], keys, dtype)
         if known is None or any(x.type.dtype is not dtype for x in known.dot.inputs):
             return None
         found = attention(factors, known, keys, (values, axes[1 - side]), result)
         return found[1] if found is not None and is_kept(found[0], self.context.target) else None
 
-    def scores(self, factors: Factors, weights: Node, axes: Axes, keys: Ints, dtype: DType) -> Scores | None:
-        """The scores whose softmax over keys some weights are, if they are rounded as in an attention of an element type."""
+    def scores(
+        self, factors: Factors, weights: Node, axes: Axes, keys: Ints, dtype: DType
+    ) -> Scores | None:
+        """The scores whose softmax over keys some weights are, if they are rounded as in an
+        attention of an element type.
+        """
         node, rounded = weights, False
         while isinstance(node.op, (*VIEWS, Cast)) and self.read(node) == 1:
             below = axes if isinstance(node.op, Cast) else factors.below(node, axes)

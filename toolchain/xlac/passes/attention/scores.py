@@ -1,4 +1,6 @@
-"""From weights over keys down to the product of queries and keys: softmax, masks and scale, as people write them."""
+"""From weights over keys down to the product of queries and keys: softmax, masks and scale, as
+people write them.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,8 @@ class Mask:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The product of queries and keys, its axes, and what is done to it, the last first. `rounded` says that halves
-    are stored in between."""
+    """The product of queries and keys, its axes, and what is done to it, the last first. `rounded`
+    says that halves are stored in between."""
 
     dot: Node
     axes: Axes
@@ -49,7 +51,9 @@ class Scores:
 
 
 def softmax(node: Node, readers: Readers) -> tuple[Node, int] | None:
-    """The scores that a node is the softmax of, and the axis, where nothing else reads anything in between."""
+    """The scores that a node is the softmax of, and the axis, where nothing else reads anything in
+    between.
+    """
     if isinstance(node.op, Softmax):
         (x,) = node.inputs
         return (x, node.op.axis % node.type.rank) if readers(x) == 1 else None
@@ -72,8 +76,12 @@ def _quotients(node: Node) -> Sequence[tuple[Node, ...]]:
     return [node.inputs, node.inputs[::-1]] if isinstance(node.op, Mul) else []
 
 
-def _spread(node: Node, combine: str, x: Node, readers: Readers, inverted: bool = False) -> int | None:
-    """The axis along which x was combined to be spread over its own shape again, the reciprocal if it was inverted."""
+def _spread(
+    node: Node, combine: str, x: Node, readers: Readers, inverted: bool = False
+) -> int | None:
+    """The axis along which x was combined to be spread over its own shape again, the reciprocal if
+    it was inverted.
+    """
     factors = Factors()
     axes = inner = factors.of(node.shape)
     while readers(node) == 1:
@@ -83,7 +91,11 @@ def _spread(node: Node, combine: str, x: Node, readers: Readers, inverted: bool 
             node, inverted = node.inputs[1], False
         else:
             break
-    if inverted or readers(node) != 1 or node.op != Reduce(node.op.axes if isinstance(node.op, Reduce) else (), combine):
+    if (
+        inverted
+        or readers(node) != 1
+        or node.op != Reduce(node.op.axes if isinstance(node.op, Reduce) else (), combine)
+    ):
         return None
     if len(node.op.axes) != 1 or node.inputs != (x,):
         return None
@@ -97,8 +109,12 @@ def _is_one(node: Node) -> bool:
     return value is not None and float(value) == 1
 
 
-def scores(node: Node, axes: Axes, factors: Factors, readers: Readers, known: Scores | None = None) -> Scores | None:
-    """What is done to a product until it is a node. Nothing reads it in between, but the node may have other readers."""
+def scores(
+    node: Node, axes: Axes, factors: Factors, readers: Readers, known: Scores | None = None
+) -> Scores | None:
+    """What is done to a product until it is a node. Nothing reads it in between, but the node may
+    have other readers.
+    """
     known, first = known or Scores(node, axes), node
     while True:
         if known.rounded is False and node.type.dtype.is_half:
@@ -123,7 +139,9 @@ def scores(node: Node, axes: Axes, factors: Factors, readers: Readers, known: Sc
 
 
 def _steps(node: Node, axes: Axes, known: Scores) -> list[tuple[Node, Scores]]:
-    """The operands of a node that may be where the scores come from, and what is known then. Masks follow the scale."""
+    """The operands of a node that may be where the scores come from, and what is known then. Masks
+    follow the scale.
+    """
     if known.scale is not None or len(known.masks) == MOST:
         return []
     match node.op:
@@ -138,7 +156,11 @@ def _steps(node: Node, axes: Axes, known: Scores) -> list[tuple[Node, Scores]]:
         case Select():
             condition, x, y = node.inputs
             pairs = (x, condition, constant(y)), (y, build.apply1("not", condition), constant(x))
-            return [(a, _masked(known, Mask(seen, axes, float(hidden)))) for a, seen, hidden in pairs if hidden is not None]
+            return [
+                (a, _masked(known, Mask(seen, axes, float(hidden))))
+                for a, seen, hidden in pairs
+                if hidden is not None
+            ]
     return []
 
 
@@ -157,7 +179,9 @@ def _scaled(node: Node, known: Scores) -> list[tuple[Node, Scores]]:
 
 
 def is_causal(mask: Mask, factors: Factors, query: Ints, key: Ints, gap: Dim) -> bool:
-    """Whether query i may see the keys up to i + gap, and no other: counters compared, or such a constant."""
+    """Whether query i may see the keys up to i + gap, and no other: counters compared, or such a
+    constant.
+    """
     node, axes = mask.node, mask.axes
     while isinstance(node.op, VIEWS) and (inner := factors.below(node, axes)) is not None:
         (node,), axes = node.inputs, inner
@@ -181,7 +205,9 @@ def is_causal(mask: Mask, factors: Factors, query: Ints, key: Ints, gap: Dim) ->
 Linear = tuple[int, int, int]  # how often there are the query's number, the key's, and 1
 
 
-def _linear(node: Node, axes: Axes, factors: Factors, query: Ints, key: Ints, depth: int = 8) -> Linear | None:
+def _linear(
+    node: Node, axes: Axes, factors: Factors, query: Ints, key: Ints, depth: int = 8
+) -> Linear | None:
     """A sum of counters of queries and keys and of numbers, of few operations."""
     value = constant(node)
     if depth == 0:
@@ -191,7 +217,11 @@ def _linear(node: Node, axes: Axes, factors: Factors, query: Ints, key: Ints, de
     match node.op:
         case Reshape() | Transpose() | Broadcast():
             inner = factors.below(node, axes)
-            return None if inner is None else _linear(node.inputs[0], inner, factors, query, key, depth - 1)
+            return (
+                None
+                if inner is None
+                else _linear(node.inputs[0], inner, factors, query, key, depth - 1)
+            )
         case Iota(axis=axis, dtype=dtype) if dtype.is_integer:
             along = factors.flat(axes[axis])
             return (1, 0, 0) if along == query else (0, 1, 0) if along == key else None

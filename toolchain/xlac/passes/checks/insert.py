@@ -1,9 +1,10 @@
 """Checked programs: the same model with nodes that find values it should not have met.
 
-Every check is a few ordinary nodes that reduce to the first position at fault, so passes, schedules and backends need
-know nothing of it. What all checks of a graph find becomes one record, i64[4]: which check failed first, counted from 1
-(0: none), the position, the value there, and the turn of the loop. It is the last output of the graph. Inside a
-loop the record is one more carried value, of a branch one more result.
+Every check is a few ordinary nodes that reduce to the first position at fault, so passes, schedules
+and backends need know nothing of it. What all checks of a graph find becomes one record, i64[4]:
+which check failed first, counted from 1 (0: none), the position, the value there, and the turn of
+the loop. It is the last output of the graph. Inside a loop the record is one more carried value, of
+a branch one more result.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ class _Watch:
         name = "$checks"
         while name in outputs:
             name += "$"
-        return Graph(graph.name, tuple(new.get(node, node) for node in graph.inputs), {**outputs, name: made})
+        return Graph(
+            graph.name, tuple(new.get(node, node) for node in graph.inputs), {**outputs, name: made}
+        )
 
     def body(self, body: Graph) -> Graph | None:
         """A branch or a function that gives its record too; None where it has nothing to check."""
@@ -97,16 +100,21 @@ class _Sheet:
         self.watch = watch
         self.rows: list[Node] = [] if record is None else [as_row(record)]
         self.began = len(self.rows)
-        self.open: list[tuple[Node, Node, Node | None]] = []  # number (0: fine), position, value there
-        self.groups: dict[Shape, list[tuple[Fault, Node]]] = {}  # what is looked for in one pass over values of a shape
+        # number (0: fine), position, value there
+        self.open: list[tuple[Node, Node, Node | None]] = []
+        # what is looked for in one pass over values of a shape
+        self.groups: dict[Shape, list[tuple[Fault, Node]]] = {}
         self.firsts: dict[tuple[Node, str], Node] = {}
 
     # ---- nodes -------------------------------------------------------------------------------
 
     def filled(self, graph: Graph) -> dict[Node, Node]:
-        """Every node of the graph as it is in the checked one; what there is to check is noted meanwhile."""
+        """Every node of the graph as it is in the checked one; what there is to check is noted
+        meanwhile.
+        """
         new: dict[Node, Node] = {}
-        parts: dict[Node, tuple[Node, ...]] = {}  # the results of control operations that were made anew
+        # the results of control operations that were made anew
+        parts: dict[Node, tuple[Node, ...]] = {}
         for node in graph.order:
             inputs = tuple(new[i] for i in node.inputs)
             if isinstance(node.op, Pick) and node.inputs[0] in parts:
@@ -133,7 +141,12 @@ class _Sheet:
 
     def appearing(self, node: Node) -> None:
         """NaN and infinity where no operand has any."""
-        if isinstance(node.types, tuple) or not node.type.dtype.is_float or isinstance(node.op, LEAVES) or node.type.size == 0:
+        if (
+            isinstance(node.types, tuple)
+            or not node.type.dtype.is_float
+            or isinstance(node.op, LEAVES)
+            or node.type.size == 0
+        ):
             return
         maker = node.inputs[0] if isinstance(node.op, Pick) else node
         if isinstance(maker.op, Call | Cond | Scan | While):
@@ -147,14 +160,22 @@ class _Sheet:
                     continue
                 first = self.first(node, kind)
                 for i in given:
-                    first = build.select(build.compare(self.first(i, kind), "eq", no_position(i)), first, no_position(node))
+                    first = build.select(
+                        build.compare(self.first(i, kind), "eq", no_position(i)),
+                        first,
+                        no_position(node),
+                    )
                 self.add(Fault(kind, node, told), node, first)
 
     def pointwise(self, fault: Fault, given: Sequence[Node], node: Node) -> None:
-        """Elements of a kind where no element that they are computed from is of that kind; looked for with others."""
+        """Elements of a kind where no element that they are computed from is of that kind; looked
+        for with others.
+        """
         bad = fault.bad
         for i in given:
-            bad = both(bad, build.broadcast_to(build.compare(has(i, fault.kind), "eq", False), node.shape))
+            bad = both(
+                bad, build.broadcast_to(build.compare(has(i, fault.kind), "eq", False), node.shape)
+            )
         group = self.groups.setdefault(node.shape, [])
         group.append((fault._replace(bad=bad), node))
         if len(group) == MOST:
@@ -166,9 +187,16 @@ class _Sheet:
         for group in groups.values():
             before = len(self.watch.checks)
             for fault, node in group:
-                self.watch.checks.append(Check.of(fault.kind, fault.told, node.origin, fault.bad.shape, None))
+                self.watch.checks.append(
+                    Check.of(fault.kind, fault.told, node.origin, fault.bad.shape, None)
+                )
             code, position = first_of([fault.bad for fault, _ in group])
-            self.note_found(build.select(build.compare(code, "eq", len(group)), zero(), build.add(code, before + 1)), position)
+            self.note_found(
+                build.select(
+                    build.compare(code, "eq", len(group)), zero(), build.add(code, before + 1)
+                ),
+                position,
+            )
 
     def first(self, node: Node, kind: str) -> Node:
         """The first position of NaN or infinity in a value."""
@@ -185,10 +213,20 @@ class _Sheet:
         value = fault.value
         shown = None if value is None else element_at(value, first)
         self.watch.checks.append(
-            Check.of(fault.kind, fault.told, node.origin, fault.bad.shape, value.type.dtype if value is not None else None)
+            Check.of(
+                fault.kind,
+                fault.told,
+                node.origin,
+                fault.bad.shape,
+                value.type.dtype if value is not None else None,
+            )
         )
         number = build.constant(len(self.watch.checks), WIDE)
-        self.note_found(build.select(build.compare(first, "eq", no_position(fault.bad)), zero(), number), build.cast(first, WIDE), shown)
+        self.note_found(
+            build.select(build.compare(first, "eq", no_position(fault.bad)), zero(), number),
+            build.cast(first, WIDE),
+            shown,
+        )
 
     def note_found(self, number: Node, position: Node, value: Node | None = None) -> None:
         self.open.append((number, position, value))
@@ -203,8 +241,13 @@ class _Sheet:
             return
         zeros = build.constant(np.zeros(1, np.int64))
         wanted = [(number, position, value, None) for number, position, value in self.open]
-        columns = [build.concat([zeros if one is None else build.reshape(one, (1,)) for one in column]) for column in zip(*wanted, strict=True)]
-        self.rows.append(build.concat([build.reshape(column, (len(self.open), 1)) for column in columns], 1))
+        columns = [
+            build.concat([zeros if one is None else build.reshape(one, (1,)) for one in column])
+            for column in zip(*wanted, strict=True)
+        ]
+        self.rows.append(
+            build.concat([build.reshape(column, (len(self.open), 1)) for column in columns], 1)
+        )
         self.open = []
 
     def record(self) -> Node | None:
@@ -222,7 +265,9 @@ class _Sheet:
     # ---- control -----------------------------------------------------------------------------
 
     def control(self, node: Node) -> tuple[Node, ...] | None:
-        """The results of a control operation whose bodies are checked; None for any other, and where there is nothing to check."""
+        """The results of a control operation whose bodies are checked; None for any other, and
+        where there is nothing to check.
+        """
         match node.op:
             case Scan() as scan:
                 return self.scan(node, scan)
@@ -232,14 +277,23 @@ class _Sheet:
                 return self.branches(node, branches)
             case Call(body=Graph() as body):
                 made = self.watch.body(body)
-                return None if made is None else self.split(replace(node.op, body=made), node, node.inputs, len(node.results))
+                return (
+                    None
+                    if made is None
+                    else self.split(
+                        replace(node.op, body=made), node, node.inputs, len(node.results)
+                    )
+                )
         return None
 
     def branches(self, node: Node, branches: Sequence[Graph]) -> tuple[Node, ...] | None:
         made = [self.watch.body(branch) for branch in branches]
         if not any(made):
             return None
-        nothing = [one or Graph(b.name, b.inputs, {**b.outputs, "$checks": empty_record()}) for one, b in zip(made, branches, strict=True)]
+        nothing = [
+            one or Graph(b.name, b.inputs, {**b.outputs, "$checks": empty_record()})
+            for one, b in zip(made, branches, strict=True)
+        ]
         return self.split(Cond(tuple(nothing)), node, node.inputs, len(node.results))
 
     def scan(self, node: Node, scan: Scan) -> tuple[Node, ...] | None:
@@ -264,18 +318,25 @@ class _Sheet:
         cond = Graph(loop.cond.name, (*loop.cond.inputs, record, turn), {"more": both(goes, fine)})
         results = self.split(While(cond, body), node, (*node.inputs, empty_record(), zero()), count)
         if asked is not None:  # of the values that ended the loop
-            self.took(build.results(Node.of(Call(asked, loop.cond.name), *results, origin=node.origin))[1])
+            self.took(
+                build.results(Node.of(Call(asked, loop.cond.name), *results, origin=node.origin))[1]
+            )
         return results
 
-    def split(self, op: Call | Cond | Scan | While, node: Node, inputs: Sequence[Node], at: int) -> tuple[Node, ...]:
-        """The results of the node as it was, of one that gives a record (and of a loop a turn) from result `at` on."""
+    def split(
+        self, op: Call | Cond | Scan | While, node: Node, inputs: Sequence[Node], at: int
+    ) -> tuple[Node, ...]:
+        """The results of the node as it was, of one that gives a record (and of a loop a turn) from
+        result `at` on.
+        """
         made = build.results(Node.of(op, *inputs, origin=node.origin))
         extra = len(made) - len(node.results)
         self.took(made[at])
         return (*made[:at], *made[at + extra :])
 
     def turning(self, body: Graph, carries: int, asked: Graph | None = None) -> Graph | None:
-        """The body of a loop that carries, after `carries` values, the record and the number of turns begun; None for nothing to check.
+        """The body of a loop that carries, after `carries` values, the record and the number of
+        turns begun; None for nothing to check.
 
         The condition `asked` is checked as well, before each turn.
         """
@@ -293,8 +354,17 @@ class _Sheet:
         now = build.add(turn, 1)
         fresh = both(build.compare(number(record), "eq", 0), build.compare(last(found), "eq", 0))
         fresh = both(fresh, build.compare(number(found), "ne", 0))
-        turned = build.concat([build.cut(found, 0, 0, WORDS - 1), build.select(fresh, build.reshape(now, (1,)), last(found))])
+        turned = build.concat(
+            [
+                build.cut(found, 0, 0, WORDS - 1),
+                build.select(fresh, build.reshape(now, (1,)), last(found)),
+            ]
+        )
         results = [new[node] for node in body.outputs.values()]
         outputs = [*results[:carries], turned, now, *results[carries:]]
         inputs = tuple(new.get(node, node) for node in body.inputs)
-        return Graph(body.name, (*inputs[:carries], record, turn, *inputs[carries:]), {f"y{n}": node for n, node in enumerate(outputs)})
+        return Graph(
+            body.name,
+            (*inputs[:carries], record, turn, *inputs[carries:]),
+            {f"y{n}": node for n, node in enumerate(outputs)},
+        )

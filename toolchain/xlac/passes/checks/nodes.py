@@ -19,7 +19,8 @@ from xlac_sdk.dtypes import DType
 
 WIDE = DType.I64
 RECORD = Type(WIDE, (WORDS,))
-SHORT, LONG = 24, 48  # bits of a position that share an integer of 32, or of 64, with the number of a check
+# bits of a position that share an integer of 32, or of 64, with the number of a check
+SHORT, LONG = 24, 48
 
 
 def has(x: Node, kind: str) -> Node:
@@ -52,10 +53,12 @@ def first_position(bad: Node) -> Node:
 
 
 def first_of(bad: Sequence[Node]) -> tuple[Node, Node]:
-    """The first of some conditions of one shape that is true anywhere, and the first position where it is.
+    """The first of some conditions of one shape that is true anywhere, and the first position where
+    it is.
 
-    Where none is, that is their number, and nothing. The last axis is reduced by itself, as most kernels read a
-    value anyway, in 32 bits where it is short enough: check and position are the high and low bits of one integer.
+    Where none is, that is their number, and nothing. The last axis is reduced by itself, as most
+    kernels read a value anyway, in 32 bits where it is short enough: check and position are the
+    high and low bits of one integer.
     """
     shape = bad[0].shape
     rows, columns = (shape[:-1], shape[-1]) if shape else ((), 1)
@@ -84,7 +87,9 @@ def element_at(value: Node, first: Node) -> Node:
     wide = build.cast(value, WIDE)
     if not value.shape:
         return wide
-    here = build.compare(positions(value, counts(value)), "eq", build.spread(first, value.shape, ()))
+    here = build.compare(
+        positions(value, counts(value)), "eq", build.spread(first, value.shape, ())
+    )
     return build.reduce(build.select(here, wide, build.like(0, wide)), "add")
 
 

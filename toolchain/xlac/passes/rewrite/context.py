@@ -12,8 +12,8 @@ from xlac_sdk.target import Target
 class Context:
     """The target's facts, the weights, and the model's precision.
 
-    `precision` is "default" (rules keep the rounding of each operation) or "fast" (they may reassociate,
-    use identities that hold for real numbers, and leave out the rounding of halves).
+    `precision` is "default" (rules keep the rounding of each operation) or "fast" (they may
+    reassociate, use identities that hold for real numbers, and leave out the rounding of halves).
     """
 
     target: Target = field(default_factory=lambda: Target("generic"))

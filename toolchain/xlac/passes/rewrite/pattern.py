@@ -1,7 +1,8 @@
 """Rewrite rules as data: equations `before >> after` over patterns of expressions.
 
-A rule is one line that is its documentation, its code and its test: `tests/passes` checks every rule of
-every table against the interpreter, on random and special values of every dtype it applies to.
+A rule is one line that is its documentation, its code and its test: `tests/passes` checks every
+rule of every table against the interpreter, on random and special values of every dtype it applies
+to.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ class Pattern:
         if self.compute is not None:
             return f"{self.compute.__name__}({self.inputs[0]})"
         if self.op is None:
-            return self.name or (self.number.__name__ if callable(self.number) else str(self.number))
+            return self.name or (
+                self.number.__name__ if callable(self.number) else str(self.number)
+            )
         if (sign := _SIGNS.get(self.op)) is not None:
             return f"({self.inputs[0]} {sign} {self.inputs[1]})"
         given = [*map(str, self.attributes.values()), *map(str, self.inputs)]
@@ -132,7 +135,10 @@ class Pattern:
             None if p.op is None and not p.name else p.build(found, like, site) for p in self.inputs
         ]
         beside = next((i for i in reversed(inputs) if i is not None), like)
-        full = [i if i is not None else p.build(found, beside, site) for i, p in zip(inputs, self.inputs, strict=True)]
+        full = [
+            i if i is not None else p.build(found, beside, site)
+            for i, p in zip(inputs, self.inputs, strict=True)
+        ]
         return site.make(self.op(**self.attributes), *full)
 
     def wildcards(self) -> set[str]:
@@ -144,8 +150,9 @@ class Pattern:
 class Equation:
     """A rule `before >> after`, for tensors `x` (or `c`) of the given dtypes.
 
-    `rounding` rules need precision "fast". `ulps` bounds how far an always permitted rule may move the result of
-    a function that is not correctly rounded anyway; 0 says that the bits stay the same.
+    `rounding` rules need precision "fast". `ulps` bounds how far an always permitted rule may move
+    the result of a function that is not correctly rounded anyway; 0 says that the bits stay the
+    same.
     """
 
     before: Pattern
@@ -201,7 +208,9 @@ class Equation:
             return None
         if self.guard is not None and not self.guard(found):
             return None
-        if self.once and not all(site.single(i) for i, p in zip(node.inputs, self.before.inputs, strict=True) if p.op):
+        if self.once and not all(
+            site.single(i) for i, p in zip(node.inputs, self.before.inputs, strict=True) if p.op
+        ):
             return None
         return self.after.build(found, node, site)
 
@@ -257,6 +266,10 @@ def _equals(value: Array, number: Number | None) -> bool:
     wanted = number(dtype) if callable(number) else number
     if isinstance(wanted, bool) != (dtype is DType.BOOL):
         return False
-    if not dtype.is_float and isinstance(wanted, float) and (not wanted.is_integer() or np.signbit(wanted)):
+    if (
+        not dtype.is_float
+        and isinstance(wanted, float)
+        and (not wanted.is_integer() or np.signbit(wanted))
+    ):
         return False
     return _number(wanted, dtype).tobytes() == value.tobytes()

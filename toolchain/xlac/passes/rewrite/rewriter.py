@@ -12,7 +12,8 @@ from xlac.passes.rewrite.trace import Trace
 from xlac_sdk.source import Origin
 
 DEPTH = 64  # rewrites nested in one another
-MOST = 400  # rewrites that one node of the graph may set off: rules that undo each other would never end
+# rewrites that one node of the graph may set off: rules that undo each other would never end
+MOST = 400
 
 Index = dict[type[Op], list[Rule]]
 
@@ -35,7 +36,8 @@ class Rewriter:
         self.readers: dict[Node, int] = {}
         self.shared: set[Node] = set()  # read through a node that has several readers
         self.origin: Origin | None = None
-        self.made: dict[object, Node] = {}  # what `make` gave for an operation on inputs, so that nothing is made twice
+        # what `make` gave for an operation on inputs, so that nothing is made twice
+        self.made: dict[object, Node] = {}
         self.depth = self.spent = 0
 
     def run(self, graph: Graph) -> Graph:
@@ -65,8 +67,8 @@ class Rewriter:
     def settle(self, node: Node) -> Node:
         """The node rewritten until no rule applies.
 
-        A rule may look through an input to what that reads. If the input has other readers it stays, so what it
-        reads then has one reader more than were counted.
+        A rule may look through an input to what that reads. If the input has other readers it
+        stays, so what it reads then has one reader more than were counted.
         """
         for i in node.inputs:
             if not self.single(i):
@@ -80,7 +82,9 @@ class Rewriter:
                 better = rule.rewrite(node, self)
                 if better is not None and better is not node and self.trace.permits(rule, node):
                     self.spent += 1
-                    assert better.types == node.types, f"{rule.name} turns {node.types} into {better.types}"
+                    assert better.types == node.types, (
+                        f"{rule.name} turns {node.types} into {better.types}"
+                    )
                     return self.settle(better)
             return node
         finally:
@@ -88,7 +92,9 @@ class Rewriter:
 
 
 def rebuild(graph: Graph, visit: Callable[[Node, Node], Node]) -> Graph:
-    """As `Graph.rewrite`, but `visit` is also told the node as it was before its inputs were rewritten."""
+    """As `Graph.rewrite`, but `visit` is also told the node as it was before its inputs were
+    rewritten.
+    """
     new: dict[Node, Node] = {}
     for node in graph.nodes():
         inputs = tuple(new[i] for i in node.inputs)

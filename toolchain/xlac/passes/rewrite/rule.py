@@ -24,7 +24,9 @@ class Site(Protocol):
         ...
 
     def single(self, node: Node) -> bool:
-        """Whether nothing but the node being rewritten reads this one, so that rewriting makes it vanish."""
+        """Whether nothing but the node being rewritten reads this one, so that rewriting makes it
+        vanish.
+        """
         ...
 
 
@@ -49,7 +51,9 @@ class Rule(Protocol):
 
 
 def constant(node: Node) -> Array | None:
-    """The number that every element of a node is, through views of a constant; nothing if they differ."""
+    """The number that every element of a node is, through views of a constant; nothing if they
+    differ.
+    """
     while isinstance(node.op, Broadcast | Reshape | Transpose):
         (node,) = node.inputs
     if isinstance(node.op, Const) and node.op.value.size == 1:
@@ -72,9 +76,10 @@ Rewrite = Callable[[Node, Site], "Node | None"]
 class Structural:
     """A rule that is a function. Each of its examples builds a node that it rewrites.
 
-    An example gets a function `p(*shape, dtype=…, kind=…)` that makes parameters. A rule that `reassociates` adds or
-    multiplies the same numbers in another order; it is permitted where the result is as accurate as before. One that
-    `sharpens` names the function that was written out: it is the more accurate, and has a value where that overflowed.
+    An example gets a function `p(*shape, dtype=…, kind=…)` that makes parameters. A rule that
+    `reassociates` adds or multiplies the same numbers in another order; it is permitted where the
+    result is as accurate as before. One that `sharpens` names the function that was written out: it
+    is the more accurate, and has a value where that overflowed.
     """
 
     heads: tuple[type[Op], ...]
@@ -96,7 +101,11 @@ class Structural:
 
 
 def rule(
-    *heads: type[Op], examples: Sequence[Example], rounding: bool = False, reassociates: bool = False, sharpens: bool = False
+    *heads: type[Op],
+    examples: Sequence[Example],
+    rounding: bool = False,
+    reassociates: bool = False,
+    sharpens: bool = False,
 ) -> Callable[[Rewrite], Structural]:
     """Makes a rule of a function."""
     return lambda function: Structural(heads, function, examples, rounding, reassociates, sharpens)

@@ -14,7 +14,8 @@ class Trace:
     fuel: int | None = None
     fired: list[str] = field(default_factory=list)
     stage: str = ""  # the pass that is running
-    gave_up: bool = False  # rules undid each other until a limit stopped them: a bug of theirs, but the graph is sound
+    # rules undid each other until a limit stopped them: a bug of theirs, but the graph is sound
+    gave_up: bool = False
 
     def permits(self, rule: object, node: Node) -> bool:
         """Asked before each rewrite, by every pass."""

@@ -1,8 +1,9 @@
-"""Scales and shifts by output channel after a convolution or dot product go into its weights: batch norm folds.
+"""Scales and shifts by output channel after a convolution or dot product go into its weights: batch
+norm folds.
 
-The sums are the same up to the rounding of each product (the scale is applied to a weight instead of to the sum), so
-these rules are permitted for f32 and f64 always, and for halves with precision "fast". The new weights are computed
-in float64 and rounded once.
+The sums are the same up to the rounding of each product (the scale is applied to a weight instead
+of to the sum), so these rules are permitted for f32 and f64 always, and for halves with precision
+"fast". The new weights are computed in float64 and rounded once.
 """
 
 from __future__ import annotations
@@ -29,14 +30,19 @@ def is_known(node: Node) -> bool:
         if one in seen:
             continue
         seen.add(one)
-        if not one.inputs and not (isinstance(one.op, Const | Iota) or (isinstance(one.op, Param) and one.op.kind == "weight")):
+        if not one.inputs and not (
+            isinstance(one.op, Const | Iota)
+            or (isinstance(one.op, Param) and one.op.kind == "weight")
+        ):
             return False
         pending += one.inputs
     return not pending
 
 
 def channel(hero: Node) -> int | None:
-    """The axis of a result that runs over the rows of known weights (the last operand); nothing if there is none."""
+    """The axis of a result that runs over the rows of known weights (the last operand); nothing if
+    there is none.
+    """
     if isinstance(hero.op, Conv) and is_known(hero.inputs[1]):
         return hero.op.layout[2].index("C")
     if isinstance(hero.op, Dot) and is_known(hero.inputs[1]):
@@ -46,7 +52,9 @@ def channel(hero: Node) -> int | None:
 
 
 def is_vector(node: Node, axis: int) -> bool:
-    """Whether a value is one number for each position along `axis`, all known before the model runs."""
+    """Whether a value is one number for each position along `axis`, all known before the model
+    runs.
+    """
     if constant(node) is not None:
         return True
     return isinstance(node.op, Broadcast) and node.op.axes == (axis,) and is_known(node)
@@ -84,14 +92,23 @@ def _by_channel(p: Parameter, like: Node, axis: int) -> Node:
     examples=[
         lambda p: Node.of(Mul(), one := _image(p), _by_channel(p, one, 1)),
         lambda p: Node.of(Div(), one := _product(p), _by_channel(p, one, 1)),
-        lambda p: Node.of(Mul(), one := _product(p), broadcast(Node.of(Const(np.array(0.3, np.float32))), one.shape, ())),
+        lambda p: Node.of(
+            Mul(),
+            one := _product(p),
+            broadcast(Node.of(Const(np.array(0.3, np.float32))), one.shape, ()),
+        ),
     ],
     reassociates=True,
 )
 def scale_weights(node: Node, site: Site) -> Node | None:
     """A product by channel becomes one of the weights."""
     hero, by = node.inputs
-    if not may(node, site) or not site.single(hero) or (axis := channel(hero)) is None or not is_vector(by, axis):
+    if (
+        not may(node, site)
+        or not site.single(hero)
+        or (axis := channel(hero)) is None
+        or not is_vector(by, axis)
+    ):
         return None
     weights = hero.inputs[1]
     if isinstance(hero.op, Conv):
@@ -109,8 +126,14 @@ def scale_weights(node: Node, site: Site) -> Node | None:
     Mul,
     Div,
     examples=[
-        lambda p: Node.of(Mul(), Node.of(Add(), one := _image(p), _by_channel(p, one, 1)), _by_channel(p, one, 1)),
-        lambda p: Node.of(Div(), Node.of(Sub(), one := _product(p), _by_channel(p, one, 1)), _by_channel(p, one, 1)),
+        lambda p: Node.of(
+            Mul(), Node.of(Add(), one := _image(p), _by_channel(p, one, 1)), _by_channel(p, one, 1)
+        ),
+        lambda p: Node.of(
+            Div(),
+            Node.of(Sub(), one := _product(p), _by_channel(p, one, 1)),
+            _by_channel(p, one, 1),
+        ),
     ],
     reassociates=True,
 )
@@ -121,7 +144,12 @@ def scale_shifted(node: Node, site: Site) -> Node | None:
         return None
     hero, shift = shifted.inputs
     axis = channel(hero)
-    if axis is None or not site.single(hero) or not is_vector(by, axis) or not is_vector(shift, axis):
+    if (
+        axis is None
+        or not site.single(hero)
+        or not is_vector(by, axis)
+        or not is_vector(shift, axis)
+    ):
         return None
     return site.make(shifted.op, site.make(node.op, hero, by), site.make(node.op, shift, by))
 
@@ -130,8 +158,14 @@ def scale_shifted(node: Node, site: Site) -> Node | None:
     Add,
     Sub,
     examples=[
-        lambda p: Node.of(Add(), Node.of(Add(), one := _image(p), _by_channel(p, one, 1)), _by_channel(p, one, 1)),
-        lambda p: Node.of(Add(), Node.of(Sub(), one := _product(p), _by_channel(p, one, 1)), _by_channel(p, one, 1)),
+        lambda p: Node.of(
+            Add(), Node.of(Add(), one := _image(p), _by_channel(p, one, 1)), _by_channel(p, one, 1)
+        ),
+        lambda p: Node.of(
+            Add(),
+            Node.of(Sub(), one := _product(p), _by_channel(p, one, 1)),
+            _by_channel(p, one, 1),
+        ),
     ],
     reassociates=True,
 )

@@ -1,7 +1,8 @@
 """Arithmetic. Every rule keeps each result bit for bit unless it says `fast` (or names its ulps).
 
-Zeros have signs: `x + 0` turns -0.0 into 0.0, so the neutral element of float addition is -0.0, and negation
-is `-0.0 - x` or `x * -1`. NaN and infinities keep their effect: `x * 0` is 0 for integers only.
+Zeros have signs: `x + 0` turns -0.0 into 0.0, so the neutral element of float addition is -0.0, and
+negation is `-0.0 - x` or `x * -1`. NaN and infinities keep their effect: `x * 0` is 0 for integers
+only.
 """
 
 from __future__ import annotations

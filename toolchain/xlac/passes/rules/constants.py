@@ -17,7 +17,9 @@ from xlac_sdk.dtypes import DType
 POINTWISE: tuple[type[Op], ...] = (
     *(op for op in OPS.values() if issubclass(op, arithmetic.Scalar)), arithmetic.Compare, arithmetic.Select, convert.Cast, convert.Bitcast,
 )  # fmt: skip
-"""Operations that compute each element from the elements at the same place (a bitcast where the width stays)."""
+"""Operations that compute each element from the elements at the same place (a bitcast where the
+width stays).
+"""
 
 
 COMPUTED: tuple[type[Op], ...] = (
@@ -75,7 +77,11 @@ def splat(node: Node, site: Site) -> Node | None:
 )
 def empty(node: Node, site: Site) -> Node | None:
     """What has no elements needs no computing."""
-    if len(node.results) != 1 or 0 not in node.shape or (isinstance(node.op, Broadcast) and constant(node) is not None):
+    if (
+        len(node.results) != 1
+        or 0 not in node.shape
+        or (isinstance(node.op, Broadcast) and constant(node) is not None)
+    ):
         return None
     return fill(np.zeros((), node.type.dtype.numpy), node, site)
 

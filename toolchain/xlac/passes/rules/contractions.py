@@ -1,4 +1,6 @@
-"""Canonical forms of dot products: no transposes around them, no unit axes, neighbouring axes merged."""
+"""Canonical forms of dot products: no transposes around them, no unit axes, neighbouring axes
+merged.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,13 @@ from xlac_sdk.dtypes import DType
 Ints = tuple[int, ...]
 
 
-def dot(p: Parameter, lhs: Ints, rhs: Ints, contract: tuple[Ints, Ints], batch: tuple[Ints, Ints] = ((), ())) -> Node:
+def dot(
+    p: Parameter,
+    lhs: Ints,
+    rhs: Ints,
+    contract: tuple[Ints, Ints],
+    batch: tuple[Ints, Ints] = ((), ()),
+) -> Node:
     return Node.of(Dot(*batch, *contract), p(*lhs), p(*rhs))
 
 
@@ -26,7 +34,11 @@ def dot(p: Parameter, lhs: Ints, rhs: Ints, contract: tuple[Ints, Ints], batch: 
     Dot,
     examples=[
         lambda p: Node.of(Dot((), (), (1,), (0,)), transpose(p(3, 4), 1, 0), p(3, 5)),
-        lambda p: Node.of(Dot((0,), (1,), (3,), (2,)), transpose(p(2, 3, 4, 5), 3, 1, 0, 2), transpose(p(4, 6, 5), 1, 2, 0)),
+        lambda p: Node.of(
+            Dot((0,), (1,), (3,), (2,)),
+            transpose(p(2, 3, 4, 5), 3, 1, 0, 2),
+            transpose(p(4, 6, 5), 1, 2, 0),
+        ),
     ],
 )
 def dot_transpose(node: Node, site: Site) -> Node | None:
@@ -35,19 +47,29 @@ def dot_transpose(node: Node, site: Site) -> Node | None:
     op, (lhs, rhs) = node.op, node.inputs
     if not isinstance(lhs.op, Transpose) and not isinstance(rhs.op, Transpose):
         return None
-    left, right = (x.op.perm if isinstance(x.op, Transpose) else tuple(range(x.type.rank)) for x in (lhs, rhs))
+    left, right = (
+        x.op.perm if isinstance(x.op, Transpose) else tuple(range(x.type.rank)) for x in (lhs, rhs)
+    )
     a, b = (x.inputs[0] if isinstance(x.op, Transpose) else x for x in (lhs, rhs))
     moved = Dot(
-        tuple(left[i] for i in op.batch_lhs), tuple(right[i] for i in op.batch_rhs),
-        tuple(left[i] for i in op.contract_lhs), tuple(right[i] for i in op.contract_rhs), op.out_dtype,
-    )  # fmt: skip
-    free = [[perm[i] for i in axes] for perm, axes in zip((left, right), op.free(lhs.type.rank, rhs.type.rank), strict=True)]
+        tuple(left[i] for i in op.batch_lhs),
+        tuple(right[i] for i in op.batch_rhs),
+        tuple(left[i] for i in op.contract_lhs),
+        tuple(right[i] for i in op.contract_rhs),
+        op.out_dtype,
+    )
+    free = [
+        [perm[i] for i in axes]
+        for perm, axes in zip((left, right), op.free(lhs.type.rank, rhs.type.rank), strict=True)
+    ]
     result = site.make(moved, a, b)
     return site.make(Transpose(_order(len(op.batch_lhs), free)), result)
 
 
 def _order(batch: int, free: list[list[int]]) -> Ints:
-    """The transpose after the product that puts free axes, which come sorted, where they were wanted."""
+    """The transpose after the product that puts free axes, which come sorted, where they were
+    wanted.
+    """
     order = list(range(batch))
     for axes in free:
         start = len(order)
@@ -90,7 +112,10 @@ def merge_dot_axes(node: Node, site: Site) -> Node | None:
     left_shape, right_shape, shape = integers(lhs.shape), integers(rhs.shape), integers(node.shape)
     if left_shape is None or right_shape is None or shape is None:
         return None
-    left, right = roles(lhs.type.rank, op.batch_lhs, op.contract_lhs), roles(rhs.type.rank, op.batch_rhs, op.contract_rhs)
+    left, right = (
+        roles(lhs.type.rank, op.batch_lhs, op.contract_lhs),
+        roles(rhs.type.rank, op.batch_rhs, op.contract_rhs),
+    )
     left_runs = _runs(left, left_shape, right, right_shape)
     right_runs = _runs(right, right_shape, left, left_shape)
     if len(left_runs) == lhs.type.rank and len(right_runs) == rhs.type.rank:
@@ -98,12 +123,18 @@ def merge_dot_axes(node: Node, site: Site) -> Node | None:
     numbers: dict[str, list[list[int]]] = {"batch": [[], []], "contract": [[], []]}
     for side, (runs, kinds) in enumerate(((left_runs, left), (right_runs, right))):
         for kind, found in numbers.items():
-            here = [(kinds[run[0]].number, place) for place, run in enumerate(runs) if kinds[run[0]].kind == kind]
+            here = [
+                (kinds[run[0]].number, place)
+                for place, run in enumerate(runs)
+                if kinds[run[0]].kind == kind
+            ]
             found[side] = [place for _, place in sorted(here)]
     a = site.make(Reshape(_sizes(left_shape, left_runs)), lhs)
     b = site.make(Reshape(_sizes(right_shape, right_runs)), rhs)
     batch, contract = numbers["batch"], numbers["contract"]
-    merged = Dot(tuple(batch[0]), tuple(batch[1]), tuple(contract[0]), tuple(contract[1]), op.out_dtype)
+    merged = Dot(
+        tuple(batch[0]), tuple(batch[1]), tuple(contract[0]), tuple(contract[1]), op.out_dtype
+    )
     return site.make(Reshape(shape), site.make(merged, a, b))
 
 
@@ -120,7 +151,9 @@ def _runs(mine: list[Role], shape: Ints, other: list[Role], other_shape: Ints) -
             assert before is not None
             place = kept.index(before)
             joins = place + 1 < len(kept) and kept[place + 1] == mine[axis]
-            joins = joins and (mine[axis].kind != "batch" or _follows(mine, before, mine[axis], shape))
+            joins = joins and (
+                mine[axis].kind != "batch" or _follows(mine, before, mine[axis], shape)
+            )
         if joins:
             runs[-1].append(axis)
         else:
@@ -129,7 +162,9 @@ def _runs(mine: list[Role], shape: Ints, other: list[Role], other_shape: Ints) -
 
 
 def _follows(mine: list[Role], before: Role, after: Role, shape: Ints) -> bool:
-    """Whether nothing but units lies between two batch axes in the result, whose order their numbers give."""
+    """Whether nothing but units lies between two batch axes in the result, whose order their
+    numbers give.
+    """
     between = [r for r, size in zip(mine, shape, strict=True) if r.kind == "batch" and size != 1]
     ordered = sorted(r.number for r in between)
     return ordered.index(after.number) == ordered.index(before.number) + 1
@@ -149,14 +184,24 @@ def dot_widened(node: Node, site: Site) -> Node | None:
     """A product of halves widened to f32 is one that sums in f32: half as much is read."""
     assert isinstance(node.op, Dot)
     a, b = node.inputs
-    if not (isinstance(a.op, Cast) and isinstance(b.op, Cast)) or node.op.out_dtype not in (None, DType.F32):
+    if not (isinstance(a.op, Cast) and isinstance(b.op, Cast)) or node.op.out_dtype not in (
+        None,
+        DType.F32,
+    ):
         return None
     x, y = a.inputs[0], b.inputs[0]
     narrow = x.type.dtype
-    if narrow is not y.type.dtype or not narrow.is_half or a.type.dtype is not DType.F32 or not holds(DType.F32, narrow):
+    if (
+        narrow is not y.type.dtype
+        or not narrow.is_half
+        or a.type.dtype is not DType.F32
+        or not holds(DType.F32, narrow)
+    ):
         return None
     op = node.op
-    return site.make(Dot(op.batch_lhs, op.batch_rhs, op.contract_lhs, op.contract_rhs, DType.F32), x, y)
+    return site.make(
+        Dot(op.batch_lhs, op.batch_rhs, op.contract_lhs, op.contract_rhs, DType.F32), x, y
+    )
 
 
 CONTRACTIONS = (dot_transpose, merge_dot_axes, dot_widened)

@@ -12,7 +12,9 @@ from xlac.passes.rewrite.rule import Site, constant, fill, rule
 from xlac.passes.rules.views import broadcast
 
 
-@rule(Div, examples=[lambda p: Node.of(Div(), p(3, 4), broadcast(p(3), (3, 4), (0,)))], rounding=True)
+@rule(
+    Div, examples=[lambda p: Node.of(Div(), p(3, 4), broadcast(p(3), (3, 4), (0,)))], rounding=True
+)
 def divide_by_repeated(node: Node, site: Site) -> Node | None:
     """x / broadcast(y) is x times the reciprocal of y, of which there are fewer. It rounds twice."""
     x, by = node.inputs

@@ -76,7 +76,10 @@ COMPARISONS = (
     (compare("eq", x, False) >> not_(x)).on(BOOL),
     (compare("ne", x, True) >> not_(x)).on(BOOL),
     *((not_(compare(a, x, y)) >> compare(OPPOSITE[a], x, y)).on(NUMBERS) for a in ("eq", "ne")),
-    *((not_(compare(a, x, y)) >> compare(OPPOSITE[a], x, y)).on(INTEGERS) for a in ("lt", "le", "gt", "ge")),
+    *(
+        (not_(compare(a, x, y)) >> compare(OPPOSITE[a], x, y)).on(INTEGERS)
+        for a in ("lt", "le", "gt", "ge")
+    ),
 )
 
 SELECTIONS = (
@@ -159,13 +162,17 @@ def merge_bitcasts(node: Node, site: Site) -> Node | None:
     (inner,) = node.inputs
     if inner.type == node.type:
         return inner
-    if isinstance(inner.op, Bitcast) and (inner.inputs[0].type == node.type or node.shape == inner.inputs[0].shape):
+    if isinstance(inner.op, Bitcast) and (
+        inner.inputs[0].type == node.type or node.shape == inner.inputs[0].shape
+    ):
         return site.make(Bitcast(node.type.dtype), inner.inputs[0])
     return None
 
 
 def _widened(dtype: DType) -> Example:
-    return lambda p: Node.of(Compare("lt"), _casts(dtype, DType.F32)(p), _casts(dtype, DType.F32)(p))
+    return lambda p: Node.of(
+        Compare("lt"), _casts(dtype, DType.F32)(p), _casts(dtype, DType.F32)(p)
+    )
 
 
 @rule(Compare, examples=[_widened(t) for t in (DType.I8, DType.F16, DType.U16)])
@@ -175,13 +182,20 @@ def compare_uncast(node: Node, site: Site) -> Node | None:
     if not (isinstance(a.op, Cast) and isinstance(b.op, Cast)):
         return None
     x, y = a.inputs[0], b.inputs[0]
-    if x.type.dtype is not y.type.dtype or x.type.dtype is DType.BOOL or not holds(a.type.dtype, x.type.dtype):
+    if (
+        x.type.dtype is not y.type.dtype
+        or x.type.dtype is DType.BOOL
+        or not holds(a.type.dtype, x.type.dtype)
+    ):
         return None
     return site.make(node.op, x, y)
 
 
 def _indicator(dtype: DType) -> Example:
-    one, zero = (Node.of(Broadcast((4,), ()), Node.of(Const(np.array(v).astype(dtype.numpy)))) for v in (1, 0))
+    one, zero = (
+        Node.of(Broadcast((4,), ()), Node.of(Const(np.array(v).astype(dtype.numpy))))
+        for v in (1, 0)
+    )
     return lambda p: Node.of(Select(), p(4, dtype=DType.BOOL), one, zero)
 
 
@@ -192,9 +206,17 @@ def select_is_cast(node: Node, site: Site) -> Node | None:
     a, b = constant(x), constant(y)
     if a is None or b is None or node.type.dtype is DType.BOOL:
         return None
-    if a.tobytes() == np.array(1).astype(a.dtype).tobytes() and b.tobytes() == np.array(0).astype(b.dtype).tobytes():
+    if (
+        a.tobytes() == np.array(1).astype(a.dtype).tobytes()
+        and b.tobytes() == np.array(0).astype(b.dtype).tobytes()
+    ):
         return site.make(Cast(node.type.dtype), condition)
     return None
 
 
-LOGIC = BITWISE + COMPARISONS + SELECTIONS + (drop_cast, merge_casts, merge_bitcasts, compare_uncast, select_is_cast)
+LOGIC = (
+    BITWISE
+    + COMPARISONS
+    + SELECTIONS
+    + (drop_cast, merge_casts, merge_bitcasts, compare_uncast, select_is_cast)
+)

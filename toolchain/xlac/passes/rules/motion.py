@@ -1,7 +1,7 @@
 """Views move through computation: broadcasts, transposes and reshapes down, slices up.
 
-After a broadcast there is more to compute than before it, and after a slice less. Transposes and reshapes that move
-down meet their inverses and cancel, or end at an output.
+After a broadcast there is more to compute than before it, and after a slice less. Transposes and
+reshapes that move down meet their inverses and cancel, or end at an output.
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ from xlac.passes.rewrite.rule import Parameter, Site, constant, rule
 from xlac.passes.rules.constants import POINTWISE, is_pointwise
 from xlac.passes.rules.parts import cut
 from xlac.passes.rules.reductions import reduce
-from xlac.passes.rules.views import broadcast, groups, reshape, reshaped_broadcast, transpose, units_added
+from xlac.passes.rules.views import (
+    broadcast,
+    groups,
+    reshape,
+    reshaped_broadcast,
+    transpose,
+    units_added,
+)
 from xlac_sdk.dtypes import DType
 
 
@@ -46,10 +53,14 @@ def _five(*shape: int) -> Node:
     ],
 )
 def sink_broadcast(node: Node, site: Site) -> Node | None:
-    """Elements that are repeated are computed once: an operation on alike broadcasts is broadcast itself."""
+    """Elements that are repeated are computed once: an operation on alike broadcasts is broadcast
+    itself.
+    """
     if not is_pointwise(node):
         return None
-    likely = next((i for i in node.inputs if isinstance(i.op, Broadcast) and constant(i) is None), None)
+    likely = next(
+        (i for i in node.inputs if isinstance(i.op, Broadcast) and constant(i) is None), None
+    )
     if likely is None:
         return None
     source = likely.inputs[0]
@@ -74,7 +85,9 @@ def sink_broadcast(node: Node, site: Site) -> Node | None:
     ],
 )
 def sink_transpose(node: Node, site: Site) -> Node | None:
-    """A transpose of the operands is one of the result, where the other operands can be transposed for nothing."""
+    """A transpose of the operands is one of the result, where the other operands can be transposed
+    for nothing.
+    """
     if not is_pointwise(node):
         return None
     likely = next((i for i in node.inputs if isinstance(i.op, Transpose)), None)
@@ -89,7 +102,9 @@ def sink_transpose(node: Node, site: Site) -> Node | None:
 
 
 def is_free(node: Node) -> bool:
-    """A value whose transpose costs nothing when the model runs: a broadcast, a constant or a weight."""
+    """A value whose transpose costs nothing when the model runs: a broadcast, a constant or a
+    weight.
+    """
     if isinstance(node.op, Param):
         return node.op.kind == "weight"
     return isinstance(node.op, Broadcast | Const)
@@ -107,17 +122,23 @@ def is_free(node: Node) -> bool:
     ],
 )
 def sink_reshape(node: Node, site: Site) -> Node | None:
-    """A reshape of the operands is one of the result, where the others can be written in the old shape for nothing.
+    """A reshape of the operands is one of the result, where the others can be written in the old
+    shape for nothing.
 
     Unit axes that a reshape added go away from all operands.
     """
     if not is_pointwise(node):
         return None
-    likely = next((i for i in node.inputs if isinstance(i.op, Reshape) and constant(i) is None), None)
+    likely = next(
+        (i for i in node.inputs if isinstance(i.op, Reshape) and constant(i) is None), None
+    )
     if likely is None:
         return None
     source = likely.inputs[0]
-    adds, removes = (units_added(*pair) is not None for pair in ((source.shape, node.shape), (node.shape, source.shape)))
+    adds, removes = (
+        units_added(*pair) is not None
+        for pair in ((source.shape, node.shape), (node.shape, source.shape))
+    )
     inputs: list[Node] = []
     for i in node.inputs:
         if isinstance(i.op, Reshape) and i.inputs[0].shape == source.shape:
@@ -126,7 +147,10 @@ def sink_reshape(node: Node, site: Site) -> Node | None:
             inputs.append(uniform(i, source.shape, site))
         elif removes:  # units go away from operands, and are not put on any
             return None
-        elif isinstance(i.op, Broadcast) and (other := reshaped_broadcast(i, source.shape, site)) is not None:
+        elif (
+            isinstance(i.op, Broadcast)
+            and (other := reshaped_broadcast(i, source.shape, site)) is not None
+        ):
             inputs.append(other)
         elif (is_free(i) and not isinstance(i.op, Broadcast)) or adds:
             inputs.append(site.make(Reshape(source.shape), i))
@@ -209,4 +233,11 @@ def raise_slice(node: Node, site: Site) -> Node | None:
     return site.make(x.op, *(site.make(node.op, i) for i in x.inputs))
 
 
-MOTION = (sink_broadcast, sink_transpose, sink_reshape, sink_reshape_reduce, sink_transpose_window, raise_slice)
+MOTION = (
+    sink_broadcast,
+    sink_transpose,
+    sink_reshape,
+    sink_reshape_reduce,
+    sink_transpose_window,
+    raise_slice,
+)

@@ -1,5 +1,6 @@
-"""Distribution functions that were written by hand, factors in any order: the normal one, x/2 (1 + erf(x / sqrt 2)), and
-the logistic one, (1 + tanh u)/2, which is what the approximation of the first by tanh multiplies x with."""
+"""Distribution functions that were written by hand, factors in any order: the normal one, x/2 (1 +
+erf(x / sqrt 2)), and the logistic one, (1 + tanh u)/2, which is what the approximation of the first
+by tanh multiplies x with."""
 
 from __future__ import annotations
 
@@ -142,7 +143,9 @@ def _divided(node: Node, divisor: float) -> Node | None:
 
 
 def _factors(node: Node, whole: tuple[Node, ...], depth: int) -> tuple[list[Node], float]:
-    """A product's factors, and the number among them; those named are not looked into, nor products that hold neither."""
+    """A product's factors, and the number among them; those named are not looked into, nor products
+    that hold neither.
+    """
     number = constant(node)
     if number is not None and node not in whole:
         return [], float(number)

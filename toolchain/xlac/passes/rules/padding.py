@@ -1,4 +1,6 @@
-"""Padding goes into the windows and convolutions that read it; slices at known places need no arithmetic."""
+"""Padding goes into the windows and convolutions that read it; slices at known places need no
+arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,13 @@ def pad_in_conv(node: Node, site: Site) -> Node | None:
     if not isinstance(x.op, Pad) or any(x.op.interior) or set(op.lhs_dilation) != {1}:
         return None
     low, high, value = integers(x.op.low), integers(x.op.high), constant(x.inputs[1])
-    if low is None or high is None or value is None or value != 0 or min((*low, *high, *op.low, *op.high), default=0) < 0:
+    if (
+        low is None
+        or high is None
+        or value is None
+        or value != 0
+        or min((*low, *high, *op.low, *op.high), default=0) < 0
+    ):
         return None
     if any(low[op.layout[0].index(c)] or high[op.layout[0].index(c)] for c in "NC"):
         return None
@@ -46,7 +54,10 @@ def pad_in_conv(node: Node, site: Site) -> Node | None:
 
 def _window(p: Parameter, combine: str, value: float) -> Node:
     ones, zeros = (1, 1), (0, 0)
-    return Node.of(Window(combine, None, (2, 3), ones, zeros, zeros, ones, ones), pad(p(3, 5), (1, 0), (0, 2), value))
+    return Node.of(
+        Window(combine, None, (2, 3), ones, zeros, zeros, ones, ones),
+        pad(p(3, 5), (1, 0), (0, 2), value),
+    )
 
 
 @rule(Window, examples=[lambda p: _window(p, "max", -np.inf), lambda p: _window(p, "add", 0.0)])
@@ -54,10 +65,20 @@ def pad_in_window(node: Node, site: Site) -> Node | None:
     """A window pads with the identity of what it combines itself."""
     assert isinstance(node.op, Window)
     op, x = node.op, node.inputs[0]
-    if op.combine == "body" or not isinstance(x.op, Pad) or any(x.op.interior) or set(op.base_dilation) - {1}:
+    if (
+        op.combine == "body"
+        or not isinstance(x.op, Pad)
+        or any(x.op.interior)
+        or set(op.base_dilation) - {1}
+    ):
         return None
     low, high, value = integers(x.op.low), integers(x.op.high), constant(x.inputs[1])
-    if low is None or high is None or value is None or min((*low, *high, *op.low, *op.high), default=0) < 0:
+    if (
+        low is None
+        or high is None
+        or value is None
+        or min((*low, *high, *op.low, *op.high), default=0) < 0
+    ):
         return None
     if value != np.asarray(numeric.identity(op.combine, node.type.dtype)).astype(value.dtype):
         return None

@@ -43,7 +43,9 @@ def concat(axis: int, *xs: Node) -> Node:
     ],
 )
 def merge_slice(node: Node, site: Site) -> Node | None:
-    """A slice of everything, of a slice, or of a view through which it can go first, so that less is moved."""
+    """A slice of everything, of a slice, or of a view through which it can go first, so that less
+    is moved.
+    """
     assert isinstance(node.op, Slice)
     op, (x,) = node.op, node.inputs
     if x.shape == node.shape and all(step == 1 for step in op.steps):
@@ -56,11 +58,14 @@ def merge_slice(node: Node, site: Site) -> Node | None:
         return site.make(_inside(firsts, x.op.steps, spans, shape), x.inputs[0])
     if isinstance(x.op, Broadcast):
         inner = [
-            spans[a] if size != 1 else (0, 1, 1) for a, size in zip(x.op.axes, x.inputs[0].shape, strict=True)
+            spans[a] if size != 1 else (0, 1, 1)
+            for a, size in zip(x.op.axes, x.inputs[0].shape, strict=True)
         ]
         return site.make(Broadcast(node.shape, x.op.axes), _sliced(x.inputs[0], inner, site))
     if isinstance(x.op, Transpose):
-        return site.make(x.op, _sliced(x.inputs[0], [spans[x.op.perm.index(a)] for a in range(len(spans))], site))
+        return site.make(
+            x.op, _sliced(x.inputs[0], [spans[x.op.perm.index(a)] for a in range(len(spans))], site)
+        )
     kept = units_added(x.inputs[0].shape, x.shape) if isinstance(x.op, Reshape) else None
     if kept is not None and all(span[0] < span[1] for a, span in enumerate(spans) if a not in kept):
         return site.make(Reshape(node.shape), _sliced(x.inputs[0], [spans[a] for a in kept], site))
@@ -104,7 +109,11 @@ def _slice_of_concat(spans: Sequence[Span], x: Node, axis: int, site: Site) -> N
         if not isinstance(size, int):
             return None
         if offset <= least and most <= offset + size:
-            return _sliced(part, [*spans[:axis], (start - offset, stop - offset, step), *spans[axis + 1 :]], site)
+            return _sliced(
+                part,
+                [*spans[:axis], (start - offset, stop - offset, step), *spans[axis + 1 :]],
+                site,
+            )
         offset += size
     return None
 
@@ -120,7 +129,9 @@ def _slice_of_concat(spans: Sequence[Span], x: Node, axis: int, site: Site) -> N
     ],
 )
 def merge_pad(node: Node, site: Site) -> Node | None:
-    """A pad by nothing, of a pad with the same value, or of a transpose; one that only crops is a slice."""
+    """A pad by nothing, of a pad with the same value, or of a transpose; one that only crops is a
+    slice.
+    """
     assert isinstance(node.op, Pad)
     op, (x, value) = node.op, node.inputs
     if x.shape == node.shape and not any((*op.low, *op.high, *op.interior)):
@@ -129,7 +140,11 @@ def merge_pad(node: Node, site: Site) -> Node | None:
     if any(op.interior) or low is None or high is None or sizes is None:
         return None
     filler = constant(value)
-    if filler is not None and (inner := constant(x)) is not None and inner.tobytes() == filler.tobytes():
+    if (
+        filler is not None
+        and (inner := constant(x)) is not None
+        and inner.tobytes() == filler.tobytes()
+    ):
         return site.make(Broadcast(node.shape, ()), value)
     if all(v <= 0 for v in (*low, *high)):
         return _sliced(x, [(-a, n + b, 1) for a, b, n in zip(low, high, sizes, strict=True)], site)
@@ -140,7 +155,9 @@ def merge_pad(node: Node, site: Site) -> Node | None:
     if not isinstance(x.op, Pad) or any(x.op.interior):
         return None
     before, behind, again = integers(x.op.low), integers(x.op.high), constant(x.inputs[1])
-    same = x.inputs[1] is value or (again is not None and filler is not None and again.tobytes() == filler.tobytes())
+    same = x.inputs[1] is value or (
+        again is not None and filler is not None and again.tobytes() == filler.tobytes()
+    )
     if before is None or behind is None or not same or min((0, *low, *high, *before, *behind)) < 0:
         return None
     both = Pad(
@@ -167,13 +184,18 @@ def _halves(p: Parameter) -> Node:
     ],
 )
 def merge_concat(node: Node, site: Site) -> Node | None:
-    """A concatenation of one thing, of empty things, of concatenations, of neighbouring slices, of transposes."""
+    """A concatenation of one thing, of empty things, of concatenations, of neighbouring slices, of
+    transposes.
+    """
     assert isinstance(node.op, Concat)
     axis, xs = node.op.axis, list(node.inputs)
     flat: list[Node] = []
     for x in xs:
-        nested = isinstance(x.op, Concat) and x.op.axis == axis and site.single(x) and xs.count(x) == 1
-        flat += x.inputs if nested else [x]  # what is taken twice stays: copies of copies double with each
+        nested = (
+            isinstance(x.op, Concat) and x.op.axis == axis and site.single(x) and xs.count(x) == 1
+        )
+        # what is taken twice stays: copies of copies double with each
+        flat += x.inputs if nested else [x]
     kept = [x for x in flat if x.shape[axis] != 0] or flat[:1]
     joined = kept[:1]
     for x in kept[1:]:

@@ -1,4 +1,6 @@
-"""Products of integers that carry a scale: they are multiplied and added as integers, exactly, and scaled after that."""
+"""Products of integers that carry a scale: they are multiplied and added as integers, exactly, and
+scaled after that.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,11 @@ def scaled(node: Node, site: Site) -> Scaled | None:
     if not isinstance(node.op, Mul):
         return None
     for number, by in zip(node.inputs, reversed(node.inputs), strict=True):
-        if not isinstance(number.op, Cast) or not number.inputs[0].type.dtype.is_integer or not isinstance(by.op, Broadcast):
+        if (
+            not isinstance(number.op, Cast)
+            or not number.inputs[0].type.dtype.is_integer
+            or not isinstance(by.op, Broadcast)
+        ):
             continue
         (numbers,) = by.inputs
         varying = [axis for axis, size in zip(by.op.axes, numbers.shape, strict=True) if size != 1]
@@ -74,42 +80,66 @@ def alike(a: Node, b: Node, site: Site) -> tuple[Node, Node] | None:
     return tuple(x if x.type.dtype is DType.I16 else site.make(Cast(DType.I16), x) for x in (a, b))  # type: ignore[return-value]
 
 
-def _multiplied(node: Node, site: Site, a: Scaled, b: Scaled, depth: int, places: tuple[int | None, int | None]) -> Node | None:
+def _multiplied(
+    node: Node, site: Site, a: Scaled, b: Scaled, depth: int, places: tuple[int | None, int | None]
+) -> Node | None:
     """The product in i32, as floats times both scales, which lie along `places` of the result."""
     operands = alike(a.whole, b.whole, site)
-    if operands is None or depth * largest(a.whole) * largest(b.whole) >= SUM or operands[0].type.dtype.bits > 16:
+    if (
+        operands is None
+        or depth * largest(a.whole) * largest(b.whole) >= SUM
+        or operands[0].type.dtype.bits > 16
+    ):
         return None
     assert isinstance(node.op, Dot | Conv)
-    found = site.make(Cast(node.type.dtype), site.make(replace(node.op, out_dtype=DType.I32), *operands))
+    found = site.make(
+        Cast(node.type.dtype), site.make(replace(node.op, out_dtype=DType.I32), *operands)
+    )
     if places == (None, None):
         scale = site.make(Mul(), *(site.make(Cast(node.type.dtype), s.scale) for s in (a, b)))
         return site.make(Mul(), found, site.make(Broadcast(node.shape, ()), scale))
     for s, place in zip((a, b), places, strict=True):
         axes = () if place is None else (place,)
-        found = site.make(Mul(), found, site.make(Broadcast(node.shape, axes), site.make(Cast(node.type.dtype), s.scale)))
+        found = site.make(
+            Mul(),
+            found,
+            site.make(Broadcast(node.shape, axes), site.make(Cast(node.type.dtype), s.scale)),
+        )
     return found
 
 
 def _whole(p: Parameter, *shape: int, dtype: DType = DType.I8, axis: int | None = None) -> Node:
     """Integers, as floats with a scale."""
     by = Node.of(Const(np.asarray(0.25, np.float32))) if axis is None else p(shape[axis])
-    return Node.of(Mul(), Node.of(Cast(DType.F32), p(*shape, dtype=dtype)), Node.of(Broadcast(shape, () if axis is None else (axis,)), by))
+    return Node.of(
+        Mul(),
+        Node.of(Cast(DType.F32), p(*shape, dtype=dtype)),
+        Node.of(Broadcast(shape, () if axis is None else (axis,)), by),
+    )
 
 
 @rule(
     Dot,
     examples=[
         lambda p: Node.of(Dot((), (), (1,), (0,)), _whole(p, 3, 4), _whole(p, 4, 5)),
-        lambda p: Node.of(Dot((), (), (1,), (0,)), _whole(p, 3, 4, dtype=DType.U8), _whole(p, 4, 5, axis=1)),
-        lambda p: Node.of(Dot((0,), (0,), (2,), (2,)), _whole(p, 2, 3, 4, axis=1), _whole(p, 2, 5, 4)),
-        lambda p: Node.of(Dot((), (), (0,), (0,)), Node.of(Transpose((1, 0)), _whole(p, 3, 4)), _whole(p, 4, 5)),
+        lambda p: Node.of(
+            Dot((), (), (1,), (0,)), _whole(p, 3, 4, dtype=DType.U8), _whole(p, 4, 5, axis=1)
+        ),
+        lambda p: Node.of(
+            Dot((0,), (0,), (2,), (2,)), _whole(p, 2, 3, 4, axis=1), _whole(p, 2, 5, 4)
+        ),
+        lambda p: Node.of(
+            Dot((), (), (0,), (0,)), Node.of(Transpose((1, 0)), _whole(p, 3, 4)), _whole(p, 4, 5)
+        ),
     ],
     reassociates=True,
 )
 def dot_of_integers(node: Node, site: Site) -> Node | None:
     """A dot product of integers with scales is exact before it is scaled."""
     assert isinstance(node.op, Dot)
-    if node.type.dtype not in (DType.F32, DType.F64) or any(i.type.dtype is not node.type.dtype for i in node.inputs):
+    if node.type.dtype not in (DType.F32, DType.F64) or any(
+        i.type.dtype is not node.type.dtype for i in node.inputs
+    ):
         return None
     a, b = (scaled(i, site) for i in node.inputs)
     if a is None or b is None:
@@ -123,7 +153,11 @@ def dot_of_integers(node: Node, site: Site) -> Node | None:
         if part.axis is not None and part.axis not in axes:
             return None
         places.append(None if part.axis is None else start + axes.index(part.axis))
-    return None if extents is None else _multiplied(node, site, a, b, prod(extents), (places[0], places[1]))
+    return (
+        None
+        if extents is None
+        else _multiplied(node, site, a, b, prod(extents), (places[0], places[1]))
+    )
 
 
 @rule(
@@ -140,7 +174,9 @@ def dot_of_integers(node: Node, site: Site) -> Node | None:
 def conv_of_integers(node: Node, site: Site) -> Node | None:
     """A convolution of integers with scales is exact before it is scaled."""
     assert isinstance(node.op, Conv)
-    if node.type.dtype not in (DType.F32, DType.F64) or any(i.type.dtype is not node.type.dtype for i in node.inputs):
+    if node.type.dtype not in (DType.F32, DType.F64) or any(
+        i.type.dtype is not node.type.dtype for i in node.inputs
+    ):
         return None
     a, b = (scaled(i, site) for i in node.inputs)
     if a is None or b is None or a.axis is not None:
@@ -150,7 +186,9 @@ def conv_of_integers(node: Node, site: Site) -> Node | None:
     extents = integers(tuple(size for axis, size in enumerate(kernel.shape) if axis != filters))
     if extents is None or b.axis not in (None, filters):
         return None
-    return _multiplied(node, site, a, b, prod(extents), (None, None if b.axis is None else layout[2].index("C")))
+    return _multiplied(
+        node, site, a, b, prod(extents), (None, None if b.axis is None else layout[2].index("C"))
+    )
 
 
 QUANTIZED = (dot_of_integers, conv_of_integers)

@@ -19,7 +19,6 @@ def reduce(x: Node, combine: str, *axes: int) -> Node:
     return Node.of(Reduce(axes, combine), x)
 
 
-
 @rule(
     Reduce,
     examples=[
@@ -30,10 +29,16 @@ def reduce(x: Node, combine: str, *axes: int) -> Node:
     ],
 )
 def merge_reduce(node: Node, site: Site) -> Node | None:
-    """A reduction of a reduction by the same combination. Sums of halves would lose a rounding: fast only."""
+    """A reduction of a reduction by the same combination. Sums of halves would lose a rounding:
+    fast only.
+    """
     assert isinstance(node.op, Reduce)
     inner = node.inputs[0]
-    if not isinstance(inner.op, Reduce) or inner.op.combine != node.op.combine or node.op.combine == "body":
+    if (
+        not isinstance(inner.op, Reduce)
+        or inner.op.combine != node.op.combine
+        or node.op.combine == "body"
+    ):
         return None
     if node.type.dtype.is_half and node.op.combine in ("add", "mul") and not site.context.fast:
         return None
@@ -51,7 +56,9 @@ def merge_reduce(node: Node, site: Site) -> Node | None:
     ],
 )
 def reduce_transpose(node: Node, site: Site) -> Node | None:
-    """A reduction takes the axes where they were before a transpose; what is left is moved after it."""
+    """A reduction takes the axes where they were before a transpose; what is left is moved after
+    it.
+    """
     assert isinstance(node.op, Reduce)
     x = node.inputs[0]
     if node.op.combine == "body" or not isinstance(x.op, Transpose):
@@ -73,7 +80,9 @@ def reduce_transpose(node: Node, site: Site) -> Node | None:
     ],
 )
 def reduce_units(node: Node, site: Site) -> Node | None:
-    """Reducing an axis of one element reshapes. A float sum begins with 0, which turns -0.0 into 0.0."""
+    """Reducing an axis of one element reshapes. A float sum begins with 0, which turns -0.0 into
+    0.0.
+    """
     assert isinstance(node.op, Reduce)
     x, combine = node.inputs[0], node.op.combine
     if combine == "body":

@@ -1,4 +1,6 @@
-"""Views of views: transposes, reshapes, broadcasts, slices, pads and concatenations cancel and merge."""
+"""Views of views: transposes, reshapes, broadcasts, slices, pads and concatenations cancel and
+merge.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ def integers(values: Sequence[Dim]) -> Ints | None:
 
 
 def groups(old: Shape, new: Shape) -> list[tuple[range, range]] | None:
-    """Runs of axes that a reshape maps to each other: shortest runs of equal product; units join the run before.
+    """Runs of axes that a reshape maps to each other: shortest runs of equal product; units join
+    the run before.
 
     None for symbolic extents that cannot be compared and for empty tensors.
     """
@@ -50,7 +53,9 @@ def groups(old: Shape, new: Shape) -> list[tuple[range, range]] | None:
 
 
 def units_added(old: Shape, new: Shape) -> list[int] | None:
-    """The axes of `new` that are those of `old`, when all that `new` has besides is axes of one element."""
+    """The axes of `new` that are those of `old`, when all that `new` has besides is axes of one
+    element.
+    """
     kept = [axis for axis, size in enumerate(new) if size != 1]
     return kept if 1 not in old and tuple(new[axis] for axis in kept) == old else None
 
@@ -78,7 +83,9 @@ def broadcast(x: Node, shape: Shape, axes: Ints) -> Node:
     ],
 )
 def merge_transpose(node: Node, site: Site) -> Node | None:
-    """A transpose that moves nothing, or of a transpose, or of a broadcast; one that moves only units reshapes."""
+    """A transpose that moves nothing, or of a transpose, or of a broadcast; one that moves only
+    units reshapes.
+    """
     assert isinstance(node.op, Transpose)
     (x,) = node.inputs
     perm = node.op.perm
@@ -87,7 +94,9 @@ def merge_transpose(node: Node, site: Site) -> Node | None:
     if isinstance(x.op, Transpose):
         return site.make(Transpose(tuple(x.op.perm[a] for a in perm)), x.inputs[0])
     if isinstance(x.op, Broadcast):
-        return site.make(Broadcast(node.shape, tuple(perm.index(a) for a in x.op.axes)), x.inputs[0])
+        return site.make(
+            Broadcast(node.shape, tuple(perm.index(a) for a in x.op.axes)), x.inputs[0]
+        )
     moved = [a for a in perm if x.shape[a] != 1]
     return site.make(Reshape(node.shape), x) if moved == sorted(moved) else None
 
@@ -105,7 +114,9 @@ def merge_transpose(node: Node, site: Site) -> Node | None:
     ],
 )
 def merge_reshape(node: Node, site: Site) -> Node | None:
-    """A reshape that changes nothing, or of a reshape, a constant, a broadcast along whole runs, a transpose of units."""
+    """A reshape that changes nothing, or of a reshape, a constant, a broadcast along whole runs, a
+    transpose of units.
+    """
     (x,) = node.inputs
     if x.shape == node.shape:
         return x
@@ -123,7 +134,9 @@ def merge_reshape(node: Node, site: Site) -> Node | None:
 
 
 def reshaped_broadcast(node: Node, shape: Shape, site: Site) -> Node | None:
-    """A broadcast in another shape, as a broadcast; nothing where an axis was repeated in the midst of a run."""
+    """A broadcast in another shape, as a broadcast; nothing where an axis was repeated in the midst
+    of a run.
+    """
     assert isinstance(node.op, Broadcast)
     (x,), axes = node.inputs, node.op.axes
     if 1 in x.shape or list(axes) != sorted(axes) or (runs := groups(node.shape, shape)) is None:
@@ -155,7 +168,9 @@ def reshaped_broadcast(node: Node, shape: Shape, site: Site) -> Node | None:
     ],
 )
 def merge_broadcast(node: Node, site: Site) -> Node | None:
-    """A broadcast of a broadcast or transpose; one that repeats nothing; one of an operand with unit axes."""
+    """A broadcast of a broadcast or transpose; one that repeats nothing; one of an operand with
+    unit axes.
+    """
     assert isinstance(node.op, Broadcast)
     (x,), axes = node.inputs, node.op.axes
     if x.shape == node.shape and axes == tuple(range(len(axes))):

@@ -1,4 +1,6 @@
-"""Arithmetic at build time: `${4 * width}`, sizes in types, `repeat: $depth`. Over parameters and dims."""
+"""Arithmetic at build time: `${4 * width}`, sizes in types, `repeat: $depth`. Over parameters and
+dims.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,15 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 class Constants:
     """The parameters and dims that arithmetic sees."""
 
-    def __init__(self, params: Mapping[str, Any], dims: Mapping[str, Dim], broken: Collection[str] = ()) -> None:
+    def __init__(
+        self, params: Mapping[str, Any], dims: Mapping[str, Dim], broken: Collection[str] = ()
+    ) -> None:
         self.params, self.dims = params, dims
         self.broken = broken  # names that were declared, and reported
 
-    def extended(self, params: Mapping[str, Any], dims: Mapping[str, Dim] | None = None) -> Constants:
+    def extended(
+        self, params: Mapping[str, Any], dims: Mapping[str, Dim] | None = None
+    ) -> Constants:
         """These and more: the new ones hide those of the same name."""
         return Constants({**self.params, **params}, {**self.dims, **(dims or {})}, self.broken)
 
@@ -44,8 +50,12 @@ class Constants:
         if name not in self.params:
             if name in self.broken:
                 raise Poisoned
-            raise Fault("XL2003", f"unknown parameter {name!r}", place.inside(offset, width),
-                        nearest(name, self.params))  # fmt: skip
+            raise Fault(
+                "XL2003",
+                f"unknown parameter {name!r}",
+                place.inside(offset, width),
+                nearest(name, self.params),
+            )
         return self.params[name]
 
     def name(self, name: str, place: Place, offset: int, width: int) -> Any:
@@ -56,8 +66,12 @@ class Constants:
             return self.dims[name]
         if name in self.broken:
             raise Poisoned
-        raise Fault("XL2004", f"unknown size or parameter {name!r}", place.inside(offset, width),
-                    nearest(name, [*self.dims, *self.params]))  # fmt: skip
+        raise Fault(
+            "XL2004",
+            f"unknown size or parameter {name!r}",
+            place.inside(offset, width),
+            nearest(name, [*self.dims, *self.params]),
+        )
 
 
 def parsed(text: str, place: Place) -> Parsed:
@@ -65,7 +79,9 @@ def parsed(text: str, place: Place) -> Parsed:
     try:
         return parse(text)
     except Malformed as error:
-        raise Fault(error.code, str(error), place.inside(error.offset, error.width), error.hint) from None
+        raise Fault(
+            error.code, str(error), place.inside(error.offset, error.width), error.hint
+        ) from None
 
 
 def value(data: Any, constants: Constants, place: Place) -> Any:
@@ -83,22 +99,36 @@ _PIECE = re.compile(r"\$\{[^}]*\}|\$\w+")
 
 
 def text_value(text: str, constants: Constants, place: Place) -> Any:
-    """`$param` and `${…}` give a value; between other characters they give text, and `$$` a dollar sign."""
+    """`$param` and `${…}` give a value; between other characters they give text, and `$$` a dollar
+    sign.
+    """
     if "$$" in text:
-        return "$".join(str(text_value(part, constants, place)) if "$" in part else part for part in text.split("$$"))
+        return "$".join(
+            str(text_value(part, constants, place)) if "$" in part else part
+            for part in text.split("$$")
+        )
     if not _PIECE.fullmatch(text.strip()):
         pieces = list(_PIECE.finditer(text))
         if not pieces or "$" in _PIECE.sub("", text):
-            raise Fault("XL1019", "'$' must be followed by a parameter's name or by {…}",
-                        place.inside(text.find("$"), 1))  # fmt: skip
+            raise Fault(
+                "XL1019",
+                "'$' must be followed by a parameter's name or by {…}",
+                place.inside(text.find("$"), 1),
+            )
         if re.fullmatch(r"[\s\d.+*/%()-]*", _PIECE.sub("", text)):
-            raise Fault("XL1019", f"arithmetic is written inside braces, not as {text!r}", place.span,
-                        '"${4 * width}" computes')  # fmt: skip
+            raise Fault(
+                "XL1019",
+                f"arithmetic is written inside braces, not as {text!r}",
+                place.span,
+                '"${4 * width}" computes',
+            )
         return _PIECE.sub(lambda m: str(compute(parsed(m[0], place), constants, place)), text)
     return compute(parsed(text, place), constants, place)
 
 
-def compute(expression: Parsed, constants: Constants, place: Place, tree: ast.expr | None = None) -> Any:
+def compute(
+    expression: Parsed, constants: Constants, place: Place, tree: ast.expr | None = None
+) -> Any:
     """The value of arithmetic. Raises Fault at the part that is wrong."""
 
     def fault(node: ast.AST, code: str, message: str, hint: str = "") -> Fault:
@@ -127,7 +157,8 @@ def compute(expression: Parsed, constants: Constants, place: Place, tree: ast.ex
             case ast.UnaryOp(op=ast.Not()):
                 return not visit(node.operand)
             case ast.BoolOp(op=ast.And()):
-                parts = [visit(item) for item in node.values]  # every part is checked, needed or not
+                # every part is checked, needed or not
+                parts = [visit(item) for item in node.values]
                 return all(parts)
             case ast.BoolOp():
                 parts = [visit(item) for item in node.values]
@@ -145,8 +176,12 @@ def compute(expression: Parsed, constants: Constants, place: Place, tree: ast.ex
                     return visit(inner)
                 assert isinstance(node.func, ast.Name)
                 if node.func.id not in _FUNCTIONS or node.keywords:
-                    raise fault(node.func, "XL2017", f"unknown function {node.func.id!r} in arithmetic",
-                                nearest(node.func.id, _FUNCTIONS))  # fmt: skip
+                    raise fault(
+                        node.func,
+                        "XL2017",
+                        f"unknown function {node.func.id!r} in arithmetic",
+                        nearest(node.func.id, _FUNCTIONS),
+                    )
                 return apply(node, _FUNCTIONS[node.func.id], *(visit(a) for a in node.args))
         raise fault(node, "XL2017", "this is not arithmetic over numbers")
 
@@ -161,7 +196,11 @@ def compute(expression: Parsed, constants: Constants, place: Place, tree: ast.ex
             raise fault(node, "XL2017", "division by zero") from None
         except (TypeError, ValueError, OverflowError, IndexError, AssertionError) as error:
             kinds = ", ".join(_shown(a) for a in args)
-            detail = str(error) if isinstance(error, ValueError | IndexError) else f"this does not work with {kinds}"
+            detail = (
+                str(error)
+                if isinstance(error, ValueError | IndexError)
+                else f"this does not work with {kinds}"
+            )
             raise fault(node, "XL2017", detail) from None
         if isinstance(result, int) and result.bit_length() > MAX_BITS:
             raise fault(node, "XL4015", f"a number of more than {MAX_BITS} bits")
@@ -203,7 +242,11 @@ def dtype_value(name: str, place: Place, offset: int = 0) -> DType:
         span = place.inside(offset, len(name))
         if name in _LATER:
             raise Fault("XL1018", f"element type {name} is not supported yet", span) from None
-        hint = f"did you mean '{_ALIASES[name]}'?" if name in _ALIASES else nearest(name, [d.value for d in DType])
+        hint = (
+            f"did you mean '{_ALIASES[name]}'?"
+            if name in _ALIASES
+            else nearest(name, [d.value for d in DType])
+        )
         raise Fault("XL1018", f"unknown element type {name!r}", span, hint) from None
 
 
@@ -215,16 +258,23 @@ def type_value(text: str, constants: Constants, place: Place) -> Type:
     shape: list[Dim] = []
     for node in dims[1]:
         if isinstance(node, ast.Starred):
-            raise Fault("XL1018", "'*' stands for any shape only in the declaration of an operation",
-                        place.inside(offset + dims[0].place(node)[0], 1))  # fmt: skip
+            raise Fault(
+                "XL1018",
+                "'*' stands for any shape only in the declaration of an operation",
+                place.inside(offset + dims[0].place(node)[0], 1),
+            )
         shape.append(extent(dims[0], node, constants, place, offset))
     return Type(dtype, tuple(shape))
 
 
-def type_parts(text: str, constants: Constants, place: Place) -> tuple[DType, tuple[Parsed, list[ast.expr]] | None, int]:
+def type_parts(
+    text: str, constants: Constants, place: Place
+) -> tuple[DType, tuple[Parsed, list[ast.expr]] | None, int]:
     """A type's element type, the trees of its extents, and where they begin in the text."""
     if not (match := _TYPE.fullmatch(text)):
-        raise Fault("XL1018", f"{text!r} is not a type", place.span, "a type is written f32[batch, 64]")
+        raise Fault(
+            "XL1018", f"{text!r} is not a type", place.span, "a type is written f32[batch, 64]"
+        )
     name = match[1]
     if name.startswith("$"):
         name = str(constants.param(name[1:], place, match.start(1), len(name)))
@@ -235,14 +285,22 @@ def type_parts(text: str, constants: Constants, place: Place) -> tuple[DType, tu
     try:
         expression = parse("[" + match[2] + "]")
     except Malformed as error:
-        raise Fault("XL1018", f"the sizes of {text!r} cannot be read: {error}",
-                    place.inside(min(offset + error.offset, len(text) - 1), error.width), error.hint) from None  # fmt: skip
+        raise Fault(
+            "XL1018",
+            f"the sizes of {text!r} cannot be read: {error}",
+            place.inside(min(offset + error.offset, len(text) - 1), error.width),
+            error.hint,
+        ) from None
     if not isinstance(expression.tree, ast.List):
-        raise Fault("XL1018", f"{text!r} is not a type", place.span, "a type is written f32[batch, 64]")
+        raise Fault(
+            "XL1018", f"{text!r} is not a type", place.span, "a type is written f32[batch, 64]"
+        )
     return dtype, (expression, expression.tree.elts), offset
 
 
-def extent(expression: Parsed, node: ast.expr, constants: Constants, place: Place, offset: int) -> Dim:
+def extent(
+    expression: Parsed, node: ast.expr, constants: Constants, place: Place, offset: int
+) -> Dim:
     """One size of a type: a whole number that is not negative, or a symbolic size."""
     at, width = expression.place(node)
     span = place.inside(offset + at, width)
@@ -262,5 +320,3 @@ def size_value(found: Any, place: Place, span: Any = None) -> Dim:
     if found < 0:
         raise Fault("XL2006", f"a size is not negative, and this is {found}", span or place.span)
     return found
-
-

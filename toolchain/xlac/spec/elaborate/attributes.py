@@ -1,4 +1,6 @@
-"""Attributes of operations, checked by pydantic against the declarations, one adapter made per operation."""
+"""Attributes of operations, checked by pydantic against the declarations, one adapter made per
+operation.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +50,8 @@ def _dtype(value: Any) -> Any:
 
 _REFERENCE = {"type": "string", "pattern": r"\$"}
 DimField = Annotated[Any, BeforeValidator(_dim), WithJsonSchema({"type": "integer"})]
+
+
 def _type(value: Any) -> Any:
     if isinstance(value, Type):
         return value
@@ -55,7 +59,9 @@ def _type(value: Any) -> Any:
 
 
 TypeField = Annotated[Any, BeforeValidator(_type), WithJsonSchema({"type": "string"})]
-DTypeField = Annotated[Any, BeforeValidator(_dtype), WithJsonSchema({"enum": [d.value for d in DType]})]
+DTypeField = Annotated[
+    Any, BeforeValidator(_dtype), WithJsonSchema({"enum": [d.value for d in DType]})
+]
 _NOT_IN_TEXT = (Graph, np.ndarray, Op)  # attributes that a spec gives in its own way or not at all
 
 
@@ -116,7 +122,10 @@ def adapter(op: type[Op], exact: bool = False) -> type[BaseModel]:
         if annotation is None:
             continue
         # pydantic reserves some names that operations use, so that every field has an alias
-        found["a_" + name] = (annotation, Field(... if default is dataclasses.MISSING else default, alias=name))
+        found["a_" + name] = (
+            annotation,
+            Field(... if default is dataclasses.MISSING else default, alias=name),
+        )
     config = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
     return create_model(op.mnemonic, __config__=config, __doc__=op.__doc__, **found)
 
@@ -130,14 +139,20 @@ def names(op: type[Op]) -> tuple[str, ...]:
 @cache
 def flags(op: type[Op]) -> frozenset[str]:
     """The attributes that are true or false."""
-    return frozenset(field.alias or "" for field in adapter(op).model_fields.values() if field.annotation is bool)
+    return frozenset(
+        field.alias or "" for field in adapter(op).model_fields.values() if field.annotation is bool
+    )
 
 
 @cache
 def types_in(op: type[Op]) -> frozenset[str]:
     """The attributes that are types, or lists of them."""
     hints = typing.get_type_hints(op)
-    return frozenset(f.name for f in dataclasses.fields(op) if Type in (hints[f.name], *typing.get_args(hints[f.name])))
+    return frozenset(
+        f.name
+        for f in dataclasses.fields(op)
+        if Type in (hints[f.name], *typing.get_args(hints[f.name]))
+    )
 
 
 @cache
@@ -156,7 +171,9 @@ class Wrong:
     message: str
 
 
-def check(op: type[Op], given: Mapping[str, Any], exact: bool = False) -> tuple[dict[str, Any], list[Wrong]]:
+def check(
+    op: type[Op], given: Mapping[str, Any], exact: bool = False
+) -> tuple[dict[str, Any], list[Wrong]]:
     """The attributes as the operation wants them, and what is wrong with those given."""
     model = adapter(op, exact)
     try:

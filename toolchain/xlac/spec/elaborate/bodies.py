@@ -55,12 +55,20 @@ def run_body(context: Context, inner: Scope, body: Mapping[str, Any], place: Pla
         context.stack.pop()
 
 
-def handed(context: Context, scope: Scope, given: Mapping[str, Any], path: str, place: Place) -> dict[str, Node]:
+def handed(
+    context: Context, scope: Scope, given: Mapping[str, Any], path: str, place: Place
+) -> dict[str, Node]:
     """What `with` hands to a body, by the names inside. Raises Fault or Poisoned."""
     found: dict[str, Node] = {}
     for name, text in given.items():
         at = place.at("with", name)
-        found[name] = as_node(context, expression(context, scope, text, f"{path}.{name}", at), text, f"{path}.{name}", at)
+        found[name] = as_node(
+            context,
+            expression(context, scope, text, f"{path}.{name}", at),
+            text,
+            f"{path}.{name}",
+            at,
+        )
     return found
 
 
@@ -79,10 +87,16 @@ def see(inner: Scope, given: Mapping[str, Node], path: str, place: Place) -> lis
 
 
 def branch(
-    context: Context, scope: Scope, spec: Any, path: str, place: Place, given: Mapping[str, Node],
+    context: Context,
+    scope: Scope,
+    spec: Any,
+    path: str,
+    place: Place,
+    given: Mapping[str, Node],
     values: Mapping[str, Value] | None = None,
-) -> tuple[Frame, list[Node], dict[str, Node]]:  # fmt: skip
-    """One branch: its frame, its inputs for what it is given, and its results. Raises Fault or Poisoned.
+) -> tuple[Frame, list[Node], dict[str, Node]]:
+    """One branch: its frame, its inputs for what it is given, and its results. Raises Fault or
+    Poisoned.
 
     An expression has one result without a name.
     """
@@ -97,22 +111,40 @@ def branch(
 
 
 def outputs(
-    context: Context, inner: Scope, spec: schema.Branch | schema.Function, path: str, place: Place, what: str
+    context: Context,
+    inner: Scope,
+    spec: schema.Branch | schema.Function,
+    path: str,
+    place: Place,
+    what: str,
 ) -> dict[str, Node]:
     """The results of a body by name. Raises Fault or Poisoned."""
     given = spec.outputs
-    pairs = [(n, n, place.at("outputs", i)) for i, n in enumerate(given)] if isinstance(given, list) else [
-        (n, text, place.at("outputs", n)) for n, text in given.items()]  # fmt: skip
+    pairs = (
+        [(n, n, place.at("outputs", i)) for i, n in enumerate(given)]
+        if isinstance(given, list)
+        else [(n, text, place.at("outputs", n)) for n, text in given.items()]
+    )
     if not pairs:
         raise Fault("XL2012", f"{what} has at least one output", place.at("outputs").span)
     return {
-        name: as_node(context, expression(context, inner, text, f"{path}.{name}", at), text, f"{path}.{name}", at)
+        name: as_node(
+            context,
+            expression(context, inner, text, f"{path}.{name}", at),
+            text,
+            f"{path}.{name}",
+            at,
+        )
         for name, text, at in pairs
     }
 
 
-def function(context: Context, scope: Scope, spec: schema.Function, path: str, place: Place) -> Graph:
-    """A graph that an operation runs: it sees its inputs and nothing around it. Raises Fault or Poisoned."""
+def function(
+    context: Context, scope: Scope, spec: schema.Function, path: str, place: Place
+) -> Graph:
+    """A graph that an operation runs: it sees its inputs and nothing around it. Raises Fault or
+    Poisoned.
+    """
     name = f"{path}.body"
     inner = Scope(Frame(), scope.constants, f"{name}.")
     params: list[Node] = []

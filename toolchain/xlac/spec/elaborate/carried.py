@@ -29,7 +29,9 @@ class Carried:
         poisoned = False
         for name, carry in spec.carry.items():
             try:
-                self.inits[name] = self._init(context, scope, name, carry, f"{path}.{name}", place.at("carry", name))
+                self.inits[name] = self._init(
+                    context, scope, name, carry, f"{path}.{name}", place.at("carry", name)
+                )
             except Fault as fault:
                 context.report.fault(fault)
                 poisoned = True
@@ -39,7 +41,9 @@ class Carried:
             raise Poisoned
         context.add(len(self.flat()), place.key)  # each is an input of the body
 
-    def _init(self, context: Context, scope: Scope, name: str, carry: Any, path: str, place: Place) -> list[Node]:
+    def _init(
+        self, context: Context, scope: Scope, name: str, carry: Any, path: str, place: Place
+    ) -> list[Node]:
         wanted: Type | None = None
         text, at, copies = carry, place, None
         if isinstance(carry, schema.Carry):
@@ -63,7 +67,11 @@ class Carried:
                 continue
             node = as_node(context, found, item, path, spot, wanted)
             if wanted is not None and not same(node.type, wanted):
-                raise Fault("XL2013", f"{name!r} is declared {wanted}, and its initial value is {node.type}", spot.span)
+                raise Fault(
+                    "XL2013",
+                    f"{name!r} is declared {wanted}, and its initial value is {node.type}",
+                    spot.span,
+                )
             nodes.append(node)
         return nodes * copies if copies and len(nodes) == 1 else nodes
 
@@ -83,21 +91,35 @@ class Carried:
     def params(self, path: str, place: Place) -> list[Node]:
         """Inputs of a body for the carried values."""
         return [
-            body_input(f"{name}.{i}" if name in self.copied else name, node.type, path, place.at("carry", name))
+            body_input(
+                f"{name}.{i}" if name in self.copied else name,
+                node.type,
+                path,
+                place.at("carry", name),
+            )
             for name, nodes in self.inits.items()
             for i, node in enumerate(nodes)
         ]
 
-    def next(self, context: Context, inner: Scope, spec: Any, path: str, place: Place) -> list[Node]:
+    def next(
+        self, context: Context, inner: Scope, spec: Any, path: str, place: Place
+    ) -> list[Node]:
         """The carried values after a step, in the order of `flat`. Raises Fault or Poisoned."""
         for name in spec.next:
             if name not in self.inits:
-                context.report.add("XL2002", f"{name!r} is not carried", place.at("next", name).key, nearest(name, self.inits))
+                context.report.add(
+                    "XL2002",
+                    f"{name!r} is not carried",
+                    place.at("next", name).key,
+                    nearest(name, self.inits),
+                )
         found: list[Node] = []
         failed = False
         for name, inits in self.inits.items():
             if name not in spec.next:
-                context.report.add("XL1011", f"next does not say what {name!r} becomes", place.at("next").key)
+                context.report.add(
+                    "XL1011", f"next does not say what {name!r} becomes", place.at("next").key
+                )
                 failed = True
                 continue
             text, at = spec.next[name], place.at("next", name)
@@ -113,7 +135,14 @@ class Carried:
         return found
 
     def _after(
-        self, context: Context, inner: Scope, name: str, inits: list[Node], text: Any, path: str, at: Place
+        self,
+        context: Context,
+        inner: Scope,
+        name: str,
+        inits: list[Node],
+        text: Any,
+        path: str,
+        at: Place,
     ) -> list[Node]:
         value = expression(context, inner, text, path, at)
         if isinstance(value, Copies) and name in self.copied:
@@ -121,12 +150,23 @@ class Carried:
         else:
             items = [value]
         if len(items) != len(inits):
-            raise Fault("XL2009", f"{name!r} is carried in {len(inits)} copies, and this is {len(items)}", at.span)
-        nodes = [as_node(context, item, text, path, at, init.type) for item, init in zip(items, inits, strict=True)]
+            raise Fault(
+                "XL2009",
+                f"{name!r} is carried in {len(inits)} copies, and this is {len(items)}",
+                at.span,
+            )
+        nodes = [
+            as_node(context, item, text, path, at, init.type)
+            for item, init in zip(items, inits, strict=True)
+        ]
         for node, init in zip(nodes, inits, strict=True):
             if not same(node.type, init.type):
-                raise Fault("XL2009", f"{name!r} is carried as {init.type}, and becomes {node.type}", at.span,
-                            "a carried value keeps its type: cast or reshape it, or declare the type of init")  # fmt: skip
+                raise Fault(
+                    "XL2009",
+                    f"{name!r} is carried as {init.type}, and becomes {node.type}",
+                    at.span,
+                    "a carried value keeps its type: cast or reshape it, or declare the type of init",
+                )
         return nodes
 
 

@@ -1,4 +1,6 @@
-"""What every part of elaboration shares: the report, the user's blocks and operations, and the learned tensors."""
+"""What every part of elaboration shares: the report, the user's blocks and operations, and the
+learned tensors.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ class Context:
     root: Frame
     stored: Stored
     weights: dict[str, Node] = field(default_factory=dict)
-    stack: list[str] = field(default_factory=list)  # blocks and custom ops being used, the innermost last
+    # blocks and custom ops being used, the innermost last
+    stack: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)  # blocks and custom ops that something used
     count: int = 0
 
@@ -42,11 +45,19 @@ class Context:
         from xlac.ops.tensor.leaf import Param
 
         if name in self.weights:
-            raise Fault("XL1021", f"two operations learn a tensor called {name!r}", span,
-                        "give each of them a node of its own")  # fmt: skip
+            raise Fault(
+                "XL1021",
+                f"two operations learn a tensor called {name!r}",
+                span,
+                "give each of them a node of its own",
+            )
         if not scope.frame.within(self.root):
-            raise Fault("XL2012", f"a body that sees its inputs only learns nothing, and this learns {name!r}", span,
-                        "hand it the tensor: {op: weight, type: …}")  # fmt: skip
+            raise Fault(
+                "XL2012",
+                f"a body that sees its inputs only learns nothing, and this learns {name!r}",
+                span,
+                "hand it the tensor: {op: weight, type: …}",
+            )
         node = Node.of(Param(name=name, type=type, kind="weight"), origin=Origin(name, span))
         self.weights[name] = node
         return scope.frame.bring(node, self.root)
@@ -78,9 +89,13 @@ class Context:
 def check_size(type: Type, span: Span | None) -> None:
     """Refuses a tensor with more elements or bytes than 63 bits count. Raises Fault."""
     if type.rank > RANK:
-        raise Fault("XL4019", f"a tensor of rank {type.rank}; at most {RANK} axes are supported", span)
+        raise Fault(
+            "XL4019", f"a tensor of rank {type.rank}; at most {RANK} axes are supported", span
+        )
     if (most := most_elements(type)) * type.dtype.nbytes > MAX_ELEMENTS:
-        raise Fault("XL4019", f"{type} has {most:.3g} elements: more bytes than 63 bits count", span)
+        raise Fault(
+            "XL4019", f"{type} has {most:.3g} elements: more bytes than 63 bits count", span
+        )
 
 
 @lru_cache(maxsize=65536)

@@ -23,7 +23,9 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 
 
-def apply(context: Context, op: Any, operands: Sequence[Node], what: str, path: str, place: Place) -> tuple[Node, ...]:
+def apply(
+    context: Context, op: Any, operands: Sequence[Node], what: str, path: str, place: Place
+) -> tuple[Node, ...]:
     """The results of a control operation. Raises Fault."""
     from xlac.ops import build
 
@@ -51,7 +53,9 @@ def scan(context: Context, scope: Scope, spec: schema.ScanNode, path: str, place
     slice_params = []
     for name, (node, _) in sliced.items():
         if name in inner.values:
-            raise Fault("XL1021", f"{name!r} is a slice and a carried value", place.at("scan", name).key)
+            raise Fault(
+                "XL1021", f"{name!r} is a slice and a carried value", place.at("scan", name).key
+            )
         param = body_input(name, node.type.with_shape(node.shape[1:]), path, place.at("scan", name))
         inner.values[name] = param
         slice_params.append(param)
@@ -62,15 +66,38 @@ def scan(context: Context, scope: Scope, spec: schema.ScanNode, path: str, place
     for name, text in spec.stack.items():
         at = place.at("stack", name)
         if name in carried.inits:
-            raise Fault("XL1021", f"{name!r} is carried and stacked; give one of them another name", at.key)
-        stacks.append(as_node(context, expression(context, inner, text, f"{path}.{name}", at), text, f"{path}.{name}", at))
+            raise Fault(
+                "XL1021", f"{name!r} is carried and stacked; give one of them another name", at.key
+            )
+        stacks.append(
+            as_node(
+                context,
+                expression(context, inner, text, f"{path}.{name}", at),
+                text,
+                f"{path}.{name}",
+                at,
+            )
+        )
     outer, (table,) = captured(scope, [inner.frame])
-    body = Graph(path, (*carry_params, *slice_params, *given_params, *table.values()), named([*after, *stacks]))
+    body = Graph(
+        path,
+        (*carry_params, *slice_params, *given_params, *table.values()),
+        named([*after, *stacks]),
+    )
     operands = [*carried.flat(), *(node for node, _ in sliced.values()), *given.values(), *outer]
     if not after and not stacks:
-        raise Fault("XL2012", "a scan gives its carried values and what it stacks; this has neither", place.key)
-    op = Scan(body=body, length=length, carries=len(after), scanned=len(sliced),
-              reverse=spec.reverse is True or flag(scope, spec.reverse, place.at("reverse")))  # fmt: skip
+        raise Fault(
+            "XL2012",
+            "a scan gives its carried values and what it stacks; this has neither",
+            place.key,
+        )
+    op = Scan(
+        body=body,
+        length=length,
+        carries=len(after),
+        scanned=len(sliced),
+        reverse=spec.reverse is True or flag(scope, spec.reverse, place.at("reverse")),
+    )
     results = apply(context, op, operands, "scan", path, place)
     members: dict[str, Value] = dict(carried.values(results[: len(after)]))
     axes = [axis for _, axis in sliced.values()]
@@ -93,8 +120,12 @@ def axis_of(scope: Scope, spec: schema.ScanNode, place: Place, rank: int | None)
         raise Fault("XL2009", f"scan: {error}", place.at("axis").span) from None
 
 
-def slices(context: Context, scope: Scope, spec: schema.ScanNode, path: str, place: Place) -> dict[str, tuple[Node, int]]:
-    """The sliced values with their axis in front, and which axis that was. Raises Fault or Poisoned."""
+def slices(
+    context: Context, scope: Scope, spec: schema.ScanNode, path: str, place: Place
+) -> dict[str, tuple[Node, int]]:
+    """The sliced values with their axis in front, and which axis that was. Raises Fault or
+    Poisoned.
+    """
     from xlac.ops import build
 
     found: dict[str, tuple[Node, int]] = {}
@@ -111,7 +142,9 @@ def slices(context: Context, scope: Scope, spec: schema.ScanNode, path: str, pla
     return found
 
 
-def steps(scope: Scope, spec: schema.ScanNode, sliced: Mapping[str, tuple[Node, int]], place: Place) -> Dim:
+def steps(
+    scope: Scope, spec: schema.ScanNode, sliced: Mapping[str, tuple[Node, int]], place: Place
+) -> Dim:
     """How many steps a scan makes. Raises Fault."""
     length: Dim | None = None
     if spec.length is not None:
@@ -119,11 +152,18 @@ def steps(scope: Scope, spec: schema.ScanNode, sliced: Mapping[str, tuple[Node, 
         length = arithmetic.size_value(arithmetic.value(spec.length, scope.constants, at), at)
     for name, (node, _) in sliced.items():
         if length is not None and node.shape[0] != length:
-            raise Fault("XL2009", f"scan: {name!r} has {node.shape[0]} slices, and there are {length} steps",
-                        place.at("scan", name).span)  # fmt: skip
+            raise Fault(
+                "XL2009",
+                f"scan: {name!r} has {node.shape[0]} slices, and there are {length} steps",
+                place.at("scan", name).span,
+            )
         length = node.shape[0]
     if length is None:
-        raise Fault("XL1011", "missing key 'length': nothing is sliced, so the number of steps is not known", place.key)
+        raise Fault(
+            "XL1011",
+            "missing key 'length': nothing is sliced, so the number of steps is not known",
+            place.key,
+        )
     return length
 
 
@@ -140,23 +180,34 @@ def loop(context: Context, scope: Scope, spec: schema.WhileNode, path: str, plac
     given = handed(context, scope, spec.given, path, place)
     given_params = see(inner, given, path, place)
     at = place.at("while")
-    test, tested, outputs = branch(context, scope, spec.condition, f"{path}.while", at, given, carried.values(test_params))
+    test, tested, outputs = branch(
+        context, scope, spec.condition, f"{path}.while", at, given, carried.values(test_params)
+    )
     if len(outputs) != 1:
-        raise Fault("XL2012", f"the condition of while is one value, and this gives {len(outputs)}", at.span)
+        raise Fault(
+            "XL2012", f"the condition of while is one value, and this gives {len(outputs)}", at.span
+        )
     (holds,) = outputs.values()
     if holds.type != Type(DType.BOOL):
-        raise Fault("XL2009", f"the condition of while is {holds.type}, and must be bool[]", at.span)
+        raise Fault(
+            "XL2009", f"the condition of while is {holds.type}, and must be bool[]", at.span
+        )
     run_body(context, inner, spec.body, place.at("body"))
     after = carried.next(context, inner, spec, path, place)
     read = set(Graph(path, tuple(test_params), {"y0": holds}).nodes())
-    if all(param not in read or value is same for param, value, same in zip(test_params, after, body_params, strict=True)):
+    if all(
+        param not in read or value is same
+        for param, value, same in zip(test_params, after, body_params, strict=True)
+    ):
         message = "the condition of while reads no carried value that changes: the loop would never end, or never begin"
         raise Fault("XL2018", message, at.span, f"it carries {', '.join(carried.inits)}")
     outer, (in_test, in_body) = captured(scope, [test, inner.frame])
     op = While(
         cond=Graph(f"{path}.while", (*test_params, *tested, *in_test.values()), {"y0": holds}),
         body=Graph(
-            path, (*body_params, *given_params, *in_body.values()), named([*after, *given_params, *in_body.values()])
+            path,
+            (*body_params, *given_params, *in_body.values()),
+            named([*after, *given_params, *in_body.values()]),
         ),
     )
     results = apply(context, op, [*carried.flat(), *given.values(), *outer], "while", path, place)
@@ -172,12 +223,18 @@ def cond(context: Context, scope: Scope, spec: schema.CondNode, path: str, place
     at = place.at("cond")
     on = as_node(context, expression(context, scope, spec.on, path, at), spec.on, path, at)
     if on.shape != () or on.type.dtype.is_float:
-        raise Fault("XL2009", f"cond chooses by a bool[] or an integer, and this is {on.type}", at.span,
-                    "select(condition, x, y) chooses element by element")  # fmt: skip
+        raise Fault(
+            "XL2009",
+            f"cond chooses by a bool[] or an integer, and this is {on.type}",
+            at.span,
+            "select(condition, x, y) chooses element by element",
+        )
     if spec.branches is not None:
         if spec.then is not None or spec.otherwise is not None:
             raise Fault("XL1012", "give either then and else, or branches", place.key)
-        chosen = [(one, place.at("branches", i), f"{path}.{i}") for i, one in enumerate(spec.branches)]
+        chosen = [
+            (one, place.at("branches", i), f"{path}.{i}") for i, one in enumerate(spec.branches)
+        ]
         if not chosen:
             raise Fault("XL1012", "cond has no branches", place.at("branches").span)
     else:
@@ -186,14 +243,21 @@ def cond(context: Context, scope: Scope, spec: schema.CondNode, path: str, place
             raise Fault("XL1011", f"missing key {missing!r} in a cond", place.key)
         if on.type.dtype is not DType.BOOL:
             raise Fault("XL2009", f"then and else need a bool, and this is {on.type}", at.span)
-        chosen = [(spec.otherwise, place.at("else"), f"{path}.else"), (spec.then, place.at("then"), f"{path}.then")]
+        chosen = [
+            (spec.otherwise, place.at("else"), f"{path}.else"),
+            (spec.then, place.at("then"), f"{path}.then"),
+        ]
     given = handed(context, scope, spec.given, path, place)
     made = [branch(context, scope, one, name, spot, given) for one, spot, name in chosen]
     first = made[0][2]
     names = list(first)
     for (_, _, outputs), (_, spot, _) in zip(made, chosen, strict=True):
         if list(outputs) != names:
-            raise Fault("XL2009", f"branches differ in their results: {', '.join(names)} and {', '.join(outputs)}", spot.span)
+            raise Fault(
+                "XL2009",
+                f"branches differ in their results: {', '.join(names)} and {', '.join(outputs)}",
+                spot.span,
+            )
         for name in names:
             if not same(outputs[name].type, first[name].type):
                 message = f"branches differ in type: {name or 'the result'} is {first[name].type} and {outputs[name].type}"
@@ -205,7 +269,9 @@ def cond(context: Context, scope: Scope, spec: schema.CondNode, path: str, place
     )
     index = build.cast(on, DType.I32)
     context.stamp([index], Origin(path, at.span))
-    results = apply(context, Cond(branches=graphs), [index, *given.values(), *outer], "cond", path, place)
+    results = apply(
+        context, Cond(branches=graphs), [index, *given.values(), *outer], "cond", path, place
+    )
     if names == [""]:
         return results[0]
     members: dict[str, Value] = dict(zip(names, results, strict=True))

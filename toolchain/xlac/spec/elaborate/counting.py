@@ -1,4 +1,6 @@
-"""How many operations a spec comes to at least, counted before any is made: blocks, and operations, that use others multiply."""
+"""How many operations a spec comes to at least, counted before any is made: blocks, and operations,
+that use others multiply.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,13 @@ _CALLED = re.compile(r"([^\W\d]\w*)\s*\(")
 class Counted:
     """What is known of the blocks and operations of one spec.
 
-    What depends on parameters of a block, on an index, or on a condition counts as little as it can be: the rest is
-    counted as it is made.
+    What depends on parameters of a block, on an index, or on a condition counts as little as it can
+    be: the rest is counted as it is made.
     """
 
-    def __init__(self, blocks: Mapping[str, Entry[schema.BlockSpec]], ops: Mapping[str, Entry[schema.OpSpec]]) -> None:
+    def __init__(
+        self, blocks: Mapping[str, Entry[schema.BlockSpec]], ops: Mapping[str, Entry[schema.OpSpec]]
+    ) -> None:
         self.blocks, self.ops = blocks, ops
         self._known: dict[tuple[str, str], int] = {}
         self._using: set[tuple[str, str]] = set()
@@ -40,7 +44,9 @@ class Counted:
                 times = 1 if spec.repeat is None else repeated(spec.repeat, numbers, place)
                 return min(ENOUGH, times * self._part("block", spec.block))
             case schema.OpNode():
-                return 1 + self._part("op", str(spec.op)) if getattr(spec, "when", True) is True else 0
+                return (
+                    1 + self._part("op", str(spec.op)) if getattr(spec, "when", True) is True else 0
+                )
             case schema.ScanNode() | schema.WhileNode():
                 return min(ENOUGH, 1 + self._graph(spec.body, place))
         return 1
@@ -49,10 +55,19 @@ class Counted:
         return min(ENOUGH, sum(self.entry(spec, place, None) for spec in section.values()))
 
     def _called(self, text: str) -> int:
-        return min(ENOUGH, sum(self._part("op", name) for name in _CALLED.findall(text) if name in self.ops)) if self.ops else 1
+        return (
+            min(
+                ENOUGH,
+                sum(self._part("op", name) for name in _CALLED.findall(text) if name in self.ops),
+            )
+            if self.ops
+            else 1
+        )
 
     def _part(self, kind: str, name: str) -> int:
-        """Of a block or an operation of the user's. One that uses itself is a mistake, and told later."""
+        """Of a block or an operation of the user's. One that uses itself is a mistake, and told
+        later.
+        """
         section: Mapping[str, Entry[Any]] = self.blocks if kind == "block" else self.ops
         key = kind, name
         if key in self._using or len(self._using) > DEPTH or name not in section:

@@ -1,4 +1,6 @@
-"""Operations of the user's own: a meaning by simpler operations, and kernels that a backend may take instead."""
+"""Operations of the user's own: a meaning by simpler operations, and kernels that a backend may
+take instead.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,20 @@ if TYPE_CHECKING:
     from xlac_sdk.source import Span
 
 
-def custom_node(context: Context, scope: Scope, name: str, spec: schema.OpNode, path: str, place: Place) -> Value:
+def custom_node(
+    context: Context, scope: Scope, name: str, spec: schema.OpNode, path: str, place: Place
+) -> Value:
     """`{op: fast_gelu, in: x}`. Raises Fault or Poisoned."""
     entry = context.custom[name]
     given: dict[str, Any] = {}
     for key, value in spec.attributes.items():
         if key not in entry.spec.params:
-            raise Fault("XL2005", f"unknown key {key!r} for {name}", place.at(key).key, nearest(key, [*entry.spec.params, "in"]))
+            raise Fault(
+                "XL2005",
+                f"unknown key {key!r} for {name}",
+                place.at(key).key,
+                nearest(key, [*entry.spec.params, "in"]),
+            )
         given[key] = arithmetic.value(value, scope.constants, place.at(key))
     operands = inputs(context, scope, spec.inputs, list(entry.spec.inputs), name, path, place)
     return use(context, scope, name, operands, given, path, NodeSpans(place, spec), place.key)
@@ -51,17 +60,36 @@ def call_operator(evaluator: Evaluator, node: ast.Call, entry: Entry[schema.OpSp
     for keyword in node.keywords:
         key = keyword.arg or ""
         if key not in fields or key in given:
-            raise evaluator.fault(keyword, "XL2005", f"unknown attribute {key!r} for {name}", nearest(key, fields))
+            raise evaluator.fault(
+                keyword, "XL2005", f"unknown attribute {key!r} for {name}", nearest(key, fields)
+            )
         given[key], where[key] = evaluator.attribute(keyword.value), keyword.value
     spans = CallSpans(evaluator.place, evaluator.expression, node, parts, where)
-    return use(evaluator.context, evaluator.scope, name, operands, given, evaluator.path, spans, evaluator.span(node))
+    return use(
+        evaluator.context,
+        evaluator.scope,
+        name,
+        operands,
+        given,
+        evaluator.path,
+        spans,
+        evaluator.span(node),
+    )
 
 
 def use(
-    context: Context, scope: Scope, name: str, operands: Sequence[Operand], given: Mapping[str, Any],
-    path: str, spans: Any, at: Span,
-) -> Value:  # fmt: skip
-    """The meaning in place, or a call to it where there are kernels to take instead. Raises Fault or Poisoned."""
+    context: Context,
+    scope: Scope,
+    name: str,
+    operands: Sequence[Operand],
+    given: Mapping[str, Any],
+    path: str,
+    spans: Any,
+    at: Span,
+) -> Value:
+    """The meaning in place, or a call to it where there are kernels to take instead. Raises Fault
+    or Poisoned.
+    """
     from xlac.ops import build
     from xlac.ops.control.control import Call
     from xlac.ops.tensor.leaf import Param
@@ -71,7 +99,11 @@ def use(
     if len(operands) != len(spec.inputs):
         plural = "" if len(spec.inputs) == 1 else "s"
         names = ", ".join(spec.inputs)
-        raise Fault("XL2008", f"{name} takes {len(spec.inputs)} input{plural} ({names}), and got {len(operands)}", spans.whole())
+        raise Fault(
+            "XL2008",
+            f"{name} takes {len(spec.inputs)} input{plural} ({names}), and got {len(operands)}",
+            spans.whole(),
+        )
     if (marker := f"op {name}") in context.stack:
         raise Fault("XL2010", f"operation {name!r} uses itself", place.key)
     params = dict(scope.constants.params)
@@ -82,18 +114,31 @@ def use(
     nodes: list[Node] = []
     sizes: dict[str, Dim] = {}
     shapes: dict[str, Shape] = {}
-    for number, (operand, (key, text)) in enumerate(zip(operands, spec.inputs.items(), strict=True)):
+    for number, (operand, (key, text)) in enumerate(
+        zip(operands, spec.inputs.items(), strict=True)
+    ):
         pattern = Pattern(text, scope.constants.extended(params), place.at("inputs", key))
         if not isinstance(operand, Node):
             check_room(operand, pattern.dtype or DType.F32, spans.operand(number))
         node = operand if isinstance(operand, Node) else build.constant(operand, pattern.dtype)
         if (wrong := pattern.match(node.type, sizes, shapes)) is not None:
-            raise Fault("XL2009", f"{name}: input {key!r} is {text}, and got {node.type}: {wrong}", spans.operand(number))
+            raise Fault(
+                "XL2009",
+                f"{name}: input {key!r} is {text}, and got {node.type}: {wrong}",
+                spans.operand(number),
+            )
         nodes.append(node)
     constants = scope.constants.extended(params, sizes)
     inline = not spec.kernels
     inner = Scope(scope.frame if inline else Frame(), constants, f"{path}.")
-    values = nodes if inline else [Node.of(Param(k, n.type), origin=n.origin) for k, n in zip(spec.inputs, nodes, strict=True)]
+    values = (
+        nodes
+        if inline
+        else [
+            Node.of(Param(k, n.type), origin=n.origin)
+            for k, n in zip(spec.inputs, nodes, strict=True)
+        ]
+    )
     inner.values.update(zip(spec.inputs, values, strict=True))
     context.stack.append(marker)
     context.used.add(marker)
@@ -112,9 +157,15 @@ def use(
         if (found := inner.values[key]) is None:
             raise Poisoned
         node = as_node(context, found, key, path, spot)
-        wrong = Pattern(text, scope.constants.extended(params), spot).match(node.type, sizes, shapes)
+        wrong = Pattern(text, scope.constants.extended(params), spot).match(
+            node.type, sizes, shapes
+        )
         if wrong is not None:
-            raise Fault("XL2013", f"{name}: output {key!r} is declared {text}, and expr gives {node.type}: {wrong}", spot.span)
+            raise Fault(
+                "XL2013",
+                f"{name}: output {key!r} is declared {text}, and expr gives {node.type}: {wrong}",
+                spot.span,
+            )
         results[key] = node
     if not results:
         raise Fault("XL2012", f"operation {name!r} has no outputs", place.key)

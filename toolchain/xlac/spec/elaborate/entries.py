@@ -1,4 +1,6 @@
-"""The entries of a graph, in the order they need each other: expressions, operations, blocks and loops."""
+"""The entries of a graph, in the order they need each other: expressions, operations, blocks and
+loops.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ from xlac.ir.op import Op
 from xlac.spec.elaborate import arithmetic, attributes
 from xlac.spec.elaborate.context import Context
 from xlac.spec.elaborate.evaluate import as_node, expression
-from xlac.spec.elaborate.operations import LITERALS, Operand, apply, fields, find, operand_names, table
+from xlac.spec.elaborate.operations import (
+    LITERALS,
+    Operand,
+    apply,
+    fields,
+    find,
+    operand_names,
+    table,
+)
 from xlac.spec.elaborate.references import reads, split_names
 from xlac.spec.elaborate.scope import Bundle, Copies, Scope, Value, in_order
 from xlac.spec.report import Fault, Place, Poisoned, nearest
@@ -41,8 +51,12 @@ def elaborate(context: Context, scope: Scope, section: Mapping[str, Entry[Any]])
     order = list(in_order(section, needs, cycles))
     for cycle in cycles:
         path = " -> ".join(cycle)
-        context.report.add("XL2010", f"these nodes need each other: {path}", section[cycle[0]].place.key,
-                           "a value that one step hands to the next is the carry of a scan or while")  # fmt: skip
+        context.report.add(
+            "XL2010",
+            f"these nodes need each other: {path}",
+            section[cycle[0]].place.key,
+            "a value that one step hands to the next is the carry of a scan or while",
+        )
         for key in cycle:
             for name in split_names(key):
                 scope.values.setdefault(name, None)
@@ -64,7 +78,9 @@ def elaborate(context: Context, scope: Scope, section: Mapping[str, Entry[Any]])
             scope.values.setdefault(name, None)
 
 
-def _needs(context: Context, scope: Scope, key: str, entry: Entry[Any], owner: Mapping[str, str]) -> list[str]:
+def _needs(
+    context: Context, scope: Scope, key: str, entry: Entry[Any], owner: Mapping[str, str]
+) -> list[str]:
     found: dict[str, None] = {}
     try:
         for name in reads(entry.spec, scope.sees, lambda op: fields(context, op)):
@@ -86,31 +102,49 @@ def bind(scope: Scope, names: tuple[str, ...], value: Value, place: Place) -> No
     if len(names) == 1:
         scope.values[names[0]] = value
         return
-    results = value.results if isinstance(value, Bundle) else value.items if isinstance(value, Copies) else (value,)
+    results = (
+        value.results
+        if isinstance(value, Bundle)
+        else value.items
+        if isinstance(value, Copies)
+        else (value,)
+    )
     if len(results) != len(names):
         got = "one result" if len(results) == 1 else f"{len(results)} results"
         raise Fault("XL2012", f"{len(names)} names for {got}", place.key)
     for name, result in zip(names, results, strict=True):
-        if isinstance(result, Node) and result.op.mnemonic == "pick":  # made for this entry, and nothing has seen it yet
+        # made for this entry, and nothing has seen it yet
+        if isinstance(result, Node) and result.op.mnemonic == "pick":
             object.__setattr__(result, "origin", Origin(scope.path(name), place.key))
         scope.values[name] = result
 
 
 def call_by_origin(scope: Scope, names: tuple[str, ...], entry: Entry[Any]) -> None:
-    """Gives the nodes of an entry the names that `from` says, or what comes before the '~' of a name for a part.
+    """Gives the nodes of an entry the names that `from` says, or what comes before the '~' of a
+    name for a part.
 
     They are new, and known by the path of the entry, which no other node has. Raises Fault.
     """
     given = getattr(entry.spec, "origin", None)
     path = scope.path(names[0])
     if isinstance(given, list) and len(given) != len(names):
-        raise Fault("XL2012", f"{len(given)} names for {len(names)} results", entry.place.at("from").span)
+        raise Fault(
+            "XL2012", f"{len(given)} names for {len(names)} results", entry.place.at("from").span
+        )
     for number, name in enumerate(names):
         whole, mark, _ = name.rpartition("~")
-        wanted = given[number] if isinstance(given, list) else given or (scope.path(whole) if mark else "")
+        wanted = (
+            given[number]
+            if isinstance(given, list)
+            else given or (scope.path(whole) if mark else "")
+        )
         if wanted:
             value = scope.values[name]
-            rename([value] if isinstance(value, Node) else nodes_in(value), path if number == 0 else scope.path(name), wanted)
+            rename(
+                [value] if isinstance(value, Node) else nodes_in(value),
+                path if number == 0 else scope.path(name),
+                wanted,
+            )
 
 
 def nodes_in(value: Value | None) -> list[Node]:
@@ -129,7 +163,11 @@ def rename(stack: list[Node], path: str, wanted: str) -> None:
     """Calls the nodes otherwise that go by the path, back to the first that does not."""
     while stack:
         node = stack.pop()
-        if node.origin is not None and node.origin.name == path != wanted and node.op.mnemonic != "param":
+        if (
+            node.origin is not None
+            and node.origin.name == path != wanted
+            and node.op.mnemonic != "param"
+        ):
             object.__setattr__(node, "origin", Origin(wanted, node.origin.span))
             stack += node.inputs
 
@@ -175,7 +213,9 @@ def whole(scope: Scope, value: Any, place: Place, least: int, most: int) -> int:
     return found
 
 
-def otherwise(context: Context, scope: Scope, spec: schema.OpNode | schema.BlockNode, path: str, place: Place) -> Value | None:
+def otherwise(
+    context: Context, scope: Scope, spec: schema.OpNode | schema.BlockNode, path: str, place: Place
+) -> Value | None:
     """The `else` of a node that is not there; None if it is there. Raises Fault."""
     if spec.when is True or flag(scope, spec.when, place.at("when")):
         return None
@@ -187,7 +227,9 @@ def otherwise(context: Context, scope: Scope, spec: schema.OpNode | schema.Block
     return found
 
 
-def operation(context: Context, scope: Scope, spec: schema.OpNode, path: str, place: Place) -> Value:
+def operation(
+    context: Context, scope: Scope, spec: schema.OpNode, path: str, place: Place
+) -> Value:
     """`{op: …, in: …}`. Raises Fault or Poisoned."""
     if (other := otherwise(context, scope, spec, path, place)) is not None:
         return other
@@ -203,12 +245,18 @@ def operation(context: Context, scope: Scope, spec: schema.OpNode, path: str, pl
         from xlac.spec.elaborate.literal import literal
 
         return literal(context, scope, name, spec, path, place)
-    op = table()["call"] if name == "call" and spec.body is not None else find(context, name, spans.name())
+    op = (
+        table()["call"]
+        if name == "call" and spec.body is not None
+        else find(context, name, spans.name())
+    )
     allowed = fields(context, name) or frozenset()
     body = None
     if spec.body is not None:
         if not attributes.holds_body(op):
-            raise Fault("XL2005", f"unknown key 'body' for {name}: it runs no graph", place.at("body").key)
+            raise Fault(
+                "XL2005", f"unknown key 'body' for {name}: it runs no graph", place.at("body").key
+            )
         from xlac.spec.elaborate.bodies import function
 
         body = function(context, scope, spec.body, path, place.at("body"))
@@ -218,7 +266,12 @@ def operation(context: Context, scope: Scope, spec: schema.OpNode, path: str, pl
     for key, value in spec.attributes.items():
         at = place.at(key)
         try:
-            if key in allowed or op.parameters is Op.parameters or not isinstance(value, str) or value.startswith("$"):
+            if (
+                key in allowed
+                or op.parameters is Op.parameters
+                or not isinstance(value, str)
+                or value.startswith("$")
+            ):
                 given[key] = arithmetic.value(value, scope.constants, at)
                 if key in attributes.types_in(op):
                     given[key] = types(given[key], scope, at)
@@ -231,14 +284,21 @@ def operation(context: Context, scope: Scope, spec: schema.OpNode, path: str, pl
                 continue
             poisoned = True
             if fault.diagnostic.code == "XL2002" and "." not in str(value):
-                context.report.add("XL2005", f"unknown key {key!r} for {name}", at.key, nearest(key, [*sorted(allowed), "in"]))
+                context.report.add(
+                    "XL2005",
+                    f"unknown key {key!r} for {name}",
+                    at.key,
+                    nearest(key, [*sorted(allowed), "in"]),
+                )
             else:
                 context.report.fault(fault)
     operands = inputs(context, scope, spec.inputs, operand_names(op), name, path, place)
     if poisoned:
         raise Poisoned
     exact = spec.exact is True or flag(scope, spec.exact, place.at("exact"))
-    return apply(context, scope, name, operands, given, learned, path, spans, place.key, body, exact)
+    return apply(
+        context, scope, name, operands, given, learned, path, spans, place.key, body, exact
+    )
 
 
 def types(given: Any, scope: Scope, place: Place) -> Any:
@@ -249,20 +309,34 @@ def types(given: Any, scope: Scope, place: Place) -> Any:
 
 
 def inputs(
-    context: Context, scope: Scope, given: Any, names: list[str], called: str, path: str, place: Place
+    context: Context,
+    scope: Scope,
+    given: Any,
+    names: list[str],
+    called: str,
+    path: str,
+    place: Place,
 ) -> list[Operand]:
-    """The `in` of a node, in the order of the operands. Faults but the last go to the report. Raises Fault."""
+    """The `in` of a node, in the order of the operands. Faults but the last go to the report.
+    Raises Fault.
+    """
     items: list[tuple[Any, Place]]
     at = place.at("in")
     if isinstance(given, dict):
         unknown = [key for key in given if key not in names]
         for key in unknown:
-            context.report.add("XL2005", f"{called} has no input {key!r}", at.at(key).key, nearest(key, names))
+            context.report.add(
+                "XL2005", f"{called} has no input {key!r}", at.at(key).key, nearest(key, names)
+            )
         if unknown:
             raise Poisoned
         ordered = [name for name in names if name in given]
-        if (missing := next((n for n in names[: len(ordered)] if n not in given), None)) is not None:
-            raise Fault("XL2008", f"{called} needs its input {missing!r} before {ordered[-1]!r}", at.key)
+        if (
+            missing := next((n for n in names[: len(ordered)] if n not in given), None)
+        ) is not None:
+            raise Fault(
+                "XL2008", f"{called} needs its input {missing!r} before {ordered[-1]!r}", at.key
+            )
         items = [(given[name], at.at(name)) for name in ordered]
     elif isinstance(given, list):
         items = [(item, at.at(i)) for i, item in enumerate(given)]
@@ -276,7 +350,11 @@ def inputs(
             if isinstance(found, Copies) and len(items) == 1 and names[-1:] and called == "concat":
                 operands += [as_node(context, one, item, path, spot) for one in found.items]
             else:
-                operands.append(found if isinstance(found, int | float) else as_node(context, found, item, path, spot))
+                operands.append(
+                    found
+                    if isinstance(found, int | float)
+                    else as_node(context, found, item, path, spot)
+                )
         except Fault as fault:
             context.report.fault(fault)
             failures.append(fault)

@@ -35,8 +35,16 @@ FILLS = {"zeros": 0, "ones": 1, "full": None}
 class Evaluator:
     """One expression of an entry."""
 
-    def __init__(self, context: Context, scope: Scope, expression: Parsed, path: str, place: Place) -> None:
-        self.context, self.scope, self.expression, self.path, self.place = context, scope, expression, path, place
+    def __init__(
+        self, context: Context, scope: Scope, expression: Parsed, path: str, place: Place
+    ) -> None:
+        self.context, self.scope, self.expression, self.path, self.place = (
+            context,
+            scope,
+            expression,
+            path,
+            place,
+        )
 
     def span(self, node: ast.AST) -> Span:
         return self.place.inside(*self.expression.place(node))
@@ -64,7 +72,9 @@ class Evaluator:
             case ast.BoolOp():
                 found = self.value(node.values[0])
                 for right in node.values[1:]:
-                    found = self.apply(node, _OPERATORS[type(node.op)], [found, self.value(right)], [node, right])
+                    found = self.apply(
+                        node, _OPERATORS[type(node.op)], [found, self.value(right)], [node, right]
+                    )
                 return found
             case ast.Compare():
                 return self.compare(node)
@@ -80,14 +90,23 @@ class Evaluator:
         return self.tensor(found, node) if isinstance(found, Bundle | Copies) else found
 
     def tensor(self, value: Value, node: ast.expr) -> Node:
-        return tensor(value, dotted(node) or "this", self.place, stacker(self.context, self.path, self.span(node)),
-                      self.expression.place(node))  # fmt: skip
+        return tensor(
+            value,
+            dotted(node) or "this",
+            self.place,
+            stacker(self.context, self.path, self.span(node)),
+            self.expression.place(node),
+        )
 
     def number(self, node: ast.expr) -> int | float | bool:
         found = arithmetic.compute(self.expression, self.scope.constants, self.place, node)
         if isinstance(found, Sym):
-            raise self.fault(node, "XL2017", f"the size {found} is symbolic, and not a number here",
-                             "give it with --dim, or use it in shapes only")  # fmt: skip
+            raise self.fault(
+                node,
+                "XL2017",
+                f"the size {found} is symbolic, and not a number here",
+                "give it with --dim, or use it in shapes only",
+            )
         if not isinstance(found, int | float):
             raise self.fault(node, "XL2017", f"expected a number, found {found!r}")
         return found
@@ -102,10 +121,14 @@ class Evaluator:
             if name in self.scope.constants.dims:
                 return self.number(node)
             if name in self.scope.constants.params:
-                raise self.fault(node, "XL2002", f"unknown value {name!r}", f"the parameter is written ${name}")
+                raise self.fault(
+                    node, "XL2002", f"unknown value {name!r}", f"the parameter is written ${name}"
+                )
         return self.scope.lookup(name, self.place, self.expression.place(node))
 
-    def operator(self, node: ast.expr, name: str, parts: list[ast.expr]) -> Value | int | float | bool:
+    def operator(
+        self, node: ast.expr, name: str, parts: list[ast.expr]
+    ) -> Value | int | float | bool:
         operands = [self.operand(part) for part in parts]
         if not any(isinstance(o, Node) for o in operands) and name != "matmul":
             return self.number(node)
@@ -119,14 +142,27 @@ class Evaluator:
         found: Any = None
         for i, op in enumerate(node.ops):
             if type(op) not in _COMPARE:
-                raise self.fault(node, "XL1017", "'is' and 'in' are not part of the expression language")
-            one = self.apply(node, "compare", operands[i : i + 2], parts[i : i + 2], direction=_COMPARE[type(op)])
+                raise self.fault(
+                    node, "XL1017", "'is' and 'in' are not part of the expression language"
+                )
+            one = self.apply(
+                node, "compare", operands[i : i + 2], parts[i : i + 2], direction=_COMPARE[type(op)]
+            )
             found = one if found is None else self.apply(node, "and", [found, one], [node, node])
         return found  # type: ignore[no-any-return]
 
-    def apply(self, node: ast.expr, name: str, operands: Sequence[Any], parts: Sequence[ast.expr], **given: Any) -> Value:
+    def apply(
+        self,
+        node: ast.expr,
+        name: str,
+        operands: Sequence[Any],
+        parts: Sequence[ast.expr],
+        **given: Any,
+    ) -> Value:
         spans = CallSpans(self.place, self.expression, node, parts, {})
-        return apply(self.context, self.scope, name, operands, given, {}, self.path, spans, self.span(node))
+        return apply(
+            self.context, self.scope, name, operands, given, {}, self.path, spans, self.span(node)
+        )
 
     # ---- calls -------------------------------------------------------------------------------
 
@@ -140,7 +176,9 @@ class Evaluator:
         if name in FILLS:
             return self.fill(node, name)
         if name in {d.value for d in DType} and len(node.args) == 1 and not node.keywords:
-            return self.apply(node, "cast", [self.operand(node.args[0])], node.args, dtype=DType(name))
+            return self.apply(
+                node, "cast", [self.operand(node.args[0])], node.args, dtype=DType(name)
+            )
         op = find(self.context, name, self.span(node.func))
         slots, fields = operand_names(op), list(attributes.names(op))
         many = any(o.startswith("*") for o in op.operands)
@@ -151,7 +189,9 @@ class Evaluator:
             key = keyword.arg or ""
             if key in given or key in named:
                 raise self.fault(keyword, "XL2005", f"{key!r} of {name} is given twice")
-            if key in fields and not (op.parameters is not Op.parameters and self.is_value(keyword.value)):
+            if key in fields and not (
+                op.parameters is not Op.parameters and self.is_value(keyword.value)
+            ):
                 given[key], where[key] = self.attribute(keyword.value), keyword.value
             elif key in slots:
                 named[key] = keyword.value
@@ -161,17 +201,33 @@ class Evaluator:
                     raise self.fault(keyword.value, "XL2006", f"{key} of {name} must be a tensor")
                 learned[key], where[key] = found, keyword.value
             else:
-                raise self.fault(keyword, "XL2005", f"unknown attribute {key!r} for {name}",
-                                 nearest(key, [*fields, *slots]))  # fmt: skip
+                raise self.fault(
+                    keyword,
+                    "XL2005",
+                    f"unknown attribute {key!r} for {name}",
+                    nearest(key, [*fields, *slots]),
+                )
         for slot in slots[len(operands) :]:
             if slot not in named:
                 break
             parts.append(named[slot])
             operands.append(self.operand(named.pop(slot)))
         if named:
-            raise self.fault(node, "XL2008", f"{name}: input {next(iter(named))!r} is given twice or after a gap")
+            raise self.fault(
+                node, "XL2008", f"{name}: input {next(iter(named))!r} is given twice or after a gap"
+            )
         spans = CallSpans(self.place, self.expression, node, parts, where)
-        return apply(self.context, self.scope, name, operands, given, learned, self.path, spans, self.span(node))
+        return apply(
+            self.context,
+            self.scope,
+            name,
+            operands,
+            given,
+            learned,
+            self.path,
+            spans,
+            self.span(node),
+        )
 
     def positional(
         self, node: ast.Call, slots: int, many: bool, fields: list[str]
@@ -184,16 +240,28 @@ class Evaluator:
         for arg in node.args:
             if isinstance(arg, ast.Starred):
                 raise self.fault(arg, "XL1017", "'*' is not part of the expression language here")
-            if isinstance(arg, ast.List | ast.Tuple) and arg.elts and all(self.is_value(a) for a in arg.elts) and not given:
+            if (
+                isinstance(arg, ast.List | ast.Tuple)
+                and arg.elts
+                and all(self.is_value(a) for a in arg.elts)
+                and not given
+            ):
                 operands += [self.operand(a) for a in arg.elts]
                 parts += arg.elts
-            elif not given and (many or len(operands) < slots) and not isinstance(arg, ast.List | ast.Tuple) and not _is_text(arg):
+            elif (
+                not given
+                and (many or len(operands) < slots)
+                and not isinstance(arg, ast.List | ast.Tuple)
+                and not _is_text(arg)
+            ):
                 found = self.value(arg)
                 if isinstance(found, Copies) and many:
                     operands += [self.tensor(item, arg) for item in found.items]
                     parts += [arg] * len(found.items)
                 else:
-                    operands.append(self.tensor(found, arg) if isinstance(found, Bundle | Copies) else found)
+                    operands.append(
+                        self.tensor(found, arg) if isinstance(found, Bundle | Copies) else found
+                    )
                     parts.append(arg)
             else:
                 index = len(given)
@@ -209,7 +277,11 @@ class Evaluator:
             return not name.startswith("$") and self.scope.sees(name)
         if isinstance(node, ast.Call):
             return braced(node) is None
-        return any(self.is_value(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+        return any(
+            self.is_value(child)
+            for child in ast.iter_child_nodes(node)
+            if isinstance(child, ast.expr)
+        )
 
     def attribute(self, node: ast.expr) -> Any:
         """An attribute: numbers, sizes, lists of them, or a bare word such as same_upper."""
@@ -231,17 +303,36 @@ class Evaluator:
         given = dict(zip(names, node.args, strict=False))
         for keyword in node.keywords:
             if keyword.arg not in names or keyword.arg in given:
-                raise self.fault(keyword, "XL2005", f"unknown attribute {keyword.arg!r} for {name}", ", ".join(names))
+                raise self.fault(
+                    keyword,
+                    "XL2005",
+                    f"unknown attribute {keyword.arg!r} for {name}",
+                    ", ".join(names),
+                )
             given[keyword.arg] = keyword.value
-        if len(node.args) > len(names) or "shape" not in given or (name == "full" and "value" not in given):
+        if (
+            len(node.args) > len(names)
+            or "shape" not in given
+            or (name == "full" and "value" not in given)
+        ):
             raise self.fault(node, "XL2008", f"{name} takes {', '.join(names[:-1])} and dtype")
         text = self.attribute(given["dtype"]) if "dtype" in given else "f32"
         if not isinstance(text, str) or text not in {d.value for d in DType}:
-            raise self.fault(given["dtype"], "XL2006", "expected an element type such as f32 or i64")
+            raise self.fault(
+                given["dtype"], "XL2006", "expected an element type such as f32 or i64"
+            )
         shape = self.attribute(given["shape"])
-        items = given["shape"].elts if isinstance(given["shape"], ast.List | ast.Tuple) else [given["shape"]]
-        sizes = tuple(arithmetic.size_value(found, self.place, self.span(item))
-                      for found, item in zip(shape if isinstance(shape, list) else [shape], items, strict=False))  # fmt: skip
+        items = (
+            given["shape"].elts
+            if isinstance(given["shape"], ast.List | ast.Tuple)
+            else [given["shape"]]
+        )
+        sizes = tuple(
+            arithmetic.size_value(found, self.place, self.span(item))
+            for found, item in zip(
+                shape if isinstance(shape, list) else [shape], items, strict=False
+            )
+        )
         number = FILLS[name]
         value = self.operand(given["value"]) if number is None else number
         dtype = DType(text)
@@ -269,7 +360,9 @@ class Evaluator:
             made = build.index(x, key)
         except ShapeError as error:
             item = items[min(error.operand, len(items) - 1)] if error.operand is not None else node
-            raise self.fault(item, "XL2009", f"{self.expression.text.strip()}: {error}", error.hint) from None
+            raise self.fault(
+                item, "XL2009", f"{self.expression.text.strip()}: {error}", error.hint
+            ) from None
         except (IndexError, TypeError, ValueError) as error:
             raise self.fault(node, "XL2009", f"this index does not fit {x.type}: {error}") from None
         self.context.stamp([made], Origin(self.path, self.span(node)))
@@ -277,7 +370,10 @@ class Evaluator:
 
     def key(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Slice):
-            parts = [None if part is None else self.size(part) for part in (node.lower, node.upper, node.step)]
+            parts = [
+                None if part is None else self.size(part)
+                for part in (node.lower, node.upper, node.step)
+            ]
             return slice(*parts)
         if isinstance(node, ast.Constant) and (node.value is None or node.value is Ellipsis):
             return node.value
@@ -307,15 +403,23 @@ def stacker(context: Context, path: str, span: Span) -> Any:
     return stack
 
 
-def expression(context: Context, scope: Scope, text: Any, path: str, place: Place) -> Value | int | float | bool:
-    """The value of an expression, or of a reference by a name that no expression can hold. Raises Fault."""
+def expression(
+    context: Context, scope: Scope, text: Any, path: str, place: Place
+) -> Value | int | float | bool:
+    """The value of an expression, or of a reference by a name that no expression can hold. Raises
+    Fault.
+    """
     if not isinstance(text, str):
         return text  # type: ignore[no-any-return]
     if text.isidentifier() or scope.sees(text):
         if scope.sees(text):
             return scope.lookup(text, place)
     elif "$" in text:
-        found = arithmetic.text_value(text, scope.constants, place) if text.strip().startswith("$") and _alone(text) else None
+        found = (
+            arithmetic.text_value(text, scope.constants, place)
+            if text.strip().startswith("$") and _alone(text)
+            else None
+        )
         if isinstance(found, str):
             return scope.lookup(found, place)
     tree = parsed(text, place)
@@ -326,12 +430,27 @@ def _alone(text: str) -> bool:
     return text.strip()[1:].isidentifier()
 
 
-def as_node(context: Context, value: Value | float | bool, text: Any, path: str, place: Place, type: Type | None = None) -> Node:
-    """A value as a tensor; a number becomes a scalar of the type given, else i32, f32 or bool. Raises Fault."""
+def as_node(
+    context: Context,
+    value: Value | float | bool,
+    text: Any,
+    path: str,
+    place: Place,
+    type: Type | None = None,
+) -> Node:
+    """A value as a tensor; a number becomes a scalar of the type given, else i32, f32 or bool.
+    Raises Fault.
+    """
     from xlac.ops import build
 
     if isinstance(value, int | float):
-        default = DType.BOOL if isinstance(value, bool) else DType.I32 if isinstance(value, int) else DType.F32
+        default = (
+            DType.BOOL
+            if isinstance(value, bool)
+            else DType.I32
+            if isinstance(value, int)
+            else DType.F32
+        )
         check_room(value, type.dtype if type else default, place.span)
         try:
             made = build.constant(value, type.dtype if type else default)

@@ -23,8 +23,11 @@ MAX_FILLED = 2**30  # bytes of a constant that one number fills
 KEYS = {"weight": ("type",), "constant": ("value", "dtype", "type", "bits")}
 
 
-def literal(context: Context, scope: Scope, name: str, spec: schema.OpNode, path: str, place: Place) -> Node:
-    """`{op: weight, type: f32[8, 8]}` or `{op: constant, value: [[1, 2], [3, 4]], dtype: f32}`. Raises Fault or Poisoned.
+def literal(
+    context: Context, scope: Scope, name: str, spec: schema.OpNode, path: str, place: Place
+) -> Node:
+    """`{op: weight, type: f32[8, 8]}` or `{op: constant, value: [[1, 2], [3, 4]], dtype: f32}`.
+    Raises Fault or Poisoned.
 
     A file holds it by the path of the node; a learned tensor, by what `from` says.
     """
@@ -32,13 +35,28 @@ def literal(context: Context, scope: Scope, name: str, spec: schema.OpNode, path
         raise Fault("XL2008", f"{name} takes no inputs", place.at("in").span)
     for key in spec.attributes:
         if key not in KEYS[name]:
-            raise Fault("XL2005", f"unknown key {key!r} for {name}", place.at(key).key, nearest(key, KEYS[name]))
-    given = {key: arithmetic.value(v, scope.constants, place.at(key)) for key, v in spec.attributes.items() if key != "type"}
-    type = declared(spec.attributes["type"], scope, place.at("type")) if "type" in spec.attributes else None
+            raise Fault(
+                "XL2005",
+                f"unknown key {key!r} for {name}",
+                place.at(key).key,
+                nearest(key, KEYS[name]),
+            )
+    given = {
+        key: arithmetic.value(v, scope.constants, place.at(key))
+        for key, v in spec.attributes.items()
+        if key != "type"
+    }
+    type = (
+        declared(spec.attributes["type"], scope, place.at("type"))
+        if "type" in spec.attributes
+        else None
+    )
     if name == "weight":
         if type is None:
             raise Fault("XL2007", "weight needs 'type'", place.key)
-        return context.weight(scope, spec.origin if isinstance(spec.origin, str) else path, type, place.key)
+        return context.weight(
+            scope, spec.origin if isinstance(spec.origin, str) else path, type, place.key
+        )
     from xlac.ops.tensor.leaf import Const
 
     array = constant(context, given, type, path, place)
@@ -57,11 +75,19 @@ def declared(text: Any, scope: Scope, at: Place) -> Type:
     return type
 
 
-def constant(context: Context, given: dict[str, Any], type: Type | None, path: str, place: Place) -> Array:
-    """The array of a constant: written out, as numbers or bits, or in the weights file. Raises Fault or Poisoned."""
+def constant(
+    context: Context, given: dict[str, Any], type: Type | None, path: str, place: Place
+) -> Array:
+    """The array of a constant: written out, as numbers or bits, or in the weights file. Raises
+    Fault or Poisoned.
+    """
     if type is None:
         if "value" not in given:
-            raise Fault("XL2007", "constant needs 'value', or 'type' and a tensor of the weights file", place.key)
+            raise Fault(
+                "XL2007",
+                "constant needs 'value', or 'type' and a tensor of the weights file",
+                place.key,
+            )
         return written(given["value"], given.get("dtype"), place)
     at = place.at("type")
     if "dtype" in given:
@@ -75,11 +101,20 @@ def constant(context: Context, given: dict[str, Any], type: Type | None, path: s
     array = written(given["value"], type.dtype, place)
     shape = static(type.shape)
     if array.shape == () and type.nbytes > MAX_FILLED:
-        raise Fault("XL4019", f"{type} has more than {MAX_FILLED:,} bytes to fill", at.span, "full(shape, value) holds one number")
+        raise Fault(
+            "XL4019",
+            f"{type} has more than {MAX_FILLED:,} bytes to fill",
+            at.span,
+            "full(shape, value) holds one number",
+        )
     if array.shape == () or array.size == type.size == 0:
         return np.full(shape, array) if array.shape == () else array.reshape(shape)
     if array.shape != shape:
-        raise Fault("XL2013", f"declared {type}, and value has the shape {list(array.shape)}", place.at("value").span)
+        raise Fault(
+            "XL2013",
+            f"declared {type}, and value has the shape {list(array.shape)}",
+            place.at("value").span,
+        )
     return array
 
 
@@ -89,12 +124,18 @@ def written(given: Any, dtype: Any, place: Place) -> Array:
     try:
         array = np.array([_special(given)] if not isinstance(given, list) else _special(given))
     except (ValueError, OverflowError):
-        raise Fault("XL2006", "value is a number, or lists of lists of equal lengths", at.span) from None
+        raise Fault(
+            "XL2006", "value is a number, or lists of lists of equal lengths", at.span
+        ) from None
     if array.dtype.kind not in "biuf":
         raise Fault("XL2006", "value holds numbers only, or true and false only", at.span)
     kind = {"b": DType.BOOL, "i": DType.I32, "u": DType.I32, "f": DType.F32}[array.dtype.kind]
     if dtype is not None:
-        kind = dtype if isinstance(dtype, DType) else arithmetic.dtype_value(str(dtype), place.at("dtype"))
+        kind = (
+            dtype
+            if isinstance(dtype, DType)
+            else arithmetic.dtype_value(str(dtype), place.at("dtype"))
+        )
     if kind.is_integer and array.dtype.kind == "f":
         array = _whole(given, array)
     if kind.is_integer and array.size:
@@ -113,20 +154,34 @@ def written(given: Any, dtype: Any, place: Place) -> Array:
 def _whole(given: Any, array: Array) -> Array:
     """The integers that NumPy made floats, because some of them are above and some below 2**63."""
     exact = np.array(given, dtype=object)
-    return exact.astype(np.uint64) if array.size and all(type(v) is int and 0 <= v < 2**64 for v in exact.flat) else array
+    return (
+        exact.astype(np.uint64)
+        if array.size and all(type(v) is int and 0 <= v < 2**64 for v in exact.flat)
+        else array
+    )
 
 
 def bits(given: Any, type: Type, at: Place) -> Array:
-    """An array of elements with these bits: what no number says, such as the payload of a NaN. Raises Fault."""
+    """An array of elements with these bits: what no number says, such as the payload of a NaN.
+    Raises Fault.
+    """
     if type.dtype is DType.BOOL:
         raise Fault("XL2006", "bits are those of numbers, and this is bool", at.span)
     unsigned = np.dtype(f"u{type.dtype.nbytes}")
     try:
-        array = np.array(given, dtype=object).astype(unsigned) if type.size else np.empty(static(type.shape), unsigned)
+        array = (
+            np.array(given, dtype=object).astype(unsigned)
+            if type.size
+            else np.empty(static(type.shape), unsigned)
+        )
     except (ValueError, TypeError, OverflowError):
-        raise Fault("XL2006", f"bits are whole numbers of {type.dtype.bits} bits", at.span) from None
+        raise Fault(
+            "XL2006", f"bits are whole numbers of {type.dtype.bits} bits", at.span
+        ) from None
     if array.shape != type.shape:
-        raise Fault("XL2013", f"declared {type}, and bits has the shape {list(array.shape)}", at.span)
+        raise Fault(
+            "XL2013", f"declared {type}, and bits has the shape {list(array.shape)}", at.span
+        )
     return array.view(type.dtype.numpy)
 
 

@@ -1,4 +1,6 @@
-"""Applying an operation by name: its attributes, operands and learned tensors checked, its node made."""
+"""Applying an operation by name: its attributes, operands and learned tensors checked, its node
+made.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,8 @@ def fields(context: Context, name: str) -> frozenset[str] | None:
         return None
     if op.parameters is Op.parameters:
         return frozenset(attributes.names(op))
-    return frozenset(attributes.names(op)) - attributes.flags(op)  # 'bias: b' gives the tensor, 'bias: false' says there is none
+    # 'bias: b' gives the tensor, 'bias: false' says there is none
+    return frozenset(attributes.names(op)) - attributes.flags(op)
 
 
 def operand_names(op: type[Op]) -> list[str]:
@@ -73,14 +76,23 @@ def operand_names(op: type[Op]) -> list[str]:
 
 
 def apply(
-    context: Context, scope: Scope, name: str, operands: Sequence[Operand], given: Mapping[str, Any],
-    learned: Mapping[str, Node], path: str, spans: Any, at: Span, body: Graph | None = None, exact: bool = False,
-) -> Value:  # fmt: skip
+    context: Context,
+    scope: Scope,
+    name: str,
+    operands: Sequence[Operand],
+    given: Mapping[str, Any],
+    learned: Mapping[str, Node],
+    path: str,
+    spans: Any,
+    at: Span,
+    body: Graph | None = None,
+    exact: bool = False,
+) -> Value:
     """The result of an operation: a node, or a bundle when it has several. Raises Fault.
 
-    `given` are attributes, computed but unchecked; `learned` are values for learned tensors. `path` names the
-    node and what it learns; `spans` tells where its parts are, and `at` where it is. `body` is the graph inside it.
-    With `exact` the node is made of the operands as they are.
+    `given` are attributes, computed but unchecked; `learned` are values for learned tensors. `path`
+    names the node and what it learns; `spans` tells where its parts are, and `at` where it is.
+    `body` is the graph inside it. With `exact` the node is made of the operands as they are.
     """
     if name in VARIANTS and len(operands) == 1 and VARIANTS[name] in table():
         name = VARIANTS[name]
@@ -97,9 +109,17 @@ def apply(
             operands = with_parameters(context, scope, op, operands, valid, learned, path, spans)
         elif learned:
             wrong = next(iter(learned))
-            raise Fault("XL2005", f"unknown attribute {wrong!r} for {name}", spans.attribute_key(wrong),
-                        nearest(wrong, attributes.names(op)))  # fmt: skip
-        made = build.make(op, [build.as_node(o) for o in operands], valid) if exact else build.apply(name, *operands, **valid)
+            raise Fault(
+                "XL2005",
+                f"unknown attribute {wrong!r} for {name}",
+                spans.attribute_key(wrong),
+                nearest(wrong, attributes.names(op)),
+            )
+        made = (
+            build.make(op, [build.as_node(o) for o in operands], valid)
+            if exact
+            else build.apply(name, *operands, **valid)
+        )
     except ShapeError as error:
         raise shape_fault(error, name, spans) from None
     except ValueError as error:
@@ -116,7 +136,12 @@ def bundle(nodes: Sequence[Value]) -> Bundle:
 
 
 def checked(
-    context: Context, op: type[Op], given: Mapping[str, Any], learned: Mapping[str, Node], spans: Any, exact: bool = False
+    context: Context,
+    op: type[Op],
+    given: Mapping[str, Any],
+    learned: Mapping[str, Node],
+    spans: Any,
+    exact: bool = False,
 ) -> dict[str, Any]:
     """The attributes, converted. Faults but the last go to the report; the last is raised."""
     valid, wrongs = attributes.check(op, given, exact)
@@ -124,13 +149,24 @@ def checked(
     for wrong in wrongs:
         if wrong.kind == "unknown":
             options = [*attributes.names(op), "in", "op", *operand_names(op)]
-            faults.append(Fault("XL2005", f"unknown key {wrong.name!r} for {op.mnemonic}",
-                                spans.attribute_key(wrong.name), nearest(wrong.name, options)))  # fmt: skip
+            faults.append(
+                Fault(
+                    "XL2005",
+                    f"unknown key {wrong.name!r} for {op.mnemonic}",
+                    spans.attribute_key(wrong.name),
+                    nearest(wrong.name, options),
+                )
+            )
         elif wrong.kind == "missing":
             faults.append(Fault("XL2007", f"{op.mnemonic} needs {wrong.name!r}", spans.whole()))
         else:
-            faults.append(Fault("XL2006", f"{wrong.name} of {op.mnemonic}: {wrong.message}",
-                                spans.attribute(wrong.name, wrong.path)))  # fmt: skip
+            faults.append(
+                Fault(
+                    "XL2006",
+                    f"{wrong.name} of {op.mnemonic}: {wrong.message}",
+                    spans.attribute(wrong.name, wrong.path),
+                )
+            )
     for fault in faults[:-1]:
         context.report.fault(fault)
     if faults:
@@ -141,17 +177,32 @@ def checked(
 def check_arity(name: str, op: type[Op], operands: Sequence[Operand], spans: Any) -> None:
     fewest, most = arity(op)
     if len(operands) < fewest or (most is not None and len(operands) > most):
-        wanted = f"{fewest}" if most == fewest else f"at least {fewest}" if most is None else f"{fewest} to {most}"
+        wanted = (
+            f"{fewest}"
+            if most == fewest
+            else f"at least {fewest}"
+            if most is None
+            else f"{fewest} to {most}"
+        )
         names = ", ".join(op.operands) or "none"
         plural = "" if wanted == "1" else "s"
-        raise Fault("XL2008", f"{name} takes {wanted} input{plural} ({names}), and got {len(operands)}",
-                    spans.operand(most) if most is not None and len(operands) > most else spans.whole())  # fmt: skip
+        raise Fault(
+            "XL2008",
+            f"{name} takes {wanted} input{plural} ({names}), and got {len(operands)}",
+            spans.operand(most) if most is not None and len(operands) > most else spans.whole(),
+        )
 
 
 def with_parameters(
-    context: Context, scope: Scope, op: type[Op], operands: Sequence[Operand], valid: Mapping[str, Any],
-    learned: Mapping[str, Node], path: str, spans: Any,
-) -> list[Operand]:  # fmt: skip
+    context: Context,
+    scope: Scope,
+    op: type[Op],
+    operands: Sequence[Operand],
+    valid: Mapping[str, Any],
+    learned: Mapping[str, Node],
+    path: str,
+    spans: Any,
+) -> list[Operand]:
     """The operands and the learned tensors that follow them."""
     from xlac.ops import build
 
@@ -159,14 +210,21 @@ def with_parameters(
     wanted = op(**valid).parameters(*(node.type for node in nodes))
     for name in learned:
         if name not in wanted:
-            raise Fault("XL2005", f"unknown key {name!r} for {op.mnemonic}", spans.attribute_key(name),
-                        nearest(name, [*attributes.names(op), *wanted]))  # fmt: skip
+            raise Fault(
+                "XL2005",
+                f"unknown key {name!r} for {op.mnemonic}",
+                spans.attribute_key(name),
+                nearest(name, [*attributes.names(op), *wanted]),
+            )
     result: list[Operand] = [*nodes]
     for name, type in wanted.items():
         if name in learned:
             if not same(learned[name].type, type):
-                raise Fault("XL2009", f"{name} of {op.mnemonic} is {type}, and this value is {learned[name].type}",
-                            spans.attribute(name))  # fmt: skip
+                raise Fault(
+                    "XL2009",
+                    f"{name} of {op.mnemonic} is {type}, and this value is {learned[name].type}",
+                    spans.attribute(name),
+                )
             result.append(learned[name])
         else:
             result.append(context.weight(scope, f"{path}.{name}", type, spans.whole()))

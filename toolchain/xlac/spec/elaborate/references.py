@@ -46,13 +46,19 @@ def reads(spec: Any, known: Known, fields: Callable[[str], frozenset[str] | None
         case schema.ScanNode():
             yield from references(spec.scan, known)
             for carry in spec.carry.values():
-                yield from references(carry.init if isinstance(carry, schema.Carry) else carry, known)
+                yield from references(
+                    carry.init if isinstance(carry, schema.Carry) else carry, known
+                )
             yield from references(spec.given, known)
             local = {*spec.scan, *spec.carry, *spec.given}
-            yield from body_reads(spec.body, [*spec.next.values(), *spec.stack.values()], local, known, fields)
+            yield from body_reads(
+                spec.body, [*spec.next.values(), *spec.stack.values()], local, known, fields
+            )
         case schema.WhileNode():
             for carry in spec.carry.values():
-                yield from references(carry.init if isinstance(carry, schema.Carry) else carry, known)
+                yield from references(
+                    carry.init if isinstance(carry, schema.Carry) else carry, known
+                )
             yield from references(spec.given, known)
             local = {*spec.carry, *spec.given}
             yield from body_reads(spec.body, spec.next.values(), local, known, fields)
@@ -77,15 +83,24 @@ def branch_reads(
 
 def references(inputs: Any, known: Known) -> Iterator[str]:
     """The names in the `in` of a node."""
-    items = inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, list) else [inputs]
+    items = (
+        inputs.values()
+        if isinstance(inputs, dict)
+        else inputs
+        if isinstance(inputs, list)
+        else [inputs]
+    )
     for item in items:
         yield from names_of(item, known)
 
 
 def body_reads(
-    body: Mapping[str, Any], results: Iterable[Any], local: set[str], known: Known,
+    body: Mapping[str, Any],
+    results: Iterable[Any],
+    local: set[str],
+    known: Known,
     fields: Callable[[str], frozenset[str] | None],
-) -> Iterator[str]:  # fmt: skip
+) -> Iterator[str]:
     """The names that a body reads from around it."""
     local = local.union(*(split_names(key) for key in body))
 

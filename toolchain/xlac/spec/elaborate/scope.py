@@ -1,4 +1,6 @@
-"""What names stand for while a spec becomes a graph: values, the scopes that hold them, and closed bodies."""
+"""What names stand for while a spec becomes a graph: values, the scopes that hold them, and closed
+bodies.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class Copies:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Bundle:
-    """Several results by name. `main` is what the name itself stands for, where it stands for a tensor."""
+    """Several results by name. `main` is what the name itself stands for, where it stands for a
+    tensor.
+    """
 
     members: Mapping[str, Value]
     main: Value | None = None
@@ -33,7 +37,9 @@ _PARTS = re.compile(r"(?:\.\w+)+")
 
 
 class Frame:
-    """A closed graph being built. What it reads from around it becomes an input: `captured` says of what."""
+    """A closed graph being built. What it reads from around it becomes an input: `captured` says of
+    what.
+    """
 
     def __init__(self, parent: Frame | None = None) -> None:
         self.parent = parent
@@ -121,13 +127,18 @@ class Scope:
             return self.frame.bring(value, owner)
         if isinstance(value, Copies):
             return Copies(tuple(self._bring(item, owner) for item in value.items))
-        if isinstance(value.main, Node):  # inside a body a bundle is only read for what it stands for
+        # inside a body a bundle is only read for what it stands for
+        if isinstance(value.main, Node):
             return self.frame.bring(value.main, owner)
-        return Bundle({k: self._bring(v, owner) for k, v in value.members.items()},
-                      self._bring(value.main, owner) if value.main is not None else None)  # fmt: skip
+        return Bundle(
+            {k: self._bring(v, owner) for k, v in value.members.items()},
+            self._bring(value.main, owner) if value.main is not None else None,
+        )
 
 
-def member(value: Value, part: str, head: str, name: str, place: Place, at: tuple[int, int]) -> Value:
+def member(
+    value: Value, part: str, head: str, name: str, place: Place, at: tuple[int, int]
+) -> Value:
     """The result `part` of a value. Raises Fault."""
     if isinstance(value, Copies):
         known = [str(i) for i in range(len(value.items))]
@@ -140,7 +151,11 @@ def member(value: Value, part: str, head: str, name: str, place: Place, at: tupl
         if part in value.members:
             return value.members[part]
         known = list(value.members)
-        kind = "results " + ", ".join(k for k in known if not k.isdigit() and k != "last") if known else "no results"
+        kind = (
+            "results " + ", ".join(k for k in known if not k.isdigit() and k != "last")
+            if known
+            else "no results"
+        )
     else:
         known, kind = [], "one result, without a name"
     span = place.inside(*at) if at[1] else place.span
@@ -148,20 +163,31 @@ def member(value: Value, part: str, head: str, name: str, place: Place, at: tupl
     raise Fault("XL2002", f"{name!r}: there is no {part!r}; {head!r} has {kind}", span, hint)
 
 
-def tensor(value: Value, name: str, place: Place, stack: Stack, at: tuple[int, int] = (0, 0)) -> Node:
+def tensor(
+    value: Value, name: str, place: Place, stack: Stack, at: tuple[int, int] = (0, 0)
+) -> Node:
     """The tensor that a value stands for; copies are stacked on a new first axis. Raises Fault."""
     while isinstance(value, Bundle):
         if value.main is None:
             known = ", ".join(f"{name}.{k}" for k in list(value.members)[:6])
             span = place.inside(*at) if at[1] else place.span
-            raise Fault("XL2012", f"{name!r} has {len(value.members)} results; say which", span, f"known: {known}")
+            raise Fault(
+                "XL2012",
+                f"{name!r} has {len(value.members)} results; say which",
+                span,
+                f"known: {known}",
+            )
         value = value.main
     if isinstance(value, Copies):
         items = [tensor(item, name, place, stack, at) for item in value.items]
         if any(item.type != items[0].type for item in items):
             span = place.inside(*at) if at[1] else place.span
-            raise Fault("XL2012", f"the copies of {name!r} differ in type and cannot be stacked", span,
-                        f"say which one: {name}.0, {name}.last")  # fmt: skip
+            raise Fault(
+                "XL2012",
+                f"the copies of {name!r} differ in type and cannot be stacked",
+                span,
+                f"say which one: {name}.0, {name}.last",
+            )
         return stack(items)
     return value
 
@@ -174,7 +200,9 @@ class Cycle(Exception):
         self.path = path
 
 
-def in_order(keys: Iterable[str], needs: Mapping[str, Iterable[str]], cycles: list[list[str]]) -> Iterator[str]:
+def in_order(
+    keys: Iterable[str], needs: Mapping[str, Iterable[str]], cycles: list[list[str]]
+) -> Iterator[str]:
     """Keys such that what each needs comes before it; the order given is kept where it can be.
 
     Keys on a cycle are still given; `cycles` gets each cycle once.

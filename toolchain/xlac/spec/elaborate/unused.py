@@ -1,4 +1,6 @@
-"""Blocks and operations that nothing uses are still read: their text must be right, though their shapes stay open."""
+"""Blocks and operations that nothing uses are still read: their text must be right, though their
+shapes stay open.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,18 @@ def _entry(context: Context, spec: Any, place: Place) -> None:
     match spec:
         case str():
             parsed(spec, place)
-        case schema.OpNode(op=str() as name) if "$" not in name and name not in context.custom and name not in (*LITERALS, "call"):
+        case schema.OpNode(op=str() as name) if (
+            "$" not in name and name not in context.custom and name not in (*LITERALS, "call")
+        ):
             find(context, name, place.at("op").span)
-        case schema.BlockNode(block=str() as name) if "$" not in name and name not in context.blocks:
-            raise Fault("XL2011", f"unknown block {name!r}", place.at("block").span, nearest(name, context.blocks))
+        case schema.BlockNode(block=str() as name) if (
+            "$" not in name and name not in context.blocks
+        ):
+            raise Fault(
+                "XL2011",
+                f"unknown block {name!r}",
+                place.at("block").span,
+                nearest(name, context.blocks),
+            )
         case schema.ScanNode() | schema.WhileNode():
             _section(context, spec.body, place.at("body"))

@@ -51,7 +51,9 @@ class Merged:
 
 
 def read_document(file: Path, report: Report, allow_outside: bool = False) -> Merged | None:
-    """Reads a spec and what it includes. Problems go to the report; None if the file cannot be read at all."""
+    """Reads a spec and what it includes. Problems go to the report; None if the file cannot be read
+    at all.
+    """
     merged: Merged | None = None
     folder = resolved(file).parent
     seen: set[Path] = set()
@@ -63,7 +65,12 @@ def read_document(file: Path, report: Report, allow_outside: bool = False) -> Me
             continue
         seen.add(real)
         if asked is not None and not allow_outside and not real.is_relative_to(folder):
-            report.add("XL3002", f"{path.name!r} is outside the spec's folder", asked, "--allow-outside permits it")
+            report.add(
+                "XL3002",
+                f"{path.name!r} is outside the spec's folder",
+                asked,
+                "--allow-outside permits it",
+            )
             continue
         if len(seen) > MAX_FILES:
             report.add("XL4017", f"more than {MAX_FILES} files are included", asked)
@@ -80,7 +87,10 @@ def read_document(file: Path, report: Report, allow_outside: bool = False) -> Me
             merged.name = file.stem
         if document is None:
             continue
-        pending += [(path.parent / i, Place(source, ("include", n)).span) for n, i in enumerate(document.include)]
+        pending += [
+            (path.parent / i, Place(source, ("include", n)).span)
+            for n, i in enumerate(document.include)
+        ]
         _merge(merged, document, Place(source), report, first=asked is None)
     return merged
 
@@ -93,18 +103,32 @@ def resolved(path: Path) -> Path:
         return path.absolute()
 
 
-def _merge(merged: Merged, document: schema.Document, place: Place, report: Report, first: bool) -> None:
+def _merge(
+    merged: Merged, document: schema.Document, place: Place, report: Report, first: bool
+) -> None:
     if first:
         merged.name, merged.doc = document.model or merged.name, document.doc
     if document.precision:
         if merged.precision and merged.precision != document.precision:
-            report.add("XL1021", f"precision is {merged.precision!r} in another file", place.at("precision").span)
+            report.add(
+                "XL1021",
+                f"precision is {merged.precision!r} in another file",
+                place.at("precision").span,
+            )
         merged.precision = merged.precision or document.precision
     for section in ("dims", "params", "inputs", "state", "ops", "blocks", "graph", "extents"):
-        _add(getattr(merged, section), section, getattr(document, section), place.at(section), report)
+        _add(
+            getattr(merged, section), section, getattr(document, section), place.at(section), report
+        )
     outputs = document.outputs
     if isinstance(outputs, list):
-        _add(merged.outputs, "outputs", dict(_listed(outputs, place.at("outputs"), report)), place.at("outputs"), report)
+        _add(
+            merged.outputs,
+            "outputs",
+            dict(_listed(outputs, place.at("outputs"), report)),
+            place.at("outputs"),
+            report,
+        )
     elif outputs is not None:
         _add(merged.outputs, "outputs", outputs, place.at("outputs"), report)
     if outputs is not None and merged.outputs_place is None:
@@ -112,7 +136,11 @@ def _merge(merged: Merged, document: schema.Document, place: Place, report: Repo
     for single in ("weights", "train"):
         if (spec := getattr(document, single)) is not None:
             if (other := getattr(merged, single)) is not None:
-                report.add("XL1021", f"{single} is given here and at {other.place.key}", place.at(single).key)
+                report.add(
+                    "XL1021",
+                    f"{single} is given here and at {other.place.key}",
+                    place.at(single).key,
+                )
             else:
                 setattr(merged, single, Entry(spec, place.at(single)))
 
@@ -124,14 +152,20 @@ def _listed(outputs: list[str], place: Place, report: Report) -> Iterator[tuple[
         yield text, text
 
 
-def _add(into: dict[str, Entry[Any]], section: str, entries: dict[str, Any], place: Place, report: Report) -> None:
+def _add(
+    into: dict[str, Entry[Any]], section: str, entries: dict[str, Any], place: Place, report: Report
+) -> None:
     for number, (key, spec) in enumerate(entries.items()):
         at = place.at(key)
         if section == "outputs" and isinstance(place.source.find(place.path)[0].data, list):
             at = place.at(number)
         if key in into:
-            report.add("XL1021", f"{key!r} is given here and at {into[key].place.key}", at.key,
-                       "what is included is merged by name; give one of them another name")  # fmt: skip
+            report.add(
+                "XL1021",
+                f"{key!r} is given here and at {into[key].place.key}",
+                at.key,
+                "what is included is merged by name; give one of them another name",
+            )
         else:
             into[key] = Entry(spec, at)
 
@@ -140,7 +174,12 @@ def validate(source: Source, report: Report) -> schema.Document | None:
     """The document of one file, or what could be used of it; problems go to the report."""
     data = source.root.plain()
     if not isinstance(data, dict):
-        report.add("XL1012", f"a spec is a mapping, found {shown(data)}", Place(source).span, "it starts with 'xlac: 1'")
+        report.add(
+            "XL1012",
+            f"a spec is a mapping, found {shown(data)}",
+            Place(source).span,
+            "it starts with 'xlac: 1'",
+        )
         return None
     wrong: dict[Path_, bool] = {}
     for _ in range(2):
@@ -164,14 +203,21 @@ def _drop(data: Any, path: Path_, in_key: bool) -> None:
     if len(path) == 1 and path[0] == "xlac":
         data["xlac"] = schema.VERSION
         return
-    depth = 1 if path[:1] and path[0] in ("weights", "train", "outputs", "extents", "include", "doc", "model", "precision") else 2
+    depth = (
+        1
+        if path[:1]
+        and path[0]
+        in ("weights", "train", "outputs", "extents", "include", "doc", "model", "precision")
+        else 2
+    )
     named_wrong = in_key and len(path) <= depth
     path = path[:depth]
     for key in path[:-1]:
         data = data.get(key) if isinstance(data, dict) else None
     if isinstance(data, dict) and path and path[-1] in data:
         if len(path) == 2 and path[0] == "graph" and not named_wrong:
-            data[path[-1]] = BROKEN  # the name stays known, so that its users are not reported as well
+            # the name stays known, so that its users are not reported as well
+            data[path[-1]] = BROKEN
         else:
             del data[path[-1]]
 
@@ -180,8 +226,14 @@ BROKEN = "\x00broken"  # stands for an entry of the graph that was already repor
 
 
 def _explain(source: Source, fault: Any, report: Report) -> tuple[Path_, bool]:
-    """Reports one fault in the user's words; gives the path at fault, and whether its key is what is wrong."""
-    loc = [key for key in fault["loc"] if not (isinstance(key, str) and key[:1] == "<" and key[-1:] == ">" and len(key) > 2)]
+    """Reports one fault in the user's words; gives the path at fault, and whether its key is what
+    is wrong.
+    """
+    loc = [
+        key
+        for key in fault["loc"]
+        if not (isinstance(key, str) and key[:1] == "<" and key[-1:] == ">" and len(key) > 2)
+    ]
     in_key = bool(loc) and loc[-1] == "[key]"
     path: Path_ = tuple(loc[:-1] if in_key else loc)
     place, kind, value = Place(source, path), fault["type"], fault.get("input")
@@ -198,23 +250,45 @@ def _explain(source: Source, fault: Any, report: Report) -> tuple[Path_, bool]:
         around_place = Place(source, path[:-1])
         model = _model_at(path[:-1], fault["loc"][:-1])
         span = around_place.key if path[:-1] else around_place.span
-        report.add("XL1011", f"missing key {path[-1]!r}{_called(path[:-1], model)}", span,
-                   f"the format's version comes first: 'xlac: {schema.VERSION}'" if path == ("xlac",) else "")  # fmt: skip
+        report.add(
+            "XL1011",
+            f"missing key {path[-1]!r}{_called(path[:-1], model)}",
+            span,
+            f"the format's version comes first: 'xlac: {schema.VERSION}'"
+            if path == ("xlac",)
+            else "",
+        )
         return path[:-1] or path, False
     expected = _EXPECTED.get(kind)
     if path == ("xlac",):
-        report.add("XL1013", f"this is format {shown(value)}; this xlac reads format {schema.VERSION}", place.span)
+        report.add(
+            "XL1013",
+            f"this is format {shown(value)}; this xlac reads format {schema.VERSION}",
+            place.span,
+        )
     elif in_key and kind != "literal_error":
         report.add("XL1015", f"{fault['msg']}", place.key)
     elif kind == "literal_error":
         choices = [c.strip("'") for c in fault["ctx"]["expected"].replace(" or ", ", ").split(", ")]
         span = place.key if in_key else place.span
-        report.add("XL1012", f"expected {', '.join(choices)}; found {shown(value)}", span,
-                   nearest(str(value), choices) if len(choices) > 1 else "")  # fmt: skip
+        report.add(
+            "XL1012",
+            f"expected {', '.join(choices)}; found {shown(value)}",
+            span,
+            nearest(str(value), choices) if len(choices) > 1 else "",
+        )
     elif kind in _BOUNDS:
-        report.add("XL1012", f"expected {_BOUNDS[kind]} {next(iter(fault['ctx'].values()))}, found {value}", place.span)
+        report.add(
+            "XL1012",
+            f"expected {_BOUNDS[kind]} {next(iter(fault['ctx'].values()))}, found {value}",
+            place.span,
+        )
     elif kind in ("too_short", "too_long"):
-        report.add("XL1012", f"expected {fault['ctx'].get('min_length', fault['ctx'].get('max_length'))} entry", place.span)
+        report.add(
+            "XL1012",
+            f"expected {fault['ctx'].get('min_length', fault['ctx'].get('max_length'))} entry",
+            place.span,
+        )
     elif expected:
         report.add("XL1012", f"expected {expected}, found {shown(value)}", place.span)
     elif kind in ("kind", "entry"):
@@ -279,5 +353,3 @@ _CALLED = {
 
 def _called(path: Path_, model: Any) -> str:
     return f" in {_CALLED[model]}" if model in _CALLED else ""
-
-

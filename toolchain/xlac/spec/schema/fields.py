@@ -1,4 +1,5 @@
-"""The fields of a spec that are one value: what each may be, how that is said in a message and in the JSON Schema.
+"""The fields of a spec that are one value: what each may be, how that is said in a message and in
+the JSON Schema.
 
 Numbers that may be parameters (`repeat: $depth`) are checked when their value is known.
 """
@@ -30,7 +31,9 @@ def shown(value: Any) -> str:
 
 
 def _fail(expected: str, value: Any) -> PydanticCustomError:
-    return PydanticCustomError("kind", f"expected {expected}, found {shown(value)}".replace("{", "{{").replace("}", "}}"))
+    return PydanticCustomError(
+        "kind", f"expected {expected}, found {shown(value)}".replace("{", "{{").replace("}", "}}")
+    )
 
 
 def _computed(value: Any) -> bool:
@@ -79,7 +82,9 @@ def _name(value: Any) -> Any:
     if not isinstance(value, str) or not value.strip() or value != value.strip():
         raise PydanticCustomError("kind", "a name is text without spaces around it, and not empty")
     if len(value) > MAX_NAME:
-        raise PydanticCustomError("kind", f"a name of {len(value)} characters; at most {MAX_NAME} are allowed")
+        raise PydanticCustomError(
+            "kind", f"a name of {len(value)} characters; at most {MAX_NAME} are allowed"
+        )
     if "$" in value or not value.isprintable():
         raise PydanticCustomError("kind", "a name holds printable characters and no '$'")
     return value
@@ -96,26 +101,43 @@ def _names(value: Any) -> Any:
 
 
 _REFERENCE = {"type": "string", "pattern": r"\$"}
-Whole = Annotated[Any, BeforeValidator(_whole), WithJsonSchema({"anyOf": [{"type": "integer"}, _REFERENCE]})]
-Flag = Annotated[Any, BeforeValidator(_flag), WithJsonSchema({"anyOf": [{"type": "boolean"}, _REFERENCE]})]
+Whole = Annotated[
+    Any, BeforeValidator(_whole), WithJsonSchema({"anyOf": [{"type": "integer"}, _REFERENCE]})
+]
+Flag = Annotated[
+    Any, BeforeValidator(_flag), WithJsonSchema({"anyOf": [{"type": "boolean"}, _REFERENCE]})
+]
 Text = Annotated[Any, BeforeValidator(_text), WithJsonSchema({"type": "string"})]
-Expression = Annotated[Any, BeforeValidator(_expression), WithJsonSchema({"type": ["string", "number", "boolean"]})]
+Expression = Annotated[
+    Any, BeforeValidator(_expression), WithJsonSchema({"type": ["string", "number", "boolean"]})
+]
 References = Annotated[
     Any,
     BeforeValidator(_references),
-    WithJsonSchema({
-        "anyOf": [
-            {"type": ["string", "number", "boolean"]},
-            {"type": "array", "items": {"type": ["string", "number", "boolean"]}},
-            {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
-        ]
-    }),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": ["string", "number", "boolean"]},
+                {"type": "array", "items": {"type": ["string", "number", "boolean"]}},
+                {
+                    "type": "object",
+                    "additionalProperties": {"type": ["string", "number", "boolean"]},
+                },
+            ]
+        }
+    ),
 ]
 TypeText = Annotated[
-    Any, BeforeValidator(_type), WithJsonSchema({"type": "string", "pattern": r"^\s*[\w$]+\s*(\[.*\])?\s*$"})
+    Any,
+    BeforeValidator(_type),
+    WithJsonSchema({"type": "string", "pattern": r"^\s*[\w$]+\s*(\[.*\])?\s*$"}),
 ]
+
+
 def _called(value: Any) -> Any:
-    if isinstance(value, str) or (isinstance(value, list) and value and all(isinstance(v, str) for v in value)):
+    if isinstance(value, str) or (
+        isinstance(value, list) and value and all(isinstance(v, str) for v in value)
+    ):
         return value
     raise _fail("a name, or a list with one for each result", value)
 
@@ -123,7 +145,14 @@ def _called(value: Any) -> Any:
 Called = Annotated[
     Any,
     BeforeValidator(_called),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            ]
+        }
+    ),
 ]
 Name = Annotated[str, BeforeValidator(_name)]
 Names = Annotated[str, BeforeValidator(_names)]

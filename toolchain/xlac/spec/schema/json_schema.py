@@ -45,12 +45,21 @@ def _case(name: str, op: type[Op], definitions: dict[str, Any]) -> dict[str, Any
     """What an operation's node looks like."""
     model = attributes.adapter(op).model_json_schema(by_alias=True)
     definitions.update(model.pop("$defs", {}))
-    properties = {key: _computable(value) | _default(value) for key, value in model.get("properties", {}).items()}
+    properties = {
+        key: _computable(value) | _default(value)
+        for key, value in model.get("properties", {}).items()
+    }
     for learned in _learned(op):  # a tensor that it learns may be given as a value instead
         properties.setdefault(learned, {"type": ["string", "number"]})
         if learned in attributes.flags(op):
             properties[learned] = {"anyOf": [properties[learned], {"type": "string"}]}
-    return _if(name, properties, model.get("required", []), (op.__doc__ or "").strip().split("\n")[0], attributes.holds_body(op))
+    return _if(
+        name,
+        properties,
+        model.get("required", []),
+        (op.__doc__ or "").strip().split("\n")[0],
+        attributes.holds_body(op),
+    )
 
 
 def _learned(op: type[Op]) -> list[str]:
@@ -71,7 +80,9 @@ def _learned(op: type[Op]) -> list[str]:
 
 
 def _computable(value: dict[str, Any]) -> dict[str, Any]:
-    """The schema of an attribute that may be `$param` or `${…}`, as may every element of a list and every choice."""
+    """The schema of an attribute that may be `$param` or `${…}`, as may every element of a list and
+    every choice.
+    """
     made = _bare(value)
     for key in ("items", "additionalProperties"):
         if isinstance(made.get(key), dict):
@@ -100,8 +111,13 @@ def _literal(name: str, properties: dict[str, Any], required: list[str]) -> dict
     return _if(name, properties, required, doc)
 
 
-def _if(name: str, properties: dict[str, Any], required: list[str], doc: str, body: bool = False) -> dict[str, Any]:
-    then: dict[str, Any] = {"description": doc, "properties": {**dict.fromkeys(_NODE_KEYS, True), **properties}}
+def _if(
+    name: str, properties: dict[str, Any], required: list[str], doc: str, body: bool = False
+) -> dict[str, Any]:
+    then: dict[str, Any] = {
+        "description": doc,
+        "properties": {**dict.fromkeys(_NODE_KEYS, True), **properties},
+    }
     then["additionalProperties"] = False
     if "weight_0" in properties:  # one for each input
         then["patternProperties"] = {r"^weight_\d+$": True}

@@ -49,12 +49,22 @@ class OpNode(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
     op: Text = Field(description="the operation: see `xlac ops`")
-    inputs: References = Field(default=[], alias="in", description="a name, a list, or a mapping by operand")
-    body: Function | None = Field(default=None, description="the graph inside an operation that runs one: how two elements combine")
-    exact: Flag = Field(default=False, description="as the graph holds it: nothing is broadcast, converted or left out")
+    inputs: References = Field(
+        default=[], alias="in", description="a name, a list, or a mapping by operand"
+    )
+    body: Function | None = Field(
+        default=None,
+        description="the graph inside an operation that runs one: how two elements combine",
+    )
+    exact: Flag = Field(
+        default=False,
+        description="as the graph holds it: nothing is broadcast, converted or left out",
+    )
     when: Flag = Field(default=True, description="whether the node is there at all")
     otherwise: Expression = Field(default=None, alias="else", description="the value if it is not")
-    origin: Called = Field(default=None, alias="from", description="what the node is called where it was imported from")
+    origin: Called = Field(
+        default=None, alias="from", description="what the node is called where it was imported from"
+    )
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -64,7 +74,9 @@ class OpNode(BaseModel):
 class Function(Strict):
     """A graph that sees its inputs and nothing around it."""
 
-    inputs: dict[Name, TypeText] = Field(default={}, description="what it is given, in order, with types")
+    inputs: dict[Name, TypeText] = Field(
+        default={}, description="what it is given, in order, with types"
+    )
     graph: dict[Names, GraphEntry] = Field(default={}, description="its nodes")
     outputs: Outputs = Field(description="its results, in order")
 
@@ -73,15 +85,24 @@ class BlockNode(Strict):
     """A block used once, or several times in a row."""
 
     block: Text = Field(description="the name of the block")
-    inputs: References = Field(default=[], alias="in", description="a name, a list, or a mapping by input")
-    params: dict[str, Any] = Field(default={}, alias="with", description="values for the block's parameters")
+    inputs: References = Field(
+        default=[], alias="in", description="a name, a list, or a mapping by input"
+    )
+    params: dict[str, Any] = Field(
+        default={}, alias="with", description="values for the block's parameters"
+    )
     repeat: Whole = Field(default=None, description="how many copies, each fed by the one before")
     first: dict[str, Any] = Field(default={}, description="parameters of the first copy")
     last: dict[str, Any] = Field(default={}, description="parameters of the last copy")
-    chain: Annotated[
-        Annotated[list[Text], Tag("<list>")] | Annotated[dict[str, Text], Tag("<mapping>")], Discriminator(is_list)
-    ] | None = Field(
-        default=None, description="which outputs feed the next copy: a list feeds the inputs in order, a mapping says input: output"
+    chain: (
+        Annotated[
+            Annotated[list[Text], Tag("<list>")] | Annotated[dict[str, Text], Tag("<mapping>")],
+            Discriminator(is_list),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="which outputs feed the next copy: a list feeds the inputs in order, a mapping says input: output",
     )
     index: list[str] = Field(default=[], description="inputs whose value holds one for each copy")
     when: Flag = Field(default=True, description="whether the block is there at all")
@@ -91,7 +112,9 @@ class BlockNode(Strict):
 class Carry(Strict):
     """A value that one step of a loop hands to the next."""
 
-    init: References = Field(description="the value before the first step; a list gives one for each copy")
+    init: References = Field(
+        description="the value before the first step; a list gives one for each copy"
+    )
     copies: Whole = Field(default=None, description="how many, read as name.0, name.1, …")
     type: TypeText = Field(default=None, description="its type, where a number leaves it open")
 
@@ -119,11 +142,17 @@ class ScanNode(Strict):
     length: Whole = Field(default=None, description="how many steps, where nothing is sliced")
     reverse: Flag = Field(default=False, description="from the last slice to the first")
     carry: dict[Name, CarryLike] = Field(default={}, description="values handed from step to step")
-    given: dict[Name, Expression] = Field(default={}, alias="with", description="values of around it, by the names they have inside")
+    given: dict[Name, Expression] = Field(
+        default={}, alias="with", description="values of around it, by the names they have inside"
+    )
     body: dict[Names, GraphEntry] = Field(default={}, description="the graph of one step")
     next: dict[str, Expression] = Field(default={}, description="the carried values after a step")
-    stack: dict[Name, Expression] = Field(default={}, description="values of every step, stacked along the axis")
-    origin: Called = Field(default=None, alias="from", description="what the node is called where it was imported from")
+    stack: dict[Name, Expression] = Field(
+        default={}, description="values of every step, stacked along the axis"
+    )
+    origin: Called = Field(
+        default=None, alias="from", description="what the node is called where it was imported from"
+    )
 
 
 class Branch(Strict):
@@ -144,21 +173,33 @@ class WhileNode(Strict):
 
     condition: BranchLike = Field(alias="while", description="a bool over the carried values")
     carry: dict[Name, CarryLike] = Field(description="values handed from step to step")
-    given: dict[Name, Expression] = Field(default={}, alias="with", description="values of around it, by the names they have inside")
+    given: dict[Name, Expression] = Field(
+        default={}, alias="with", description="values of around it, by the names they have inside"
+    )
     body: dict[Names, GraphEntry] = Field(default={}, description="the graph of one step")
     next: dict[str, Expression] = Field(description="the carried values after a step")
-    origin: Called = Field(default=None, alias="from", description="what the node is called where it was imported from")
+    origin: Called = Field(
+        default=None, alias="from", description="what the node is called where it was imported from"
+    )
 
 
 class CondNode(Strict):
     """A choice between graphs, of which one runs."""
 
-    on: Expression = Field(alias="cond", description="a bool for then and else, or the number of a branch")
-    given: dict[Name, Expression] = Field(default={}, alias="with", description="values of around it, by the names they have inside")
+    on: Expression = Field(
+        alias="cond", description="a bool for then and else, or the number of a branch"
+    )
+    given: dict[Name, Expression] = Field(
+        default={}, alias="with", description="values of around it, by the names they have inside"
+    )
     then: BranchLike = Field(default=None, description="when true")
     otherwise: BranchLike = Field(default=None, alias="else", description="when false")
-    branches: list[BranchLike] | None = Field(default=None, description="by number; out of range means the last")
-    origin: Called = Field(default=None, alias="from", description="what the node is called where it was imported from")
+    branches: list[BranchLike] | None = Field(
+        default=None, description="by number; out of range means the last"
+    )
+    origin: Called = Field(
+        default=None, alias="from", description="what the node is called where it was imported from"
+    )
 
 
 GraphEntry = Annotated[
@@ -180,8 +221,13 @@ class BlockSpec(Strict):
     """A part of a graph that is used under several names."""
 
     doc: str = ""
-    params: dict[Name, Param] = Field(default={}, description="parameters and defaults; null must be given by the user of the block")
-    inputs: BlockInputs = Field(default=[], description="the values it reads, with types if you like")
+    params: dict[Name, Param] = Field(
+        default={},
+        description="parameters and defaults; null must be given by the user of the block",
+    )
+    inputs: BlockInputs = Field(
+        default=[], description="the values it reads, with types if you like"
+    )
     graph: dict[Names, GraphEntry] = Field(description="its nodes")
     outputs: Outputs = Field(description="its results; the first is what its name stands for")
 
@@ -190,9 +236,13 @@ class OpSpec(Strict):
     """An operation of the user's own."""
 
     doc: str = ""
-    inputs: dict[Name, TypeText] = Field(description="operands and types; *S stands for any shape, a new name for any size")
+    inputs: dict[Name, TypeText] = Field(
+        description="operands and types; *S stands for any shape, a new name for any size"
+    )
     outputs: dict[Name, TypeText] = Field(description="results and types")
-    params: dict[Name, Param] = Field(default={}, description="attributes and defaults; null must be given")
+    params: dict[Name, Param] = Field(
+        default={}, description="attributes and defaults; null must be given"
+    )
     expr: dict[Names, GraphEntry] = Field(description="the meaning, by simpler operations")
     kernels: dict[Literal["c", "cpu", "cuda", "reference"], Text] = Field(
         default={}, description="hand-written kernels by target, checked against expr"
@@ -202,8 +252,12 @@ class OpSpec(Strict):
 class TensorInit(Strict):
     """How the values of a tensor are drawn."""
 
-    scheme: Literal["normal", "uniform", "zeros", "ones", "constant", "kaiming", "xavier"] = "normal"
-    std: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="standard deviation of normal")
+    scheme: Literal["normal", "uniform", "zeros", "ones", "constant", "kaiming", "xavier"] = (
+        "normal"
+    )
+    std: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="standard deviation of normal"
+    )
     mean: float = Field(default=0.0, allow_inf_nan=False, description="mean of normal")
     low: float = Field(default=-1.0, allow_inf_nan=False, description="least value of uniform")
     high: float = Field(default=1.0, allow_inf_nan=False, description="greatest value of uniform")
@@ -222,20 +276,36 @@ class InitSpec(Strict):
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     scheme: InitLike = Field(default="kaiming", description="of tensors that no pattern names")
-    tensors: dict[str, InitLike] = Field(default={}, description="by pattern of the name, such as '*.bias'; the first that fits")
+    tensors: dict[str, InitLike] = Field(
+        default={}, description="by pattern of the name, such as '*.bias'; the first that fits"
+    )
 
 
 class WeightsSpec(Strict):
     """Where the learned tensors are."""
 
-    file: Annotated[
-        Annotated[Text, Tag("<text>")] | Annotated[list[Text], Tag("<list>")],
-        Discriminator(lambda value: "<list>" if isinstance(value, list) else "<text>"),
-    ] | None = Field(default=None, description="a file, or several: safetensors, .npz, or a state dict of PyTorch")  # fmt: skip
-    rename: dict[str, str] = Field(default={}, description="regular expression: text, applied to the names in the file")
+    file: (
+        Annotated[
+            Annotated[Text, Tag("<text>")] | Annotated[list[Text], Tag("<list>")],
+            Discriminator(lambda value: "<list>" if isinstance(value, list) else "<text>"),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="a file, or several: safetensors, .npz, or a state dict of PyTorch",
+    )
+    rename: dict[str, str] = Field(
+        default={}, description="regular expression: text, applied to the names in the file"
+    )
     tensors: dict[str, TypeText] = Field(default={}, description="types that the tensors must have")
-    ignore: list[str] = Field(default=[], description="patterns of tensors in the file that the model does not use, such as '*.num_batches_tracked'")
-    widen: bool = Field(default=False, description="whether f16, bf16 and f32 in the file may be wider floats in the model, of the same values")
+    ignore: list[str] = Field(
+        default=[],
+        description="patterns of tensors in the file that the model does not use, such as '*.num_batches_tracked'",
+    )
+    widen: bool = Field(
+        default=False,
+        description="whether f16, bf16 and f32 in the file may be wider floats in the model, of the same values",
+    )
     init: InitSpec | None = Field(default=None, description="draws what no file gives")
 
 
@@ -271,7 +341,9 @@ class TrainSpec(Strict):
 
     loss: Expression
     metrics: dict[Name, Expression] = {}
-    optimizer: dict[Literal["sgd", "momentum", "adam", "adamw"], dict[str, Any]] = Field(min_length=1, max_length=1)
+    optimizer: dict[Literal["sgd", "momentum", "adam", "adamw"], dict[str, Any]] = Field(
+        min_length=1, max_length=1
+    )
     wrt: list[str] = Field(default=["*"], description="patterns of the weights that learn")
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
@@ -288,12 +360,16 @@ class Document(Strict):
     xlac: Literal[1] = Field(description="the version of the format")
     model: Name | None = Field(default=None, description="the name of the model")
     doc: str = ""
-    include: list[str] = Field(default=[], description="specs whose sections are merged into this one")
+    include: list[str] = Field(
+        default=[], description="specs whose sections are merged into this one"
+    )
     precision: Literal["default", "fast"] | None = Field(
         default=None, description="fast: sums may be reordered and half-precision rounding skipped"
     )
     dims: dict[Name, DimLike] = Field(default={}, description="sizes by name: a number, or bounds")
-    params: dict[Name, Param] = Field(default={}, description="build-time constants; null must be given by --set")
+    params: dict[Name, Param] = Field(
+        default={}, description="build-time constants; null must be given by --set"
+    )
     weights: WeightsLike | None = Field(default=None, description="where the learned tensors are")
     ops: dict[Name, OpSpec] = Field(default={}, description="operations of your own")
     blocks: dict[Name, BlockSpec] = Field(default={}, description="parts used under several names")
@@ -302,10 +378,21 @@ class Document(Strict):
     graph: dict[Names, GraphEntry] = Field(default={}, description="the nodes, in any order")
     outputs: Outputs | None = Field(default=None, description="the results")
     extents: dict[Name, list[Name | None]] = Field(
-        default={}, description="of outputs with sizes that data decides: for each axis the output that holds the real size, or null"
+        default={},
+        description="of outputs with sizes that data decides: for each axis the output that holds the real size, or null",
     )
     train: TrainSpec | None = Field(default=None, description="training of the same model")
 
 
-for _model in (OpNode, Function, ScanNode, WhileNode, Branch, CondNode, BlockSpec, OpSpec, Document):
+for _model in (
+    OpNode,
+    Function,
+    ScanNode,
+    WhileNode,
+    Branch,
+    CondNode,
+    BlockSpec,
+    OpSpec,
+    Document,
+):
     _model.model_rebuild()

@@ -17,13 +17,17 @@ from xlac.spec.schema.document import Entry, Merged
 DimValue = int | str | tuple[int, int] | Symbol
 
 
-def read_dims(merged: Merged, given: Mapping[str, DimValue], report: Report) -> tuple[dict[str, Dim], dict[str, Symbol]]:
+def read_dims(
+    merged: Merged, given: Mapping[str, DimValue], report: Report
+) -> tuple[dict[str, Dim], dict[str, Symbol]]:
     """Sizes by name, and the symbols still open."""
     sizes: dict[str, Dim] = {}
     symbols: dict[str, Symbol] = {}
     for name in given:
         if name not in merged.dims:
-            report.add("XL2014", f"there is no size {name!r} to set", None, nearest(name, merged.dims))
+            report.add(
+                "XL2014", f"there is no size {name!r} to set", None, nearest(name, merged.dims)
+            )
     for name, entry in merged.dims.items():
         try:
             size = declared_dim(name, entry)
@@ -52,16 +56,26 @@ def declared_dim(name: str, entry: Entry[Any]) -> int | Symbol:
     most = UNBOUNDED if spec.max is None else _count(spec.max, place.at("max"), 0)
     by = _count(spec.multiple_of, place.at("multiple_of"), 1)
     if most < low:
-        raise Fault("XL2014", f"max {most} of {name!r} is less than min {low}", place.at("max").span)
+        raise Fault(
+            "XL2014", f"max {most} of {name!r} is less than min {low}", place.at("max").span
+        )
     first = -(-low // by) * by
     if first > most:
-        raise Fault("XL2014", f"no multiple of {by} lies between {low} and {most}", place.at("multiple_of").span)
+        raise Fault(
+            "XL2014",
+            f"no multiple of {by} lies between {low} and {most}",
+            place.at("multiple_of").span,
+        )
     if spec.opt is None:
         opt = most // by * by if most < UNBOUNDED else max(first, by)
     else:
         opt = _count(spec.opt, place.at("opt"), 0)
         if not low <= opt <= most or opt % by:
-            raise Fault("XL2014", f"opt {opt} of {name!r} is not {_range(low, most, by)}", place.at("opt").span)
+            raise Fault(
+                "XL2014",
+                f"opt {opt} of {name!r} is not {_range(low, most, by)}",
+                place.at("opt").span,
+            )
     return Symbol(name, low, most, opt, by)
 
 
@@ -69,7 +83,9 @@ def _count(value: Any, place: Place, least: int) -> int:
     if isinstance(value, str):
         raise Fault("XL2014", "bounds of sizes are plain numbers", place.span)
     if not least <= value <= UNBOUNDED:
-        raise Fault("XL2014", f"a bound is {least} to {UNBOUNDED:,}, and this is {value:,}", place.span)
+        raise Fault(
+            "XL2014", f"a bound is {least} to {UNBOUNDED:,}, and this is {value:,}", place.span
+        )
     return int(value)
 
 
@@ -97,16 +113,24 @@ def narrowed(name: str, declared: int | Symbol, given: DimValue, place: Place) -
     if isinstance(declared, int):
         if low == high:
             return low
-        raise Fault("XL2014", f"{name!r} is the number {declared}, and cannot be a range", place.key,
-                    "declare it as {min: …, max: …}")  # fmt: skip
+        raise Fault(
+            "XL2014",
+            f"{name!r} is the number {declared}, and cannot be a range",
+            place.key,
+            "declare it as {min: …, max: …}",
+        )
     if high < low:
         raise Fault("XL2014", f"the range {low}..{high} of {name!r} is empty", place.key)
     by = declared.multiple_of
-    wrong = next((v for v in dict.fromkeys((low, high)) if not declared.min <= v <= declared.max), None)
+    wrong = next(
+        (v for v in dict.fromkeys((low, high)) if not declared.min <= v <= declared.max), None
+    )
     if wrong is None and low == high and low % by:
         wrong = low
     if wrong is not None:
-        raise Fault("XL2014", f"{name} = {wrong} is not {_range(declared.min, declared.max, by)}", place.key)
+        raise Fault(
+            "XL2014", f"{name} = {wrong} is not {_range(declared.min, declared.max, by)}", place.key
+        )
     if low == high:
         return low
     if -(-low // by) * by > high:
@@ -115,11 +139,18 @@ def narrowed(name: str, declared: int | Symbol, given: DimValue, place: Place) -
     return replace(declared, min=low, max=high, opt=opt if opt >= low else high // by * by)
 
 
-def read_params(merged: Merged, given: Mapping[str, Any], sizes: Mapping[str, Dim], report: Report) -> dict[str, Any]:
+def read_params(
+    merged: Merged, given: Mapping[str, Any], sizes: Mapping[str, Dim], report: Report
+) -> dict[str, Any]:
     """The values of the spec's parameters; one may be computed from those before it."""
     for name in given:
         if name not in merged.params:
-            report.add("XL2015", f"there is no parameter {name!r} to set", None, nearest(name, merged.params))
+            report.add(
+                "XL2015",
+                f"there is no parameter {name!r} to set",
+                None,
+                nearest(name, merged.params),
+            )
     found: dict[str, Any] = {}
     for name, entry in merged.params.items():
         default = entry.spec
@@ -129,19 +160,34 @@ def read_params(merged: Merged, given: Mapping[str, Any], sizes: Mapping[str, Di
             found[name] = given[name]
             continue
         if name in given:
-            report.add("XL2015", f"{name} is set to {given[name]!r}, and the spec's value is {default!r}",
-                           entry.place.span, "give it a value of the same kind")  # fmt: skip
+            report.add(
+                "XL2015",
+                f"{name} is set to {given[name]!r}, and the spec's value is {default!r}",
+                entry.place.span,
+                "give it a value of the same kind",
+            )
         if default is None:
-            report.add("XL2016", f"parameter {name!r} has no value", entry.place.key, f"give it with --set {name}=…")
+            report.add(
+                "XL2016",
+                f"parameter {name!r} has no value",
+                entry.place.key,
+                f"give it with --set {name}=…",
+            )
             found[name] = 1
         else:
             try:
-                found[name] = arithmetic.value(default, Constants(found, sizes, {*merged.params}), entry.place)
+                found[name] = arithmetic.value(
+                    default, Constants(found, sizes, {*merged.params}), entry.place
+                )
             except Fault as fault:
                 report.fault(fault)
                 found[name] = 1
             except Poisoned:
-                report.add("XL2003", f"parameter {name!r} reads one that is declared later", entry.place.span)
+                report.add(
+                    "XL2003",
+                    f"parameter {name!r} reads one that is declared later",
+                    entry.place.span,
+                )
                 found[name] = 1
     return found
 

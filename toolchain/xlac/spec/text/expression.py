@@ -1,8 +1,9 @@
 """Text of expressions and types, parsed by Python's grammar and never run by Python.
 
-`$name`, `${…}` and `layer.0.h` are not Python: each is replaced by Python of the same length before parsing, so that
-every place in the tree is a place in the user's text. Names in the tree are then spelled as they stand there: what was put in
-their place is never looked at, so nothing that a user may write means it. A `$` begins the names of parameters, and of `${…}`.
+`$name`, `${…}` and `layer.0.h` are not Python: each is replaced by Python of the same length before
+parsing, so that every place in the tree is a place in the user's text. Names in the tree are then
+spelled as they stand there: what was put in their place is never looked at, so nothing that a user
+may write means it. A `$` begins the names of parameters, and of `${…}`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ _NAMES = {
 class Malformed(ValueError):
     """Text that is no expression; `offset` and `width` say which characters."""
 
-    def __init__(self, message: str, offset: int = 0, width: int = 1, hint: str = "", code: str = "XL1016") -> None:
+    def __init__(
+        self, message: str, offset: int = 0, width: int = 1, hint: str = "", code: str = "XL1016"
+    ) -> None:
         super().__init__(message)
         self.offset, self.width, self.hint, self.code = offset, width, hint, code
 
@@ -62,13 +65,18 @@ class Parsed:
 
 def _place(text: str, replaced: str, node: ast.AST) -> tuple[int, int]:
     line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
-    end_line, end_column = getattr(node, "end_lineno", line), getattr(node, "end_col_offset", column + 1)
+    end_line, end_column = (
+        getattr(node, "end_lineno", line),
+        getattr(node, "end_col_offset", column + 1),
+    )
     start, end = _character(replaced, line, column), _character(replaced, end_line, end_column)
     return max(0, min(start, len(text))), max(1, end - start)
 
 
 def _character(text: str, line: int, column: int) -> int:
-    """A place that ast gives (UTF-8 bytes in a line, behind the bracket that we add) as an index of `text`."""
+    """A place that ast gives (UTF-8 bytes in a line, behind the bracket that we add) as an index of
+    `text`.
+    """
     if text.isascii():
         return column - 1
     lines = ("(" + text).split("\n")
@@ -80,7 +88,12 @@ def _character(text: str, line: int, column: int) -> int:
 def _replaced(text: str) -> str:
     """Python of the same length."""
     if "." in text:
-        text = _outside(text, lambda part: _DOTTED.sub(lambda m: _PART.sub(lambda p: p[0].translate(_DIGITS), m[0]), part))
+        text = _outside(
+            text,
+            lambda part: _DOTTED.sub(
+                lambda m: _PART.sub(lambda p: p[0].translate(_DIGITS), m[0]), part
+            ),
+        )
     if "$" not in text:
         return text.replace("\n", " ")
     result, closing, i = list(text.replace("\n", " ")), [], 0
@@ -97,7 +110,9 @@ def _replaced(text: str) -> str:
                 i += 2
                 continue
             if not re.match(r"\w", text[i + 1 : i + 2]):
-                raise Malformed("'$' must be followed by a parameter's name or by {…}", i, code="XL1019")
+                raise Malformed(
+                    "'$' must be followed by a parameter's name or by {…}", i, code="XL1019"
+                )
         elif char == "}":
             if not closing:
                 raise Malformed("unexpected '}'", i)
@@ -131,19 +146,28 @@ def parse(text: str) -> Parsed:
     if not text.strip():
         raise Malformed("an expression is empty")
     if control := _CONTROL.search(text):
-        raise Malformed(f"the character U+{ord(control[0]):04X} is no part of an expression", control.start())
+        raise Malformed(
+            f"the character U+{ord(control[0]):04X} is no part of an expression", control.start()
+        )
     replaced = _replaced(text)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", SyntaxWarning)  # `3if x else y` is only a warning to Python
+            # `3if x else y` is only a warning to Python
+            warnings.simplefilter("error", SyntaxWarning)
             tree = ast.parse("(" + replaced + ")", mode="eval").body
     except SyntaxError as error:
         raise _syntax(text, replaced, error) from None
     except (ValueError, MemoryError, RecursionError):
-        raise Malformed("an expression is nested too deeply", hint="give its parts names", code="XL4016") from None
+        raise Malformed(
+            "an expression is nested too deeply", hint="give its parts names", code="XL4016"
+        ) from None
     if isinstance(tree, ast.Tuple) and tree.elts and tree.col_offset == 0:
-        raise Malformed("an expression is one value; this is a list of several", 0, len(text),
-                        "name several results in the key: 'a, b: split(x, parts=2)'")  # fmt: skip
+        raise Malformed(
+            "an expression is one value; this is a list of several",
+            0,
+            len(text),
+            "name several results in the key: 'a, b: split(x, parts=2)'",
+        )
     if replaced != text or not text.isascii():  # Python also spells some letters in another way
         _spell(text, replaced, tree)
     names = _check(text, replaced, tree)
@@ -151,8 +175,11 @@ def parse(text: str) -> Parsed:
 
 
 def _spell(text: str, replaced: str, tree: ast.expr) -> None:
-    """Writes every name of a tree as it stands in the text, letters of one meaning (NFKC) alike as in the keys of a spec."""
-    characters = [n for n, c in enumerate("(" + replaced) for _ in c.encode()]  # ast counts bytes, behind the bracket that we add
+    """Writes every name of a tree as it stands in the text, letters of one meaning (NFKC) alike as
+    in the keys of a spec.
+    """
+    # ast counts bytes, behind the bracket that we add
+    characters = [n for n, c in enumerate("(" + replaced) for _ in c.encode()]
     for node in ast.walk(tree):
         if isinstance(node, ast.Name | ast.Attribute):
             first, last = characters[node.col_offset], characters[(node.end_col_offset or 0) - 1]
@@ -168,12 +195,18 @@ def _syntax(text: str, replaced: str, error: SyntaxError) -> Malformed:
         return Malformed(f"this {text[lone]!r} has no partner", lone)
     column = (error.offset or 1) - 2
     width = 1
-    if error.end_offset and error.end_lineno == error.lineno and error.end_offset > (error.offset or 0):
+    if (
+        error.end_offset
+        and error.end_lineno == error.lineno
+        and error.end_offset > (error.offset or 0)
+    ):
         width = error.end_offset - (error.offset or 0)
     message = (error.msg or "").split("(")[0].strip() or "invalid syntax"
     message = message.split(". ")[0].replace("invalid syntax", "this is no expression")
     hint = ""
-    if words := re.findall(r"\b(?:in|is|lambda|def|class|for|while|import|from|with|as|pass|del|try|yield)\b", text):
+    if words := re.findall(
+        r"\b(?:in|is|lambda|def|class|for|while|import|from|with|as|pass|del|try|yield)\b", text
+    ):
         hint = f"{words[0]!r} is a word of the expression language; give such a name by {{op: …, in: [{words[0]}]}}"
     elif "invalid character" in message or "invalid non-printable" in message:
         message = "a name in an expression is letters, digits, '_' and '.'"
@@ -183,7 +216,9 @@ def _syntax(text: str, replaced: str, error: SyntaxError) -> Malformed:
     elif re.search(r"(?<![=<>!])=(?!=)", text) and "(" not in text:
         hint = "'==' compares"
     if "exceeds the limit" in message or "too many nested" in message:
-        return Malformed("an expression is nested too deeply or holds a number too long", code="XL4016")
+        return Malformed(
+            "an expression is nested too deeply or holds a number too long", code="XL4016"
+        )
     column = max(0, min(column, max(0, len(text) - 1)))
     if message == "'" or not message:
         message = "this is no expression"
@@ -215,34 +250,67 @@ def _check(text: str, replaced: str, tree: ast.expr) -> tuple[str, ...]:
     while stack:
         node, depth = stack.pop()
         if depth > MAX_DEPTH:
-            raise Malformed("an expression is nested too deeply", *_place(text, replaced, node),
-                            hint="give its parts names of their own", code="XL4016")  # fmt: skip
+            raise Malformed(
+                "an expression is nested too deeply",
+                *_place(text, replaced, node),
+                hint="give its parts names of their own",
+                code="XL4016",
+            )
         if not isinstance(node, _ALLOWED):
             what = _NAMES.get(type(node), type(node).__name__.lower())
-            raise Malformed(f"{what} is not part of the expression language", *_place(text, replaced, node),
-                            code="XL1017")  # fmt: skip
+            raise Malformed(
+                f"{what} is not part of the expression language",
+                *_place(text, replaced, node),
+                code="XL1017",
+            )
         if isinstance(node, ast.Constant) and isinstance(node.value, bytes | complex):
-            raise Malformed("a constant is a number, a text, True, False or None", *_place(text, replaced, node),
-                            code="XL1017")  # fmt: skip
-        if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() > MAX_BITS:
-            raise Malformed(f"a number of more than {MAX_BITS} bits", *_place(text, replaced, node), code="XL4015")
+            raise Malformed(
+                "a constant is a number, a text, True, False or None",
+                *_place(text, replaced, node),
+                code="XL1017",
+            )
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, int)
+            and node.value.bit_length() > MAX_BITS
+        ):
+            raise Malformed(
+                f"a number of more than {MAX_BITS} bits",
+                *_place(text, replaced, node),
+                code="XL4015",
+            )
         if isinstance(node, ast.Constant) and node.value == inf:
-            raise Malformed("a number beyond every type of floats", *_place(text, replaced, node), "an infinity is written inf", "XL4015")
+            raise Malformed(
+                "a number beyond every type of floats",
+                *_place(text, replaced, node),
+                "an infinity is written inf",
+                "XL4015",
+            )
         if isinstance(node, ast.Call):
             if not isinstance(node.func, ast.Name):
-                raise Malformed("what is called is the name of an operation", *_place(text, replaced, node.func),
-                                code="XL1017")  # fmt: skip
+                raise Malformed(
+                    "what is called is the name of an operation",
+                    *_place(text, replaced, node.func),
+                    code="XL1017",
+                )
             if node.func.id == _BRACE:
                 continue
             if any(k.arg is None for k in node.keywords):
-                raise Malformed("'**' is not part of the expression language", *_place(text, replaced, node),
-                                code="XL1017")  # fmt: skip
-            stack += [(child, depth + 1) for child in (*node.args, *(k.value for k in node.keywords))]
+                raise Malformed(
+                    "'**' is not part of the expression language",
+                    *_place(text, replaced, node),
+                    code="XL1017",
+                )
+            stack += [
+                (child, depth + 1) for child in (*node.args, *(k.value for k in node.keywords))
+            ]
             continue
         if isinstance(node, ast.Attribute | ast.Name):
             name = dotted(node)
             if name is None:
-                raise Malformed("'.' follows names only", *_place(text, replaced, node), code="XL1017")
+                raise Malformed(
+                    "'.' follows names only", *_place(text, replaced, node), code="XL1017"
+                )
             if not name.startswith("$"):
                 names[name] = None
             continue
@@ -264,6 +332,11 @@ def dotted(node: ast.expr) -> str | None:
 
 def braced(node: ast.Call) -> ast.expr | None:
     """The arithmetic inside `${…}`, or None for an ordinary call."""
-    if isinstance(node.func, ast.Name) and node.func.id == _BRACE and len(node.args) == 1 and not node.keywords:
+    if (
+        isinstance(node.func, ast.Name)
+        and node.func.id == _BRACE
+        and len(node.args) == 1
+        and not node.keywords
+    ):
         return node.args[0]
     return None

@@ -40,11 +40,20 @@ def beyond(value: Any, dtype: DType) -> bool:
 def check_numbers(
     operands: Sequence[Any], attributes: Mapping[str, Any], results: Sequence[Node], spans: Any
 ) -> None:
-    """The numbers of an operation: operands in the type of floats in which they meet others, attributes in f32, or f64. Raises Fault."""
-    types = {type.dtype for node in (*operands, *results) if isinstance(node, Node) for type in node.results}
+    """The numbers of an operation: operands in the type of floats in which they meet others,
+    attributes in f32, or f64. Raises Fault.
+    """
+    types = {
+        type.dtype
+        for node in (*operands, *results)
+        if isinstance(node, Node)
+        for type in node.results
+    }
     for name, value in attributes.items():
         check_room(value, DType.F64 if DType.F64 in types else DType.F32, spans.attribute(name))
-    large = [i for i, o in enumerate(operands) if type(o) in (int, float) and not -60000 < o < 60000]
+    large = [
+        i for i, o in enumerate(operands) if type(o) in (int, float) and not -60000 < o < 60000
+    ]
     if large:
         from xlac.ops.tensor.leaf import Const
         from xlac.ops.values import promoted
@@ -56,6 +65,10 @@ def check_numbers(
             if id(node) not in given and id(node) not in made:
                 made.add(id(node))
                 todo += node.inputs
-                if isinstance(node.op, Const) and node.type.dtype.is_float and np.isinf(node.op.value).any():
+                if (
+                    isinstance(node.op, Const)
+                    and node.type.dtype.is_float
+                    and np.isinf(node.op.value).any()
+                ):
                     for i in large:
                         check_room(operands[i], promoted(operands), spans.operand(i))

@@ -12,7 +12,8 @@ from xlac.spec.text.tree import Source
 from xlac.spec.text.yaml import compose
 from xlac_sdk.source import Diagnostic, SourceError, Span
 
-NEVER = 1 << 20  # columns at which a line is broken: a flow mapping that the user wrote on one line stays there
+# columns at which a line is broken: a flow mapping that the user wrote on one line stays there
+NEVER = 1 << 20
 MARK = "⁑"  # put before a comment behind a value, to find it in the text
 SECTIONS = [field.alias or name for name, field in schema.Document.model_fields.items()]
 _NODE = ["op", "block", "scan", "while", "cond", "in"]
@@ -27,12 +28,18 @@ def canonical(file: Path, text: str) -> str:
     made = _dump(_quoted(source))
     again = compose(file, made)
     if again.root.plain() != source.root.plain():
-        raise SourceError(Diagnostic("XL9003", "formatting would change the meaning of this file", Span(file, 1, 1)))
+        raise SourceError(
+            Diagnostic(
+                "XL9003", "formatting would change the meaning of this file", Span(file, 1, 1)
+            )
+        )
     return made
 
 
 def _quoted(source: Source) -> str:
-    """The text with flow scalars that hold commas inside parentheses quoted, as other readers of YAML need them."""
+    """The text with flow scalars that hold commas inside parentheses quoted, as other readers of
+    YAML need them.
+    """
     text = source.text
     for start, end in sorted(source.joined, reverse=True):
         text = text[:start] + json.dumps(text[start:end], ensure_ascii=False) + text[end:]
@@ -52,7 +59,9 @@ def _dump(text: str) -> str:
     try:
         data = yaml.load(text)
     except YAMLError as error:  # ours read it, so that this is a limit of the formatter
-        raise SourceError(Diagnostic("XL1004", f"cannot be formatted: {str(error).splitlines()[0]}")) from None
+        raise SourceError(
+            Diagnostic("XL1004", f"cannot be formatted: {str(error).splitlines()[0]}")
+        ) from None
     _sort(data, SECTIONS)
     _comments(data)
     _entries(data.get("graph") if isinstance(data, dict) else None)
@@ -76,12 +85,16 @@ def _entries(section: Any) -> None:
 
 
 def _sort(mapping: Any, order: list[str]) -> None:
-    """Moves the keys of one of ruamel's ordered mappings into order; an operation's attributes keep theirs, behind `in`."""
+    """Moves the keys of one of ruamel's ordered mappings into order; an operation's attributes keep
+    theirs, behind `in`.
+    """
     if not hasattr(mapping, "move_to_end"):
         return
     keys = list(mapping)
     ahead = [k for k in order if k in keys and (order is not KEYS or k in _NODE)]
-    rest = [k for k in keys if k not in ahead and k not in order] + [k for k in order if k in keys and k not in ahead]
+    rest = [k for k in keys if k not in ahead and k not in order] + [
+        k for k in order if k in keys and k not in ahead
+    ]
     wanted = [*ahead, *rest]
     if wanted != keys:
         for key in wanted:
@@ -113,7 +126,9 @@ def _literal_lines(text: str) -> set[int]:
         elif isinstance(value.data, list):
             stack += value.data
         elif value.style in ("|", ">"):
-            found |= set(range(value.line + 1, value.line + text[value.start : value.end].count("\n") + 1))
+            found |= set(
+                range(value.line + 1, value.line + text[value.start : value.end].count("\n") + 1)
+            )
     return found
 
 
@@ -128,16 +143,35 @@ def _spaced(lines: list[str], literal: set[int]) -> list[str]:
         if not line and (not found or not found[-1]):
             continue
         if line.lstrip().startswith("#"):
-            after = next((one for one in lines[number + 1 :] if one.strip() and not one.lstrip().startswith("#")), "")
-            before = next((one for one in reversed(found) if one and not one.lstrip().startswith("#")), "")
+            after = next(
+                (
+                    one
+                    for one in lines[number + 1 :]
+                    if one.strip() and not one.lstrip().startswith("#")
+                ),
+                "",
+            )
+            before = next(
+                (one for one in reversed(found) if one and not one.lstrip().startswith("#")), ""
+            )
             own = _indent(line)
-            line = " " * min(_indent(after), _indent(before), key=lambda n: (abs(n - own), n != _indent(after))) + line.lstrip()
+            line = (
+                " "
+                * min(
+                    _indent(after),
+                    _indent(before),
+                    key=lambda n: (abs(n - own), n != _indent(after)),
+                )
+                + line.lstrip()
+            )
         found.append(line)
     return found
 
 
 def _aligned(lines: list[str]) -> list[str]:
-    """Comments behind values, two spaces away; those on lines that follow each other, in one column."""
+    """Comments behind values, two spaces away; those on lines that follow each other, in one
+    column.
+    """
     found: list[str] = []
     run: list[tuple[str, str]] = []
     for line in [*lines, ""]:

@@ -1,4 +1,6 @@
-"""Where the parts of a node are, be it a mapping or a call in an expression: what messages point at."""
+"""Where the parts of a node are, be it a mapping or a call in an expression: what messages point
+at.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ def shape_fault(error: ShapeError, what: str, spans: Any) -> Fault:
         span = spans.operand(error.operand)
     elif error.attribute:
         span = spans.attribute(error.attribute)
-    message = str(error) if str(error).startswith(f"{what} ") else f"{what}: {str(error).removeprefix(f'{what}: ')}"
+    message = (
+        str(error)
+        if str(error).startswith(f"{what} ")
+        else f"{what}: {str(error).removeprefix(f'{what}: ')}"
+    )
     return Fault("XL2009", message, span, error.hint)
 
 
@@ -40,7 +46,10 @@ class NodeSpans:
 
     def attribute(self, name: str, path: tuple[str | int, ...] = ()) -> Span:
         at = self.place.at(name, *path)
-        if at.source.find(at.path[: len(self.place.path) + 1])[1] != at.path[: len(self.place.path) + 1]:
+        if (
+            at.source.find(at.path[: len(self.place.path) + 1])[1]
+            != at.path[: len(self.place.path) + 1]
+        ):
             return self.place.key
         return at.span
 
@@ -81,7 +90,11 @@ class CallSpans:
     def attribute(self, name: str, path: tuple[str | int, ...] = ()) -> Span:
         found = (self.attributes or {}).get(name)
         for key in path:
-            if isinstance(found, ast.List | ast.Tuple) and isinstance(key, int) and key < len(found.elts):
+            if (
+                isinstance(found, ast.List | ast.Tuple)
+                and isinstance(key, int)
+                and key < len(found.elts)
+            ):
                 found = found.elts[key]
         return self._span(found) if found is not None else self.whole()
 

@@ -1,4 +1,6 @@
-"""What other frameworks call an operation, an attribute or an element type, for hints: words near in meaning, not in letters."""
+"""What other frameworks call an operation, an attribute or an element type, for hints: words near
+in meaning, not in letters.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +47,8 @@ OTHERS = {
 """What is said elsewhere, by what is said here."""
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
-    word: tuple(ours for ours, others in OTHERS.items() if word in others.split()) for words in OTHERS.values() for word in words.split()
+    word: tuple(ours for ours, others in OTHERS.items() if word in others.split())
+    for words in OTHERS.values()
+    for word in words.split()
 }
 """What a word may mean here: a hint names the first that is known where it stands."""

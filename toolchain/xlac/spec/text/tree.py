@@ -15,7 +15,9 @@ Scalar = str | int | float | bool | None
 
 @dataclass(slots=True, eq=False)
 class Value:
-    """A value of the document and where it stands; indices count characters, lines and columns from 0."""
+    """A value of the document and where it stands; indices count characters, lines and columns from
+    0.
+    """
 
     data: Scalar | dict[str, Value] | list[Value]
     line: int
@@ -23,7 +25,8 @@ class Value:
     start: int
     end: int
     style: str = ""  # of a scalar: "" plain, ' " | > otherwise
-    keys: dict[str, tuple[int, int, int]] = field(default_factory=dict)  # of a mapping: line, column, width
+    # of a mapping: line, column, width
+    keys: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     size: int = 1  # values inside, itself included, aliases expanded
 
     def plain(self) -> Any:
@@ -43,14 +46,19 @@ class Source:
     file: Path
     text: str
     root: Value
-    joined: list[tuple[int, int]] = field(default_factory=list)  # flow scalars with commas inside parentheses
+    # flow scalars with commas inside parentheses
+    joined: list[tuple[int, int]] = field(default_factory=list)
 
     def find(self, path: Path_) -> tuple[Value, Path_]:
         """The value at `path`, or the innermost one around it, and how much of the path was found."""
         at = self.root
         for depth, key in enumerate(path):
             data: Any = at.data
-            known = key in data if isinstance(data, dict) else isinstance(data, list) and key in range(len(data))
+            known = (
+                key in data
+                if isinstance(data, dict)
+                else isinstance(data, list) and key in range(len(data))
+            )
             if not known:
                 return at, path[:depth]
             at = data[key]
@@ -85,12 +93,21 @@ class Source:
         return self.span(path)
 
     def _inside(self, value: Value, offset: int, width: int) -> Span:
-        """A stretch of a scalar: its text is aligned with the source, over quotes, escapes and folds."""
+        """A stretch of a scalar: its text is aligned with the source, over quotes, escapes and
+        folds.
+        """
         raw, wanted = self.text[value.start : value.end], str(value.data)
         quote = int(value.style in ("'", '"'))
-        if value.end - value.start == len(wanted) + 2 * quote and "\n" not in raw and value.style not in ("|", ">"):
-            column = value.column + quote + min(offset, len(wanted))  # the source is the text, character by character
-            return Span(self.file, value.line + 1, column + 1, max(1, min(width, len(wanted) - offset)))
+        if (
+            value.end - value.start == len(wanted) + 2 * quote
+            and "\n" not in raw
+            and value.style not in ("|", ">")
+        ):
+            # the source is the text, character by character
+            column = value.column + quote + min(offset, len(wanted))
+            return Span(
+                self.file, value.line + 1, column + 1, max(1, min(width, len(wanted) - offset))
+            )
         at = raw.find("\n") + 1 if value.style in ("|", ">") else int(value.style in ("'", '"'))
         places = []
         for char in wanted[: offset + width]:
@@ -98,7 +115,8 @@ class Source:
                 places.append(at)
                 continue
             found = raw.find(char, at)
-            places.append(max(found, at))  # a character that was written as an escape stands near here
+            # a character that was written as an escape stands near here
+            places.append(max(found, at))
             at = max(found + 1, at)
         if offset >= len(places):
             place, end = at, at + 1
@@ -107,4 +125,9 @@ class Source:
         before = raw[:place]
         line = value.line + before.count("\n")
         column = place - before.rfind("\n") - 1 if "\n" in before else value.column + place
-        return Span(self.file, line + 1, column + 1, max(1, min(end - place, (raw + "\n").find("\n", place) - place)))
+        return Span(
+            self.file,
+            line + 1,
+            column + 1,
+            max(1, min(end - place, (raw + "\n").find("\n", place) - place)),
+        )

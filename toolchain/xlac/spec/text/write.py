@@ -18,7 +18,12 @@ _PLAIN = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.~/
 
 def scalar(text: str) -> str:
     """Text in YAML, quoted where it must be."""
-    if text and text[0].isalpha() and set(text) <= _PLAIN and text.lower() not in ("null", "true", "false", "y", "n", "yes", "no", "on", "off"):
+    if (
+        text
+        and text[0].isalpha()
+        and set(text) <= _PLAIN
+        and text.lower() not in ("null", "true", "false", "y", "n", "yes", "no", "on", "off")
+    ):
         return text
     if ", " in text and all(scalar(part) == part for part in text.split(", ")):
         return text
@@ -28,7 +33,11 @@ def scalar(text: str) -> str:
 def quoted(text: str) -> str:
     """Text between double quotes, with what YAML does not hold as escapes."""
     made = json.dumps(text, ensure_ascii=False)
-    return made if made.isprintable() else "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in made)
+    return (
+        made
+        if made.isprintable()
+        else "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in made)
+    )
 
 
 def flow(value: Any) -> str:

@@ -1,7 +1,7 @@
 """YAML as specs use it: 1.2 core types, every value with its place, and no way to hurt the reader.
 
-PyYAML's C parser gives events; the tree is composed here, so that depth, aliases and size are limited
-before anything recurses, and so that tags, merge keys and duplicate keys are errors.
+PyYAML's C parser gives events; the tree is composed here, so that depth, aliases and size are
+limited before anything recurses, and so that tags, merge keys and duplicate keys are errors.
 """
 
 from __future__ import annotations
@@ -33,12 +33,18 @@ _MAYBE_NUMBER = frozenset("+-.0123456789")
 
 
 def read(file: Path) -> Source:
-    """Reads and composes a file. Raises SourceError: text that is not a YAML document of plain values."""
+    """Reads and composes a file. Raises SourceError: text that is not a YAML document of plain
+    values.
+    """
     try:
         size = file.stat().st_size
         if size > MAX_BYTES:
-            raise _error("XL4011", f"the file has {size:,} bytes; at most {MAX_BYTES:,} are read", Span(file, 1, 1),
-                         "keep weights in a safetensors file")  # fmt: skip
+            raise _error(
+                "XL4011",
+                f"the file has {size:,} bytes; at most {MAX_BYTES:,} are read",
+                Span(file, 1, 1),
+                "keep weights in a safetensors file",
+            )
         if not file.is_file():
             raise _error("XL3001", f"{file} is not a file", None)
         raw = note(file).read_bytes()
@@ -52,12 +58,19 @@ def read(file: Path) -> Source:
 
 def _decode(file: Path, raw: bytes) -> str:
     if raw.startswith(b"\xef\xbb\xbf"):
-        raise _error("XL1002", "the file starts with a byte-order mark", Span(file, 1, 1), "save it as plain UTF-8")
+        raise _error(
+            "XL1002",
+            "the file starts with a byte-order mark",
+            Span(file, 1, 1),
+            "save it as plain UTF-8",
+        )
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         before = raw[: error.start].decode("utf-8")
-        raise _error("XL1001", f"byte 0x{raw[error.start]:02x} is not UTF-8", _at(file, before)) from None
+        raise _error(
+            "XL1001", f"byte 0x{raw[error.start]:02x} is not UTF-8", _at(file, before)
+        ) from None
     if found := re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufeff\ufffe\uffff]", text):
         message = f"character U+{ord(found[0]):04X} is not allowed in YAML"
         raise _error("XL1003", message, _at(file, text[: found.start()]))
@@ -83,13 +96,19 @@ def compose(file: Path, text: str) -> Source:
         mark = error.problem_mark or error.context_mark
         span = Span(file, mark.line + 1, mark.column + 1) if mark else None
         problem = (error.problem or "this is not YAML").replace("\t", "a tab")
-        problem = {"mapping values are not allowed in this context": "a ':' is not allowed here"}.get(problem, problem)
+        problem = {
+            "mapping values are not allowed in this context": "a ':' is not allowed here"
+        }.get(problem, problem)
         hint = ""
-        before = text.split("\n")[mark.line][: mark.column + 1] if mark and mark.line < text.count("\n") + 1 else ""
+        before = (
+            text.split("\n")[mark.line][: mark.column + 1]
+            if mark and mark.line < text.count("\n") + 1
+            else ""
+        )
         if "\t" in before and not before.strip():
             problem, hint = "a tab indents this line", "indent with spaces"
         elif "flow" in (error.context or "") or "flow" in problem:
-            hint = "quote text with brackets or commas inside {…} and […]: {x: \"f32[B, 4]\"}"
+            hint = 'quote text with brackets or commas inside {…} and […]: {x: "f32[B, 4]"}'
             if mark and error.context_mark and error.context_mark.line < mark.line:
                 hint = f"the bracket on line {error.context_mark.line + 1} is not closed"
         elif problem.startswith("found undefined alias"):
@@ -114,19 +133,25 @@ class _Composer:
         self.count = 0
 
     def fault(self, code: str, message: str, mark: Any, hint: str = "", width: int = 1) -> None:
-        self.faults.append(Diagnostic(code, message, Span(self.file, mark.line + 1, mark.column + 1, width), hint))
+        self.faults.append(
+            Diagnostic(code, message, Span(self.file, mark.line + 1, mark.column + 1, width), hint)
+        )
 
     def document(self) -> Value:
         next_event = self.parser.get_event
         next_event()  # stream start
         start = next_event()
         if isinstance(start, yaml.StreamEndEvent):
-            raise _error("XL1014", "the file is empty", Span(self.file, 1, 1), "a spec starts with 'xlac: 1'")
+            raise _error(
+                "XL1014", "the file is empty", Span(self.file, 1, 1), "a spec starts with 'xlac: 1'"
+            )
         root = self.value(next_event(), 0)
         next_event()  # document end
         more = next_event()
         if not isinstance(more, yaml.StreamEndEvent):
-            self.fault("XL1014", "a second document starts here; a spec is one document", more.start_mark)
+            self.fault(
+                "XL1014", "a second document starts here; a spec is one document", more.start_mark
+            )
         return root
 
     def value(self, event: Any, depth: int) -> Value:
@@ -135,16 +160,27 @@ class _Composer:
         if kind is yaml.AliasEvent:
             return self.alias(event)
         if event.tag is not None:
-            self.fault("XL1006", f"tag {event.tag!r} is not allowed in a spec", mark, "write the plain value")
+            self.fault(
+                "XL1006",
+                f"tag {event.tag!r} is not allowed in a spec",
+                mark,
+                "write the plain value",
+            )
         self.count += 1
         if self.count > MAX_VALUES:
-            raise _error("XL4013", f"the file holds more than {MAX_VALUES:,} values", _span(self.file, mark))
+            raise _error(
+                "XL4013", f"the file holds more than {MAX_VALUES:,} values", _span(self.file, mark)
+            )
         if kind is yaml.ScalarEvent:
             found = self.scalar(event)
         else:
             if depth >= MAX_DEPTH:
-                raise SourceError(*self.faults, Diagnostic(
-                    "XL4014", f"nested deeper than {MAX_DEPTH} levels", _span(self.file, mark)))  # fmt: skip
+                raise SourceError(
+                    *self.faults,
+                    Diagnostic(
+                        "XL4014", f"nested deeper than {MAX_DEPTH} levels", _span(self.file, mark)
+                    ),
+                )
             if kind is yaml.SequenceStartEvent:
                 found = self.sequence(event, depth + 1)
             else:
@@ -159,8 +195,12 @@ class _Composer:
         known = self.anchors.get(event.anchor)
         mark = event.start_mark
         if known is None:
-            self.fault("XL1008", f"alias *{event.anchor} repeats no anchor before it", mark,
-                       width=len(event.anchor) + 1)  # fmt: skip
+            self.fault(
+                "XL1008",
+                f"alias *{event.anchor} repeats no anchor before it",
+                mark,
+                width=len(event.anchor) + 1,
+            )
             known = Value(None, mark.line, mark.column, mark.index, mark.index)
         self.count += known.size
         if self.count > MAX_VALUES:
@@ -184,14 +224,24 @@ class _Composer:
     def number(self, text: str, mark: Any) -> Scalar:
         if _INT.fullmatch(text):
             if len(text) > MAX_DIGITS:
-                self.fault("XL4015", f"an integer of {len(text)} characters; at most {MAX_DIGITS} are read", mark,
-                           width=len(text))  # fmt: skip
+                self.fault(
+                    "XL4015",
+                    f"an integer of {len(text)} characters; at most {MAX_DIGITS} are read",
+                    mark,
+                    width=len(text),
+                )
                 return 0
             return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
         if _FLOAT.fullmatch(text):
             number = float(text)
             if isinf(number):
-                self.fault("XL4015", f"{text[:40]} is beyond every type of floats", mark, "an infinity is written inf", len(text))
+                self.fault(
+                    "XL4015",
+                    f"{text[:40]} is beyond every type of floats",
+                    mark,
+                    "an infinity is written inf",
+                    len(text),
+                )
                 return 0
             return number
         if _SPECIAL.fullmatch(text):
@@ -225,29 +275,58 @@ class _Composer:
                     self.value(event, depth)
                 self.value(get(), depth)
                 continue
-            name = event.value if event.value.isascii() else unicodedata.normalize("NFKC", event.value)
+            name = (
+                event.value if event.value.isascii() else unicodedata.normalize("NFKC", event.value)
+            )
             if event.tag is not None or event.anchor is not None:
                 self.fault("XL1006", "a key takes no tag and no anchor", mark, width=len(name))
             if name == "<<" and not event.style:
-                self.fault("XL1007", "merge keys (<<) are not allowed", mark, "use a block, or params", 2)
+                self.fault(
+                    "XL1007", "merge keys (<<) are not allowed", mark, "use a block, or params", 2
+                )
             value = self.value(get(), depth)
-            if style and last and value.data is None and value.start == value.end and _open(found[last]):
-                found[last] = self.join(found[last], Value(name, 0, 0, mark.index, event.end_mark.index))
+            if (
+                style
+                and last
+                and value.data is None
+                and value.start == value.end
+                and _open(found[last])
+            ):
+                found[last] = self.join(
+                    found[last], Value(name, 0, 0, mark.index, event.end_mark.index)
+                )
                 continue
-            width = max(1, event.end_mark.column - mark.column if event.end_mark.line == mark.line else len(name))
+            width = max(
+                1,
+                event.end_mark.column - mark.column
+                if event.end_mark.line == mark.line
+                else len(name),
+            )
             if name in found:
                 first = keys[name][0] + 1
-                self.fault("XL1005", f"key {name!r} is given twice", mark, f"the first is on line {first}", width)
+                self.fault(
+                    "XL1005",
+                    f"key {name!r} is given twice",
+                    mark,
+                    f"the first is on line {first}",
+                    width,
+                )
                 continue
             found[name], keys[name] = value, (mark.line, mark.column, width)
             last = name
             size += value.size
-        return Value(found, start.line, start.column, start.index, event.end_mark.index, keys=keys, size=size)
+        return Value(
+            found, start.line, start.column, start.index, event.end_mark.index, keys=keys, size=size
+        )
 
     def join(self, first: Value, second: Value) -> Value:
-        """Flow scalars that a comma inside parentheses had cut: `{y: softmax(x, axis=1)}` means one text."""
+        """Flow scalars that a comma inside parentheses had cut: `{y: softmax(x, axis=1)}` means one
+        text.
+        """
         text = self.text[first.start : second.end]
-        self.joined = [pair for pair in self.joined if pair[0] != first.start] + [(first.start, second.end)]
+        self.joined = [pair for pair in self.joined if pair[0] != first.start] + [
+            (first.start, second.end)
+        ]
         return Value(text, first.line, first.column, first.start, second.end)
 
 

@@ -49,8 +49,15 @@ class Weights(Mapping[str, Array]):
 class Stored:
     """The tensors in the files that a spec names, opened when they are first asked for."""
 
-    def __init__(self, entry: Entry[Any] | None, report: Report, folder: Path, allow_outside: bool) -> None:
-        self.entry, self.report, self.folder, self.allow_outside = entry, report, folder, allow_outside
+    def __init__(
+        self, entry: Entry[Any] | None, report: Report, folder: Path, allow_outside: bool
+    ) -> None:
+        self.entry, self.report, self.folder, self.allow_outside = (
+            entry,
+            report,
+            folder,
+            allow_outside,
+        )
         self.readable = True
         self.constants: set[str] = set()  # those that are constants of the graph
 
@@ -84,12 +91,20 @@ class Stored:
         if name not in self.names:
             if not self.readable:
                 raise Poisoned
-            raise Fault("XL3005", f"missing tensor {name}: {type}, the value of a constant", span,
-                        "give it as value, or name the file that holds it under weights")  # fmt: skip
+            raise Fault(
+                "XL3005",
+                f"missing tensor {name}: {type}, the value of a constant",
+                span,
+                "give it as value, or name the file that holds it under weights",
+            )
         file, own = self.names[name]
         tensor = file.tensors[own]
         if tensor.dtype is not type.dtype or tensor.shape != type.shape:
-            raise Fault("XL3006", f"tensor {name} is {described(tensor)} in {file.path.name}, and the constant is {type}", span)
+            raise Fault(
+                "XL3006",
+                f"tensor {name} is {described(tensor)} in {file.path.name}, and the constant is {type}",
+                span,
+            )
         return elements(file, own)
 
 
@@ -105,15 +120,20 @@ def elements(file: TensorFile, name: str) -> Array:
 
 
 def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> Weights:
-    """The data of the tensors `wanted`. What is missing, extra or does not fit is reported, all at once."""
+    """The data of the tensors `wanted`. What is missing, extra or does not fit is reported, all at
+    once.
+    """
     entry, report = stored.entry, stored.report
     if entry is None:
         if wanted:
             first = next(iter(wanted.values()))
             some = ", ".join(list(wanted)[:3]) + (", …" if len(wanted) > 3 else "")
-            report.add("XL3003", f"the model learns {len(wanted)} tensors ({some}), and the spec gives no weights",
-                       first.origin.span if first.origin else None,
-                       "weights: model.safetensors, or weights: {init: {seed: 0}}")  # fmt: skip
+            report.add(
+                "XL3003",
+                f"the model learns {len(wanted)} tensors ({some}), and the spec gives no weights",
+                first.origin.span if first.origin else None,
+                "weights: model.safetensors, or weights: {init: {seed: 0}}",
+            )
         return Weights({})
     place = entry.place
     spec = stored.spec
@@ -170,13 +190,18 @@ def _drawn(name: str, type: Type, init: schema.InitSpec) -> Callable[[], Array]:
 
 def drawable(name: str, node: Node, place: Place, report: Report) -> bool:
     if any(isinstance(d, Sym) for d in node.shape):
-        report.add("XL3006", f"tensor {name!r} of type {node.type} has a symbolic size and cannot be drawn",
-                   node.origin.span if node.origin else place.key)  # fmt: skip
+        report.add(
+            "XL3006",
+            f"tensor {name!r} of type {node.type} has a symbolic size and cannot be drawn",
+            node.origin.span if node.origin else place.key,
+        )
         return False
     return True
 
 
-def read(spec: schema.WeightsSpec, at: Place, report: Report, folder: Path, allow_outside: bool) -> tuple[list[TensorFile], bool]:
+def read(
+    spec: schema.WeightsSpec, at: Place, report: Report, folder: Path, allow_outside: bool
+) -> tuple[list[TensorFile], bool]:
     """The files, and whether all of them could be read."""
     from xlac.spec.weights.tensor_files import BadFile, opened
 
@@ -188,13 +213,20 @@ def read(spec: schema.WeightsSpec, at: Place, report: Report, folder: Path, allo
         spot = at.at(i) if isinstance(spec.file, list) else at
         path = at.source.file.parent / text
         if not resolved(path).is_relative_to(folder) and not allow_outside:
-            report.add("XL3002", f"{text!r} is outside the spec's folder", spot.span, "--allow-outside permits it")
+            report.add(
+                "XL3002",
+                f"{text!r} is outside the spec's folder",
+                spot.span,
+                "--allow-outside permits it",
+            )
             good = False
             continue
         try:
             file = opened(path)
         except FileNotFoundError:
-            names = [p.name for p in path.parent.glob("*.safetensors")] if path.parent.is_dir() else []
+            names = (
+                [p.name for p in path.parent.glob("*.safetensors")] if path.parent.is_dir() else []
+            )
             report.add("XL3001", f"no such file: {text}", spot.span, nearest(text, names))
             good = False
             continue
@@ -211,27 +243,45 @@ def read(spec: schema.WeightsSpec, at: Place, report: Report, folder: Path, allo
     return found, good
 
 
-def fits(file: TensorFile, old: str, name: str, node: Node, at: Place, report: Report, widen: bool) -> bool:
-    """Whether a tensor of a file has the type that the model wants, or, where `widen` permits it, a narrower float's."""
+def fits(
+    file: TensorFile, old: str, name: str, node: Node, at: Place, report: Report, widen: bool
+) -> bool:
+    """Whether a tensor of a file has the type that the model wants, or, where `widen` permits it, a
+    narrower float's.
+    """
     tensor, wanted = file.tensors[old], node.type
     named = name if name == old else f"{name} ({old} in the file)"
     wider = tensor.dtype in NARROWER.get(wanted.dtype, ())
     if tensor.shape != wanted.shape or (tensor.dtype is not wanted.dtype and not (widen and wider)):
-        hint = "weights: {file: …, widen: true} reads it as the wider type" if wider and tensor.shape == wanted.shape else ""
-        report.add("XL3006", f"tensor {named} is {described(tensor)} in {file.path.name}, and the model needs {wanted}",
-                   node.origin.span if node.origin else at.span, hint)  # fmt: skip
+        hint = (
+            "weights: {file: …, widen: true} reads it as the wider type"
+            if wider and tensor.shape == wanted.shape
+            else ""
+        )
+        report.add(
+            "XL3006",
+            f"tensor {named} is {described(tensor)} in {file.path.name}, and the model needs {wanted}",
+            node.origin.span if node.origin else at.span,
+            hint,
+        )
         return False
     return True
 
 
 def not_ignored(extra: list[str], patterns: list[str], place: Place, report: Report) -> list[str]:
-    """The tensors that the model does not use and no pattern permits; a pattern that fits none of them is reported."""
+    """The tensors that the model does not use and no pattern permits; a pattern that fits none of
+    them is reported.
+    """
     from fnmatch import fnmatchcase
 
     for i, pattern in enumerate(patterns):
         if not any(fnmatchcase(name, pattern) for name in extra):
-            report.add("XL3011", f"this pattern fits no tensor that the model does not use: {pattern!r}", place.at("ignore", i).span,
-                       nearest(pattern, extra))  # fmt: skip
+            report.add(
+                "XL3011",
+                f"this pattern fits no tensor that the model does not use: {pattern!r}",
+                place.at("ignore", i).span,
+                nearest(pattern, extra),
+            )
     return [name for name in extra if not any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
@@ -240,19 +290,29 @@ def described(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).lower()}[{', '.join(map(str, tensor.shape))}]"
 
 
-def listed(missing: list[str], wanted: Mapping[str, Node], extra: list[str], at: Place, report: Report) -> None:
+def listed(
+    missing: list[str], wanted: Mapping[str, Node], extra: list[str], at: Place, report: Report
+) -> None:
     """Reports tensors that the files lack, and those that the model does not use."""
     for name in missing[:MAX_LISTED]:
         node = wanted[name]
-        report.add("XL3005", f"missing tensor {name}: {node.type}", node.origin.span if node.origin else at.span,
-                   nearest(name, extra) if len(extra) > 8 or not extra else _similar(name, extra))  # fmt: skip
+        report.add(
+            "XL3005",
+            f"missing tensor {name}: {node.type}",
+            node.origin.span if node.origin else at.span,
+            nearest(name, extra) if len(extra) > 8 or not extra else _similar(name, extra),
+        )
     if len(missing) > MAX_LISTED:
         report.add("XL3005", f"and {len(missing) - MAX_LISTED} more missing tensors", at.span)
     if extra:
         names = ", ".join(sorted(extra)[:MAX_LISTED]) + (", …" if len(extra) > MAX_LISTED else "")
         plural = "s" if len(extra) > 1 else ""
-        report.add("XL3007", f"{len(extra)} tensor{plural} of the file that the model does not use: {names}", at.span,
-                   "rename them, or let weights ignore them: ignore: [PATTERN]")  # fmt: skip
+        report.add(
+            "XL3007",
+            f"{len(extra)} tensor{plural} of the file that the model does not use: {names}",
+            at.span,
+            "rename them, or let weights ignore them: ignore: [PATTERN]",
+        )
 
 
 def _similar(name: str, extra: list[str]) -> str:
@@ -260,12 +320,20 @@ def _similar(name: str, extra: list[str]) -> str:
     return hint if hint.startswith("did") else ""
 
 
-def check_declared(spec: schema.WeightsSpec, wanted: Mapping[str, Node], constants: Constants, place: Place, report: Report) -> None:
+def check_declared(
+    spec: schema.WeightsSpec,
+    wanted: Mapping[str, Node],
+    constants: Constants,
+    place: Place,
+    report: Report,
+) -> None:
     """Compares the types given under `tensors` with those that the model needs."""
     for name, text in spec.tensors.items():
         at = place.at("tensors", name)
         if name not in wanted:
-            report.add("XL3005", f"the model learns no tensor {name!r}", at.key, nearest(name, wanted))
+            report.add(
+                "XL3005", f"the model learns no tensor {name!r}", at.key, nearest(name, wanted)
+            )
             continue
         try:
             declared = arithmetic.type_value(text, constants, at)
@@ -273,13 +341,23 @@ def check_declared(spec: schema.WeightsSpec, wanted: Mapping[str, Node], constan
             report.fault(fault)
             continue
         if declared != wanted[name].type:
-            report.add("XL2013", f"{name} is declared {declared}, and the model needs {wanted[name].type}", at.span)
+            report.add(
+                "XL2013",
+                f"{name} is declared {declared}, and the model needs {wanted[name].type}",
+                at.span,
+            )
 
 
-def dead_patterns(init: schema.InitSpec, wanted: Mapping[str, Node], place: Place, report: Report) -> None:
+def dead_patterns(
+    init: schema.InitSpec, wanted: Mapping[str, Node], place: Place, report: Report
+) -> None:
     from fnmatch import fnmatchcase
 
     for pattern in init.tensors:
         if not any(fnmatchcase(name, pattern) for name in wanted):
-            report.add("XL3011", f"this pattern fits no tensor: {pattern!r}", place.at("init", "tensors", pattern).key,
-                       nearest(pattern, wanted))  # fmt: skip
+            report.add(
+                "XL3011",
+                f"this pattern fits no tensor: {pattern!r}",
+                place.at("init", "tensors", pattern).key,
+                nearest(pattern, wanted),
+            )

@@ -1,8 +1,9 @@
 """Weights drawn from a seed: the same bits on every machine, whatever its libraries.
 
-Philox is keyed by the seed and the tensor's name; numbers come from its raw 64-bit words by exact integer
-arithmetic and one rounding, so that no library's logarithm or sampling algorithm decides a bit. A normal
-number is a sum of four 16-bit uniform ones, scaled: it stays within 3.47 standard deviations.
+Philox is keyed by the seed and the tensor's name; numbers come from its raw 64-bit words by exact
+integer arithmetic and one rounding, so that no library's logarithm or sampling algorithm decides a
+bit. A normal number is a sum of four 16-bit uniform ones, scaled: it stays within 3.47 standard
+deviations.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ ONES = ("variance", "var", "running_var", "gamma", "scale")
 
 
 def scheme_of(name: str, type: Type, init: InitSpec) -> TensorInit:
-    """How a tensor is drawn: by the first pattern that fits, else by what its name says, else by the scheme."""
+    """How a tensor is drawn: by the first pattern that fits, else by what its name says, else by
+    the scheme.
+    """
     for pattern, choice in init.tensors.items():
         if fnmatchcase(name, pattern):
             return choice if isinstance(choice, TensorInit) else TensorInit(scheme=choice)
@@ -65,7 +68,8 @@ def draw(name: str, type: Type, seed: int, how: TensorInit) -> Array:
     for start in range(0, count, CHUNK):
         words = bits.random_raw(min(CHUNK, count - start))
         if normal:
-            pairs = (words & _EVEN) + ((words >> _16) & _EVEN)  # each half of a word holds the sum of two quarters
+            # each half of a word holds the sum of two quarters
+            pairs = (words & _EVEN) + ((words >> _16) & _EVEN)
             sums = (pairs & _LOW) + (pairs >> _32)
             numbers = (sums.astype(np.int64) - 131070) * (deviation / _NORMAL) + mean
         else:

@@ -12,14 +12,23 @@ from typing import Any
 from xlac.spec.report import Place, Report
 
 MAX_PATTERN = 500
-MAX_REPEATS = 4  # unbounded ones in a pattern: matching a name of n characters costs at most n to that power
+# unbounded ones in a pattern: matching a name of n characters costs at most n to that power
+MAX_REPEATS = 4
 MAX_NAME = 300
 SECONDS = 5.0  # for all names and rules
-_REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, getattr(codes, "POSSESSIVE_REPEAT", codes.MAX_REPEAT))
+_REPEATS = (
+    codes.MAX_REPEAT,
+    codes.MIN_REPEAT,
+    getattr(codes, "POSSESSIVE_REPEAT", codes.MAX_REPEAT),
+)
 
 
-def renamed(names: Iterable[str], rules: dict[str, str], place: Place, report: Report) -> dict[str, str]:
-    """New name -> name in the file. Every rule is applied in turn, wherever it matches; problems are reported."""
+def renamed(
+    names: Iterable[str], rules: dict[str, str], place: Place, report: Report
+) -> dict[str, str]:
+    """New name -> name in the file. Every rule is applied in turn, wherever it matches; problems
+    are reported.
+    """
     compiled = []
     for pattern, text in rules.items():
         at = place.at(pattern)
@@ -50,11 +59,18 @@ def renamed(names: Iterable[str], rules: dict[str, str], place: Place, report: R
                 used.add(number)
                 new = changed
         if new in found:
-            report.add("XL3009", f"tensors {found[new]!r} and {name!r} both become {new!r}", place.key)
+            report.add(
+                "XL3009", f"tensors {found[new]!r} and {name!r} both become {new!r}", place.key
+            )
         found[new] = name
     for number, (rule, _, at) in enumerate(compiled):
         if number not in used:
-            report.add("XL3011", f"this rule renames no tensor: {rule.pattern!r}", at.key, "remove it, or correct it")
+            report.add(
+                "XL3011",
+                f"this rule renames no tensor: {rule.pattern!r}",
+                at.key,
+                "remove it, or correct it",
+            )
     return found
 
 

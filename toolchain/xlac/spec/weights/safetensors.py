@@ -1,4 +1,5 @@
-"""Safetensors files: read mapped, every offset checked, whatever the header says; written a tensor at a time.
+"""Safetensors files: read mapped, every offset checked, whatever the header says; written a tensor
+at a time.
 
 The format: 8 bytes of header length (little endian), a JSON header of names with dtype, shape and
 offsets, then the data (https://huggingface.co/docs/safetensors).
@@ -49,11 +50,17 @@ class SafetensorsFile(Mapping[str, Array]):
             file.seek(8)
             (length,) = struct.unpack_from("<Q", head)
             if length > MAX_HEADER and head[8:9] != b"{":
-                raise BadFile("it is no safetensors file: that begins with the length of its header, and a '{'")
+                raise BadFile(
+                    "it is no safetensors file: that begins with the length of its header, and a '{'"
+                )
             if length > MAX_HEADER:
-                raise BadFile(f"the header claims {length:,} bytes; at most {MAX_HEADER:,} are read")
+                raise BadFile(
+                    f"the header claims {length:,} bytes; at most {MAX_HEADER:,} are read"
+                )
             if length > size - 8:
-                raise BadFile(f"the header claims {length:,} bytes, and the file has {size - 8:,}: it is truncated")
+                raise BadFile(
+                    f"the header claims {length:,} bytes, and the file has {size - 8:,}: it is truncated"
+                )
             header = file.read(length)
         self._map = mapped(path)
         if len(self._map) != size:
@@ -66,7 +73,11 @@ class SafetensorsFile(Mapping[str, Array]):
         dtype = lacking(name, tensor.dtype).numpy
         begin = self._data + tensor.start
         count = (tensor.stop - tensor.start) // dtype.itemsize
-        array = np.frombuffer(self._map, np.uint8, tensor.stop - tensor.start, begin) if count else np.empty(0, np.uint8)
+        array = (
+            np.frombuffer(self._map, np.uint8, tensor.stop - tensor.start, begin)
+            if count
+            else np.empty(0, np.uint8)
+        )
         if begin % dtype.itemsize:  # a mapped view must be aligned for its type
             array = array.copy()
         array = array.view(dtype).reshape(tensor.shape)
@@ -122,13 +133,23 @@ def _tensor(name: str, entry: Any, size: int) -> Tensor:
     if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= entry.keys():
         raise BadFile(f"tensor {name!r} does not say dtype, shape and data_offsets")
     shape, offsets, text = entry["shape"], entry["data_offsets"], entry["dtype"]
-    if not isinstance(shape, list) or len(shape) > MAX_RANK or not all(type(n) is int and n >= 0 for n in shape):
+    if (
+        not isinstance(shape, list)
+        or len(shape) > MAX_RANK
+        or not all(type(n) is int and n >= 0 for n in shape)
+    ):
         raise BadFile(f"the shape of tensor {name!r} is not a list of sizes")
-    if not isinstance(offsets, list) or len(offsets) != 2 or not all(type(n) is int for n in offsets):
+    if (
+        not isinstance(offsets, list)
+        or len(offsets) != 2
+        or not all(type(n) is int for n in offsets)
+    ):
         raise BadFile(f"the offsets of tensor {name!r} are not two numbers")
     start, stop = offsets
     if not 0 <= start <= stop <= size:
-        raise BadFile(f"tensor {name!r} lies at bytes {start:,} to {stop:,}, outside the {size:,} bytes of data")
+        raise BadFile(
+            f"tensor {name!r} lies at bytes {start:,} to {stop:,}, outside the {size:,} bytes of data"
+        )
     if not isinstance(text, str):
         raise BadFile(f"the dtype of tensor {name!r} is not text")
     dtype = _DTYPES.get(text)
@@ -137,7 +158,9 @@ def _tensor(name: str, entry: Any, size: int) -> Tensor:
         for extent in shape:
             count *= extent
         if count * dtype.nbytes != stop - start:
-            raise BadFile(f"tensor {name!r} of {count:,} {text} elements has {stop - start:,} bytes")
+            raise BadFile(
+                f"tensor {name!r} of {count:,} {text} elements has {stop - start:,} bytes"
+            )
     return Tensor(dtype or text, tuple(shape), start, stop)
 
 
@@ -149,17 +172,24 @@ class Source:
     read: Callable[[], Array]
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Source], progress: Callable[[int, int], None] | None = None) -> None:
+def write_tensors(
+    path: Path, tensors: Mapping[str, Source], progress: Callable[[int, int], None] | None = None
+) -> None:
     """Writes a file of tensors, one in memory at a time, each aligned for its type.
 
     `progress` is told the bytes written and those in all.
     """
-    ordered = sorted(tensors, key=lambda name: -tensors[name].type.dtype.nbytes)  # so that none needs padding
+    # so that none needs padding
+    ordered = sorted(tensors, key=lambda name: -tensors[name].type.dtype.nbytes)
     header: dict[str, Any] = {}
     total = 0
     for name in ordered:
         type = tensors[name].type
-        header[name] = {"dtype": _NAMES[type.dtype], "shape": list(static(type.shape)), "data_offsets": [total, total + type.nbytes]}
+        header[name] = {
+            "dtype": _NAMES[type.dtype],
+            "shape": list(static(type.shape)),
+            "data_offsets": [total, total + type.nbytes],
+        }
         total += type.nbytes
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-(len(text) + 8) % 64)
@@ -168,8 +198,13 @@ def write_tensors(path: Path, tensors: Mapping[str, Source], progress: Callable[
         file.write(struct.pack("<Q", len(text)) + text)
         for name in ordered:
             array = tensors[name].read()
-            if array.dtype != tensors[name].type.dtype.numpy or array.shape != tensors[name].type.shape:
-                raise BadFile(f"tensor {name!r} is {array.dtype}{list(array.shape)}, and was to be {tensors[name].type}")
+            if (
+                array.dtype != tensors[name].type.dtype.numpy
+                or array.shape != tensors[name].type.shape
+            ):
+                raise BadFile(
+                    f"tensor {name!r} is {array.dtype}{list(array.shape)}, and was to be {tensors[name].type}"
+                )
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
             for start in range(0, len(data), CHUNK):
                 file.write(data[start : start + CHUNK])

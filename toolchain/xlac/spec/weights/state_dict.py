@@ -1,8 +1,9 @@
-"""State dicts of PyTorch, as torch.save writes them since 1.6, read without PyTorch and without running what the file says.
+"""State dicts of PyTorch, as torch.save writes them since 1.6, read without PyTorch and without
+running what the file says.
 
-A file is a zip archive: `data.pkl` is a pickle of names and tensors, `data/KEY` the elements of each storage. Of the pickle only
-the instructions are taken that torch.save writes, and only what rebuilds tensors is called
-(https://docs.pytorch.org/docs/stable/notes/serialization.html).
+A file is a zip archive: `data.pkl` is a pickle of names and tensors, `data/KEY` the elements of
+each storage. Of the pickle only the instructions are taken that torch.save writes, and only what
+rebuilds tensors is called (https://docs.pytorch.org/docs/stable/notes/serialization.html).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ INSTRUCTIONS = frozenset(
     """PROTO FRAME STOP MARK EMPTY_DICT EMPTY_LIST EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 APPEND APPENDS SETITEM SETITEMS
     BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET GLOBAL STACK_GLOBAL BINPERSID REDUCE BUILD NONE NEWTRUE NEWFALSE
     BININT BININT1 BININT2 LONG1 BINFLOAT BINUNICODE SHORT_BINUNICODE BINBYTES SHORT_BINBYTES""".split()
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +56,29 @@ class View:
 
 
 class StateDict:
-    """The tensors of a file by name; names of dictionaries in each other are joined by dots, and what is no tensor is left out."""
+    """The tensors of a file by name; names of dictionaries in each other are joined by dots, and
+    what is no tensor is left out.
+    """
 
     def __init__(self, archive: Archive) -> None:
         self.archive, self.path = archive, archive.path
-        self.root = next(name for name in archive.members if name.endswith("/data.pkl")).removesuffix("data.pkl")
-        if self._member("byteorder") and archive.read(self.root + "byteorder", 8) not in (b"", b"little"):
+        self.root = next(
+            name for name in archive.members if name.endswith("/data.pkl")
+        ).removesuffix("data.pkl")
+        if self._member("byteorder") and archive.read(self.root + "byteorder", 8) not in (
+            b"",
+            b"little",
+        ):
             raise BadFile("it was written by a big-endian machine")
         info = archive.members[f"{self.root}data.pkl"]
         if info.file_size > MAX_PICKLE:
-            raise BadFile(f"its data.pkl has {info.file_size:,} bytes; at most {MAX_PICKLE:,} are read")
+            raise BadFile(
+                f"its data.pkl has {info.file_size:,} bytes; at most {MAX_PICKLE:,} are read"
+            )
         self.views = dict(_tensors(_unpickled(archive.read(info.filename, info.file_size))))
-        self._tensors = {name: Tensor(view.storage.dtype, view.shape) for name, view in self.views.items()}
+        self._tensors = {
+            name: Tensor(view.storage.dtype, view.shape) for name, view in self.views.items()
+        }
         for name, view in self.views.items():
             self._check(name, view)
 
@@ -87,7 +99,9 @@ class StateDict:
         array = np.empty(view.shape, dtype.numpy)
         if array.size:
             elements = np.frombuffer(data, dtype.numpy)[view.offset :]
-            array[...] = np.lib.stride_tricks.as_strided(elements, view.shape, [s * dtype.nbytes for s in view.strides])
+            array[...] = np.lib.stride_tricks.as_strided(
+                elements, view.shape, [s * dtype.nbytes for s in view.strides]
+            )
         array.flags.writeable = False
         return array
 
@@ -95,9 +109,16 @@ class StateDict:
         return self.root + name in self.archive.members
 
     def _check(self, name: str, view: View) -> None:
-        """Raises BadFile for a tensor that reaches beyond its storage, and for a storage that is not there whole."""
+        """Raises BadFile for a tensor that reaches beyond its storage, and for a storage that is
+        not there whole.
+        """
         shape, strides = view.shape, view.strides
-        if len(shape) > MAX_RANK or len(shape) != len(strides) or view.offset < 0 or min((*shape, *strides), default=0) < 0:
+        if (
+            len(shape) > MAX_RANK
+            or len(shape) != len(strides)
+            or view.offset < 0
+            or min((*shape, *strides), default=0) < 0
+        ):
             raise BadFile(f"tensor {name!r} has no shape")
         last = view.offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
         if prod(shape) and last >= view.storage.count:
@@ -108,7 +129,9 @@ class StateDict:
         if isinstance(view.storage.dtype, DType):
             held = self.archive.members[self.root + key].file_size
             if held != view.storage.count * view.storage.dtype.nbytes:
-                raise BadFile(f"the storage of tensor {name!r} has {held:,} bytes for {view.storage.count:,} {view.storage.dtype} elements")
+                raise BadFile(
+                    f"the storage of tensor {name!r} has {held:,} bytes for {view.storage.count:,} {view.storage.dtype} elements"
+                )
 
 
 # ---- the pickle --------------------------------------------------------------------------------
@@ -119,7 +142,9 @@ def _unpickled(data: bytes) -> Any:
     try:
         for count, (instruction, argument, _) in enumerate(pickletools.genops(data)):
             if instruction.name not in INSTRUCTIONS:
-                raise BadFile(f"its pickle has the instruction {instruction.name}, which state dicts have not")
+                raise BadFile(
+                    f"its pickle has the instruction {instruction.name}, which state dicts have not"
+                )
             if instruction.name == "LONG_BINPUT" and (argument or 0) > count:
                 raise BadFile("its pickle numbers its parts at random")
         return _Unpickler(io.BytesIO(data)).load()
@@ -134,11 +159,18 @@ class _Unpickler(pickle.Unpickler):
         if module in ("torch", "torch.storage") and name.endswith("Storage"):
             return _StorageType(STORAGES.get(name, name))
         if (module, name) not in CALLED:
-            raise BadFile(f"it holds a {module}.{name}, which is no tensor: save the state dict alone, torch.save(model.state_dict(), file)")
+            raise BadFile(
+                f"it holds a {module}.{name}, which is no tensor: save the state dict alone, torch.save(model.state_dict(), file)"
+            )
         return CALLED[module, name]
 
     def persistent_load(self, told: Any) -> Storage:
-        if not isinstance(told, tuple) or len(told) != 5 or told[0] != "storage" or not isinstance(told[1], _StorageType):
+        if (
+            not isinstance(told, tuple)
+            or len(told) != 5
+            or told[0] != "storage"
+            or not isinstance(told[1], _StorageType)
+        ):
             raise BadFile("it refers to something that is no storage")
         _, kind, key, _, count = told
         if not isinstance(key, str) or type(count) is not int or count < 0:
@@ -182,7 +214,9 @@ CALLED = {
 }
 
 
-def _tensors(found: Any, prefix: str = "", depth: int = 0, count: list[int] | None = None) -> Iterator[tuple[str, View]]:
+def _tensors(
+    found: Any, prefix: str = "", depth: int = 0, count: list[int] | None = None
+) -> Iterator[tuple[str, View]]:
     """The tensors of dictionaries in each other, by their path."""
     count = [0] if count is None else count
     if not isinstance(found, dict):

@@ -1,6 +1,8 @@
-"""Files of tensors by name, told apart by how they begin: safetensors, NumPy's .npz, state dicts of PyTorch.
+"""Files of tensors by name, told apart by how they begin: safetensors, NumPy's .npz, state dicts of
+PyTorch.
 
-All of a file but its tensors' bytes is checked when it is opened; a tensor is read, or mapped, when it is asked for.
+All of a file but its tensors' bytes is checked when it is opened; a tensor is read, or mapped, when
+it is asked for.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ class BadFile(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One tensor of a file. `dtype` is text for a type that xlac lacks; bytes `start` to `stop` are the data's, where it is in one piece."""
+    """One tensor of a file. `dtype` is text for a type that xlac lacks; bytes `start` to `stop` are
+    the data's, where it is in one piece.
+    """
 
     dtype: DType | str
     shape: tuple[int, ...]
@@ -45,7 +49,9 @@ class TensorFile(Protocol):
     def tensors(self) -> Mapping[str, Tensor]: ...
 
     def __getitem__(self, name: str, /) -> Array:
-        """The elements of a tensor, read-only. Raises BadFile for a type that xlac lacks, and for a damaged member."""
+        """The elements of a tensor, read-only. Raises BadFile for a type that xlac lacks, and for a
+        damaged member.
+        """
 
 
 def opened(path: Path) -> TensorFile:
@@ -122,11 +128,19 @@ class NpzFile:
         head = BytesIO(self.archive.read(member, self.HEADER))
         try:
             version = np.lib.format.read_magic(head)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
             shape, turned, dtype = read(head)
         except Exception as error:
             raise BadFile(f"its member {member[:80]!r} is no array: {error}") from None
-        name, start, size = member.removesuffix(".npy"), head.tell(), self.archive.members[member].file_size
+        name, start, size = (
+            member.removesuffix(".npy"),
+            head.tell(),
+            self.archive.members[member].file_size,
+        )
         known = _DTYPES.get(dtype.newbyteorder("=")) if not dtype.hasobject else None
         if len(shape) > MAX_RANK or any(n < 0 for n in shape):
             raise BadFile(f"the shape of tensor {name!r} is not one")
@@ -134,7 +148,9 @@ class NpzFile:
         for extent in shape:
             count *= extent
         if known is not None and start + count * dtype.itemsize != size:
-            raise BadFile(f"tensor {name!r} of {count:,} {known} elements has {size - start:,} bytes")
+            raise BadFile(
+                f"tensor {name!r} of {count:,} {known} elements has {size - start:,} bytes"
+            )
         if turned or dtype.byteorder == ">":
             known = None
             return Tensor(f"{dtype} {'in columns' if turned else 'of the other byte order'}", shape)

@@ -1,4 +1,6 @@
-"""Lays out an ELF file: its sections in segments of equal rights, each section's place in the file and in memory, and the headers."""
+"""Lays out an ELF file: its sections in segments of equal rights, each section's place in the file
+and in memory, and the headers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ Bytes = bytes | bytearray | memoryview
 
 @dataclass(eq=False, slots=True)
 class Part:
-    """A section of the finished file. Its bytes, pieces that follow each other, are given once its place is known."""
+    """A section of the finished file. Its bytes, pieces that follow each other, are given once its
+    place is known.
+    """
 
     name: str
     kind: int
@@ -33,7 +37,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Image:
-    """The sections of a file in order: what is only read, then what runs, then what is written, zeros last."""
+    """The sections of a file in order: what is only read, then what runs, then what is written,
+    zeros last.
+    """
 
     parts: Sequence[Part]
     machine: int
@@ -41,7 +47,9 @@ class Image:
     page: int
 
     def place(self) -> None:
-        """Gives every part its offset and address: a segment begins in the file right where the last ended, and a page later in memory."""
+        """Gives every part its offset and address: a segment begins in the file right where the
+        last ended, and a page later in memory.
+        """
         offset = _HEADER + _SEGMENT * (len(self._segments()) + 1 + self.shared)
         base = 0 if self.shared else 0x400000
         for segment in self._segments():
@@ -62,8 +70,14 @@ class Image:
         names, table = self._section_headers()
         at = self._end + len(names)
         padding = -at % 8
-        ident, kind, sections = b"\x7fELF\x02\x01\x01" + bytes(9), SHARED if self.shared else PROGRAM, len(self.parts) + 2
-        yield struct.pack("<16sHHIQQQI", ident, kind, self.machine, 1, start, _HEADER, at + padding, 0)
+        ident, kind, sections = (
+            b"\x7fELF\x02\x01\x01" + bytes(9),
+            SHARED if self.shared else PROGRAM,
+            len(self.parts) + 2,
+        )
+        yield struct.pack(
+            "<16sHHIQQQI", ident, kind, self.machine, 1, start, _HEADER, at + padding, 0
+        )
         yield struct.pack("<6H", _HEADER, _SEGMENT, len(headers), 64, sections, sections - 1)
         yield from headers
         written = _HEADER + _SEGMENT * len(headers)
@@ -85,13 +99,31 @@ class Image:
             first = segment[0]
             back = 0 if number else first.offset  # the first segment holds the headers too
             at, address = first.offset - back, first.address - back
-            stored = max((part.offset + part.size for part in segment if part.kind != NO_BITS), default=at) - at
+            stored = (
+                max(
+                    (part.offset + part.size for part in segment if part.kind != NO_BITS),
+                    default=at,
+                )
+                - at
+            )
             memory = segment[-1].address + segment[-1].size - address
-            rights = READABLE | (2 if first.flags & WRITE else 0) | (1 if first.flags & EXECUTE else 0)
+            rights = (
+                READABLE | (2 if first.flags & WRITE else 0) | (1 if first.flags & EXECUTE else 0)
+            )
             headers.append(_segment(LOAD, rights, at, address, stored, memory, self.page))
         for part in self.parts:
             if part.kind == DYNAMIC:
-                headers.append(_segment(DYNAMIC_SEGMENT, READABLE | 2, part.offset, part.address, part.size, part.size, 8))
+                headers.append(
+                    _segment(
+                        DYNAMIC_SEGMENT,
+                        READABLE | 2,
+                        part.offset,
+                        part.address,
+                        part.size,
+                        part.size,
+                        8,
+                    )
+                )
         return [*headers, _segment(STACK, READABLE | 2, 0, 0, 0, 0, 16)]
 
     def _segments(self) -> list[list[Part]]:
@@ -110,11 +142,27 @@ class Image:
             symbols = part.kind == DYNAMIC_SYMBOLS  # the first that is not local has the number 1
             where = part.address, part.offset, part.size
             name = names.index(b"\0" + part.name.encode() + b"\0") + 1
-            rows.append(struct.pack("<IIQQQQIIQQ", name, part.kind, part.flags, *where, link, symbols, part.alignment, part.entry))
+            rows.append(
+                struct.pack(
+                    "<IIQQQQIIQQ",
+                    name,
+                    part.kind,
+                    part.flags,
+                    *where,
+                    link,
+                    symbols,
+                    part.alignment,
+                    part.entry,
+                )
+            )
         name = names.index(b"\0.shstrtab\0") + 1
-        rows.append(struct.pack("<IIQQQQIIQQ", name, STRINGS, 0, 0, self._end, len(names), 0, 0, 1, 0))
+        rows.append(
+            struct.pack("<IIQQQQIIQQ", name, STRINGS, 0, 0, self._end, len(names), 0, 0, 1, 0)
+        )
         return names, b"".join(rows)
 
 
-def _segment(kind: int, rights: int, at: int, address: int, stored: int, memory: int, alignment: int) -> bytes:
+def _segment(
+    kind: int, rights: int, at: int, address: int, stored: int, memory: int, alignment: int
+) -> bytes:
     return struct.pack("<IIQQQQQQ", kind, rights, at, address, address, stored, memory, alignment)

@@ -1,4 +1,6 @@
-"""From objects to a shared library or a program: finds what is used, lays it out, and fills in every address."""
+"""From objects to a shared library or a program: finds what is used, lays it out, and fills in
+every address.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +21,55 @@ from xlac_cpu.ahead.elf.image import (
     Image,
     Part,
 )
-from xlac_cpu.ahead.elf.objects import ALLOC, EXECUTE, WRITE, LinkError, Object, Relocation, Section, Symbol
+from xlac_cpu.ahead.elf.objects import (
+    ALLOC,
+    EXECUTE,
+    WRITE,
+    LinkError,
+    Object,
+    Relocation,
+    Section,
+    Symbol,
+)
 from xlac_cpu.ahead.elf.relocations import PROCESSORS, Processor, value_of
 
-NAMES = {(0, False): ".rodata", (EXECUTE, False): ".text", (WRITE, False): ".data", (WRITE, True): ".bss"}
-ORDER = (".dynsym", ".hash", ".dynstr", ".rela.dyn", ".rodata", ".text", ".plt", ".dynamic", ".got", ".data", ".bss")
+NAMES = {
+    (0, False): ".rodata",
+    (EXECUTE, False): ".text",
+    (WRITE, False): ".data",
+    (WRITE, True): ".bss",
+}
+ORDER = (
+    ".dynsym",
+    ".hash",
+    ".dynstr",
+    ".rela.dyn",
+    ".rodata",
+    ".text",
+    ".plt",
+    ".dynamic",
+    ".got",
+    ".data",
+    ".bss",
+)
 
 
-def shared(objects: Sequence[bytes], name: str, exports: Sequence[str] | None = None, *, open: bool = False) -> Iterator[Bytes]:
-    """The pieces of a shared library that others find as `name`, with `exports` to be seen, or every global symbol.
+def shared(
+    objects: Sequence[bytes], name: str, exports: Sequence[str] | None = None, *, open: bool = False
+) -> Iterator[Bytes]:
+    """The pieces of a shared library that others find as `name`, with `exports` to be seen, or
+    every global symbol.
 
-    `open`: what the objects do not define, the process that loads it does. Raises LinkError, before the first piece.
+    `open`: what the objects do not define, the process that loads it does. Raises LinkError, before
+    the first piece.
     """
     return Link([Object(image) for image in objects], exports, name=name, open=open).pieces()
 
 
 def program(objects: Sequence[bytes], start: str) -> Iterator[Bytes]:
-    """The pieces of a program that needs no library and begins at `start`. Raises LinkError, before the first piece."""
+    """The pieces of a program that needs no library and begins at `start`. Raises LinkError, before
+    the first piece.
+    """
     return Link([Object(image) for image in objects], (start,), start=start).pieces()
 
 
@@ -74,7 +108,9 @@ class Link:
     @cached_property
     def definitions(self) -> dict[str, Symbol]:
         found: dict[str, Symbol] = {}
-        for symbol in (symbol for item in self.objects for symbol in item.globals if symbol.defined):
+        for symbol in (
+            symbol for item in self.objects for symbol in item.globals if symbol.defined
+        ):
             if symbol.name in found and not (symbol.weak or found[symbol.name].weak):
                 raise LinkError(f"'{symbol.name}' is defined twice")
             if symbol.name not in found or found[symbol.name].weak:
@@ -99,8 +135,15 @@ class Link:
             section = waiting.pop()
             if section is not None and section not in reached:
                 reached.add(section)
-                waiting += [self._resolved(relocation.symbol).section for relocation in section.relocations]
-        return [section for item in self.objects for section in item.sections.values() if section in reached]
+                waiting += [
+                    self._resolved(relocation.symbol).section for relocation in section.relocations
+                ]
+        return [
+            section
+            for item in self.objects
+            for section in item.sections.values()
+            if section in reached
+        ]
 
     def _resolved(self, symbol: Symbol) -> Symbol:
         """The definition that a symbol stands for, or itself where another library has that."""
@@ -128,13 +171,17 @@ class Link:
 
     @cached_property
     def table(self) -> list[Symbol]:
-        """The symbols whose addresses the global offset table holds: other libraries', and those that code looks up there."""
+        """The symbols whose addresses the global offset table holds: other libraries', and those
+        that code looks up there.
+        """
         found: dict[Symbol, None] = {}
         for relocation in self._relocations:
             symbol, kind = self._resolved(relocation.symbol), self.processor.kind(relocation.kind)
             if kind.through_table or not symbol.defined:
                 if not kind.through_table and not kind.call:
-                    raise LinkError(f"the address of '{symbol.name}', which another library has, is needed in place")
+                    raise LinkError(
+                        f"the address of '{symbol.name}', which another library has, is needed in place"
+                    )
                 found[symbol] = None
         return [*found]
 
@@ -150,7 +197,9 @@ class Link:
             for relocation in section.relocations:
                 if self.processor.kind(relocation.kind).pointer:
                     if not section.flags & WRITE:
-                        raise LinkError(f"section '{section.name}' holds addresses and is read-only")
+                        raise LinkError(
+                            f"section '{section.name}' holds addresses and is read-only"
+                        )
                     found.append((section, relocation))
         return found
 
@@ -178,20 +227,35 @@ class Link:
             found.append(Part(".got", PROGBITS, ALLOC | WRITE, 8 * len(self.table), 8, entry=8))
         if self.outside:
             size = self.processor.stub_bytes
-            found.append(Part(".plt", PROGBITS, ALLOC | EXECUTE, size * len(self.outside), size, entry=size))
+            found.append(
+                Part(".plt", PROGBITS, ALLOC | EXECUTE, size * len(self.outside), size, entry=size)
+            )
         if not self.start:
             found += self._dynamic_parts()
         return tuple(sorted(found, key=lambda part: ORDER.index(part.name)))
 
     def _dynamic_parts(self) -> list[Part]:
-        symbols, corrections = 1 + len(self.seen) + len(self.outside), len(self.pointers) + len(self.table)
+        symbols, corrections = (
+            1 + len(self.seen) + len(self.outside),
+            len(self.pointers) + len(self.table),
+        )
         parts = [
             Part(".dynsym", DYNAMIC_SYMBOLS, ALLOC, 24 * symbols, 8, link=".dynstr", entry=24),
             Part(".hash", HASH, ALLOC, 4 * (3 + symbols), 4, link=".dynsym", entry=4),
             Part(".dynstr", STRINGS, ALLOC, len(self.strings), 1),
-            Part(".dynamic", DYNAMIC, ALLOC | WRITE, 16 * (8 + 3 * bool(corrections)), 8, link=".dynstr", entry=16),
+            Part(
+                ".dynamic",
+                DYNAMIC,
+                ALLOC | WRITE,
+                16 * (8 + 3 * bool(corrections)),
+                8,
+                link=".dynstr",
+                entry=16,
+            ),
         ]
-        return parts + [Part(".rela.dyn", RELOCATIONS, ALLOC, 24 * corrections, 8, link=".dynsym", entry=24)] * bool(corrections)
+        return parts + [
+            Part(".rela.dyn", RELOCATIONS, ALLOC, 24 * corrections, 8, link=".dynsym", entry=24)
+        ] * bool(corrections)
 
     @cached_property
     def strings(self) -> bytes:
@@ -231,7 +295,11 @@ class Link:
                 target = self._entry(symbol)
             else:
                 target = self._address(symbol) if symbol.defined else self._stub(symbol)
-            kind.write(data, relocation.offset, value_of(kind, target, relocation.addend, section.address + relocation.offset))
+            kind.write(
+                data,
+                relocation.offset,
+                value_of(kind, target, relocation.addend, section.address + relocation.offset),
+            )
         return data
 
     def _tables(self, parts: dict[str, Part]) -> dict[str, bytes]:
@@ -241,27 +309,44 @@ class Link:
             known = (self._address(symbol) if symbol.defined else 0 for symbol in self.table)
             made[".got"] = struct.pack(f"<{len(self.table)}Q", *known)
         if self.outside:
-            stubs = [self.processor.stub(self._stub(symbol), self._entry(symbol)) for symbol in self.outside]
+            stubs = [
+                self.processor.stub(self._stub(symbol), self._entry(symbol))
+                for symbol in self.outside
+            ]
             made[".plt"] = b"".join(stubs)
         if self.start:
             return made
         numbers = {part.name: number for number, part in enumerate(self.parts, 1)}
-        homes = {id(section): name for name, sections in self.places.items() for section, _ in sections}
+        homes = {
+            id(section): name for name, sections in self.places.items() for section, _ in sections
+        }
         symbols, at = [bytes(24)], 1 + len(self.name.encode()) + 1
         for symbol in (*self.seen, *self.outside):
             home = numbers[homes[id(symbol.section)]] if symbol.defined else 0
             address = self._address(symbol) if symbol.defined else 0
-            symbols.append(struct.pack("<IBBHQQ", at, 16 | 2 * symbol.function, 0, home, address, symbol.size))
+            symbols.append(
+                struct.pack("<IBBHQQ", at, 16 | 2 * symbol.function, 0, home, address, symbol.size)
+            )
             at += len(symbol.name.encode()) + 1
         count = len(symbols)
         made[".dynsym"], made[".dynstr"] = b"".join(symbols), self.strings
-        chain = (0, *(number + 1 if number + 1 < count else 0 for number in range(1, count)))  # one bucket: few names
+        # one bucket: few names
+        chain = (0, *(number + 1 if number + 1 < count else 0 for number in range(1, count)))
         made[".hash"] = struct.pack(f"<{3 + count}I", 1, count, int(count > 1), *chain)
-        corrections = [(section.address + r.offset, self.processor.relative, self._address(self._resolved(r.symbol)) + r.addend) for section, r in self.pointers]
+        corrections = [
+            (
+                section.address + r.offset,
+                self.processor.relative,
+                self._address(self._resolved(r.symbol)) + r.addend,
+            )
+            for section, r in self.pointers
+        ]
         first = 1 + len(self.seen)
         for symbol in self.table:
             if symbol.defined:
-                corrections.append((self._entry(symbol), self.processor.relative, self._address(symbol)))
+                corrections.append(
+                    (self._entry(symbol), self.processor.relative, self._address(symbol))
+                )
             else:
                 number = first + self.outside.index(symbol)
                 corrections.append((self._entry(symbol), number << 32 | self.processor.by_name, 0))
@@ -271,8 +356,14 @@ class Link:
         return made
 
     def _dynamic(self, parts: dict[str, Part], corrections: int) -> bytes:
-        rows = [(14, 1), (4, parts[".hash"].address), (5, parts[".dynstr"].address), (6, parts[".dynsym"].address)]
-        rows += [(10, len(self.strings)), (11, 24), (30, 8)]  # sizes of names and symbols; everything is bound when it is loaded
+        rows = [
+            (14, 1),
+            (4, parts[".hash"].address),
+            (5, parts[".dynstr"].address),
+            (6, parts[".dynsym"].address),
+        ]
+        # sizes of names and symbols; everything is bound when it is loaded
+        rows += [(10, len(self.strings)), (11, 24), (30, 8)]
         if corrections:
             rows += [(7, parts[".rela.dyn"].address), (8, 24 * corrections), (9, 24)]
         return b"".join(struct.pack("<QQ", *row) for row in (*rows, (0, 0)))

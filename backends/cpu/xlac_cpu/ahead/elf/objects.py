@@ -46,7 +46,9 @@ class Relocation:
 
 @dataclass(eq=False, slots=True)
 class Section:
-    """Bytes of an object that become part of the file. `data` is empty, and `size` is not, where it is zeros."""
+    """Bytes of an object that become part of the file. `data` is empty, and `size` is not, where it
+    is zeros.
+    """
 
     name: str
     flags: int
@@ -78,16 +80,24 @@ class Object:
         """The sections that are part of a running program, by their number."""
         found = {}
         names = self._headers[self._header[13]]
-        for number, (name, kind, flags, _, offset, size, _, _, alignment, _) in enumerate(self._headers):
+        for number, (name, kind, flags, _, offset, size, _, _, alignment, _) in enumerate(
+            self._headers
+        ):
             if flags & ALLOC:
                 if flags & THREAD_LOCAL:
                     raise LinkError("an object has thread-local data")
                 data = memoryview(self.image)[offset : offset + (0 if kind == _NO_BITS else size)]
-                found[number] = Section(self._text(names, name), flags, size, max(alignment, 1), data)
+                found[number] = Section(
+                    self._text(names, name), flags, size, max(alignment, 1), data
+                )
         for _, kind, _, _, offset, size, _, target, _, _ in self._headers:
             if kind == _RELOCATIONS and target in found:
-                for at, info, addend in struct.iter_unpack("<QQq", self.image[offset : offset + size]):
-                    found[target].relocations.append(Relocation(at, info & 0xFFFFFFFF, self._symbol(found, info >> 32), addend))
+                for at, info, addend in struct.iter_unpack(
+                    "<QQq", self.image[offset : offset + size]
+                ):
+                    found[target].relocations.append(
+                        Relocation(at, info & 0xFFFFFFFF, self._symbol(found, info >> 32), addend)
+                    )
         return found
 
     @cached_property
@@ -103,10 +113,13 @@ class Object:
             if info & 15 == 4:  # the name of the source file
                 return Symbol(text, None, 0, False, False, False, 0)
             raise LinkError(f"'{text}' is an absolute or a common symbol")
-        if section and section not in sections:  # in a section of notes: nothing that runs refers to it
+        # in a section of notes: nothing that runs refers to it
+        if section and section not in sections:
             return Symbol(text, None, 0, False, False, False, 0)
         binding, kind = info >> 4, info & 15
-        return Symbol(text, sections.get(section), value, binding > 0, binding == 2, kind == 2, size)
+        return Symbol(
+            text, sections.get(section), value, binding > 0, binding == 2, kind == 2, size
+        )
 
     @cached_property
     def _symbols(self) -> list[tuple[int, ...]]:

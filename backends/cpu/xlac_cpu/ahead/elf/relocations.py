@@ -1,6 +1,8 @@
-"""What each processor's relocations write, as its ELF supplement defines them (System V ABI for x86-64; ELF for the Arm 64-bit Architecture).
+"""What each processor's relocations write, as its ELF supplement defines them (System V ABI for
+x86-64; ELF for the Arm 64-bit Architecture).
 
-S is the symbol's address, A the addend, P the place, G the address of the symbol's entry in the global offset table.
+S is the symbol's address, A the addend, P the place, G the address of the symbol's entry in the
+global offset table.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """Relocations by number, those that a loader does, and the stub through which a branch reaches another library."""
+    """Relocations by number, those that a loader does, and the stub through which a branch reaches
+    another library.
+    """
 
     kinds: Mapping[int, Kind]
     relative: int
@@ -57,8 +61,12 @@ def _number(format: str) -> Callable[[bytearray, int, int], None]:
     return write
 
 
-def _instruction(low: int, width: int, shift: int = 0, signed: bool = False) -> Callable[[bytearray, int, int], None]:
-    """A field of `width` bits from bit `low` on, of a value shifted right; unsigned ones take the value's low 12 bits (`LO12`)."""
+def _instruction(
+    low: int, width: int, shift: int = 0, signed: bool = False
+) -> Callable[[bytearray, int, int], None]:
+    """A field of `width` bits from bit `low` on, of a value shifted right; unsigned ones take the
+    value's low 12 bits (`LO12`).
+    """
 
     def write(data: bytearray, at: int, value: int) -> None:
         field = (value if signed else value & 0xFFF) >> shift
@@ -137,13 +145,18 @@ def _x86_64_stub(at: int, entry: int) -> bytes:
 
 
 def _aarch64_stub(at: int, entry: int) -> bytes:
-    code = bytearray(struct.pack("<4I", 0x90000010, 0xF9400211, 0xD61F0220, 0xD503201F))  # adrp x16; ldr x17, [x16]; br x17; nop
+    # adrp x16; ldr x17, [x16]; br x17; nop
+    code = bytearray(struct.pack("<4I", 0x90000010, 0xF9400211, 0xD61F0220, 0xD503201F))
     _pages(12)(code, 0, (entry & ~0xFFF) - (at & ~0xFFF))
     _instruction(10, 12, 3)(code, 4, entry)
     return bytes(code)
 
 
 PROCESSORS = {
-    X86_64: Processor(X86_64_KINDS, relative=8, by_name=6, page=4096, stub=_x86_64_stub, stub_bytes=8),
-    AARCH64: Processor(AARCH64_KINDS, relative=1027, by_name=1025, page=65536, stub=_aarch64_stub, stub_bytes=16),
+    X86_64: Processor(
+        X86_64_KINDS, relative=8, by_name=6, page=4096, stub=_x86_64_stub, stub_bytes=8
+    ),
+    AARCH64: Processor(
+        AARCH64_KINDS, relative=1027, by_name=1025, page=65536, stub=_aarch64_stub, stub_bytes=16
+    ),
 }

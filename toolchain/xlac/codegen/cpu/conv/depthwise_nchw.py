@@ -1,7 +1,8 @@
-"""Depthwise convolutions of maps that lie channel by channel: the pixels of a row are the lanes of vectors.
+"""Depthwise convolutions of maps that lie channel by channel: the pixels of a row are the lanes of
+vectors.
 
-A tile is some rows of a channel's result by one vector of pixels. A row of x that several of them see is loaded once
-for each tap along it, and a tap's weight is one number for all lanes.
+A tile is some rows of a channel's result by one vector of pixels. A row of x that several of them
+see is loaded once for each tap along it, and a tap's weight is one number for all lanes.
 """
 
 from __future__ import annotations
@@ -48,22 +49,43 @@ TALL = 7  # rows of a tile at most: as many sums as hide a multiply-add's latenc
 
 
 def pays(group: Group, target: Target, after: Epilogue) -> bool:
-    """One input and one output channel a group; x, its windows and the results go along the last axis by ones."""
+    """One input and one output channel a group; x, its windows and the results go along the last
+    axis by ones.
+    """
     op, (x, kernel) = group.hero.op, group.hero.inputs
     assert isinstance(op, Conv)
     taps = dict(zip(op.layout[1], kernel.shape, strict=True))
     shape = dict(zip(op.layout[2], group.hero.shape, strict=True))
-    known = all(isinstance(n, int) for n in (*taps.values(), *(n for letter, n in shape.items() if letter != "N")))
+    known = all(
+        isinstance(n, int)
+        for n in (*taps.values(), *(n for letter, n in shape.items() if letter != "N"))
+    )
     if not op.spatial or not known or target.size or not target.vector_bytes or target.vectorizes:
         return False
     seen = operands.resolve(x, group)
-    dense = seen is not None and seen.strides[op.layout[0].index(op.spatial[-1])] == 1 and op.strides[-1] == 1
-    alone = op.feature_groups == shape["C"] and op.feature_groups > 1 and taps["I"] == 1 and all(step == 1 for step in op.lhs_dilation)
-    return dense and alone and at_opt(shape[op.spatial[-1]]) > 1 and all(_last(op, after, node) for node in group.outputs)
+    dense = (
+        seen is not None
+        and seen.strides[op.layout[0].index(op.spatial[-1])] == 1
+        and op.strides[-1] == 1
+    )
+    alone = (
+        op.feature_groups == shape["C"]
+        and op.feature_groups > 1
+        and taps["I"] == 1
+        and all(step == 1 for step in op.lhs_dilation)
+    )
+    return (
+        dense
+        and alone
+        and at_opt(shape[op.spatial[-1]]) > 1
+        and all(_last(op, after, node) for node in group.outputs)
+    )
 
 
 def masks(group: Group, target: Target) -> bool:
-    """Whether windows may leave x in the kernel, which then masks what it loads; elsewhere x is copied with its padding."""
+    """Whether windows may leave x in the kernel, which then masks what it loads; elsewhere x is
+    copied with its padding.
+    """
     op = group.hero.op
     assert isinstance(op, Conv)
     return target.masked and not any(n > 0 for n in (*op.low[:-2], *op.high[:-2]))
@@ -80,7 +102,14 @@ def _last(op: Conv, after: Epilogue, output: Node) -> bool:
 
 
 def launches(
-    group: Group, target: Target, name: str, after: Epilogue, g: Geometry, left: Source, right: Source, kernel: View
+    group: Group,
+    target: Target,
+    name: str,
+    after: Epilogue,
+    g: Geometry,
+    left: Source,
+    right: Source,
+    kernel: View,
 ) -> list[Launching]:
     """The kernel, over an x whose windows stay inside it unless it `masks`."""
     elements = Elements(Builder(), group, target)
@@ -90,9 +119,22 @@ def launches(
 
 class _Planes:
     def __init__(
-        self, elements: Elements, after: Epilogue, g: Geometry, left: Source, right: Source, kernel: View, target: Target
+        self,
+        elements: Elements,
+        after: Epilogue,
+        g: Geometry,
+        left: Source,
+        right: Source,
+        kernel: View,
+        target: Target,
     ) -> None:
-        self.elements, self.builder, self.after, self.g, self.left = elements, elements.builder, after, g, left
+        self.elements, self.builder, self.after, self.g, self.left = (
+            elements,
+            elements.builder,
+            after,
+            g,
+            left,
+        )
         self.target = target
         self.accumulate = accumulator(left.dtype, after.hero.type.dtype)
         self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
@@ -100,7 +142,16 @@ class _Planes:
         self.down = g.op.spatial[-2] if len(g.op.spatial) > 1 else ""
         channel = Axis(g.result["C"], 0, g.kernel["O"])
         summed = tuple(Axis(self.taps[s], 0, g.kernel[s]) for s in g.op.spatial)
-        c = Contraction((channel,), (Axis(1), Axis(1)), Axis(1), summed, left, right, self.accumulate, lambda o, r, n: ())
+        c = Contraction(
+            (channel,),
+            (Axis(1), Axis(1)),
+            Axis(1),
+            summed,
+            left,
+            right,
+            self.accumulate,
+            lambda o, r, n: (),
+        )
         packs = right.constant and right.dtype is not DType.I8
         dtype = self.accumulate if packs else right.dtype
         whole = packing.constant(c, Tile((1, 1), 1, 1), dtype, kernel.compute, kernel.key)
@@ -136,28 +187,53 @@ class _Planes:
         g, builder = self.g, self.builder
         start = build.add(build.mul(at["C"], g.x["C"]), self.left.offset)
         for letter in ("N", *self.outer):
-            start = build.add(start, build.mul(at[letter], g.x["N"] if letter == "N" else g.moves(letter)))
+            start = build.add(
+                start, build.mul(at[letter], g.x["N"] if letter == "N" else g.moves(letter))
+            )
         if self.down:
             start = build.add(start, build.mul(first, g.moves(self.down)))
         base = builder.let("a", start)
         weights = builder.let("b", self.weights.base([at["C"]], build.index(0), self.depth))
         if self._held():
-            self.held = {n: builder.let("w", self._weight(build.add(weights, n), self.lanes)) for n in range(at_opt(self.depth))}
+            self.held = {
+                n: builder.let("w", self._weight(build.add(weights, n), self.lanes))
+                for n in range(at_opt(self.depth))
+            }
         edge = g.edges.get(self.down)
         if edge is None:
             self._row(at, first, rows, base, weights, inside=True)
             return
-        top, (height,) = build.sub(build.mul(first, self._step(self.down)), edge.low), static((edge.extent,))
-        bottom = build.add(top, (rows - 1) * self._step(self.down) + (self.taps[self.down] - 1) * self._apart(self.down))
-        zeroth, last, both, less = build.index(0), build.index(height - 1), Primitive.AND, Primitive.LE
-        with builder.when(build.apply(both, build.apply(less, zeroth, top), build.apply(less, bottom, last))):
+        top, (height,) = (
+            build.sub(build.mul(first, self._step(self.down)), edge.low),
+            static((edge.extent,)),
+        )
+        bottom = build.add(
+            top,
+            (rows - 1) * self._step(self.down)
+            + (self.taps[self.down] - 1) * self._apart(self.down),
+        )
+        zeroth, last, both, less = (
+            build.index(0),
+            build.index(height - 1),
+            Primitive.AND,
+            Primitive.LE,
+        )
+        with builder.when(
+            build.apply(both, build.apply(less, zeroth, top), build.apply(less, bottom, last))
+        ):
             self._row(at, first, rows, base, weights, inside=True)
         either, less = Primitive.OR, Primitive.LT
-        with builder.when(build.apply(either, build.apply(less, top, zeroth), build.apply(less, last, bottom))):
+        with builder.when(
+            build.apply(either, build.apply(less, top, zeroth), build.apply(less, last, bottom))
+        ):
             self._row(at, first, rows, base, weights, inside=False)
 
-    def _row(self, at: dict[str, Expr], first: Expr, rows: int, base: Expr, weights: Expr, inside: bool) -> None:
-        """A band from end to end, vector by vector; `inside` when all its windows are, from top to bottom."""
+    def _row(
+        self, at: dict[str, Expr], first: Expr, rows: int, base: Expr, weights: Expr, inside: bool
+    ) -> None:
+        """A band from end to end, vector by vector; `inside` when all its windows are, from top to
+        bottom.
+        """
         g = self.g
         (width,) = static((g.result[self.across],))
         lanes = self.lanes
@@ -165,7 +241,9 @@ class _Planes:
 
         def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
             for pixel in bases:
-                self._tile(at, first, rows, pixel, wide, mask, build.add(base, pixel), weights, inside)
+                self._tile(
+                    at, first, rows, pixel, wide, mask, build.add(base, pixel), weights, inside
+                )
 
         if edge is None:
             loop_nest.strips(self.builder, self.target, 0, width, lanes, 1, strip)
@@ -173,7 +251,8 @@ class _Planes:
         (size,) = static((edge.extent,))
         reach = (self.taps[self.across] - 1) * self._apart(self.across) + lanes
         starts = range(0, width, lanes)
-        whole = [n for n in starts if edge.low <= n <= min(size + edge.low - reach, width - lanes)]  # neighbours, all inside x
+        # neighbours, all inside x
+        whole = [n for n in starts if edge.low <= n <= min(size + edge.low - reach, width - lanes)]
         for pixel in starts:
             if pixel not in whole:
                 self._end(strip, pixel, width, lanes)
@@ -184,7 +263,11 @@ class _Planes:
     def _end(self, strip: loop_nest.Strip, pixel: int, width: int, lanes: int) -> None:
         """A vector of pixels at an end of the row."""
         full = pixel + lanes <= width
-        below = build.apply(Primitive.LT, build.ramp(build.index(pixel), 1, lanes), build.splat(build.index(width), lanes))
+        below = build.apply(
+            Primitive.LT,
+            build.ramp(build.index(pixel), 1, lanes),
+            build.splat(build.index(width), lanes),
+        )
         strip([build.index(pixel)], lanes, None if full else below)
 
     def _step(self, letter: str) -> int:
@@ -194,9 +277,17 @@ class _Planes:
         return self.g.op.rhs_dilation[self.g.op.spatial.index(letter)]
 
     def _tile(
-        self, at: dict[str, Expr], first: Expr, rows: int, pixel: Expr, lanes: int, mask: Expr | None, where: Expr, weights: Expr,
+        self,
+        at: dict[str, Expr],
+        first: Expr,
+        rows: int,
+        pixel: Expr,
+        lanes: int,
+        mask: Expr | None,
+        where: Expr,
+        weights: Expr,
         inside: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`rows` rows by one vector of pixels."""
         g, builder = self.g, self.builder
         sums = [builder.variable("c", zero(self.accumulate, lanes)) for _ in range(rows)]
@@ -209,7 +300,11 @@ class _Planes:
             letter = self.outer[number]
             with builder.loop("k", 0, self.taps[letter]) as k:
                 further = builder.let("a", build.add(a, build.mul(k, g.reaches(letter))))
-                level(number + 1, further, builder.let("b", build.add(b, build.mul(k, strides[letter]))))
+                level(
+                    number + 1,
+                    further,
+                    builder.let("b", build.add(b, build.mul(k, strides[letter]))),
+                )
 
         level(0, builder.let("a", where), weights)
         for row, total in enumerate(sums):
@@ -220,23 +315,38 @@ class _Planes:
                 self.after.store(self.elements, tuple(known[s] for s in g.op.layout[2]), total)
 
     def _taps(
-        self, sums: list[Var], where: Expr, weights: Expr, strides: dict[str, Dim], lanes: int, mask: Expr | None,
-        first: Expr, pixel: Expr, inside: bool,
-    ) -> None:  # fmt: skip
+        self,
+        sums: list[Var],
+        where: Expr,
+        weights: Expr,
+        strides: dict[str, Dim],
+        lanes: int,
+        mask: Expr | None,
+        first: Expr,
+        pixel: Expr,
+        inside: bool,
+    ) -> None:
         """Every row of x that the tile sees, and of each what every tap along it sees."""
         g, builder = self.g, self.builder
         step, apart = (self._step(self.down), self._apart(self.down)) if self.down else (0, 0)
-        seen: dict[int, list[tuple[int, int]]] = {}  # the rows of x: which rows of the result, by which tap
+        # the rows of x: which rows of the result, by which tap
+        seen: dict[int, list[tuple[int, int]]] = {}
         for row in range(len(sums)):
             for tap in range(self.taps[self.down] if self.down else 1):
                 seen.setdefault(row * step + tap * apart, []).append((row, tap))
         for line, users in sorted(seen.items()):
             at_line = build.add(where, g.x[self.down] * line) if self.down else where
-            valid = None if inside else self._valid(self.down, build.add(build.mul(first, step), line), 1)
+            valid = (
+                None
+                if inside
+                else self._valid(self.down, build.add(build.mul(first, step), line), 1)
+            )
             for across in range(self.taps[self.across]):
                 place = build.add(at_line, g.reaches(self.across) * across)
                 loaded = self._mask(pixel, across, lanes, mask, valid)
-                value = builder.let("x", read(self.elements, self.left, place, lanes, self.accumulate, loaded))
+                value = builder.let(
+                    "x", read(self.elements, self.left, place, lanes, self.accumulate, loaded)
+                )
                 for row, tap in users:
                     number = strides.get(self.down, 0) * tap + strides[self.across] * across
                     weight = self.held.get(number) if lanes == self.lanes else None
@@ -248,10 +358,18 @@ class _Planes:
         return build.splat(read(self.elements, self.weights.source, at, 1, self.accumulate), lanes)
 
     def _held(self) -> bool:
-        """Whether all weights stay in registers beside a tile's sums, so that nothing but x is read in a row."""
-        return self.weights.packed and not self.outer and at_opt(self.depth) + TALL + 4 <= self.target.vector_registers
+        """Whether all weights stay in registers beside a tile's sums, so that nothing but x is read
+        in a row.
+        """
+        return (
+            self.weights.packed
+            and not self.outer
+            and at_opt(self.depth) + TALL + 4 <= self.target.vector_registers
+        )
 
-    def _mask(self, pixel: Expr, tap: int, lanes: int, mask: Expr | None, valid: Expr | None) -> Expr | None:
+    def _mask(
+        self, pixel: Expr, tap: int, lanes: int, mask: Expr | None, valid: Expr | None
+    ) -> Expr | None:
         """The lanes that a tap of a vector of pixels may load; None: all."""
         parts = [mask] if mask is not None else []
         if valid is not None:
@@ -261,12 +379,24 @@ class _Planes:
             (size,) = static((edge.extent,))
             begin = int(pixel.value) + tap * self._apart(self.across) - edge.low
             if begin < 0 or begin + lanes > size:
-                parts.append(self._valid(self.across, build.ramp(build.index(begin + edge.low), 1, lanes), lanes))
-        return None if not parts else self.builder.let("mask", reduce(lambda a, b: build.apply(Primitive.AND, a, b), parts))
+                parts.append(
+                    self._valid(
+                        self.across, build.ramp(build.index(begin + edge.low), 1, lanes), lanes
+                    )
+                )
+        return (
+            None
+            if not parts
+            else self.builder.let(
+                "mask", reduce(lambda a, b: build.apply(Primitive.AND, a, b), parts)
+            )
+        )
 
     def _valid(self, letter: str, at: Expr, lanes: int) -> Expr:
         """Whether places along an axis, counted from where the padding begins, are inside x."""
         edge = self.g.edges[letter]
         (size,) = static((edge.extent,))
         low, high = (build.splat(build.index(n), lanes) for n in (edge.low, edge.low + size))
-        return build.apply(Primitive.AND, build.apply(Primitive.LE, low, at), build.apply(Primitive.LT, at, high))
+        return build.apply(
+            Primitive.AND, build.apply(Primitive.LE, low, at), build.apply(Primitive.LT, at, high)
+        )

@@ -1,7 +1,8 @@
-"""Depthwise convolutions: every channel by itself, so channels are the lanes of vectors and nothing is broadcast.
+"""Depthwise convolutions: every channel by itself, so channels are the lanes of vectors and nothing
+is broadcast.
 
-A tile is some pixels of a row by some vectors of channels. Neighbouring pixels share the columns of x that their
-windows have in common, which are loaded once.
+A tile is some pixels of a row by some vectors of channels. Neighbouring pixels share the columns of
+x that their windows have in common, which are loaded once.
 """
 
 from __future__ import annotations
@@ -45,15 +46,26 @@ if TYPE_CHECKING:
 
 
 def launches(
-    group: Group, target: Target, name: str, after: Epilogue, g: Geometry, left: Source, right: Source, kernel: View
+    group: Group,
+    target: Target,
+    name: str,
+    after: Epilogue,
+    g: Geometry,
+    left: Source,
+    right: Source,
+    kernel: View,
 ) -> list[Launching]:
-    """The kernel, after the one that lays out the weights by tap and channel when they are not constant."""
+    """The kernel, after the one that lays out the weights by tap and channel when they are not
+    constant.
+    """
     elements = Elements(Builder(), group, target)
     writer = _Depthwise(elements, after, g, left, target)
     taps = tuple(Axis(writer.taps[s], 0, g.kernel[s]) for s in g.op.spatial) or (Axis(1),)
     channels = Axis(writer.channels, 0, g.kernel["O"])
     whole = -(-writer.channels // writer.lanes)
-    c = Contraction((), (Axis(1), Axis(1)), channels, taps, left, right, writer.accumulate, lambda o, r, n: ())
+    c = Contraction(
+        (), (Axis(1), Axis(1)), channels, taps, left, right, writer.accumulate, lambda o, r, n: ()
+    )
     tile = Tile((1, 1), whole, writer.lanes)
     before: list[Launching] = []
     if right.constant:
@@ -67,8 +79,16 @@ def launches(
 
 
 class _Depthwise:
-    def __init__(self, elements: Elements, after: Epilogue, g: Geometry, left: Source, target: Target) -> None:
-        self.elements, self.builder, self.after, self.g, self.left = elements, elements.builder, after, g, left
+    def __init__(
+        self, elements: Elements, after: Epilogue, g: Geometry, left: Source, target: Target
+    ) -> None:
+        self.elements, self.builder, self.after, self.g, self.left = (
+            elements,
+            elements.builder,
+            after,
+            g,
+            left,
+        )
         self.target = target
         hero = after.hero
         self.accumulate = accumulator(left.dtype, hero.type.dtype)
@@ -106,37 +126,80 @@ class _Depthwise:
                 with builder.when(build.apply(Primitive.LT, panel, build.index(final))):
                     self._row(at, panel, wide, False, pixels, panels, width)
                 with builder.when(build.apply(Primitive.EQ, panel, build.index(final))):
-                    self._row(at, build.index(final), panels_split.rest or wide, True, pixels, panels, width)
+                    self._row(
+                        at,
+                        build.index(final),
+                        panels_split.rest or wide,
+                        True,
+                        pixels,
+                        panels,
+                        width,
+                    )
             else:
-                self._row(at, build.index(0), panels_split.rest or wide, True, pixels, panels, width)
+                self._row(
+                    at, build.index(0), panels_split.rest or wide, True, pixels, panels, width
+                )
 
     def _row(
-        self, at: dict[str, Expr], panel: Expr, vectors: int, last: bool, pixels: Split, panels: Panels, width: int
+        self,
+        at: dict[str, Expr],
+        panel: Expr,
+        vectors: int,
+        last: bool,
+        pixels: Split,
+        panels: Panels,
+        width: int,
     ) -> None:
         """A row of pixels, for one panel of channels."""
         builder, g = self.builder, self.g
         step = 2 if vectors == 2 or self.target.vector_registers >= 32 else 1
-        channel = builder.let("n", build.mul(panel, (2 if step == 2 and -(-self.channels // self.lanes) > 1 else 1) * self.lanes))
+        channel = builder.let(
+            "n",
+            build.mul(
+                panel, (2 if step == 2 and -(-self.channels // self.lanes) > 1 else 1) * self.lanes
+            ),
+        )
         start: Expr = build.add(channel, self.left.offset)
         for letter, counter in at.items():
-            start = build.add(start, build.mul(counter, g.x["N"] if letter == "N" else g.moves(letter)))
+            start = build.add(
+                start, build.mul(counter, g.x["N"] if letter == "N" else g.moves(letter))
+            )
         base = builder.let("a", start)
         partial = self.ragged if last else 0
         mask = None
         if partial and self.target.masked and self.lanes > 1:
-            mask = builder.let("mask", build.apply(Primitive.LT, build.ramp(0, 1, self.lanes), build.index(partial)))
+            mask = builder.let(
+                "mask",
+                build.apply(Primitive.LT, build.ramp(0, 1, self.lanes), build.index(partial)),
+            )
         for first, count, size in self._stretches(pixels):
             with builder.loop("m", first, first + count * size, size) as m:
                 whole = vectors - bool(partial and mask is None)
                 if whole:
-                    self._tile(at, m, size, channel, [self.lanes] * whole, base, None if whole < vectors else mask, panels, width)
+                    self._tile(
+                        at,
+                        m,
+                        size,
+                        channel,
+                        [self.lanes] * whole,
+                        base,
+                        None if whole < vectors else mask,
+                        panels,
+                        width,
+                    )
                 if whole < vectors:
-                    with builder.loop("c", whole * self.lanes, whole * self.lanes + partial) as extra:
+                    with builder.loop(
+                        "c", whole * self.lanes, whole * self.lanes + partial
+                    ) as extra:
                         moved = build.add(channel, extra)
-                        self._tile(at, m, size, moved, [1], build.add(base, extra), None, panels, width)
+                        self._tile(
+                            at, m, size, moved, [1], build.add(base, extra), None, panels, width
+                        )
 
     def _stretches(self, pixels: Split) -> list[tuple[int, int, int]]:
-        """The tiles of a row as (first pixel, how many tiles, pixels of one); one whose windows leave x is by itself."""
+        """The tiles of a row as (first pixel, how many tiles, pixels of one); one whose windows
+        leave x is by itself.
+        """
         tiles = [(k * pixels.step, pixels.step) for k in range(pixels.full)]
         tiles += [(pixels.full * pixels.step, pixels.rest)] * bool(pixels.rest)
         found: list[tuple[int, int, int]] = []
@@ -152,7 +215,11 @@ class _Depthwise:
 
     def _inside(self, first: int, size: int) -> bool:
         """Whether the windows of `size` pixels stay inside x along the row."""
-        return all(self._column(first + i, tap) for i in (0, size - 1) for tap in (0, self.taps.get(self.across, 1) - 1))
+        return all(
+            self._column(first + i, tap)
+            for i in (0, size - 1)
+            for tap in (0, self.taps.get(self.across, 1) - 1)
+        )
 
     def _column(self, pixel: int, tap: int) -> bool:
         """Whether what a tap of a pixel reads along the row is inside x."""
@@ -161,7 +228,11 @@ class _Depthwise:
             return True
         axis = self.g.op.spatial.index(self.across)
         (size,) = static((edge.extent,))
-        return 0 <= pixel * self.g.op.strides[axis] + tap * self.g.op.rhs_dilation[axis] - edge.low < size
+        return (
+            0
+            <= pixel * self.g.op.strides[axis] + tap * self.g.op.rhs_dilation[axis] - edge.low
+            < size
+        )
 
     def _taps(self, letter: str, at: Expr) -> tuple[Expr, Expr]:
         """The first tap of a window that is inside x along an axis, and the one after the last."""
@@ -171,20 +242,34 @@ class _Depthwise:
         axis = self.g.op.spatial.index(letter)
         by, moved = self.g.op.rhs_dilation[axis], build.mul(at, self.g.op.strides[axis])
         before = build.apply(Primitive.MAX, build.sub(edge.low, moved), build.index(0))
-        within = build.apply(Primitive.MAX, build.sub(edge.low + edge.extent, moved), build.index(0))
+        within = build.apply(
+            Primitive.MAX, build.sub(edge.low + edge.extent, moved), build.index(0)
+        )
         first, stop = (build.div(build.add(n, by - 1), by) for n in (before, within))
-        return build.apply(Primitive.MIN, first, build.index(taps)), build.apply(Primitive.MIN, stop, build.index(taps))
+        return build.apply(Primitive.MIN, first, build.index(taps)), build.apply(
+            Primitive.MIN, stop, build.index(taps)
+        )
 
     def _tile(
-        self, at: dict[str, Expr], pixel: Expr, count: int, channel: Expr, lanes: Sequence[int], base: Expr,
-        mask: Expr | None, panels: Panels, width: int,
-    ) -> None:  # fmt: skip
+        self,
+        at: dict[str, Expr],
+        pixel: Expr,
+        count: int,
+        channel: Expr,
+        lanes: Sequence[int],
+        base: Expr,
+        mask: Expr | None,
+        panels: Panels,
+        width: int,
+    ) -> None:
         """`count` pixels by vectors of channels; the last vector is masked when there is a mask."""
         builder, g = self.builder, self.g
         moves = g.moves(self.across) if self.across else 0
         reaches = g.reaches(self.across) if self.across else 0
         base = builder.let("a", build.add(base, build.mul(pixel, moves)))
-        sums: list[list[Var]] = [[builder.variable("c", zero(self.accumulate, n)) for n in lanes] for _ in range(count)]
+        sums: list[list[Var]] = [
+            [builder.variable("c", zero(self.accumulate, n)) for n in lanes] for _ in range(count)
+        ]
         outer = [s for s in g.op.spatial if s != self.across]
         strides = panels.strides(width)
         steps = dict(zip(g.op.spatial, strides, strict=False))
@@ -195,22 +280,33 @@ class _Depthwise:
                 letter = outer[level]
                 with builder.loop("k", *self._taps(letter, at[letter])) as k:
                     further = builder.let("a", build.add(where, build.mul(k, g.reaches(letter))))
-                    taps(level + 1, further, builder.let("b", build.add(weight, build.mul(k, steps[letter]))))
+                    taps(
+                        level + 1,
+                        further,
+                        builder.let("b", build.add(weight, build.mul(k, steps[letter]))),
+                    )
                 return
             for j, n in enumerate(lanes):
                 on = mask if j == len(lanes) - 1 else None
                 seen: dict[Dim, Expr] = {}
                 for tap in range(last):
                     weight_at = build.add(weight, tap * steps.get(self.across, 0) + j * self.lanes)
-                    value = builder.let("w", read(self.elements, panels.source, weight_at, n, self.accumulate))
+                    value = builder.let(
+                        "w", read(self.elements, panels.source, weight_at, n, self.accumulate)
+                    )
                     for i in range(count):
                         if isinstance(pixel, Const) and not self._column(int(pixel.value) + i, tap):
                             continue
                         offset = moves * i + reaches * tap
                         if offset not in seen:
                             pixel_at = build.add(where, offset + j * self.lanes)
-                            seen[offset] = builder.let("x", read(self.elements, self.left, pixel_at, n, self.accumulate, on))
-                        builder.assign(sums[i][j], multiply_add(self.target, seen[offset], value, sums[i][j]))
+                            seen[offset] = builder.let(
+                                "x",
+                                read(self.elements, self.left, pixel_at, n, self.accumulate, on),
+                            )
+                        builder.assign(
+                            sums[i][j], multiply_add(self.target, seen[offset], value, sums[i][j])
+                        )
 
         taps(0, base, channel)
         letters = g.op.layout[2]

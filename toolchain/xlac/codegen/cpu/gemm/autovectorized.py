@@ -1,8 +1,10 @@
-"""Contractions for a compiler that makes vectors of counted loops itself: rows of sums in memory, columns innermost.
+"""Contractions for a compiler that makes vectors of counted loops itself: rows of sums in memory,
+columns innermost.
 
-Sums of a few rows by a panel of columns are kept in a local array. A turn of the summed loop takes a few steps at once,
-holds their elements of the left operand in registers and passes along the panel: every pass is a loop of known length
-over consecutive elements, which C compilers vectorise for whatever machine they aim at.
+Sums of a few rows by a panel of columns are kept in a local array. A turn of the summed loop takes
+a few steps at once, holds their elements of the left operand in registers and passes along the
+panel: every pass is a loop of known length over consecutive elements, which C compilers vectorise
+for whatever machine they aim at.
 """
 
 from __future__ import annotations
@@ -10,7 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xlac.codegen.core.contraction import Axis, Contraction, multiply_add, offset, read, unravel, zero
+from xlac.codegen.core.contraction import (
+    Axis,
+    Contraction,
+    multiply_add,
+    offset,
+    read,
+    unravel,
+    zero,
+)
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.packing import Panels
@@ -30,7 +40,9 @@ STEPS = 4  # of the sum, at once
 
 
 def pays(c: Contraction, target: Target) -> bool:
-    """Whether the compiler behind the target makes vectors, and the right operand lies so that it can."""
+    """Whether the compiler behind the target makes vectors, and the right operand lies so that it
+    can.
+    """
     known = all(isinstance(a.extent, int) for a in (c.columns, *c.inner))
     readable = c.right.constant or c.columns.right == 1
     return target.vectorizes and not target.size and known and c.columns.usual >= LEAST and readable
@@ -44,11 +56,14 @@ def tile(c: Contraction) -> Tile:
 class LaneLoops:
     """Writes the kernel's body with the builder of `elements`."""
 
-    def __init__(self, elements: Elements, epilogue: Epilogue, c: Contraction, panels: Panels, target: Target) -> None:
+    def __init__(
+        self, elements: Elements, epilogue: Epilogue, c: Contraction, panels: Panels, target: Target
+    ) -> None:
         self.elements, self.builder, self.epilogue = elements, elements.builder, epilogue
         self.c, self.right, self.target = c, panels, target
         self.columns = Split(c.columns.usual, tile(c).width)
-        self.axis = 1 if c.rows[1].usual > 1 else 0  # of the row axes, the one of which several are taken at once
+        # of the row axes, the one of which several are taken at once
+        self.axis = 1 if c.rows[1].usual > 1 else 0
 
     def write(self) -> None:
         """Outer axes, panels of columns, rows."""
@@ -58,7 +73,9 @@ class LaneLoops:
             with builder.loop("p", 0, self.columns.full) as p:
                 self._panel(outer, build.mul(p, self.columns.step), self.columns.step)
             if self.columns.rest:
-                self._panel(outer, build.index(self.columns.full * self.columns.step), self.columns.rest)
+                self._panel(
+                    outer, build.index(self.columns.full * self.columns.step), self.columns.rest
+                )
 
     def _panel(self, outer: list[Expr], column: Expr, width: int) -> None:
         c, builder = self.c, self.builder
@@ -83,18 +100,30 @@ class LaneLoops:
     def _sum(self, count: int, width: int, left: Expr, right: Expr) -> Buffer:
         """Sums of all products: in one go, or in blocks which join sums that wait."""
         builder, c, strides = self.builder, self.c, self.right.strides(width)
-        cut = blocks([a.extent for a in c.inner], PRODUCTS, WHOLE) if c.accumulate.is_float else None
+        cut = (
+            blocks([a.extent for a in c.inner], PRODUCTS, WHOLE) if c.accumulate.is_float else None
+        )
         if cut is None:
             kept = self._zeros(count, width)
             self._products(kept, c.inner, count, width, left, right, strides)
             return kept
         size, at = count * width, cut.loop
         around = volume(tuple(a.extent for a in c.inner[:at]))
-        waiting = Waiting.of(builder, c.accumulate, size, 1, most(around) * -(-c.inner[at].usual // cut.turns))
+        waiting = Waiting.of(
+            builder, c.accumulate, size, 1, most(around) * -(-c.inner[at].usual // cut.turns)
+        )
 
         def block(a: Expr, b: Expr, turns: int) -> None:
             part = self._zeros(count, width)
-            self._products(part, (replace(c.inner[at], extent=turns), *c.inner[at + 1 :]), count, width, a, b, strides[at:])
+            self._products(
+                part,
+                (replace(c.inner[at], extent=turns), *c.inner[at + 1 :]),
+                count,
+                width,
+                a,
+                b,
+                strides[at:],
+            )
             with builder.loop("z", 0, size) as z:
                 waiting.add(z, build.load(part, z))
 
@@ -111,7 +140,9 @@ class LaneLoops:
                     waiting.group(build.index(0), size, k)
             if full * turns < axis.usual:
                 done = full * turns
-                block(build.add(a, axis.left * done), build.add(b, stride * done), axis.usual - done)
+                block(
+                    build.add(a, axis.left * done), build.add(b, stride * done), axis.usual - done
+                )
             if depth == at > 0:
                 waiting.join(build.index(0), size)
 
@@ -125,9 +156,18 @@ class LaneLoops:
         return kept
 
     def _products(
-        self, kept: Buffer, inner: Sequence[Axis], count: int, width: int, left: Expr, right: Expr, strides: Sequence[Dim]
-    ) -> None:  # fmt: skip
-        """Adds every product to the sums: loops over the summed axes, several steps of the innermost at once."""
+        self,
+        kept: Buffer,
+        inner: Sequence[Axis],
+        count: int,
+        width: int,
+        left: Expr,
+        right: Expr,
+        strides: Sequence[Dim],
+    ) -> None:
+        """Adds every product to the sums: loops over the summed axes, several steps of the
+        innermost at once.
+        """
         builder = self.builder
 
         def level(depth: int, a: Expr, b: Expr) -> None:
@@ -149,19 +189,39 @@ class LaneLoops:
         level(0, left, right)
 
     def _pass(
-        self, kept: Buffer, count: int, width: int, left: Expr, right: Expr, steps: int, step: Dim, stride: Dim
-    ) -> None:  # fmt: skip
+        self,
+        kept: Buffer,
+        count: int,
+        width: int,
+        left: Expr,
+        right: Expr,
+        steps: int,
+        step: Dim,
+        stride: Dim,
+    ) -> None:
         """A few steps of the sum, for all rows, along the panel."""
         builder, c = self.builder, self.c
         row = c.rows[self.axis].left
 
         def held(r: int, u: int) -> Expr:
-            return builder.let("x", read(self.elements, c.left, build.add(left, row * r + step * u), 1, c.accumulate))
+            return builder.let(
+                "x",
+                read(self.elements, c.left, build.add(left, row * r + step * u), 1, c.accumulate),
+            )
 
         values = [[held(r, u) for u in range(steps)] for r in range(count)]
         with builder.loop("j", 0, width) as j:
             weights = [
-                builder.let("w", read(self.elements, self.right.source, build.add(build.add(right, stride * u), j), 1, c.accumulate))
+                builder.let(
+                    "w",
+                    read(
+                        self.elements,
+                        self.right.source,
+                        build.add(build.add(right, stride * u), j),
+                        1,
+                        c.accumulate,
+                    ),
+                )
                 for u in range(steps)
             ]
             for r in range(count):
@@ -171,11 +231,23 @@ class LaneLoops:
                     total = builder.let("c", multiply_add(self.target, value, weight, total))
                 builder.store(kept, place, total)
 
-    def _finish(self, kept: Buffer, count: int, width: int, outer: list[Expr], start: tuple[Expr, Expr], column: Expr) -> None:
+    def _finish(
+        self,
+        kept: Buffer,
+        count: int,
+        width: int,
+        outer: list[Expr],
+        start: tuple[Expr, Expr],
+        column: Expr,
+    ) -> None:
         """The epilogue, along the panel of each row."""
         builder = self.builder
         for r in range(count):
-            rows = (start[0], build.add(start[1], r)) if self.axis else (build.add(start[0], r), start[1])
+            rows = (
+                (start[0], build.add(start[1], r))
+                if self.axis
+                else (build.add(start[0], r), start[1])
+            )
             with builder.loop("j", 0, width) as j:
                 at = self.c.place(outer, rows, build.add(column, j))
                 self.epilogue.store(self.elements, at, build.load(kept, build.add(j, r * width)))

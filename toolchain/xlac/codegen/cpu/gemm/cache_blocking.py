@@ -1,4 +1,6 @@
-"""How a contraction's result is cut: into tiles, blocks of them that stay in a cache, and pieces for threads."""
+"""How a contraction's result is cut: into tiles, blocks of them that stay in a cache, and pieces
+for threads.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,19 @@ from xlac.ir.dims import Dim, at_opt, ceil_div, most, volume
 from xlac_sdk.target import Target
 
 PARALLEL_FLOPS = 1 << 19  # operations of a kernel that repay waking another thread
-PIECES = 16  # pieces a thread of a contraction that is split: the last one is waited for, but each reads its panel anew
+# pieces a thread of a contraction that is split: the last one is waited for, but each reads its
+# panel anew
+PIECES = 16
 PIECE_FLOPS = 1 << 18  # operations of such a piece at least
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How the result is cut: row tiles on both row axes, panels of columns, and blocks of row tiles on `axis`.
+    """How the result is cut: row tiles on both row axes, panels of columns, and blocks of row tiles
+    on `axis`.
 
-    A block's rows of the left operand stay in the second cache while all panels pass. Where a panel crosses a block is
-    cut once more, into `parts` pieces of `piece` tiles, which threads share.
+    A block's rows of the left operand stay in the second cache while all panels pass. Where a panel
+    crosses a block is cut once more, into `parts` pieces of `piece` tiles, which threads share.
     """
 
     rows: tuple[Split | OpenSplit, Split | OpenSplit]
@@ -35,9 +40,12 @@ class Cut:
     axis: int  # the row axis that blocks divide
     piece: int  # tiles of that axis in a piece
     parts: int = 1  # pieces in a block
-    blocks_of_sum: Blocks | None = None  # how a long sum is cut so that its digits are kept, by sizes alone
+    # how a long sum is cut so that its digits are kept, by sizes alone
+    blocks_of_sum: Blocks | None = None
     block_count: int = 1  # of these
-    chunk: int = 0  # steps of a long sum, whole blocks, that all tiles of a piece take before the next; 0: each takes all
+    # steps of a long sum, whole blocks, that all tiles of a piece take before the next; 0: each
+    # takes all
+    chunk: int = 0
 
     @property
     def block(self) -> int:
@@ -61,7 +69,11 @@ def cut(c: Contraction, tile: Tile, target: Target) -> Cut:
     axis = 0 if c.rows[0].extent != 1 else 1
     count = max(1, at_opt(rows[axis].count))
     blocks = summation.blocks([a.extent for a in c.inner], PRODUCTS, WHOLE)
-    chunk = _chunk(c, tile, target, max(1, at_opt(rows[1].count)), blocks) if blocks and c.rows[0].extent == 1 else 0
+    chunk = (
+        _chunk(c, tile, target, max(1, at_opt(rows[1].count)), blocks)
+        if blocks and c.rows[0].extent == 1
+        else 0
+    )
     if not chunk and not c.accumulate.is_float:
         blocks = None
     near = _near(c, axis, tile.rows[axis], count, target.l2_bytes // 2)
@@ -74,11 +86,22 @@ def cut(c: Contraction, tile: Tile, target: Target) -> Cut:
         others = at_opt(volume(tuple(a.extent for a in c.outer)) * panels) * -(-count // block)
         parts = min(block, -(-pieces // max(1, others)))
     piece = -(-block // parts)
-    return Cut(rows, panels, axis, piece, -(-block // piece) if not chunk else 1, blocks, _count(c, blocks), chunk)
+    return Cut(
+        rows,
+        panels,
+        axis,
+        piece,
+        -(-block // piece) if not chunk else 1,
+        blocks,
+        _count(c, blocks),
+        chunk,
+    )
 
 
 def _near(c: Contraction, axis: int, step: int, count: int, room: int) -> int:
-    """How many of `count` tiles of `step` rows along an axis read so much of the left operand that it fits `room` bytes."""
+    """How many of `count` tiles of `step` rows along an axis read so much of the left operand that
+    it fits `room` bytes.
+    """
     others = [(a.usual, a.left) for a in (c.rows[1 - axis], *c.inner)]
 
     def nbytes(many: int) -> int:
@@ -88,7 +111,9 @@ def _near(c: Contraction, axis: int, step: int, count: int, room: int) -> int:
 
 
 def _distinct(loops: list[tuple[int, Dim]]) -> int:
-    """Elements that nested loops of (extent, stride) read, each counted once: windows that overlap read the same ones."""
+    """Elements that nested loops of (extent, stride) read, each counted once: windows that overlap
+    read the same ones.
+    """
     reaches = [(1, 1)]  # (stride, extent) of loops that no longer overlap
     for stride, extent in sorted((abs(at_opt(stride)), extent) for extent, stride in loops):
         base, reach = reaches[-1]
@@ -105,15 +130,24 @@ def _count(c: Contraction, blocks: Blocks | None) -> int:
     """In how many blocks a sum is added, at most."""
     if blocks is None:
         return 1
-    return -(-most(c.inner[blocks.loop].extent) // blocks.turns) * most(volume(tuple(a.extent for a in c.inner[: blocks.loop])))
+    return -(-most(c.inner[blocks.loop].extent) // blocks.turns) * most(
+        volume(tuple(a.extent for a in c.inner[: blocks.loop]))
+    )
 
 
 def _chunk(c: Contraction, tile: Tile, target: Target, row_tiles: int, blocks: Blocks) -> int:
-    """Steps of a long sum, so that a panel's part stays in the second cache while every row tile passes it."""
+    """Steps of a long sum, so that a panel's part stays in the second cache while every row tile
+    passes it.
+    """
     if not isinstance(c.depth, int):
         return 0
     bytes_of_panel = c.depth * tile.width * c.accumulate.nbytes
-    if len(c.inner) != 1 or row_tiles < 4 or bytes_of_panel <= target.l2_bytes * 2 // 5 or target.size:
+    if (
+        len(c.inner) != 1
+        or row_tiles < 4
+        or bytes_of_panel <= target.l2_bytes * 2 // 5
+        or target.size
+    ):
         return 0
     parts = -(-bytes_of_panel * 8 // target.l2_bytes)
     return max(1, c.depth // parts // blocks.turns) * blocks.turns

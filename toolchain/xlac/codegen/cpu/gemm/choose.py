@@ -24,12 +24,19 @@ from xlac_sdk.target import Target
 def launches(
     group: Group, target: Target, name: str, c: Contraction, after: Epilogue, right: View
 ) -> list[Launching]:
-    """The kernels of a contraction and its epilogue. `right` is the view that the right operand came from."""
+    """The kernels of a contraction and its epilogue. `right` is the view that the right operand
+    came from.
+    """
     if target.warp:
         from xlac.codegen.gpu.gemm import choose as gpu
 
         return gpu.launches(group, target, name, c, after, right)
-    if c.columns.extent == 1 and c.row_count == c.rows[1].extent != 1 and right.compute is None and len(c.inner) == 1:
+    if (
+        c.columns.extent == 1
+        and c.row_count == c.rows[1].extent != 1
+        and right.compute is None
+        and len(c.inner) == 1
+    ):
         c = c.swapped()
     if right.compute is None and inner_product.pays(c, target):
         elements = Elements(Builder(), group, target)
@@ -37,16 +44,29 @@ def launches(
         return [elements.launch(name, cost.work(group))]
     if autovectorized.pays(c, target):
         wide = autovectorized.tile(c)
-        panels = packing.constant(c, wide, c.right.dtype, right.compute, right.key) if c.right.constant else packing.direct(c)
+        panels = (
+            packing.constant(c, wide, c.right.dtype, right.compute, right.key)
+            if c.right.constant
+            else packing.direct(c)
+        )
         if panels.packed:
             c, panels = panels.merged(c)
         elements = Elements(Builder(), group, target)
         autovectorized.LaneLoops(elements, after, c, panels, target).write()
         return [elements.launch(name, cost.work(group))]
     rows = (max(1, c.rows[0].usual), max(1, c.rows[1].usual))
-    tile = register_tile.choose(target, c.accumulate, rows, max(1, c.columns.usual), max(1, at_opt(c.depth)))
-    if register_transpose.pays(after, c, tile, target):  # squares of vectors are turned around: tall tiles fill them
-        tile = register_tile.choose(target, c.accumulate, rows, min(max(1, c.columns.usual), register_transpose.WIDE * tile.lanes), max(1, at_opt(c.depth)))
+    tile = register_tile.choose(
+        target, c.accumulate, rows, max(1, c.columns.usual), max(1, at_opt(c.depth))
+    )
+    # squares of vectors are turned around: tall tiles fill them
+    if register_transpose.pays(after, c, tile, target):
+        tile = register_tile.choose(
+            target,
+            c.accumulate,
+            rows,
+            min(max(1, c.columns.usual), register_transpose.WIDE * tile.lanes),
+            max(1, at_opt(c.depth)),
+        )
     panels, before = _right(group, target, name, c, tile, right)
     if panels.packed:
         c, panels = panels.merged(c)
@@ -58,7 +78,9 @@ def launches(
 
     forward = written(name, backward=False)
     if c.right.constant and streams(c, tile, target):
-        forward = replace(forward, backward=lambda: written(f"{name}_backward", backward=True).kernel)
+        forward = replace(
+            forward, backward=lambda: written(f"{name}_backward", backward=True).kernel
+        )
     return [*before, forward]
 
 
@@ -70,7 +92,8 @@ def _right(
     whole = divisor(c.columns.extent) % tile.lanes == 0 or target.masked or tile.lanes == 1
     readable = c.columns.right == 1 and whole and not computed
     reuse = -(-c.rows[0].usual // tile.rows[0]) * -(-c.rows[1].usual // tile.rows[1])
-    quantised = c.right.dtype is DType.I8 and c.accumulate.is_float  # stays so: small is what it is for
+    # stays so: small is what it is for
+    quantised = c.right.dtype is DType.I8 and c.accumulate.is_float
     dtype = c.accumulate if reuse > 2 and not quantised else c.right.dtype
     if c.right.constant:
         if readable and (target.size or packing.is_packed_already(c, tile)):

@@ -1,8 +1,9 @@
 """The register-blocked outer product: the kernel that most contractions become.
 
-For every panel of columns and every tile of rows, one step of the sum loads the panel's vectors of the right
-operand, broadcasts one element of the left for each row, and adds their products to accumulators that stay in
-registers until the sum is complete. The epilogue then works on them directly.
+For every panel of columns and every tile of rows, one step of the sum loads the panel's vectors of
+the right operand, broadcasts one element of the left for each row, and adds their products to
+accumulators that stay in registers until the sum is complete. The epilogue then works on them
+directly.
 """
 
 from __future__ import annotations
@@ -28,32 +29,51 @@ from xlac_sdk.kernel_ir.kernel import Buffer, Expr, LoopKind, Space, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
-LONG_EPILOGUE = 12  # operations an element above which the epilogue is a loop over rows, not written out for each
+# operations an element above which the epilogue is a loop over rows, not written out for each
+LONG_EPILOGUE = 12
 
 
 def streams(c: Contraction, tile: Tile, target: Target) -> bool:
-    """True when the right operand is read once from end to end, and could as well be from the end to the start."""
+    """True when the right operand is read once from end to end, and could as well be from the end
+    to the start.
+    """
     known = all(isinstance(a.extent, int) for a in (*c.outer, *c.rows, *c.inner, c.columns))
-    return known and (c.rows[0].extent, c.rows[1].extent) == tile.rows and not cut(c, tile, target).chunk
+    return (
+        known
+        and (c.rows[0].extent, c.rows[1].extent) == tile.rows
+        and not cut(c, tile, target).chunk
+    )
 
 
 class OuterProduct:
-    """Writes the kernel's body with the builder of `elements`. `backward` is for operands that it `streams`."""
+    """Writes the kernel's body with the builder of `elements`. `backward` is for operands that it
+    `streams`.
+    """
 
     def __init__(
-        self, elements: Elements, epilogue: Epilogue, c: Contraction, tile: Tile, right: Panels, target: Target,
+        self,
+        elements: Elements,
+        epilogue: Epilogue,
+        c: Contraction,
+        tile: Tile,
+        right: Panels,
+        target: Target,
         backward: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.elements, self.builder, self.epilogue = elements, elements.builder, epilogue
         self.c, self.tile, self.right, self.target, self.backward = c, tile, right, target, backward
         self.cut = cut(c, tile, target)
         self.step = Step(elements, c, right, tile.lanes, target)
         self.fetches = pays(c, right, target)
         self.mask: Expr | None = None
-        self.turned = isinstance(c.columns.extent, int) and register_transpose.pays(epilogue, c, tile, target)
+        self.turned = isinstance(c.columns.extent, int) and register_transpose.pays(
+            epilogue, c, tile, target
+        )
 
     def write(self) -> None:
-        """The loops over outer axes, blocks of rows, panels and pieces, fused into one that may run in parallel."""
+        """The loops over outer axes, blocks of rows, panels and pieces, fused into one that may run
+        in parallel.
+        """
         c, builder = self.c, self.builder
         extents = [*(a.extent for a in c.outer), self.cut.blocks, self.cut.panels, self.cut.parts]
         turns = volume(tuple(extents))
@@ -73,10 +93,16 @@ class OuterProduct:
 
     def _turned(self, counter: Expr, stop: Dim, step: int) -> Expr:
         """The counter of a loop from 0, by steps, or from the last step down to 0."""
-        return self.builder.let("back", build.sub(stop - step, counter)) if self.backward else counter
+        return (
+            self.builder.let("back", build.sub(stop - step, counter)) if self.backward else counter
+        )
 
-    def _panel(self, outer: list[Expr], piece: Expr, column: Expr, vectors: int, partial: build.Number) -> None:
-        """One panel of columns: all row tiles of a piece. `partial` columns of the last vector, 0 when it is full."""
+    def _panel(
+        self, outer: list[Expr], piece: Expr, column: Expr, vectors: int, partial: build.Number
+    ) -> None:
+        """One panel of columns: all row tiles of a piece. `partial` columns of the last vector, 0
+        when it is full.
+        """
         builder, c = self.builder, self.c
         right = builder.let("b", self.right.base(outer, column, c.depth))
         left = offset(c.outer, outer, "left", c.left.offset)
@@ -98,7 +124,9 @@ class OuterProduct:
 
         self._cover(self.cut.rows[blocked], piece if self.cut.pieces != 1 else None, tile)
 
-    def _cover(self, split: Split | OpenSplit, piece: Expr | None, emit: Callable[[Expr, int], None]) -> None:
+    def _cover(
+        self, split: Split | OpenSplit, piece: Expr | None, emit: Callable[[Expr, int], None]
+    ) -> None:
         """`emit(start, size)` for every tile of an axis, or of one piece of it."""
         builder = self.builder
         end = split.full * split.step
@@ -119,7 +147,9 @@ class OuterProduct:
                 self._cover_rest(split, emit)
 
     def _cover_rest(self, split: Split | OpenSplit, emit: Callable[[Expr, int], None]) -> None:
-        """What whole tiles leave of an axis: one smaller tile, or as many as the call's size asks for."""
+        """What whole tiles leave of an axis: one smaller tile, or as many as the call's size asks
+        for.
+        """
         if isinstance(split, Split):
             if split.rest:
                 emit(build.index(split.full * split.step), split.rest)
@@ -134,21 +164,32 @@ class OuterProduct:
     # ---- one tile ----------------------------------------------------------------------------
 
     def _tile(
-        self, outer: list[Expr], start: tuple[Expr, Expr], size: tuple[int, int], column: Expr, vectors: int,
-        partial: build.Number, left: Expr, right: Expr,
-    ) -> None:  # fmt: skip
+        self,
+        outer: list[Expr],
+        start: tuple[Expr, Expr],
+        size: tuple[int, int],
+        column: Expr,
+        vectors: int,
+        partial: build.Number,
+        left: Expr,
+        right: Expr,
+    ) -> None:
         c, builder, lanes = self.c, self.builder, self.tile.lanes
         base = builder.let("a", build.add(left, offset(c.rows, start, "left")))
         rows = [(i, j) for i in range(size[0]) for j in range(size[1])]
         steps = [c.rows[0].left * i + c.rows[1].left * j for i, j in rows]
-        first, second = (build.div(at, split.step) for at, split in zip(start, self.cut.rows, strict=True))
+        first, second = (
+            build.div(at, split.step) for at, split in zip(start, self.cut.rows, strict=True)
+        )
         number = build.add(build.mul(first, self.cut.rows[1].count), second)
         tiles_here = self.cut.block * self.cut.rows[1 - self.cut.axis].count
         after = self._ahead(right, c.depth, vectors * lanes, number, tiles_here)
         strides, inner = self.right.strides(vectors * lanes), c.inner
         cut = self.cut.blocks_of_sum
         if cut is None:
-            sums: Sequence[Sequence[Expr]] = self._block(c.inner, base, steps, right, strides, vectors, partial, after)
+            sums: Sequence[Sequence[Expr]] = self._block(
+                c.inner, base, steps, right, strides, vectors, partial, after
+            )
             self._finish(sums, rows, outer, start, size, column, partial)
             return
         width = vectors * lanes
@@ -166,7 +207,11 @@ class OuterProduct:
             turns = cut.turns if depth == cut.loop else 1
             full, rest = axis.extent // turns, axis.extent - axis.extent // turns * turns
             if rest != 0 and self.backward:
-                block(build.add(a, axis.left * (full * turns)), build.add(b, stride * (full * turns)), rest)
+                block(
+                    build.add(a, axis.left * (full * turns)),
+                    build.add(b, stride * (full * turns)),
+                    rest,
+                )
             with builder.loop("k", 0, full) as counter:
                 k = self._turned(counter, full, 1)
                 a_here = builder.let("a", build.add(a, build.mul(k, axis.left * turns)))
@@ -177,21 +222,41 @@ class OuterProduct:
                     block(a_here, b_here, turns)
                     waiting.group(build.index(0), len(rows) * width, counter)
             if rest != 0 and not self.backward:
-                block(build.add(a, axis.left * (full * turns)), build.add(b, stride * (full * turns)), rest)
+                block(
+                    build.add(a, axis.left * (full * turns)),
+                    build.add(b, stride * (full * turns)),
+                    rest,
+                )
             if depth == cut.loop > 0:
                 waiting.join(build.index(0), len(rows) * width)
 
         level(0, base, right)
         kept = waiting.finish(len(rows) * width)
-        sums = [[builder.let("c", build.load(kept, build.ramp(at, 1, lanes))) for at in row] for row in where]
+        sums = [
+            [builder.let("c", build.load(kept, build.ramp(at, 1, lanes))) for at in row]
+            for row in where
+        ]
         self._finish(sums, rows, outer, start, size, column, partial)
 
     def _block(
-        self, inner: tuple[Axis, ...], left: Expr, rows: list[Dim], right: Expr, strides: Shape, vectors: int,
-        partial: build.Number, after: Ahead | None,
-    ) -> list[list[Var]]:  # fmt: skip
+        self,
+        inner: tuple[Axis, ...],
+        left: Expr,
+        rows: list[Dim],
+        right: Expr,
+        strides: Shape,
+        vectors: int,
+        partial: build.Number,
+        after: Ahead | None,
+    ) -> list[list[Var]]:
         """The sums of the products along some axes, in registers."""
-        sums = [[self.builder.variable("c", zero(self.c.accumulate, self.tile.lanes)) for _ in range(vectors)] for _ in rows]
+        sums = [
+            [
+                self.builder.variable("c", zero(self.c.accumulate, self.tile.lanes))
+                for _ in range(vectors)
+            ]
+            for _ in rows
+        ]
         self._sum(sums, inner, left, rows, right, strides, partial, after)
         return sums
 
@@ -202,13 +267,32 @@ class OuterProduct:
         return ahead(self.elements, self.right, right, depth * width, tile, tiles)
 
     def _chunked(
-        self, outer: list[Expr], piece: Expr, column: Expr, vectors: int, partial: build.Number, left: Expr, right: Expr
+        self,
+        outer: list[Expr],
+        piece: Expr,
+        column: Expr,
+        vectors: int,
+        partial: build.Number,
+        left: Expr,
+        right: Expr,
     ) -> None:
-        """A panel whose sum is long: partial sums of the piece wait in memory while the next chunk is added."""
-        c, builder, split, lanes, cut = self.c, self.builder, self.cut.rows[1], self.tile.lanes, self.cut.blocks_of_sum
+        """A panel whose sum is long: partial sums of the piece wait in memory while the next chunk
+        is added.
+        """
+        c, builder, split, lanes, cut = (
+            self.c,
+            self.builder,
+            self.cut.rows[1],
+            self.tile.lanes,
+            self.cut.blocks_of_sum,
+        )
         assert cut is not None and isinstance(c.depth, int)
         width, height = vectors * lanes, self.cut.piece * split.step
-        (axis,), (stride,), full = c.inner, self.right.strides(vectors * lanes), c.depth // cut.turns
+        (axis,), (stride,), full = (
+            c.inner,
+            self.right.strides(vectors * lanes),
+            c.depth // cut.turns,
+        )
         first = build.mul(piece, height)
         waiting = Waiting.of(builder, c.accumulate, height * width, lanes, self.cut.block_count)
 
@@ -219,12 +303,29 @@ class OuterProduct:
                 base = builder.let("a", build.add(a, build.mul(start, c.rows[1].left)))
                 place = builder.let("place", build.mul(build.sub(start, first), width))
                 rows = [c.rows[1].left * i for i in range(size)]
-                after = self._ahead(b, self.cut.chunk, width, build.div(start, split.step), self.cut.piece)
+                after = self._ahead(
+                    b, self.cut.chunk, width, build.div(start, split.step), self.cut.piece
+                )
                 with builder.loop("block", 0, blocks) as block:
-                    a_here = builder.let("a", build.add(base, build.mul(block, axis.left * cut.turns)))
+                    a_here = builder.let(
+                        "a", build.add(base, build.mul(block, axis.left * cut.turns))
+                    )
                     b_here = builder.let("b", build.add(b, build.mul(block, stride * cut.turns)))
-                    found = self._block((Axis(length, axis.left),), a_here, rows, b_here, (stride,), vectors, partial, after)
-                    for at, total in zip(chain(*places(place, width, size, vectors, lanes)), chain(*found), strict=True):
+                    found = self._block(
+                        (Axis(length, axis.left),),
+                        a_here,
+                        rows,
+                        b_here,
+                        (stride,),
+                        vectors,
+                        partial,
+                        after,
+                    )
+                    for at, total in zip(
+                        chain(*places(place, width, size, vectors, lanes)),
+                        chain(*found),
+                        strict=True,
+                    ):
                         waiting.add(at, total)
                     waiting.group(place, size * width, build.add(number, block))
 
@@ -235,23 +336,50 @@ class OuterProduct:
             a_chunk = builder.let("a", build.add(left, build.mul(q, cut.turns * axis.left)))
             b_chunk = builder.let("b", build.add(right, build.mul(q, cut.turns * stride)))
             left_of = build.apply(Primitive.MIN, build.index(many), build.sub(full, q))
-            tiles_of(a_chunk, b_chunk, many if full % many == 0 else bounded(builder, left_of, many), q, cut.turns)
+            tiles_of(
+                a_chunk,
+                b_chunk,
+                many if full % many == 0 else bounded(builder, left_of, many),
+                q,
+                cut.turns,
+            )
         if c.depth % cut.turns:
             whole = full * cut.turns
-            tiles_of(build.add(left, axis.left * whole), build.add(right, stride * whole), 1, build.index(full), c.depth - whole)
+            tiles_of(
+                build.add(left, axis.left * whole),
+                build.add(right, stride * whole),
+                1,
+                build.index(full),
+                c.depth - whole,
+            )
         kept = waiting.finish(height * width)
         rows: Expr | int = height
-        if isinstance(split, OpenSplit) or at_opt(self.cut.blocks) * self.cut.parts * height > split.extent:
-            left_over = build.apply(Primitive.MIN, build.index(height), build.sub(split.extent, first))
+        if (
+            isinstance(split, OpenSplit)
+            or at_opt(self.cut.blocks) * self.cut.parts * height > split.extent
+        ):
+            left_over = build.apply(
+                Primitive.MIN, build.index(height), build.sub(split.extent, first)
+            )
             rows = bounded(builder, left_over, height)
         scalars = partial if partial != 0 and self.mask is None else 0
-        self._finish_rows(kept, outer, (build.index(0), first), (1, rows), column, vectors, partial, scalars)
+        self._finish_rows(
+            kept, outer, (build.index(0), first), (1, rows), column, vectors, partial, scalars
+        )
 
     def _sum(
-        self, sums: list[list[Var]], inner: tuple[Axis, ...], left: Expr, rows: list[Dim], right: Expr,
-        strides: Shape, partial: build.Number, after: Ahead | None,
-    ) -> None:  # fmt: skip
-        """Adds every product of the tile to its accumulators: loops over the summed axes, the innermost unrolled.
+        self,
+        sums: list[list[Var]],
+        inner: tuple[Axis, ...],
+        left: Expr,
+        rows: list[Dim],
+        right: Expr,
+        strides: Shape,
+        partial: build.Number,
+        after: Ahead | None,
+    ) -> None:
+        """Adds every product of the tile to its accumulators: loops over the summed axes, the
+        innermost unrolled.
 
         What comes `after` is fetched meanwhile.
         """
@@ -263,7 +391,11 @@ class OuterProduct:
                 return
             axis, stride = inner[depth], strides[depth]
             last = depth == len(inner) - 1
-            copies = register_tile.unroll(axis.usual, len(rows) * len(sums[0])) if last and not self.target.size else 1
+            copies = (
+                register_tile.unroll(axis.usual, len(rows) * len(sums[0]))
+                if last and not self.target.size
+                else 1
+            )
             copies = 1 if crowds(axis, rows, copies, self.target) else copies
             main = axis.extent // copies * copies
             rest = range(at_opt(main), axis.extent) if isinstance(axis.extent, int) else range(0)
@@ -282,45 +414,88 @@ class OuterProduct:
                 elif after is not None:
                     after.fetch(b_here, copies * at_opt(stride))
                 for u in reversed(range(copies)) if self.backward else range(copies):
-                    level(depth + 1, build.add(a_here, axis.left * u), build.add(b_here, stride * u))
+                    level(
+                        depth + 1, build.add(a_here, axis.left * u), build.add(b_here, stride * u)
+                    )
             for k_last in () if self.backward else rest:
                 single(k_last)
             if not isinstance(axis.extent, int) and copies > 1:
                 with builder.loop("k", main, axis.extent) as k:
-                    level(depth + 1, build.add(a, build.mul(k, axis.left)), build.add(b, build.mul(k, stride)))
+                    level(
+                        depth + 1,
+                        build.add(a, build.mul(k, axis.left)),
+                        build.add(b, build.mul(k, stride)),
+                    )
 
         level(0, left, right)
 
     # ---- storing -----------------------------------------------------------------------------
 
     def _finish(
-        self, sums: Sequence[Sequence[Expr]], rows: list[tuple[int, int]], outer: list[Expr], start: tuple[Expr, Expr],
-        size: tuple[int, int], column: Expr, partial: build.Number,
-    ) -> None:  # fmt: skip
-        """The epilogue: written out, or a loop over rows when it is long or the last vector is not full."""
+        self,
+        sums: Sequence[Sequence[Expr]],
+        rows: list[tuple[int, int]],
+        outer: list[Expr],
+        start: tuple[Expr, Expr],
+        size: tuple[int, int],
+        column: Expr,
+        partial: build.Number,
+    ) -> None:
+        """The epilogue: written out, or a loop over rows when it is long or the last vector is not
+        full.
+        """
         vectors, lanes = len(sums[0]), self.tile.lanes
         scalars = partial if partial != 0 and self.mask is None else 0
         long = self.epilogue.weight > LONG_EPILOGUE and len(rows) * vectors > 2
         if not long and scalars == 0 and self.turned and size[1] > 1:
-            register_transpose.store(self.elements, self.epilogue, self.c, outer, start, size, column, sums, partial, self.mask)
+            register_transpose.store(
+                self.elements,
+                self.epilogue,
+                self.c,
+                outer,
+                start,
+                size,
+                column,
+                sums,
+                partial,
+                self.mask,
+            )
             return
         if not long and scalars == 0:
             for (i, j), totals in zip(rows, sums, strict=True):
                 at_rows = (build.add(start[0], i), build.add(start[1], j))
                 for v, total in enumerate(totals):
-                    self._store(outer, at_rows, build.add(column, v * lanes), total, partial != 0 and v == vectors - 1)
+                    self._store(
+                        outer,
+                        at_rows,
+                        build.add(column, v * lanes),
+                        total,
+                        partial != 0 and v == vectors - 1,
+                    )
             return
         width = vectors * lanes
         kept = self.builder.local("s", self.c.accumulate, len(rows) * width)
         for row, totals in enumerate(sums):
             for v, total in enumerate(totals):
-                self.builder.store(kept, build.ramp(row * width + v * lanes, 1, lanes), total, align=min(64, lanes * kept.dtype.nbytes))
+                self.builder.store(
+                    kept,
+                    build.ramp(row * width + v * lanes, 1, lanes),
+                    total,
+                    align=min(64, lanes * kept.dtype.nbytes),
+                )
         self._finish_rows(kept, outer, start, size, column, vectors, partial, scalars)
 
     def _finish_rows(
-        self, kept: Buffer, outer: list[Expr], start: tuple[Expr, Expr], size: tuple[int, Expr | int], column: Expr,
-        vectors: int, partial: build.Number, scalars: build.Number,
-    ) -> None:  # fmt: skip
+        self,
+        kept: Buffer,
+        outer: list[Expr],
+        start: tuple[Expr, Expr],
+        size: tuple[int, Expr | int],
+        column: Expr,
+        vectors: int,
+        partial: build.Number,
+        scalars: build.Number,
+    ) -> None:
         builder, lanes = self.builder, self.tile.lanes
         assert kept.space is Space.LOCAL
         with builder.loop("i", 0, size[0]) as i, builder.loop("j", 0, size[1]) as j:
@@ -328,7 +503,13 @@ class OuterProduct:
             base = build.mul(build.add(build.mul(i, size[1]), j), vectors * lanes)
             for v in range(vectors - (scalars != 0)):
                 value = build.load(kept, build.ramp(build.add(base, v * lanes), 1, lanes))
-                self._store(outer, at_rows, build.add(column, v * lanes), value, partial != 0 and v == vectors - 1)
+                self._store(
+                    outer,
+                    at_rows,
+                    build.add(column, v * lanes),
+                    value,
+                    partial != 0 and v == vectors - 1,
+                )
             if scalars != 0:
                 first = (vectors - 1) * lanes
                 with builder.loop("n", 0, scalars) as n:
@@ -336,7 +517,9 @@ class OuterProduct:
                     at = self.c.place(outer, at_rows, build.add(build.add(column, first), n))
                     self.epilogue.store(self.elements, at, value)
 
-    def _store(self, outer: list[Expr], rows: tuple[Expr, Expr], column: Expr, value: Expr, partial: bool) -> None:
+    def _store(
+        self, outer: list[Expr], rows: tuple[Expr, Expr], column: Expr, value: Expr, partial: bool
+    ) -> None:
         at = self.c.place(outer, rows, build.ramp(column, 1, self.tile.lanes))
         with self.elements.masked(self.mask if partial else None):
             self.epilogue.store(self.elements, at, value)

@@ -1,7 +1,8 @@
-"""Contractions as inner products: vectors run along the sum, and each result folds its own accumulator.
+"""Contractions as inner products: vectors run along the sum, and each result folds its own
+accumulator.
 
-For operands whose summed axis is the contiguous one (a matrix times a vector, attention scores of one query): both
-are streamed as they lie, which beats turning one around when it is not read often.
+For operands whose summed axis is the contiguous one (a matrix times a vector, attention scores of
+one query): both are streamed as they lie, which beats turning one around when it is not read often.
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import chain
 
-from xlac.codegen.core.contraction import Contraction, Source, multiply_add, offset, read, unravel, zero
+from xlac.codegen.core.contraction import (
+    Contraction,
+    Source,
+    multiply_add,
+    offset,
+    read,
+    unravel,
+    zero,
+)
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.partial_tiles import PRODUCTS
@@ -30,7 +39,9 @@ TURN = 0.5  # cycles an element that turning the right operand around takes
 
 
 def pays(c: Contraction, target: Target) -> bool:
-    """True when streaming both operands along the sum is estimated to be faster than packing the right one."""
+    """True when streaming both operands along the sum is estimated to be faster than packing the
+    right one.
+    """
     lanes = target.lanes(c.accumulate)
     if lanes == 1 or target.size or c.right.constant or len(c.inner) != 1 or c.columns.right == 1:
         return False
@@ -61,15 +72,31 @@ class InnerProduct:
     """Writes the kernel's body with the builder of `elements`."""
 
     def __init__(self, elements: Elements, after: Epilogue, c: Contraction, target: Target) -> None:
-        self.elements, self.builder, self.after, self.c, self.target = elements, elements.builder, after, c, target
+        self.elements, self.builder, self.after, self.c, self.target = (
+            elements,
+            elements.builder,
+            after,
+            c,
+            target,
+        )
         self.lanes = target.lanes(c.accumulate)
-        down, across = choose(target, c.accumulate, max(1, c.rows[1].usual), max(1, c.columns.usual))
-        self.rows, self.columns = split_of(c.rows[1].extent, down.step), split_of(c.columns.extent, across.step)
+        down, across = choose(
+            target, c.accumulate, max(1, c.rows[1].usual), max(1, c.columns.usual)
+        )
+        self.rows, self.columns = (
+            split_of(c.rows[1].extent, down.step),
+            split_of(c.columns.extent, across.step),
+        )
 
     def write(self) -> None:
         """One loop over outer axes, rows of the first axis and tiles."""
         c, builder = self.c, self.builder
-        extents = [*(a.extent for a in c.outer), c.rows[0].extent, self.rows.count, self.columns.count]
+        extents = [
+            *(a.extent for a in c.outer),
+            c.rows[0].extent,
+            self.rows.count,
+            self.columns.count,
+        ]
         turns = volume(tuple(extents))
         items = at_opt(turns)
         each = max(1, c.flops // max(1, items))
@@ -86,7 +113,9 @@ class InnerProduct:
 
             self._either(self.rows, down, row)
 
-    def _either(self, split: Split | OpenSplit, counter: Expr, emit: Callable[[Expr, int], None]) -> None:
+    def _either(
+        self, split: Split | OpenSplit, counter: Expr, emit: Callable[[Expr, int], None]
+    ) -> None:
         """The code of a whole tile or of the last, smaller one, as the counter says."""
         builder, start = self.builder, build.mul(counter, split.step)
         if isinstance(split, OpenSplit):
@@ -102,7 +131,9 @@ class InnerProduct:
             with builder.when(build.apply(Primitive.EQ, counter, build.index(split.full))):
                 emit(build.index(split.full * split.step), split.rest)
 
-    def _any(self, split: OpenSplit, counter: Expr, start: Expr, emit: Callable[[Expr, int], None]) -> None:
+    def _any(
+        self, split: OpenSplit, counter: Expr, start: Expr, emit: Callable[[Expr, int], None]
+    ) -> None:
         """The same where the call decides how much is left for the last one."""
         builder, full = self.builder, split.full
         with builder.when(build.apply(Primitive.LT, counter, build.lift(full))):
@@ -117,7 +148,9 @@ class InnerProduct:
                     emit(m, size)
                 first = after
 
-    def _tile(self, outer: list[Expr], first: Expr, start: Expr, height: int, column: Expr, width: int) -> None:
+    def _tile(
+        self, outer: list[Expr], first: Expr, start: Expr, height: int, column: Expr, width: int
+    ) -> None:
         c, builder = self.c, self.builder
         left = offset(c.outer, outer, "left", c.left.offset)
         left = builder.let("a", build.add(left, offset(c.rows, (first, start), "left")))
@@ -125,24 +158,42 @@ class InnerProduct:
         right = builder.let("b", build.add(right, build.mul(column, c.columns.right)))
         downs = [build.add(left, c.rows[1].left * i) for i in range(height)]
         acrosses = [build.add(right, c.columns.right * j) for j in range(width)]
-        sums = [[builder.variable("c", zero(c.accumulate, self.lanes)) for _ in acrosses] for _ in downs]
+        sums = [
+            [builder.variable("c", zero(c.accumulate, self.lanes)) for _ in acrosses] for _ in downs
+        ]
         depth, lanes = c.inner[0].extent, self.lanes
         copies = 2 if height * width <= 8 and c.inner[0].usual >= 4 * lanes else 1
         size = PRODUCTS * lanes
-        totals = [[builder.let("t", t) for t in row] for row in self._long(sums, downs, acrosses, depth, copies, size)]
+        totals = [
+            [builder.let("t", t) for t in row]
+            for row in self._long(sums, downs, acrosses, depth, copies, size)
+        ]
         for i, row in enumerate(totals):
             for j, total in enumerate(row):
                 at_rows = (first, build.add(start, i))
-                self.after.store(self.elements, c.place(outer, at_rows, build.add(column, j)), total)
+                self.after.store(
+                    self.elements, c.place(outer, at_rows, build.add(column, j)), total
+                )
 
     def _long(
-        self, sums: list[list[Var]], downs: list[Expr], acrosses: list[Expr], depth: Dim, copies: int, size: int
-    ) -> list[list[Expr]]:  # fmt: skip
-        """The whole sums: blocks of `size` products join pairs, where there are several; lanes are folded at the end."""
+        self,
+        sums: list[list[Var]],
+        downs: list[Expr],
+        acrosses: list[Expr],
+        depth: Dim,
+        copies: int,
+        size: int,
+    ) -> list[list[Expr]]:
+        """The whole sums: blocks of `size` products join pairs, where there are several; lanes are
+        folded at the end.
+        """
         builder = self.builder
         if most(depth) <= size or not self.c.accumulate.is_float:
             scalars = self._stretch(sums, downs, acrosses, build.index(0), depth, copies)
-            return [[self._folded(t, s) for t, s in zip(row, rest, strict=True)] for row, rest in zip(sums, scalars, strict=True)]
+            return [
+                [self._folded(t, s) for t, s in zip(row, rest, strict=True)]
+                for row, rest in zip(sums, scalars, strict=True)
+            ]
         pairs = [[Pair.of(builder, total) for total in row] for row in sums]
         full = depth // size * size
         with builder.loop("block", 0, full, size) as block:
@@ -154,16 +205,27 @@ class InnerProduct:
         scalars = self._stretch(parts, downs, acrosses, build.lift(full), depth - full, copies)
         for pair, part in zip(chain(*pairs), chain(*parts), strict=True):
             pair.add(part)
-        return [[self._folded(p.total(), s) for p, s in zip(row, rest, strict=True)] for row, rest in zip(pairs, scalars, strict=True)]
+        return [
+            [self._folded(p.total(), s) for p, s in zip(row, rest, strict=True)]
+            for row, rest in zip(pairs, scalars, strict=True)
+        ]
 
     def _folded(self, total: Expr, scalar: Expr | None) -> Expr:
         value = build.fold(Primitive.ADD, total)
         return value if scalar is None else build.apply(Primitive.ADD, value, scalar)
 
     def _stretch(
-        self, sums: list[list[Var]], downs: list[Expr], acrosses: list[Expr], first: Expr, depth: Dim, copies: int
-    ) -> Sequence[Sequence[Var | None]]:  # fmt: skip
-        """Adds `depth` products from the first on. What is left of vectors goes to scalars where lanes cannot be masked."""
+        self,
+        sums: list[list[Var]],
+        downs: list[Expr],
+        acrosses: list[Expr],
+        first: Expr,
+        depth: Dim,
+        copies: int,
+    ) -> Sequence[Sequence[Var | None]]:
+        """Adds `depth` products from the first on. What is left of vectors goes to scalars where
+        lanes cannot be masked.
+        """
         builder, c, lanes = self.builder, self.c, self.lanes
         none: list[list[Var | None]] = [[None for _ in acrosses] for _ in downs]
         if depth == 0:
@@ -180,17 +242,28 @@ class InnerProduct:
                 self._step(sums, downs, acrosses, build.add(first, k), lanes)
         ragged = divisor(depth) % lanes
         if ragged and self.target.masked:
-            mask = builder.let("mask", build.apply(Primitive.LT, build.ramp(0, 1, lanes), build.lift(depth - whole)))
+            mask = builder.let(
+                "mask",
+                build.apply(Primitive.LT, build.ramp(0, 1, lanes), build.lift(depth - whole)),
+            )
             self._step(sums, downs, acrosses, build.add(first, whole), lanes, mask)
         elif ragged:
-            scalars = [[builder.variable("s", zero(c.accumulate, 1)) for _ in acrosses] for _ in downs]
+            scalars = [
+                [builder.variable("s", zero(c.accumulate, 1)) for _ in acrosses] for _ in downs
+            ]
             with builder.loop("k", whole, depth) as k:
                 self._step(scalars, downs, acrosses, build.add(first, k), 1)
             return scalars
         return none
 
     def _step(
-        self, sums: list[list[Var]], downs: list[Expr], acrosses: list[Expr], k: Expr, lanes: int, mask: Expr | None = None
+        self,
+        sums: list[list[Var]],
+        downs: list[Expr],
+        acrosses: list[Expr],
+        k: Expr,
+        lanes: int,
+        mask: Expr | None = None,
     ) -> None:
         """Adds the products of `lanes` consecutive elements of the sum."""
         rights = [self._read(self.c.right, build.add(b, k), lanes, mask) for b in acrosses]
@@ -200,4 +273,6 @@ class InnerProduct:
                 self.builder.assign(total, multiply_add(self.target, value, other, total))
 
     def _read(self, source: Source, where: Expr, lanes: int, mask: Expr | None) -> Expr:
-        return self.builder.let("x", read(self.elements, source, where, lanes, self.c.accumulate, mask))
+        return self.builder.let(
+            "x", read(self.elements, source, where, lanes, self.c.accumulate, mask)
+        )

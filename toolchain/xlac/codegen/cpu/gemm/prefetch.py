@@ -1,7 +1,8 @@
 """Fetches packed panels into the second cache before they are read.
 
-The first row tile that crosses a panel would otherwise read it at the speed of memory, and the tiles after it leave
-memory idle. So every tile fetches a part of what lies behind the panel while it crosses it.
+The first row tile that crosses a panel would otherwise read it at the speed of memory, and the
+tiles after it leave memory idle. So every tile fetches a part of what lies behind the panel while
+it crosses it.
 """
 
 from __future__ import annotations
@@ -18,19 +19,26 @@ from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr
 from xlac_sdk.target import Target
 
 LINE = 64  # bytes of a cache line
-LEAST = 4  # row tiles that share a panel: fewer would have to fetch more lines a step than there is time for
+# row tiles that share a panel: fewer would have to fetch more lines a step than there is time for
+LEAST = 4
 
 
 def pays(c: Contraction, panels: Panels, target: Target) -> bool:
-    """True when panels are read in order, by vectors, and all of them together do not stay in the second cache."""
-    columns = at_opt(c.depth * c.columns.extent * volume(tuple(a.extent for a in c.outer if a.right != 0)))
+    """True when panels are read in order, by vectors, and all of them together do not stay in the
+    second cache.
+    """
+    columns = at_opt(
+        c.depth * c.columns.extent * volume(tuple(a.extent for a in c.outer if a.right != 0))
+    )
     large = columns * panels.source.dtype.nbytes > target.l2_bytes // 2
     return large and panels.packed and target.vector_bytes > 0 and not target.size
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """One tile's part: as it moves through the panel from `begin`, `start` moves by a `share` of that."""
+    """One tile's part: as it moves through the panel from `begin`, `start` moves by a `share` of
+    that.
+    """
 
     builder: Builder
     buffer: Buffer
@@ -46,8 +54,12 @@ class Ahead:
             self.builder.prefetch(self.buffer, build.add(build.add(self.start, moved), n * line))
 
 
-def ahead(elements: Elements, panels: Panels, begin: Expr, size: int, tile: Expr, tiles: Dim) -> Ahead | None:
-    """What tile number `tile` of `tiles` fetches while it crosses `size` elements from `begin`; None for too few tiles."""
+def ahead(
+    elements: Elements, panels: Panels, begin: Expr, size: int, tile: Expr, tiles: Dim
+) -> Ahead | None:
+    """What tile number `tile` of `tiles` fetches while it crosses `size` elements from `begin`;
+    None for too few tiles.
+    """
     if at_opt(tiles) < LEAST:
         return None
     builder, share = elements.builder, 1 << (at_opt(tiles).bit_length() - 1)

@@ -1,4 +1,6 @@
-"""One step of the sum of a register tile: every row's element of the left operand times every vector of the right."""
+"""One step of the sum of a register tile: every row's element of the left operand times every
+vector of the right.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,17 @@ class Step:
     lanes: int
     target: Target
 
-    def write(self, sums: Sequence[Sequence[Var]], left: Expr, rows: Sequence[Dim], right: Expr, mask: Expr | None) -> None:
-        """Adds the products at a place of both operands; of the last vector only what the `mask` says, where it is not packed."""
+    def write(
+        self,
+        sums: Sequence[Sequence[Var]],
+        left: Expr,
+        rows: Sequence[Dim],
+        right: Expr,
+        mask: Expr | None,
+    ) -> None:
+        """Adds the products at a place of both operands; of the last vector only what the `mask`
+        says, where it is not packed.
+        """
         down, across = range(len(rows)), range(len(sums[0]))
         if register_tile.by_columns(len(down), len(across), self.target):
             wides = [self._element(left, row) for row in rows]
@@ -45,7 +56,15 @@ class Step:
         packed, dtype = self.right.packed, self.right.source.dtype
         align = min(64, self.lanes * dtype.nbytes) if packed else 0
         where = build.add(right, j * self.lanes)
-        value = read(self.elements, self.right.source, where, self.lanes, self.c.accumulate, None if packed else mask, align)
+        value = read(
+            self.elements,
+            self.right.source,
+            where,
+            self.lanes,
+            self.c.accumulate,
+            None if packed else mask,
+            align,
+        )
         return self.elements.builder.let("w", value)
 
     def _element(self, left: Expr, row: Dim) -> Expr:

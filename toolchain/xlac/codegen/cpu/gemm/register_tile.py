@@ -1,13 +1,15 @@
-"""Chooses the block of results that the micro-kernel keeps in registers, from what the target says of itself.
+"""Chooses the block of results that the micro-kernel keeps in registers, from what the target says
+of itself.
 
-A tile of R rows by V vectors holds R*V accumulators, V vectors of the right operand and one broadcast element of
-the left. One step of the sum costs as much as its busiest unit: two multiply-adds or two loads a cycle, what the
-second cache gives where a panel comes from it for every row tile again, and never less than the latency of a
-multiply-add; and a little more for each load. The tile that covers the result in the fewest cycles wins.
+A tile of R rows by V vectors holds R*V accumulators, V vectors of the right operand and one
+broadcast element of the left. One step of the sum costs as much as its busiest unit: two
+multiply-adds or two loads a cycle, what the second cache gives where a panel comes from it for
+every row tile again, and never less than the latency of a multiply-add; and a little more for each
+load. The tile that covers the result in the fewest cycles wins.
 
-Without fused multiply-adds a product takes a register of its own and three instructions (a copy, since the product
-overwrites a factor, a multiplication, an addition), and how many instructions begin in a cycle decides. What is held
-then is the fewer of the two operands: see `by_columns`.
+Without fused multiply-adds a product takes a register of its own and three instructions (a copy,
+since the product overwrites a factor, a multiplication, an addition), and how many instructions
+begin in a cycle decides. What is held then is the fewer of the two operands: see `by_columns`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from xlac_sdk.target import Target
 LATENCY = 4  # cycles until a multiply-add's result can be added to
 NEAR = 24  # bytes a cycle that the second cache gives
 LOOP = 0.25  # cycles that counting takes where instructions are what is short
-LOAD = 0.08  # cycles that a load costs though units for loads are free: few wide rows of a tile beat many narrow ones
+# cycles that a load costs though units for loads are free: few wide rows of a tile beat many narrow
+# ones
+LOAD = 0.08
 WIDEST = 8  # vectors a tile is wide at most
 ISSUE = 6  # instructions on vectors that begin in a cycle
 
@@ -49,7 +53,9 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class OpenSplit:
-    """An extent that the call decides, cut into `full` tiles of `step`, and what is left into smaller ones."""
+    """An extent that the call decides, cut into `full` tiles of `step`, and what is left into
+    smaller ones.
+    """
 
     extent: Sym
     step: int
@@ -65,8 +71,12 @@ class OpenSplit:
 
     @property
     def smaller(self) -> tuple[int, ...]:
-        """Sizes of tiles for what is left, descending to 1: first the one that is usual, then halves."""
-        sizes = {at_opt(self.extent) % self.step} | {self.step >> k for k in range(1, self.step.bit_length())}
+        """Sizes of tiles for what is left, descending to 1: first the one that is usual, then
+        halves.
+        """
+        sizes = {at_opt(self.extent) % self.step} | {
+            self.step >> k for k in range(1, self.step.bit_length())
+        }
         return tuple(sorted((size for size in sizes if size), reverse=True))
 
 
@@ -111,15 +121,19 @@ def apart(target: Target) -> bool:
 def cycles(rows: int, vectors: int, apart: bool = False) -> float:
     """Estimated cycles of one step of the sum for a tile."""
     products = rows * vectors
-    copied = (rows - 1) * vectors  # once more: the first product of a vector is what was loaded, the others are copies and wait
+    # once more: the first product of a vector is what was loaded, the others are copies and wait
+    copied = (rows - 1) * vectors
     loads = rows + vectors
     if apart:
-        return max((3 * products + copied + 2 * rows) / ISSUE, loads / 2, LATENCY) + LOOP  # a broadcast is a load and a shuffle
+        # a broadcast is a load and a shuffle
+        return max((3 * products + copied + 2 * rows) / ISSUE, loads / 2, LATENCY) + LOOP
     return max(products / 2, loads / 2, LATENCY) + LOAD * loads
 
 
 def by_columns(rows: int, vectors: int, target: Target) -> bool:
-    """Whether a step goes column by column, the elements of the left broadcast before, instead of row by row."""
+    """Whether a step goes column by column, the elements of the left broadcast before, instead of
+    row by row.
+    """
     return apart(target) and rows < vectors
 
 
@@ -129,7 +143,9 @@ def registers(rows: int, vectors: int, target: Target) -> int:
 
 
 @cache
-def choose(target: Target, dtype: DType, rows: tuple[int, int], columns: int, depth: int = 1) -> Tile:
+def choose(
+    target: Target, dtype: DType, rows: tuple[int, int], columns: int, depth: int = 1
+) -> Tile:
     """The tile for a result of `rows` (two axes) by `columns`, each a sum of `depth` products."""
     lanes = lanes_for(target, dtype, columns)
     if target.size:
@@ -144,13 +160,22 @@ def choose(target: Target, dtype: DType, rows: tuple[int, int], columns: int, de
             outer = even(rows[0], max(1, tall // inner.step))
             across = even(vectors, wide)
             passes = inner.count * outer.count
-            far = passes > 1 and not apart(target) and depth * across.step * lanes * dtype.nbytes > target.l1_bytes // 2
+            far = (
+                passes > 1
+                and not apart(target)
+                and depth * across.step * lanes * dtype.nbytes > target.l1_bytes // 2
+            )
             total = 0.0
             for height, many in _parts(outer):
                 for length, times in _parts(inner):
                     for breadth, panels in _parts(across):
                         moved = (breadth * lanes + height * length) * dtype.nbytes if far else 0
-                        total += many * times * panels * max(cycles(height * length, breadth, apart(target)), moved / NEAR)
+                        total += (
+                            many
+                            * times
+                            * panels
+                            * max(cycles(height * length, breadth, apart(target)), moved / NEAR)
+                        )
             if best is None or total < best[0] * 0.995:
                 best = total, Tile((outer.step, inner.step), across.step, lanes)
     assert best is not None
@@ -163,7 +188,9 @@ def _parts(split: Split) -> list[tuple[int, int]]:
 
 
 def unroll(extent: int, products: int) -> int:
-    """Steps of the sum written out: enough to hide the loop's own instructions, a divisor where there is one."""
+    """Steps of the sum written out: enough to hide the loop's own instructions, a divisor where
+    there is one.
+    """
     if extent <= 4:
         return max(1, extent)
     wanted = 4 if products <= 16 else 2

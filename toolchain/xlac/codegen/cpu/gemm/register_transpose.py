@@ -1,7 +1,9 @@
-"""Results that lie along rows in memory while their columns are the lanes of vectors: turned around in registers.
+"""Results that lie along rows in memory while their columns are the lanes of vectors: turned around
+in registers.
 
-Scattering a vector costs as many stores as it has lanes, and registers for their addresses. A square of vectors turned
-around in registers is stored by as many vectors as there are columns, each of neighbouring rows.
+Scattering a vector costs as many stores as it has lanes, and registers for their addresses. A
+square of vectors turned around in registers is stored by as many vectors as there are columns, each
+of neighbouring rows.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ def pays(epilogue: Epilogue, c: Contraction, tile: Tile, target: Target) -> bool
     outer = [Var(f"t_{number}", build.INDEX) for number in range(len(c.outer))]
     by_row = c.place(outer, (first, build.ramp(second, 1, tile.lanes)), column)
     by_column = c.place(outer, (first, second), build.ramp(column, 1, tile.lanes))
-    return all(_dense(epilogue, node, by_row) and not _dense(epilogue, node, by_column) for node in epilogue.group.outputs)
+    return all(
+        _dense(epilogue, node, by_row) and not _dense(epilogue, node, by_column)
+        for node in epilogue.group.outputs
+    )
 
 
 def _dense(epilogue: Epilogue, node: Node, at: Index) -> bool:
@@ -41,24 +46,45 @@ def _dense(epilogue: Epilogue, node: Node, at: Index) -> bool:
 
 
 def store(
-    elements: Elements, epilogue: Epilogue, c: Contraction, outer: Sequence[Expr], start: tuple[Expr, Expr], size: tuple[int, int],
-    column: Expr, sums: Sequence[Sequence[Expr]], partial: build.Number, mask: Expr | None,
-) -> None:  # fmt: skip
-    """Stores a tile: for each of its rows, vectors of columns. Of the last, `partial` columns count, under the mask; 0: all."""
+    elements: Elements,
+    epilogue: Epilogue,
+    c: Contraction,
+    outer: Sequence[Expr],
+    start: tuple[Expr, Expr],
+    size: tuple[int, int],
+    column: Expr,
+    sums: Sequence[Sequence[Expr]],
+    partial: build.Number,
+    mask: Expr | None,
+) -> None:
+    """Stores a tile: for each of its rows, vectors of columns. Of the last, `partial` columns
+    count, under the mask; 0: all.
+    """
     vectors, lanes = len(sums[0]), sums[0][0].lanes
     for i, v, j in product(range(size[0]), range(vectors), range(0, size[1], lanes)):
         last = isinstance(partial, int) and partial > 0 and v == vectors - 1
         count, masked = (partial, mask) if last and isinstance(partial, int) else (lanes, None)
         totals = [row[v] for row in sums[i * size[1] + j : (i + 1) * size[1]]][:lanes]
         row = (build.add(start[0], i), build.add(start[1], j))
-        _square(elements, epilogue, c, outer, row, build.add(column, v * lanes), totals, count, masked)
+        _square(
+            elements, epilogue, c, outer, row, build.add(column, v * lanes), totals, count, masked
+        )
 
 
 def _square(
-    elements: Elements, epilogue: Epilogue, c: Contraction, outer: Sequence[Expr], row: tuple[Expr, Expr], column: Expr,
-    sums: Sequence[Expr], columns: int, mask: Expr | None,
-) -> None:  # fmt: skip
-    """Stores one vector of columns for each of some neighbouring rows from `row` on. The first `columns` count: see `mask`."""
+    elements: Elements,
+    epilogue: Epilogue,
+    c: Contraction,
+    outer: Sequence[Expr],
+    row: tuple[Expr, Expr],
+    column: Expr,
+    sums: Sequence[Expr],
+    columns: int,
+    mask: Expr | None,
+) -> None:
+    """Stores one vector of columns for each of some neighbouring rows from `row` on. The first
+    `columns` count: see `mask`.
+    """
     lanes = sums[0].lanes
     results: dict[Node, list[Expr]] = {}
     for number, total in enumerate(sums):
@@ -71,18 +97,28 @@ def _square(
         for lane, along in enumerate(transposed(elements.builder, square)[:columns]):
             at_column = build.add(column, lane)
             for first, wide in _pieces(len(values), lanes, elements.target):
-                where = c.place(outer, (row[0], build.ramp(build.add(row[1], first), 1, wide)), at_column)
-                part = along if wide == lanes else Shuffle((along,), tuple(range(first, first + wide)))
-                with elements.masked(None if first + wide <= len(values) else _below(len(values), lanes)):
+                where = c.place(
+                    outer, (row[0], build.ramp(build.add(row[1], first), 1, wide)), at_column
+                )
+                part = (
+                    along if wide == lanes else Shuffle((along,), tuple(range(first, first + wide)))
+                )
+                with elements.masked(
+                    None if first + wide <= len(values) else _below(len(values), lanes)
+                ):
                     elements.store(node, epilogue.forward(node, where), part)
 
 
 def _below(count: int, lanes: int) -> Expr:
-    return build.apply(Primitive.LT, build.ramp(0, 1, lanes), build.splat(build.index(count), lanes))
+    return build.apply(
+        Primitive.LT, build.ramp(0, 1, lanes), build.splat(build.index(count), lanes)
+    )
 
 
 def _pieces(count: int, lanes: int, target: Target) -> list[tuple[int, int]]:
-    """What is stored of a vector as (first lane, lanes): all under a mask, or parts of a power of two each."""
+    """What is stored of a vector as (first lane, lanes): all under a mask, or parts of a power of
+    two each.
+    """
     if count == lanes or target.masked:
         return [(0, lanes)]
     pieces, first = [], 0

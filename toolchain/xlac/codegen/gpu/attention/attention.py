@@ -1,4 +1,6 @@
-"""Attention in one kernel: scores are never written to memory, weights are summed as they come (online softmax)."""
+"""Attention in one kernel: scores are never written to memory, weights are summed as they come
+(online softmax).
+"""
 
 from __future__ import annotations
 
@@ -16,21 +18,35 @@ def takes(node: Node, target: Target) -> bool:
     """True for attentions that a kernel here computes; others are expanded."""
     op = node.op
     assert isinstance(op, Attention)
-    (_, many, time, width), (_, few, length, _), (_, _, _, wide) = op.shapes(*(i.type for i in node.inputs[:3]))
+    (_, many, time, width), (_, few, length, _), (_, _, _, wide) = op.shapes(
+        *(i.type for i in node.inputs[:3])
+    )
     assert isinstance(width, int)
-    if not isinstance(wide, int) or not isinstance(many, int) or not isinstance(few, int) or few == 0 or bounds(length)[0] < 1:
+    if (
+        not isinstance(wide, int)
+        or not isinstance(many, int)
+        or not isinstance(few, int)
+        or few == 0
+        or bounds(length)[0] < 1
+    ):
         return False
     rows = at_opt(time) * (many // few)
     dtype = node.type.dtype
-    return split_kv_decode.takes(rows, (width, wide), dtype, target) or flash_attention.takes((width, wide), dtype, target)
+    return split_kv_decode.takes(rows, (width, wide), dtype, target) or flash_attention.takes(
+        (width, wide), dtype, target
+    )
 
 
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
-    """Launches for an attention with what follows it: kernels that make operands, if any, then its own."""
+    """Launches for an attention with what follows it: kernels that make operands, if any, then its
+    own.
+    """
     hero = group.hero
     after = epilogue.of(group, hero)
     if after is None:
-        return operands.apart(group, hero, lambda alone: schedule(alone, target, name), target, name)
+        return operands.apart(
+            group, hero, lambda alone: schedule(alone, target, name), target, name
+        )
     launches: list[Launching] = []
     views = []
     for side, node in zip("qkv", hero.inputs, strict=False):
@@ -41,6 +57,8 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
         views.append(found)
     h = heads(hero, (views[0], views[1], views[2]))
     few = split_kv_decode.takes(at_opt(h.rows), h.widths, h.dtype, target)
-    launches += (split_kv_decode if few else flash_attention).launches(group, target, name, h, after)
+    launches += (split_kv_decode if few else flash_attention).launches(
+        group, target, name, h, after
+    )
     used = {v.value for v in views if isinstance(v.value, Node)}
     return Scheduled(tuple(launches), epilogue.in_place(after, used))

@@ -1,8 +1,10 @@
-"""Attention of many queries: a block keeps some rows of queries and goes over the keys, tile by tile.
+"""Attention of many queries: a block keeps some rows of queries and goes over the keys, tile by
+tile.
 
-Each warp has 16 rows, which tensor cores multiply, or its threads where f32 is not to be rounded. Their scores with a tile's
-keys stay in registers, become weights relative to the greatest score so far, and multiply the tile's values; what was summed
-before is scaled when the greatest score changes. Tiles that later positions hide are left out.
+Each warp has 16 rows, which tensor cores multiply, or its threads where f32 is not to be rounded.
+Their scores with a tile's keys stay in registers, become weights relative to the greatest score so
+far, and multiply the tile's values; what was summed before is scaled when the greatest score
+changes. Tiles that later positions hide are left out.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ F32 = DType.F32
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Warps of a block, each with 16 rows; the widths of keys and values filled up to powers of two; keys of a tile."""
+    """Warps of a block, each with 16 rows; the widths of keys and values filled up to powers of
+    two; keys of a tile.
+    """
 
     dtype: DType
     warps: int
@@ -56,14 +60,24 @@ class Tile:
 
     @property
     def shared_bytes(self) -> int:
-        return self.dtype.nbytes * (self.rows * (self.width + self.keys) + STAGES * self.keys * (self.width + self.wide))
+        return self.dtype.nbytes * (
+            self.rows * (self.width + self.keys) + STAGES * self.keys * (self.width + self.wide)
+        )
 
 
 def takes(widths: tuple[int, int], dtype: DType, target: Target) -> bool:
     """True for halves that tensor cores multiply, and f32, of a width whose sums stay in registers."""
-    if target.warp != 32 or target.block_threads < target.warp or dtype not in MMA or not dtype.is_float:
+    if (
+        target.warp != 32
+        or target.block_threads < target.warp
+        or dtype not in MMA
+        or not dtype.is_float
+    ):
         return False
-    fits = max(widths) <= WIDEST[dtype.nbytes] and _tile(dtype, widths, 1, KEYS[1]).shared_bytes <= target.shared_bytes
+    fits = (
+        max(widths) <= WIDEST[dtype.nbytes]
+        and _tile(dtype, widths, 1, KEYS[1]).shared_bytes <= target.shared_bytes
+    )
     return fits and (dtype is F32 or MMA[dtype] in target.instructions)
 
 
@@ -73,18 +87,24 @@ def _tile(dtype: DType, widths: tuple[int, int], warps: int, keys: int) -> Tile:
 
 
 def choose(h: Heads, target: Target) -> Tile:
-    """As many warps as there are rows and room for, of tiles of few keys where registers are full of results; threads that
-    multiply for themselves in blocks of half as many, two at once."""
+    """As many warps as there are rows and room for, of tiles of few keys where registers are full
+    of results; threads that multiply for themselves in blocks of half as many, two at once."""
     by_threads = MMA[h.dtype] not in target.instructions
     room = target.shared_bytes // 2 if by_threads else target.shared_bytes
-    full = 0 if by_threads else 2 if max(h.widths) > 128 else int(max(h.widths) * h.dtype.nbytes > 256)
+    full = (
+        0 if by_threads else 2 if max(h.widths) > 128 else int(max(h.widths) * h.dtype.nbytes > 256)
+    )
     for warps in (4, 2) if by_threads else (8, 4, 2):
         for keys in KEYS[full:]:
             tile = _tile(h.dtype, h.widths, warps, keys)
             fits = warps * target.warp <= target.block_threads and tile.shared_bytes <= room
             if fits and tile.rows <= 2 * at_opt(h.rows):
                 return tile
-    return next(t for t in (_tile(h.dtype, h.widths, 1, keys) for keys in KEYS) if t.shared_bytes <= target.shared_bytes)
+    return next(
+        t
+        for t in (_tile(h.dtype, h.widths, 1, keys) for keys in KEYS)
+        if t.shared_bytes <= target.shared_bytes
+    )
 
 
 def launches(group: Group, target: Target, name: str, h: Heads, after: Epilogue) -> list[Launching]:
@@ -95,7 +115,9 @@ def launches(group: Group, target: Target, name: str, h: Heads, after: Epilogue)
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row of a thread's fragments: which half of its results, its number, and what is known of it."""
+    """A row of a thread's fragments: which half of its results, its number, and what is known of
+    it.
+    """
 
     half: int
     number: Expr  # of the row; past the last one, of the last
@@ -107,12 +129,27 @@ class _Row:
 class Prefill:
     """Writes the kernel's body with the builder of `elements`."""
 
-    def __init__(self, elements: Elements, after: Epilogue, h: Heads, tile: Tile, target: Target) -> None:
-        self.elements, self.builder, self.after, self.h, self.tile, self.target = elements, elements.builder, after, h, tile, target
+    def __init__(
+        self, elements: Elements, after: Epilogue, h: Heads, tile: Tile, target: Target
+    ) -> None:
+        self.elements, self.builder, self.after, self.h, self.tile, self.target = (
+            elements,
+            elements.builder,
+            after,
+            h,
+            tile,
+            target,
+        )
         self.by_cores = MMA[h.dtype] in target.instructions
-        self.by_query = Swizzled(h.dtype, tile.width, along_depth=True)  # queries; keys, as the scores read them
-        turned = self.by_cores and h.dtype is F32  # these tensor cores read columns along the sum only
-        of_values = Swizzled(h.dtype, tile.keys, along_depth=True) if turned else Swizzled(h.dtype, tile.wide, along_depth=False)
+        # queries; keys, as the scores read them
+        self.by_query = Swizzled(h.dtype, tile.width, along_depth=True)
+        # these tensor cores read columns along the sum only
+        turned = self.by_cores and h.dtype is F32
+        of_values = (
+            Swizzled(h.dtype, tile.keys, along_depth=True)
+            if turned
+            else Swizzled(h.dtype, tile.wide, along_depth=False)
+        )
         self.by_key = Swizzled(h.dtype, tile.width, along_depth=False), of_values
         self.of_weights = Swizzled(h.dtype, tile.keys, along_depth=True)
         self.pairs = BY_CORES if self.by_cores else BY_QUADS  # of the weighted values
@@ -131,20 +168,33 @@ class Prefill:
     def _thread(self, g: Grid, batch: Counters, first: Expr) -> None:
         h, tile, builder, dtype = self.h, self.tile, self.builder, self.h.dtype
         queries = g.shared("queries", dtype, tile.rows * tile.width)
-        memory = [g.shared(hint, dtype, STAGES * tile.keys * n) for hint, n in (("keys", tile.width), ("values", tile.wide))]
+        memory = [
+            g.shared(hint, dtype, STAGES * tile.keys * n)
+            for hint, n in (("keys", tile.width), ("values", tile.wide))
+        ]
         shares = g.shared("shares", dtype, tile.rows * tile.keys)
-        warp, lane = builder.let("warp", build.div(g.thread, 32)), builder.let("lane", build.mod(g.thread, 32))
+        warp, lane = (
+            builder.let("warp", build.div(g.thread, 32)),
+            builder.let("lane", build.mod(g.thread, 32)),
+        )
         row = builder.let("row", build.mul(warp, ROWS))
         self._queries(g.thread, batch, first, queries)
         lanes = []
-        for side, layout, buffer, width in zip((h.keys, h.values), self.by_key, memory, (tile.width, tile.wide), strict=True):
+        for side, layout, buffer, width in zip(
+            (h.keys, h.values), self.by_key, memory, (tile.width, tile.wide), strict=True
+        ):
             staging = self._staging(side, (h.length,), width, tile.keys, layout)
             staging.begin(g.thread, build.index(0), batch)
             lanes.append(Lane(staging, buffer, tile.keys * width))
         scores = builder.local("scores", F32, tile.keys // COLUMNS * 4)
         sums = builder.local("sums", F32, tile.wide // COLUMNS * 4)
         self._clear(sums)
-        rows = [self._row(build.add(build.add(first, row), build.add(build.div(lane, 4), half * 8)), half) for half in range(2)]
+        rows = [
+            self._row(
+                build.add(build.add(first, row), build.add(build.div(lane, 4), half * 8)), half
+            )
+            for half in range(2)
+        ]
         column = builder.let("column", BY_CORES.first(lane))
 
         def multiply(k: Expr, starts: list[Expr]) -> None:
@@ -154,32 +204,65 @@ class Prefill:
             if self.by_cores:
                 fragments.by_cores(builder, scores, left, right, tile.width, lane, tile.keys)
             else:
-                fragments.along_depth(builder, self.target, scores, left, right, tile.width, lane, tile.keys)
+                fragments.along_depth(
+                    builder, self.target, scores, left, right, tile.width, lane, tile.keys
+                )
             self._mask(scores, rows, batch, first, k, column)
             for one in rows:
-                self._weigh(scores, sums, one, shares, build.add(row, build.add(build.div(lane, 4), one.half * 8)), column)
+                self._weigh(
+                    scores,
+                    sums,
+                    one,
+                    shares,
+                    build.add(row, build.add(build.div(lane, 4), one.half * 8)),
+                    column,
+                )
             builder.emit(instructions.warp_barrier())
             left = Operand(shares, build.index(0), row, self.of_weights)
             right = Operand(memory[1], starts[1], build.index(0), self.by_key[1])
             if self.by_cores:
                 fragments.by_cores(builder, sums, left, right, tile.keys, lane, tile.wide)
             else:
-                fragments.across(builder, self.target, sums, left, right, tile.keys, lane, tile.wide)
+                fragments.across(
+                    builder, self.target, sums, left, right, tile.keys, lane, tile.wide
+                )
 
-        pipeline.run(builder, self.target, lanes, build.index(0), self._end(first), tile.keys, STAGES, multiply, h.length)
+        pipeline.run(
+            builder,
+            self.target,
+            lanes,
+            build.index(0),
+            self._end(first),
+            tile.keys,
+            STAGES,
+            multiply,
+            h.length,
+        )
         self._store(sums, rows, batch, builder.let("column", self.pairs.first(lane)))
 
     # ---- memory ------------------------------------------------------------------------------
 
-    def _staging(self, side: Side, depths: tuple[Dim], span: int, step: int, layout: Swizzled) -> Staging:
+    def _staging(
+        self, side: Side, depths: tuple[Dim], span: int, step: int, layout: Swizzled
+    ) -> Staging:
         most = max(1, min(CHUNK, self.target.access_bytes) // self.h.dtype.nbytes)
         shape = tile_shape(side, depths, span, step, most)
-        return Staging(self.elements, side, depths, shape, self.h.dtype, self.tile.warps * self.target.warp, layout)
+        return Staging(
+            self.elements,
+            side,
+            depths,
+            shape,
+            self.h.dtype,
+            self.tile.warps * self.target.warp,
+            layout,
+        )
 
     def _queries(self, thread: Expr, batch: Counters, first: Expr, buffer: Buffer) -> None:
         """The block's queries; they are there when the first keys are."""
         start = build.index(0)
-        staging = self._staging(self.h.queries, (self.h.widths[0],), self.tile.rows, self.tile.width, self.by_query)
+        staging = self._staging(
+            self.h.queries, (self.h.widths[0],), self.tile.rows, self.tile.width, self.by_query
+        )
         staging.begin(thread, first, batch)
         if staging.sends(self.target):
             staging.send(start, buffer, start)
@@ -210,9 +293,17 @@ class Prefill:
             inside = builder.let("inside", build.apply(P.LT, number, build.lift(self.h.rows)))
             number = build.apply(P.MIN, number, build.lift(self.h.rows - 1))
         greatest = builder.variable("greatest", Const(LOWEST[F32], F32))
-        return _Row(half, bounded(builder, number, self.h.rows - 1), inside, greatest, builder.variable("weight", zero(F32, 1)))
+        return _Row(
+            half,
+            bounded(builder, number, self.h.rows - 1),
+            inside,
+            greatest,
+            builder.variable("weight", zero(F32, 1)),
+        )
 
-    def _mask(self, scores: Buffer, rows: list[_Row], batch: Counters, first: Expr, k: Expr, column: Expr) -> None:
+    def _mask(
+        self, scores: Buffer, rows: list[_Row], batch: Counters, first: Expr, k: Expr, column: Expr
+    ) -> None:
         """Scales the scores; hides what may not be seen, in tiles where there is any such thing."""
         h, builder, keys = self.h, self.builder, self.tile.keys
         edges = []
@@ -231,7 +322,9 @@ class Prefill:
         with builder.when(build.apply(P.NOT, edge)):
             self._score(scores, rows, batch, k, column, masked=False)
 
-    def _score(self, scores: Buffer, rows: list[_Row], batch: Counters, k: Expr, column: Expr, masked: bool) -> None:
+    def _score(
+        self, scores: Buffer, rows: list[_Row], batch: Counters, k: Expr, column: Expr, masked: bool
+    ) -> None:
         h, builder = self.h, self.builder
         end = build.lift(h.length) if divisor(h.length) % self.tile.keys else None
         for row in rows:
@@ -245,10 +338,17 @@ class Prefill:
                     score = build.apply(P.MUL, product, Const(h.scale, F32))
                 builder.store(scores, place, score)
 
-    def _weigh(self, scores: Buffer, sums: Buffer, row: _Row, shares: Buffer, place: Expr, column: Expr) -> None:
-        """Weights of a row's keys relative to the greatest score, into SHARED memory; scales what was summed before."""
+    def _weigh(
+        self, scores: Buffer, sums: Buffer, row: _Row, shares: Buffer, place: Expr, column: Expr
+    ) -> None:
+        """Weights of a row's keys relative to the greatest score, into SHARED memory; scales what
+        was summed before.
+        """
         builder = self.builder
-        parts = [builder.let("score", build.load(scores, at * 4 + row.half * 2, 2)) for at in range(self.tile.keys // COLUMNS)]
+        parts = [
+            builder.let("score", build.load(scores, at * 4 + row.half * 2, 2))
+            for at in range(self.tile.keys // COLUMNS)
+        ]
         top = parts[0]
         for part in parts[1:]:
             top = builder.let("top", build.apply(P.MAX, top, part))
@@ -261,11 +361,17 @@ class Prefill:
             share = builder.let("share", exponential(build.apply(P.SUB, part, build.splat(top, 2))))
             total = builder.let("total", build.apply(P.ADD, total, share))
             where = self.of_weights.place(place, build.add(column, at * COLUMNS))
-            builder.store(shares, where, build.cast(share, self.h.dtype), align=2 * self.h.dtype.nbytes)
-        builder.assign(row.weight, multiply_add(self.target, row.weight, less, build.fold(P.ADD, total)))
+            builder.store(
+                shares, where, build.cast(share, self.h.dtype), align=2 * self.h.dtype.nbytes
+            )
+        builder.assign(
+            row.weight, multiply_add(self.target, row.weight, less, build.fold(P.ADD, total))
+        )
         for pair in range(self.tile.wide // COLUMNS):
             at = self.pairs.place(pair, row.half)
-            builder.store(sums, at, build.apply(P.MUL, build.load(sums, at, 2), build.splat(less, 2)))
+            builder.store(
+                sums, at, build.apply(P.MUL, build.load(sums, at, 2), build.splat(less, 2))
+            )
 
     def _among_four(self, primitive: Primitive, value: Expr) -> Expr:
         """Values of the four threads that share a row, combined."""
@@ -280,8 +386,18 @@ class Prefill:
             weight = self._among_four(P.ADD, row.weight)
             with builder.when(row.inside) if row.inside is not None else nullcontext():
                 for pair in range(self.tile.wide // COLUMNS):
-                    value = build.apply(P.DIV, build.load(sums, self.pairs.place(pair, row.half), 2), build.splat(weight, 2))
-                    self._pair(batch, row, build.add(column, self.pairs.offset(pair)), self.pairs.end(pair), builder.let("value", value))
+                    value = build.apply(
+                        P.DIV,
+                        build.load(sums, self.pairs.place(pair, row.half), 2),
+                        build.splat(weight, 2),
+                    )
+                    self._pair(
+                        batch,
+                        row,
+                        build.add(column, self.pairs.offset(pair)),
+                        self.pairs.end(pair),
+                        builder.let("value", value),
+                    )
 
     def _pair(self, batch: Counters, row: _Row, column: Expr, end: int, value: Expr) -> None:
         """Two neighbours of a row from a column on, which lie before a column for every thread."""

@@ -1,4 +1,5 @@
-"""Products of 16 rows that a warp has in registers: by tensor cores, or with each thread multiplying for itself.
+"""Products of 16 rows that a warp has in registers: by tensor cores, or with each thread
+multiplying for itself.
 
 A thread has results of row `lane / 4` and of the eighth after, in pairs of neighbouring columns.
 """
@@ -46,14 +47,33 @@ class Pairs:
 BY_CORES, BY_QUADS = Pairs(COLUMNS), Pairs(2 * COLUMNS)
 
 
-def by_cores(builder: Builder, sums: Buffer, left: Operand, right: Operand, depth: int, lane: Expr, columns: int) -> None:
+def by_cores(
+    builder: Builder,
+    sums: Buffer,
+    left: Operand,
+    right: Operand,
+    depth: int,
+    lane: Expr,
+    columns: int,
+) -> None:
     """Adds the products over `depth` steps by tensor cores; pairs are `BY_CORES`."""
     for step in range(0, depth, BYTES // left.layout.dtype.nbytes):
-        builder.emit(instructions.multiply(sums, left, right, build.index(step), lane, (1, columns // COLUMNS)))
+        builder.emit(
+            instructions.multiply(
+                sums, left, right, build.index(step), lane, (1, columns // COLUMNS)
+            )
+        )
 
 
 def along_depth(
-    builder: Builder, target: Target, sums: Buffer, left: Operand, right: Operand, depth: int, lane: Expr, columns: int
+    builder: Builder,
+    target: Target,
+    sums: Buffer,
+    left: Operand,
+    right: Operand,
+    depth: int,
+    lane: Expr,
+    columns: int,
 ) -> None:
     """The same by threads, for operands that both lie along the sum; pairs are `BY_CORES`."""
     rows = _rows(builder, left, lane)
@@ -67,30 +87,55 @@ def along_depth(
                     at = build.add(build.mul(j, 4), half * 2 + e)
                     total: Expr = build.load(sums, at)
                     for lane_of in range(value.lanes):
-                        total = multiply_add(target, Shuffle((value,), (lane_of,)), Shuffle((other,), (lane_of,)), total)
+                        total = multiply_add(
+                            target,
+                            Shuffle((value,), (lane_of,)),
+                            Shuffle((other,), (lane_of,)),
+                            total,
+                        )
                     builder.store(sums, at, total)
 
 
 def across(
-    builder: Builder, target: Target, sums: Buffer, left: Operand, right: Operand, depth: int, lane: Expr, columns: int
+    builder: Builder,
+    target: Target,
+    sums: Buffer,
+    left: Operand,
+    right: Operand,
+    depth: int,
+    lane: Expr,
+    columns: int,
 ) -> None:
-    """The same where neighbours of the right operand are neighbouring columns; pairs are `BY_QUADS`."""
+    """The same where neighbours of the right operand are neighbouring columns; pairs are
+    `BY_QUADS`.
+    """
     rows = _rows(builder, left, lane)
     with builder.loop("step", 0, depth, _lanes(left)) as step:
         given = [_chunk(builder, left, row, step) for row in rows]
         for later in range(_lanes(left)):
             with builder.loop("j", 0, columns // BY_QUADS.span, kind=LoopKind.UNROLLED) as j:
-                column = build.add(right.first, build.add(build.mul(j, BY_QUADS.span), BY_QUADS.first(lane)))
+                column = build.add(
+                    right.first, build.add(build.mul(j, BY_QUADS.span), BY_QUADS.first(lane))
+                )
                 where = build.add(right.layout.place(column, build.add(step, later)), right.start)
-                other = builder.let("other", build.load(right.buffer, where, BY_QUADS.each, align=CHUNK))
+                other = builder.let(
+                    "other", build.load(right.buffer, where, BY_QUADS.each, align=CHUNK)
+                )
                 for half, value in enumerate(given):
                     at = build.add(build.mul(j, 2 * BY_QUADS.each), half * BY_QUADS.each)
                     factor = build.splat(Shuffle((value,), (later,)), BY_QUADS.each)
-                    builder.store(sums, at, multiply_add(target, factor, other, build.load(sums, at, BY_QUADS.each)))
+                    builder.store(
+                        sums,
+                        at,
+                        multiply_add(target, factor, other, build.load(sums, at, BY_QUADS.each)),
+                    )
 
 
 def _rows(builder: Builder, left: Operand, lane: Expr) -> list[Expr]:
-    return [builder.let("row", build.add(left.first, build.add(build.div(lane, 4), half * 8))) for half in range(2)]
+    return [
+        builder.let("row", build.add(left.first, build.add(build.div(lane, 4), half * 8)))
+        for half in range(2)
+    ]
 
 
 def _lanes(operand: Operand) -> int:

@@ -1,4 +1,6 @@
-"""What blocks and threads that share the keys of a row know of it, and how that becomes the row's result."""
+"""What blocks and threads that share the keys of a row know of it, and how that becomes the row's
+result.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ P = Primitive
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is known of a row: the greatest score, the sum of the weights, and parts of the weighted values."""
+    """What is known of a row: the greatest score, the sum of the weights, and parts of the weighted
+    values.
+    """
 
     greatest: Expr
     weight: Expr
@@ -32,17 +36,29 @@ class State:
 def merged(builder: Builder, one: State, other: State) -> State:
     """What both know together."""
     top = builder.let("top", build.apply(P.MAX, one.greatest, other.greatest))
-    less, more = (builder.let("less", exponential(build.apply(P.SUB, s.greatest, top))) for s in (one, other))
+    less, more = (
+        builder.let("less", exponential(build.apply(P.SUB, s.greatest, top))) for s in (one, other)
+    )
 
     def both(x: Expr, y: Expr) -> Expr:
         left, right = (build.splat(f, x.lanes) for f in (less, more))
-        return builder.let("both", build.apply(P.ADD, build.apply(P.MUL, x, left), build.apply(P.MUL, y, right)))
+        return builder.let(
+            "both", build.apply(P.ADD, build.apply(P.MUL, x, left), build.apply(P.MUL, y, right))
+        )
 
     pairs = zip(one.values, other.values, strict=True)
     return State(top, both(one.weight, other.weight), tuple(both(x, y) for x, y in pairs))
 
 
-def store(elements: Elements, after: Epilogue, h: Heads, batch: Counters, row: Expr, column: Expr, state: State) -> None:
+def store(
+    elements: Elements,
+    after: Epilogue,
+    h: Heads,
+    batch: Counters,
+    row: Expr,
+    column: Expr,
+    state: State,
+) -> None:
     """Stores weighted values, divided by the weights' sum."""
     (value,) = state.values
     result = build.apply(P.DIV, value, build.splat(state.weight, value.lanes))
@@ -51,8 +67,9 @@ def store(elements: Elements, after: Epilogue, h: Heads, batch: Counters, row: E
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the blocks that share the keys of a head have found: weighted values, and (greatest score, sum of weights),
-    for every (batch, key head, row, block); `part` neighbours of a row's values are combined at once."""
+    """What the blocks that share the keys of a head have found: weighted values, and (greatest
+    score, sum of weights), for every (batch, key head, row, block); `part` neighbours of a row's
+    values are combined at once."""
 
     values: Scratch
     weights: Scratch
@@ -62,22 +79,43 @@ class Found:
     @staticmethod
     def of(h: Heads, splits: int, part: int) -> Found:
         dtype, parts = h.dtype.compute, volume(h.batch) * h.rows * splits
-        return Found(Scratch(dtype, parts * h.widths[1], "values"), Scratch(dtype, parts * 2, "weights"), splits, part)
+        return Found(
+            Scratch(dtype, parts * h.widths[1], "values"),
+            Scratch(dtype, parts * 2, "weights"),
+            splits,
+            part,
+        )
 
     def place(self, h: Heads, batch: Counters, row: Expr, split: build.Number) -> Expr:
         """The number of what one block found for a row."""
         at = build.add(build.mul(batch[0], h.batch[1]), batch[1])
         return build.add(build.mul(build.add(build.mul(at, h.rows), row), self.splits), split)
 
-    def result(self, elements: Elements, after: Epilogue, h: Heads, batch: Counters, row: Expr, column: Expr) -> None:
+    def result(
+        self,
+        elements: Elements,
+        after: Epilogue,
+        h: Heads,
+        batch: Counters,
+        row: Expr,
+        column: Expr,
+    ) -> None:
         """Combines what blocks have found of some neighbours of a row, and stores them."""
         builder = elements.builder
-        values, weights = (elements.parameter(one, Access.READ) for one in (self.values, self.weights))
+        values, weights = (
+            elements.parameter(one, Access.READ) for one in (self.values, self.weights)
+        )
         state: State | None = None
         for split in range(self.splits):
             at = builder.let("at", self.place(h, batch, row, split))
-            top, weight = (builder.let("sum", build.load(weights, build.add(build.mul(at, 2), e))) for e in range(2))
-            value = builder.let("value", build.load(values, build.add(build.mul(at, h.widths[1]), column), self.part))
+            top, weight = (
+                builder.let("sum", build.load(weights, build.add(build.mul(at, 2), e)))
+                for e in range(2)
+            )
+            value = builder.let(
+                "value",
+                build.load(values, build.add(build.mul(at, h.widths[1]), column), self.part),
+            )
             more = State(top, weight, (value,))
             state = more if state is None else merged(builder, state, more)
         assert state is not None
@@ -85,7 +123,9 @@ class Found:
 
 
 def combine(elements: Elements, after: Epilogue, h: Heads, found: Found) -> None:
-    """The kernel that combines what blocks have found of the same rows: a thread for every few elements of the result."""
+    """The kernel that combines what blocks have found of the same rows: a thread for every few
+    elements of the result.
+    """
     builder, threads = elements.builder, 128
     extents = [*h.batch, h.rows, h.widths[1] // found.part]
     count = volume(tuple(extents))
@@ -93,4 +133,6 @@ def combine(elements: Elements, after: Epilogue, h: Heads, found: Found) -> None
         number = builder.let("number", build.add(build.mul(g.block, threads), g.thread))
         with builder.when(build.apply(P.LT, number, build.lift(count))):
             *batch, row, column = unravel(builder, number, extents)
-            found.result(elements, after, h, batch, row, builder.let("column", build.mul(column, found.part)))
+            found.result(
+                elements, after, h, batch, row, builder.let("column", build.mul(column, found.part))
+            )

@@ -1,7 +1,9 @@
-"""Attention of a few queries: keys and values are read once, by as many blocks as it takes to keep the machine reading.
+"""Attention of a few queries: keys and values are read once, by as many blocks as it takes to keep
+the machine reading.
 
-Neighbouring threads hold parts of a row's width and go over their share of the keys, each group with sums of its own:
-the greatest score so far, the sum of the weights and the weighted values. Groups, warps and blocks combine theirs.
+Neighbouring threads hold parts of a row's width and go over their share of the keys, each group
+with sums of its own: the greatest score so far, the sum of the weights and the weighted values.
+Groups, warps and blocks combine theirs.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ AHEAD = 2  # keys that a thread reads before it needs the first
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How the work is shared: rows at a time, elements of a row that a thread holds and that are worked on at once,
-    threads of a row, and the blocks that share the keys of one head."""
+    """How the work is shared: rows at a time, elements of a row that a thread holds and that are
+    worked on at once, threads of a row, and the blocks that share the keys of one head."""
 
     few: int
     lanes: int
@@ -57,7 +59,11 @@ class Share:
 
 def takes(rows: int, widths: tuple[int, int], dtype: DType, target: Target) -> bool:
     """True for few rows, of a width that a warp's threads hold between them."""
-    return rows <= MOST and widths[0] == widths[1] and widths[0] <= target.warp * _lanes(widths[0], dtype, target)
+    return (
+        rows <= MOST
+        and widths[0] == widths[1]
+        and widths[0] <= target.warp * _lanes(widths[0], dtype, target)
+    )
 
 
 def _lanes(width: int, dtype: DType, target: Target) -> int:
@@ -68,19 +74,27 @@ def _lanes(width: int, dtype: DType, target: Target) -> int:
 
 
 def share(h: Heads, target: Target) -> Share:
-    """Enough blocks to keep every multiprocessor reading, and few enough that each has something to read."""
+    """Enough blocks to keep every multiprocessor reading, and few enough that each has something to
+    read.
+    """
     lanes = _lanes(h.widths[0], h.dtype, target)
     few = min(FEW, at_least(at_opt(h.rows)))
     heads = at_opt(volume(h.batch)) * -(-at_opt(h.rows) // few)
     wanted = -(-2 * (target.processors or block_tiling.PROCESSORS) // max(1, heads))
     return Share(
-        few, lanes, min(lanes, max(1, min(4, target.access_bytes // h.dtype.compute.nbytes))), at_least(h.widths[0] // lanes),
-        max(1, min(WARPS, target.block_threads // target.warp)), max(1, min(wanted, at_opt(h.length) // KEYS, 32)),
-    )  # fmt: skip
+        few,
+        lanes,
+        min(lanes, max(1, min(4, target.access_bytes // h.dtype.compute.nbytes))),
+        at_least(h.widths[0] // lanes),
+        max(1, min(WARPS, target.block_threads // target.warp)),
+        max(1, min(wanted, at_opt(h.length) // KEYS, 32)),
+    )
 
 
 def launches(group: Group, target: Target, name: str, h: Heads, after: Epilogue) -> list[Launching]:
-    """One kernel, whose blocks may share the keys; where the target has no tickets another combines what they found."""
+    """One kernel, whose blocks may share the keys; where the target has no tickets another combines
+    what they found.
+    """
     how, elements = share(h, target), Elements(Builder(), group, target)
     if how.splits == 1:
         Decode(elements, after, h, how, target, None).write()
@@ -98,9 +112,21 @@ class Decode:
     """Writes the kernel's body with the builder of `elements`."""
 
     def __init__(
-        self, elements: Elements, after: Epilogue, h: Heads, how: Share, target: Target, found: Found | None
+        self,
+        elements: Elements,
+        after: Epilogue,
+        h: Heads,
+        how: Share,
+        target: Target,
+        found: Found | None,
     ) -> None:
-        self.elements, self.builder, self.after, self.h, self.how = elements, elements.builder, after, h, how
+        self.elements, self.builder, self.after, self.h, self.how = (
+            elements,
+            elements.builder,
+            after,
+            h,
+            how,
+        )
         self.target, self.found, self.dtype = target, found, h.dtype.compute
 
     def write(self) -> None:
@@ -123,37 +149,71 @@ class Decode:
                 distance //= 2
             self._finish(g, batch, first, split, lane, states)
 
-    def _look(self, g: Grid, batch: Counters, first: Expr, begin: Expr, end: Expr, lane: Expr) -> list[State]:
+    def _look(
+        self, g: Grid, batch: Counters, first: Expr, begin: Expr, end: Expr, lane: Expr
+    ) -> list[State]:
         """One thread's part of the rows, over its share of the keys."""
         h, how, builder, warp = self.h, self.how, self.builder, self.target.warp
-        slot = builder.let("slot", build.add(build.mul(build.div(g.thread, warp), warp // how.across), build.div(lane, how.across)))
+        slot = builder.let(
+            "slot",
+            build.add(
+                build.mul(build.div(g.thread, warp), warp // how.across),
+                build.div(lane, how.across),
+            ),
+        )
         element = builder.let("element", build.mul(build.mod(lane, how.across), how.lanes))
-        held = [] if how.across * how.lanes == h.widths[0] else [builder.let("held", build.apply(P.LT, element, build.lift(h.widths[0])))]
+        held = (
+            []
+            if how.across * how.lanes == h.widths[0]
+            else [builder.let("held", build.apply(P.LT, element, build.lift(h.widths[0])))]
+        )
         rows = [self._row(build.add(first, i)) for i in range(how.few)]
         queries = [self._query(batch, row, element, held) for row in rows]
-        bases = [builder.let("base", offset(side.start(batch), [element], side.strides)) for side in (h.keys, h.values)]
-        greatest = [builder.variable("greatest", Const(LOWEST[self.dtype], self.dtype)) for _ in rows]
+        bases = [
+            builder.let("base", offset(side.start(batch), [element], side.strides))
+            for side in (h.keys, h.values)
+        ]
+        greatest = [
+            builder.variable("greatest", Const(LOWEST[self.dtype], self.dtype)) for _ in rows
+        ]
         weights = [builder.variable("weight", zero(self.dtype, 1)) for _ in rows]
-        values = [[builder.variable("value", zero(self.dtype, how.part)) for _ in range(how.parts)] for _ in rows]
+        values = [
+            [builder.variable("value", zero(self.dtype, how.part)) for _ in range(how.parts)]
+            for _ in rows
+        ]
         slots = how.warps * warp // how.across
         with builder.loop("k", begin, end, slots * AHEAD) as k:
-            keys = [builder.let("key", build.add(build.add(k, slot), slots * u)) for u in range(AHEAD)]
+            keys = [
+                builder.let("key", build.add(build.add(k, slot), slots * u)) for u in range(AHEAD)
+            ]
             there = [builder.let("there", build.apply(P.LT, key, end)) for key in keys]
             read = [
-                [self._read(side, base, [key], [*held, ok]) for key, ok in zip(keys, there, strict=True)]
+                [
+                    self._read(side, base, [key], [*held, ok])
+                    for key, ok in zip(keys, there, strict=True)
+                ]
                 for side, base in zip((h.keys, h.values), bases, strict=True)
             ]
             for number, row in enumerate(rows):
                 for key, key_parts, value_parts in zip(keys, *read, strict=True):
                     score = self._product(queries[number], key_parts)
-                    score = builder.let("score", h.scored(self.elements, batch, row, key, score, end))
+                    score = builder.let(
+                        "score", h.scored(self.elements, batch, row, key, score, end)
+                    )
                     top = builder.let("top", build.apply(P.MAX, greatest[number], score))
-                    less = builder.let("less", exponential(build.apply(P.SUB, greatest[number], top)))
+                    less = builder.let(
+                        "less", exponential(build.apply(P.SUB, greatest[number], top))
+                    )
                     share = builder.let("share", exponential(build.apply(P.SUB, score, top)))
-                    builder.assign(weights[number], multiply_add(self.target, weights[number], less, share))
+                    builder.assign(
+                        weights[number], multiply_add(self.target, weights[number], less, share)
+                    )
                     for total, part in zip(values[number], value_parts, strict=True):
                         kept = build.apply(P.MUL, total, build.splat(less, how.part))
-                        builder.assign(total, multiply_add(self.target, build.splat(share, how.part), part, kept))
+                        builder.assign(
+                            total,
+                            multiply_add(self.target, build.splat(share, how.part), part, kept),
+                        )
                     builder.assign(greatest[number], top)
         return [State(m, s, tuple(v)) for m, s, v in zip(greatest, weights, values, strict=True)]
 
@@ -178,17 +238,29 @@ class Decode:
         mask = all_of(there) if there else None
         if side.width(how.lanes, along_depth=along, depth=depth) == how.lanes > how.part:
             wide = None if mask is None else build.splat(mask, how.lanes)
-            whole = builder.let("whole", build.load(buffer, where, how.lanes, wide, how.lanes * buffer.dtype.nbytes))
+            whole = builder.let(
+                "whole", build.load(buffer, where, how.lanes, wide, how.lanes * buffer.dtype.nbytes)
+            )
             picks = [tuple(range(at, at + how.part)) for at in range(0, how.lanes, how.part)]
-            return [builder.let("x", build.cast(Shuffle((whole,), pick), self.dtype)) for pick in picks]
+            return [
+                builder.let("x", build.cast(Shuffle((whole,), pick), self.dtype)) for pick in picks
+            ]
         stride = side.depth[0] if along else side.strides[0]
         assert isinstance(stride, int)
         found = []
-        align = how.part * buffer.dtype.nbytes if side.width(how.part, along_depth=along, depth=depth) == how.part > 1 else 0
+        align = (
+            how.part * buffer.dtype.nbytes
+            if side.width(how.part, along_depth=along, depth=depth) == how.part > 1
+            else 0
+        )
         wide = None if mask is None else build.splat(mask, how.part)
         for at in range(0, how.lanes, how.part):
             place = build.ramp(build.add(where, at * stride), stride, how.part)
-            found.append(builder.let("x", build.cast(build.load(buffer, place, mask=wide, align=align), self.dtype)))
+            found.append(
+                builder.let(
+                    "x", build.cast(build.load(buffer, place, mask=wide, align=align), self.dtype)
+                )
+            )
         return found
 
     def _product(self, query: Sequence[Expr], key: Sequence[Expr]) -> Expr:
@@ -209,13 +281,17 @@ class Decode:
     def _exchanged(self, state: State, distance: int) -> State:
         """What the thread so many lanes away knows."""
         mine = (state.greatest, state.weight, *state.values)
-        greatest, weight, *values = (self.builder.let("other", Exchange(self.builder.let("mine", x), distance)) for x in mine)
+        greatest, weight, *values = (
+            self.builder.let("other", Exchange(self.builder.let("mine", x), distance)) for x in mine
+        )
         return State(greatest, weight, tuple(values))
 
     def _merged(self, one: State, other: State) -> State:
         return merged(self.builder, one, other)
 
-    def _finish(self, g: Grid, batch: Counters, first: Expr, split: Expr, lane: Expr, states: list[State]) -> None:
+    def _finish(
+        self, g: Grid, batch: Counters, first: Expr, split: Expr, lane: Expr, states: list[State]
+    ) -> None:
         """Warps' sums meet in SHARED memory; the first threads combine and store them."""
         h, how, builder = self.h, self.how, self.builder
         width, warp = how.across * how.lanes, build.div(g.thread, self.target.warp)
@@ -225,7 +301,9 @@ class Decode:
             for number, state in enumerate(states):
                 at = builder.let("at", build.add(build.mul(warp, how.few), number))
                 for part, value in enumerate(state.values):
-                    where = build.add(build.mul(at, width), build.add(build.mul(lane, how.lanes), part * how.part))
+                    where = build.add(
+                        build.mul(at, width), build.add(build.mul(lane, how.lanes), part * how.part)
+                    )
                     builder.store(kept, where, value)
                 with builder.when(build.apply(P.EQ, lane, build.index(0))):
                     builder.store(sums, build.mul(at, 2), state.greatest)
@@ -235,14 +313,23 @@ class Decode:
         for begin in range(0, how.few * across, threads):
             place = builder.let("place", build.add(g.thread, begin))
             with builder.when(build.apply(P.LT, place, build.index(how.few * across))):
-                down, column = build.div(place, across), builder.let("column", build.mul(build.mod(place, across), how.part))
+                down, column = (
+                    build.div(place, across),
+                    builder.let("column", build.mul(build.mod(place, across), how.part)),
+                )
                 row = builder.let("row", build.add(first, down))
                 with builder.when(build.apply(P.LT, row, build.lift(h.rows))):
                     found = []
                     for other in range(how.warps):
                         at = builder.let("at", build.add(down, other * how.few))
-                        value = builder.let("value", build.load(kept, build.add(build.mul(at, width), column), how.part))
-                        top, weight = (builder.let("sum", build.load(sums, build.add(build.mul(at, 2), e))) for e in range(2))
+                        value = builder.let(
+                            "value",
+                            build.load(kept, build.add(build.mul(at, width), column), how.part),
+                        )
+                        top, weight = (
+                            builder.let("sum", build.load(sums, build.add(build.mul(at, 2), e)))
+                            for e in range(2)
+                        )
                         found.append(State(top, weight, (value,)))
                     state = found[0]
                     for more in found[1:]:
@@ -251,7 +338,9 @@ class Decode:
         if self.found is not None and arrival_counter.has_tickets(self.target):
             builder.emit(arrival_counter.fence())
             count = volume(h.batch) * ceil_div(h.rows, how.few)
-            with arrival_counter.last(self.elements, g, build.div(g.block, how.splits), count, how.splits):
+            with arrival_counter.last(
+                self.elements, g, build.div(g.block, how.splits), count, how.splits
+            ):
                 self._combine(g, batch, first, self.found)
 
     def _combine(self, g: Grid, batch: Counters, first: Expr, found: Found) -> None:
@@ -270,7 +359,9 @@ class Decode:
             return
         at = builder.let("at", self.found.place(h, batch, row, split))
         access = Access.REREAD if arrival_counter.has_tickets(self.target) else Access.WRITE
-        values, weights = (self.elements.parameter(one, access) for one in (self.found.values, self.found.weights))
+        values, weights = (
+            self.elements.parameter(one, access) for one in (self.found.values, self.found.weights)
+        )
         builder.store(values, build.add(build.mul(at, h.widths[1]), column), state.values[0])
         with builder.when(build.apply(P.EQ, column, build.index(0))):
             builder.store(weights, build.mul(at, 2), state.greatest)

@@ -1,4 +1,6 @@
-"""The loops of a GPU kernel: blocks around threads, memory that a block shares, and values combined between threads."""
+"""The loops of a GPU kernel: blocks around threads, memory that a block shares, and values combined
+between threads.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ from xlac.ir.dims import at_opt, ceil_div, divisor, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
-from xlac_sdk.kernel_ir.kernel import Allocate, Buffer, Exchange, Expr, LoopKind, Shuffle, Space, Stmt
+from xlac_sdk.kernel_ir.kernel import (
+    Allocate,
+    Buffer,
+    Exchange,
+    Expr,
+    LoopKind,
+    Shuffle,
+    Space,
+    Stmt,
+)
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -39,16 +50,21 @@ class Grid:
         return buffer
 
     def tree(self, primitive: Primitive, value: Expr, lanes: int) -> Expr:
-        """Values of `lanes` neighbouring threads (a power of two, up to a warp) combined; each has the result."""
+        """Values of `lanes` neighbouring threads (a power of two, up to a warp) combined; each has
+        the result.
+        """
         value = self.builder.let("tree", value)
         distance = lanes // 2
         while distance:
-            value = self.builder.let("tree", build.apply(primitive, value, Exchange(value, distance)))
+            value = self.builder.let(
+                "tree", build.apply(primitive, value, Exchange(value, distance))
+            )
             distance //= 2
         return value
 
     def across(self, values: Sequence[tuple[Primitive, Expr]], lanes: int) -> list[Expr]:
-        """Scalars of `lanes` neighbouring threads, or of the whole block, combined, each by its primitive.
+        """Scalars of `lanes` neighbouring threads, or of the whole block, combined, each by its
+        primitive.
 
         Every thread of the block has to come here.
         """
@@ -82,7 +98,9 @@ def grid(builder: Builder, blocks: build.Number, threads: int) -> Iterator[Grid]
 
 @contextmanager
 def every(builder: Builder, target: Target, loops: Sequence[Run]) -> Iterator[dict[Run, Expr]]:
-    """A thread for every position of some loops, neighbours along the last; yields the counter of each."""
+    """A thread for every position of some loops, neighbours along the last; yields the counter of
+    each.
+    """
     total = volume(tuple(run.extent for run in loops))
     threads = threads_for(target, at_opt(total))
     with grid(builder, ceil_div(total, threads), threads) as here:
@@ -107,12 +125,17 @@ def beside(values: Sequence[Expr]) -> Expr:
     """A vector of scalars, a power of two of them."""
     while len(values) > 1:
         lanes = 2 * values[0].lanes
-        values = [Shuffle((a, b), tuple(range(lanes))) for a, b in zip(values[::2], values[1::2], strict=True)]
+        values = [
+            Shuffle((a, b), tuple(range(lanes)))
+            for a, b in zip(values[::2], values[1::2], strict=True)
+        ]
     return values[0]
 
 
 def threads_for(target: Target, work: int) -> int:
-    """Threads of a block for so many threads in all: fewer where the multiprocessors could not share them otherwise."""
+    """Threads of a block for so many threads in all: fewer where the multiprocessors could not
+    share them otherwise.
+    """
     threads = min(THREADS, power_of_two(target.block_threads or THREADS))
     while threads > 2 * WARP and work < threads * max(1, target.processors):
         threads //= 2

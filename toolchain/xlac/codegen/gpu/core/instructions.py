@@ -1,7 +1,9 @@
-"""Instructions of GPUs that schedules ask for by name, each with its meaning for one thread in plain statements.
+"""Instructions of GPUs that schedules ask for by name, each with its meaning for one thread in
+plain statements.
 
-Tiles in SHARED memory are rows of 16-byte chunks. A row's chunks are exchanged by an exclusive or with bits of the
-row's number, so that eight rows' chunks of one place, or eight chunks of one row, lie in different banks.
+Tiles in SHARED memory are rows of 16-byte chunks. A row's chunks are exchanged by an exclusive or
+with bits of the row's number, so that eight rows' chunks of one place, or eight chunks of one row,
+lie in different banks.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from xlac_sdk.target import Target
 
 P = Primitive
 CHUNK = 16  # bytes that are copied, and read for the tensor cores, at once
-ROWS, COLUMNS, BYTES = 16, 8, 32  # what one product of a warp covers: of rows, of columns, and of each row's sum
+# what one product of a warp covers: of rows, of columns, and of each row's sum
+ROWS, COLUMNS, BYTES = 16, 8, 32
 WARP_BARRIER = "cuda.warp_barrier"
 COPY, COMMIT, WAIT = "cuda.copy_async.16", "cuda.copy_async.commit", "cuda.copy_async.wait"
 MMA = {
@@ -40,7 +43,9 @@ def permitted(target: Target, precision: str) -> Target:
 
 
 def copy(to: Buffer, at: Expr, source: Buffer, where: Expr, there: Expr) -> Instruction:
-    """Begins to copy 16 bytes to SHARED memory, or to fill them with zeros where there is nothing to copy."""
+    """Begins to copy 16 bytes to SHARED memory, or to fill them with zeros where there is nothing
+    to copy.
+    """
     lanes = CHUNK // source.dtype.nbytes
     copied = build.load(source, where, lanes, build.splat(there, lanes), CHUNK)
     return Instruction(COPY, (to, at, source, where, there), (Store(to, at, copied, align=CHUNK),))
@@ -57,7 +62,9 @@ def wait(left: int) -> Instruction:
 
 
 def warp_barrier() -> Instruction:
-    """Every thread of a warp arrives before any goes on; where there is none for warps, every thread of the block."""
+    """Every thread of a warp arrives before any goes on; where there is none for warps, every
+    thread of the block.
+    """
     return Instruction(WARP_BARRIER, (), (Barrier(),))
 
 
@@ -76,7 +83,9 @@ class Swizzled:
 
     @property
     def bits(self) -> tuple[int, int]:
-        """How far a row's number is shifted, and the mask, that give what its chunks are exchanged by."""
+        """How far a row's number is shifted, and the mask, that give what its chunks are exchanged
+        by.
+        """
         chunks = min(8, self.width // self.chunk)
         return 4 - chunks.bit_length(), chunks - 1
 
@@ -87,13 +96,15 @@ class Swizzled:
         number, inside = build.div(column, self.chunk), build.mod(column, self.chunk)
         turned = build.apply(P.AND, build.div(row, 1 << shift), build.index(mask))
         chunk = build.apply(P.XOR, number, turned)
-        return build.add(build.add(build.mul(row, self.width), build.mul(chunk, self.chunk)), inside)
+        return build.add(
+            build.add(build.mul(row, self.width), build.mul(chunk, self.chunk)), inside
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """A tile's layout for products of four warps where neighbours lie along the operand's side: panels of 128 bytes, each a
-    row for every step of the sum, 128 bytes' worth of steps."""
+    """A tile's layout for products of four warps where neighbours lie along the operand's side:
+    panels of 128 bytes, each a row for every step of the sum, 128 bytes' worth of steps."""
 
     dtype: DType
     along_depth = False
@@ -113,12 +124,16 @@ class Panels:
         panel, column = build.div(at, self.width), build.mod(at, self.width)
         chunk = build.apply(P.XOR, build.div(column, self.chunk), build.mod(step, 8))
         row = build.mul(build.add(build.mul(panel, self.width), step), self.width)
-        return build.add(build.add(row, build.mul(chunk, self.chunk)), build.mod(column, self.chunk))
+        return build.add(
+            build.add(row, build.mul(chunk, self.chunk)), build.mod(column, self.chunk)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A warp's part of a tile: its first place along the side, in the memory of a tile that begins at `start`."""
+    """A warp's part of a tile: its first place along the side, in the memory of a tile that begins
+    at `start`.
+    """
 
     buffer: Buffer
     start: Expr
@@ -126,19 +141,42 @@ class Operand:
     layout: Swizzled | Panels
 
 
-def multiply(sums: Buffer, left: Operand, right: Operand, step: Expr, lane: Expr, tiles: tuple[int, int]) -> Instruction:
-    """Adds a warp's products over 32 bytes of the sum from `step` on: `tiles` (down, across) of 16 rows by 8 columns.
+def multiply(
+    sums: Buffer, left: Operand, right: Operand, step: Expr, lane: Expr, tiles: tuple[int, int]
+) -> Instruction:
+    """Adds a warp's products over 32 bytes of the sum from `step` on: `tiles` (down, across) of 16
+    rows by 8 columns.
 
-    A thread holds four results of each tile: in row `lane / 4` and the eighth after, columns `lane % 4 * 2` and the next.
+    A thread holds four results of each tile: in row `lane / 4` and the eighth after, columns `lane
+    % 4 * 2` and the next.
     """
     dtype = left.layout.dtype
     sizes = [Const(n, DType.I32) for n in (*tiles, left.layout.width, right.layout.width)]
     turned = [Const(not layout.along_depth, DType.BOOL) for layout in (left.layout, right.layout)]
-    operands = (sums, left.buffer, left.start, left.first, right.buffer, right.start, right.first, step, *sizes, *turned)
+    operands = (
+        sums,
+        left.buffer,
+        left.start,
+        left.first,
+        right.buffer,
+        right.start,
+        right.first,
+        step,
+        *sizes,
+        *turned,
+    )
     builder = Builder()
-    with builder.loop("mma_i", 0, tiles[0]) as i, builder.loop("mma_j", 0, tiles[1]) as j, builder.loop("mma_e", 0, 4) as e:
-        row = build.add(build.mul(i, 16), build.add(build.div(lane, 4), build.mul(build.div(e, 2), 8)))
-        column = build.add(build.mul(j, 8), build.add(build.mul(build.mod(lane, 4), 2), build.mod(e, 2)))
+    with (
+        builder.loop("mma_i", 0, tiles[0]) as i,
+        builder.loop("mma_j", 0, tiles[1]) as j,
+        builder.loop("mma_e", 0, 4) as e,
+    ):
+        row = build.add(
+            build.mul(i, 16), build.add(build.div(lane, 4), build.mul(build.div(e, 2), 8))
+        )
+        column = build.add(
+            build.mul(j, 8), build.add(build.mul(build.mod(lane, 4), 2), build.mod(e, 2))
+        )
         at = builder.let("mma_at", build.add(build.mul(build.add(build.mul(i, tiles[1]), j), 4), e))
         total = build.load(sums, at)
         for part in range(2):
@@ -149,17 +187,27 @@ def multiply(sums: Buffer, left: Operand, right: Operand, step: Expr, lane: Expr
     return Instruction(MMA[dtype], operands, builder.body())
 
 
-def multiply_grouped(sums: Buffer, left: Operand, right: Operand, lane: Expr, columns: int) -> Instruction:
-    """Begins to add the products of a warp's 16 rows over a tile's 128 bytes of the sum, as `multiply` would step by step.
+def multiply_grouped(
+    sums: Buffer, left: Operand, right: Operand, lane: Expr, columns: int
+) -> Instruction:
+    """Begins to add the products of a warp's 16 rows over a tile's 128 bytes of the sum, as
+    `multiply` would step by step.
 
-    The four warps of a group do so together: their rows follow each other, and the first of a group is a multiple of 64.
-    Neither sums nor tiles may be touched before `settle`.
+    The four warps of a group do so together: their rows follow each other, and the first of a group
+    is a multiple of 64. Neither sums nor tiles may be touched before `settle`.
     """
     dtype, steps = left.layout.dtype, range(0, left.layout.width, BYTES // left.layout.dtype.nbytes)
     turned = [Const(not operand.layout.along_depth, DType.BOOL) for operand in (left, right)]
-    parts = (multiply(sums, left, right, build.index(step), lane, (1, columns // COLUMNS)) for step in steps)
+    parts = (
+        multiply(sums, left, right, build.index(step), lane, (1, columns // COLUMNS))
+        for step in steps
+    )
     meaning = tuple(stmt for part in parts for stmt in part.meaning)
-    return Instruction(GROUPED[dtype], (sums, left.buffer, left.start, left.first, right.buffer, right.start, *turned), meaning)
+    return Instruction(
+        GROUPED[dtype],
+        (sums, left.buffer, left.start, left.first, right.buffer, right.start, *turned),
+        meaning,
+    )
 
 
 def settle(left: int) -> Instruction:
@@ -168,12 +216,16 @@ def settle(left: int) -> Instruction:
 
 
 def fence() -> Instruction:
-    """What this thread has copied to SHARED memory is there for products of groups, once a barrier has passed."""
+    """What this thread has copied to SHARED memory is there for products of groups, once a barrier
+    has passed.
+    """
     return Instruction(FENCE, (), ())
 
 
 def _along(operand: Operand, place: Expr, step: Expr, dtype: DType) -> Expr:
-    """A chunk's worth of steps at one place along the side, in the type that products are summed in."""
+    """A chunk's worth of steps at one place along the side, in the type that products are summed
+    in.
+    """
     layout, at = operand.layout, build.add(operand.first, place)
     if layout.along_depth:
         where = build.add(layout.place(at, step), operand.start)

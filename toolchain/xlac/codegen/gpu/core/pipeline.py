@@ -1,7 +1,8 @@
 """The loop over a sum's tiles: some are on their way to SHARED memory while one is multiplied.
 
-`stages` tiles of each operand take turns in a ring. A thread waits until the copies of the tile that it needs have
-come, meets the others at the one barrier of the turn, starts the copies of a tile that is needed later, and multiplies.
+`stages` tiles of each operand take turns in a ring. A thread waits until the copies of the tile
+that it needs have come, meets the others at the one barrier of the turn, starts the copies of a
+tile that is needed later, and multiplies.
 """
 
 from __future__ import annotations
@@ -32,12 +33,22 @@ class Lane:
 
 
 def run(
-    builder: Builder, target: Target, lanes: Sequence[Lane], first: Expr, end: build.Number, step: int, stages: int,
-    multiply: Callable[[Expr, list[Expr]], None], depth: Dim, before: Instruction | None = None,
-) -> None:  # fmt: skip
-    """`multiply(k, starts)` for every tile of the sum from `first` to `end`, which are multiples of `step`.
+    builder: Builder,
+    target: Target,
+    lanes: Sequence[Lane],
+    first: Expr,
+    end: build.Number,
+    step: int,
+    stages: int,
+    multiply: Callable[[Expr, list[Expr]], None],
+    depth: Dim,
+    before: Instruction | None = None,
+) -> None:
+    """`multiply(k, starts)` for every tile of the sum from `first` to `end`, which are multiples of
+    `step`.
 
-    `k` is the tile's first step; `starts` says where it begins in each operand's memory. Tiles past the sum's `depth` are zeros.
+    `k` is the tile's first step; `starts` says where it begins in each operand's memory. Tiles past
+    the sum's `depth` are zeros.
     """
     sent = [lane for lane in lanes if lane.side.sends(target)]
     held = [lane for lane in lanes if lane not in sent]
@@ -48,7 +59,9 @@ def run(
         if sent:
             builder.emit(instructions.commit())
         for lane in held:
-            beyond = not isinstance(depth, int) or not isinstance(at, Const) or int(at.value) >= depth
+            beyond = (
+                not isinstance(depth, int) or not isinstance(at, Const) or int(at.value) >= depth
+            )
             lane.side.put(lane.side.fetch(at, beyond=beyond), lane.buffer, lane.at(turn))
     with builder.loop("k", first, end, step) as k:
         number = build.div(build.sub(k, first), step)

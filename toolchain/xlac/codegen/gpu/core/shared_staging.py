@@ -1,8 +1,10 @@
-"""Brings tiles of an operand to SHARED memory: every thread of the block reads some vectors and writes them there.
+"""Brings tiles of an operand to SHARED memory: every thread of the block reads some vectors and
+writes them there.
 
-A tile is `span` places along the operand's own side by `step` along the sum. What lies outside the operand is zero.
-`fetch` reads into registers and `put` writes, so that a tile can be on its way while the one before is used; `send`
-does both without registers, where the machine copies by itself.
+A tile is `span` places along the operand's own side by `step` along the sum. What lies outside the
+operand is zero. `fetch` reads into registers and `put` writes, so that a tile can be on its way
+while the one before is used; `send` does both without registers, where the machine copies by
+itself.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ class Layout(Protocol):
 
     @property
     def along_depth(self) -> bool:
-        """Whether elements that lie side by side are neighbours along the sum, or along the operand's side."""
+        """Whether elements that lie side by side are neighbours along the sum, or along the
+        operand's side.
+        """
 
     def place(self, at: Expr, step: Expr) -> Expr:
         """Where the element of a place along the side and a step of the sum lies."""
@@ -37,7 +41,9 @@ class Layout(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TileShape:
-    """A tile: places along the side, steps of the sum, and whether the vectors that fill it lie along the sum."""
+    """A tile: places along the side, steps of the sum, and whether the vectors that fill it lie
+    along the sum.
+    """
 
     span: int
     step: int
@@ -61,15 +67,19 @@ def tile_shape(side: Side, depths: Shape, span: int, step: int, most: int) -> Ti
 
 @dataclass(slots=True)
 class _Piece:
-    """One vector of a thread: its place in the tile, where its row begins in the operand, and what keeps it inside."""
+    """One vector of a thread: its place in the tile, where its row begins in the operand, and what
+    keeps it inside.
+    """
 
     place: Expr
     step: Expr
     base: Expr
     inside: list[Expr]
-    spare: Expr | None  # false for threads that have no such vector: where the tile has fewer than they are
+    # false for threads that have no such vector: where the tile has fewer than they are
+    spare: Expr | None
     target: Expr  # where it goes in the tile
-    reach: list[Expr]  # how far it is along each axis of the operand that has a border, but for the sum's part
+    # how far it is along each axis of the operand that has a border, but for the sum's part
+    reach: list[Expr]
 
 
 @dataclass(slots=True)
@@ -86,7 +96,9 @@ class Staging:
     pieces: list[_Piece] = field(default_factory=list)
 
     def begin(self, thread: Expr, first: Expr, batch: Counters) -> None:
-        """What does not change from tile to tile; `first` is the block's first place along the side."""
+        """What does not change from tile to tile; `first` is the block's first place along the
+        side.
+        """
         builder, shape = self.elements.builder, self.shape
         start = builder.let("base", self.side.start(batch))
         ragged = divisor(self.side.size) % shape.span != 0
@@ -95,7 +107,9 @@ class Staging:
             at = build.add(thread, number * self.threads)
             inside, spare = [], None
             if (number + 1) * self.threads > shape.vectors:
-                spare = builder.let("spare", build.apply(Primitive.LT, at, build.index(shape.vectors)))
+                spare = builder.let(
+                    "spare", build.apply(Primitive.LT, at, build.index(shape.vectors))
+                )
                 inside.append(spare)
             vector, other = build.mul(build.mod(at, along), shape.lanes), build.div(at, along)
             place, step = (other, vector) if shape.along_depth else (vector, other)
@@ -107,17 +121,34 @@ class Staging:
             counters = apart(builder, position, self.side.extents)
             base = builder.let("from", self.side.moved(start, counters))
             reach = [
-                builder.let("along", offset(offset(build.index(-b.low), batch, b.batch), counters, b.own)) for b in self.side.borders
+                builder.let(
+                    "along", offset(offset(build.index(-b.low), batch, b.batch), counters, b.own)
+                )
+                for b in self.side.borders
             ]
-            self.pieces.append(_Piece(place, step, base, inside, spare, builder.let("to", self.layout.place(place, step)), reach))
+            self.pieces.append(
+                _Piece(
+                    place,
+                    step,
+                    base,
+                    inside,
+                    spare,
+                    builder.let("to", self.layout.place(place, step)),
+                    reach,
+                )
+            )
 
     # ---- through registers -------------------------------------------------------------------
 
     def fetch(self, first: Expr, *, beyond: bool) -> list[Expr]:
-        """The thread's vectors of the tile that begins at a step of the sum; `beyond` when that may be past the end."""
+        """The thread's vectors of the tile that begins at a step of the sum; `beyond` when that may
+        be past the end.
+        """
         builder = self.elements.builder
         around = self._around(first)
-        return [builder.let("held", self._read(piece, first, around, beyond)) for piece in self.pieces]
+        return [
+            builder.let("held", self._read(piece, first, around, beyond)) for piece in self.pieces
+        ]
 
     def put(self, values: Sequence[Expr], buffer: Buffer, start: Expr) -> None:
         """Writes fetched vectors to their places in the tile that begins at `start`."""
@@ -128,7 +159,9 @@ class Staging:
     def _write(self, piece: _Piece, value: Expr, buffer: Buffer, start: Expr) -> None:
         builder, lanes = self.elements.builder, self.shape.lanes
         if lanes == 1 or self.layout.along_depth is self.shape.along_depth:
-            builder.store(buffer, build.add(start, piece.target), value, align=lanes * self.dtype.nbytes)
+            builder.store(
+                buffer, build.add(start, piece.target), value, align=lanes * self.dtype.nbytes
+            )
             return
         for lane in range(lanes):
             deep, wide = (lane, 0) if self.shape.along_depth else (0, lane)
@@ -141,16 +174,24 @@ class Staging:
         """True when 16-byte pieces can be copied as they are, while the thread does something else."""
         source = self.side.source.dtype
         alike = self.layout.along_depth is self.shape.along_depth
-        whole = self.shape.lanes * source.nbytes == instructions.CHUNK and source is self.dtype and instructions.COPY in target.instructions
+        whole = (
+            self.shape.lanes * source.nbytes == instructions.CHUNK
+            and source is self.dtype
+            and instructions.COPY in target.instructions
+        )
         return whole and alike and not self.side.source.computed
 
     def send(self, first: Expr, buffer: Buffer, start: Expr) -> None:
-        """Begins to copy the tile that begins at a step of the sum; what lies beyond the operand becomes zeros."""
+        """Begins to copy the tile that begins at a step of the sum; what lies beyond the operand
+        becomes zeros.
+        """
         builder, around = self.elements.builder, self._around(first)
         source = self.elements.parameter(self.side.source.value, Access.READ)
         for piece in self.pieces:
             counters = self._counters(piece, first, around)
-            there = builder.let("there", all_of(self._conditions(piece, first, counters, beyond=True)))
+            there = builder.let(
+                "there", all_of(self._conditions(piece, first, counters, beyond=True))
+            )
             where = builder.let("where", offset(piece.base, counters, self.side.depth))
             to = builder.let("to", build.add(start, piece.target))
             with self._where(piece):
@@ -162,12 +203,16 @@ class Staging:
         return nullcontext() if piece.spare is None else self.elements.builder.when(piece.spare)
 
     def _around(self, first: Expr) -> list[Expr] | None:
-        """The summed axes' counters at the tile's first step, where the whole tile shares all but the last."""
+        """The summed axes' counters at the tile's first step, where the whole tile shares all but
+        the last.
+        """
         if len(self.depths) > 1 and divisor(self.depths[-1]) % self.shape.step == 0:
             return apart(self.elements.builder, first, self.depths)
         return None
 
-    def _conditions(self, piece: _Piece, first: Expr, counters: Counters, beyond: bool) -> list[Expr]:
+    def _conditions(
+        self, piece: _Piece, first: Expr, counters: Counters, beyond: bool
+    ) -> list[Expr]:
         """What must hold for a piece to be there."""
         end, found = volume(self.depths), list(piece.inside)
         if divisor(end) % self.shape.step:
@@ -176,7 +221,10 @@ class Staging:
             found.append(build.apply(Primitive.LT, first, build.lift(end)))
         for border, start in zip(self.side.borders, piece.reach, strict=True):
             at = self.elements.builder.let("at", offset(start, counters, border.depth))
-            found += [build.apply(Primitive.LE, build.index(0), at), build.apply(Primitive.LT, at, build.lift(border.extent))]
+            found += [
+                build.apply(Primitive.LE, build.index(0), at),
+                build.apply(Primitive.LT, at, build.lift(border.extent)),
+            ]
         return found
 
     def _counters(self, piece: _Piece, first: Expr, around: list[Expr] | None) -> list[Expr]:
@@ -189,7 +237,13 @@ class Staging:
         counters = self._counters(piece, first, around)
         conditions = self._conditions(piece, first, counters, beyond)
         there = all_of(conditions) if conditions else None
-        value = read(self.elements, self.side.source, offset(piece.base, counters, self.side.depth), self.shape.lanes, there)
+        value = read(
+            self.elements,
+            self.side.source,
+            offset(piece.base, counters, self.side.depth),
+            self.shape.lanes,
+            there,
+        )
         return build.cast(value, self.dtype)
 
 

@@ -1,7 +1,8 @@
-"""Hopper's copy engine, and the barriers in SHARED memory that its copies count on, as instructions with their meanings.
+"""Hopper's copy engine, and the barriers in SHARED memory that its copies count on, as instructions
+with their meanings.
 
-What a barrier means is a number that counts up: bytes that have come, or threads that are done. Its phases end at equal
-distances, so whoever waits says how many have to be over.
+What a barrier means is a number that counts up: bytes that have come, or threads that are done. Its
+phases end at equal distances, so whoever waits says how many have to be over.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ NAMES = frozenset({BEGIN, READY, WAIT, EXPECT, DONE, MORE, FEWER, *BRING.values(
 class Barriers:
     """One for each tile of a ring. A phase ends when `each` bytes have come, or threads are done.
 
-    The machine counts `arrivals`: of threads that say what bytes to expect, or of whole warps that are done.
+    The machine counts `arrivals`: of threads that say what bytes to expect, or of whole warps that
+    are done.
     """
 
     buffer: Buffer  # of I64
@@ -40,7 +42,11 @@ class Barriers:
     def begin(self, slot: int) -> Instruction:
         """Nothing has been counted. One thread of the block does this, before `ready`."""
         at = build.index(slot)
-        return Instruction(BEGIN, (self.buffer, at, Const(self.arrivals, DType.I32)), (Store(self.buffer, at, build.index(0)),))
+        return Instruction(
+            BEGIN,
+            (self.buffer, at, Const(self.arrivals, DType.I32)),
+            (Store(self.buffer, at, build.index(0)),),
+        )
 
     def wait(self, slot: Expr, phases: Expr) -> Instruction:
         """Goes on when so many phases are over, of which all but the last are known to be."""
@@ -53,26 +59,39 @@ class Barriers:
 
     def done(self, slot: Expr) -> Instruction:
         """Every thread of the warp is done with a tile."""
-        return Instruction(DONE, (self.buffer, slot), (Store(self.buffer, slot, build.index(1), atomic=P.ADD),))
+        return Instruction(
+            DONE, (self.buffer, slot), (Store(self.buffer, slot, build.index(1), atomic=P.ADD),)
+        )
 
 
 def ready() -> Instruction:
-    """What has begun is known to the copy engine, and to all threads once a barrier of the block has passed."""
+    """What has begun is known to the copy engine, and to all threads once a barrier of the block
+    has passed.
+    """
     return Instruction(READY, (), ())
 
 
-def bring(given: TensorMap, to: Buffer, at: Expr, barriers: Barriers, slot: Expr, place: Sequence[Expr]) -> Instruction:
-    """Begins to copy the box at a place of the array to SHARED memory, where it counts on a barrier."""
+def bring(
+    given: TensorMap, to: Buffer, at: Expr, barriers: Barriers, slot: Expr, place: Sequence[Expr]
+) -> Instruction:
+    """Begins to copy the box at a place of the array to SHARED memory, where it counts on a
+    barrier.
+    """
     builder, lanes = Builder(), CHUNK // to.dtype.nbytes
     rows, width = prod(given.box[:-1]), given.box[-1]
-    with builder.loop("box_row", 0, rows) as row, builder.loop("box_chunk", 0, width // lanes) as chunk:
+    with (
+        builder.loop("box_row", 0, rows) as row,
+        builder.loop("box_chunk", 0, width // lanes) as chunk,
+    ):
         inside, there = row, []
         where: Expr = given.offset
         counters = [build.mul(chunk, lanes)]
         for length in reversed(given.box[:-1]):
             counters.append(build.mod(inside, length))
             inside = build.div(inside, length)
-        for first, counter, extent, stride in zip(place, reversed(counters), given.extents, (*given.strides, build.index(1)), strict=True):
+        for first, counter, extent, stride in zip(
+            place, reversed(counters), given.extents, (*given.strides, build.index(1)), strict=True
+        ):
             position = build.add(first, counter)
             there.append(build.apply(P.LT, position, extent))
             where = build.add(where, build.mul(position, stride))
@@ -84,9 +103,13 @@ def bring(given: TensorMap, to: Buffer, at: Expr, barriers: Barriers, slot: Expr
         to_place = build.add(at, build.add(build.mul(row, width), build.mul(exchanged, lanes)))
         builder.store(to, to_place, value, align=CHUNK)
     builder.store(barriers.buffer, slot, build.index(rows * width * to.dtype.nbytes), atomic=P.ADD)
-    return Instruction(BRING[len(place)], (given, to, at, barriers.buffer, slot, *reversed(place)), builder.body())
+    return Instruction(
+        BRING[len(place)], (given, to, at, barriers.buffer, slot, *reversed(place)), builder.body()
+    )
 
 
 def registers(count: int, *, more: bool) -> Instruction:
-    """The four warps of a group have so many registers a thread from now on: more or fewer than they had."""
+    """The four warps of a group have so many registers a thread from now on: more or fewer than
+    they had.
+    """
     return Instruction(MORE if more else FEWER, (Const(count, DType.I32),), ())

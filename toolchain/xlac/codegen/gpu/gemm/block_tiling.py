@@ -14,7 +14,9 @@ RESIDENT = 512  # threads that keep a multiprocessor's arithmetic busy
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A block's tile: `warps` (down, across), each of `lanes` threads (down, across) of `pieces` vectors each way."""
+    """A block's tile: `warps` (down, across), each of `lanes` threads (down, across) of `pieces`
+    vectors each way.
+    """
 
     warps: tuple[int, int]
     lanes: tuple[int, int]
@@ -54,7 +56,9 @@ def spread(warp: int) -> tuple[int, int]:
 
 
 def choose(target: Target, p: Product) -> Tile:
-    """The tile that fills the machine in the least time: large ones read SHARED memory less, small ones leave fewer idle."""
+    """The tile that fills the machine in the least time: large ones read SHARED memory less, small
+    ones leave fewer idle.
+    """
     batch, rows, columns, _ = p.usual
     vector, lanes = vector_of(target, p.accumulate), spread(target.warp)
     step = 8
@@ -62,15 +66,18 @@ def choose(target: Target, p: Product) -> Tile:
     for warps in _WARPS:
         for pieces in _PIECES:
             tile = Tile(warps, lanes, pieces, vector, step)
-            if tile.threads > target.block_threads or tile.shared_bytes(p.accumulate) > target.shared_bytes:
+            if (
+                tile.threads > target.block_threads
+                or tile.shared_bytes(p.accumulate) > target.shared_bytes
+            ):
                 continue
             blocks = batch * -(-rows // tile.rows) * -(-columns // tile.columns)
             at_once = (target.processors or PROCESSORS) * max(1, RESIDENT // tile.threads)
-            reads = 1 / (pieces[0] * vector) + 1 / (pieces[1] * vector)  # of SHARED memory for each product
+            # of SHARED memory for each product
+            reads = 1 / (pieces[0] * vector) + 1 / (pieces[1] * vector)
             work = tile.rows * tile.columns * (1 + 2 * reads) + p.computing(tile.rows, tile.columns)
             time = -(-blocks // at_once) * max(1, RESIDENT // tile.threads) * work
             if best is None or time < best[0]:
                 best = time, tile
     assert best is not None, "a block of one warp has room on every GPU"
     return best[1]
-

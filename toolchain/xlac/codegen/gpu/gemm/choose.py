@@ -31,8 +31,12 @@ from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.target import Target
 
 
-def launches(group: Group, target: Target, name: str, c: Contraction, after: Epilogue, right: View) -> list[Launching]:
-    """The kernels of a contraction and its epilogue. `right` is the view that the right operand came from."""
+def launches(
+    group: Group, target: Target, name: str, c: Contraction, after: Epilogue, right: View
+) -> list[Launching]:
+    """The kernels of a contraction and its epilogue. `right` is the view that the right operand
+    came from.
+    """
     if right.compute is not None:
         c = replace(c, right=_computed(group, c.right, right))
     p = product(c, after)
@@ -55,7 +59,9 @@ def launches(group: Group, target: Target, name: str, c: Contraction, after: Epi
 
 @dataclass(frozen=True, slots=True)
 class _Tiled:
-    """A kernel in tiles: how many blocks it has, how much of the sum a tile covers, and what writes it."""
+    """A kernel in tiles: how many blocks it has, how much of the sum a tile covers, and what writes
+    it.
+    """
 
     blocks: int
     step: int
@@ -106,7 +112,9 @@ def _computed(group: Group, source: Source, view: View) -> Source:
     (size,) = static((group.hero.inputs[1].type.size,))
 
     def make(array: Array) -> Array:
-        return np.ascontiguousarray(compute(array)).reshape(-1).astype(source.dtype.numpy, copy=False)
+        return (
+            np.ascontiguousarray(compute(array)).reshape(-1).astype(source.dtype.numpy, copy=False)
+        )
 
     made = Packed(source.dtype, size, (source.value,), make, f"as {source.dtype} {view.key}")
     return Source(made, source.dtype, source.offset)

@@ -1,4 +1,6 @@
-"""Convolutions on a GPU: contractions as on a CPU, whose kernels mask what lies outside x instead of reading a padded copy."""
+"""Convolutions on a GPU: contractions as on a CPU, whose kernels mask what lies outside x instead
+of reading a padded copy.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
 
 
 def masks(hero: Node) -> bool:
-    """Whether x is not spread, and no product of few columns, which reads x a few elements at a time."""
+    """Whether x is not spread, and no product of few columns, which reads x a few elements at a
+    time.
+    """
     op = hero.op
     assert isinstance(op, Conv)
     channels = at_opt(hero.shape[op.layout[2].index("C")]) // (op.feature_groups * op.batch_groups)

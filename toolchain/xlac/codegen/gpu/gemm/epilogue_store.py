@@ -15,7 +15,8 @@ from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr, LoopKind, Shuffle
 from xlac_sdk.kernel_ir.primitives import Primitive
 
-LONG = 12  # operations an element above which the epilogue is a loop over rows, not written out for each
+# operations an element above which the epilogue is a loop over rows, not written out for each
+LONG = 12
 
 
 Places = Callable[[build.Number], Expr]
@@ -30,14 +31,26 @@ class Stores(Protocol):
         """Operations an element."""
 
     def store(self, elements: Elements, at: Index, value: Expr) -> None:
-        """Stores what follows from a result, or from a vector of them, given in the type that was summed in."""
+        """Stores what follows from a result, or from a vector of them, given in the type that was
+        summed in.
+        """
 
 
 class Results:
-    """Stores results of one position of the batch; `tall` and `wide` where tiles may reach past the last row and column."""
+    """Stores results of one position of the batch; `tall` and `wide` where tiles may reach past the
+    last row and column.
+    """
 
-    def __init__(self, elements: Elements, after: Stores, p: Product, batch: Counters, tall: bool, wide: bool) -> None:
-        self.elements, self.builder, self.after, self.p, self.batch = elements, elements.builder, after, p, batch
+    def __init__(
+        self, elements: Elements, after: Stores, p: Product, batch: Counters, tall: bool, wide: bool
+    ) -> None:
+        self.elements, self.builder, self.after, self.p, self.batch = (
+            elements,
+            elements.builder,
+            after,
+            p,
+            batch,
+        )
         self.tall, self.wide = tall, wide
 
     def store(self, row: Places, column: Places, values: Sequence[Sequence[Expr]]) -> None:
@@ -55,9 +68,16 @@ class Results:
         kept = builder.local("kept", self.p.accumulate, len(values) * across * lanes)
         for number, total in enumerate(total for totals in values for total in totals):
             builder.store(kept, number * lanes, total)
-        with builder.loop("i", 0, len(values), kind=LoopKind.UNROLLED) as i, builder.loop("j", 0, across, kind=LoopKind.UNROLLED) as j:
+        with (
+            builder.loop("i", 0, len(values), kind=LoopKind.UNROLLED) as i,
+            builder.loop("j", 0, across, kind=LoopKind.UNROLLED) as j,
+        ):
             at = build.mul(build.add(build.mul(i, across), j), lanes)
-            self._row(builder.let("row", row(i)), [builder.let("column", column(j))], [builder.let("total", build.load(kept, at, lanes))])
+            self._row(
+                builder.let("row", row(i)),
+                [builder.let("column", column(j))],
+                [builder.let("total", build.load(kept, at, lanes))],
+            )
 
     def _row(self, row: Expr, columns: Sequence[Expr], totals: Sequence[Expr]) -> None:
         inside = build.apply(Primitive.LT, row, build.lift(self.p.rows.size))

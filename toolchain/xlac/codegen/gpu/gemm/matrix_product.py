@@ -1,10 +1,11 @@
-"""A contraction as a GPU computes it: for every position of the batch, a matrix product of two flattened sides.
+"""A contraction as a GPU computes it: for every position of the batch, a matrix product of two
+flattened sides.
 
     result[batch, m, n] = sum over k of rows[batch, m, k] * columns[batch, k, n]
 
-m, n and k may each stand for several axes, so a convolution is a product like any other: its pixels are m, its
-window and channels k. Columns are what neighbouring threads store side by side; which operand that is depends on
-the result's layout.
+m, n and k may each stand for several axes, so a convolution is a product like any other: its pixels
+are m, its window and channels k. Columns are what neighbouring threads store side by side; which
+operand that is depends on the result's layout.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Product:
         return volume(self.depths)
 
     def computing(self, rows: int, columns: int) -> int:
-        """Operations for each step of the sum that compute the operands of a tile, where they are not in memory."""
+        """Operations for each step of the sum that compute the operands of a tile, where they are
+        not in memory.
+        """
         return rows * self.rows.source.computed + columns * self.columns.source.computed
 
     @property
@@ -54,7 +57,12 @@ class Product:
     @property
     def usual(self) -> tuple[int, int, int, int]:
         """Batch, rows, columns and depth at the sizes to optimise for."""
-        return at_opt(self.count), at_opt(self.rows.size), at_opt(self.columns.size), at_opt(self.depth)
+        return (
+            at_opt(self.count),
+            at_opt(self.rows.size),
+            at_opt(self.columns.size),
+            at_opt(self.depth),
+        )
 
     def turned(self) -> Product:
         """With rows and columns exchanged."""
@@ -66,17 +74,29 @@ class Product:
 
     def index(self, builder: Builder, batch: Counters, row: Expr, column: Expr) -> Index:
         """The result's index for one row and column (or as many as they have lanes)."""
-        return self.place(batch, apart(builder, row, self.rows.extents), apart(builder, column, self.columns.extents))
+        return self.place(
+            batch,
+            apart(builder, row, self.rows.extents),
+            apart(builder, column, self.columns.extents),
+        )
 
 
 def product(c: Contraction, after: Epilogue) -> Product:
-    """The product that a contraction is, its columns along the axis in which results are stored side by side."""
+    """The product that a contraction is, its columns along the axis in which results are stored
+    side by side.
+    """
     summed = tuple(a for a in c.inner if a.extent != 1) or c.inner[-1:]
     down = [k for k, a in enumerate(c.outer) if a.right == 0]
     across = [k for k, a in enumerate(c.outer) if a.left == 0 and a.right != 0]
     batch = [k for k in range(len(c.outer)) if k not in down and k not in across]
-    rows = [(k, a) for k, a in enumerate((*c.outer, *c.rows)) if (k in down or k >= len(c.outer)) and a.extent != 1]
-    columns = [(k, c.outer[k]) for k in across] + ([(-1, c.columns)] if c.columns.extent != 1 else [])
+    rows = [
+        (k, a)
+        for k, a in enumerate((*c.outer, *c.rows))
+        if (k in down or k >= len(c.outer)) and a.extent != 1
+    ]
+    columns = [(k, c.outer[k]) for k in across] + (
+        [(-1, c.columns)] if c.columns.extent != 1 else []
+    )
     rows.sort(key=lambda pair: -abs(at_opt(pair[1].left)))
 
     def place(batches: Counters, downs: Counters, acrosses: Counters) -> Index:
@@ -93,15 +113,28 @@ def product(c: Contraction, after: Epilogue) -> Product:
             return tuple(getattr(a, name) for a in of)
 
         others = [c.outer[k] for k in batch]
-        borders = [Border(e.low, e.extent, *(_along(of, n) for of in (axes, others, summed))) for n, e in enumerate(c.borders)]
+        borders = [
+            Border(e.low, e.extent, *(_along(of, n) for of in (axes, others, summed)))
+            for n, e in enumerate(c.borders)
+        ]
         has = tuple(borders) if name == "left" else ()
-        return Side(source, tuple(a.extent for a in axes), steps(axes), steps(others), steps(summed), has)
+        return Side(
+            source, tuple(a.extent for a in axes), steps(axes), steps(others), steps(summed), has
+        )
 
     found = Product(
-        tuple(c.outer[k].extent for k in batch), tuple(a.extent for a in summed),
-        side(c.left, [a for _, a in rows], "left"), side(c.right, [a for _, a in columns], "right"), c.accumulate, place,
-    )  # fmt: skip
-    return found if _side_by_side(found, after) or not _side_by_side(found.turned(), after) else found.turned()
+        tuple(c.outer[k].extent for k in batch),
+        tuple(a.extent for a in summed),
+        side(c.left, [a for _, a in rows], "left"),
+        side(c.right, [a for _, a in columns], "right"),
+        c.accumulate,
+        place,
+    )
+    return (
+        found
+        if _side_by_side(found, after) or not _side_by_side(found.turned(), after)
+        else found.turned()
+    )
 
 
 def _along(axes: Sequence[Axis], border: int) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
-"""Matrix products on a GPU's ordinary arithmetic: a tile for each block, vectors of results in each thread's registers.
+"""Matrix products on a GPU's ordinary arithmetic: a tile for each block, vectors of results in each
+thread's registers.
 
-The block's tiles of both operands lie in SHARED memory, one step of the sum after another, so that a thread reads
-vectors of rows and of columns. The epilogue works on the sums in registers.
+The block's tiles of both operands lie in SHARED memory, one step of the sum after another, so that
+a thread reads vectors of rows and of columns. The epilogue works on the sums in registers.
 """
 
 from __future__ import annotations
@@ -28,16 +29,20 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 LONG = 4096  # products that a sum in registers takes in a row: whole tiles
-STAGES = 2  # tiles of each operand: one is multiplied while the next is on its way through registers
+# tiles of each operand: one is multiplied while the next is on its way through registers
+STAGES = 2
 
 
 class Matmul:
     """Writes the kernel's body with the builder of `elements`."""
 
-    def __init__(self, elements: Elements, after: Stores, p: Product, tile: Tile, target: Target) -> None:
+    def __init__(
+        self, elements: Elements, after: Stores, p: Product, tile: Tile, target: Target
+    ) -> None:
         self.elements, self.builder, self.after = elements, elements.builder, after
         self.p, self.tile, self.target = p, tile, target
-        self.pitches = tile.rows + tile.vector, tile.columns + tile.vector  # rows apart in other banks
+        # rows apart in other banks
+        self.pitches = tile.rows + tile.vector, tile.columns + tile.vector
 
     def write(self) -> None:
         """One block for each tile of each product in the batch."""
@@ -45,14 +50,25 @@ class Matmul:
         counts = ceil_div(p.rows.size, tile.rows), ceil_div(p.columns.size, tile.columns)
         extents = [*p.batch, counts[1], counts[0]]
         with grid(builder, volume(tuple(extents)), tile.threads) as g:
-            memory = [g.shared(hint, p.accumulate, STAGES * tile.step * n) for hint, n in zip(("left", "right"), self.pitches, strict=True)]
+            memory = [
+                g.shared(hint, p.accumulate, STAGES * tile.step * n)
+                for hint, n in zip(("left", "right"), self.pitches, strict=True)
+            ]
             *batch, across, down = unravel(builder, g.block, extents)
-            first = builder.let("row", build.mul(down, tile.rows)), builder.let("column", build.mul(across, tile.columns))
+            first = (
+                builder.let("row", build.mul(down, tile.rows)),
+                builder.let("column", build.mul(across, tile.columns)),
+            )
             self._thread(g.thread, batch, first, memory)
 
-    def _thread(self, thread: Expr, batch: Counters, first: tuple[Expr, Expr], memory: list[Buffer]) -> None:
+    def _thread(
+        self, thread: Expr, batch: Counters, first: tuple[Expr, Expr], memory: list[Buffer]
+    ) -> None:
         p, tile, builder = self.p, self.tile, self.builder
-        warp, lane = builder.let("warp", build.div(thread, self.target.warp)), builder.let("lane", build.mod(thread, self.target.warp))
+        warp, lane = (
+            builder.let("warp", build.div(thread, self.target.warp)),
+            builder.let("lane", build.mod(thread, self.target.warp)),
+        )
         inside = build.div(lane, tile.lanes[1]), build.mod(lane, tile.lanes[1])
         which = build.div(warp, tile.warps[1]), build.mod(warp, tile.warps[1])
         spans = tile.rows // tile.warps[0], tile.columns // tile.warps[1]
@@ -63,12 +79,26 @@ class Matmul:
         lanes = []
         for number, (side, span) in enumerate(((p.rows, tile.rows), (p.columns, tile.columns))):
             widest = max(side.source.dtype.nbytes, p.accumulate.nbytes)
-            shape = tile_shape(side, p.depths, span, tile.step, max(1, self.target.access_bytes // widest))
-            staging = Staging(self.elements, side, p.depths, shape, p.accumulate, tile.threads, Pitched(self.pitches[number]))
+            shape = tile_shape(
+                side, p.depths, span, tile.step, max(1, self.target.access_bytes // widest)
+            )
+            staging = Staging(
+                self.elements,
+                side,
+                p.depths,
+                shape,
+                p.accumulate,
+                tile.threads,
+                Pitched(self.pitches[number]),
+            )
             staging.begin(thread, first[number], batch)
             lanes.append(Lane(staging, memory[number], tile.step * self.pitches[number]))
         sums = self._sums()
-        pairs = [[Pair.of(builder, high) for high in row] for row in self._sums()] if self._is_long() else []
+        pairs = (
+            [[Pair.of(builder, high) for high in row] for row in self._sums()]
+            if self._is_long()
+            else []
+        )
 
         def join() -> None:
             for pair, total in zip(chain(*pairs), chain(*sums), strict=True):
@@ -78,14 +108,25 @@ class Matmul:
         def multiply(k: Expr, starts: list[Expr]) -> None:
             if pairs:
                 some = build.apply(Primitive.LT, build.index(0), k)
-                with builder.when(build.apply(Primitive.AND, some, build.apply(Primitive.EQ, build.mod(k, LONG), build.index(0)))):
+                with builder.when(
+                    build.apply(
+                        Primitive.AND,
+                        some,
+                        build.apply(Primitive.EQ, build.mod(k, LONG), build.index(0)),
+                    )
+                ):
                     join()
             with builder.loop("s", 0, tile.step, kind=LoopKind.UNROLLED) as s:
-                at = [build.add(start, build.mul(s, pitch)) for start, pitch in zip(starts, self.pitches, strict=True)]
+                at = [
+                    build.add(start, build.mul(s, pitch))
+                    for start, pitch in zip(starts, self.pitches, strict=True)
+                ]
                 self._step(sums, memory, (build.add(at[0], row), build.add(at[1], column)))
 
         end = ceil_div(p.depth, tile.step) * tile.step
-        pipeline.run(builder, self.target, lanes, build.index(0), end, tile.step, STAGES, multiply, p.depth)
+        pipeline.run(
+            builder, self.target, lanes, build.index(0), end, tile.step, STAGES, multiply, p.depth
+        )
         totals: Sequence[Sequence[Expr]] = sums
         if pairs:
             join()
@@ -99,7 +140,10 @@ class Matmul:
     def _sums(self) -> list[list[Var]]:
         tile = self.tile
         return [
-            [self.builder.variable("sum", zero(self.p.accumulate, tile.vector)) for _ in range(tile.pieces[1])]
+            [
+                self.builder.variable("sum", zero(self.p.accumulate, tile.vector))
+                for _ in range(tile.pieces[1])
+            ]
             for _ in range(tile.pieces[0] * tile.vector)
         ]
 
@@ -111,7 +155,10 @@ class Matmul:
         def vectors(number: int, hint: str) -> list[Expr]:
             apart = tile.lanes[number] * tile.vector
             where = (build.add(at[number], piece * apart) for piece in range(tile.pieces[number]))
-            return [builder.let(hint, build.load(memory[number], w, tile.vector, align=align)) for w in where]
+            return [
+                builder.let(hint, build.load(memory[number], w, tile.vector, align=align))
+                for w in where
+            ]
 
         lefts, rights = vectors(0, "x"), vectors(1, "w")
         for i, totals in enumerate(sums):
@@ -121,16 +168,26 @@ class Matmul:
             for right, total in zip(rights, totals, strict=True):
                 builder.assign(total, multiply_add(self.target, wide, right, total))
 
-    def _store(self, batch: Counters, row: Expr, column: Expr, sums: Sequence[Sequence[Expr]]) -> None:
+    def _store(
+        self, batch: Counters, row: Expr, column: Expr, sums: Sequence[Sequence[Expr]]
+    ) -> None:
         p, tile, vector = self.p, self.tile, self.tile.vector
 
         def rows(i: build.Number) -> Expr:
-            return build.add(row, build.add(build.mul(build.div(i, vector), tile.lanes[0] * vector), build.mod(i, vector)))
+            return build.add(
+                row,
+                build.add(
+                    build.mul(build.div(i, vector), tile.lanes[0] * vector), build.mod(i, vector)
+                ),
+            )
 
         def columns(j: build.Number) -> Expr:
             return build.add(column, build.mul(j, tile.lanes[1] * vector))
 
-        tall, wide = divisor(p.rows.size) % tile.rows != 0, divisor(p.columns.size) % tile.columns != 0
+        tall, wide = (
+            divisor(p.rows.size) % tile.rows != 0,
+            divisor(p.columns.size) % tile.columns != 0,
+        )
         Results(self.elements, self.after, p, batch, tall, wide).store(rows, columns, sums)
 
 

@@ -1,8 +1,8 @@
 """Products of a few rows with many columns, which take as long as the large operand takes to read.
 
-The threads of a block share the sum: each adds up its steps for some columns, neighbours combine what they have by
-exchanges, warps through SHARED memory. The large operand is read once, sixteen bytes at a time, along the sum or
-across it as it lies.
+The threads of a block share the sum: each adds up its steps for some columns, neighbours combine
+what they have by exchanges, warps through SHARED memory. The large operand is read once, sixteen
+bytes at a time, along the sum or across it as it lies.
 """
 
 from __future__ import annotations
@@ -77,10 +77,15 @@ def share(p: Product, target: Target) -> Share:
         lanes, along_depth = flat, False
         across = target.warp
         processors = target.processors or block_tiling.PROCESSORS
-        while across * lanes * wide.source.dtype.nbytes > SECTOR and batch * max(sizes) < processors * across * lanes:
+        while (
+            across * lanes * wide.source.dtype.nbytes > SECTOR
+            and batch * max(sizes) < processors * across * lanes
+        ):
             across //= 2
     threads = depth // (lanes if along_depth else 1) * across
-    warps = min(WARPS, target.block_threads // target.warp, power_of_two(max(1, threads // target.warp)))
+    warps = min(
+        WARPS, target.block_threads // target.warp, power_of_two(max(1, threads // target.warp))
+    )
     return Share(few, lanes, along_depth, across, max(1, warps))
 
 
@@ -93,16 +98,29 @@ def _sides(p: Product) -> tuple[Side, Side]:
 class Skinny:
     """Writes the kernel's body with the builder of `elements`."""
 
-    def __init__(self, elements: Elements, after: Epilogue, p: Product, how: Share, target: Target) -> None:
-        self.elements, self.builder, self.after, self.how, self.target = elements, elements.builder, after, how, target
+    def __init__(
+        self, elements: Elements, after: Epilogue, p: Product, how: Share, target: Target
+    ) -> None:
+        self.elements, self.builder, self.after, self.how, self.target = (
+            elements,
+            elements.builder,
+            after,
+            how,
+            target,
+        )
         self.wide, self.thin = _sides(p)
         self.p = p if self.wide is p.columns else p.turned()
-        self.part = max(1, min(4, target.access_bytes // p.accumulate.nbytes, how.lanes))  # lanes of one vector of sums
+        # lanes of one vector of sums
+        self.part = max(1, min(4, target.access_bytes // p.accumulate.nbytes, how.lanes))
 
     def write(self) -> None:
         """A block for every few columns of every few rows of each product in the batch."""
         p, how = self.p, self.how
-        extents = [*p.batch, ceil_div(self.thin.size, how.few), ceil_div(self.wide.size, how.columns)]
+        extents = [
+            *p.batch,
+            ceil_div(self.thin.size, how.few),
+            ceil_div(self.wide.size, how.columns),
+        ]
         with grid(self.builder, volume(tuple(extents)), how.warps * self.target.warp) as g:
             *batch, down, across = unravel(self.builder, g.block, extents)
             first = build.mul(down, how.few), build.mul(across, how.columns)
@@ -112,7 +130,13 @@ class Skinny:
         builder, how, warp = self.builder, self.how, self.target.warp
         lane = builder.let("lane", build.mod(g.thread, warp))
         column = builder.let("column", build.mul(build.mod(lane, how.across), how.each))
-        slot = builder.let("slot", build.add(build.mul(build.div(g.thread, warp), warp // how.across), build.div(lane, how.across)))
+        slot = builder.let(
+            "slot",
+            build.add(
+                build.mul(build.div(g.thread, warp), warp // how.across),
+                build.div(lane, how.across),
+            ),
+        )
         sums = self._sums(batch, first, column, slot)
         distance = warp // 2
         while distance >= how.across:
@@ -133,12 +157,21 @@ class Skinny:
 
     # ---- one thread's part of the sum --------------------------------------------------------
 
-    def _sums(self, batch: Counters, first: tuple[Expr, Expr], column: Expr, slot: Expr) -> list[list[Expr]]:
-        """For each row, vectors of the thread's columns; or one number, where vectors lie along the sum."""
+    def _sums(
+        self, batch: Counters, first: tuple[Expr, Expr], column: Expr, slot: Expr
+    ) -> list[list[Expr]]:
+        """For each row, vectors of the thread's columns; or one number, where vectors lie along the
+        sum.
+        """
         p, how, builder = self.p, self.how, self.builder
         vectors = how.lanes // self.part if not how.along_depth else 1
-        totals = [[builder.variable("sum", zero(p.accumulate, self.part)) for _ in range(vectors)] for _ in range(how.few)]
-        rows = [self._base(self.thin, batch, build.add(first[0], i), how.few) for i in range(how.few)]
+        totals = [
+            [builder.variable("sum", zero(p.accumulate, self.part)) for _ in range(vectors)]
+            for _ in range(how.few)
+        ]
+        rows = [
+            self._base(self.thin, batch, build.add(first[0], i), how.few) for i in range(how.few)
+        ]
         base, inside = self._base(self.wide, batch, build.add(first[1], column), how.columns)
         slots = how.warps * self.target.warp // how.across
         step = how.lanes if how.along_depth else 1
@@ -151,23 +184,41 @@ class Skinny:
             return self._folded(totals)
         pairs = [[Pair.of(builder, total) for total in row] for row in totals]
         with builder.loop("block", start, p.depth, size) as block:
-            parts = [[builder.variable("part", zero(p.accumulate, self.part)) for _ in row] for row in totals]
-            end = builder.let("end", build.apply(P.MIN, build.add(block, size), build.lift(p.depth)))
+            parts = [
+                [builder.variable("part", zero(p.accumulate, self.part)) for _ in row]
+                for row in totals
+            ]
+            end = builder.let(
+                "end", build.apply(P.MIN, build.add(block, size), build.lift(p.depth))
+            )
             self._products(parts, rows, base, inside, block, end, turn, ahead)
             for pair, part in zip(chain(*pairs), chain(*parts), strict=True):
                 pair.add(part)
         return self._folded([[pair.total() for pair in row] for row in pairs])
 
     def _products(
-        self, totals: Sequence[Sequence[Var]], rows: Sequence[tuple[Expr, list[Expr]]], base: Expr, inside: list[Expr], first: Expr,
-        end: Expr, turn: int, ahead: int,
-    ) -> None:  # fmt: skip
+        self,
+        totals: Sequence[Sequence[Var]],
+        rows: Sequence[tuple[Expr, list[Expr]]],
+        base: Expr,
+        inside: list[Expr],
+        first: Expr,
+        end: Expr,
+        turn: int,
+        ahead: int,
+    ) -> None:
         """Adds a thread's products from the first on, before the end."""
         p, how, builder = self.p, self.how, self.builder
         with builder.loop("k", first, end, turn * ahead) as k:
             steps = [builder.let("at", build.add(k, turn * u)) for u in range(ahead)]
-            there = [[*inside, build.apply(P.LT, at, build.lift(p.depth))] if u else inside for u, at in enumerate(steps)]
-            wide = [self._read(self.wide, base, at, how.lanes, ok, how.along_depth) for at, ok in zip(steps, there, strict=True)]
+            there = [
+                [*inside, build.apply(P.LT, at, build.lift(p.depth))] if u else inside
+                for u, at in enumerate(steps)
+            ]
+            wide = [
+                self._read(self.wide, base, at, how.lanes, ok, how.along_depth)
+                for at, ok in zip(steps, there, strict=True)
+            ]
             for u, at in enumerate(steps):
                 beyond = [build.apply(P.LT, at, build.lift(p.depth))] if u else []
                 for (start, ok), sums in zip(rows, totals, strict=True):
@@ -178,11 +229,15 @@ class Skinny:
             return [list(sums) for sums in totals]
         return [[self.builder.let("sum", build.fold(P.ADD, sums[0]))] for sums in totals]
 
-    def _add(self, sums: Sequence[Var], start: Expr, at: Expr, there: list[Expr], wide: list[Expr]) -> None:
+    def _add(
+        self, sums: Sequence[Var], start: Expr, at: Expr, there: list[Expr], wide: list[Expr]
+    ) -> None:
         """One step's products of one row."""
         if self.how.along_depth:
             (total,) = sums
-            for left, right in zip(self._read(self.thin, start, at, self.how.lanes, there, True), wide, strict=True):
+            for left, right in zip(
+                self._read(self.thin, start, at, self.how.lanes, there, True), wide, strict=True
+            ):
                 self.builder.assign(total, multiply_add(self.target, left, right, total))
             return
         (left,) = self._read(self.thin, start, at, 1, there, True)
@@ -190,17 +245,25 @@ class Skinny:
         for right, total in zip(wide, sums, strict=True):
             self.builder.assign(total, multiply_add(self.target, one, right, total))
 
-    def _base(self, side: Side, batch: Counters, position: Expr, span: int) -> tuple[Expr, list[Expr]]:
+    def _base(
+        self, side: Side, batch: Counters, position: Expr, span: int
+    ) -> tuple[Expr, list[Expr]]:
         """Where a place along a side begins in its operand, and what must hold for it to be there."""
         builder = self.builder
         position = builder.let("at", position)
-        where = builder.let("from", side.moved(side.start(batch), apart(builder, position, side.extents)))
+        where = builder.let(
+            "from", side.moved(side.start(batch), apart(builder, position, side.extents))
+        )
         if divisor(side.size) % span == 0:
             return where, []
         return where, [builder.let("inside", build.apply(P.LT, position, build.lift(side.size)))]
 
-    def _read(self, side: Side, base: Expr, step: Expr, lanes: int, there: list[Expr], along_depth: bool) -> list[Expr]:
-        """Elements at a step of the sum, as vectors of sums are long; neighbours along it or across."""
+    def _read(
+        self, side: Side, base: Expr, step: Expr, lanes: int, there: list[Expr], along_depth: bool
+    ) -> list[Expr]:
+        """Elements at a step of the sum, as vectors of sums are long; neighbours along it or
+        across.
+        """
         builder, dtype = self.builder, self.p.accumulate
         mask = all_of(there) if there else None
         if along_depth and side.width(lanes, along_depth=True, depth=self.p.depths) < lanes:
@@ -223,7 +286,10 @@ class Skinny:
         builder, how, p = self.builder, self.how, self.p
         lanes = min(self.part, how.each)
         across, threads = how.columns // lanes, how.warps * self.target.warp
-        tall, wide = divisor(self.thin.size) % how.few != 0, divisor(self.wide.size) % how.columns != 0
+        tall, wide = (
+            divisor(self.thin.size) % how.few != 0,
+            divisor(self.wide.size) % how.columns != 0,
+        )
         results = Results(self.elements, self.after, p, batch, tall, wide)
         for begin in range(0, how.few * across, threads):
             number = build.add(g.thread, begin)
@@ -235,5 +301,8 @@ class Skinny:
                 for other in range(1, how.warps):
                     more = build.load(kept, build.add(at, other * how.few * how.columns), lanes)
                     total = builder.let("total", build.apply(P.ADD, total, more))
-                down, right = builder.let("row", build.add(first[0], row)), builder.let("column", build.add(first[1], column))
+                down, right = (
+                    builder.let("row", build.add(first[0], row)),
+                    builder.let("column", build.add(first[1], column)),
+                )
                 results.store(lambda _, down=down: down, lambda _, right=right: right, [[total]])  # type: ignore[misc]

@@ -1,4 +1,6 @@
-"""Products whose tiles would leave most of the machine idle: blocks share each sum, and a kernel adds what they found."""
+"""Products whose tiles would leave most of the machine idle: blocks share each sum, and a kernel
+adds what they found.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ THREADS = 128
 
 
 def parts(p: Product, count: int, step: int, processors: int) -> int:
-    """In how many parts to cut the sum of a product that has so many blocks without: 1 where they are enough, and the sum is not
-    so long that it would lose digits.
+    """In how many parts to cut the sum of a product that has so many blocks without: 1 where they
+    are enough, and the sum is not so long that it would lose digits.
 
     Parts are whole tiles of `step`, and equally long.
     """
@@ -49,8 +51,8 @@ def parts(p: Product, count: int, step: int, processors: int) -> int:
 
 
 def split(p: Product, count: int) -> Product:
-    """The product with another axis in front of its batch: the part of the sum. Its results are numbered
-    (part, batch…, row, column)."""
+    """The product with another axis in front of its batch: the part of the sum. Its results are
+    numbered (part, batch…, row, column)."""
     first = p.depths[0]
     assert isinstance(first, int)
     length = first // count
@@ -62,7 +64,14 @@ def split(p: Product, count: int) -> Product:
     def place(batch: Counters, rows: Counters, columns: Counters) -> Index:
         return *batch, _joined(rows, p.rows.extents), _joined(columns, p.columns.extents)
 
-    return Product((count, *p.batch), (length, *p.depths[1:]), side(p.rows), side(p.columns), p.accumulate, place)
+    return Product(
+        (count, *p.batch),
+        (length, *p.depths[1:]),
+        side(p.rows),
+        side(p.columns),
+        p.accumulate,
+        place,
+    )
 
 
 def _joined(counters: Counters, extents: Shape) -> Expr:
@@ -95,7 +104,9 @@ def partial(p: Product) -> Partial:
 
 
 def finish(elements: Elements, after: Epilogue, p: Product, found: Partial, target: Target) -> None:
-    """The kernel that adds the parts and does what follows, for a few neighbouring columns in each thread."""
+    """The kernel that adds the parts and does what follows, for a few neighbouring columns in each
+    thread.
+    """
     builder = elements.builder
     lanes = block_tiling.vector_of(target, p.accumulate)
     while divisor(p.columns.extents[-1] if p.columns.extents else 1) % lanes:
@@ -112,7 +123,12 @@ def finish(elements: Elements, after: Epilogue, p: Product, found: Partial, targ
             sums = elements.parameter(found.scratch, Access.READ)
 
             def part(number: build.Number) -> Expr:
-                return build.load(sums, build.add(first, build.mul(number, steps[0])), lanes, align=lanes * p.accumulate.nbytes)
+                return build.load(
+                    sums,
+                    build.add(first, build.mul(number, steps[0])),
+                    lanes,
+                    align=lanes * p.accumulate.nbytes,
+                )
 
             total: Expr = builder.let("total", part(0))
             if at_opt(found.shape[0]) > MOST and p.accumulate.is_float:
@@ -123,4 +139,6 @@ def finish(elements: Elements, after: Epilogue, p: Product, found: Partial, targ
             else:
                 for k in range(1, at_opt(found.shape[0])):
                     total = builder.let("total", build.apply(Primitive.ADD, total, part(k)))
-            Results(elements, after, p, batch, False, False).store(lambda _: row, lambda _: column, [[total]])
+            Results(elements, after, p, batch, False, False).store(
+                lambda _: row, lambda _: column, [[total]]
+            )

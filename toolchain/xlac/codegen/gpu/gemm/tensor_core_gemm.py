@@ -1,7 +1,9 @@
-"""Matrix products on tensor cores: tiles in SHARED memory, copied there a few ahead, multiplied by whole warps.
+"""Matrix products on tensor cores: tiles in SHARED memory, copied there a few ahead, multiplied by
+whole warps.
 
-Operands of 16 bits keep the order in which they lie in memory: a tile whose rows are steps of the sum is turned
-around as it is read. Others, and operands that are converted on the way, are turned as they are written.
+Operands of 16 bits keep the order in which they lie in memory: a tile whose rows are steps of the
+sum is turned around as it is read. Others, and operands that are converted on the way, are turned
+as they are written.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ OPERATION = 8  # products that tensor cores add in the time of one operation on 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A block's tile: `warps` (down, across), each of `parts` (down, across) products; `step` of the sum at once."""
+    """A block's tile: `warps` (down, across), each of `parts` (down, across) products; `step` of
+    the sum at once.
+    """
 
     warps: tuple[int, int]
     parts: tuple[int, int]
@@ -84,8 +88,16 @@ def choose(target: Target, p: Product, dtype: DType) -> Tile | None:
         count = batch * -(-rows // tile.rows) * -(-columns // tile.columns)
         resident = max(1, 256 // tile.threads)
         waves = -(-count // ((target.processors or block_tiling.PROCESSORS) * resident))
-        reads = 1 / (parts[0] * ROWS) + 1 / (parts[1] * COLUMNS)  # of SHARED memory for each product
-        time = waves * resident * (tile.rows * tile.columns * (1 + 32 * reads) + OPERATION * p.computing(tile.rows, tile.columns))
+        # of SHARED memory for each product
+        reads = 1 / (parts[0] * ROWS) + 1 / (parts[1] * COLUMNS)
+        time = (
+            waves
+            * resident
+            * (
+                tile.rows * tile.columns * (1 + 32 * reads)
+                + OPERATION * p.computing(tile.rows, tile.columns)
+            )
+        )
         if best is None or time < best[0]:
             best = time, tile
     return best[1] if best else None
@@ -94,7 +106,15 @@ def choose(target: Target, p: Product, dtype: DType) -> Tile | None:
 class TensorCores:
     """Writes the kernel's body with the builder of `elements`."""
 
-    def __init__(self, elements: Elements, after: Stores, p: Product, tile: Tile, dtype: DType, target: Target) -> None:
+    def __init__(
+        self,
+        elements: Elements,
+        after: Stores,
+        p: Product,
+        tile: Tile,
+        dtype: DType,
+        target: Target,
+    ) -> None:
         self.elements, self.builder, self.after = elements, elements.builder, after
         self.p, self.tile, self.dtype, self.target = p, tile, dtype, target
         self.shapes = self._shape(p.rows, tile.rows), self._shape(p.columns, tile.columns)
@@ -102,7 +122,13 @@ class TensorCores:
 
     def _shape(self, side: Side, span: int) -> TileShape:
         widest = max(side.source.dtype.nbytes, self.dtype.nbytes)
-        return tile_shape(side, self.p.depths, span, self.tile.step, max(1, min(CHUNK, self.target.access_bytes) // widest))
+        return tile_shape(
+            side,
+            self.p.depths,
+            span,
+            self.tile.step,
+            max(1, min(CHUNK, self.target.access_bytes) // widest),
+        )
 
     def _layout(self, shape: TileShape) -> Swizzled:
         turned = not shape.along_depth and self.dtype.is_half and shape.lanes > 1
@@ -119,19 +145,33 @@ class TensorCores:
                 for hint, span in (("left", tile.rows), ("right", tile.columns))
             ]
             *batch, across, down = unravel(builder, g.block, extents)
-            first = builder.let("row", build.mul(down, tile.rows)), builder.let("column", build.mul(across, tile.columns))
+            first = (
+                builder.let("row", build.mul(down, tile.rows)),
+                builder.let("column", build.mul(across, tile.columns)),
+            )
             self._thread(g.thread, batch, first, memory)
 
-    def _thread(self, thread: Expr, batch: Counters, first: tuple[Expr, Expr], memory: list[Buffer]) -> None:
+    def _thread(
+        self, thread: Expr, batch: Counters, first: tuple[Expr, Expr], memory: list[Buffer]
+    ) -> None:
         p, tile, builder = self.p, self.tile, self.builder
-        warp, lane = builder.let("warp", build.div(thread, tile.warp)), builder.let("lane", build.mod(thread, tile.warp))
+        warp, lane = (
+            builder.let("warp", build.div(thread, tile.warp)),
+            builder.let("lane", build.mod(thread, tile.warp)),
+        )
         spans = tile.parts[0] * ROWS, tile.parts[1] * COLUMNS
         row = builder.let("m", build.mul(build.div(warp, tile.warps[1]), spans[0]))
         column = builder.let("n", build.mul(build.mod(warp, tile.warps[1]), spans[1]))
         lanes = []
         for number, side in enumerate((p.rows, p.columns)):
             staging = Staging(
-                self.elements, side, p.depths, self.shapes[number], self.dtype, tile.threads, self.layouts[number]
+                self.elements,
+                side,
+                p.depths,
+                self.shapes[number],
+                self.dtype,
+                tile.threads,
+                self.layouts[number],
             )
             staging.begin(thread, first[number], batch)
             lanes.append(Lane(staging, memory[number], tile.step * self.shapes[number].span))
@@ -143,10 +183,14 @@ class TensorCores:
             left = Operand(memory[0], starts[0], row, self.layouts[0])
             right = Operand(memory[1], starts[1], column, self.layouts[1])
             for step in range(0, tile.step, BYTES // self.dtype.nbytes):
-                builder.emit(instructions.multiply(sums, left, right, build.index(step), lane, tile.parts))
+                builder.emit(
+                    instructions.multiply(sums, left, right, build.index(step), lane, tile.parts)
+                )
 
         end = ceil_div(p.depth, tile.step) * tile.step
-        pipeline.run(builder, self.target, lanes, build.index(0), end, tile.step, STAGES, multiply, p.depth)
+        pipeline.run(
+            builder, self.target, lanes, build.index(0), end, tile.step, STAGES, multiply, p.depth
+        )
         self._store(batch, build.add(first[0], row), build.add(first[1], column), lane, sums)
 
     def _store(self, batch: Counters, row: Expr, column: Expr, lane: Expr, sums: Buffer) -> None:
@@ -160,9 +204,15 @@ class TensorCores:
         def columns(j: build.Number) -> Expr:
             return build.add(column, build.mul(j, COLUMNS))
 
-        tall, wide = divisor(p.rows.size) % tile.rows != 0, divisor(p.columns.size) % tile.columns != 0
+        tall, wide = (
+            divisor(p.rows.size) % tile.rows != 0,
+            divisor(p.columns.size) % tile.columns != 0,
+        )
         values = [
-            [build.load(sums, ((i // 2) * tile.parts[1] + j) * 4 + i % 2 * 2, 2) for j in range(tile.parts[1])]
+            [
+                build.load(sums, ((i // 2) * tile.parts[1] + j) * 4 + i % 2 * 2, 2)
+                for j in range(tile.parts[1])
+            ]
             for i in range(2 * tile.parts[0])
         ]
         Results(self.elements, self.after, p, batch, tall, wide).store(rows, columns, values)

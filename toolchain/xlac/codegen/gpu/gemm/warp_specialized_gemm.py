@@ -1,8 +1,9 @@
 """Large matrix products of halves on Hopper, whose warps have different work.
 
-One thread asks the copy engine for tiles, a few ahead; groups of four warps multiply those that have come, and hand the
-memory back. Barriers in SHARED memory say so between them, so nobody waits for the whole block. A block has one tile
-of the result after another: while its warps store one, tiles for the next are on their way.
+One thread asks the copy engine for tiles, a few ahead; groups of four warps multiply those that
+have come, and hand the memory back. Barriers in SHARED memory say so between them, so nobody waits
+for the whole block. A block has one tile of the result after another: while its warps store one,
+tiles for the next are on their way.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.matrix_operand import Counters, Side
 from xlac.codegen.gpu.core import instructions, tma
 from xlac.codegen.gpu.core.grid import Grid, grid
-from xlac.codegen.gpu.core.instructions import CHUNK, COLUMNS, GROUP, ROWS, Operand, Panels, Swizzled
+from xlac.codegen.gpu.core.instructions import (
+    CHUNK,
+    COLUMNS,
+    GROUP,
+    ROWS,
+    Operand,
+    Panels,
+    Swizzled,
+)
 from xlac.codegen.gpu.core.tma import Barriers
 from xlac.codegen.gpu.gemm import wgmma
 from xlac.codegen.gpu.gemm.epilogue_store import Stores
@@ -32,13 +41,17 @@ from xlac_sdk.target import Target
 P = Primitive
 MOST_STAGES = 5
 AXES = 4  # of an operand, of the five that the copy engine knows: one more where blocks share a sum
-BANDS = (16, 8, 4)  # tiles down that take turns with those across, so that blocks at a time share operands in the second cache
+# tiles down that take turns with those across, so that blocks at a time share operands in the
+# second cache
+BANDS = (16, 8, 4)
 ASKING, MULTIPLYING = 40, 232  # registers of a thread, where there are three groups of warps
 
 
 @dataclass(frozen=True, slots=True)
 class Tile(wgmma.Tile):
-    """A block's tile: groups of four warps, each with 64 rows and all columns, and one group that brings operands."""
+    """A block's tile: groups of four warps, each with 64 rows and all columns, and one group that
+    brings operands.
+    """
 
     @property
     def consumers(self) -> int:
@@ -51,7 +64,9 @@ class Tile(wgmma.Tile):
 
 
 def choose(p: Product, target: Target) -> Tile | None:
-    """The tile, for products that fill the machine with such tiles and whose operands the copy engine can bring."""
+    """The tile, for products that fill the machine with such tiles and whose operands the copy
+    engine can bring.
+    """
     dtype = p.rows.source.dtype
     if not wgmma.multiplies(p, target) or not target.instructions.issuperset(tma.NAMES):
         return None
@@ -61,7 +76,11 @@ def choose(p: Product, target: Target) -> Tile | None:
     for groups in (2, 1):
         each = (groups * GROUP * ROWS + WIDE) * ROW + 16
         tile = Tile(groups, min(MOST_STAGES, target.shared_bytes // each), step)
-        if tile.stages > 1 and tile.threads <= target.block_threads and wgmma.fills(tile, p, target):
+        if (
+            tile.stages > 1
+            and tile.threads <= target.block_threads
+            and wgmma.fills(tile, p, target)
+        ):
             return tile
     return None
 
@@ -78,46 +97,79 @@ class _Axis:
 def _axes(p: Product, side: Side) -> list[_Axis]:
     """An operand's axes, outermost first; none where the copy engine does not take it as it is.
 
-    It takes 16 bytes or more side by side, one axis each of the side and of the sum, and strides of whole 16 bytes.
+    It takes 16 bytes or more side by side, one axis each of the side and of the sum, and strides of
+    whole 16 bytes.
     """
     most = CHUNK // side.source.dtype.nbytes
-    whole = any(side.width(most, along_depth=deep, depth=p.depths) == most for deep in (True, False))
+    whole = any(
+        side.width(most, along_depth=deep, depth=p.depths) == most for deep in (True, False)
+    )
     if not whole or len(side.extents) != 1 or len(p.depths) != 1 or side.borders:
         return []
-    found = [_Axis("side", side.extents[0], side.strides[0]), _Axis("depth", p.depths[0], side.depth[0])]
-    found += [_Axis(str(n), *axis) for n, axis in enumerate(zip(p.batch, side.batch, strict=True)) if axis[1] != 0]
+    found = [
+        _Axis("side", side.extents[0], side.strides[0]),
+        _Axis("depth", p.depths[0], side.depth[0]),
+    ]
+    found += [
+        _Axis(str(n), *axis)
+        for n, axis in enumerate(zip(p.batch, side.batch, strict=True))
+        if axis[1] != 0
+    ]
     found.sort(key=lambda axis: -at_opt(axis.stride))
-    right = found[-1].stride == 1 and found[-1].of in ("side", "depth") and at_opt(found[-2].stride) > 1
+    right = (
+        found[-1].stride == 1 and found[-1].of in ("side", "depth") and at_opt(found[-2].stride) > 1
+    )
     return found if right else []
 
 
 class _Operand:
     """One operand's way to SHARED memory: what the copy engine is told, and the boxes of a tile."""
 
-    def __init__(self, elements: Elements, p: Product, side: Side, span: int, memory: Buffer, hint: str) -> None:
+    def __init__(
+        self, elements: Elements, p: Product, side: Side, span: int, memory: Buffer, hint: str
+    ) -> None:
         self.memory, self.span = memory, span
         self.axes = _axes(p, side)
         self.width = ROW // memory.dtype.nbytes
         self.along_depth = self.axes[-1].of == "depth"
-        self.layout: Swizzled | Panels = Swizzled(memory.dtype, self.width, True) if self.along_depth else Panels(memory.dtype)
+        self.layout: Swizzled | Panels = (
+            Swizzled(memory.dtype, self.width, True) if self.along_depth else Panels(memory.dtype)
+        )
         rows = {"side": span, "depth": self.width}
         box = (*(rows.get(axis.of, 1) for axis in self.axes[:-1]), self.width)
         self.map = TensorMap(
-            elements.builder.fresh(hint), elements.parameter(side.source.value, Access.READ), build.lift(side.source.offset),
-            tuple(build.lift(axis.extent) for axis in self.axes), tuple(build.lift(axis.stride) for axis in self.axes[:-1]), box,
-        )  # fmt: skip
+            elements.builder.fresh(hint),
+            elements.parameter(side.source.value, Access.READ),
+            build.lift(side.source.offset),
+            tuple(build.lift(axis.extent) for axis in self.axes),
+            tuple(build.lift(axis.stride) for axis in self.axes[:-1]),
+            box,
+        )
 
     @property
     def size(self) -> int:
         """Elements of a tile."""
         return self.span * self.width
 
-    def bring(self, builder: build.Builder, at: Expr, full: Barriers, slot: Expr, batch: Counters, first: Expr, step: Expr) -> None:
-        """Asks for a tile: one box, or a panel after the other where places of the side lie side by side."""
+    def bring(
+        self,
+        builder: build.Builder,
+        at: Expr,
+        full: Barriers,
+        slot: Expr,
+        batch: Counters,
+        first: Expr,
+        step: Expr,
+    ) -> None:
+        """Asks for a tile: one box, or a panel after the other where places of the side lie side by
+        side.
+        """
         apart = self.span if self.along_depth else self.width
         for start in range(0, self.span, apart):
             known = {"side": build.add(first, start), "depth": step}
-            place = [known[axis.of] if axis.of in known else batch[int(axis.of)] for axis in self.axes]
+            place = [
+                known[axis.of] if axis.of in known else batch[int(axis.of)] for axis in self.axes
+            ]
             to = build.add(at, start * self.width)
             builder.emit(tma.bring(self.map, self.memory, to, full, slot, place))
 
@@ -125,29 +177,50 @@ class _Operand:
 class Specialized:
     """Writes the kernel's body with the builder of `elements`."""
 
-    def __init__(self, elements: Elements, after: Stores, p: Product, tile: Tile, target: Target) -> None:
+    def __init__(
+        self, elements: Elements, after: Stores, p: Product, tile: Tile, target: Target
+    ) -> None:
         self.elements, self.builder, self.after = elements, elements.builder, after
         self.p, self.tile, self.target, self.dtype = p, tile, target, p.rows.source.dtype
         self.turns = ceil_div(p.depth, tile.step)
         down, across = ceil_div(p.rows.size, tile.rows), ceil_div(p.columns.size, WIDE)
-        self.band = next((n for n in BANDS if isinstance(down, int) and down > n and down % n == 0), 0)
-        self.extents = [*p.batch, down // self.band, across, self.band] if self.band else [*p.batch, across, down]
+        self.band = next(
+            (n for n in BANDS if isinstance(down, int) and down > n and down % n == 0), 0
+        )
+        self.extents = (
+            [*p.batch, down // self.band, across, self.band]
+            if self.band
+            else [*p.batch, across, down]
+        )
         self.tiles = volume(tuple(self.extents))
 
     def write(self) -> None:
         """As many blocks as there are multiprocessors; each has every so-manieth tile."""
         tile, builder = self.tile, self.builder
         most = self.target.processors
-        blocks = min(self.tiles, most) if isinstance(self.tiles, int) else build.apply(P.MIN, build.lift(self.tiles), build.index(most))
+        blocks = (
+            min(self.tiles, most)
+            if isinstance(self.tiles, int)
+            else build.apply(P.MIN, build.lift(self.tiles), build.index(most))
+        )
         with grid(builder, blocks, tile.threads) as g:
             sides = ("left", self.p.rows, tile.rows), ("right", self.p.columns, WIDE)
             self.operands = [
-                _Operand(self.elements, self.p, side, span, g.shared(hint, self.dtype, tile.stages * tile.step * span, ALIGN), f"{hint}_map")
+                _Operand(
+                    self.elements,
+                    self.p,
+                    side,
+                    span,
+                    g.shared(hint, self.dtype, tile.stages * tile.step * span, ALIGN),
+                    f"{hint}_map",
+                )
                 for hint, side, span in sides
             ]
             arrived = sum(operand.size for operand in self.operands) * self.dtype.nbytes
             self.full = Barriers(g.shared("full", DType.I64, tile.stages), arrived, 1)
-            self.empty = Barriers(g.shared("empty", DType.I64, tile.stages), tile.consumers, tile.consumers // 32)
+            self.empty = Barriers(
+                g.shared("empty", DType.I64, tile.stages), tile.consumers, tile.consumers // 32
+            )
             with builder.when(build.apply(P.EQ, g.thread, build.index(0))):
                 for slot in range(tile.stages):
                     builder.emit(self.full.begin(slot))
@@ -158,11 +231,19 @@ class Specialized:
                 self._multiply(g)
             with builder.block() as asking:
                 self._ask(g)
-            builder.emit(If(build.apply(P.LT, g.thread, build.index(tile.consumers)), tuple(multiplying), tuple(asking)))
+            builder.emit(
+                If(
+                    build.apply(P.LT, g.thread, build.index(tile.consumers)),
+                    tuple(multiplying),
+                    tuple(asking),
+                )
+            )
 
     @contextmanager
     def _each_tile(self, g: Grid) -> Iterator[tuple[Counters, tuple[Expr, Expr], Expr]]:
-        """A loop over the block's tiles: the product's place in the batch, the first row and column, turns before."""
+        """A loop over the block's tiles: the product's place in the batch, the first row and
+        column, turns before.
+        """
         builder, most = self.builder, self.target.processors
         with builder.loop("round", 0, ceil_div(self.tiles, most)) as around:
             number = builder.let("number", build.add(build.mul(around, most), g.block))
@@ -170,7 +251,10 @@ class Specialized:
                 *batch, across, down = unravel(builder, number, self.extents)
                 if self.band:
                     down = build.add(build.mul(batch.pop(), self.band), down)
-                first = builder.let("row", build.mul(down, self.tile.rows)), builder.let("column", build.mul(across, WIDE))
+                first = (
+                    builder.let("row", build.mul(down, self.tile.rows)),
+                    builder.let("column", build.mul(across, WIDE)),
+                )
                 yield batch, first, builder.let("before", build.mul(around, self.turns))
 
     def _slot(self, turn: Expr) -> Expr:
@@ -183,17 +267,25 @@ class Specialized:
         if tile.groups > 1:
             builder.emit(tma.registers(ASKING, more=False))
         asks = build.apply(P.EQ, g.thread, build.index(tile.consumers))
-        with builder.when(asks), self._each_tile(g) as (batch, first, before), builder.loop("k", 0, self.turns) as k:
+        with (
+            builder.when(asks),
+            self._each_tile(g) as (batch, first, before),
+            builder.loop("k", 0, self.turns) as k,
+        ):
             turn = builder.let("turn", build.add(before, k))
             slot = self._slot(turn)
             builder.emit(self.empty.wait(slot, builder.let("used", build.div(turn, tile.stages))))
             builder.emit(self.full.expect(slot))
             step = builder.let("step", build.mul(k, tile.step))
             for operand, place in zip(self.operands, first, strict=True):
-                operand.bring(builder, build.mul(slot, operand.size), self.full, slot, batch, place, step)
+                operand.bring(
+                    builder, build.mul(slot, operand.size), self.full, slot, batch, place, step
+                )
 
     def _multiply(self, g: Grid) -> None:
-        """Groups of four warps: the product of one turn is begun before that of the turn before is waited for."""
+        """Groups of four warps: the product of one turn is begun before that of the turn before is
+        waited for.
+        """
         tile, builder = self.tile, self.builder
         if tile.groups > 1:
             builder.emit(tma.registers(MULTIPLYING, more=True))
@@ -206,9 +298,18 @@ class Specialized:
             with builder.loop("k", 0, self.turns) as k:
                 turn = builder.let("turn", build.add(before, k))
                 slot = self._slot(turn)
-                builder.emit(self.full.wait(slot, builder.let("come", build.add(build.div(turn, tile.stages), 1))))
+                builder.emit(
+                    self.full.wait(
+                        slot, builder.let("come", build.add(build.div(turn, tile.stages), 1))
+                    )
+                )
                 left, right = (
-                    Operand(operand.memory, builder.let("tile", build.mul(slot, operand.size)), start, operand.layout)
+                    Operand(
+                        operand.memory,
+                        builder.let("tile", build.mul(slot, operand.size)),
+                        start,
+                        operand.layout,
+                    )
                     for operand, start in zip(self.operands, (row, build.index(0)), strict=True)
                 )
                 builder.emit(instructions.multiply_grouped(sums, left, right, lane, WIDE))
@@ -218,5 +319,16 @@ class Specialized:
             builder.emit(instructions.settle(0))
             some = build.apply(P.LT, build.index(0), build.lift(self.turns))
             with nullcontext() if isinstance(self.turns, int) else builder.when(some):
-                builder.emit(self.empty.done(self._slot(build.sub(build.add(before, self.turns), 1))))
-            wgmma.store(self.elements, self.after, self.p, tile, batch, (build.add(first[0], row), first[1]), lane, sums)
+                builder.emit(
+                    self.empty.done(self._slot(build.sub(build.add(before, self.turns), 1)))
+                )
+            wgmma.store(
+                self.elements,
+                self.after,
+                self.p,
+                tile,
+                batch,
+                (build.add(first[0], row), first[1]),
+                lane,
+                sums,
+            )

@@ -1,7 +1,7 @@
 """Large matrix products of halves on Hopper's tensor cores, which four warps use together (wgmma).
 
-Both operands lie along the sum, rows of 128 bytes in SHARED memory, from where the tensor cores read them: threads
-only copy tiles there, a few ahead, and hold the sums.
+Both operands lie along the sum, rows of 128 bytes in SHARED memory, from where the tensor cores
+read them: threads only copy tiles there, a few ahead, and hold the sums.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.matrix_operand import Counters
 from xlac.codegen.gpu.core import instructions, pipeline
 from xlac.codegen.gpu.core.grid import grid
-from xlac.codegen.gpu.core.instructions import CHUNK, COLUMNS, COPY, GROUP, GROUPED, ROWS, Operand, Swizzled
+from xlac.codegen.gpu.core.instructions import (
+    CHUNK,
+    COLUMNS,
+    COPY,
+    GROUP,
+    GROUPED,
+    ROWS,
+    Operand,
+    Swizzled,
+)
 from xlac.codegen.gpu.core.pipeline import Lane
 from xlac.codegen.gpu.core.shared_staging import Staging, tile_shape
 from xlac.codegen.gpu.gemm.epilogue_store import Results, Stores
@@ -51,16 +60,27 @@ class Tile:
 
 
 def choose(p: Product, target: Target) -> Tile | None:
-    """The tile, for products that fill the machine with such tiles and whose operands are copied as they are."""
+    """The tile, for products that fill the machine with such tiles and whose operands are copied as
+    they are.
+    """
     dtype = p.rows.source.dtype
     if not multiplies(p, target):
         return None
     lanes = CHUNK // dtype.nbytes
-    whole = all(side.width(lanes, along_depth=True, depth=p.depths) == lanes for side in (p.rows, p.columns))
+    whole = all(
+        side.width(lanes, along_depth=True, depth=p.depths) == lanes for side in (p.rows, p.columns)
+    )
     step = ROW // dtype.nbytes
     for groups in (2, 1):
-        tile = Tile(groups, max(2, min(4, target.shared_bytes // ((groups * GROUP * ROWS + WIDE) * ROW))), step)
-        fits = tile.stages * (tile.rows + WIDE) * ROW <= target.shared_bytes and tile.threads <= target.block_threads
+        tile = Tile(
+            groups,
+            max(2, min(4, target.shared_bytes // ((groups * GROUP * ROWS + WIDE) * ROW))),
+            step,
+        )
+        fits = (
+            tile.stages * (tile.rows + WIDE) * ROW <= target.shared_bytes
+            and tile.threads <= target.block_threads
+        )
         if whole and fits and fills(tile, p, target) and COPY in target.instructions:
             return tile
     return None
@@ -69,21 +89,34 @@ def choose(p: Product, target: Target) -> Tile | None:
 def multiplies(p: Product, target: Target) -> bool:
     """Whether groups of four warps can multiply the operands: halves of one type, in memory."""
     sources, dtype = (p.rows.source, p.columns.source), p.rows.source.dtype
-    halves = all(source.dtype is dtype and not source.computed for source in sources) and p.accumulate is DType.F32
-    return halves and dtype in GROUPED and target.instructions.issuperset({GROUPED[dtype], instructions.SETTLE})
+    halves = (
+        all(source.dtype is dtype and not source.computed for source in sources)
+        and p.accumulate is DType.F32
+    )
+    return (
+        halves
+        and dtype in GROUPED
+        and target.instructions.issuperset({GROUPED[dtype], instructions.SETTLE})
+    )
 
 
 def fills(tile: Tile, p: Product, target: Target) -> bool:
     """Whether a product has enough of such tiles for the machine, nearly all of which are full."""
     batch, rows, columns, depth = p.usual
     full = 4 * rows >= 3 * tile.rows and 4 * columns >= 3 * WIDE
-    return full and 2 * batch * -(-rows // tile.rows) * -(-columns // WIDE) >= target.processors and depth >= 2 * tile.step
+    return (
+        full
+        and 2 * batch * -(-rows // tile.rows) * -(-columns // WIDE) >= target.processors
+        and depth >= 2 * tile.step
+    )
 
 
 class WarpGroups:
     """Writes the kernel's body with the builder of `elements`."""
 
-    def __init__(self, elements: Elements, after: Stores, p: Product, tile: Tile, target: Target) -> None:
+    def __init__(
+        self, elements: Elements, after: Stores, p: Product, tile: Tile, target: Target
+    ) -> None:
         self.elements, self.builder, self.after = elements, elements.builder, after
         self.p, self.tile, self.target, self.dtype = p, tile, target, p.rows.source.dtype
         self.layout = Swizzled(self.dtype, tile.step, along_depth=True)
@@ -99,17 +132,24 @@ class WarpGroups:
                 for hint, span in (("left", tile.rows), ("right", WIDE))
             ]
             *batch, across, down = unravel(builder, g.block, extents)
-            first = builder.let("row", build.mul(down, tile.rows)), builder.let("column", build.mul(across, WIDE))
+            first = (
+                builder.let("row", build.mul(down, tile.rows)),
+                builder.let("column", build.mul(across, WIDE)),
+            )
             self._thread(g.thread, batch, first, memory)
 
-    def _thread(self, thread: Expr, batch: Counters, first: tuple[Expr, Expr], memory: list[Buffer]) -> None:
+    def _thread(
+        self, thread: Expr, batch: Counters, first: tuple[Expr, Expr], memory: list[Buffer]
+    ) -> None:
         p, tile, builder = self.p, self.tile, self.builder
         lane = builder.let("lane", build.mod(thread, 32))
         row = builder.let("m", build.mul(build.div(thread, 32), ROWS))
         lanes = []
         for number, (side, span) in enumerate(((p.rows, tile.rows), (p.columns, WIDE))):
             shape = tile_shape(side, p.depths, span, tile.step, CHUNK // self.dtype.nbytes)
-            staging = Staging(self.elements, side, p.depths, shape, self.dtype, tile.threads, self.layout)
+            staging = Staging(
+                self.elements, side, p.depths, shape, self.dtype, tile.threads, self.layout
+            )
             staging.begin(thread, first[number], batch)
             lanes.append(Lane(staging, memory[number], tile.step * span))
         sums = builder.local("sums", p.accumulate, WIDE // COLUMNS * 4)
@@ -124,19 +164,50 @@ class WarpGroups:
 
         end = ceil_div(p.depth, tile.step) * tile.step
         pipeline.run(
-            builder, self.target, lanes, build.index(0), end, tile.step, tile.stages, multiply, p.depth, instructions.fence()
+            builder,
+            self.target,
+            lanes,
+            build.index(0),
+            end,
+            tile.step,
+            tile.stages,
+            multiply,
+            p.depth,
+            instructions.fence(),
         )
-        store(self.elements, self.after, p, tile, batch, (build.add(first[0], row), first[1]), lane, sums)
+        store(
+            self.elements,
+            self.after,
+            p,
+            tile,
+            batch,
+            (build.add(first[0], row), first[1]),
+            lane,
+            sums,
+        )
 
 
 def store(
-    elements: Elements, after: Stores, p: Product, tile: Tile, batch: Counters, first: tuple[Expr, Expr], lane: Expr, sums: Buffer
+    elements: Elements,
+    after: Stores,
+    p: Product,
+    tile: Tile,
+    batch: Counters,
+    first: tuple[Expr, Expr],
+    lane: Expr,
+    sums: Buffer,
 ) -> None:
     """What follows a warp's sums, which begin at a row and a column."""
     builder = elements.builder
     row = builder.let("row", build.add(first[0], build.div(lane, 4)))
     column = builder.let("column", build.add(first[1], build.mul(build.mod(lane, 4), 2)))
     tall, wide = divisor(p.rows.size) % tile.rows != 0, divisor(p.columns.size) % WIDE != 0
-    values = [[build.load(sums, j * 4 + i * 2, 2) for j in range(WIDE // COLUMNS)] for i in range(2)]
+    values = [
+        [build.load(sums, j * 4 + i * 2, 2) for j in range(WIDE // COLUMNS)] for i in range(2)
+    ]
     results = Results(elements, after, p, batch, tall, wide)
-    results.store(lambda i: build.add(row, build.mul(i, ROWS // 2)), lambda j: build.add(column, build.mul(j, COLUMNS)), values)
+    results.store(
+        lambda i: build.add(row, build.mul(i, ROWS // 2)),
+        lambda j: build.add(column, build.mul(j, COLUMNS)),
+        values,
+    )

@@ -1,8 +1,9 @@
-"""Blocks that share a result: the last one to have its part goes on with all of them, so that no second launch has to.
+"""Blocks that share a result: the last one to have its part goes on with all of them, so that no
+second launch has to.
 
-A counter for each result tells a block how many were there before it. It is zero at first, and again when the last block
-was there, so every launch finds it so. Which block is the last differs from call to call; what it adds, and in which
-order, does not.
+A counter for each result tells a block how many were there before it. It is zero at first, and
+again when the last block was there, so every launch finds it so. Which block is the last differs
+from call to call; what it adds, and in which order, does not.
 """
 
 from __future__ import annotations
@@ -30,12 +31,16 @@ def has_tickets(target: Target) -> bool:
 
 
 def fence() -> Instruction:
-    """Others that see what this thread writes next see what it wrote before; it sees what others wrote before what it saw."""
+    """Others that see what this thread writes next see what it wrote before; it sees what others
+    wrote before what it saw.
+    """
     return Instruction(FENCE, (), ())
 
 
 def ticket(counters: Buffer, at: Expr, count: Expr, last: Buffer) -> Instruction:
-    """Counts a thread in, one at a time; `last` is 1 for the last of `count`, which sets the counter back to zero."""
+    """Counts a thread in, one at a time; `last` is 1 for the last of `count`, which sets the
+    counter back to zero.
+    """
     taken = Var("ticket_taken", U32)
     is_last = build.apply(P.EQ, build.apply(P.ADD, taken, Const(1, U32)), count)
     meaning = (
@@ -47,8 +52,8 @@ def ticket(counters: Buffer, at: Expr, count: Expr, last: Buffer) -> Instruction
 
 @contextmanager
 def last(elements: Elements, here: Grid, result: Expr, results: Dim, parts: Dim) -> Iterator[None]:
-    """What the last block does of those that share a result (a number below `results`). Every thread has to come; those that
-    stored something for others have done a fence."""
+    """What the last block does of those that share a result (a number below `results`). Every
+    thread has to come; those that stored something for others have done a fence."""
     builder = elements.builder
     counters = elements.parameter(Scratch(U32, results, "tickets", lasting=True), Access.UPDATE)
     flag = here.shared("last", U32, 1)

@@ -1,8 +1,9 @@
-"""Reductions on a GPU whose contiguous axis is kept: neighbouring threads have neighbouring results.
+"""Reductions on a GPU whose contiguous axis is kept: neighbouring threads have neighbouring
+results.
 
-A block is a rectangle of threads: as wide as a warp along the results, and as many rows as it takes to keep the
-multiprocessors busy, which share the elements of each result and meet through SHARED memory. Reducers with a body have
-one thread a result, which combines its elements in order.
+A block is a rectangle of threads: as wide as a warp along the results, and as many rows as it takes
+to keep the multiprocessors busy, which share the elements of each result and meet through SHARED
+memory. Reducers with a body have one thread a result, which combines its elements in order.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr
 
 MOST = 512  # threads of a block
-TURNS = 32  # elements of a result that a thread takes, where there are many: pieces have blocks of their own
+# elements of a result that a thread takes, where there are many: pieces have blocks of their own
+TURNS = 32
 
 
 class Columns(RowBlocks):
-    """Writes the kernel. What `RowBlocks` calls a row is here a vector of results; its vectors are reduced positions."""
+    """Writes the kernel. What `RowBlocks` calls a row is here a vector of results; its vectors are
+    reduced positions.
+    """
 
     def _size(self) -> None:
         self.each = self.survey.flops + len(self.survey.accesses)
@@ -45,7 +49,9 @@ class Columns(RowBlocks):
             while self.lanes > 1 and results // self.lanes * turns < busy:
                 self.lanes //= 2
         self.along, self.part_lanes = along, self.lanes
-        self.rows = volume(tuple(r.extent for r in self.kept if r is not along)) * (along.extent // self.lanes if along else 1)
+        self.rows = volume(tuple(r.extent for r in self.kept if r is not along)) * (
+            along.extent // self.lanes if along else 1
+        )
         self._share(at_opt(self.vectors), at_opt(self.rows))
 
     def _share(self, vectors: int, rows: int) -> None:
@@ -54,25 +60,41 @@ class Columns(RowBlocks):
         self.side, self.width = min(WARP, at_least(max(1, rows))), 1
         busy = RESIDENT * max(1, self.target.processors)
         if not self.ordered:
-            while 2 * self.side * self.width <= limit and rows * self.width < busy and 2 * self.width <= vectors:
+            while (
+                2 * self.side * self.width <= limit
+                and rows * self.width < busy
+                and 2 * self.width <= vectors
+            ):
                 self.width *= 2
         if self.side * self.width < WARP or self.width == 1:
-            self.side = max(WARP // self.width, threads_for(self.target, rows) if self.width == 1 else 0)
+            self.side = max(
+                WARP // self.width, threads_for(self.target, rows) if self.width == 1 else 0
+            )
         self.threads = self.side * self.width
         steps = -(-vectors // self.width)
-        self.written_out = isinstance(self.vectors, int) and steps <= min(STEPS, REGISTERS // self.lanes)
+        self.written_out = isinstance(self.vectors, int) and steps <= min(
+            STEPS, REGISTERS // self.lanes
+        )
 
     def _place_of_thread(self, block: Expr) -> tuple[Expr, Expr]:
         thread = self.here.thread
         row = build.add(build.mul(block, self.side), build.mod(thread, self.side))
-        return self.builder.let("column", row), self.builder.let("lane", build.div(thread, self.side))
+        return self.builder.let("column", row), self.builder.let(
+            "lane", build.div(thread, self.side)
+        )
 
     def _counters(self, row: Expr) -> dict[Run, Expr]:
         counters: dict[Run, Expr] = {}
         for run in reversed(self.runs_of_results):
             count = run.extent // self.lanes if run is self.along else run.extent
-            own = row if run is self.runs_of_results[0] else self.builder.let("o", build.mod(row, count))
-            counters[run] = build.ramp(build.mul(own, self.lanes), 1, self.lanes) if run is self.along else own
+            own = (
+                row
+                if run is self.runs_of_results[0]
+                else self.builder.let("o", build.mod(row, count))
+            )
+            counters[run] = (
+                build.ramp(build.mul(own, self.lanes), 1, self.lanes) if run is self.along else own
+            )
             row = self.builder.let("o", build.div(row, count))
         return counters
 
@@ -117,4 +139,6 @@ class Columns(RowBlocks):
 
     def _part(self, buffer: Buffer, column: Expr, w: Expr) -> Expr:
         place = build.add(build.mul(w, self.side * self.lanes), column)
-        return build.load(buffer, build.ramp(place, 1, self.lanes), align=self.lanes * buffer.dtype.nbytes)
+        return build.load(
+            buffer, build.ramp(place, 1, self.lanes), align=self.lanes * buffer.dtype.nbytes
+        )

@@ -1,4 +1,6 @@
-"""What the blocks that have pieces of a reduction leave in memory, and how the last of them finishes the result."""
+"""What the blocks that have pieces of a reduction leave in memory, and how the last of them
+finishes the result.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,18 @@ if TYPE_CHECKING:
 def place_of_part(space: Space, piece: Expr, index: Index) -> Expr:
     """Where a part of a result lies: pieces one after another, each with all results."""
     kept = tuple(entry for axis, entry in enumerate(index) if axis not in space.reduced)
-    return build.add(build.mul(piece, volume(space.kept)), linear(kept, row_major(space.kept), space.kept))
+    return build.add(
+        build.mul(piece, volume(space.kept)), linear(kept, row_major(space.kept), space.kept)
+    )
 
 
 def store(rows: RowBlocks, totals: Mapping[Node, Sequence[Expr]], kept: Index) -> None:
     """What a block adds to its results, by one thread of each."""
     with rows.only(rows.firsts()):
         for r, (value,) in totals.items():
-            buffer = rows.elements.parameter(rows.scratch[r], Access.REREAD if rows.finishes else Access.WRITE)
+            buffer = rows.elements.parameter(
+                rows.scratch[r], Access.REREAD if rows.finishes else Access.WRITE
+            )
             rows.elements.store_to(buffer, place_of_part(rows.space, rows.piece, kept), value)
         if rows.finishes:
             rows.builder.emit(arrival_counter.fence())
@@ -39,11 +45,15 @@ def finish(rows: RowBlocks, one: Pass, kept: Index) -> None:
     """The last block of those that share some results combines the parts and does what follows."""
     elements = rows.elements
     with arrival_counter.last(elements, rows.here, *rows.shared_result, rows.pieces):
-        gathered = {r: Accumulator(elements, r, rows.part_lanes, 1, long=True) for r in one.reductions}
+        gathered = {
+            r: Accumulator(elements, r, rows.part_lanes, 1, long=True) for r in one.reductions
+        }
         guard = None if elements.guard is None else build.splat(elements.guard, rows.part_lanes)
         with rows.builder.loop("part", rows.lane, rows.pieces, rows.width) as piece:
             for r, accumulator in gathered.items():
-                part = elements.load(elements.parameter(rows.scratch[r]), place_of_part(rows.space, piece, kept))
+                part = elements.load(
+                    elements.parameter(rows.scratch[r]), place_of_part(rows.space, piece, kept)
+                )
                 with accumulator.block():
                     accumulator.add(0, [part], rows.part_lanes, guard)
         rows.deliver(one, gathered, kept)

@@ -12,8 +12,13 @@ from xlac.ops.reduction.reduction import Reduce
 
 
 def read_again(group: Group, plan: Passes, space: Space, kept: AbstractSet[Node]) -> list[Node]:
-    """Inputs of the space's shape that the first pass reads and a later one needs that finds `kept` computed."""
-    first, *later = [_inputs(group, one, kept if number else frozenset()) for number, one in enumerate(plan.passes)]
+    """Inputs of the space's shape that the first pass reads and a later one needs that finds `kept`
+    computed.
+    """
+    first, *later = [
+        _inputs(group, one, kept if number else frozenset())
+        for number, one in enumerate(plan.passes)
+    ]
     needed = first & set[Node]().union(*later)
     return [n for n in group.inputs if n in needed and n.shape == space.shape]
 

@@ -1,9 +1,11 @@
-"""Groups around reductions on a GPU whose contiguous axis is reduced (softmax, norms); `columns.py` has the others.
+"""Groups around reductions on a GPU whose contiguous axis is reduced (softmax, norms); `columns.py`
+has the others.
 
-A few lanes of a warp, a warp or a whole block takes a row; each thread has vectors of it, a row of threads apart, and
-partial results meet by exchanges. A row that is short enough stays in registers from the first pass to the last: its
-loops are written out, and what one pass computed the next finds named. A longer one keeps in SHARED memory what later
-passes need, if it fits. Every order of summation is fixed by the shapes and the target.
+A few lanes of a warp, a warp or a whole block takes a row; each thread has vectors of it, a row of
+threads apart, and partial results meet by exchanges. A row that is short enough stays in registers
+from the first pass to the last: its loops are written out, and what one pass computed the next
+finds named. A longer one keeps in SHARED memory what later passes need, if it fits. Every order of
+summation is fixed by the shapes and the target.
 """
 
 from __future__ import annotations
@@ -63,7 +65,11 @@ class RowBlocks(Rows):
         self.pieces: Dim = 1
         self.part_lanes = 1  # of what a block adds to a row
         run = self.vector or Run(volume(()), ())
-        self.lanes = 1 if self.ordered or not self.by_row else access_lanes(self.target, self.survey, run, alone=False)
+        self.lanes = (
+            1
+            if self.ordered or not self.by_row
+            else access_lanes(self.target, self.survey, run, alone=False)
+        )
         others = [r.extent for r in self.reduced if r is not self.vector]
         self.row_vectors = run.extent // self.lanes  # of one crossing of the contiguous axis
         self.vectors: Dim = volume(tuple(others)) * self.row_vectors
@@ -111,7 +117,10 @@ class RowBlocks(Rows):
         kept = expand(counters, self.space.shape)
         homes = {} if self.written_out else self._kept_between()
         for number, one in enumerate(self.plan.passes):
-            gathered = {r: Accumulator(self.elements, r, self.lanes, 1, long=self._is_long()) for r in one.reductions}
+            gathered = {
+                r: Accumulator(self.elements, r, self.lanes, 1, long=self._is_long())
+                for r in one.reductions
+            }
             for vectors in self._visits(list(gathered.values())):
                 for vector, guard in vectors:  # everything is read before anything is stored
                     with self.elements.guarded(guard):
@@ -167,7 +176,9 @@ class RowBlocks(Rows):
         return not self.written_out and length > BLOCK * self.width
 
     def _visits(self, gathered: Sequence[Accumulator]) -> Iterator[list[tuple[Expr, Expr | None]]]:
-        """The vectors of a thread, as many at a time as are read together, each with whether it is there."""
+        """The vectors of a thread, as many at a time as are read together, each with whether it is
+        there.
+        """
         builder, width = self.builder, self.width
         if self.written_out:
             assert isinstance(self.vectors, int)
@@ -175,7 +186,12 @@ class RowBlocks(Rows):
             for first in range(0, self.vectors, width):
                 vector = build.add(self.lane, first)
                 whole = first + width <= self.vectors
-                found.append((vector, None if whole else build.apply(P.LT, vector, build.index(self.vectors))))
+                found.append(
+                    (
+                        vector,
+                        None if whole else build.apply(P.LT, vector, build.index(self.vectors)),
+                    )
+                )
             yield found
             return
         start, length, even = self._stretch_of_piece()
@@ -193,7 +209,15 @@ class RowBlocks(Rows):
                 for accumulator in gathered:
                     around.enter_context(accumulator.block())
             with builder.loop("k", begin, stop, span) as k:
-                yield [(builder.let("k", build.add(build.add(k, c * width), build.add(start, self.lane))), None) for c in range(AHEAD)]
+                yield [
+                    (
+                        builder.let(
+                            "k", build.add(build.add(k, c * width), build.add(start, self.lane))
+                        ),
+                        None,
+                    )
+                    for c in range(AHEAD)
+                ]
         if even % span == 0:
             return
         with ExitStack() as around:
@@ -205,7 +229,9 @@ class RowBlocks(Rows):
                 yield [(build.add(start, vector), inside)]
 
     def _stretch_of_piece(self) -> tuple[Expr, Expr, int]:
-        """Where a thread's vectors of a row begin, how many of them there are, and a number that divides that."""
+        """Where a thread's vectors of a row begin, how many of them there are, and a number that
+        divides that.
+        """
         if self.pieces == 1:
             return build.index(0), build.lift(self.vectors), divisor(self.vectors)
         start = self.builder.let("start", build.mul(self.piece, self.length))
@@ -215,8 +241,8 @@ class RowBlocks(Rows):
         return start, bounded(self.builder, left, self.length), 1
 
     def cut(self, count: int) -> None:
-        """From now on rows are cut into pieces, each with blocks of its own, that leave their parts in scratch memory. Where
-        the target has tickets, the last block combines them."""
+        """From now on rows are cut into pieces, each with blocks of its own, that leave their parts
+        in scratch memory. Where the target has tickets, the last block combines them."""
         self.finishes = arrival_counter.has_tickets(self.target)
         usual = at_opt(self.vectors)
         self.length = -(-usual // (max(1, count) * self.width)) * self.width
@@ -254,14 +280,23 @@ class RowBlocks(Rows):
             self.elements.at(node, self.space.index(node, index, zero))
 
     def _vector(
-        self, one: Pass, counters: Mapping[Run, Expr], vector: Expr, gathered: Mapping[Node, Accumulator], homes: Mapping[Node, Buffer]
+        self,
+        one: Pass,
+        counters: Mapping[Run, Expr],
+        vector: Expr,
+        gathered: Mapping[Node, Accumulator],
+        homes: Mapping[Node, Buffer],
     ) -> None:
         """What one pass does with one vector; `self.elements.guard` says whether it is there."""
         index, zero, guard = self._index(counters, vector), build.index(0), self.elements.guard
         self.at_vector = vector
         for r, accumulator in gathered.items():
-            values = [self.elements.at(x, self.space.index(x, index, zero)) for x in reduced_inputs(r)]
-            accumulator.add(0, values, self.lanes, None if guard is None else build.splat(guard, self.lanes))
+            values = [
+                self.elements.at(x, self.space.index(x, index, zero)) for x in reduced_inputs(r)
+            ]
+            accumulator.add(
+                0, values, self.lanes, None if guard is None else build.splat(guard, self.lanes)
+            )
         if not homes and not one.stores:
             return
         with self.only([] if guard is None else [guard]):
@@ -286,7 +321,9 @@ class RowBlocks(Rows):
     # ---- values kept between passes ----------------------------------------------------------
 
     def _kept_between(self) -> dict[int, dict[Node, Buffer]]:
-        """SHARED memory for what later passes read again, by the pass that has it first; nothing where it does not fit."""
+        """SHARED memory for what later passes read again, by the pass that has it first; nothing
+        where it does not fit.
+        """
         passes = self.plan.passes
         if len(passes) < 2:
             return {}
@@ -315,4 +352,6 @@ class RowBlocks(Rows):
         return build.ramp(place, 1, self.lanes)
 
     def _bind_home(self, node: Node, buffer: Buffer) -> None:
-        self.elements.bind_value(node, lambda _: self.elements.load(buffer, self._home(self.at_vector)))
+        self.elements.bind_value(
+            node, lambda _: self.elements.load(buffer, self._home(self.at_vector))
+        )

@@ -1,7 +1,9 @@
-"""Reductions on a GPU with few results and many elements: pieces of every result have blocks of their own.
+"""Reductions on a GPU with few results and many elements: pieces of every result have blocks of
+their own.
 
-The blocks leave their parts in scratch memory, and the last of them combines these, or a second launch where the target
-has no tickets. How many pieces there are depends on the target and the shapes, so results do not differ from call to call.
+The blocks leave their parts in scratch memory, and the last of them combines these, or a second
+launch where the target has no tickets. How many pieces there are depends on the target and the
+shapes, so results do not differ from call to call.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Access, Expr
 from xlac_sdk.target import Target
 
-BLOCK_WORK = 1 << 9  # elements for each multiprocessor that make combining parts worth while, times the blocks there are
+# elements for each multiprocessor that make combining parts worth while, times the blocks there are
+BLOCK_WORK = 1 << 9
 
 
 def schedule(group: Group, target: Target, name: str, space: Space) -> Scheduled:
@@ -38,17 +41,25 @@ def schedule(group: Group, target: Target, name: str, space: Space) -> Scheduled
     combine = _Combine(Elements(Builder(), group, target), space)
     combine.take(rows)
     combine.write()
-    return Scheduled((rows.elements.launch(f"{name}_parts", cost.work(group)), combine.elements.launch(name)))
+    return Scheduled(
+        (rows.elements.launch(f"{name}_parts", cost.work(group)), combine.elements.launch(name))
+    )
 
 
 def of_group(elements: Elements, space: Space) -> RowBlocks:
     """What writes the kernel of a group around reductions."""
     rows = RowBlocks(elements, space)
-    return rows if rows.by_row and not rows.ordered else Columns(Elements(Builder(), elements.group, elements.target), space)
+    return (
+        rows
+        if rows.by_row and not rows.ordered
+        else Columns(Elements(Builder(), elements.group, elements.target), space)
+    )
 
 
 def pays(rows: RowBlocks) -> bool:
-    """Whether a group is one pass without results for every element, whose blocks leave multiprocessors idle."""
+    """Whether a group is one pass without results for every element, whose blocks leave
+    multiprocessors idle.
+    """
     one_pass = len(rows.plan.passes) == 1 and not rows.plan.passes[0].stores and not rows.ordered
     blocks, processors = at_opt(ceil_div(rows.rows, rows.side)), max(1, rows.target.processors)
     many = at_opt(volume(rows.space.shape)) > BLOCK_WORK * processors * blocks
@@ -56,7 +67,9 @@ def pays(rows: RowBlocks) -> bool:
 
 
 class _Combine(RowBlocks):
-    """Combines the parts and computes what follows: every result has some threads, each with some of its parts."""
+    """Combines the parts and computes what follows: every result has some threads, each with some
+    of its parts.
+    """
 
     def take(self, rows: RowBlocks) -> None:
         """The parts that the first launch leaves."""
@@ -69,7 +82,9 @@ class _Combine(RowBlocks):
     def _row(self, counters: Mapping[Run, Expr]) -> None:
         kept = expand(counters, self.space.shape)
         (one,) = self.plan.passes
-        gathered = {r: Accumulator(self.elements, r, 1, 1, long=self._is_long()) for r in one.reductions}
+        gathered = {
+            r: Accumulator(self.elements, r, 1, 1, long=self._is_long()) for r in one.reductions
+        }
         for vectors in self._visits(list(gathered.values())):
             for piece, guard in vectors:
                 with self.elements.guarded(guard):
@@ -77,8 +92,12 @@ class _Combine(RowBlocks):
         self._finish_pass(one, gathered, kept)
         self.store_results(kept)
 
-    def _take_parts(self, one: Pass, gathered: Mapping[Node, Accumulator], piece: Expr, kept: tuple[Expr, ...]) -> None:
+    def _take_parts(
+        self, one: Pass, gathered: Mapping[Node, Accumulator], piece: Expr, kept: tuple[Expr, ...]
+    ) -> None:
         for r in one.reductions:
             buffer = self.elements.parameter(self.parts[r], Access.READ)
-            value = self.builder.let("part", self.elements.load(buffer, place_of_part(self.space, piece, kept)))
+            value = self.builder.let(
+                "part", self.elements.load(buffer, place_of_part(self.space, piece, kept))
+            )
             gathered[r].add(0, [value], 1, self.elements.guard)

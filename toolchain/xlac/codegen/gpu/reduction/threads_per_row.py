@@ -1,4 +1,6 @@
-"""How many threads share a row: enough to keep the multiprocessors busy, no more than have something to do."""
+"""How many threads share a row: enough to keep the multiprocessors busy, no more than have
+something to do.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ IDLE = 1.1  # how much more room for vectors is worth having more threads
 def share(target: Target, vectors: int, rows: int, steps: int) -> tuple[int, int]:
     """Threads for each row of some vectors, and of a block: powers of two.
 
-    Up to a warp, several rows share a block; beyond, a row is a block's. A thread should have up to `steps` vectors.
+    Up to a warp, several rows share a block; beyond, a row is a block's. A thread should have up to
+    `steps` vectors.
     """
     limit, processors = min(MOST, target.block_threads), max(1, target.processors)
     width = at_least(max(1, vectors))

@@ -63,20 +63,28 @@ class _Compact:
     def _sum(self, elements: Elements, found: list[tuple[Expr, Expr]]) -> Expr:
         total: Expr = build.index(0)
         for value, _ in found:
-            total = elements.builder.let("sum", build.apply(P.ADD, total, build.cast(value, build.INDEX)))
+            total = elements.builder.let(
+                "sum", build.apply(P.ADD, total, build.cast(value, build.INDEX))
+            )
         return total
 
     def count(self, elements: Elements) -> None:
         """The kernel that counts each stretch."""
         with grid(elements.builder, self.pieces, self.threads) as here:
-            (total,) = here.across([(P.ADD, self._sum(elements, self._elements(elements, here)))], self.threads)
+            (total,) = here.across(
+                [(P.ADD, self._sum(elements, self._elements(elements, here)))], self.threads
+            )
             with elements.builder.when(build.apply(P.EQ, here.thread, build.index(0))):
-                elements.builder.store(elements.parameter(self.counts, Access.WRITE), here.block, total)
+                elements.builder.store(
+                    elements.parameter(self.counts, Access.WRITE), here.block, total
+                )
 
     def place(self, elements: Elements) -> None:
         """The kernel that writes positions and the count."""
         builder, bound = elements.builder, build.lift(self.bound)
-        picks: dict[int, Value] = {n.op.index: n for n in self.group.outputs if isinstance(n.op, Pick)}
+        picks: dict[int, Value] = {
+            n.op.index: n for n in self.group.outputs if isinstance(n.op, Pick)
+        }
         with grid(builder, self.pieces, self.threads) as here:
             found = self._elements(elements, here)
             before, total = Scan(here, P.ADD, build.index(0)).exclusive(self._sum(elements, found))
@@ -92,19 +100,30 @@ class _Compact:
                     before = build.apply(P.ADD, before, build.cast(value, build.INDEX))
                 first = build.add(build.mul(here.block, self.threads), here.thread)
                 step = self.pieces * self.threads
-                self._fill(elements, builder.let("first", build.add(build.apply(P.MIN, total, bound), first)), step)
+                self._fill(
+                    elements,
+                    builder.let("first", build.add(build.apply(P.MIN, total, bound), first)),
+                    step,
+                )
             if 1 in picks:
-                with builder.when(build.apply(P.EQ, build.add(here.block, here.thread), build.index(0))):
+                with builder.when(
+                    build.apply(P.EQ, build.add(here.block, here.thread), build.index(0))
+                ):
                     builder.store(elements.parameter(picks[1], Access.WRITE), 0, total)
 
     def _others(self, elements: Elements, here: Grid) -> tuple[Expr, Expr]:
         """How many there are in the stretches before that of a block, and in all."""
         builder = elements.builder
         counts = elements.parameter(self.counts, Access.READ)
-        before, total = builder.variable("before", build.index(0)), builder.variable("total", build.index(0))
+        before, total = (
+            builder.variable("before", build.index(0)),
+            builder.variable("total", build.index(0)),
+        )
         with builder.loop("k", 0, self.pieces, self.threads) as k:
             at = builder.let("at", build.add(k, here.thread))
-            one = builder.let("one", build.load(counts, at, mask=build.apply(P.LT, at, build.lift(self.pieces))))
+            one = builder.let(
+                "one", build.load(counts, at, mask=build.apply(P.LT, at, build.lift(self.pieces)))
+            )
             earlier = build.select(build.apply(P.LT, at, here.block), one, build.index(0))
             builder.assign(before, build.apply(P.ADD, before, earlier))
             builder.assign(total, build.apply(P.ADD, total, one))
@@ -115,7 +134,9 @@ class _Compact:
     def _fill(self, elements: Elements, first: Expr, step: Dim) -> None:
         """Positions from a first one on, `step` apart, hold the size of the mask."""
         builder, bound = elements.builder, build.lift(self.bound)
-        positions = elements.parameter(next(n for n in self.group.outputs if isinstance(n.op, Pick) and n.op.index == 0))
+        positions = elements.parameter(
+            next(n for n in self.group.outputs if isinstance(n.op, Pick) and n.op.index == 0)
+        )
         turns = build.div(build.add(build.add(self.bound, step), -1), step)
         with builder.loop("k", 0, turns) as k:
             at = builder.let("at", build.add(first, build.mul(k, step)))

@@ -1,8 +1,9 @@
 """Running combinations on a GPU, and the positions of true elements.
 
-Where there are many lines, or short ones, a thread goes along each, its neighbours along the next ones. Else a block takes a
-stretch of a line: every thread has a few elements in a row, an exchange of sums within warps and through SHARED memory
-says what goes before them, and what goes before the stretch is the sum of what a first launch found for the others.
+Where there are many lines, or short ones, a thread goes along each, its neighbours along the next
+ones. Else a block takes a stretch of a line: every thread has a few elements in a row, an exchange
+of sums within warps and through SHARED memory says what goes before them, and what goes before the
+stretch is the sum of what a first launch found for the others.
 """
 
 from __future__ import annotations
@@ -85,19 +86,26 @@ class Scan:
         for number in range(warps):
             one = builder.let("sum", build.load(sums, build.index(number)))
             some = build.apply(P.LT, build.index(number), warp)
-            before_warp = builder.let("before", build.apply(self.primitive, before_warp, build.select(some, one, self.identity)))
+            before_warp = builder.let(
+                "before",
+                build.apply(self.primitive, before_warp, build.select(some, one, self.identity)),
+            )
             everything = builder.let("whole", build.apply(self.primitive, everything, one))
         return builder.let("before", build.apply(self.primitive, before_warp, before)), everything
 
     def _within(self, value: Expr, lane: Expr, lanes: int) -> tuple[Expr, Expr]:
-        """The same among the threads of a warp: what is to the left of each grows as pairs of stretches join."""
+        """The same among the threads of a warp: what is to the left of each grows as pairs of
+        stretches join.
+        """
         builder = self.builder
         before: Expr = self.identity
         total = builder.let("sum", value)
         distance = 1
         while distance < lanes:
             other = builder.let("other", Exchange(total, distance))
-            right = build.apply(P.NE, build.apply(P.AND, lane, build.index(distance)), build.index(0))
+            right = build.apply(
+                P.NE, build.apply(P.AND, lane, build.index(distance)), build.index(0)
+            )
             joined = build.apply(self.primitive, other, before)
             before = builder.let("before", build.select(right, joined, before))
             total = builder.let("sum", build.apply(self.primitive, total, other))
@@ -120,7 +128,8 @@ class _Lines:
         self.primitive = numeric.COMBINE[op.combine]
         self.identity = Const(numeric.identity(op.combine, self.dtype), self.dtype.compute)
         last = op.axis == len(self.shape) - 1
-        self.at_once = last and not op.reverse and divisor(self.count) % EACH == 0  # a thread's elements are a vector
+        # a thread's elements are a vector
+        self.at_once = last and not op.reverse and divisor(self.count) % EACH == 0
         self.sums = Scratch(self.dtype.compute, self.lines * self.pieces, "sums")
 
     def launches(self, name: str) -> list[Launching]:
@@ -134,15 +143,21 @@ class _Lines:
         self._write(elements, self._scan)
         return [*found, elements.launch(name, cost.work(self.group))]
 
-    def _write(self, elements: Elements, work: Callable[[Elements, Grid, Expr, Expr], None]) -> None:
+    def _write(
+        self, elements: Elements, work: Callable[[Elements, Grid, Expr, Expr], None]
+    ) -> None:
         """A block for every stretch of every line."""
         builder = elements.builder
         with grid(builder, self.lines * self.pieces, self.threads) as here:
             line = builder.let("line", build.div(here.block, self.pieces))
             work(elements, here, line, builder.let("piece", build.mod(here.block, self.pieces)))
 
-    def _elements(self, elements: Elements, here: Grid, line: Expr, piece: Expr) -> list[tuple[Expr, Expr, Expr]]:
-        """A thread's elements, with their places along the line and whether they are there; the identity where not."""
+    def _elements(
+        self, elements: Elements, here: Grid, line: Expr, piece: Expr
+    ) -> list[tuple[Expr, Expr, Expr]]:
+        """A thread's elements, with their places along the line and whether they are there; the
+        identity where not.
+        """
         (x,) = self.group.hero.inputs
         builder = elements.builder
         first = build.add(build.mul(piece, self.stretch), build.mul(here.thread, EACH))
@@ -150,16 +165,26 @@ class _Lines:
         if self.at_once:
             there = builder.let("there", build.apply(P.LT, first, build.lift(self.count)))
             with elements.guarded(there):
-                vector = build.splat(elements.at(x, self._index(line, build.ramp(first, 1, EACH))), EACH)
-            lanes = [builder.let("x", build.select(there, Shuffle((vector,), (k,)), self.identity)) for k in range(EACH)]
+                vector = build.splat(
+                    elements.at(x, self._index(line, build.ramp(first, 1, EACH))), EACH
+                )
+            lanes = [
+                builder.let("x", build.select(there, Shuffle((vector,), (k,)), self.identity))
+                for k in range(EACH)
+            ]
             return [(value, build.add(first, k), there) for k, value in enumerate(lanes)]
         found = []
         for number in range(EACH):
             along = build.add(first, number)
             there = builder.let("there", build.apply(P.LT, along, build.lift(self.count)))
-            place = builder.let("place", build.sub(build.lift(self.count - 1), along) if self.op.reverse else along)
+            place = builder.let(
+                "place", build.sub(build.lift(self.count - 1), along) if self.op.reverse else along
+            )
             with elements.guarded(there):
-                value = builder.let("x", build.select(there, elements.at(x, self._index(line, place)), self.identity))
+                value = builder.let(
+                    "x",
+                    build.select(there, elements.at(x, self._index(line, place)), self.identity),
+                )
             found.append((value, place, there))
         return found
 
@@ -194,7 +219,11 @@ class _Lines:
             before = builder.let("before", running)
             running = builder.let("running", build.apply(self.primitive, before, value))
             result = before if self.op.exclusive else running
-            results.append(builder.let("result", convert_element(result, self.dtype) if self.dtype.is_half else result))
+            results.append(
+                builder.let(
+                    "result", convert_element(result, self.dtype) if self.dtype.is_half else result
+                )
+            )
         hero = self.group.hero
         if self.at_once:
             _, first, there = values[0]
@@ -224,4 +253,3 @@ class _Lines:
         before = fixed(elements, pair.total() if pair else total)
         (found,) = here.across([(self.primitive, before)], here.threads)
         return found
-

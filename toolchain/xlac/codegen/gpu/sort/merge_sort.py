@@ -1,8 +1,10 @@
-"""A stable merge sort on a GPU: every element finds its place in a merge of two runs by a binary search in the other.
+"""A stable merge sort on a GPU: every element finds its place in a merge of two runs by a binary
+search in the other.
 
-An element's place is its own plus the number of elements of the other run that go before it; of equals, those of the left
-run do. Runs of up to a tile are merged in SHARED memory, all levels in one launch; after that a launch a level merges
-runs in memory, from one scratch array into the other.
+An element's place is its own plus the number of elements of the other run that go before it; of
+equals, those of the left run do. Runs of up to a tile are merged in SHARED memory, all levels in
+one launch; after that a launch a level merges runs in memory, from one scratch array into the
+other.
 """
 
 from __future__ import annotations
@@ -39,17 +41,32 @@ Before = Callable[[Elements, Sequence[Expr], Sequence[Expr]], Expr]
 
 
 class MergeSort:
-    """Sorts `strings` of `count` records, whose values have some types; the first `compared` of them decide."""
+    """Sorts `strings` of `count` records, whose values have some types; the first `compared` of
+    them decide.
+    """
 
     def __init__(
-        self, group: Group, target: Target, strings: Dim, count: Dim, dtypes: Sequence[DType], compared: int,
-        before: Before, read: Read, write: Write,
-    ) -> None:  # fmt: skip
+        self,
+        group: Group,
+        target: Target,
+        strings: Dim,
+        count: Dim,
+        dtypes: Sequence[DType],
+        compared: int,
+        before: Before,
+        read: Read,
+        write: Write,
+    ) -> None:
         self.group, self.target, self.strings, self.count = group, target, strings, count
         self.dtypes, self.compared, self.before = dtypes, compared, before
         self.read, self.write = read, write
         fit = TILE_BYTES // (2 * sum(d.nbytes for d in dtypes))
-        self.tile = min(TILE, PER_THREAD * target.block_threads, 1 << fit.bit_length() - 1, at_least(max(1, most(count))))
+        self.tile = min(
+            TILE,
+            PER_THREAD * target.block_threads,
+            1 << fit.bit_length() - 1,
+            at_least(max(1, most(count))),
+        )
         self.levels = self.tile.bit_length() - 1
         self.elements = Elements(Builder(), group, target)
 
@@ -100,16 +117,26 @@ class MergeSort:
             buffers = [here.shared("tile", d, 2 * total) for d in self.dtypes]
 
             def each(work: Callable[[Expr, Expr, Expr], None]) -> None:
-                """Does something for every record of the block: its string, its place in the tile and where that begins."""
+                """Does something for every record of the block: its string, its place in the tile
+                and where that begins.
+                """
                 with builder.loop("k", 0, total, threads) as k:
                     at = builder.let("at", build.add(k, here.thread))
                     string, place = build.add(group, build.div(at, tile)), build.mod(at, tile)
                     inside = build.apply(P.LT, place, length)
-                    inside = build.apply(P.AND, inside, build.apply(P.LT, string, build.lift(self.strings)))
+                    inside = build.apply(
+                        P.AND, inside, build.apply(P.LT, string, build.lift(self.strings))
+                    )
                     if total % threads:
-                        inside = build.apply(P.AND, inside, build.apply(P.LT, at, build.index(total)))
+                        inside = build.apply(
+                            P.AND, inside, build.apply(P.LT, at, build.index(total))
+                        )
                     with builder.when(inside):
-                        work(string, builder.let("place", place), builder.let("first", build.sub(at, place)))
+                        work(
+                            string,
+                            builder.let("place", place),
+                            builder.let("first", build.sub(at, place)),
+                        )
 
             def take(string: Expr, place: Expr, first: Expr) -> None:
                 values = self.read(self.elements, string, build.add(start, place))
@@ -126,9 +153,13 @@ class MergeSort:
 
                 def move(string: Expr, place: Expr, first: Expr) -> None:
                     base = builder.let("base", build.add(source, first))
-                    values, to = self._placed(buffers, base, place, length, width, build.add(level, 1))
+                    values, to = self._placed(
+                        buffers, base, place, length, width, build.add(level, 1)
+                    )
                     for buffer, value in zip(buffers, values, strict=True):
-                        self.elements.store_to(buffer, build.add(build.add(other, first), to), value)
+                        self.elements.store_to(
+                            buffer, build.add(build.add(other, first), to), value
+                        )
 
                 each(move)
                 builder.barrier()
@@ -137,7 +168,12 @@ class MergeSort:
 
             def give(string: Expr, place: Expr, first: Expr) -> None:
                 at = build.add(build.add(first, place), done)
-                write(self.elements, string, build.add(start, place), [self._load(b, at) for b in buffers])
+                write(
+                    self.elements,
+                    string,
+                    build.add(start, place),
+                    [self._load(b, at) for b in buffers],
+                )
 
             each(give)
 
@@ -154,14 +190,22 @@ class MergeSort:
             string, place = counters[strings], counters[places]
             base = self.elements.builder.let("base", build.mul(string, self.count))
             steps = build.index(width.bit_length())
-            values, to = self._placed(buffers, base, place, build.lift(self.count), build.index(width), steps)
+            values, to = self._placed(
+                buffers, base, place, build.lift(self.count), build.index(width), steps
+            )
             write(self.elements, string, to, values)
 
     def _placed(
-        self, buffers: Sequence[Buffer], base: Expr, place: Expr, length: Expr, width: Expr, steps: Expr
-    ) -> tuple[list[Expr], Expr]:  # fmt: skip
-        """The record at a place of a stretch of `length` that begins at `base`, and its place after runs of `width` are
-        merged in pairs; a run has fewer than 2^steps records."""
+        self,
+        buffers: Sequence[Buffer],
+        base: Expr,
+        place: Expr,
+        length: Expr,
+        width: Expr,
+        steps: Expr,
+    ) -> tuple[list[Expr], Expr]:
+        """The record at a place of a stretch of `length` that begins at `base`, and its place after
+        runs of `width` are merged in pairs; a run has fewer than 2^steps records."""
         builder = self.elements.builder
         own = [self._load(b, build.add(base, place)) for b in buffers]
         both = builder.let("both", build.add(width, width))
@@ -175,7 +219,9 @@ class MergeSort:
             a, b = fixed(self.elements, first), fixed(self.elements, last)
             with builder.when(build.apply(P.LT, a, b)):
                 half = builder.let("half", build.apply(P.SHR, build.add(a, b), build.index(1)))
-                there = [self._load(buffer, build.add(base, half)) for buffer in buffers[: self.compared]]
+                there = [
+                    self._load(buffer, build.add(base, half)) for buffer in buffers[: self.compared]
+                ]
                 before = builder.let("before", self._goes_first(there, own[: self.compared], right))
                 builder.assign(first, build.select(before, build.add(half, 1), a))
                 builder.assign(last, build.select(before, b, half))
@@ -186,4 +232,3 @@ class MergeSort:
         a = [build.select(right, mine, other) for mine, other in zip(own, there, strict=True)]
         b = [build.select(right, other, mine) for mine, other in zip(own, there, strict=True)]
         return build.apply(P.XOR, self.before(self.elements, a, b), right)
-

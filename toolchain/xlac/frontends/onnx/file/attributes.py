@@ -43,7 +43,9 @@ def _value(attribute: Any, files: Files) -> Any:
             return list(attribute.graphs)
         case A.TYPE_PROTO:
             return attribute.tp
-    raise ShapeError(f"attribute '{attribute.name}' has a kind that is not supported", attribute=attribute.name)
+    raise ShapeError(
+        f"attribute '{attribute.name}' has a kind that is not supported", attribute=attribute.name
+    )
 
 
 def _text(raw: bytes) -> str:

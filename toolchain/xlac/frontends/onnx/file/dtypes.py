@@ -17,7 +17,9 @@ CODED: dict[int, tuple[str, DType]] = {
 """Types that are held as codes, one in each u8 or i8."""
 
 LISTED = {1: "float_data", 7: "int64_data", 11: "double_data", 12: "uint64_data", 13: "uint64_data"}
-"""The fields of a TensorProto that list elements of a type one by one; those of all others are in `int32_data`."""
+"""The fields of a TensorProto that list elements of a type one by one; those of all others are in
+`int32_data`.
+"""
 
 NAMES = {8: "string", 14: "complex64", 15: "complex128"}
 """Types that no tensor of ours holds."""

@@ -14,12 +14,15 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 
 class Files:
-    """Where the data of a model's tensors is. Without a path the model is in memory and may not name files."""
+    """Where the data of a model's tensors is. Without a path the model is in memory and may not
+    name files.
+    """
 
     def __init__(self, path: Path | None = None, allow_outside: bool = False) -> None:
         self.path = path
         self.allow_outside = allow_outside
-        self.own = os.urandom(16).hex()  # what the tensors of the model's own file give as their location
+        # what the tensors of the model's own file give as their location
+        self.own = os.urandom(16).hex()
         self._maps: dict[Path, memoryview] = {}
 
     def model(self) -> Any:
@@ -30,11 +33,17 @@ class Files:
         try:
             proto = messages().ModelProto.FromString(without_data(self._map(self.path), self.own))
         except (Malformed, DecodeError) as error:
-            raise SourceError(Diagnostic("XL7001", f"{self.path} is no ONNX model: {error}")) from None
+            raise SourceError(
+                Diagnostic("XL7001", f"{self.path} is no ONNX model: {error}")
+            ) from None
         except OSError as error:
-            raise SourceError(Diagnostic("XL3001", f"{self.path} cannot be read: {error.strerror}")) from None
+            raise SourceError(
+                Diagnostic("XL3001", f"{self.path} cannot be read: {error.strerror}")
+            ) from None
         if not proto.HasField("graph"):
-            raise SourceError(Diagnostic("XL7001", f"{self.path} is no ONNX model: it has no graph"))
+            raise SourceError(
+                Diagnostic("XL7001", f"{self.path} is no ONNX model: it has no graph")
+            )
         return proto
 
     def external(self, tensor: Any) -> memoryview:
@@ -46,30 +55,48 @@ class Files:
         except ValueError:
             raise ShapeError(f"the place of its data is {told}") from None
         assert self.path is not None or location != self.own
-        data = self._map(self.path) if location == self.own and self.path is not None else self._beside(location)
+        data = (
+            self._map(self.path)
+            if location == self.own and self.path is not None
+            else self._beside(location)
+        )
         length = len(data) - offset if length < 0 else length
         if offset < 0 or length < 0 or offset + length > len(data):
-            raise ShapeError(f"its data, {length} bytes from {offset} on, lies outside '{location}', which has {len(data)}")
+            raise ShapeError(
+                f"its data, {length} bytes from {offset} on, lies outside '{location}', which has {len(data)}"
+            )
         return data[offset : offset + length]
 
     def _beside(self, location: str) -> memoryview:
-        """A file of data, which must lie in the model's folder unless the user lets it be elsewhere."""
+        """A file of data, which must lie in the model's folder unless the user lets it be
+        elsewhere.
+        """
         if self.path is None:
-            raise ShapeError("its data is in another file, and a model in memory has no folder", hint="load the data first, or give the path")
+            raise ShapeError(
+                "its data is in another file, and a model in memory has no folder",
+                hint="load the data first, or give the path",
+            )
         folder = self.path.parent.resolve()
         try:
             file = (folder / location).resolve()
             there = bool(location) and file.is_file()
         except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
-            raise ShapeError(f"its data is in {location!r}, which is no name of a file: {error}") from None
+            raise ShapeError(
+                f"its data is in {location!r}, which is no name of a file: {error}"
+            ) from None
         if not (self.allow_outside or file.is_relative_to(folder)):
-            raise ShapeError(f"its data is in '{location}', outside the model's folder", hint="--allow-outside permits that")
+            raise ShapeError(
+                f"its data is in '{location}', outside the model's folder",
+                hint="--allow-outside permits that",
+            )
         if not there:
             raise ShapeError(f"its data is in '{location}', which is no file")
         try:
             return self._map(file)
         except OSError as error:
-            raise ShapeError(f"its data is in '{location}', which cannot be read: {error.strerror}") from None
+            raise ShapeError(
+                f"its data is in '{location}', which cannot be read: {error.strerror}"
+            ) from None
 
     def _map(self, file: Path) -> memoryview:
         if file not in self._maps:

@@ -1,4 +1,6 @@
-"""The classes of ONNX's messages without the rest of the onnx package, which takes 60 ms and 10 MB to import."""
+"""The classes of ONNX's messages without the rest of the onnx package, which takes 60 ms and 10 MB
+to import.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,15 @@ GENERATED = "onnx_ml_pb2"  # what the protobuf compiler made of onnx-ml.proto
 
 @cache
 def messages() -> Any:
-    """A module with ModelProto, NodeProto, …: the same classes as the package has. Raises ImportError without it."""
+    """A module with ModelProto, NodeProto, …: the same classes as the package has. Raises
+    ImportError without it.
+    """
     package = find_spec("onnx")
-    file = Path(package.origin).with_name(f"{GENERATED}.py") if package is not None and package.origin else None
+    file = (
+        Path(package.origin).with_name(f"{GENERATED}.py")
+        if package is not None and package.origin
+        else None
+    )
     if "onnx" in sys.modules or file is None or not file.is_file():
         import onnx
 

@@ -48,21 +48,31 @@ def _array(tensor: Any, files: Files) -> Array | Encoded:
     count = math.prod(shape)
     if tensor.data_location == 1 or tensor.HasField("raw_data"):
         raw = files.external(tensor) if tensor.data_location == 1 else memoryview(tensor.raw_data)
-        found = _unpacked(raw, number, count) if number in PACKED else np.frombuffer(raw, _little(dtype))
+        found = (
+            _unpacked(raw, number, count)
+            if number in PACKED
+            else np.frombuffer(raw, _little(dtype))
+        )
     else:
         found = _listed(tensor, dtype)
     if found.size != count:
-        raise ShapeError(f"it holds {found.size} elements, and its shape {list(shape)} asks for {count}")
+        raise ShapeError(
+            f"it holds {found.size} elements, and its shape {list(shape)} asks for {count}"
+        )
     found = found.reshape(shape)
     return Encoded(found, codes[0]) if codes else found
 
 
 def _listed(tensor: Any, dtype: np.dtype[Any]) -> Array:
-    """Elements that a field lists one by one; halves as the numbers of their bits, complex ones as pairs."""
+    """Elements that a field lists one by one; halves as the numbers of their bits, complex ones as
+    pairs.
+    """
     field = LISTED.get(tensor.data_type, "int32_data")
     listed = np.asarray(getattr(tensor, field))
     if tensor.data_type in PACKED:
-        return _unpacked(memoryview(listed.astype(np.uint8).tobytes()), tensor.data_type, math.prod(tensor.dims))
+        return _unpacked(
+            memoryview(listed.astype(np.uint8).tobytes()), tensor.data_type, math.prod(tensor.dims)
+        )
     if field == "int32_data" and (dtype.kind == "f" or dtype.name == "bfloat16"):
         return listed.astype(np.uint16).view(dtype)
     return listed.astype(dtype)
@@ -91,25 +101,42 @@ def dense(sparse: Any, files: Files) -> Array:
     """A SparseTensorProto with its zeros. Raises ShapeError."""
     values, indices = array_of(sparse.values, files), array_of(sparse.indices, files)
     shape = tuple(sparse.dims)
-    if isinstance(values, Encoded) or isinstance(indices, Encoded) or values.ndim != 1 or indices.dtype != np.int64:
-        raise ShapeError(f"sparse tensor '{sparse.values.name}' is not a list of values with i64 positions")
+    if (
+        isinstance(values, Encoded)
+        or isinstance(indices, Encoded)
+        or values.ndim != 1
+        or indices.dtype != np.int64
+    ):
+        raise ShapeError(
+            f"sparse tensor '{sparse.values.name}' is not a list of values with i64 positions"
+        )
     check_size(shape, values.dtype.itemsize, FILLED)
     found = np.zeros(shape, values.dtype)
     if indices.ndim == 2 and indices.shape == (values.size, len(shape)):
         bounds = np.asarray(shape)
         inside = ((indices >= 0) & (indices < bounds)).all()
-        places = np.ravel_multi_index(tuple(indices.T), shape) if inside and values.size else np.zeros(0, np.int64)
+        places = (
+            np.ravel_multi_index(tuple(indices.T), shape)
+            if inside and values.size
+            else np.zeros(0, np.int64)
+        )
     elif indices.shape == (values.size,):
         inside = ((indices >= 0) & (indices < found.size)).all()
         places = indices
     else:
-        raise ShapeError(f"sparse tensor '{sparse.values.name}' has positions of shape {list(indices.shape)} for {values.size} values")
+        raise ShapeError(
+            f"sparse tensor '{sparse.values.name}' has positions of shape {list(indices.shape)} for {values.size} values"
+        )
     if not inside:
-        raise ShapeError(f"sparse tensor '{sparse.values.name}' has a position outside its shape {list(shape)}")
+        raise ShapeError(
+            f"sparse tensor '{sparse.values.name}' has a position outside its shape {list(shape)}"
+        )
     found.reshape(-1)[places] = values
     return found
 
 
 def type_name(number: int) -> str:
     known = messages().TensorProto.DataType
-    return NAMES.get(number) or (known.Name(number).lower() if number in known.values() else str(number))
+    return NAMES.get(number) or (
+        known.Name(number).lower() if number in known.values() else str(number)
+    )

@@ -1,8 +1,9 @@
 """The protobuf of an .onnx file with the data of its tensors left in the file.
 
-Parsing a file of weights with the protobuf library takes a copy of all of them. Here the file is mapped, its fields are
-walked (protobuf's wire format: a key, then a varint, 8, 4 or a counted number of bytes), and a smaller protobuf is made
-in which long `raw_data` is replaced by its place in the file, told as ONNX tells of external data.
+Parsing a file of weights with the protobuf library takes a copy of all of them. Here the file is
+mapped, its fields are walked (protobuf's wire format: a key, then a varint, 8, 4 or a counted
+number of bytes), and a smaller protobuf is made in which long `raw_data` is replaced by its place
+in the file, told as ONNX tells of external data.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ INSIDE: dict[str, dict[int, str]] = {
     "sparse": {1: "tensor", 2: "tensor"},
     "tensor": {},
 }
-"""Messages in which tensors are, by field: onnx.proto's ModelProto, GraphProto, FunctionProto, NodeProto, …"""
+"""Messages in which tensors are, by field: onnx.proto's ModelProto, GraphProto, FunctionProto,
+NodeProto, …
+"""
 
 
 class Malformed(ValueError):
@@ -32,11 +35,15 @@ class Malformed(ValueError):
 
 
 def without_data(buffer: memoryview, location: str) -> bytes:
-    """A ModelProto without its long raw data, which its tensors say is in `location`, at its offset. Raises Malformed."""
+    """A ModelProto without its long raw data, which its tensors say is in `location`, at its
+    offset. Raises Malformed.
+    """
     return b"".join(_message(buffer, 0, len(buffer), "model", location, 0))
 
 
-def _message(buffer: memoryview, start: int, end: int, kind: str, location: str, depth: int) -> list[bytes | memoryview]:
+def _message(
+    buffer: memoryview, start: int, end: int, kind: str, location: str, depth: int
+) -> list[bytes | memoryview]:
     """The parts of a message as it is to be."""
     if depth > DEPTH:
         raise Malformed(f"messages stand more than {DEPTH} deep in each other")
@@ -55,7 +62,8 @@ def _message(buffer: memoryview, start: int, end: int, kind: str, location: str,
         else:
             continue
         kept = stop
-    return [*parts, buffer[kept:end], placed]  # last, for of a field that is told twice the last counts
+    # last, for of a field that is told twice the last counts
+    return [*parts, buffer[kept:end], placed]
 
 
 def _fields(buffer: memoryview, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
@@ -110,6 +118,9 @@ def _placed(location: str, offset: int, length: int) -> bytes:
     """The fields that say that a tensor's data is elsewhere."""
     found = _key(DATA_LOCATION, VARINT) + _varint(1)
     for key, value in (("location", location), ("offset", str(offset)), ("length", str(length))):
-        entry = b"".join(_key(n, COUNTED) + _varint(len(t)) + t for n, t in ((1, key.encode()), (2, value.encode())))
+        entry = b"".join(
+            _key(n, COUNTED) + _varint(len(t)) + t
+            for n, t in ((1, key.encode()), (2, value.encode()))
+        )
         found += _key(EXTERNAL_DATA, COUNTED) + _varint(len(entry)) + entry
     return found

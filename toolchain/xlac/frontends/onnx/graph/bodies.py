@@ -1,4 +1,6 @@
-"""Bodies of If, Loop and Scan as closed graphs: what they read of the graph around them becomes inputs."""
+"""Bodies of If, Loop and Scan as closed graphs: what they read of the graph around them becomes
+inputs.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Body:
-    """A body as it was imported: its parameters, what it captured (outside -> inside), and what came of it."""
+    """A body as it was imported: its parameters, what it captured (outside -> inside), and what
+    came of it.
+    """
 
     params: tuple[Node, ...]
     captures: Captures
@@ -42,8 +46,16 @@ class Body:
 
 
 def fresh(value: Value, name: str) -> Value:
-    """A value of the same kind and types whose nodes are new parameters, called by the name and a number each."""
-    return mapped(value, {node: build.param(f"{name}_{n}", node.type.dtype, node.shape) for n, node in enumerate(nodes(value))})
+    """A value of the same kind and types whose nodes are new parameters, called by the name and a
+    number each.
+    """
+    return mapped(
+        value,
+        {
+            node: build.param(f"{name}_{n}", node.type.dtype, node.shape)
+            for n, node in enumerate(nodes(value))
+        },
+    )
 
 
 def imported(importer: Importer, graph: Any, inputs: Sequence[Value]) -> Body:
@@ -64,9 +76,18 @@ def named(graph: Any, inputs: Sequence[Value]) -> dict[str, Value | None]:
     return {info.name: value for info, value in zip(graph.input, inputs, strict=True)}
 
 
-def closed(name: str, params: Sequence[Node], captures: Captures, outside: Sequence[Node], outputs: Sequence[Node]) -> Graph:
+def closed(
+    name: str,
+    params: Sequence[Node],
+    captures: Captures,
+    outside: Sequence[Node],
+    outputs: Sequence[Node],
+) -> Graph:
     """The graph of a body whose last inputs are the nodes `outside`, of which it captured some."""
-    rest = [captures.inside.get(node) or build.param(f"unused{n}", node.type.dtype, node.shape) for n, node in enumerate(outside)]
+    rest = [
+        captures.inside.get(node) or build.param(f"unused{n}", node.type.dtype, node.shape)
+        for n, node in enumerate(outside)
+    ]
     return Graph(name, (*params, *rest), {f"y{n}": node for n, node in enumerate(outputs)})
 
 

@@ -57,8 +57,12 @@ class Call:
         if found is None or isinstance(found, Node):
             return found
         if isinstance(found, Ragged):
-            raise DataDependent(f"input {number} is {described(found)}, which {self.operator} does not take")
-        raise ShapeError(f"input {number} is {described(found)}, which {self.operator} does not take here")
+            raise DataDependent(
+                f"input {number} is {described(found)}, which {self.operator} does not take"
+            )
+        raise ShapeError(
+            f"input {number} is {described(found)}, which {self.operator} does not take here"
+        )
 
     def coded(self, number: int) -> Node | Coded:
         """The input of a number, a plain tensor or one of a type that is held as codes."""
@@ -66,7 +70,9 @@ class Call:
         return found if isinstance(found, Coded) else self[number]
 
     def attr(self, name: str, default: Any = REQUIRED) -> Any:
-        """An attribute as Python has it: int, float, str, bytes, list of these, array, or GraphProto."""
+        """An attribute as Python has it: int, float, str, bytes, list of these, array, or
+        GraphProto.
+        """
         found = self.attributes.get(name, default)
         if found is REQUIRED:
             raise ShapeError(f"attribute '{name}' is missing", attribute=name)
@@ -77,10 +83,14 @@ class Call:
         return number < len(self.outputs) and self.outputs[number] != ""
 
     def value(self, number: int) -> Array:
-        """The numbers of an input, which must follow from constants and static sizes (else see `dims`)."""
+        """The numbers of an input, which must follow from constants and static sizes (else see
+        `dims`).
+        """
         found = self.importer.known.array(self[number])
         if found.dtype == object:
-            raise DataDependent(f"input {number} depends on a symbolic size, and must be a number here")
+            raise DataDependent(
+                f"input {number} depends on a symbolic size, and must be a number here"
+            )
         return found
 
     def knows(self, number: int) -> Array | None:
@@ -93,11 +103,19 @@ class Call:
         return self.importer.known.dims(self[number])
 
     def ints(self, number: int, attribute: str = "", default: Any = None) -> list[int] | None:
-        """Numbers that older versions give as an attribute and newer ones as an input; `default` where neither does."""
+        """Numbers that older versions give as an attribute and newer ones as an input; `default`
+        where neither does.
+        """
         if self.given(number) is not None:
             return [int(v) for v in np.asarray(self.value(number)).reshape(-1)]
         found = self.attributes.get(attribute, default) if attribute else default
-        return None if found is None else [found] if isinstance(found, int) else [int(v) for v in found]
+        return (
+            None
+            if found is None
+            else [found]
+            if isinstance(found, int)
+            else [int(v) for v in found]
+        )
 
     def dtype(self, name: str, default: DType | None = None) -> DType:
         """The element type that an attribute names by its number in TensorProto.DataType."""

@@ -1,7 +1,8 @@
-"""What callers of an ONNX model give and get: tensors, and sequences and optionals of tensors as their parts.
+"""What callers of an ONNX model give and get: tensors, and sequences and optionals of tensors as
+their parts.
 
-A part is named after what it is part of: the first tensor of a sequence `images` is `images.0`, and what an optional
-`mask` holds is `mask.0`.
+A part is named after what it is part of: the first tensor of a sequence `images` is `images.0`, and
+what an optional `mask` holds is `mask.0`.
 """
 
 from __future__ import annotations
@@ -66,7 +67,11 @@ class Inputs:
         for axis, dim in enumerate(tensor.shape.dim):
             if dim.HasField("dim_value"):
                 if not 0 <= dim.dim_value < 1 << 48:
-                    raise SourceError(Diagnostic("XL7005", f"input '{info.name}' has size {dim.dim_value} at axis {axis}"))
+                    raise SourceError(
+                        Diagnostic(
+                            "XL7005", f"input '{info.name}' has size {dim.dim_value} at axis {axis}"
+                        )
+                    )
                 shape.append(dim.dim_value)
             else:
                 check_text(dim.dim_param)
@@ -74,13 +79,19 @@ class Inputs:
         return tuple(shape)
 
     def _formed(self, name: str, kind: Any, given: Any) -> Value:
-        """A value whose parts are given as types, which become parameters, or as arrays, which become constants."""
+        """A value whose parts are given as types, which become parameters, or as arrays, which
+        become constants.
+        """
         which = kind.WhichOneof("value")
         if which == "sequence_type":
             if not isinstance(given, list | tuple):
-                raise SourceError(Diagnostic("XL6001", f"input '{name}' is a sequence: give it a list"))
+                raise SourceError(
+                    Diagnostic("XL6001", f"input '{name}' is a sequence: give it a list")
+                )
             inner = kind.sequence_type.elem_type
-            return Sequence(tuple(self._formed(f"{name}.{n}", inner, part) for n, part in enumerate(given)))
+            return Sequence(
+                tuple(self._formed(f"{name}.{n}", inner, part) for n, part in enumerate(given))
+            )
         if which == "optional_type":
             if given is None:
                 return Optional(None)
@@ -89,9 +100,15 @@ class Inputs:
             return Optional(self._formed(part, inner, given))
         dtype, code = element_type(name, kind)
         given = self.params.get(name, given)
-        node = self._param(name, given) if isinstance(given, Type) else build.constant(np.asarray(given), dtype)
+        node = (
+            self._param(name, given)
+            if isinstance(given, Type)
+            else build.constant(np.asarray(given), dtype)
+        )
         if node.type.dtype is not dtype:
-            raise SourceError(Diagnostic("XL6002", f"input '{name}' must be {dtype}, not {node.type.dtype}"))
+            raise SourceError(
+                Diagnostic("XL6002", f"input '{name}' must be {dtype}, not {node.type.dtype}")
+            )
         return Coded(node, code) if code else node
 
 
@@ -99,12 +116,19 @@ def element_type(name: str, kind: Any) -> tuple[DType, str]:
     """Element type and code format that a TypeProto declares for a tensor. Raises SourceError."""
     if kind.WhichOneof("value") != "tensor_type":
         found = kind.WhichOneof("value") or "of no type"
-        raise SourceError(Diagnostic("XL7005", f"input '{name}' is {found}: tensors, sequences and optionals are passed in"))
+        raise SourceError(
+            Diagnostic(
+                "XL7005",
+                f"input '{name}' is {found}: tensors, sequences and optionals are passed in",
+            )
+        )
     number = kind.tensor_type.elem_type
     if number in CODED:
         return CODED[number][1], CODED[number][0]
     if number not in DTYPES:
-        raise SourceError(Diagnostic("XL7005", f"input '{name}' has element type {type_name(number)}"))
+        raise SourceError(
+            Diagnostic("XL7005", f"input '{name}' has element type {type_name(number)}")
+        )
     return DTYPES[number], ""
 
 

@@ -1,4 +1,6 @@
-"""Tensors whose sizes data decides: how element-wise operators take them, and how they become what callers get."""
+"""Tensors whose sizes data decides: how element-wise operators take them, and how they become what
+callers get.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def lifted(builder: Builder, call: Call) -> tuple[Value, ...]:
-    """What an element-wise operator gives for inputs some of which are ragged: the same for all that have room."""
+    """What an element-wise operator gives for inputs some of which are ragged: the same for all
+    that have room.
+    """
     plain = tuple(i.node if isinstance(i, Ragged) else i for i in call.inputs)
     found = builder(replace(call, inputs=plain))
     results = found if isinstance(found, tuple) else (found,)
@@ -52,10 +56,12 @@ def count_of(value: Value | None, axis: int) -> Node | None:
 
 
 def carried(value: Ragged, make: Callable[[Node], Node], row_major: bool) -> Ragged:
-    """What a view makes of a ragged tensor, if each axis whose size data decides stays whole; else raises DataDependent.
+    """What a view makes of a ragged tensor, if each axis whose size data decides stays whole; else
+    raises DataDependent.
 
-    Where such an axis goes is seen from the shape that the view gives when its size is a symbol. `row_major` says that
-    the view may regroup elements, so that as many must lie before the axis as did.
+    Where such an axis goes is seen from the shape that the view gives when its size is a symbol.
+    `row_major` says that the view may regroup elements, so that as many must lie before the axis as
+    did.
     """
     shape: list[Dim] = list(value.node.shape)
     marks = {axis: symbol(f"size of axis {axis}") for axis, _ in value.counts}
@@ -69,7 +75,11 @@ def carried(value: Ragged, make: Callable[[Node], Node], row_major: bool) -> Rag
     for axis, count in value.counts:
         own = symbols(marks[axis])
         places = [place for place, size in enumerate(seen) if symbols(size) & own]
-        if len(places) != 1 or seen[places[0]] != marks[axis] or (row_major and volume(seen[: places[0]]) != volume(tuple(shape[:axis]))):
+        if (
+            len(places) != 1
+            or seen[places[0]] != marks[axis]
+            or (row_major and volume(seen[: places[0]]) != volume(tuple(shape[:axis])))
+        ):
             raise DataDependent(f"axis {axis}, whose size data decides, does not stay as it is")
         counts.append((places[0], count))
     return Ragged(make(value.node), tuple(sorted(counts, key=lambda entry: entry[0])))

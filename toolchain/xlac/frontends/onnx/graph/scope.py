@@ -38,15 +38,17 @@ class Captures:
 class Scope:
     """Names to values; what a scope lacks its outer one may have.
 
-    A name whose node failed stands for None. With `captures` the scope is that of a closed graph, which all that
-    comes from outside enters as a parameter.
+    A name whose node failed stands for None. With `captures` the scope is that of a closed graph,
+    which all that comes from outside enters as a parameter.
     """
 
     values: dict[str, Value | None] = field(default_factory=dict)
     outer: Scope | None = None
-    versions: Mapping[str, int] = field(default_factory=dict)  # domain -> version of its operator set
+    # domain -> version of its operator set
+    versions: Mapping[str, int] = field(default_factory=dict)
     captures: Captures | None = None
-    awaited: frozenset[str] = frozenset()  # what the nodes that are being built will give, sooner or later
+    # what the nodes that are being built will give, sooner or later
+    awaited: frozenset[str] = frozenset()
 
     def find(self, name: str) -> Value:
         """The value of a name. Raises ShapeError, or Poisoned where the node that gives it failed."""
@@ -56,7 +58,10 @@ class Scope:
                 raise Poisoned(name)
             return found
         if name in self.awaited:
-            raise ShapeError(f"'{name}' is read before the node that gives it", hint="nodes stand in order, without cycles")
+            raise ShapeError(
+                f"'{name}' is read before the node that gives it",
+                hint="nodes stand in order, without cycles",
+            )
         if self.outer is None:
             raise ShapeError(f"nothing is called '{name}'")
         return self.own(self.outer.find(name))

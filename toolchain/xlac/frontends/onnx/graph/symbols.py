@@ -1,4 +1,6 @@
-"""Symbolic sizes of an ONNX model: equal names are one symbol, and an expression over names is what it says."""
+"""Symbolic sizes of an ONNX model: equal names are one symbol, and an expression over names is what
+it says.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from xlac.ir.dims import symbols as symbols_of
 
 
 class Symbols(dict[str, Dim]):
-    """Sizes by the text of `dim_param`, made when first asked for; fixed or bounded where the caller says."""
+    """Sizes by the text of `dim_param`, made when first asked for; fixed or bounded where the
+    caller says.
+    """
 
     def __init__(self, given: Mapping[str, DimValue]) -> None:
         super().__init__()

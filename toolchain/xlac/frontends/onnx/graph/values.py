@@ -10,9 +10,11 @@ from xlac.ir.graph import Node
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """A tensor whose element type is narrower than any of ours: `node` holds its codes, one in each u8 or i8.
+    """A tensor whose element type is narrower than any of ours: `node` holds its codes, one in each
+    u8 or i8.
 
-    `format` is the name of the type: float8e4m3fn, float8e5m2, float4e2m1, uint4, int4, uint2, int2, …
+    `format` is the name of the type: float8e4m3fn, float8e5m2, float4e2m1, uint4, int4, uint2,
+    int2, …
     """
 
     node: Node
@@ -23,8 +25,8 @@ class Coded:
 class Ragged:
     """A tensor some of whose sizes data decides: `node` has room for the most there can be.
 
-    `counts` has (axis, i64 scalar) for each such axis: how many of its entries are real. Those come first; what
-    follows may be anything.
+    `counts` has (axis, i64 scalar) for each such axis: how many of its entries are real. Those come
+    first; what follows may be anything.
     """
 
     node: Node

@@ -1,4 +1,6 @@
-"""What ONNX operators mean, a file for each family. Importing the package registers them all: FAMILIES is the list."""
+"""What ONNX operators mean, a file for each family. Importing the package registers them all:
+FAMILIES is the list.
+"""
 
 from importlib import import_module
 

@@ -1,4 +1,6 @@
-"""What is left of com.microsoft (version 1): operators that ONNX took over since, and a few of its own."""
+"""What is left of com.microsoft (version 1): operators that ONNX took over since, and a few of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -53,13 +55,17 @@ def inverse(call: Call) -> Node:
     for column in range(check_parts(size, STEPS)):
         here = build.cut(wide, x.type.rank - 1, column, column + 1)
         below = build.compare(row, "ge", column)
-        best = build.apply1("argmax", build.select(below, build.apply1("abs", here), -1.0), axis=-2, keepdims=True)
+        best = build.apply1(
+            "argmax", build.select(below, build.apply1("abs", here), -1.0), axis=-2, keepdims=True
+        )
         chosen = build.compare(build.broadcast_to(row, (*batch, size, 1)), "eq", best)
         pivot = _picked(wide, chosen)
         top = build.cut(wide, x.type.rank - 2, column, column + 1)
         wide = build.select(chosen, top, wide)  # the two rows change places
         pivot = build.div(pivot, build.cut(pivot, x.type.rank - 1, column, column + 1))
-        cleared = build.sub(wide, build.mul(build.cut(wide, x.type.rank - 1, column, column + 1), pivot))
+        cleared = build.sub(
+            wide, build.mul(build.cut(wide, x.type.rank - 1, column, column + 1), pivot)
+        )
         wide = build.select(build.compare(row, "eq", column), pivot, cleared)
     return build.cut(wide, x.type.rank - 1, size, 2 * size)
 
@@ -107,7 +113,9 @@ def rfft(call: Call) -> Node:
     """The first half of the spectrum of real numbers along the last axis: (…, bins, 2)."""
     x, size = _line(call, 0)
     cosine, sine = turns(size, size // 2 + 1, size, False)
-    return build.dot(x, build.constant(np.stack([cosine, sine], -1), x.type.dtype), ((x.type.rank - 1,), (0,)))
+    return build.dot(
+        x, build.constant(np.stack([cosine, sine], -1), x.type.dtype), ((x.type.rank - 1,), (0,))
+    )
 
 
 @operator("Irfft", domain=MICROSOFT)
@@ -118,13 +126,19 @@ def irfft(call: Call) -> Node:
     cosine, sine = turns(bins, size, max(size, 1), True)
     twice = np.where((np.arange(bins) == 0) | (2 * np.arange(bins) == size), 1.0, 2.0)[:, None]
     matrix = np.stack([cosine * twice, -sine * twice], 1)
-    return build.dot(x, build.constant(matrix, x.type.dtype), ((x.type.rank - 2, x.type.rank - 1), (0, 1)))
+    return build.dot(
+        x, build.constant(matrix, x.type.dtype), ((x.type.rank - 2, x.type.rank - 1), (0, 1))
+    )
 
 
 def _line(call: Call, after: int) -> tuple[Node, int]:
     """The input and the known size of the axis that is transformed, which `after` others follow."""
     x = call[0]
-    if call.attr("signal_ndim", 1) != 1 or call.attr("normalized", 0) or not call.attr("onesided", 1):
+    if (
+        call.attr("signal_ndim", 1) != 1
+        or call.attr("normalized", 0)
+        or not call.attr("onesided", 1)
+    ):
         call.fail("only transforms of one axis, one-sided and not normalized, are supported")
     size = x.shape[x.type.rank - 1 - after]
     if not isinstance(size, int):

@@ -7,7 +7,12 @@ from xlac.frontends.onnx.registry import ML, operator
 from xlac.ir.graph import Node
 
 _TEXT = ("StringConcat", "StringSplit", "StringNormalizer", "RegexFullMatch")
-_MAPS = {"ZipMap": "take the scores that it zips", "CastMap": "", "DictVectorizer": "", "CategoryMapper": ""}
+_MAPS = {
+    "ZipMap": "take the scores that it zips",
+    "CastMap": "",
+    "DictVectorizer": "",
+    "CategoryMapper": "",
+}
 REFUSED = {("", name) for name in _TEXT} | {(ML, name) for name in _MAPS}
 
 
@@ -18,6 +23,8 @@ def _refuse(name: str, domain: str, why: str, hint: str) -> None:
 
 
 for _name in _TEXT:
-    _refuse(_name, "", "text is not supported", "prepare text before the model, and give it numbers")
+    _refuse(
+        _name, "", "text is not supported", "prepare text before the model, and give it numbers"
+    )
 for _name, _hint in _MAPS.items():
     _refuse(_name, ML, "maps and text are not supported", _hint)

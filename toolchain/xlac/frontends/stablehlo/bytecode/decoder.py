@@ -1,8 +1,10 @@
-"""A program of its own that turns portable bytecode into text by jaxlib's bindings; bytecode.py starts it.
+"""A program of its own that turns portable bytecode into text by jaxlib's bindings; bytecode.py
+starts it.
 
-Damaged bytecode can end the process that decodes it. Requests come on standard input and answers go to standard output: a
-length in 8 bytes, then the bytes; an answer begins with T (text), E (what is wrong) or M (jaxlib is missing). Its arguments
-are where it finds jaxlib: the folders of `sys.path`. It imports nothing of xlac.
+Damaged bytecode can end the process that decodes it. Requests come on standard input and answers go
+to standard output: a length in 8 bytes, then the bytes; an answer begins with T (text), E (what is
+wrong) or M (jaxlib is missing). Its arguments are where it finds jaxlib: the folders of `sys.path`.
+It imports nothing of xlac.
 """
 
 from __future__ import annotations

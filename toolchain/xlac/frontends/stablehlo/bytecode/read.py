@@ -22,7 +22,9 @@ def is_bytecode(data: bytes) -> bool:
 
 
 def text_of(data: bytes, file: Path) -> str:
-    """The module of portable bytecode as text, in the dialect's present version. Raises SourceError."""
+    """The module of portable bytecode as text, in the dialect's present version. Raises
+    SourceError.
+    """
     if kept := _kept.get():
         return kept.text_of(data, file)
     with closing(Decoder()) as decoder:
@@ -40,15 +42,21 @@ def using(decoder: Decoder) -> Iterator[None]:
 
 
 class Decoder:
-    """A process that decodes. What it is given may end it: then there is another for what comes next."""
+    """A process that decodes. What it is given may end it: then there is another for what comes
+    next.
+    """
 
     def __init__(self) -> None:
         self.process = self._started()
 
     def _started(self) -> subprocess.Popen[bytes]:
         path = [part for part in sys.path if part]  # it finds what this process finds
-        return subprocess.Popen([sys.executable, "-P", str(PROGRAM), *path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                stderr=subprocess.DEVNULL)  # fmt: skip
+        return subprocess.Popen(
+            [sys.executable, "-P", str(PROGRAM), *path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
 
     def text_of(self, data: bytes, file: Path) -> str:
         if self.process.poll() is not None:
@@ -63,11 +71,20 @@ class Decoder:
                 return answer[1:].decode()
             case b"M":
                 problem = f"{file} is bytecode, which needs jaxlib"
-                raise SourceError(Diagnostic("XL7210", problem, hint="pip install 'xlac[stablehlo]', or write text: mlir_module()"))
+                raise SourceError(
+                    Diagnostic(
+                        "XL7210",
+                        problem,
+                        hint="pip install 'xlac[stablehlo]', or write text: mlir_module()",
+                    )
+                )
             case b"E":
                 fail(file, answer[1:].decode("utf-8", "replace"))
         code = self.process.wait()
-        fail(file, f"it ends jaxlib's decoder ({signal.Signals(-code).name if code < 0 else f'code {code}'})")
+        fail(
+            file,
+            f"it ends jaxlib's decoder ({signal.Signals(-code).name if code < 0 else f'code {code}'})",
+        )
 
     def _ask(self, data: bytes) -> bytes:
         """The answer; nothing when the process ended."""

@@ -58,7 +58,9 @@ def mul(x: Parts, y: Parts) -> Parts:
 
 
 def square(x: Parts) -> Parts:
-    """(a - b) (a + b) + 2 i a b, which does not cancel; parts of one size give 0, however large they are."""
+    """(a - b) (a + b) + 2 i a b, which does not cancel; parts of one size give 0, however large
+    they are.
+    """
     a, b = x
     real = build.mul(build.sub(a, b), build.add(a, b))
     equal = both(build.compare(absolute(a), "eq", absolute(b)), is_finite(a))
@@ -66,24 +68,29 @@ def square(x: Parts) -> Parts:
 
 
 def div(x: Parts, y: Parts) -> Parts:
-    """Smith's method, on numbers of moderate size: the smaller part of the divisor is divided by the larger."""
+    """Smith's method, on numbers of moderate size: the smaller part of the divisor is divided by
+    the larger.
+    """
     over, under = moderate(x), moderate(y)
-    alike = either(both(over.big, under.big), both(over.small, under.small))  # these powers of two are one another's inverse
+    # these powers of two are one another's inverse
+    alike = either(both(over.big, under.big), both(over.small, under.small))
     (a, b), (c, d) = over.x, under.x
     wide = build.compare(absolute(c), "ge", absolute(d))
     large, small = build.select(wide, c, d), build.select(wide, d, c)
     ratio = build.div(small, large)
     below = build.add(large, build.mul(small, ratio))
     first = build.select(wide, build.add(a, build.mul(b, ratio)), build.add(build.mul(a, ratio), b))
-    second = build.select(wide, build.sub(b, build.mul(a, ratio)), build.sub(build.mul(b, ratio), a))
+    second = build.select(
+        wide, build.sub(b, build.mul(a, ratio)), build.sub(build.mul(b, ratio), a)
+    )
     found = build.div(first, below), build.div(second, below)
     found = scaled(found, build.select(alike, 1.0, over.back()))
     return _with_infinities(x, y, scaled(found, build.select(alike, 1.0, under.back(-1))))
 
 
 def _with_infinities(x: Parts, y: Parts, found: Parts) -> Parts:
-    """C99's Annex G: what is divided by zero is infinite, and so is infinity divided by finite numbers; finite numbers
-    divided by infinity are zero."""
+    """C99's Annex G: what is divided by zero is infinite, and so is infinity divided by finite
+    numbers; finite numbers divided by infinity are zero."""
     (a, b), (c, d) = x, y
     zero = both(build.compare(c, "eq", 0.0), build.compare(d, "eq", 0.0))
     endless = signed_as(INFINITE, c)
@@ -91,10 +98,16 @@ def _with_infinities(x: Parts, y: Parts, found: Parts) -> Parts:
     above, below = (either(is_infinite(v[0]), is_infinite(v[1])) for v in (x, y))
     whole, divided = (both(is_finite(v[0]), is_finite(v[1])) for v in (x, y))
     grows = both(both(above, divided), build.apply1("not", zero))
-    unit_x, unit_y = (tuple(signed(build.select(is_infinite(v), build.like(1.0, v), 0.0), v) for v in z) for z in (x, y))
+    unit_x, unit_y = (
+        tuple(signed(build.select(is_infinite(v), build.like(1.0, v), 0.0), v) for v in z)
+        for z in (x, y)
+    )
     p, q = (build.select(grows, unit_x[k], x[k]) for k in (0, 1))
     r, s = (build.select(grows, y[k], unit_y[k]) for k in (0, 1))
-    product = build.add(build.mul(p, r), build.mul(q, s)), build.sub(build.mul(q, r), build.mul(p, s))
+    product = (
+        build.add(build.mul(p, r), build.mul(q, s)),
+        build.sub(build.mul(q, r), build.mul(p, s)),
+    )
     found = where(grows, scaled(product, INFINITE), found)
     return where(both(whole, below), scaled(product, 0.0), found)
 
@@ -122,7 +135,9 @@ def compare(direction: str, x: Tensor, y: Tensor) -> Node | None:
     """Whether both parts are equal, or one differs."""
     if direction not in ("eq", "ne") or x.element != y.element:
         return None
-    real, imaginary = (build.compare(a, direction, b) for a, b in zip(x.parts, y.parts, strict=True))
+    real, imaginary = (
+        build.compare(a, direction, b) for a, b in zip(x.parts, y.parts, strict=True)
+    )
     return both(real, imaginary) if direction == "eq" else either(real, imaginary)
 
 
@@ -147,9 +162,21 @@ CHLO_FUNCTIONS: dict[str, Callable[[Parts], Parts]] = {
 }  # fmt: skip
 """CHLO's."""
 
-PAIRS: dict[str, Callable[[Parts, Parts], Parts]] = {"add": add, "subtract": sub, "multiply": mul, "divide": div, "power": power}
+PAIRS: dict[str, Callable[[Parts, Parts], Parts]] = {
+    "add": add,
+    "subtract": sub,
+    "multiply": mul,
+    "divide": div,
+    "power": power,
+}
 """Those of two."""
 
-UNARY: dict[str, Callable[[Tensor], Tensor]] = {name: _mapped(f) for name, f in FUNCTIONS.items()} | {"abs": absolute_of}
-CHLO: dict[str, Callable[[Tensor], Tensor]] = {name: _mapped(f) for name, f in CHLO_FUNCTIONS.items()}
-BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {name: _paired(f) for name, f in PAIRS.items()}
+UNARY: dict[str, Callable[[Tensor], Tensor]] = {
+    name: _mapped(f) for name, f in FUNCTIONS.items()
+} | {"abs": absolute_of}
+CHLO: dict[str, Callable[[Tensor], Tensor]] = {
+    name: _mapped(f) for name, f in CHLO_FUNCTIONS.items()
+}
+BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    name: _paired(f) for name, f in PAIRS.items()
+}

@@ -1,4 +1,6 @@
-"""Exponentials of complex numbers, and the circular and hyperbolic functions; at infinities as C99's Annex G says."""
+"""Exponentials of complex numbers, and the circular and hyperbolic functions; at infinities as
+C99's Annex G says.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +34,21 @@ NAN = float("nan")
 
 
 class Stretched:
-    """e^x as a product of three numbers, none of which overflows for any x whose product with the least number does not."""
+    """e^x as a product of three numbers, none of which overflows for any x whose product with the
+    least number does not.
+    """
 
     def __init__(self, x: Node) -> None:
         step = 700.0 if x.type.dtype is DType.F64 else 80.0
         self.far = build.compare(x, "gt", step)
         farther = build.compare(x, "gt", 2 * step)
-        less = build.select(farther, build.like(2 * step, x), build.select(self.far, build.like(step, x), 0.0))
+        less = build.select(
+            farther, build.like(2 * step, x), build.select(self.far, build.like(step, x), 0.0)
+        )
         self.near = build.exp(build.sub(x, less))
-        self.first, self.second = (build.select(one, build.like(exp_of(step), x), 1.0) for one in (self.far, farther))
+        self.first, self.second = (
+            build.select(one, build.like(exp_of(step), x), 1.0) for one in (self.far, farther)
+        )
 
     def times(self, y: Node) -> Node:
         """e^x y."""
@@ -55,8 +63,8 @@ class Stretched:
 
 
 def polar(size: Stretched, angle: Node, bare: Node) -> Parts:
-    """e^x (cos + i sin). An angle of 0 stays, whatever the size; where x (`bare`) is infinite an angle that is not finite
-    leaves infinity, or 0, without a direction."""
+    """e^x (cos + i sin). An angle of 0 stays, whatever the size; where x (`bare`) is infinite an
+    angle that is not finite leaves infinity, or 0, without a direction."""
     flat = build.compare(angle, "eq", 0.0)
     lost = both(is_infinite(bare), beyond(angle))
     gone = both(lost, build.compare(bare, "lt", 0.0))
@@ -122,7 +130,9 @@ def cos_(x: Parts) -> Parts:
 
 
 def tanh_(x: Parts) -> Parts:
-    """(tanh a (1 + tan² b) + i tan b (1 - tanh² a)) / (1 + tanh² a tan² b), with 1 - tanh² as 1 / cosh²."""
+    """(tanh a (1 + tan² b) + i tan b (1 - tanh² a)) / (1 + tanh² a tan² b), with 1 - tanh² as 1 /
+    cosh².
+    """
     a, b = x
     t, s, c = tanh(a), sin(b), cos(b)
     far = build.compare(absolute(t), "eq", 1.0)
@@ -131,7 +141,11 @@ def tanh_(x: Parts) -> Parts:
     lost = beyond(b)
     flat = build.div(1.0, cosh(a))
     real = build.select(both(far, is_finite(b)), t, build.div(t, below))
-    real = build.select(either(is_infinite(a), build.compare(a, "eq", 0.0)), t, build.mul(real, build.select(lost, NAN, 1.0)))
+    real = build.select(
+        either(is_infinite(a), build.compare(a, "eq", 0.0)),
+        t,
+        build.mul(real, build.select(lost, NAN, 1.0)),
+    )
     imaginary = build.div(build.mul(build.mul(build.mul(s, c), flat), flat), below)
     imaginary = build.select(both(is_infinite(a), lost), 0.0, imaginary)
     return real, build.select(build.compare(b, "eq", 0.0), b, imaginary)
@@ -143,8 +157,9 @@ def tan(x: Parts) -> Parts:
 
 
 def logistic(x: Parts) -> Parts:
-    """1 / (1 + e^-x), with u = e^-|a|: (1 + u cos b + i u sin b) / ((1 - u)² + 4 u cos² (b/2)) right of 0, and left of it
-    u (u + cos b) for the real part. Near the poles 1 - u and 1 + cos b, which is 2 cos² (b/2), stand in the place of these."""
+    """1 / (1 + e^-x), with u = e^-|a|: (1 + u cos b + i u sin b) / ((1 - u)² + 4 u cos² (b/2))
+    right of 0, and left of it u (u + cos b) for the real part. Near the poles 1 - u and 1 + cos b,
+    which is 2 cos² (b/2), stand in the place of these."""
     a, b = x
     size = absolute(a)
     u, rest = build.exp(neg(size)), neg(expm1(neg(size)))  # u and 1 - u
@@ -154,7 +169,12 @@ def logistic(x: Parts) -> Parts:
     below = build.add(build.mul(rest, rest), build.mul(build.mul(u, double), 2.0))
     right = build.add(rest, build.mul(u, double))
     along = build.select(lost, 1.0, cos(b))
-    left = build.mul(u, build.select(build.compare(along, "lt", -0.5), build.sub(double, rest), build.add(u, along)))
+    left = build.mul(
+        u,
+        build.select(
+            build.compare(along, "lt", -0.5), build.sub(double, rest), build.add(u, along)
+        ),
+    )
     real = build.div(build.select(build.compare(a, "lt", 0.0), left, right), below)
     imaginary = build.div(build.mul(u, build.select(lost, 0.0, sin(b))), below)
     return real, build.select(build.compare(b, "eq", 0.0), b, imaginary)

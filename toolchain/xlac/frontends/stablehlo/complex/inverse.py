@@ -1,5 +1,6 @@
-"""Inverse functions of complex numbers, by Kahan's formulas (Branch Cuts for Complex Elementary Functions, 1987); where
-these would overflow, by what they come to far out. At infinities and NaN as C99's Annex G says."""
+"""Inverse functions of complex numbers, by Kahan's formulas (Branch Cuts for Complex Elementary
+Functions, 1987); where these would overflow, by what they come to far out. At infinities and NaN as
+C99's Annex G says."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ class _Far:
     def __init__(self, x: Parts) -> None:
         quarter = scaled(x, 0.25)
         self.size = hypot(*quarter)  # of a quarter, which does not overflow
-        self.here = build.compare(self.size, "gt", 2.0 ** (56 if x[0].type.dtype is DType.F64 else 26))
+        self.here = build.compare(
+            self.size, "gt", 2.0 ** (56 if x[0].type.dtype is DType.F64 else 26)
+        )
         self.log = build.add(build.log(self.size), 3 * LN2)  # of 2 |x|
 
 
@@ -54,7 +57,9 @@ def asin(x: Parts) -> Parts:
     across = build.sub(build.mul(low[0], high[0]), build.mul(low[1], high[1]))
     real = build.apply1("atan2", a, build.select(far.here, absolute(b), across))
     real = build.select(build.compare(a, "eq", 0.0), a, real)
-    return real, signed(build.select(far.here, far.log, build.apply1("asinh", _crossed(low, high))), b)
+    return real, signed(
+        build.select(far.here, far.log, build.apply1("asinh", _crossed(low, high))), b
+    )
 
 
 def acos(x: Parts) -> Parts:
@@ -64,7 +69,9 @@ def acos(x: Parts) -> Parts:
     near = build.mul(build.apply1("atan2", low[0], high[0]), 2.0)
     real = build.select(far.here, build.apply1("atan2", absolute(b), a), near)
     real = build.select(build.compare(a, "eq", 0.0), pi / 2, real)
-    return real, signed(build.select(far.here, far.log, build.apply1("asinh", _crossed(high, low))), neg(b))
+    return real, signed(
+        build.select(far.here, far.log, build.apply1("asinh", _crossed(high, low))), neg(b)
+    )
 
 
 def acosh(x: Parts) -> Parts:
@@ -79,17 +86,26 @@ def acosh(x: Parts) -> Parts:
 
 
 def atanh(x: Parts) -> Parts:
-    """The real part from |a|, for which the logarithm's argument does not cancel; far out it is that of 1 / x."""
+    """The real part from |a|, for which the logarithm's argument does not cancel; far out it is
+    that of 1 / x.
+    """
     a, b = x
     size, far = absolute(a), _Far(x)
     near, squared = build.sub(1.0, size), build.mul(b, b)
-    real = build.mul(log1p(build.div(build.mul(size, 4.0), build.add(build.mul(near, near), squared))), 0.25)
+    real = build.mul(
+        log1p(build.div(build.mul(size, 4.0), build.add(build.mul(near, near), squared))), 0.25
+    )
     pole = both(build.compare(size, "eq", 1.0), build.compare(absolute(b), "lt", 2.0**-30))
     real = build.select(pole, build.mul(build.sub(LN2, build.log(absolute(b))), 0.5), real)
     inverse = build.mul(build.div(build.div(build.mul(size, 0.25), far.size), far.size), 0.25)
     inverse = build.select(build.compare(far.size, "eq", INFINITE), 0.0, inverse)
     real = build.select(far.here, inverse, real)
-    angle = build.mul(build.apply1("atan2", build.mul(b, 2.0), build.sub(build.mul(near, build.add(size, 1.0)), squared)), 0.5)
+    angle = build.mul(
+        build.apply1(
+            "atan2", build.mul(b, 2.0), build.sub(build.mul(near, build.add(size, 1.0)), squared)
+        ),
+        0.5,
+    )
     known = both(far.here, build.compare(b, "eq", b))
     angle = build.select(known, signed_as(pi / 2, b), angle)
     return build.select(build.compare(a, "eq", 0.0), a, signed(real, a)), angle

@@ -48,7 +48,9 @@ def log1p_(x: Parts) -> Parts:
 def _log_of_size(x: Parts, rest: Node | None = None) -> Node:
     """log|x + rest|; near |x| = 1 the logarithm is that of 1 + (|x|² - 1)."""
     near = moderate(x)
-    far = build.add(build.log(hypot(*near.x)), near.chosen(near.steps * LN2, 0.0, -near.steps * LN2))
+    far = build.add(
+        build.log(hypot(*near.x)), near.chosen(near.steps * LN2, 0.0, -near.steps * LN2)
+    )
     a, b = absolute(x[0]), absolute(x[1])
     large, small = build.maximum(a, b), build.minimum(a, b)
     more = [] if rest is None else _more(x[0], rest)
@@ -59,15 +61,28 @@ def _log_of_size(x: Parts, rest: Node | None = None) -> Node:
 def _more(x: Node, rest: Node) -> list[Node]:
     """Terms whose sum is (x + rest)² - x²."""
     (p, q), (r, s) = halves(build.mul(x, 2.0)), halves(rest)
-    return [build.mul(p, r), build.mul(q, r), build.mul(p, s), build.mul(q, s), build.mul(rest, rest)]
+    return [
+        build.mul(p, r),
+        build.mul(q, r),
+        build.mul(p, s),
+        build.mul(q, s),
+        build.mul(rest, rest),
+    ]
 
 
 def _square_less_one(large: Node, small: Node, more: Sequence[Node]) -> Node:
-    """large² + small² - 1 and more, for a large number between 1/2 and 2: the products are exact, and so are the sums but the last."""
+    """large² + small² - 1 and more, for a large number between 1/2 and 2: the products are exact,
+    and so are the sums but the last.
+    """
     (p, q), (r, s) = halves(large), halves(small)
     total = build.add(build.mul(p, p), -1.0)
     tail: Node = build.like(0.0, total)
-    later = [build.mul(build.mul(p, q), 2.0), build.mul(build.mul(r, s), 2.0), build.mul(q, q), build.mul(s, s)]
+    later = [
+        build.mul(build.mul(p, q), 2.0),
+        build.mul(build.mul(r, s), 2.0),
+        build.mul(q, q),
+        build.mul(s, s),
+    ]
     for term in (build.mul(r, r), *more, *later):
         total, lost = exact_sum(total, term)
         tail = build.add(tail, lost)
@@ -75,12 +90,16 @@ def _square_less_one(large: Node, small: Node, more: Sequence[Node]) -> Node:
 
 
 def sqrt(x: Parts) -> Parts:
-    """The root with a real part that is not negative, from the half of |x| + |a|, which does not cancel."""
+    """The root with a real part that is not negative, from the half of |x| + |a|, which does not
+    cancel.
+    """
     a, b = x
     near = moderate(x)
     root = build.mul(_root(near.x), near.back(2))
     safe = build.select(build.compare(root, "eq", 0.0), 1.0, root)
-    other = build.select(build.compare(root, "eq", INFINITE), _flat(b), build.div(absolute(b), build.mul(safe, 2.0)))
+    other = build.select(
+        build.compare(root, "eq", INFINITE), _flat(b), build.div(absolute(b), build.mul(safe, 2.0))
+    )
     right = build.compare(a, "ge", 0.0)
     real, imaginary = build.select(right, root, other), signed(build.select(right, other, root), b)
     endless = is_infinite(b)
@@ -99,7 +118,9 @@ def _flat(b: Node) -> Node:
 
 
 def rsqrt(x: Parts) -> Parts:
-    """With the larger part r of the root of x: r / |x| and -b / (2 r |x|), or the other way around left of 0."""
+    """With the larger part r of the root of x: r / |x| and -b / (2 r |x|), or the other way around
+    left of 0.
+    """
     a, b = x
     near = moderate(x)
     size, root = hypot(*near.x), _root(near.x)
@@ -110,7 +131,9 @@ def rsqrt(x: Parts) -> Parts:
     found = build.select(right, large, small), signed(build.select(right, small, large), neg(b))
     zero = both(build.compare(a, "eq", 0.0), build.compare(b, "eq", 0.0))
     found = where(zero, (build.like(INFINITE, a), build.like(float("nan"), a)), found)
-    return where(either(is_infinite(a), is_infinite(b)), (build.like(0.0, a), signed_as(0.0, neg(b))), found)
+    return where(
+        either(is_infinite(a), is_infinite(b)), (build.like(0.0, a), signed_as(0.0, neg(b))), found
+    )
 
 
 def cbrt(x: Parts) -> Parts:
@@ -121,7 +144,9 @@ def cbrt(x: Parts) -> Parts:
     turn = build.div(angle(x), 3.0)
     real, imaginary = build.mul(root, cos(turn)), build.mul(root, sin(turn))
     eps = 2.0 ** -(28 if a.type.dtype.bits == 64 else 13)
-    small = both(build.compare(absolute(b), "lt", build.mul(a, eps)), build.compare(a, "lt", INFINITE))
+    small = both(
+        build.compare(absolute(b), "lt", build.mul(a, eps)), build.compare(a, "lt", INFINITE)
+    )
     return real, build.select(small, build.div(b, build.mul(build.mul(root, root), 3.0)), imaginary)
 
 

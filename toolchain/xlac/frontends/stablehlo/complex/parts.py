@@ -1,7 +1,8 @@
 """Complex numbers as two real tensors: what arithmetic and functions of them share.
 
-A number whose larger part is far from 1 is first multiplied by a power of two (`moderate`), so that no square, sum or
-product on the way leaves the range of the type or comes near its end; the result is multiplied back.
+A number whose larger part is far from 1 is first multiplied by a power of two (`moderate`), so that
+no square, sum or product on the way leaves the range of the type or comes near its end; the result
+is multiplied back.
 """
 
 from __future__ import annotations
@@ -34,7 +35,20 @@ def one(mnemonic: str) -> Callable[[Node], Node]:
 
 
 neg, sin, cos, sinh, cosh, tanh, log1p, expm1, absolute, is_finite, is_infinite = (
-    one(name) for name in ("neg", "sin", "cos", "sinh", "cosh", "tanh", "log1p", "expm1", "abs", "isfinite", "isinf")
+    one(name)
+    for name in (
+        "neg",
+        "sin",
+        "cos",
+        "sinh",
+        "cosh",
+        "tanh",
+        "log1p",
+        "expm1",
+        "abs",
+        "isfinite",
+        "isinf",
+    )
 )
 
 
@@ -69,7 +83,8 @@ def scaled(x: Parts, by: Node | float) -> Parts:
     return build.mul(x[0], by), build.mul(x[1], by)
 
 
-# ---- bits --------------------------------------------------------------------------------------------
+# ---- bits
+# --------------------------------------------------------------------------------------------
 
 
 def _masked(x: Node, mask: int, plus: int = 0) -> Node:
@@ -84,7 +99,9 @@ def signed(size: Node, sign: Node) -> Node:
     """A magnitude with the sign of another number, -0 and NaN too."""
     dtype = size.type.dtype
     top = 1 << (dtype.bits - 1)
-    return Node.of(convert.Bitcast(dtype), build.apply1("or", _masked(size, top - 1), _masked(sign, top)))
+    return Node.of(
+        convert.Bitcast(dtype), build.apply1("or", _masked(size, top - 1), _masked(sign, top))
+    )
 
 
 def signed_as(value: float, sign: Node) -> Node:
@@ -93,10 +110,14 @@ def signed_as(value: float, sign: Node) -> Node:
 
 
 def halves(x: Node) -> Parts:
-    """Two numbers that add up to x, the first rounded to half as many digits: products of such halves are exact."""
+    """Two numbers that add up to x, the first rounded to half as many digits: products of such
+    halves are exact.
+    """
     dtype = x.type.dtype
     low = np.finfo(dtype.numpy).nmant // 2 + 1
-    high = Node.of(convert.Bitcast(dtype), _masked(x, (1 << dtype.bits) - (1 << low), 1 << (low - 1)))
+    high = Node.of(
+        convert.Bitcast(dtype), _masked(x, (1 << dtype.bits) - (1 << low), 1 << (low - 1))
+    )
     return high, build.sub(x, high)
 
 
@@ -107,7 +128,8 @@ def exact_sum(x: Node, y: Node) -> Parts:
     return total, build.add(build.sub(x, build.sub(total, second)), build.sub(y, second))
 
 
-# ---- size --------------------------------------------------------------------------------------------
+# ---- size
+# --------------------------------------------------------------------------------------------
 
 
 def largest(x: Parts) -> Node:
@@ -129,8 +151,8 @@ def hypot(a: Node, b: Node) -> Node:
 class Moderate:
     """A number times a power of two, of which the larger part is neither very large nor very small.
 
-    With `steps` = 84 (f32) or 600 (f64): as it was, or 2^-steps or 2^steps times that. Its size is between
-    2^-65 and 2^60, or between 2^-474 and 2^500.
+    With `steps` = 84 (f32) or 600 (f64): as it was, or 2^-steps or 2^steps times that. Its size is
+    between 2^-65 and 2^60, or between 2^-474 and 2^500.
     """
 
     x: Parts
@@ -139,17 +161,25 @@ class Moderate:
     steps: int
 
     def back(self, root: int = 1) -> Node:
-        """By what a result that grows as the root of x (of this degree, or as its inverse for a negative one) is multiplied."""
+        """By what a result that grows as the root of x (of this degree, or as its inverse for a
+        negative one) is multiplied.
+        """
         by = 2.0 ** (self.steps // root)
         return self.chosen(by, 1.0, 1.0 / by)
 
     def chosen(self, big: float, usual: float, small: float) -> Node:
-        return build.select(self.big, build.like(big, self.x[0]), build.select(self.small, build.like(small, self.x[0]), usual))
+        return build.select(
+            self.big,
+            build.like(big, self.x[0]),
+            build.select(self.small, build.like(small, self.x[0]), usual),
+        )
 
 
 def moderate(x: Parts) -> Moderate:
     far, steps = (500, 600) if x[0].type.dtype is DType.F64 else (60, 84)
     large = largest(x)
     big, small = build.compare(large, "gt", 2.0**far), build.compare(large, "lt", 2.0**-far)
-    factor = build.select(big, build.like(2.0**-steps, large), build.select(small, build.like(2.0**steps, large), 1.0))
+    factor = build.select(
+        big, build.like(2.0**-steps, large), build.select(small, build.like(2.0**steps, large), 1.0)
+    )
     return Moderate(scaled(x, factor), big, small, steps)

@@ -1,4 +1,6 @@
-"""What the operations of StableHLO and CHLO mean, a file for each family. Importing the package fills the table."""
+"""What the operations of StableHLO and CHLO mean, a file for each family. Importing the package
+fills the table.
+"""
 
 from xlac.frontends.stablehlo.ops import (
     chlo,

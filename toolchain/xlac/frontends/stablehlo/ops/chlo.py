@@ -44,7 +44,9 @@ def binary(site: Site) -> Built:
 
 @operation("chlo.is_pos_inf", "chlo.is_neg_inf", section=SECTION)
 def is_infinite(site: Site) -> Built:
-    return build.compare(site.number(0), "eq", float("inf") if site.name == "chlo.is_pos_inf" else float("-inf"))
+    return build.compare(
+        site.number(0), "eq", float("inf") if site.name == "chlo.is_pos_inf" else float("-inf")
+    )
 
 
 @operation("chlo.conj", section=SECTION)
@@ -60,13 +62,17 @@ def constant_like(site: Site) -> Built:
     if not isinstance(value, int | float):
         site.fail("attribute 'value' is a number")
     element = site.result.element
-    parts = [build.full(value, x.shape, element.dtype)] + [build.full(0, x.shape, element.dtype)] * element.complex
+    parts = [build.full(value, x.shape, element.dtype)] + [
+        build.full(0, x.shape, element.dtype)
+    ] * element.complex
     return Tensor(element, tuple(parts))
 
 
 @operation("chlo.top_k", section=SECTION)
 def top_k(site: Site) -> Built:
-    """The first along the last axis in descending total order, NaN first and -NaN last, and where they were."""
+    """The first along the last axis in descending total order, NaN first and -NaN last, and where
+    they were.
+    """
     x, k = site.tensor(0), site.integer("k")
     rank = len(x.shape)
     keys = numbers(x)
@@ -74,5 +80,7 @@ def top_k(site: Site) -> Built:
     places = build.iota(keys.shape, rank - 1, DType.I32)
     _, places = build.results(Node.of(Sort(rank - 1, True, 1), keys, places))
     places = build.cut(places, rank - 1, 0, k)
-    chosen = x.each([build.apply1("take_along_axis", part, places, axis=rank - 1) for part in x.parts])
+    chosen = x.each(
+        [build.apply1("take_along_axis", part, places, axis=rank - 1) for part in x.parts]
+    )
     return [chosen, Tensor(ELEMENTS["i32"], (places,))]

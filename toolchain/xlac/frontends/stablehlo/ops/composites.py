@@ -18,7 +18,9 @@ def composite(site: Site) -> Built:
         return called(site, site.word("decomposition"))
     op = site.op
     attributes = site.get("composite_attributes", {})
-    inner = Operation(name, op.operands, op.results, attributes, op.regions, op.types, op.at, op.width)
+    inner = Operation(
+        name, op.operands, op.results, attributes, op.regions, op.types, op.at, op.width
+    )
     return entry(Site(site.importer, site.scope, inner))
 
 
@@ -28,8 +30,10 @@ def custom_call(site: Site) -> Built:
     entry = CUSTOM_CALLS.get(target)
     if entry is None:
         site.fail(
-            f"nothing here knows the target {target[:80]!r}", "enter its meaning: xlac.frontends.stablehlo.CUSTOM_CALLS", code="XL7209",
-        )  # fmt: skip
+            f"nothing here knows the target {target[:80]!r}",
+            "enter its meaning: xlac.frontends.stablehlo.CUSTOM_CALLS",
+            code="XL7209",
+        )
     return entry(site)
 
 

@@ -1,6 +1,7 @@
 """Sums of products: dot products and convolutions, of every element type.
 
-`precision_config` and `algorithm` allow less precision than the element type has; we keep that of the element type.
+`precision_config` and `algorithm` allow less precision than the element type has; we keep that of
+the element type.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ Product = Callable[[Node, Node, DType], Node]
 
 
 def contracted(site: Site, x: Tensor, y: Tensor, element: Element, product: Product) -> Tensor:
-    """A sum of products of tensors: complex ones are four, and narrow types are summed in wider ones."""
+    """A sum of products of tensors: complex ones are four, and narrow types are summed in wider
+    ones.
+    """
     if x.element.complex or y.element.complex:
         if x.element != y.element or x.element != element:
             site.fail(f"is not defined on {x.element.text} and {y.element.text}")
@@ -45,12 +48,22 @@ def contracted(site: Site, x: Tensor, y: Tensor, element: Element, product: Prod
 
 def meeting(left: DType, right: DType, wanted: DType) -> tuple[DType, DType]:
     """The type that operands are cast to, and the type of their sums."""
-    if left is right and left.is_float is wanted.is_float and wanted.bits >= left.bits and left is not DType.BOOL and (left is wanted or left.bits < wanted.bits):
+    if (
+        left is right
+        and left.is_float is wanted.is_float
+        and wanted.bits >= left.bits
+        and left is not DType.BOOL
+        and (left is wanted or left.bits < wanted.bits)
+    ):
         same_sign = left.is_float or left.is_signed is wanted.is_signed
         if same_sign:
             return left, wanted
     if wanted.is_float:
-        widest = build.promote(build.promote(left, right), wanted) if left.is_float or right.is_float else wanted
+        widest = (
+            build.promote(build.promote(left, right), wanted)
+            if left.is_float or right.is_float
+            else wanted
+        )
         return widest, widest
     if left.is_float or right.is_float:
         widest = build.promote(left, right)
@@ -64,8 +77,16 @@ def dot_general(site: Site) -> Built:
     site.takes(2)
     fields = site.fields("dot_dimension_numbers")
     batch = tuple(listed(site, fields, f"{side}_batching_dimensions") for side in ("lhs", "rhs"))
-    contract = tuple(listed(site, fields, f"{side}_contracting_dimensions") for side in ("lhs", "rhs"))
-    return contracted(site, site.tensor(0), site.tensor(1), site.result.element, _dots((contract[0], contract[1]), (batch[0], batch[1])))
+    contract = tuple(
+        listed(site, fields, f"{side}_contracting_dimensions") for side in ("lhs", "rhs")
+    )
+    return contracted(
+        site,
+        site.tensor(0),
+        site.tensor(1),
+        site.result.element,
+        _dots((contract[0], contract[1]), (batch[0], batch[1])),
+    )
 
 
 def _dots(contract: Any, batch: Any = ((), ())) -> Product:
@@ -87,18 +108,23 @@ def einsum(site: Site) -> Built:
         (x,) = site.tensors()
         return x.each([build.apply1("einsum", part, equation=equation) for part in x.parts])
     x, y = site.tensors()
-    product: Product = lambda a, b, dtype: build.apply1("einsum", build.cast(a, dtype), build.cast(b, dtype), equation=equation)
+    product: Product = lambda a, b, dtype: build.apply1(
+        "einsum", build.cast(a, dtype), build.cast(b, dtype), equation=equation
+    )
     return contracted(site, x, y, site.result.element, product)
 
 
-# ---- convolutions --------------------------------------------------------------------------------------
+# ---- convolutions
+# --------------------------------------------------------------------------------------
 
 NUMBERS = re.compile(r"\s*\[([^\[\]]*)\]\s*x\s*\[([^\[\]]*)\]\s*->\s*\[([^\[\]]*)\]\s*$")
 LETTERS = "0123456789"
 
 
 def layout(site: Site) -> tuple[str, str, str]:
-    """`[b, f, 0]x[o, i, 0]->[b, f, 0]` in our letters: N batch, C channels, and digits for spatial axes."""
+    """`[b, f, 0]x[o, i, 0]->[b, f, 0]` in our letters: N batch, C channels, and digits for spatial
+    axes.
+    """
     given = site.get("dimension_numbers")
     found = NUMBERS.match(given.text) if isinstance(given, Raw) else None
     if found is None:
@@ -120,11 +146,14 @@ def convolution(site: Site) -> Built:
     return convolved(site, axes, low, high)
 
 
-def convolved(site: Site, axes: tuple[str, str, str], low: tuple[int, ...], high: tuple[int, ...]) -> Tensor:
+def convolved(
+    site: Site, axes: tuple[str, str, str], low: tuple[int, ...], high: tuple[int, ...]
+) -> Tensor:
     x, kernel = site.tensor(0), site.tensor(1)
     rank = len(axes[0]) - 2
     ones = (1,) * rank
-    order = [int(letter) for letter in axes[0] if letter in LETTERS]  # our attributes go by the order of axes in x
+    # our attributes go by the order of axes in x
+    order = [int(letter) for letter in axes[0] if letter in LETTERS]
 
     def ordered(name: str) -> tuple[int, ...]:
         return permuted(site.integers(name, ones))

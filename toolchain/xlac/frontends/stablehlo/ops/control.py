@@ -22,14 +22,18 @@ def while_(site: Site) -> Built:
     (condition, body), more = united([condition, body], [first, second])
     kept = {f"c{n}": node for n, node in enumerate(body.inputs[len(carried) :])}
     body = Graph(body.name, body.inputs, {**body.outputs, **kept})
-    results = build.results(Node.of(While(condition, body), *carried, *more)) if carried or more else ()
+    results = (
+        build.results(Node.of(While(condition, body), *carried, *more)) if carried or more else ()
+    )
     left = list(results)
     return [rebuilt(value, left) for value in site.operands]
 
 
 @operation("if", "case")
 def branches(site: Site) -> Built:
-    """`if` takes its first region when its operand is true; `case` the last when the number is out of range."""
+    """`if` takes its first region when its operand is true; `case` the last when the number is out
+    of range.
+    """
     site.takes(1)
     index = site.real(0).node
     if site.name == "if":

@@ -28,9 +28,13 @@ def literal(array: Array, element: Element) -> Tensor:
     """An array of what an element type is stored as; one number everywhere is a number spread."""
     if element.complex:
         part = part_of(element)
-        return Tensor(element, tuple(literal(np.asarray(p), part).node for p in (array.real, array.imag)))
+        return Tensor(
+            element, tuple(literal(np.asarray(p), part).node for p in (array.real, array.imag))
+        )
     if array.size > 1 and not any(array.strides):
-        return Tensor(element, (build.spread(build.constant(array.reshape(-1)[0]), array.shape, ()),))
+        return Tensor(
+            element, (build.spread(build.constant(array.reshape(-1)[0]), array.shape, ()),)
+        )
     return Tensor(element, (build.constant(np.asarray(array, element.dtype.numpy)),))
 
 
@@ -55,7 +59,8 @@ def place(site: Site) -> Built:
     return build.constant(0, site.result.element.dtype)
 
 
-# ---- order and grouping --------------------------------------------------------------------------------
+# ---- order and grouping
+# --------------------------------------------------------------------------------
 
 
 @operation("after_all", "create_token")
@@ -79,7 +84,10 @@ def element_of_tuple(site: Site) -> Built:
 
 @operation("optimization_barrier")
 def optimization_barrier(site: Site) -> Built:
-    return [value.each([_barred(part) for part in value.parts]) if isinstance(value, Tensor) else value for value in site.operands]
+    return [
+        value.each([_barred(part) for part in value.parts]) if isinstance(value, Tensor) else value
+        for value in site.operands
+    ]
 
 
 def _barred(x: Node) -> Node:

@@ -1,4 +1,6 @@
-"""Operations whose sizes are operands. They must follow from constants and from the sizes of inputs."""
+"""Operations whose sizes are operands. They must follow from constants and from the sizes of
+inputs.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def known(site: Site, number: int) -> tuple[Dim, ...]:
     try:
         return site.importer.known.dims(node)
     except NeedsValue as error:
-        site.fail(f"the value of {error} decides a size", "fix it: params={name: value}", code="XL7212")
+        site.fail(
+            f"the value of {error} decides a size", "fix it: params={name: value}", code="XL7212"
+        )
     except DataDependent as error:
         site.fail(f"a size depends on data: {error}", code="XL7212")
 
@@ -86,11 +90,16 @@ def dynamic_pad(site: Site) -> Built:
 
 @operation("real_dynamic_slice")
 def real_dynamic_slice(site: Site) -> Built:
-    """Starts that data decides are as good, when the text says how large the result is and steps are 1."""
+    """Starts that data decides are as good, when the text says how large the result is and steps
+    are 1.
+    """
     x = site.tensor(0)
     steps = fixed(site, 3)
     try:
-        starts, limits = site.importer.known.dims(site.real(1).node), site.importer.known.dims(site.real(2).node)
+        starts, limits = (
+            site.importer.known.dims(site.real(1).node),
+            site.importer.known.dims(site.real(2).node),
+        )
     except (NeedsValue, DataDependent):
         if set(steps) - {1}:
             site.fail("a start or a limit depends on data, and a step is not 1", code="XL7212")

@@ -71,12 +71,16 @@ def counted_bits(site: Site) -> Built:
         return build.apply1(name, node)
     low = build.apply1("and", build.cast(node, DType.U8), (1 << x.element.bits) - 1)
     found = build.apply1(name, low)
-    return build.cast(found if name == "popcnt" else build.sub(found, 8 - x.element.bits), x.element.dtype)
+    return build.cast(
+        found if name == "popcnt" else build.sub(found, 8 - x.element.bits), x.element.dtype
+    )
 
 
 @operation("shift_left", "shift_right_arithmetic", "shift_right_logical")
 def shifted(site: Site) -> Built:
-    """By the bits taken as an unsigned number: by the width or more, nothing but zeros or signs is left."""
+    """By the bits taken as an unsigned number: by the width or more, nothing but zeros or signs is
+    left.
+    """
     site.takes(2)
     x, y = (t.node for t in (site.real(0), site.real(1)))
     element = site.result.element
@@ -90,7 +94,9 @@ def shifted(site: Site) -> Built:
     pattern = build.cast(x, whole)
     if element.bits:
         pattern = build.apply1("and", pattern, (1 << width) - 1)
-    moved = build.apply1("shl" if site.name == "shift_left" else "shr", pattern, build.select(beyond, 0, by))
+    moved = build.apply1(
+        "shl" if site.name == "shift_left" else "shr", pattern, build.select(beyond, 0, by)
+    )
     return stored(build.cast(build.select(beyond, 0, moved), element.dtype), element)
 
 
@@ -126,7 +132,9 @@ def select(site: Site) -> Built:
         site.fail("takes an i1 and two tensors of one type")
     site.importer.agree([x.shape, y.shape, *([condition.shape] if condition.shape else [])])
     if x.shape != y.shape or condition.shape not in ((), x.shape):
-        site.fail(f"needs equal shapes, got {condition.type}, {x.parts[0].type} and {y.parts[0].type}")
+        site.fail(
+            f"needs equal shapes, got {condition.type}, {x.parts[0].type} and {y.parts[0].type}"
+        )
     return x.each([build.select(condition, a, b) for a, b in zip(x.parts, y.parts, strict=True)])
 
 
@@ -148,11 +156,15 @@ def is_finite(site: Site) -> Built:
 
 @operation("reduce_precision")
 def reduce_precision(site: Site) -> Built:
-    given = {"exponent_bits": site.integer("exponent_bits"), "mantissa_bits": site.integer("mantissa_bits")}
+    given = {
+        "exponent_bits": site.integer("exponent_bits"),
+        "mantissa_bits": site.integer("mantissa_bits"),
+    }
     return stored(build.apply1("reduce_precision", site.number(0), **given), site.result.element)
 
 
-# ---- complex numbers and their parts -----------------------------------------------------------------
+# ---- complex numbers and their parts
+# -----------------------------------------------------------------
 
 
 @operation("complex")
@@ -170,7 +182,8 @@ def part(site: Site) -> Built:
     return x.parts[site.name == "imag"]
 
 
-# ---- conversions ---------------------------------------------------------------------------------------
+# ---- conversions
+# ---------------------------------------------------------------------------------------
 
 
 @operation("convert")
@@ -182,7 +195,9 @@ def convert_to(x: Tensor, element: Element) -> Tensor:
     """By value. A complex number loses its imaginary part when it becomes real."""
     if element.complex:
         real = build.cast(numbers(x) if not x.element.complex else x.parts[0], element.dtype)
-        imaginary = build.cast(x.parts[1], element.dtype) if x.element.complex else build.like(0, real)
+        imaginary = (
+            build.cast(x.parts[1], element.dtype) if x.element.complex else build.like(0, real)
+        )
         return Tensor(element, (real, imaginary))
     node = x.parts[0] if x.element.complex else numbers(x)
     if element.format or element.quantization:
@@ -191,14 +206,18 @@ def convert_to(x: Tensor, element: Element) -> Tensor:
         return stored(node, element)
     if element.bits and node.type.dtype.is_float:
         least = -(1 << (element.bits - 1)) if element.dtype.is_signed else 0
-        node = build.minimum(build.maximum(node, float(least)), float(least + (1 << element.bits) - 1))
+        node = build.minimum(
+            build.maximum(node, float(least)), float(least + (1 << element.bits) - 1)
+        )
     return stored(build.cast(node, element.dtype), element)
 
 
 @operation("uniform_quantize", "uniform_dequantize")
 def quantize(site: Site) -> Built:
     """Numbers to integers, integers of one scale to those of another, and integers to numbers."""
-    return stored(build.cast(numbers(site.real(0)), expressed(site.result.element)), site.result.element)
+    return stored(
+        build.cast(numbers(site.real(0)), expressed(site.result.element)), site.result.element
+    )
 
 
 def expressed(element: Element) -> DType:
@@ -222,22 +241,41 @@ def bitcast(site: Site) -> Built:
 def _complex_bits(site: Site, x: Tensor, element: Element) -> Built:
     """The bits of a complex number are those of its two parts, along a last axis."""
     if x.element.complex and element.complex:
-        return x.each(x.parts) if x.element == element else site.fail("cannot change the width of complex numbers")
+        return (
+            x.each(x.parts)
+            if x.element == element
+            else site.fail("cannot change the width of complex numbers")
+        )
     if x.element.complex:
-        pair = build.concat([build.reshape(p, (*p.shape, 1)) for p in x.parts], x.parts[0].type.rank)
+        pair = build.concat(
+            [build.reshape(p, (*p.shape, 1)) for p in x.parts], x.parts[0].type.rank
+        )
         same_width = element.dtype.bits == x.element.dtype.bits
-        return Node.of(convert.Bitcast(element.dtype), pair) if same_width else site.fail("the widths do not fit")
+        return (
+            Node.of(convert.Bitcast(element.dtype), pair)
+            if same_width
+            else site.fail("the widths do not fit")
+        )
     parts = Node.of(convert.Bitcast(element.dtype), x.node)
     last = parts.type.rank - 1
     if last < 0 or parts.shape[last] != 2:
         site.fail("needs a last axis of 2, the parts")
-    return Tensor(element, tuple(build.reshape(build.cut(parts, last, n, n + 1), parts.shape[:-1]) for n in (0, 1)))
+    return Tensor(
+        element,
+        tuple(build.reshape(build.cut(parts, last, n, n + 1), parts.shape[:-1]) for n in (0, 1)),
+    )
 
 
 def _narrow_bits(site: Site, x: Tensor, element: Element) -> Built:
-    """Between integers of 2 or 4 bits and wider ones: the first of a last axis holds the lowest bits."""
+    """Between integers of 2 or 4 bits and wider ones: the first of a last axis holds the lowest
+    bits.
+    """
     old, new = x.element.bits or x.element.dtype.bits, element.bits or element.dtype.bits
-    raw = x.node if not x.element.bits else build.apply1("and", build.cast(x.node, DType.U8), (1 << old) - 1)
+    raw = (
+        x.node
+        if not x.element.bits
+        else build.apply1("and", build.cast(x.node, DType.U8), (1 << old) - 1)
+    )
     if not x.element.bits:
         raw = Node.of(convert.Bitcast(DType(f"u{old}")), raw)
     if old == new:
@@ -246,16 +284,26 @@ def _narrow_bits(site: Site, x: Tensor, element: Element) -> Built:
         count = old // new
         shifts = build.constant([n * new for n in range(count)], raw.type.dtype)
         shape = (*raw.shape, count)
-        parts = build.apply1("shr", build.spread(raw, shape, range(raw.type.rank)), build.spread(shifts, shape, (len(shape) - 1,)))
+        parts = build.apply1(
+            "shr",
+            build.spread(raw, shape, range(raw.type.rank)),
+            build.spread(shifts, shape, (len(shape) - 1,)),
+        )
         return stored(build.cast(parts, element.dtype), element)
     count, last = new // old, raw.type.rank - 1
     if last < 0 or raw.shape[last] != count:
         site.fail(f"needs a last axis of {count}")
     whole = DType(f"u{max(8, new)}")
-    each = [build.cast(build.reshape(build.cut(raw, last, n, n + 1), raw.shape[:-1]), whole) for n in range(count)]
+    each = [
+        build.cast(build.reshape(build.cut(raw, last, n, n + 1), raw.shape[:-1]), whole)
+        for n in range(count)
+    ]
     found = each[0]
     for number, part in enumerate(each[1:], 1):
         found = build.apply1("or", found, build.apply1("shl", part, number * old))
-    return stored(Node.of(convert.Bitcast(element.dtype), found) if not element.bits else build.cast(found, element.dtype), element)
-
-
+    return stored(
+        Node.of(convert.Bitcast(element.dtype), found)
+        if not element.bits
+        else build.cast(found, element.dtype),
+        element,
+    )

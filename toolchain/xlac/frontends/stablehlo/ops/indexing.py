@@ -34,7 +34,12 @@ def dynamic_update_slice(site: Site) -> Built:
     if x.element != update.element:
         site.fail(f"the update is of {update.element.text}, the operand of {x.element.text}")
     starts = starts_of(site, 2)
-    return x.each([Node.of(DynUpdate(), part, new, *starts) for part, new in zip(x.parts, update.parts, strict=True)])
+    return x.each(
+        [
+            Node.of(DynUpdate(), part, new, *starts)
+            for part, new in zip(x.parts, update.parts, strict=True)
+        ]
+    )
 
 
 def listed(site: Site, fields: dict[str, Any], name: str) -> tuple[int, ...]:
@@ -60,12 +65,14 @@ def gathered(site: Site, sizes: Sequence[Dim]) -> Tensor:
     x, indices = site.tensor(0), site.real(1).node
     fields = site.fields("dimension_numbers")
     op = Gather(
-        offset_dims=listed(site, fields, "offset_dims"), collapsed_slice_dims=listed(site, fields, "collapsed_slice_dims"),
+        offset_dims=listed(site, fields, "offset_dims"),
+        collapsed_slice_dims=listed(site, fields, "collapsed_slice_dims"),
         operand_batching_dims=listed(site, fields, "operand_batching_dims"),
         start_indices_batching_dims=listed(site, fields, "start_indices_batching_dims"),
-        start_index_map=listed(site, fields, "start_index_map"), index_vector_dim=number(site, fields, "index_vector_dim"),
+        start_index_map=listed(site, fields, "start_index_map"),
+        index_vector_dim=number(site, fields, "index_vector_dim"),
         slice_sizes=tuple(sizes),
-    )  # fmt: skip
+    )
     return x.each([Node.of(op, part, indices) for part in x.parts])
 
 
@@ -87,19 +94,36 @@ def scatter(site: Site) -> Built:
 
 
 def scattered(
-    site: Site, region: int, xs: Sequence[Tensor], indices: Node, updates: Sequence[Tensor], axes: dict[str, Any]
+    site: Site,
+    region: int,
+    xs: Sequence[Tensor],
+    indices: Node,
+    updates: Sequence[Tensor],
+    axes: dict[str, Any],
 ) -> list[Tensor]:
-    """Scatter with a region: by a known combination part by part, or with its body on all parts together."""
+    """Scatter with a region: by a known combination part by part, or with its body on all parts
+    together.
+    """
     body = site.closed(region)
     if replaced(body) and all(x.element == u.element for x, u in zip(xs, updates, strict=True)):
         op = Scatter(combine="assign", **axes)
-        return [x.each([Node.of(op, p, indices, u) for p, u in zip(x.parts, update.parts, strict=True)]) for x, update in zip(xs, updates, strict=True)]
+        return [
+            x.each([Node.of(op, p, indices, u) for p, u in zip(x.parts, update.parts, strict=True)])
+            for x, update in zip(xs, updates, strict=True)
+        ]
     combine = monoid(body)
     (first, *more), update = xs, updates[0]
-    if combine in ("add", "mul", "max", "min") and not more and not first.element.complex and first.element.dtype is not DType.BOOL:
+    if (
+        combine in ("add", "mul", "max", "min")
+        and not more
+        and not first.element.complex
+        and first.element.dtype is not DType.BOOL
+    ):
         found = Node.of(Scatter(combine=combine, **axes), numbers(first), indices, numbers(update))
         return [stored(found, first.element)]
-    node = Node.of(Scatter(combine="body", body=body, **axes), *nodes_of(xs), indices, *nodes_of(updates))
+    node = Node.of(
+        Scatter(combine="body", body=body, **axes), *nodes_of(xs), indices, *nodes_of(updates)
+    )
     results = list(build.results(node))
     return [rebuilt(x, results) for x in xs]  # type: ignore[misc]  # a tensor is rebuilt as one
 
@@ -112,8 +136,14 @@ def torch_index_select(site: Site) -> Built:
     rank, count = len(x.shape), indices.type.rank
     kept = rank - 1
     op = Gather(
-        offset_dims=tuple(a if a < axis else a + count - batch for a in range(batch, kept)) if batch else (*range(axis), *range(axis + count, kept + count)),
-        collapsed_slice_dims=(axis,), operand_batching_dims=tuple(range(batch)), start_indices_batching_dims=tuple(range(batch)),
-        start_index_map=(axis,), index_vector_dim=count, slice_sizes=tuple(1 if a == axis or a < batch else size for a, size in enumerate(x.shape)),
-    )  # fmt: skip
+        offset_dims=tuple(a if a < axis else a + count - batch for a in range(batch, kept))
+        if batch
+        else (*range(axis), *range(axis + count, kept + count)),
+        collapsed_slice_dims=(axis,),
+        operand_batching_dims=tuple(range(batch)),
+        start_indices_batching_dims=tuple(range(batch)),
+        start_index_map=(axis,),
+        index_vector_dim=count,
+        slice_sizes=tuple(1 if a == axis or a < batch else size for a, size in enumerate(x.shape)),
+    )
     return x.each([Node.of(op, part, indices) for part in x.parts])

@@ -12,7 +12,9 @@ from xlac.ops import build
 
 @operation("fft")
 def fft(site: Site) -> Built:
-    """Over the last axes, as many as there are lengths. RFFT keeps what is not mirrored; IRFFT mirrors it first."""
+    """Over the last axes, as many as there are lengths. RFFT keeps what is not mirrored; IRFFT
+    mirrors it first.
+    """
     site.takes(1)
     x, kind, lengths = site.tensor(0), site.word("fft_type"), site.integers("fft_length")
     rank = len(x.shape)
@@ -23,7 +25,9 @@ def fft(site: Site) -> Built:
         parts = (site.real(0).node, build.like(0.0, site.real(0).node))
         real, imaginary = _transformed(*parts, axes, False)
         last = lengths[-1] // 2 + 1
-        return Tensor(site.result.element, tuple(build.cut(p, rank - 1, 0, last) for p in (real, imaginary)))
+        return Tensor(
+            site.result.element, tuple(build.cut(p, rank - 1, 0, last) for p in (real, imaginary))
+        )
     if not x.element.complex:
         site.fail(f"{kind} takes complex numbers")
     real, imaginary = x.parts
@@ -44,7 +48,9 @@ def _transformed(real: Node, imaginary: Node, axes: list[int], inverse: bool) ->
 
 
 def _mirrored(real: Node, imaginary: Node, length: int) -> tuple[Node, Node]:
-    """The last axis continued to a length by the conjugates of what it has; of its first and middle the parts count that are real."""
+    """The last axis continued to a length by the conjugates of what it has; of its first and middle
+    the parts count that are real.
+    """
     axis = real.type.rank - 1
     have = length // 2 + 1
     line = build.iota(real.shape, axis)
@@ -58,7 +64,9 @@ def _mirrored(real: Node, imaginary: Node, length: int) -> tuple[Node, Node]:
     def rest(x: Node) -> Node:
         return build.apply1("flip", build.cut(x, axis, 1, length - have + 1), axis=axis)
 
-    return build.concat([real, rest(real)], axis), build.concat([imaginary, build.apply1("neg", rest(imaginary))], axis)
+    return build.concat([real, rest(real)], axis), build.concat(
+        [imaginary, build.apply1("neg", rest(imaginary))], axis
+    )
 
 
 @operation("cholesky")
@@ -73,6 +81,11 @@ def triangular_solve(site: Site) -> Built:
     site.takes(2)
     turned = site.word("transpose_a", "NO_TRANSPOSE")
     return build.apply1(
-        "triangular_solve", site.number(0), site.number(1), left=site.flag("left_side"), lower=site.flag("lower"),
-        unit=site.flag("unit_diagonal"), transpose=turned in ("TRANSPOSE", "ADJOINT"),
-    )  # fmt: skip
+        "triangular_solve",
+        site.number(0),
+        site.number(1),
+        left=site.flag("left_side"),
+        lower=site.flag("lower"),
+        unit=site.flag("unit_diagonal"),
+        transpose=turned in ("TRANSPOSE", "ADJOINT"),
+    )

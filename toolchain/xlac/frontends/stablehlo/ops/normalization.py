@@ -31,7 +31,9 @@ def batch_norm_inference(site: Site) -> Built:
     return _normalized(x, axis, scale, offset, mean, variance, epsilon)
 
 
-def _normalized(x: Node, axis: int, scale: Node, offset: Node, mean: Node, variance: Node, epsilon: float) -> Node:
+def _normalized(
+    x: Node, axis: int, scale: Node, offset: Node, mean: Node, variance: Node, epsilon: float
+) -> Node:
     def spread(vector: Node) -> Node:
         return build.spread(vector, x.shape, (axis,))
 
@@ -68,8 +70,13 @@ def batch_norm_grad(site: Site) -> Built:
 
     deviation = build.sqrt(build.add(variance, epsilon))
     centred = build.sub(x, spread(mean))
-    total, product = build.reduce(grad, "add", axes), build.reduce(build.mul(grad, centred), "add", axes)
+    total, product = (
+        build.reduce(grad, "add", axes),
+        build.reduce(build.mul(grad, centred), "add", axes),
+    )
     inner = build.sub(build.mul(grad, count), spread(total))
-    inner = build.sub(inner, build.mul(centred, spread(build.div(product, build.add(variance, epsilon)))))
+    inner = build.sub(
+        inner, build.mul(centred, spread(build.div(product, build.add(variance, epsilon))))
+    )
     found = build.mul(spread(build.div(build.div(scale, deviation), count)), inner)
     return [found, build.div(product, deviation), total]

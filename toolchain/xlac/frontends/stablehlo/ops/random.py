@@ -15,13 +15,17 @@ from xlac.ops.tensor.leaf import RngBits
 from xlac_sdk.dtypes import DType
 
 ALGORITHMS = {"THREE_FRY": "threefry", "PHILOX": "philox", "DEFAULT": "philox"}
-"""Ours for each of theirs. What DEFAULT means is left to implementations; XLA's CPU client takes Philox."""
+"""Ours for each of theirs. What DEFAULT means is left to implementations; XLA's CPU client takes
+Philox.
+"""
 WORDS = {"threefry": 2, "philox": 3}
 
 
 @operation("rng_bit_generator")
 def rng_bit_generator(site: Site) -> Built:
-    """Where a Philox state has two words, the upper half of its counter starts as the key and is dropped, as in XLA."""
+    """Where a Philox state has two words, the upper half of its counter starts as the key and is
+    dropped, as in XLA.
+    """
     algorithm = ALGORITHMS.get(site.word("rng_algorithm"))
     if algorithm is None:
         site.fail(f"there is no algorithm {site.word('rng_algorithm')!r}")
@@ -44,7 +48,8 @@ def rng_bit_generator(site: Site) -> Built:
 
 @operation("rng")
 def rng(site: Site) -> Built:
-    """Uniform numbers between two, or normal ones of a mean and a deviation, from a generator that starts alike in every call.
+    """Uniform numbers between two, or normal ones of a mean and a deviation, from a generator that
+    starts alike in every call.
 
     The specification leaves the generator to implementations.
     """
@@ -55,9 +60,13 @@ def rng(site: Site) -> Built:
     count = math.prod(shape)
     if site.word("rng_distribution") == "NORMAL":
         radius = build.sqrt(build.mul(build.log(build.sub(1.0, _unit(seed, count))), -2.0))
-        drawn = build.mul(radius, build.apply1("cos", build.mul(_unit(seed + (1 << 32), count), 2 * math.pi)))
+        drawn = build.mul(
+            radius, build.apply1("cos", build.mul(_unit(seed + (1 << 32), count), 2 * math.pi))
+        )
         dtype = a.type.dtype
-        return stored(build.add(build.mul(build.cast(build.reshape(drawn, shape), dtype), b), a), element)
+        return stored(
+            build.add(build.mul(build.cast(build.reshape(drawn, shape), dtype), b), a), element
+        )
     unit = build.reshape(_unit(seed, count), shape)
     if a.type.dtype.is_float:
         wide = build.cast(unit, a.type.dtype)
@@ -66,7 +75,9 @@ def rng(site: Site) -> Built:
     if a.type.dtype is DType.BOOL:
         return build.compare(unit, "lt", 0.5)
     span = build.cast(build.sub(b, a), DType.F64)
-    steps = build.cast(build.apply1("floor", build.mul(build.cast(unit, DType.F64), span)), a.type.dtype)
+    steps = build.cast(
+        build.apply1("floor", build.mul(build.cast(unit, DType.F64), span)), a.type.dtype
+    )
     return stored(build.add(a, steps), element)
 
 

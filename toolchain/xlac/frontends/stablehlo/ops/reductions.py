@@ -49,7 +49,12 @@ def reduce(site: Site) -> Built:
     if combine and len(xs) == 1:
         x, init = xs[0], inits[0]
         if x.element.complex:
-            return x.each([joined(build.reduce(p, combine, axes), i, combine) for p, i in zip(x.parts, init.parts, strict=True)])
+            return x.each(
+                [
+                    joined(build.reduce(p, combine, axes), i, combine)
+                    for p, i in zip(x.parts, init.parts, strict=True)
+                ]
+            )
         found = Node.of(Reduce(tuple(sorted(axes)), combine), numbers(x)) if axes else numbers(x)
         return stored(joined(found, numbers(init), combine), x.element)
     node = Node.of(Reduce(tuple(sorted(axes)), "body", body), *nodes_of(xs), *nodes_of(inits))
@@ -72,5 +77,8 @@ def map_(site: Site) -> Built:
         found = lifted(body, nodes_of(xs))
     except ValueError as error:
         site.fail(f"its region does more than scalar operations: {error}")
-    like = [Tensor(type.element, xs[0].parts * (2 if type.element.complex else 1)) for type in site.results()]
+    like = [
+        Tensor(type.element, xs[0].parts * (2 if type.element.complex else 1))
+        for type in site.results()
+    ]
     return regrouped([x.each(x.parts[: 2 if x.element.complex else 1]) for x in like], found)

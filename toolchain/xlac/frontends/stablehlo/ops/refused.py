@@ -9,8 +9,18 @@ _HOST = "it speaks to a host while it runs; make it an input or an output"
 _UNKNOWN = "it was removed from the dialect"
 
 REFUSED |= dict.fromkeys(
-    ("all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "cross-replica-sum", "reduce_scatter",
-     "async_start", "async_done"), _BETWEEN,
-)  # fmt: skip
+    (
+        "all_gather",
+        "all_reduce",
+        "all_to_all",
+        "collective_broadcast",
+        "collective_permute",
+        "cross-replica-sum",
+        "reduce_scatter",
+        "async_start",
+        "async_done",
+    ),
+    _BETWEEN,
+)
 REFUSED |= dict.fromkeys(("infeed", "outfeed", "send", "recv"), _HOST)
 REFUSED |= dict.fromkeys(("trace", "cstr_reshapable", "compute_reshape_shape"), _UNKNOWN)

@@ -27,7 +27,9 @@ def sort(site: Site) -> Built:
 
 
 def sorted_by(comparator: Graph, xs: list[Tensor], axis: int) -> list[Value]:
-    """Tensors reordered together along an axis by a comparator; stable also where that is not asked for."""
+    """Tensors reordered together along an axis by a comparator; stable also where that is not asked
+    for.
+    """
     body = by_parts(comparator, xs)
     plain = order(body)
     op = Sort(axis, *plain) if plain else Sort(axis, body=body)
@@ -39,7 +41,11 @@ def approx_top_k(site: Site) -> Built:
     count = len(site.operands) // 2
     xs, config = site.tensors(0, count), site.fields("mhlo.backend_config")
     named = site.get("called_computations")
-    function = site.importer.module.functions.get(named[0].name) if isinstance(named, list) and named else None
+    function = (
+        site.importer.module.functions.get(named[0].name)
+        if isinstance(named, list) and named
+        else None
+    )
     axis = config.get("reduction_dim")
     if function is None or not isinstance(axis, int) or not xs or not 0 <= axis < len(xs[0].shape):
         site.fail("needs a comparator and an axis")
@@ -47,19 +53,25 @@ def approx_top_k(site: Site) -> Built:
     found = sorted_by(comparator, xs, axis)
     sizes = [type.shape[axis] for type in site.results(count)]
     return [
-        x.each([build.cut(part, axis, 0, size or 0) for part in x.parts]) for x, size in zip(found, sizes, strict=True) if isinstance(x, Tensor)
-    ]  # fmt: skip
+        x.each([build.cut(part, axis, 0, size or 0) for part in x.parts])
+        for x, size in zip(found, sizes, strict=True)
+        if isinstance(x, Tensor)
+    ]
 
 
 CUSTOM_CALLS["ApproxTopK"] = approx_top_k
 
 
 def by_parts(body: Graph, xs: list[Tensor]) -> Graph:
-    """The comparator's inputs in our order: the two elements of every part, not the parts of every element."""
+    """The comparator's inputs in our order: the two elements of every part, not the parts of every
+    element.
+    """
     inputs: list[Node] = []
     start = 0
     for x in xs:
         count = len(x.parts)
-        inputs += [body.inputs[start + side * count + part] for part in range(count) for side in (0, 1)]
+        inputs += [
+            body.inputs[start + side * count + part] for part in range(count) for side in (0, 1)
+        ]
         start += 2 * count
     return Graph(body.name, tuple(inputs), body.outputs)

@@ -77,10 +77,18 @@ def flipped(x: Node, axes: Sequence[int]) -> Node:
 @operation("slice")
 def slice_(site: Site) -> Built:
     x = site.tensor(0)
-    starts, limits, strides = (site.integers(name) for name in ("start_indices", "limit_indices", "strides"))
+    starts, limits, strides = (
+        site.integers(name) for name in ("start_indices", "limit_indices", "strides")
+    )
     for axis, size in enumerate(x.shape):
-        if len(starts) != len(x.shape) or not 0 <= starts[axis] <= limits[axis] or strides[axis] < 1:
-            site.fail(f"slice {list(starts)} to {list(limits)} by {list(strides)} does not fit {x.parts[0].type}")
+        if (
+            len(starts) != len(x.shape)
+            or not 0 <= starts[axis] <= limits[axis]
+            or strides[axis] < 1
+        ):
+            site.fail(
+                f"slice {list(starts)} to {list(limits)} by {list(strides)} does not fit {x.parts[0].type}"
+            )
         if isinstance(size, int) and limits[axis] > size:
             site.fail(f"limit {limits[axis]} of axis {axis} exceeds {x.parts[0].type}")
     return moved(x, lambda part: build.slice_(part, starts, limits, strides))
@@ -92,12 +100,17 @@ def concatenate(site: Site) -> Built:
     if not xs or any(x.element != xs[0].element for x in xs):
         site.fail("takes tensors of one element type")
     axis = site.axis("dimension", len(xs[0].shape))
-    return xs[0].each([build.concat([x.parts[n] for x in xs], axis) for n in range(len(xs[0].parts))])
+    return xs[0].each(
+        [build.concat([x.parts[n] for x in xs], axis) for n in range(len(xs[0].parts))]
+    )
 
 
 @operation("pad")
 def pad(site: Site) -> Built:
-    low, high, interior = (site.integers(f"{name}_padding{end}") for name, end in (("edge", "_low"), ("edge", "_high"), ("interior", "")))
+    low, high, interior = (
+        site.integers(f"{name}_padding{end}")
+        for name, end in (("edge", "_low"), ("edge", "_high"), ("interior", ""))
+    )
     return padded(site, low, high, interior)
 
 
@@ -106,4 +119,9 @@ def padded(site: Site, low: Sequence[Dim], high: Sequence[Dim], interior: Sequen
     values = padded_value(site, x, 1)
     if not len(low) == len(high) == len(interior) == len(x.shape):
         site.fail(f"padding does not fit {x.parts[0].type}")
-    return x.each([build.pad(part, value, low, high, interior) for part, value in zip(x.parts, values, strict=True)])
+    return x.each(
+        [
+            build.pad(part, value, low, high, interior)
+            for part, value in zip(x.parts, values, strict=True)
+        ]
+    )

@@ -35,9 +35,13 @@ class Geometry:
         return {name: getattr(self, name) for name in self.__slots__}
 
     def running(self, shape: Sequence[object]) -> tuple[int, bool] | None:
-        """The axis along which the window holds all up to each element, and whether it runs from the end."""
+        """The axis along which the window holds all up to each element, and whether it runs from
+        the end.
+        """
         wide = [axis for axis, size in enumerate(self.window) if size != 1]
-        plain = all(set(given) <= {1} for given in (self.strides, self.base_dilation, self.window_dilation))
+        plain = all(
+            set(given) <= {1} for given in (self.strides, self.base_dilation, self.window_dilation)
+        )
         if len(wide) != 1 or not plain:
             return None
         (axis,) = wide
@@ -52,9 +56,13 @@ def geometry(site: Site, rank: int) -> Geometry:
     ones = (1,) * rank
     low, high = site.pairs("padding", rank)
     found = Geometry(
-        site.integers("window_dimensions"), site.integers("window_strides", ones), low, high,
-        site.integers("base_dilations", ones), site.integers("window_dilations", ones),
-    )  # fmt: skip
+        site.integers("window_dimensions"),
+        site.integers("window_strides", ones),
+        low,
+        high,
+        site.integers("base_dilations", ones),
+        site.integers("window_dilations", ones),
+    )
     if any(len(given) != rank for given in found.fields().values()):
         site.fail(f"its window does not fit rank {rank}")
     return found
@@ -66,17 +74,25 @@ def reduce_window(site: Site) -> Built:
     window = geometry(site, len(xs[0].shape))
     body = site.closed(0)
     combine = combination(body, xs[0])
-    if combine and len(xs) == 1 and all(is_identity(i, combine) for i in inits[0].parts if not xs[0].element.format):
+    if (
+        combine
+        and len(xs) == 1
+        and all(is_identity(i, combine) for i in inits[0].parts if not xs[0].element.format)
+    ):
         x = xs[0]
         if x.element.complex:
             return x.each([moving(part, combine, window) for part in x.parts])
-        return stored(joined(moving(numbers(x), combine, window), numbers(inits[0]), combine), x.element)
+        return stored(
+            joined(moving(numbers(x), combine, window), numbers(inits[0]), combine), x.element
+        )
     node = Node.of(Window("body", body, **window.fields()), *nodes_of(xs), *nodes_of(inits))
     return regrouped(xs, build.results(node))
 
 
 def moving(x: Node, combine: str, window: Geometry) -> Node:
-    """A named combination under a window; one that holds all before each element is a running combination."""
+    """A named combination under a window; one that holds all before each element is a running
+    combination.
+    """
     found = window.running(x.shape)
     if found is not None:
         axis, reverse = found
@@ -86,7 +102,9 @@ def moving(x: Node, combine: str, window: Geometry) -> Node:
 
 @operation("select_and_scatter")
 def select_and_scatter(site: Site) -> Built:
-    """Every window chooses one element by the first region; its source value is scattered there by the second."""
+    """Every window chooses one element by the first region; its source value is scattered there by
+    the second.
+    """
     site.takes(3)
     x, source, init = site.tensors()
     window = geometry(site, len(x.shape))
@@ -98,7 +116,11 @@ def select_and_scatter(site: Site) -> Built:
     chosen = _chosen(site, x, places, window)
     indices = build.reshape(chosen, (*chosen.shape, 1))
     base = init.each([build.spread(part, (count,), ()) for part in init.parts])
-    axes = {"inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": chosen.type.rank}
+    axes = {
+        "inserted_window_dims": (0,),
+        "scatter_dims_to_operand_dims": (0,),
+        "index_vector_dim": chosen.type.rank,
+    }
     (found,) = scattered(site, 1, [base], indices, [source], axes)
     return found.each([build.reshape(part, shape) for part in found.parts])
 
@@ -110,7 +132,9 @@ def _chosen(site: Site, x: Tensor, places: Node, window: Geometry) -> Node:
 
     def later(v: Node, i: Node, w: Node, j: Node) -> list[Node]:
         (keeps,) = lifted(select, [v, w])
-        keeps = build.apply1("and", build.compare(i, "ge", 0), build.apply1("or", keeps, build.compare(j, "lt", 0)))
+        keeps = build.apply1(
+            "and", build.compare(i, "ge", 0), build.apply1("or", keeps, build.compare(j, "lt", 0))
+        )
         return [build.select(keeps, v, w), build.select(keeps, i, j)]
 
     body = build.graph("choose", [value, place, value, place], later)

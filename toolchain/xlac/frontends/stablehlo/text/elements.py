@@ -8,16 +8,29 @@ from xlac_sdk.dtypes import DType
 
 
 def _plain() -> dict[str, Element]:
-    names = {"i1": DType.BOOL, "f16": DType.F16, "bf16": DType.BF16, "f32": DType.F32, "f64": DType.F64}
+    names = {
+        "i1": DType.BOOL,
+        "f16": DType.F16,
+        "bf16": DType.BF16,
+        "f32": DType.F32,
+        "f64": DType.F64,
+    }
     for width in (8, 16, 32, 64):
-        names |= {f"i{width}": DType(f"i{width}"), f"si{width}": DType(f"i{width}"), f"ui{width}": DType(f"u{width}")}
+        names |= {
+            f"i{width}": DType(f"i{width}"),
+            f"si{width}": DType(f"i{width}"),
+            f"ui{width}": DType(f"u{width}"),
+        }
     return {name: Element(name.removeprefix("s"), dtype) for name, dtype in names.items()}
 
 
 def _narrow() -> dict[str, Element]:
     found: dict[str, Element] = {}
     for bits in (2, 4):
-        found |= {f"i{bits}": Element(f"i{bits}", DType.I8, bits=bits), f"ui{bits}": Element(f"ui{bits}", DType.U8, bits=bits)}
+        found |= {
+            f"i{bits}": Element(f"i{bits}", DType.I8, bits=bits),
+            f"ui{bits}": Element(f"ui{bits}", DType.U8, bits=bits),
+        }
         found[f"si{bits}"] = found[f"i{bits}"]
     return found
 

@@ -1,4 +1,6 @@
-"""How the importer complains: a diagnostic with the place in the text, and the limits that hostile files meet."""
+"""How the importer complains: a diagnostic with the place in the text, and the limits that hostile
+files meet.
+"""
 
 from __future__ import annotations
 

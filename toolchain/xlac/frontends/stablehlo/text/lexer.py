@@ -22,7 +22,9 @@ WORD = re.compile(
 
 
 class Lexer:
-    """One word ahead: `kind` and `text` tell it, `at` is where it begins; at the end the kind is "end"."""
+    """One word ahead: `kind` and `text` tell it, `at` is where it begins; at the end the kind is
+    "end".
+    """
 
     def __init__(self, source: Source) -> None:
         self.source, self.all = source, source.text
@@ -65,7 +67,9 @@ class Lexer:
 
     def unexpected(self, wanted: str) -> NoReturn:
         found = "the end of the text" if self.kind == "end" else repr(self.text[:60])
-        self.source.fail("XL7201", f"expected {wanted}, found {found}", self.at, max(1, min(60, len(self.text))))
+        self.source.fail(
+            "XL7201", f"expected {wanted}, found {found}", self.at, max(1, min(60, len(self.text)))
+        )
 
     def string(self) -> str:
         """Takes a string and gives what it says."""

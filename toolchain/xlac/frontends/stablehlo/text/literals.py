@@ -1,4 +1,6 @@
-"""The numbers of `dense<...>` and `array<...>` as NumPy arrays of what their element type is stored as."""
+"""The numbers of `dense<...>` and `array<...>` as NumPy arrays of what their element type is stored
+as.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def storage(element: Element) -> np.dtype[Any]:
 
 
 def dense(text: str, element: Element, shape: tuple[int, ...]) -> Array:
-    """What stands inside `dense<...>` that is no string: nested lists, or one number for all. Raises ValueError."""
+    """What stands inside `dense<...>` that is no string: nested lists, or one number for all.
+    Raises ValueError.
+    """
     text = text.strip()
     count = prod(shape)
     if not text:
@@ -53,15 +57,25 @@ def _words(text: str, element: Element) -> Sequence[Any]:
 def numbers(words: Sequence[Any], element: Element) -> Array:
     """Numbers as MLIR writes them: decimal, or 0x and the bits. Raises ValueError."""
     if element.complex:
-        real, imaginary = (numbers([word[part].strip() for word in words], part_of(element)) for part in (0, 1))
-        return (real + 1j * imaginary.astype(storage(element))).astype(storage(element)) if len(words) else np.zeros(0, storage(element))
+        real, imaginary = (
+            numbers([word[part].strip() for word in words], part_of(element)) for part in (0, 1)
+        )
+        return (
+            (real + 1j * imaginary.astype(storage(element))).astype(storage(element))
+            if len(words)
+            else np.zeros(0, storage(element))
+        )
     if element.format:
         return _codes(words, element.format)
     if element.dtype.is_float:
         return _floats(words, element.dtype.numpy)
     bits = element.bits or (1 if element.text == "i1" else element.dtype.bits)
     found = [_whole(word, bits) for word in words]
-    return np.array(found, np.uint64).astype(element.dtype.numpy) if not element.bits else _narrow(found, element)
+    return (
+        np.array(found, np.uint64).astype(element.dtype.numpy)
+        if not element.bits
+        else _narrow(found, element)
+    )
 
 
 def _whole(word: str, bits: int) -> int:
@@ -86,13 +100,21 @@ def _floats(words: Sequence[str], dtype: np.dtype[Any]) -> Array:
             return np.array([float(word) for word in words], np.float64).astype(dtype)
     whole = np.dtype(f"u{dtype.itemsize}")
     with np.errstate(over="ignore"):
-        each = [np.array(_whole(w, 8 * dtype.itemsize)).astype(whole) if "0x" in w else np.array(float(w)).astype(dtype).view(whole) for w in words]
+        each = [
+            np.array(_whole(w, 8 * dtype.itemsize)).astype(whole)
+            if "0x" in w
+            else np.array(float(w)).astype(dtype).view(whole)
+            for w in words
+        ]
     return np.array(each, whole).view(dtype)
 
 
 def _codes(words: Sequence[str], format: str) -> Array:
     encode = EncodeFloat(format)
-    each = [_whole(w, 8) if w.startswith("0x") else int(encode.evaluate(np.array([float(w)]))[0]) for w in words]
+    each = [
+        _whole(w, 8) if w.startswith("0x") else int(encode.evaluate(np.array([float(w)]))[0])
+        for w in words
+    ]
     return np.array(each, np.uint8)
 
 
@@ -100,7 +122,11 @@ def raw(data: bytes, element: Element, shape: tuple[int, ...]) -> Array:
     """The bytes of elements, or of one for all; bits, eight a byte, for i1. Raises ValueError."""
     count, dtype = prod(shape), storage(element)
     if element.text == "i1" and len(data) != count and len(data) == -(-count // 8):
-        return np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")[:count].astype(np.bool_).reshape(shape)
+        return (
+            np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")[:count]
+            .astype(np.bool_)
+            .reshape(shape)
+        )
     found = np.frombuffer(data, np.uint8 if element.text == "i1" else dtype)
     if element.text == "i1":
         found = found != 0

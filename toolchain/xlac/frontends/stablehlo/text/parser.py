@@ -20,7 +20,9 @@ DIALECTS = ("stablehlo.", "chlo.", "func.", "sdy.")
 
 
 def parse(source: Source) -> Module:
-    """The module that a text holds: `module { ... }`, or functions alone. Raises SourceError, LimitError."""
+    """The module that a text holds: `module { ... }`, or functions alone. Raises SourceError,
+    LimitError.
+    """
     return Parser(source).module()
 
 
@@ -37,7 +39,9 @@ class Parser(Reader):
         return self.found
 
     def _read_resources(self) -> None:
-        """`{-# dialect_resources: {builtin: {name: "0x..."}} #-}` at the end, which constants before it name."""
+        """`{-# dialect_resources: {builtin: {name: "0x..."}} #-}` at the end, which constants
+        before it name.
+        """
         at = self.all.rfind("{-#")
         if at < 0:
             return
@@ -92,7 +96,9 @@ class Parser(Reader):
 
     def _add(self, function: Function) -> None:
         if function.name in self.found.functions:
-            self.source.fail("XL7204", f"there are two functions called {function.name[:80]!r}", function.at)
+            self.source.fail(
+                "XL7204", f"there are two functions called {function.name[:80]!r}", function.at
+            )
         self.found.functions[function.name] = function
 
     def _function(self) -> None:
@@ -113,7 +119,11 @@ class Parser(Reader):
             self.source.fail("XL7202", f"function {name[:80]!r} has no body", at)
         body = self.region([(name, type) for name, type, _ in listed])
         self._location()
-        self._add(Function(name, body.arguments, [given for _, _, given in listed], gives, body, at, private))
+        self._add(
+            Function(
+                name, body.arguments, [given for _, _, given in listed], gives, body, at, private
+            )
+        )
 
     def _argument(self) -> tuple[str, ValueType, dict[str, Any]]:
         name = self.take("value", "an argument")
@@ -142,13 +152,30 @@ class Parser(Reader):
                 self._generic_top(inner)
             return
         type = given.get("function_type")
-        if operation.name != "func.func" or not operation.regions or not isinstance(type, FunctionType):
-            self.source.fail("XL7201", f"expected a function, found {operation.name[:60]}", operation.at)
+        if (
+            operation.name != "func.func"
+            or not operation.regions
+            or not isinstance(type, FunctionType)
+        ):
+            self.source.fail(
+                "XL7201", f"expected a function, found {operation.name[:60]}", operation.at
+            )
         body = operation.regions[0]
         named = given.get("arg_attrs") or [{}] * len(body.arguments)
-        self._add(Function(name, body.arguments, named, type.gives, body, operation.at, given.get("sym_visibility") == "private"))
+        self._add(
+            Function(
+                name,
+                body.arguments,
+                named,
+                type.gives,
+                body,
+                operation.at,
+                given.get("sym_visibility") == "private",
+            )
+        )
 
-    # ---- regions and operations --------------------------------------------------------------------
+    # ---- regions and operations
+    # --------------------------------------------------------------------
 
     def region(self, arguments: list[tuple[str, ValueType]] | None = None) -> Region:
         """`{ operations }`, or `{ ^bb0(%a: type): operations }`."""
@@ -164,7 +191,11 @@ class Parser(Reader):
             operations: list[Operation] = []
             while not self.accept("}"):
                 if self.kind == "block":
-                    self.source.fail("XL7202", "a region of several blocks: xlac reads structured control flow only", self.at)
+                    self.source.fail(
+                        "XL7202",
+                        "a region of several blocks: xlac reads structured control flow only",
+                        self.at,
+                    )
                 operations.append(self.operation())
         return Region(given, operations, at)
 
@@ -221,10 +252,21 @@ class Parser(Reader):
             FORMS.get(name, Parser._plain)(self, found)
             types = found.types if found.types is not None else self._types(found)
         attributes = renamed(name, found)
-        return Operation(name, found.operands, [], attributes, found.regions, typed(name, types, count), at, width)
+        return Operation(
+            name,
+            found.operands,
+            [],
+            attributes,
+            found.regions,
+            typed(name, types, count),
+            at,
+            width,
+        )
 
     def _types(self, found: Pretty) -> FunctionType | list[ValueType]:
-        """What follows the colon: a function type, or a list of types. An operation without types has no colon."""
+        """What follows the colon: a function type, or a list of types. An operation without types
+        has no colon.
+        """
         if not self.accept(":"):
             return []
         if self.text == "(":
@@ -237,7 +279,12 @@ class Parser(Reader):
     def _plain(self, found: Pretty) -> None:
         """Operands, `name = value`s and words in any order, up to the colon."""
         closed = not self.accept("(")
-        while self.text != ":" and self.kind not in ("end", "block") and self.text != "}" and not self._begins():
+        while (
+            self.text != ":"
+            and self.kind not in ("end", "block")
+            and self.text != "}"
+            and not self._begins()
+        ):
             if self.kind == "value":
                 found.operands.append(self.next())
             elif self.text == "{":
@@ -261,7 +308,9 @@ class Parser(Reader):
 
     def _begins(self) -> bool:
         """Whether the next word begins another operation: this one ended without types."""
-        return self.kind == "word" and (self.text in ("return", "call", "loc") or self.text.startswith(DIALECTS))
+        return self.kind == "word" and (
+            self.text in ("return", "call", "loc") or self.text.startswith(DIALECTS)
+        )
 
     def _keyword(self, found: Pretty) -> None:
         word = self.next()
@@ -283,9 +332,9 @@ class Parser(Reader):
 
 
 def shortened(name: str) -> str:
-    """The name of an operation without `stablehlo.`; those of other dialects keep their prefix, except calls and returns."""
+    """The name of an operation without `stablehlo.`; those of other dialects keep their prefix,
+    except calls and returns.
+    """
     if name in ("func.call", "call", "stablehlo.return", "func.return", "return"):
         return name.rpartition(".")[2]
     return name.removeprefix("stablehlo.")
-
-

@@ -1,5 +1,5 @@
-"""The pretty forms of operations: where they differ from `name operands, key = value : types`, and the generic
-names of what they write shorter (StableHLO's StablehloOps.td and AssemblyFormat.cpp).
+"""The pretty forms of operations: where they differ from `name operands, key = value : types`, and
+the generic names of what they write shorter (StableHLO's StablehloOps.td and AssemblyFormat.cpp).
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def renamed(name: str, found: Pretty) -> dict[str, Any]:
     for key, word in zip(ALONE.get(name, ()), found.words, strict=False):
         attributes[key] = word
     if name == "dot_general":
-        batching, contracting = (attributes.pop(key, ([], [])) for key in ("batching_dims", "contracting_dims"))
+        batching, contracting = (
+            attributes.pop(key, ([], [])) for key in ("batching_dims", "contracting_dims")
+        )
         if isinstance(batching, tuple) and isinstance(contracting, tuple):
             attributes["dot_dimension_numbers"] = {
                 "lhs_batching_dimensions": batching[0], "rhs_batching_dimensions": batching[1],
@@ -76,8 +78,12 @@ def renamed(name: str, found: Pretty) -> dict[str, Any]:
     return attributes
 
 
-def typed(name: str, types: FunctionType | Sequence[ValueType], count: int) -> tuple[ValueType, ...]:
-    """The types of the results: those of the function type, or of a list the last, or all where there are as many."""
+def typed(
+    name: str, types: FunctionType | Sequence[ValueType], count: int
+) -> tuple[ValueType, ...]:
+    """The types of the results: those of the function type, or of a list the last, or all where
+    there are as many.
+    """
     if isinstance(types, FunctionType):
         return types.gives
     if name == "return":
@@ -117,7 +123,9 @@ def slice_(parser: Parser, found: Pretty) -> None:
 
 
 def reduce_(parser: Parser, found: Pretty) -> None:
-    """`reduce(%x init: %a), (%y init: %b) applies stablehlo.add across dimensions = [1] : …`, or with a `reducer`."""
+    """`reduce(%x init: %a), (%y init: %b) applies stablehlo.add across dimensions = [1] : …`, or
+    with a `reducer`.
+    """
     inits = []
     while parser.accept("("):
         found.operands.append(parser.take("value", "an operand"))
@@ -130,7 +138,9 @@ def reduce_(parser: Parser, found: Pretty) -> None:
     applied = ""
     at = parser.at
     if parser.accept("applies"):
-        applied = (parser.string() if parser.kind == "string" else parser.take("word", "an operation")).removeprefix("stablehlo.")
+        applied = (
+            parser.string() if parser.kind == "string" else parser.take("word", "an operation")
+        ).removeprefix("stablehlo.")
     parser.expect("across")
     parser.expect("dimensions")
     parser.expect("=")
@@ -192,7 +202,9 @@ WINDOW = {
 
 
 def convolution(parser: Parser, found: Pretty) -> None:
-    """`convolution(%x, %k) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0], window = {stride = [2]} {…} : …`"""
+    """`convolution(%x, %k) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0], window = {stride = [2]}
+    {…} : …`
+    """
     parser.expect("(")
     found.operands += parser.listed(")", lambda: parser.take("value", "an operand"))
     parser.expect("dim_numbers")

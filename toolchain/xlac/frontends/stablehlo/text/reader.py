@@ -91,7 +91,9 @@ class Reader(Lexer):
             element = self._named(simple.group(2))
             if element is None:
                 return self._any_tensor()
-            sizes = tuple(None if n == "?" else self.size(n) for n in simple.group(1).split("x")[:-1])
+            sizes = tuple(
+                None if n == "?" else self.size(n) for n in simple.group(1).split("x")[:-1]
+            )
             found = self._known[simple.group()] = self._checked(TensorType(element, sizes))
         self.seek(simple.end())
         return found
@@ -109,7 +111,10 @@ class Reader(Lexer):
             self.unexpected("'<'")
         sizes = SIZES.match(self.all, self.end)
         assert sizes is not None
-        shape = tuple(None if n.strip() == "?" else self.size(n.strip()) for n in sizes.group(1).split("x")[:-1])
+        shape = tuple(
+            None if n.strip() == "?" else self.size(n.strip())
+            for n in sizes.group(1).split("x")[:-1]
+        )
         self.seek(sizes.end())
         element = self.element()
         bounds: tuple[int | None, ...] = ()
@@ -119,11 +124,15 @@ class Reader(Lexer):
         return self._checked(TensorType(element, shape, bounds))
 
     def _bounds(self, encoding: Any, rank: int) -> tuple[int | None, ...]:
-        """`#stablehlo.bounds<8, ?>`, and as it was once written, `#stablehlo.type_extensions<bounds = [8, ?]>`."""
+        """`#stablehlo.bounds<8, ?>`, and as it was once written, `#stablehlo.type_extensions<bounds
+        = [8, ?]>`.
+        """
         text = encoding.text if isinstance(encoding, Raw) else str(encoding)
         found = re.findall(r"-?\d+|\?", text)
         if len(found) != rank:
-            self.source.fail("XL7201", f"bounds of {len(found)} sizes for a tensor of rank {rank}", self.at)
+            self.source.fail(
+                "XL7201", f"bounds of {len(found)} sizes for a tensor of rank {rank}", self.at
+            )
         return tuple(None if n == "?" or n.startswith("-") else int(n) for n in found)
 
     def size(self, text: str) -> int:
@@ -135,7 +144,9 @@ class Reader(Lexer):
 
     def _checked(self, type: TensorType) -> TensorType:
         if len(type.shape) > RANK:
-            self.source.too_much(f"a tensor of rank {len(type.shape)}; at most {RANK} axes are supported", self.at)
+            self.source.too_much(
+                f"a tensor of rank {len(type.shape)}; at most {RANK} axes are supported", self.at
+            )
         if prod(n or 1 for n in type.shape) * type.element.dtype.nbytes >= 1 << 62:
             self.source.too_much(f"{type} is too large for any memory", self.at)
         return type
@@ -154,7 +165,9 @@ class Reader(Lexer):
             part = self.element()
             self.expect(">")
             if part.text not in ("f32", "f64"):
-                self.source.fail("XL7201", f"complex numbers have parts of f32 or f64, not {part.text}", self.at)
+                self.source.fail(
+                    "XL7201", f"complex numbers have parts of f32 or f64, not {part.text}", self.at
+                )
             return complex_of(part)
         if self.text == "index":
             self.next()
@@ -251,7 +264,13 @@ class Reader(Lexer):
         """What a word of digits says."""
         if len(text) > 60:
             self.source.too_much(f"a number of {len(text)} digits", at)
-        return float(text) if set(text) & set(".eE") and "x" not in text else int(text, 0) if "x" in text else int(text)
+        return (
+            float(text)
+            if set(text) & set(".eE") and "x" not in text
+            else int(text, 0)
+            if "x" in text
+            else int(text)
+        )
 
     def _trying(self, read: Callable[[], T], at: int) -> T:
         try:
@@ -260,7 +279,9 @@ class Reader(Lexer):
             self.source.fail("XL7201", str(error), at)
 
     def dense(self) -> tuple[Array, TensorType]:
-        """`dense<numbers> : type`, `dense<"0x...">` and `dense_resource<name>`; an array of the stored type."""
+        """`dense<numbers> : type`, `dense<"0x...">` and `dense_resource<name>`; an array of the
+        stored type.
+        """
         at, word = self.at, self.next()
         if self.text != "<":
             self.unexpected("'<'")
@@ -281,7 +302,12 @@ class Reader(Lexer):
         self.seek(close + 1)
         type, shape = self._typed(at)
         if inside.lstrip().startswith('"'):
-            return self._trying(lambda: literals.raw(bytes.fromhex(inside.strip()[1:-1].removeprefix("0x")), type.element, shape), at), type
+            return self._trying(
+                lambda: literals.raw(
+                    bytes.fromhex(inside.strip()[1:-1].removeprefix("0x")), type.element, shape
+                ),
+                at,
+            ), type
         return self._trying(lambda: literals.dense(inside, type.element, shape), at), type
 
     def _typed(self, at: int) -> tuple[TensorType, tuple[int, ...]]:
@@ -305,7 +331,9 @@ class Reader(Lexer):
         return self._trying(lambda: literals.numbers(found, element).tolist(), self.at)
 
     def _dialect(self) -> Any:
-        """`#alias`, `#stablehlo<kind WORD>` (the word), `#stablehlo.name<key = value>` (a dict), or else raw text."""
+        """`#alias`, `#stablehlo<kind WORD>` (the word), `#stablehlo.name<key = value>` (a dict), or
+        else raw text.
+        """
         name = self.next()
         if self.text != "<":
             return self.aliases.get(name, Raw(name, ""))
@@ -332,7 +360,11 @@ class Reader(Lexer):
                 self.source.fail("XL7201", "a bracket is not closed", start)
             if self.kind == "mark" and self.text in OPENING:
                 open_.append(CLOSING[OPENING.index(self.text)])
-            elif self.kind == "mark" and self.text in CLOSING and (not open_ or open_.pop() != self.text):
+            elif (
+                self.kind == "mark"
+                and self.text in CLOSING
+                and (not open_ or open_.pop() != self.text)
+            ):
                 self.unexpected("the bracket that closes")
             end = self.at
             self.next()

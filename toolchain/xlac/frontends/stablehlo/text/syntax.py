@@ -1,7 +1,8 @@
-"""What the parser gives: types, operations, regions and functions, before anything of it means something.
+"""What the parser gives: types, operations, regions and functions, before anything of it means
+something.
 
-Both ways to write an operation, the pretty form and the generic one, give the same `Operation`, with the attribute
-names of the generic form.
+Both ways to write an operation, the pretty form and the generic one, give the same `Operation`,
+with the attribute names of the generic form.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class Quantization:
 class Element:
     """An element type: its text, and what it is stored as. A complex number is two of `dtype`.
 
-    `format` names a minifloat, stored as its code; `bits` is the width of an integer narrower than its storage.
+    `format` names a minifloat, stored as its code; `bits` is the width of an integer narrower than
+    its storage.
     """
 
     text: str
@@ -94,7 +96,9 @@ class Raw:
 
 @dataclass(slots=True)
 class Operation:
-    """`operands` and `results` are names, `%3#1` for the second result of `%3`; `at` is its place in the text."""
+    """`operands` and `results` are names, `%3#1` for the second result of `%3`; `at` is its place
+    in the text.
+    """
 
     name: str
     operands: list[str]
@@ -108,7 +112,9 @@ class Operation:
 
 @dataclass(slots=True)
 class Region:
-    """A region of one block: the names and types of what it is given, and its operations; the last one returns."""
+    """A region of one block: the names and types of what it is given, and its operations; the last
+    one returns.
+    """
 
     arguments: list[tuple[str, ValueType]]
     operations: list[Operation]

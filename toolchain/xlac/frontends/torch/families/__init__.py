@@ -1,4 +1,6 @@
-"""The ATen operations, a file for each family. Importing this imports every file here, which enters them in the table."""
+"""The ATen operations, a file for each family. Importing this imports every file here, which enters
+them in the table.
+"""
 
 from importlib import import_module
 from pkgutil import iter_modules

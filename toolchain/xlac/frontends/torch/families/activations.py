@@ -17,7 +17,12 @@ def _same(name: str, mnemonic: str) -> None:
         return build.apply1(mnemonic, x)
 
 
-for _name, _mnemonic in {"silu": "silu", "mish": "mish", "hardswish": "hardswish", "hardsigmoid": "hardsigmoid"}.items():
+for _name, _mnemonic in {
+    "silu": "silu",
+    "mish": "mish",
+    "hardswish": "hardswish",
+    "hardsigmoid": "hardsigmoid",
+}.items():
     _same(_name, _mnemonic)
 
 
@@ -34,14 +39,20 @@ def gelu(call: Call, x: Node, approximate: str = "none") -> Node:
 @aten("elu")
 def elu(call: Call, x: Node, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Node:
     (a,) = computed(call, x)
-    below = build.mul(build.apply1("expm1", build.mul(a, float(input_scale))), float(alpha) * float(scale))
-    return rounded(call, build.select(build.compare(a, "gt", 0.0), build.mul(a, float(scale)), below))
+    below = build.mul(
+        build.apply1("expm1", build.mul(a, float(input_scale))), float(alpha) * float(scale)
+    )
+    return rounded(
+        call, build.select(build.compare(a, "gt", 0.0), build.mul(a, float(scale)), below)
+    )
 
 
 @aten("leaky_relu")
 def leaky_relu(call: Call, x: Node, negative_slope: float = 0.01) -> Node:
     (a,) = computed(call, x)
-    return rounded(call, build.select(build.compare(a, "gt", 0.0), a, build.mul(a, float(negative_slope))))
+    return rounded(
+        call, build.select(build.compare(a, "gt", 0.0), a, build.mul(a, float(negative_slope)))
+    )
 
 
 @aten("hardtanh")
@@ -68,9 +79,13 @@ def prelu(call: Call, x: Node, weight: Node) -> Node:
 def gelu_backward(call: Call, grad: Node, x: Node, approximate: str = "none") -> Node:
     g, a = computed(call, grad, x)
     if approximate == "tanh":
-        inner = build.mul(build.add(a, build.mul(build.mul(a, build.mul(a, a)), 0.044715)), math.sqrt(2 / math.pi))
+        inner = build.mul(
+            build.add(a, build.mul(build.mul(a, build.mul(a, a)), 0.044715)), math.sqrt(2 / math.pi)
+        )
         t = build.apply1("tanh", inner)
-        slope = build.mul(build.add(build.mul(build.mul(a, a), 3 * 0.044715), 1.0), math.sqrt(2 / math.pi))
+        slope = build.mul(
+            build.add(build.mul(build.mul(a, a), 3 * 0.044715), 1.0), math.sqrt(2 / math.pi)
+        )
         bend = build.mul(build.mul(build.mul(a, 0.5), build.sub(1.0, build.mul(t, t))), slope)
         return rounded(call, build.mul(g, build.add(build.mul(build.add(t, 1.0), 0.5), bend)))
     below = build.mul(build.add(build.apply1("erf", build.mul(a, math.sqrt(0.5))), 1.0), 0.5)
@@ -93,7 +108,9 @@ def tanh_backward(call: Call, grad: Node, y: Node) -> Node:
 @aten("threshold_backward")
 def threshold_backward(call: Call, grad: Node, x: Node, threshold: Scalar) -> Node:
     g = call.filled(grad)
-    return build.select(build.compare(call.filled(x), "le", call.filled(threshold)), build.like(0, g), g)
+    return build.select(
+        build.compare(call.filled(x), "le", call.filled(threshold)), build.like(0, g), g
+    )
 
 
 @aten("_softmax")

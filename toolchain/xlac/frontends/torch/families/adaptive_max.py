@@ -23,12 +23,18 @@ def _adaptive(rank: int) -> None:
         plane = build.reshape(x, (*outer, math.prod(extents)))
         under = build.take(plane, build.constant(places), len(outer))
         lowest = -math.inf if x.type.dtype.is_float else np.iinfo(x.type.dtype.numpy).min
-        kept = build.select(build.broadcast_to(build.constant(inside), under.shape), under, build.like(lowest, under))
+        kept = build.select(
+            build.broadcast_to(build.constant(inside), under.shape),
+            under,
+            build.like(lowest, under),
+        )
         axis = len(outer) + 1
         first = build.apply1("argmax", kept, axis=axis, keepdims=True)
         spread = build.broadcast_to(build.constant(places), under.shape)
         at = build.apply1("take_along_axis", spread, first, axis=axis)
-        return build.reshape(build.reduce(kept, "max", axis), call.shape), build.reshape(at, call.shape)
+        return build.reshape(build.reduce(kept, "max", axis), call.shape), build.reshape(
+            at, call.shape
+        )
 
     @aten(f"adaptive_max_pool{rank}d_backward")
     def backward(call: Call, grad: Node, x: Node, indices: Node) -> Node:
@@ -36,7 +42,9 @@ def _adaptive(rank: int) -> None:
 
 
 def windows(extents: Sequence[int], counts: Sequence[int]) -> tuple[Array, Array]:
-    """For each window its places, counted row-major, all windows made as long as the longest, and which are real."""
+    """For each window its places, counted row-major, all windows made as long as the longest, and
+    which are real.
+    """
     places, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
     for size, count in zip(extents, counts, strict=True):
         start = np.arange(count) * size // count
@@ -44,8 +52,12 @@ def windows(extents: Sequence[int], counts: Sequence[int]) -> tuple[Array, Array
         along = start[:, None] + np.arange(max((stop - start).max(initial=0), 0))
         real = along < stop[:, None]
         along = np.minimum(along, size - 1)
-        places = (places[:, None, :, None] * size + along[None, :, None, :]).reshape(len(places) * count, -1)
-        inside = (inside[:, None, :, None] & real[None, :, None, :]).reshape(len(inside) * count, -1)
+        places = (places[:, None, :, None] * size + along[None, :, None, :]).reshape(
+            len(places) * count, -1
+        )
+        inside = (inside[:, None, :, None] & real[None, :, None, :]).reshape(
+            len(inside) * count, -1
+        )
     return places, inside
 
 

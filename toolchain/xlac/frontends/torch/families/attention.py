@@ -1,4 +1,6 @@
-"""Scaled dot product attention, in the forms in which PyTorch has it, and the gradient of the one for CPUs."""
+"""Scaled dot product attention, in the forms in which PyTorch has it, and the gradient of the one
+for CPUs.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def stacked(x: Node, y: Node, contract: tuple[int, int], dtype: DType) -> Node:
 
 
 def weights_of(scores: Node) -> tuple[Node, Node]:
-    """Softmax over the last axis, and the logarithm of the sum. A query that may look nowhere gets weights of 0."""
+    """Softmax over the last axis, and the logarithm of the sum. A query that may look nowhere gets
+    weights of 0.
+    """
     axis = scores.type.rank - 1
     top = build.reduce(scores, "max", axis, True)
     top = build.select(build.compare(top, "eq", -math.inf), 0.0, top)
@@ -62,14 +66,25 @@ def shared(k: Node, heads: Dim) -> Node:
     return build.reshape(spread, (*outer, heads, time, width))
 
 
-def attend(call: Call, q: Node, k: Node, v: Node, mask: Node | None, dropout: float, causal: bool, scale: float | None) -> tuple[Node, Node]:
+def attend(
+    call: Call,
+    q: Node,
+    k: Node,
+    v: Node,
+    mask: Node | None,
+    dropout: float,
+    causal: bool,
+    scale: float | None,
+) -> tuple[Node, Node]:
     """The result, and the logarithm of the sum of exponentials for each query."""
     weights, total = weights_of(scores_of(q, k, mask, causal, scale))
     if dropout:
         kept = build.compare(call.random.uniform(weights.shape, DType.F32), "ge", dropout)
         weights = build.select(kept, build.mul(weights, 1 / (1 - dropout)), build.like(0, weights))
     rank = weights.type.rank
-    found = stacked(build.cast(weights, q.type.dtype), v, (rank - 1, rank - 2), q.type.dtype.compute)
+    found = stacked(
+        build.cast(weights, q.type.dtype), v, (rank - 1, rank - 2), q.type.dtype.compute
+    )
     return build.cast(found, q.type.dtype), build.reshape(total, total.shape[:-1])
 
 
@@ -81,9 +96,16 @@ def spread_batch(q: Node, *others: Node) -> tuple[Node, ...]:
 
 @aten("scaled_dot_product_attention")
 def attention(
-    call: Call, q: Node, k: Node, v: Node, attn_mask: Node | None = None, dropout_p: float = 0.0, is_causal: bool = False,
-    scale: float | None = None, enable_gqa: bool = False,
-) -> Node:  # fmt: skip
+    call: Call,
+    q: Node,
+    k: Node,
+    v: Node,
+    attn_mask: Node | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Node:
     if q.type.rank > 3 and enable_gqa:
         k, v = (shared(x, q.shape[-3]) for x in (k, v))
     if q.type.rank > 3:
@@ -94,19 +116,44 @@ def attention(
 
 @aten("_scaled_dot_product_flash_attention_for_cpu")
 def flash_attention(
-    call: Call, q: Node, k: Node, v: Node, dropout_p: float = 0.0, is_causal: bool = False, attn_mask: Node | None = None,
-    scale: float | None = None, **_: Any,
-) -> tuple[Node, Node]:  # fmt: skip
-    found, total = attend(call, q, shared(k, q.shape[1]), shared(v, q.shape[1]), attn_mask, dropout_p, is_causal, scale)
+    call: Call,
+    q: Node,
+    k: Node,
+    v: Node,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    attn_mask: Node | None = None,
+    scale: float | None = None,
+    **_: Any,
+) -> tuple[Node, Node]:
+    found, total = attend(
+        call,
+        q,
+        shared(k, q.shape[1]),
+        shared(v, q.shape[1]),
+        attn_mask,
+        dropout_p,
+        is_causal,
+        scale,
+    )
     stated = call.stated(1)
     return found, build.cast(build.reshape(total, stated.shape), stated.dtype)
 
 
 @aten("_scaled_dot_product_flash_attention_for_cpu_backward")
 def flash_attention_backward(
-    call: Call, grad: Node, q: Node, k: Node, v: Node, out: Node, logsumexp: Node, dropout_p: float, is_causal: bool,
-    attn_mask: Node | None = None, scale: float | None = None,
-) -> tuple[Node, ...]:  # fmt: skip
+    call: Call,
+    grad: Node,
+    q: Node,
+    k: Node,
+    v: Node,
+    out: Node,
+    logsumexp: Node,
+    dropout_p: float,
+    is_causal: bool,
+    attn_mask: Node | None = None,
+    scale: float | None = None,
+) -> tuple[Node, ...]:
     """dS = P (dP - sum(grad * out)), where P are the weights and dP = grad v'."""
     dtype = q.type.dtype.compute
     keys, values = shared(k, q.shape[1]), shared(v, q.shape[1])
@@ -121,7 +168,11 @@ def flash_attention_backward(
     through = stacked(g, values, (3, 3), dtype)
     own = build.reduce(build.mul(g, build.cast(out, dtype)), "add", 3, True)
     slope = build.mul(build.mul(weights, build.sub(through, own)), factor)
-    found = stacked(slope, keys, (3, 2), dtype), stacked(slope, queries, (2, 2), dtype), stacked(weights, g, (2, 2), dtype)
+    found = (
+        stacked(slope, keys, (3, 2), dtype),
+        stacked(slope, queries, (2, 2), dtype),
+        stacked(weights, g, (2, 2), dtype),
+    )
     fitted = zip(found, (q, k, v), strict=True)
     return tuple(build.cast(_gathered(node, x), x.type.dtype) for node, x in fitted)
 

@@ -16,23 +16,48 @@ LETTERS = {1: "W", 2: "HW", 3: "DHW"}
 
 
 class Geometry:
-    """Strides, padding and dilation of a convolution over `rank` axes; each may be given as one number for all."""
+    """Strides, padding and dilation of a convolution over `rank` axes; each may be given as one
+    number for all.
+    """
 
-    def __init__(self, rank: int, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int) -> None:
+    def __init__(
+        self,
+        rank: int,
+        stride: Sequence[int],
+        padding: Sequence[int],
+        dilation: Sequence[int],
+        groups: int,
+    ) -> None:
         if rank not in LETTERS:
             raise NotExpressible(f"a convolution over {rank} axes")
         self.rank, self.groups = rank, groups
-        self.stride, self.padding, self.dilation = (each(v, rank) for v in (stride, padding, dilation))
+        self.stride, self.padding, self.dilation = (
+            each(v, rank) for v in (stride, padding, dilation)
+        )
 
     def forward(self, x: Node, weight: Node) -> Node:
         """x (batch, channels, …) with weight (filters, channels / groups, …)."""
         ones = (1,) * self.rank
-        return self._conv(x, weight, self.layout(), self.stride, self.padding, self.padding, ones, self.dilation, self.groups)
+        return self._conv(
+            x,
+            weight,
+            self.layout(),
+            self.stride,
+            self.padding,
+            self.padding,
+            ones,
+            self.dilation,
+            self.groups,
+        )
 
     def backward(self, grad: Node, weight: Node, extents: Sequence[Dim]) -> Node:
-        """The gradient of x, whose spatial extents are given; also what a transposed convolution computes."""
+        """The gradient of x, whose spatial extents are given; also what a transposed convolution
+        computes.
+        """
         kernel = self.kernel(weight)
-        flipped = build.apply1("flip", _swapped(weight, self.groups), axis=list(range(2, self.rank + 2)))
+        flipped = build.apply1(
+            "flip", _swapped(weight, self.groups), axis=list(range(2, self.rank + 2))
+        )
         low, high = [], []
         for axis in range(self.rank):
             reach = self.dilation[axis] * (kernel[axis] - 1)
@@ -43,10 +68,22 @@ class Geometry:
                 raise NotExpressible(f"the gradient of a convolution over a size {extents[axis]}")
             high.append(gap)
         ones = (1,) * self.rank
-        return self._conv(grad, flipped, self.layout(), ones, tuple(low), tuple(high), self.stride, self.dilation, self.groups)
+        return self._conv(
+            grad,
+            flipped,
+            self.layout(),
+            ones,
+            tuple(low),
+            tuple(high),
+            self.stride,
+            self.dilation,
+            self.groups,
+        )
 
     def kernel_gradient(self, x: Node, grad: Node, kernel: Sequence[int]) -> Node:
-        """The gradient of the weight: x convolved with the gradient of the result, batch and channels exchanged."""
+        """The gradient of the weight: x convolved with the gradient of the result, batch and
+        channels exchanged.
+        """
         letters = LETTERS[self.rank]
         low, high = self.padding, []
         for axis in range(self.rank):
@@ -58,7 +95,9 @@ class Geometry:
             high.append(gap)
         layout = ("CN" + letters, "IO" + letters, "CN" + letters)
         ones = (1,) * self.rank
-        return self._conv(x, grad, layout, self.dilation, low, tuple(high), ones, self.stride, 1, self.groups)
+        return self._conv(
+            x, grad, layout, self.dilation, low, tuple(high), ones, self.stride, 1, self.groups
+        )
 
     def layout(self) -> tuple[str, str, str]:
         letters = LETTERS[self.rank]
@@ -71,11 +110,30 @@ class Geometry:
         return tuple(found)
 
     def _conv(
-        self, x: Node, kernel: Node, layout: tuple[str, str, str], strides: Ints, low: Ints, high: Ints, spread: Ints, apart: Ints,
-        groups: int = 1, batches: int = 1,
-    ) -> Node:  # fmt: skip
+        self,
+        x: Node,
+        kernel: Node,
+        layout: tuple[str, str, str],
+        strides: Ints,
+        low: Ints,
+        high: Ints,
+        spread: Ints,
+        apart: Ints,
+        groups: int = 1,
+        batches: int = 1,
+    ) -> Node:
         """In the compute type, so that what follows rounds once."""
-        op = Conv(layout, strides, low, high, spread, apart, groups, batches, x.type.dtype.compute if x.type.dtype.is_half else None)
+        op = Conv(
+            layout,
+            strides,
+            low,
+            high,
+            spread,
+            apart,
+            groups,
+            batches,
+            x.type.dtype.compute if x.type.dtype.is_half else None,
+        )
         return Node.of(op, x, kernel)
 
 
@@ -84,7 +142,9 @@ def each(values: Sequence[int], rank: int) -> Ints:
 
 
 def _swapped(weight: Node, groups: int) -> Node:
-    """A weight (filters, channels / groups, …) as one that goes the other way: (channels, filters / groups, …)."""
+    """A weight (filters, channels / groups, …) as one that goes the other way: (channels, filters /
+    groups, …).
+    """
     filters, channels, *kernel = weight.shape
     if groups == 1:
         return build.transpose(weight, [1, 0, *range(2, weight.type.rank)])
@@ -95,9 +155,17 @@ def _swapped(weight: Node, groups: int) -> Node:
 
 @aten("convolution")
 def convolution(
-    call: Call, x: Node, weight: Node, bias: Node | None, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
-    transposed: bool, output_padding: Sequence[int], groups: int,
-) -> Node:  # fmt: skip
+    call: Call,
+    x: Node,
+    weight: Node,
+    bias: Node | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Node:
     rank = weight.type.rank - 2
     batched = x.type.rank == weight.type.rank
     x = x if batched else build.reshape(x, (1, *x.shape))
@@ -112,14 +180,28 @@ def convolution(
 
 @aten("convolution_backward")
 def convolution_backward(
-    call: Call, grad: Node, x: Node, weight: Node, bias_sizes: Sequence[int] | None, stride: Sequence[int], padding: Sequence[int],
-    dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int, output_mask: Sequence[bool],
-) -> tuple[Node | None, ...]:  # fmt: skip
+    call: Call,
+    grad: Node,
+    x: Node,
+    weight: Node,
+    bias_sizes: Sequence[int] | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[Node | None, ...]:
     geometry = Geometry(weight.type.rank - 2, stride, padding, dilation, groups)
     kernel = geometry.kernel(weight)
     found: list[Node | None] = [None, None, None]
     if output_mask[0]:
-        found[0] = geometry.forward(grad, weight) if transposed else geometry.backward(grad, weight, x.shape[2:])
+        found[0] = (
+            geometry.forward(grad, weight)
+            if transposed
+            else geometry.backward(grad, weight, x.shape[2:])
+        )
     if output_mask[1]:
         sides = (grad, x) if transposed else (x, grad)
         found[1] = geometry.kernel_gradient(*sides, kernel)

@@ -25,7 +25,17 @@ def scalar_tensor(call: Call, value: Scalar, **_: Any) -> Node:
     return call.node(value, call.dtype)
 
 
-@aten("zeros", "zeros_like", "new_zeros", "empty.memory_format", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted")
+@aten(
+    "zeros",
+    "zeros_like",
+    "new_zeros",
+    "empty.memory_format",
+    "empty_strided",
+    "empty_like",
+    "new_empty",
+    "new_empty_strided",
+    "empty_permuted",
+)
 def zeros(call: Call, *_: Any, **__: Any) -> Node:
     """What PyTorch leaves undefined is 0."""
     return call.filled(0)
@@ -57,7 +67,9 @@ def iota(call: Call, length: Dim, start: Scalar = 0, step: Scalar = 1, **_: Any)
 
 
 def _counted(call: Call, start: Scalar, step: Scalar) -> Node:
-    """start + i * step; floats are computed in f64 (halves and f32 then round once), as PyTorch does."""
+    """start + i * step; floats are computed in f64 (halves and f32 then round once), as PyTorch
+    does.
+    """
     wide = DType.F64 if call.dtype.is_float else DType.I64
     found = build.iota(call.shape, 0, wide)
     if isinstance(step, Sym) or step != 1:
@@ -69,7 +81,9 @@ def _counted(call: Call, start: Scalar, step: Scalar) -> Node:
 
 @aten("eye", "eye.m")
 def eye(call: Call, *_: Any, **__: Any) -> Node:
-    return build.cast(build.compare(build.iota(call.shape, 0), "eq", build.iota(call.shape, 1)), call.dtype)
+    return build.cast(
+        build.compare(build.iota(call.shape, 0), "eq", build.iota(call.shape, 1)), call.dtype
+    )
 
 
 @aten("tril")
@@ -96,7 +110,9 @@ def randn(call: Call, *_: Any, **__: Any) -> Node:
 
 
 @aten("uniform")
-def uniform(call: Call, x: Node, low: float = 0.0, high: float = 1.0, generator: Any = None) -> Node:
+def uniform(
+    call: Call, x: Node, low: float = 0.0, high: float = 1.0, generator: Any = None
+) -> Node:
     drawn = build.compute(call.random.uniform(call.shape, call.dtype))
     return build.cast(build.add(build.mul(drawn, float(high) - float(low)), float(low)), call.dtype)
 
@@ -139,15 +155,21 @@ def geometric(call: Call, x: Node, p: float, generator: Any = None) -> Node:
 
 
 @aten("multinomial")
-def multinomial(call: Call, weights: Node, num_samples: int, replacement: bool = False, generator: Any = None) -> Node:
-    """Numbers of classes drawn by their weights, by Gumbel's maximum: the largest of log weight + noise."""
+def multinomial(
+    call: Call, weights: Node, num_samples: int, replacement: bool = False, generator: Any = None
+) -> Node:
+    """Numbers of classes drawn by their weights, by Gumbel's maximum: the largest of log weight +
+    noise.
+    """
     wide = build.compute(weights)
     count = weights.shape[-1]
     outer = weights.shape[:-1]
     if replacement:
         shape = (*outer, num_samples, count)
         scores = build.broadcast_to(build.reshape(build.log(wide), (*outer, 1, count)), shape)
-        return build.apply1("argmax", build.add(scores, _gumbel(call, shape, wide.type.dtype)), axis=len(shape) - 1)
+        return build.apply1(
+            "argmax", build.add(scores, _gumbel(call, shape, wide.type.dtype)), axis=len(shape) - 1
+        )
     scores = build.add(build.log(wide), _gumbel(call, wide.shape, wide.type.dtype))
     axis = wide.type.rank - 1
     places = build.sort([scores, build.iota(wide.shape, axis)], axis, True)[1]
@@ -207,7 +229,9 @@ def bernoulli_p(call: Call, x: Node, p: float = 0.5, generator: Any = None) -> N
 
 def _drawn(call: Call, p: Scalar) -> Node:
     chance = call.filled(p, DType.F64 if call.natural(p) is DType.F64 else DType.F32)
-    return build.cast(build.compare(call.random.uniform(call.shape, chance.type.dtype), "lt", chance), call.dtype)
+    return build.cast(
+        build.compare(call.random.uniform(call.shape, chance.type.dtype), "lt", chance), call.dtype
+    )
 
 
 @aten("native_dropout")

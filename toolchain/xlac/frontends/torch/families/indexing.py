@@ -31,7 +31,11 @@ def index_select(call: Call, x: Node, dim: int, index: Node) -> Node:
     if not x.shape:
         return build.reshape(x, call.shape)
     places = build.reshape(index, (index.type.size,))
-    return build.take(x, wrapped(call, places, x.shape[normal_axis(dim, x.type.rank)]), normal_axis(dim, x.type.rank))
+    return build.take(
+        x,
+        wrapped(call, places, x.shape[normal_axis(dim, x.type.rank)]),
+        normal_axis(dim, x.type.rank),
+    )
 
 
 @aten("gather")
@@ -45,7 +49,10 @@ def gather(call: Call, x: Node, dim: int, index: Node, sparse_grad: bool = False
     for other in range(x.type.rank):
         if other != axis:
             x = build.cut(x, other, 0, index.shape[other])
-    return build.reshape(build.apply1("take_along_axis", x, wrapped(call, index, x.shape[axis]), axis=axis), call.shape)
+    return build.reshape(
+        build.apply1("take_along_axis", x, wrapped(call, index, x.shape[axis]), axis=axis),
+        call.shape,
+    )
 
 
 # ---- several index tensors ---------------------------------------------------------------------
@@ -55,9 +62,13 @@ def index_axes(call: Call, x: Node, indices: Sequence[Node | None]) -> tuple[lis
     """The axes that have an index, and those indices as i64, broadcast to one shape."""
     for entry in indices:
         if entry is not None and entry.type.dtype in (DType.BOOL, DType.U8):
-            raise NotExpressible("an index that is a mask: how many elements it chooses depends on its values")
+            raise NotExpressible(
+                "an index that is a mask: how many elements it chooses depends on its values"
+            )
     axes = [a for a, entry in enumerate(indices) if entry is not None]
-    places = [wrapped(call, entry, x.shape[a]) for a, entry in enumerate(indices) if entry is not None]
+    places = [
+        wrapped(call, entry, x.shape[a]) for a, entry in enumerate(indices) if entry is not None
+    ]
     shape = build.broadcast_shapes([p.shape for p in places])
     return axes, [build.broadcast_to(p, shape) for p in places]
 
@@ -73,7 +84,9 @@ def to_front(axes: Sequence[int], rank: int) -> list[int]:
 
 
 def place_of_indices(axes: Sequence[int]) -> int:
-    """Where the axes of the indices stand in the result: at the first indexed axis if they are neighbours, else first."""
+    """Where the axes of the indices stand in the result: at the first indexed axis if they are
+    neighbours, else first.
+    """
     return axes[0] if list(axes) == list(range(axes[0], axes[0] + len(axes))) else 0
 
 
@@ -88,6 +101,10 @@ def index(call: Call, x: Node, indices: Sequence[Node | None]) -> Node:
     if len(axes) == 1:
         found = build.take(x, places[0], axes[0])
         return found if at == axes[0] else build.reshape(found, call.shape)
-    found = build.apply1("gather_nd", build.transpose(x, to_front(axes, x.type.rank)), vectors(places))
+    found = build.apply1(
+        "gather_nd", build.transpose(x, to_front(axes, x.type.rank)), vectors(places)
+    )
     rank = found.type.rank
-    return build.transpose(found, [*range(count, count + at), *range(count), *range(count + at, rank)])
+    return build.transpose(
+        found, [*range(count, count + at), *range(count), *range(count + at, rank)]
+    )

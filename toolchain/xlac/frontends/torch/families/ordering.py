@@ -21,7 +21,9 @@ def sort(call: Call, x: Node, dim: int = -1, descending: bool = False) -> tuple[
 
 
 @aten("sort.stable")
-def sort_stable(call: Call, x: Node, stable: bool | None = None, dim: int = -1, descending: bool = False) -> tuple[Node, ...]:
+def sort_stable(
+    call: Call, x: Node, stable: bool | None = None, dim: int = -1, descending: bool = False
+) -> tuple[Node, ...]:
     return _sorted(x, dim, descending)
 
 
@@ -33,7 +35,9 @@ def _sorted(x: Node, dim: int, descending: bool) -> tuple[Node, ...]:
 
 
 @aten("topk")
-def topk(call: Call, x: Node, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Node, ...]:
+def topk(
+    call: Call, x: Node, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Node, ...]:
     if not x.shape:
         return build.reshape(x, call.shape), build.full(0, call.shape, DType.I64)
     axis = normal_axis(dim, x.type.rank)
@@ -47,7 +51,9 @@ def _ranked(x: Node, axis: int) -> tuple[Node, ...]:
 
 def _single(parts: tuple[Node, ...], axis: int, at: int, keepdim: bool) -> tuple[Node, ...]:
     cuts = [build.cut(part, axis, at, at + 1) for part in parts]
-    return tuple(c if keepdim else build.reshape(c, (*c.shape[:axis], *c.shape[axis + 1 :])) for c in cuts)
+    return tuple(
+        c if keepdim else build.reshape(c, (*c.shape[:axis], *c.shape[axis + 1 :])) for c in cuts
+    )
 
 
 @aten("kthvalue")
@@ -93,7 +99,9 @@ def cummin(call: Call, x: Node, dim: int) -> tuple[Node, ...]:
 
 
 def _running(call: Call, x: Node, dim: int, relation: str) -> tuple[Node, ...]:
-    """The extreme up to each element, and where it stood; the later of equals. Once a NaN is met it stays."""
+    """The extreme up to each element, and where it stood; the later of equals. Once a NaN is met it
+    stays.
+    """
     if not x.shape:
         return x, build.constant(0, DType.I64)
     axis = normal_axis(dim, x.type.rank)
@@ -107,15 +115,28 @@ def _running(call: Call, x: Node, dim: int, relation: str) -> tuple[Node, ...]:
         wins = build.compare(row, relation, best)
         if row.type.dtype.is_float:
             wins = build.apply1("or", wins, build.apply1("isnan", row))
-            wins = build.apply1("and", wins, build.apply1("or", build.apply1("isnan", row), build.apply1("not", build.apply1("isnan", best))))
-        best, at = build.select(wins, row, best), build.select(wins, build.broadcast_to(here, at.shape), at)
+            wins = build.apply1(
+                "and",
+                wins,
+                build.apply1(
+                    "or",
+                    build.apply1("isnan", row),
+                    build.apply1("not", build.apply1("isnan", best)),
+                ),
+            )
+        best, at = (
+            build.select(wins, row, best),
+            build.select(wins, build.broadcast_to(here, at.shape), at),
+        )
         return best, at, best, at
 
     body = build.graph("running", (slice_, where, slice_, Type(DType.I64, ())), step)
     first = build.reshape(build.cut(rows, 0, 0, 1), rows.shape[1:])
     count = build.iota((rows.shape[0],), 0)
     op = Scan(body, rows.shape[0], 2, 2)
-    parts = build.results(Node.of(op, first, build.full(0, where.shape, DType.I64), rows, count))[2:]
+    parts = build.results(Node.of(op, first, build.full(0, where.shape, DType.I64), rows, count))[
+        2:
+    ]
     values, places = (build.transpose(part, back) for part in parts)
     return build.cast(values, x.type.dtype), places
 
@@ -137,21 +158,33 @@ def logcumsumexp(call: Call, x: Node, dim: int) -> Node:
     def step(total: Node, row: Node) -> tuple[Node, Node]:
         high = build.maximum(total, row)
         gap = build.mul(build.apply1("abs", build.sub(total, row)), -1.0)
-        gap = build.select(build.compare(total, "eq", row), 0.0, gap)  # of equal infinities it is no number
+        # of equal infinities it is no number
+        gap = build.select(build.compare(total, "eq", row), 0.0, gap)
         found = build.add(high, build.apply1("log1p", build.exp(gap)))
         return found, found
 
     op = Scan(build.graph("step", (slice_, slice_), step), rows.shape[0], 1, 1)
-    parts = build.results(Node.of(op, build.like(-math.inf, build.reshape(build.cut(rows, 0, 0, 1), slice_.shape)), rows))
+    parts = build.results(
+        Node.of(
+            op, build.like(-math.inf, build.reshape(build.cut(rows, 0, 0, 1), slice_.shape)), rows
+        )
+    )
     return build.cast(build.transpose(parts[1], back), x.type.dtype)
 
 
 @aten("searchsorted.Tensor")
 def searchsorted(
-    call: Call, sequence: Node, values: Node, out_int32: bool = False, right: bool = False, side: str | None = None,
+    call: Call,
+    sequence: Node,
+    values: Node,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
     sorter: Node | None = None,
-) -> Node:  # fmt: skip
-    """How many elements of the ordered sequence are less than each value (or not greater, from the right)."""
+) -> Node:
+    """How many elements of the ordered sequence are less than each value (or not greater, from the
+    right).
+    """
     if sorter is not None:
         sequence = build.apply1("take_along_axis", sequence, sorter, axis=sequence.type.rank - 1)
     return _counted(call, sequence, values, right or side == "right")
@@ -159,14 +192,23 @@ def searchsorted(
 
 @aten("searchsorted.Scalar")
 def searchsorted_scalar(
-    call: Call, sequence: Node, value: Scalar, out_int32: bool = False, right: bool = False, side: str | None = None,
+    call: Call,
+    sequence: Node,
+    value: Scalar,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
     sorter: Node | None = None,
-) -> Node:  # fmt: skip
-    return searchsorted(call, sequence, call.node(value, sequence.type.dtype), out_int32, right, side, sorter)
+) -> Node:
+    return searchsorted(
+        call, sequence, call.node(value, sequence.type.dtype), out_int32, right, side, sorter
+    )
 
 
 @aten("bucketize.Tensor")
-def bucketize(call: Call, values: Node, boundaries: Node, out_int32: bool = False, right: bool = False) -> Node:
+def bucketize(
+    call: Call, values: Node, boundaries: Node, out_int32: bool = False, right: bool = False
+) -> Node:
     return _counted(call, boundaries, values, right)
 
 
@@ -175,8 +217,14 @@ def _counted(call: Call, sequence: Node, values: Node, right: bool) -> Node:
     dtype = call.promoted(sequence, values)
     outer = () if sequence.type.rank == 1 else sequence.shape[:-1]
     shape = (*values.shape, sequence.shape[-1])
-    spread = build.reshape(build.cast(sequence, dtype), (*outer, *[1] * (values.type.rank - len(outer)), sequence.shape[-1]))
-    left, value = build.broadcast_to(spread, shape), build.broadcast_to(build.reshape(build.cast(values, dtype), (*values.shape, 1)), shape)
+    spread = build.reshape(
+        build.cast(sequence, dtype),
+        (*outer, *[1] * (values.type.rank - len(outer)), sequence.shape[-1]),
+    )
+    left, value = (
+        build.broadcast_to(spread, shape),
+        build.broadcast_to(build.reshape(build.cast(values, dtype), (*values.shape, 1)), shape),
+    )
     below = build.compare(left, "le" if right else "lt", value)
     if dtype.is_float:
         lost = build.apply1("isnan", value)

@@ -1,4 +1,6 @@
-"""Elements put where indices say, or combined with what is there. Negative indices count from the end."""
+"""Elements put where indices say, or combined with what is there. Negative indices count from the
+end.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from typing import Literal
 import numpy as np
 
 from xlac.frontends.torch.errors import NotExpressible
-from xlac.frontends.torch.families.indexing import index_axes, place_of_indices, to_front, vectors, wrapped
+from xlac.frontends.torch.families.indexing import (
+    index_axes,
+    place_of_indices,
+    to_front,
+    vectors,
+    wrapped,
+)
 from xlac.frontends.torch.families.logic import where
 from xlac.frontends.torch.families.views import bound
 from xlac.frontends.torch.table import Call, Scalar, aten
@@ -23,7 +31,14 @@ Combine = Literal["assign", "add", "mul", "max", "min"]
 
 
 @aten("index_put", "_unsafe_index_put", "index_put_", "_index_put_impl_")
-def index_put(call: Call, x: Node, indices: Sequence[Node | None], values: Node, accumulate: bool = False, *_: bool) -> Node:
+def index_put(
+    call: Call,
+    x: Node,
+    indices: Sequence[Node | None],
+    values: Node,
+    accumulate: bool = False,
+    *_: bool,
+) -> Node:
     masks = [i for i in indices if i is not None and i.type.dtype in (DType.BOOL, DType.U8)]
     if masks:
         return _masked_put(call, x, indices, values, accumulate)
@@ -36,7 +51,9 @@ def index_put(call: Call, x: Node, indices: Sequence[Node | None], values: Node,
     rest = [x.shape[a] for a in front[len(axes) :]]
     shape = (*rest[:at], *places[0].shape, *rest[at:])
     updates = build.broadcast_to(values, shape)
-    updates = build.transpose(updates, [*range(at, at + count), *range(at), *range(at + count, len(shape))])
+    updates = build.transpose(
+        updates, [*range(at, at + count), *range(at), *range(at + count, len(shape))]
+    )
     combine: Combine = "add" if accumulate else "assign"
     if accumulate and x.type.dtype is DType.BOOL:
         combine = "max"
@@ -49,23 +66,33 @@ def added(x: Node, y: Node) -> Node:
 
 
 def scatter_vectors(x: Node, places: Node, updates: Node, combine: Combine) -> Node:
-    """Updates combined into the places that vectors name in the first axes of x; bools take part as numbers."""
+    """Updates combined into the places that vectors name in the first axes of x; bools take part as
+    numbers.
+    """
     if x.type.dtype is DType.BOOL and combine != "assign":
         numbers = (build.cast(x, DType.U8), places, build.cast(updates, DType.U8))
         return build.cast(scatter_vectors(*numbers, combine), DType.BOOL)
     return build.apply1("scatter_nd", x, places, updates, combine=combine)
 
 
-def _masked_put(call: Call, x: Node, indices: Sequence[Node | None], values: Node, accumulate: bool) -> Node:
+def _masked_put(
+    call: Call, x: Node, indices: Sequence[Node | None], values: Node, accumulate: bool
+) -> Node:
     """One mask from the first axis on and one value (or one for each of the other axes)."""
     mask, *more = indices
     if mask is None or any(m is not None for m in more):
         raise NotExpressible("a mask among other indices")
     depth = mask.type.rank
-    if values.type.rank > x.type.rank - depth and not (values.type.rank == x.type.rank - depth + 1 and values.shape[0] == 1):
+    if values.type.rank > x.type.rank - depth and not (
+        values.type.rank == x.type.rank - depth + 1 and values.shape[0] == 1
+    ):
         raise NotExpressible("a value for each element that a mask chooses")
     wide = build.reshape(build.cast(mask, DType.BOOL), (*mask.shape, *[1] * (x.type.rank - depth)))
-    given = build.reshape(values, values.shape[1:]) if values.type.rank > x.type.rank - depth else values
+    given = (
+        build.reshape(values, values.shape[1:])
+        if values.type.rank > x.type.rank - depth
+        else values
+    )
     new = added(x, build.broadcast_to(given, x.shape)) if accumulate else given
     return where(call, wide, new, x)
 
@@ -74,7 +101,9 @@ def _masked_put(call: Call, x: Node, indices: Sequence[Node | None], values: Nod
 
 
 def scattered(call: Call, x: Node, dim: int, index: Node, updates: Node, combine: Combine) -> Node:
-    """Elements of `updates` combined into the places along an axis; as many of them as there are indices."""
+    """Elements of `updates` combined into the places along an axis; as many of them as there are
+    indices.
+    """
     if not x.shape:
         flat = [build.reshape(v, (1,)) for v in (x, index, updates)]
         return build.reshape(scattered(call, flat[0], 0, flat[1], flat[2], combine), ())
@@ -87,7 +116,14 @@ def scattered(call: Call, x: Node, dim: int, index: Node, updates: Node, combine
         updates = build.cut(updates, other, 0, index.shape[other])
     places = wrapped(call, index, x.shape[axis])
     if x.type.dtype is DType.BOOL and combine != "assign":
-        wide = build.apply1("scatter_elements", build.cast(x, DType.U8), places, build.cast(updates, DType.U8), axis=axis, combine=combine)
+        wide = build.apply1(
+            "scatter_elements",
+            build.cast(x, DType.U8),
+            places,
+            build.cast(updates, DType.U8),
+            axis=axis,
+            combine=combine,
+        )
         return build.cast(wide, DType.BOOL)
     return build.apply1("scatter_elements", x, places, updates, axis=axis, combine=combine)
 
@@ -99,7 +135,14 @@ def scatter_src(call: Call, x: Node, dim: int, index: Node, src: Node) -> Node:
 
 @aten("scatter.value")
 def scatter_value(call: Call, x: Node, dim: int, index: Node, value: Scalar) -> Node:
-    return scattered(call, x, dim, index, build.broadcast_to(call.node(value, x.type.dtype), index.shape), "assign")
+    return scattered(
+        call,
+        x,
+        dim,
+        index,
+        build.broadcast_to(call.node(value, x.type.dtype), index.shape),
+        "assign",
+    )
 
 
 @aten("scatter_add")
@@ -107,17 +150,31 @@ def scatter_add(call: Call, x: Node, dim: int, index: Node, src: Node) -> Node:
     return scattered(call, x, dim, index, src, "add")
 
 
-REDUCES: dict[str, Combine] = {"sum": "add", "add": "add", "mean": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
+REDUCES: dict[str, Combine] = {
+    "sum": "add",
+    "add": "add",
+    "mean": "add",
+    "prod": "mul",
+    "multiply": "mul",
+    "amax": "max",
+    "amin": "min",
+}
 
 
 @aten("scatter_reduce.two")
-def scatter_reduce(call: Call, x: Node, dim: int, index: Node, src: Node, reduce: str, include_self: bool = True) -> Node:
+def scatter_reduce(
+    call: Call, x: Node, dim: int, index: Node, src: Node, reduce: str, include_self: bool = True
+) -> Node:
     """Without `include_self` what stands in a place that gets updates is forgotten first."""
     combine, dtype = REDUCES[reduce], x.type.dtype
     ones = build.full(1, index.shape, DType.I64)
     if not include_self:
         hit = scattered(call, build.full(0, x.shape, DType.I64), dim, index, ones, "max")
-        x = build.select(build.compare(hit, "eq", 1), build.broadcast_to(build.constant(_identity(combine, dtype), dtype), x.shape), x)
+        x = build.select(
+            build.compare(hit, "eq", 1),
+            build.broadcast_to(build.constant(_identity(combine, dtype), dtype), x.shape),
+            x,
+        )
     total = scattered(call, x, dim, index, src, combine)
     if reduce != "mean":
         return total
@@ -142,8 +199,17 @@ def scatter_with(call: Call, x: Node, dim: int, index: Node, src: Node, reduce: 
 
 
 @aten("scatter.value_reduce")
-def scatter_value_with(call: Call, x: Node, dim: int, index: Node, value: Scalar, reduce: str) -> Node:
-    return scattered(call, x, dim, index, build.broadcast_to(call.node(value, x.type.dtype), index.shape), REDUCES[reduce])
+def scatter_value_with(
+    call: Call, x: Node, dim: int, index: Node, value: Scalar, reduce: str
+) -> Node:
+    return scattered(
+        call,
+        x,
+        dim,
+        index,
+        build.broadcast_to(call.node(value, x.type.dtype), index.shape),
+        REDUCES[reduce],
+    )
 
 
 # ---- whole slices ------------------------------------------------------------------------------
@@ -153,11 +219,21 @@ def scatter_value_with(call: Call, x: Node, dim: int, index: Node, value: Scalar
 def select_scatter(call: Call, x: Node, src: Node, dim: int, index: int) -> Node:
     axis = normal_axis(dim, x.type.rank)
     at = bound(index, x.shape[axis], 0)
-    return _replaced(call, x, build.reshape(src, (*x.shape[:axis], 1, *x.shape[axis + 1 :])), axis, at, 1)
+    return _replaced(
+        call, x, build.reshape(src, (*x.shape[:axis], 1, *x.shape[axis + 1 :])), axis, at, 1
+    )
 
 
 @aten("slice_scatter")
-def slice_scatter(call: Call, x: Node, src: Node, dim: int = 0, start: Dim | None = None, end: Dim | None = None, step: int = 1) -> Node:
+def slice_scatter(
+    call: Call,
+    x: Node,
+    src: Node,
+    dim: int = 0,
+    start: Dim | None = None,
+    end: Dim | None = None,
+    step: int = 1,
+) -> Node:
     axis = normal_axis(dim, x.type.rank)
     return _replaced(call, x, src, axis, bound(start, x.shape[axis], 0), step)
 
@@ -165,7 +241,9 @@ def slice_scatter(call: Call, x: Node, src: Node, dim: int = 0, start: Dim | Non
 def _replaced(call: Call, x: Node, src: Node, axis: int, start: Dim, step: int) -> Node:
     """x with every `step`-th slice from `start` on replaced by those of `src`."""
     size, count = x.shape[axis], src.shape[axis]
-    src = build.broadcast_to(build.cast(src, x.type.dtype), (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+    src = build.broadcast_to(
+        build.cast(src, x.type.dtype), (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    )
     if count == 0:
         return x
     if step == 1:
@@ -177,12 +255,16 @@ def _replaced(call: Call, x: Node, src: Node, axis: int, start: Dim, step: int) 
     low[axis], between[axis] = start, step - 1
     high[axis] = size - start - ((count - 1) * step + 1)
     wide = build.pad(src, build.constant(0, x.type.dtype), low, high, between)
-    hit = build.pad(build.full(True, src.shape, DType.BOOL), build.constant(False), low, high, between)
+    hit = build.pad(
+        build.full(True, src.shape, DType.BOOL), build.constant(False), low, high, between
+    )
     return build.select(hit, wide, x)
 
 
 @aten("diagonal_scatter")
-def diagonal_scatter(call: Call, x: Node, src: Node, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Node:
+def diagonal_scatter(
+    call: Call, x: Node, src: Node, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Node:
     """A diagonal of two axes replaced."""
     rank = x.type.rank
     axes = normal_axis(dim1, rank), normal_axis(dim2, rank)
@@ -191,15 +273,24 @@ def diagonal_scatter(call: Call, x: Node, src: Node, offset: int = 0, dim1: int 
     rows, columns = moved.shape[-2:]
     first = max(0, -offset)
     outer = [0] * (rank - 2)
-    along = build.pad(src, build.constant(0, x.type.dtype), [*outer, first], [*outer, rows - first - src.shape[-1]])
+    along = build.pad(
+        src,
+        build.constant(0, x.type.dtype),
+        [*outer, first],
+        [*outer, rows - first - src.shape[-1]],
+    )
     wide = build.broadcast_to(build.reshape(along, (*along.shape, 1)), moved.shape)
     gap = build.sub(build.iota((rows, columns), 1), build.iota((rows, columns), 0))
-    found = build.select(build.broadcast_to(build.compare(gap, "eq", offset), moved.shape), wide, moved)
+    found = build.select(
+        build.broadcast_to(build.compare(gap, "eq", offset), moved.shape), wide, moved
+    )
     return build.transpose(found, [perm.index(a) for a in range(rank)])
 
 
 @aten("embedding_dense_backward")
-def embedding_backward(call: Call, grad: Node, indices: Node, num_weights: Dim, padding_idx: int, scale_by_freq: bool) -> Node:
+def embedding_backward(
+    call: Call, grad: Node, indices: Node, num_weights: Dim, padding_idx: int, scale_by_freq: bool
+) -> Node:
     """The rows of `grad` summed by the row of the table that they were read from."""
     wide = build.compute(grad)
     rows: Dim = volume(indices.shape)
@@ -207,7 +298,13 @@ def embedding_backward(call: Call, grad: Node, indices: Node, num_weights: Dim, 
     updates = build.reshape(wide, (rows, grad.shape[-1]))
     if scale_by_freq:
         ones = build.full(1.0, (rows,), updates.type.dtype)
-        counts = build.apply1("scatter_nd", build.full(0.0, (num_weights,), ones.type.dtype), build.reshape(flat, (rows, 1)), ones, combine="add")
+        counts = build.apply1(
+            "scatter_nd",
+            build.full(0.0, (num_weights,), ones.type.dtype),
+            build.reshape(flat, (rows, 1)),
+            ones,
+            combine="add",
+        )
         updates = build.div(updates, build.reshape(build.take(counts, flat, 0), (rows, 1)))
     if padding_idx >= 0:
         keep = build.reshape(build.compare(flat, "ne", padding_idx), (rows, 1))
@@ -242,7 +339,9 @@ def index_copy(call: Call, x: Node, dim: int, index: Node, source: Node) -> Node
 
 
 @aten("index_reduce")
-def index_reduce(call: Call, x: Node, dim: int, index: Node, source: Node, reduce: str, include_self: bool = True) -> Node:
+def index_reduce(
+    call: Call, x: Node, dim: int, index: Node, source: Node, reduce: str, include_self: bool = True
+) -> Node:
     combine, dtype = REDUCES[reduce], x.type.dtype
     ones = build.full(1, source.shape, DType.I64)
     if not include_self:
@@ -252,7 +351,9 @@ def index_reduce(call: Call, x: Node, dim: int, index: Node, source: Node, reduc
     total = _by_slices(call, x, dim, index, source, combine)
     if reduce != "mean":
         return total
-    count = _by_slices(call, build.full(int(include_self), x.shape, DType.I64), dim, index, ones, "add")
+    count = _by_slices(
+        call, build.full(int(include_self), x.shape, DType.I64), dim, index, ones, "add"
+    )
     return _divided(total, build.maximum(count, 1))
 
 
@@ -270,16 +371,25 @@ def put(call: Call, x: Node, index: Node, source: Node, accumulate: bool = False
     size = x.type.size
     places = build.reshape(wrapped(call, index, size), (index.type.size, 1))
     updates = build.reshape(source, (index.type.size,))
-    found = scatter_vectors(build.reshape(x, (size,)), places, updates, "add" if accumulate else "assign")
+    found = scatter_vectors(
+        build.reshape(x, (size,)), places, updates, "add" if accumulate else "assign"
+    )
     return build.reshape(found, x.shape)
 
 
 def _by_slices(call: Call, x: Node, dim: int, index: Node, source: Node, combine: Combine) -> Node:
     if not x.shape:
-        return build.reshape(_by_slices(call, build.reshape(x, (1,)), 0, index, build.reshape(source, (1,)), combine), ())
+        return build.reshape(
+            _by_slices(
+                call, build.reshape(x, (1,)), 0, index, build.reshape(source, (1,)), combine
+            ),
+            (),
+        )
     axis = normal_axis(dim, x.type.rank)
     front = [axis, *(a for a in range(x.type.rank) if a != axis)]
     places = build.reshape(wrapped(call, index, x.shape[axis]), (index.type.size, 1))
     source = source if source.shape else build.reshape(source, (1,))
-    found = scatter_vectors(build.transpose(x, front), places, build.transpose(source, front), combine)
+    found = scatter_vectors(
+        build.transpose(x, front), places, build.transpose(source, front), combine
+    )
     return build.transpose(found, [front.index(a) for a in range(x.type.rank)])

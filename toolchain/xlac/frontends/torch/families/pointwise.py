@@ -49,9 +49,25 @@ def _unary(name: str, mnemonic: str) -> None:
 
 
 def _binary(name: str, mnemonic: str) -> None:
-    forms = {"bitwise_and": ".Tensor", "bitwise_or": ".Tensor", "bitwise_xor": ".Tensor", "remainder": ".Tensor", "fmod": ".Tensor"}
-    more = [f"{name}.Scalar", f"{name}.Scalar_Tensor"] if name in ("bitwise_and", "bitwise_or", "bitwise_xor", "remainder") else []
-    more += ["fmod.Scalar"] if name == "fmod" else ["floor_divide.Scalar"] if name == "floor_divide" else []
+    forms = {
+        "bitwise_and": ".Tensor",
+        "bitwise_or": ".Tensor",
+        "bitwise_xor": ".Tensor",
+        "remainder": ".Tensor",
+        "fmod": ".Tensor",
+    }
+    more = (
+        [f"{name}.Scalar", f"{name}.Scalar_Tensor"]
+        if name in ("bitwise_and", "bitwise_or", "bitwise_xor", "remainder")
+        else []
+    )
+    more += (
+        ["fmod.Scalar"]
+        if name == "fmod"
+        else ["floor_divide.Scalar"]
+        if name == "floor_divide"
+        else []
+    )
 
     @aten(name + forms.get(name, ""), *more)
     def builder(call: Call, x: Scalar, y: Scalar) -> Node:
@@ -60,13 +76,19 @@ def _binary(name: str, mnemonic: str) -> None:
 
 def _of_bools(call: Call, mnemonic: str) -> str:
     """The larger and the smaller of two bools are `or` and `and`."""
-    return {"max": "or", "min": "and"}.get(mnemonic, mnemonic) if call.dtype is DType.BOOL else mnemonic
+    return (
+        {"max": "or", "min": "and"}.get(mnemonic, mnemonic)
+        if call.dtype is DType.BOOL
+        else mnemonic
+    )
 
 
 for _name, _mnemonic in UNARY.items():
     _unary(_name, _mnemonic)
 for _name, _mnemonic in BINARY.items():
     _binary(_name, _mnemonic)
+
+
 @aten("add.Tensor", "add.Scalar")
 def add(call: Call, x: Scalar, y: Scalar, alpha: Scalar = 1) -> Node:
     a, b = computed(call, x, y)
@@ -87,7 +109,11 @@ def rsub(call: Call, x: Scalar, y: Scalar, alpha: Scalar = 1) -> Node:
 
 
 def _times(call: Call, x: Node, factor: Scalar) -> Node:
-    return x if isinstance(factor, int | float) and factor == 1 else build.mul(x, call.node(factor, x.type.dtype))
+    return (
+        x
+        if isinstance(factor, int | float) and factor == 1
+        else build.mul(x, call.node(factor, x.type.dtype))
+    )
 
 
 @aten("mul.Tensor", "mul.Scalar")
@@ -106,7 +132,9 @@ def div_mode(call: Call, x: Scalar, y: Scalar, rounding_mode: str | None = None)
     if rounding_mode == "floor":
         return rounded(call, build.apply1("floor_divide", a, b))
     found = build.div(a, b)
-    return rounded(call, build.apply1("trunc", found) if rounding_mode and call.dtype.is_float else found)
+    return rounded(
+        call, build.apply1("trunc", found) if rounding_mode and call.dtype.is_float else found
+    )
 
 
 @aten("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
@@ -155,7 +183,9 @@ def _unless_nan(call: Call, mnemonic: str, x: Node, y: Node) -> Node:
     found = build.apply1(_of_bools(call, mnemonic), a, b)
     if not call.dtype.is_float:
         return found
-    return build.select(build.apply1("isnan", a), b, build.select(build.apply1("isnan", b), a, found))
+    return build.select(
+        build.apply1("isnan", a), b, build.select(build.apply1("isnan", b), a, found)
+    )
 
 
 @aten("bitwise_not")
@@ -163,12 +193,22 @@ def bitwise_not(call: Call, x: Node) -> Node:
     return build.apply1("not", x)
 
 
-@aten("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "__lshift__.Scalar", "__lshift__.Tensor")
+@aten(
+    "bitwise_left_shift.Tensor",
+    "bitwise_left_shift.Tensor_Scalar",
+    "__lshift__.Scalar",
+    "__lshift__.Tensor",
+)
 def shift_left(call: Call, x: Scalar, y: Scalar) -> Node:
     return build.apply1("shl", *operands(call, x, y))
 
 
-@aten("bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar", "__rshift__.Scalar", "__rshift__.Tensor")
+@aten(
+    "bitwise_right_shift.Tensor",
+    "bitwise_right_shift.Tensor_Scalar",
+    "__rshift__.Scalar",
+    "__rshift__.Tensor",
+)
 def shift_right(call: Call, x: Scalar, y: Scalar) -> Node:
     return build.apply1("shr", *operands(call, x, y))
 
@@ -233,7 +273,17 @@ def addcdiv(call: Call, x: Node, y: Node, z: Node, value: Scalar = 1) -> Node:
     return rounded(call, build.add(a, build.mul(build.div(b, c), call.node(value, a.type.dtype))))
 
 
-@aten("_to_copy", "clone", "alias", "detach", "lift_fresh_copy", "lift_fresh", "lift", "contiguous", "prims.convert_element_type.default")
+@aten(
+    "_to_copy",
+    "clone",
+    "alias",
+    "detach",
+    "lift_fresh_copy",
+    "lift_fresh",
+    "lift",
+    "contiguous",
+    "prims.convert_element_type.default",
+)
 def converted(call: Call, x: Node, *_: Any, **__: Any) -> Node:
     return build.cast(x, call.dtype)
 

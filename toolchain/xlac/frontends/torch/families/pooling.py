@@ -23,7 +23,14 @@ class Pool:
     """A window over the last `rank` axes of (batch, channels, …)."""
 
     def __init__(
-        self, x: Type, rank: int, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], result: Ints
+        self,
+        x: Type,
+        rank: int,
+        kernel: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[int],
+        dilation: Sequence[int],
+        result: Ints,
     ) -> None:
         self.rank = rank
         self.kernel = _each(kernel, rank)
@@ -39,16 +46,30 @@ class Pool:
         """The padding after each axis: as much as the windows of the result need."""
         return tuple(
             (n - 1) * s + (k - 1) * d + 1 - size - p
-            for n, s, k, d, size, p in zip(self.result, self.stride, self.kernel, self.dilation, self.extents, self.padding, strict=True)
+            for n, s, k, d, size, p in zip(
+                self.result,
+                self.stride,
+                self.kernel,
+                self.dilation,
+                self.extents,
+                self.padding,
+                strict=True,
+            )
         )
 
     def window(self, combine: str, body: Graph | None = None) -> Window:
         outer = (0, 0)
         ones = (1,) * (self.rank + 2)
         return Window(
-            combine, body, (1, 1, *self.kernel), (1, 1, *self.stride), (*outer, *self.padding), (*outer, *self.after), ones,
+            combine,
+            body,
+            (1, 1, *self.kernel),
+            (1, 1, *self.stride),
+            (*outer, *self.padding),
+            (*outer, *self.after),
+            ones,
             (1, 1, *self.dilation),
-        )  # fmt: skip
+        )
 
 
 def _each(values: Sequence[int], rank: int) -> Ints:
@@ -73,9 +94,14 @@ def known(shape: Sequence[Dim]) -> Ints:
 def _max_pool(rank: int) -> None:
     @aten(f"max_pool{rank}d_with_indices")
     def builder(
-        call: Call, x: Node, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
-        dilation: Sequence[int] = (1,), ceil_mode: bool = False,
-    ) -> tuple[Node, Node]:  # fmt: skip
+        call: Call,
+        x: Node,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int] = (0,),
+        dilation: Sequence[int] = (1,),
+        ceil_mode: bool = False,
+    ) -> tuple[Node, Node]:
         pool = Pool(x.type, rank, kernel_size, stride, padding, dilation, known(call.shape[-rank:]))
         wide = batched(x, rank)
         values = Node.of(pool.window("max"), wide)
@@ -83,14 +109,23 @@ def _max_pool(rank: int) -> None:
 
     @aten(f"max_pool{rank}d_with_indices_backward")
     def backward(
-        call: Call, grad: Node, x: Node, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
-        dilation: Sequence[int], ceil_mode: bool, indices: Node,
-    ) -> Node:  # fmt: skip
+        call: Call,
+        grad: Node,
+        x: Node,
+        kernel_size: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[int],
+        dilation: Sequence[int],
+        ceil_mode: bool,
+        indices: Node,
+    ) -> Node:
         return returned(call, grad, x, indices, rank)
 
 
 def returned(call: Call, grad: Node, x: Node, indices: Node, rank: int) -> Node:
-    """Each gradient added where its maximum was found, which `indices` count row-major in its plane of x."""
+    """Each gradient added where its maximum was found, which `indices` count row-major in its plane
+    of x.
+    """
     outer = x.shape[: x.type.rank - rank]
     size, count = math.prod(known(x.shape[-rank:])), math.prod(known(grad.shape[-rank:]))
     updates, places = (build.reshape(v, (*outer, count)) for v in (build.compute(grad), indices))
@@ -100,7 +135,9 @@ def returned(call: Call, grad: Node, x: Node, indices: Node, rank: int) -> Node:
 
 
 def _positions(pool: Pool, x: Node) -> Node:
-    """Where in its plane, counted row-major, each maximum lies: the first of equals, or the last NaN."""
+    """Where in its plane, counted row-major, each maximum lies: the first of equals, or the last
+    NaN.
+    """
     plane = math.prod(pool.extents)
     places = build.reshape(build.iota((plane,), 0, DType.I64), pool.extents)
     spread = build.broadcast_to(places, x.shape)
@@ -119,7 +156,9 @@ def _positions(pool: Pool, x: Node) -> Node:
     body = build.graph("later", (scalar, number, scalar, number), later)
     start = -np.inf if dtype.is_float else np.iinfo(dtype.numpy).min
     op = pool.window("body", body)
-    return build.results(Node.of(op, x, spread, build.constant(start, dtype), build.constant(-1, DType.I64)))[1]
+    return build.results(
+        Node.of(op, x, spread, build.constant(start, dtype), build.constant(-1, DType.I64))
+    )[1]
 
 
 # ---- the mean ------------------------------------------------------------------------------------
@@ -128,12 +167,20 @@ def _positions(pool: Pool, x: Node) -> Node:
 def _avg_pool(rank: int) -> None:
     @aten(f"avg_pool{rank}d")
     def builder(
-        call: Call, x: Node, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
-        ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
-    ) -> Node:  # fmt: skip
+        call: Call,
+        x: Node,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int] = (0,),
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Node:
         pool = Pool(x.type, rank, kernel_size, stride, padding, (1,), known(call.shape[-rank:]))
         total = Node.of(pool.window("add"), build.compute(batched(x, rank)))
-        counts = build.constant(_counts(pool, count_include_pad, divisor_override), total.type.dtype)
+        counts = build.constant(
+            _counts(pool, count_include_pad, divisor_override), total.type.dtype
+        )
         return build.cast(build.reshape(build.div(total, counts), call.shape), call.dtype)
 
     if rank == 1:
@@ -141,26 +188,52 @@ def _avg_pool(rank: int) -> None:
 
     @aten(f"avg_pool{rank}d_backward")
     def backward(
-        call: Call, grad: Node, x: Node, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int], ceil_mode: bool,
-        count_include_pad: bool, divisor_override: int | None,
-    ) -> Node:  # fmt: skip
-        """Each gradient is shared out over its window: a window over the gradients, spread by the stride."""
+        call: Call,
+        grad: Node,
+        x: Node,
+        kernel_size: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[int],
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: int | None,
+    ) -> Node:
+        """Each gradient is shared out over its window: a window over the gradients, spread by the
+        stride.
+        """
         pool = Pool(x.type, rank, kernel_size, stride, padding, (1,), known(grad.shape[-rank:]))
         wide = build.compute(batched(grad, rank))
         counts = build.constant(_counts(pool, count_include_pad, divisor_override), wide.type.dtype)
         low, high = [0, 0], [0, 0]
-        for size, n, s, k, p in zip(pool.extents, pool.result, pool.stride, pool.kernel, pool.padding, strict=True):
+        for size, n, s, k, p in zip(
+            pool.extents, pool.result, pool.stride, pool.kernel, pool.padding, strict=True
+        ):
             low.append(k - 1 - p)
             high.append(size + k - 1 - (k - 1 - p) - ((n - 1) * s + 1))
         ones = (1,) * (rank + 2)
-        op = Window("add", None, (1, 1, *pool.kernel), ones, tuple(low), tuple(high), (1, 1, *pool.stride), ones)
+        op = Window(
+            "add",
+            None,
+            (1, 1, *pool.kernel),
+            ones,
+            tuple(low),
+            tuple(high),
+            (1, 1, *pool.stride),
+            ones,
+        )
         return build.cast(build.reshape(Node.of(op, build.div(wide, counts)), x.shape), call.dtype)
 
 
-def _counts(pool: Pool, padded: bool, override: int | None) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """What each sum is divided by: the elements under the window that are inside x or, if asked, its padding."""
+def _counts(
+    pool: Pool, padded: bool, override: int | None
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """What each sum is divided by: the elements under the window that are inside x or, if asked,
+    its padding.
+    """
     found = np.ones((), np.float64)
-    for size, n, s, k, p in zip(pool.extents, pool.result, pool.stride, pool.kernel, pool.padding, strict=True):
+    for size, n, s, k, p in zip(
+        pool.extents, pool.result, pool.stride, pool.kernel, pool.padding, strict=True
+    ):
         start = np.arange(n) * s - p
         stop = np.minimum(start + k, size + p)
         along = stop - start if padded else np.minimum(stop, size) - np.maximum(start, 0)

@@ -1,4 +1,6 @@
-"""The few of PyTorch's own primitives (`prims`) that its decompositions leave: scalar functions of operands of one type."""
+"""The few of PyTorch's own primitives (`prims`) that its decompositions leave: scalar functions of
+operands of one type.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,14 @@ SAME = (
     "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp exp2 expm1 floor log log1p log2 log10 neg reciprocal round rsqrt sin sinh"
     " sqrt tan tanh trunc sign signbit isfinite bitwise_not digamma lgamma atan2 fmax fmin maximum minimum erfc hypot nextafter"
 ).split()
-OVERLOADED = "add sub mul bitwise_and bitwise_or bitwise_xor eq ne lt le gt ge pow remainder fmod".split()
-RENAMED = {"erf_inv": "erfinv", "shift_left": "bitwise_left_shift.Tensor", "shift_right_arithmetic": "bitwise_right_shift.Tensor"}
+OVERLOADED = (
+    "add sub mul bitwise_and bitwise_or bitwise_xor eq ne lt le gt ge pow remainder fmod".split()
+)
+RENAMED = {
+    "erf_inv": "erfinv",
+    "shift_left": "bitwise_left_shift.Tensor",
+    "shift_right_arithmetic": "bitwise_right_shift.Tensor",
+}
 
 for _name in SAME:
     aten(f"prims.{_name}.default")(BUILDERS[f"aten.{_name}.default"])
@@ -27,7 +35,9 @@ for _name in OVERLOADED:
     _form = "Tensor_Tensor" if _name == "pow" else "Tensor"
     aten(f"prims.{_name}.default")(BUILDERS[f"aten.{_name}.{_form}"])
 for _name, _theirs in RENAMED.items():
-    aten(f"prims.{_name}.default")(BUILDERS[f"aten.{_theirs}" + ("" if "." in _theirs else ".default")])
+    aten(f"prims.{_name}.default")(
+        BUILDERS[f"aten.{_theirs}" + ("" if "." in _theirs else ".default")]
+    )
 
 
 @aten("prims.div.default")

@@ -40,12 +40,16 @@ def addmm(call: Call, x: Node, y: Node, z: Node, beta: Scalar = 1, alpha: Scalar
 
 
 @aten("addmv")
-def addmv(call: Call, x: Node, matrix: Node, vector: Node, beta: Scalar = 1, alpha: Scalar = 1) -> Node:
+def addmv(
+    call: Call, x: Node, matrix: Node, vector: Node, beta: Scalar = 1, alpha: Scalar = 1
+) -> Node:
     column = build.reshape(vector, (*vector.shape, 1))
     found = build.reshape(product(matrix, column, call.dtype.compute), call.shape)
     found = found if alpha == 1 else build.mul(found, call.node(alpha, found.type.dtype))
     if beta != 0:
-        found = build.add(found, build.mul(call.filled(x, found.type.dtype), call.node(beta, found.type.dtype)))
+        found = build.add(
+            found, build.mul(call.filled(x, found.type.dtype), call.node(beta, found.type.dtype))
+        )
     return build.cast(found, call.dtype)
 
 
@@ -86,13 +90,24 @@ def addbmm(call: Call, x: Node, y: Node, z: Node, beta: Scalar = 1, alpha: Scala
 
 @aten("_trilinear")
 def trilinear(
-    call: Call, x: Node, y: Node, z: Node, expand1: list[int], expand2: list[int], expand3: list[int], sumdim: list[int],
+    call: Call,
+    x: Node,
+    y: Node,
+    z: Node,
+    expand1: list[int],
+    expand2: list[int],
+    expand3: list[int],
+    sumdim: list[int],
     unroll_dim: int = 1,
-) -> Node:  # fmt: skip
+) -> Node:
     """The product of three tensors, each first given new axes, summed over some."""
     parts = []
     for node, axes in zip((x, y, z), (expand1, expand2, expand3), strict=True):
-        parts.append(build.apply1("unsqueeze", build.compute(node), axis=axes) if axes else build.compute(node))
+        parts.append(
+            build.apply1("unsqueeze", build.compute(node), axis=axes)
+            if axes
+            else build.compute(node)
+        )
     total = build.mul(build.mul(parts[0], parts[1]), parts[2])
     return build.cast(build.reduce(total, "add", sumdim), call.dtype)
 
@@ -100,7 +115,10 @@ def trilinear(
 @aten("_cdist_forward")
 def cdist(call: Call, x: Node, y: Node, p: float, compute_mode: int | None = None) -> Node:
     """Distances between all rows of x and all rows of y, in the p-norm."""
-    gap = build.sub(build.reshape(x, (*x.shape[:-1], 1, x.shape[-1])), build.reshape(y, (*y.shape[:-2], 1, *y.shape[-2:])))
+    gap = build.sub(
+        build.reshape(x, (*x.shape[:-1], 1, x.shape[-1])),
+        build.reshape(y, (*y.shape[:-2], 1, *y.shape[-2:])),
+    )
     return build.broadcast_to(_length(gap, float(p)), call.shape)
 
 
@@ -117,7 +135,9 @@ def pdist(call: Call, x: Node, p: float = 2) -> Node:
 
 
 @aten("linalg_solve_triangular")
-def solve_triangular(call: Call, a: Node, b: Node, upper: bool, left: bool = True, unitriangular: bool = False) -> Node:
+def solve_triangular(
+    call: Call, a: Node, b: Node, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Node:
     outer = build.broadcast_shapes([a.shape[:-2], b.shape[:-2]])
     a, b = (build.broadcast_to(v, (*outer, *v.shape[-2:])) for v in (a, b))
     return build.apply1("triangular_solve", a, b, left=left, lower=not upper, unit=unitriangular)
@@ -128,7 +148,11 @@ def _length(gap: Node, p: float) -> Node:
     if p == 0:
         return build.reduce(build.cast(build.compare(size, "ne", 0), gap.type.dtype), "add", axis)
     if p == math.inf:
-        return build.reduce(build.maximum(size, 0.0), "max", axis) if gap.shape[-1] != 0 else build.reduce(size, "add", axis)
+        return (
+            build.reduce(build.maximum(size, 0.0), "max", axis)
+            if gap.shape[-1] != 0
+            else build.reduce(size, "add", axis)
+        )
     if p == 1:
         return build.reduce(size, "add", axis)
     if p == 2:

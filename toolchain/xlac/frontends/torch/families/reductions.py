@@ -15,7 +15,9 @@ Dims = Sequence[int] | int | None
 
 
 def axes_of(x: Node, dim: Dims) -> tuple[int, ...]:
-    """Axes as PyTorch means them: none or an empty list is all of them; a scalar has an axis 0 that is not there."""
+    """Axes as PyTorch means them: none or an empty list is all of them; a scalar has an axis 0 that
+    is not there.
+    """
     if dim is None or (not isinstance(dim, int) and not dim):
         return tuple(range(x.type.rank))
     many = (dim,) if isinstance(dim, int) else tuple(dim)
@@ -28,7 +30,9 @@ def reduced(x: Node, combine: str, dim: Dims, keepdim: bool = False) -> Node:
 
 
 @aten("sum.dim_IntList")
-def sum_dim(call: Call, x: Node, dim: Dims, keepdim: bool = False, dtype: DType | None = None) -> Node:
+def sum_dim(
+    call: Call, x: Node, dim: Dims, keepdim: bool = False, dtype: DType | None = None
+) -> Node:
     return reduced(build.cast(x, call.dtype), "add", dim, keepdim)
 
 
@@ -38,7 +42,9 @@ def sum_all(call: Call, x: Node, dtype: DType | None = None) -> Node:
 
 
 @aten("mean.dim")
-def mean_dim(call: Call, x: Node, dim: Dims, keepdim: bool = False, dtype: DType | None = None) -> Node:
+def mean_dim(
+    call: Call, x: Node, dim: Dims, keepdim: bool = False, dtype: DType | None = None
+) -> Node:
     axes = axes_of(x, dim)
     wide = build.cast(x, call.dtype)
     return build.apply1("mean", wide, axis=axes, keepdims=keepdim) if axes else wide
@@ -55,7 +61,9 @@ def prod_all(call: Call, x: Node, dtype: DType | None = None) -> Node:
 
 
 @aten("prod.dim_int")
-def prod_dim(call: Call, x: Node, dim: int, keepdim: bool = False, dtype: DType | None = None) -> Node:
+def prod_dim(
+    call: Call, x: Node, dim: int, keepdim: bool = False, dtype: DType | None = None
+) -> Node:
     return reduced(build.cast(x, call.dtype), "mul", dim, keepdim)
 
 
@@ -125,11 +133,14 @@ def all_(call: Call, x: Node, dim: Dims = None, keepdim: bool = False) -> Node:
 
 def _truth(call: Call, x: Node, combine: str, dim: Dims, keepdim: bool) -> Node:
     test = build.cast(x, DType.BOOL)
-    none = dim is not None and not isinstance(dim, int) and not dim  # an empty list of axes reduces nothing
+    # an empty list of axes reduces nothing
+    none = dim is not None and not isinstance(dim, int) and not dim
     return build.cast(test if none else reduced(test, combine, dim, keepdim), call.dtype)
 
 
-def spread_of(call: Call, x: Node, dim: Dims, correction: float, keepdim: bool) -> tuple[Node, Node]:
+def spread_of(
+    call: Call, x: Node, dim: Dims, correction: float, keepdim: bool
+) -> tuple[Node, Node]:
     """Variance and mean in the compute type."""
     wide = build.compute(x)
     axes = axes_of(x, dim)
@@ -146,8 +157,12 @@ def spread_of(call: Call, x: Node, dim: Dims, correction: float, keepdim: bool) 
 
 
 @aten("var.correction")
-def var(call: Call, x: Node, dim: Dims = None, correction: float | None = None, keepdim: bool = False) -> Node:
-    return build.cast(spread_of(call, x, dim, 1 if correction is None else correction, keepdim)[0], call.dtype)
+def var(
+    call: Call, x: Node, dim: Dims = None, correction: float | None = None, keepdim: bool = False
+) -> Node:
+    return build.cast(
+        spread_of(call, x, dim, 1 if correction is None else correction, keepdim)[0], call.dtype
+    )
 
 
 @aten("var.dim")
@@ -156,7 +171,9 @@ def var_dim(call: Call, x: Node, dim: Dims, unbiased: bool = True, keepdim: bool
 
 
 @aten("var_mean.correction")
-def var_mean(call: Call, x: Node, dim: Dims = None, correction: float | None = None, keepdim: bool = False) -> tuple[Node, ...]:
+def var_mean(
+    call: Call, x: Node, dim: Dims = None, correction: float | None = None, keepdim: bool = False
+) -> tuple[Node, ...]:
     found = spread_of(call, x, dim, 1 if correction is None else correction, keepdim)
     return tuple(build.cast(f, call.dtype) for f in found)
 
@@ -181,4 +198,3 @@ def logsumexp(call: Call, x: Node, dim: Dims, keepdim: bool = False) -> Node:
     wide = build.cast(x, call.dtype)
     axes = axes_of(x, dim)
     return build.apply1("logsumexp", wide, axis=axes, keepdims=keepdim) if axes else wide
-

@@ -1,6 +1,8 @@
-"""Resampling along axes: adaptive means and interpolation. Each axis is a product with a matrix of known weights.
+"""Resampling along axes: adaptive means and interpolation. Each axis is a product with a matrix of
+known weights.
 
-The gradient is the product with the transposed matrices, so forward and backward share one table of weights.
+The gradient is the product with the transposed matrices, so forward and backward share one table of
+weights.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ def applied(call: Call, x: Node, matrices: Sequence[Matrix]) -> Node:
     """x with its last axes resampled, in the compute type; the smallest results first."""
     found = build.compute(x)
     first = x.type.rank - len(matrices)
-    for number, matrix in sorted(enumerate(matrices), key=lambda item: item[1].shape[0] / max(1, item[1].shape[1])):
+    for number, matrix in sorted(
+        enumerate(matrices), key=lambda item: item[1].shape[0] / max(1, item[1].shape[1])
+    ):
         if matrix.shape[0] == matrix.shape[1] and np.array_equal(matrix, np.eye(len(matrix))):
             continue
         axis = first + number
@@ -67,11 +71,16 @@ for _rank in (2, 3):
 
 
 @aten("grid_sampler_2d", "grid_sampler_3d")
-def grid_sampler(call: Call, x: Node, grid: Node, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Node:
+def grid_sampler(
+    call: Call, x: Node, grid: Node, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Node:
     mode = ("linear", "nearest", "cubic")[interpolation_mode]
     padding = ("zeros", "border", "reflection")[padding_mode]
     wide = (build.compute(v) for v in (x, grid))
-    return build.cast(build.apply1("grid_sample", *wide, mode=mode, padding=padding, align_corners=align_corners), call.dtype)
+    return build.cast(
+        build.apply1("grid_sample", *wide, mode=mode, padding=padding, align_corners=align_corners),
+        call.dtype,
+    )
 
 
 # ---- interpolation -------------------------------------------------------------------------------
@@ -80,7 +89,9 @@ Rule = Callable[[int, int, bool, float | None], Matrix]
 
 
 def positions(size: int, count: int, corners: bool, scale: float | None) -> NDArray[np.float64]:
-    """Where in x each element of the result lies. `scale` is what the caller gave, for aten it beats the sizes."""
+    """Where in x each element of the result lies. `scale` is what the caller gave, for aten it
+    beats the sizes.
+    """
     steps = np.arange(count, dtype=np.float64)
     if corners:
         return steps * ((size - 1) / (count - 1) if count > 1 else 0.0)
@@ -138,7 +149,9 @@ def _factors(given: Sequence[float] | None, rank: int) -> list[float | None]:
 def _interpolated(name: str, rank: int, rule: Rule, corners: bool) -> None:
     """Three operations: by sizes, by sizes or scales (`vec`), and the gradient."""
 
-    def matrices(size: Sequence[Dim], result: Sequence[Dim], align: bool, scales: Sequence[float | None]) -> list[Matrix]:
+    def matrices(
+        size: Sequence[Dim], result: Sequence[Dim], align: bool, scales: Sequence[float | None]
+    ) -> list[Matrix]:
         triples = zip(sizes_of(size, rank), sizes_of(result, rank), scales, strict=True)
         return [rule(n, m, align, scale) for n, m, scale in triples]
 
@@ -154,13 +167,17 @@ def _interpolated(name: str, rank: int, rule: Rule, corners: bool) -> None:
         return applied(call, x, matrices(x.shape, call.shape, align, scales))
 
     @aten(f"{name}_backward")
-    def backward(call: Call, grad: Node, output_size: Sequence[int], input_size: Sequence[Dim], *rest: object) -> Node:
+    def backward(
+        call: Call, grad: Node, output_size: Sequence[int], input_size: Sequence[Dim], *rest: object
+    ) -> Node:
         align, scales = _rest(rest)
         return applied(call, grad, [m.T for m in matrices(input_size, grad.shape, align, scales)])
 
     def _rest(rest: Sequence[object]) -> tuple[bool, list[float | None]]:
         align = bool(rest[0]) if corners and rest else False
-        scales: list[float | None] = [s if isinstance(s, float) else None for s in rest[1 if corners else 0 :]]
+        scales: list[float | None] = [
+            s if isinstance(s, float) else None for s in rest[1 if corners else 0 :]
+        ]
         return align, scales + [None] * (rank - len(scales))
 
 
@@ -169,4 +186,3 @@ for _count, _linear in enumerate(("linear1d", "bilinear2d", "trilinear3d"), 1):
     _interpolated(f"upsample_nearest{_count}d", _count, nearest, False)
     _interpolated(f"_upsample_nearest_exact{_count}d", _count, nearest_exact, False)
 _interpolated("upsample_bicubic2d", 2, cubic, True)
-

@@ -1,4 +1,6 @@
-"""Special functions, and scalar functions that few need. Halves are computed in f32 and rounded once."""
+"""Special functions, and scalar functions that few need. Halves are computed in f32 and rounded
+once.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def trigamma(call: Call, x: Node) -> Node:
 def bessel_i1(call: Call, x: Node) -> Node:
     """exp(|x|) times the scaled function, which is odd."""
     (a,) = computed(call, x)
-    return rounded(call, build.mul(build.apply1("bessel_i1e", a), build.exp(build.apply1("abs", a))))
+    return rounded(
+        call, build.mul(build.apply1("bessel_i1e", a), build.exp(build.apply1("abs", a)))
+    )
 
 
 @aten("prims.bessel_i1e.default")
@@ -105,7 +109,13 @@ def gcd(call: Call, x: Node, y: Node) -> Node:
         return build.select(done, left, right), build.select(done, right, rest)
 
     types = (shape, shape)
-    found = build.apply("while", a, b, cond=build.graph("going", types, going), body=build.graph("step", types, step))
+    found = build.apply(
+        "while",
+        a,
+        b,
+        cond=build.graph("going", types, going),
+        body=build.graph("step", types, step),
+    )
     assert isinstance(found, tuple)
     return found[0]
 
@@ -126,4 +136,3 @@ def logaddexp(call: Call, x: Node, y: Node) -> Node:
     same = build.compare(a, "eq", b)  # of equal infinities the gap is no number
     found = build.add(high, build.apply1("log1p", build.exp(build.select(same, 0.0, gap))))
     return rounded(call, found)
-

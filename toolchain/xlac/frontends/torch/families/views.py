@@ -16,7 +16,19 @@ from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 
-@aten("view", "_unsafe_view", "reshape", "view_copy", "_reshape_alias", "squeeze", "squeeze.dim", "squeeze.dims", "unsqueeze", "flatten.using_ints", "_reshape_copy")
+@aten(
+    "view",
+    "_unsafe_view",
+    "reshape",
+    "view_copy",
+    "_reshape_alias",
+    "squeeze",
+    "squeeze.dim",
+    "squeeze.dims",
+    "unsqueeze",
+    "flatten.using_ints",
+    "_reshape_copy",
+)
 def reshaped(call: Call, x: Node, *_: Any, **__: Any) -> Node:
     return build.reshape(x, call.shape)
 
@@ -62,7 +74,14 @@ def bound(position: Dim | None, size: Dim, otherwise: Dim) -> Dim:
 
 
 @aten("slice.Tensor", "slice_copy.Tensor")
-def slice_(call: Call, x: Node, dim: int = 0, start: Dim | None = None, end: Dim | None = None, step: int = 1) -> Node:
+def slice_(
+    call: Call,
+    x: Node,
+    dim: int = 0,
+    start: Dim | None = None,
+    end: Dim | None = None,
+    step: int = 1,
+) -> Node:
     axis = normal_axis(dim, x.type.rank)
     first, count = bound(start, x.shape[axis], 0), call.shape[axis]
     return build.cut(x, axis, first, first if count == 0 else first + (count - 1) * step + 1, step)
@@ -75,7 +94,15 @@ def select(call: Call, x: Node, dim: int, index: Dim) -> Node:
     return build.reshape(build.cut(x, axis, at, at + 1), call.shape)
 
 
-@aten("split_with_sizes", "split_with_sizes_copy", "split.Tensor", "unsafe_split.Tensor", "unsafe_split_with_sizes", "chunk", "unbind.int")
+@aten(
+    "split_with_sizes",
+    "split_with_sizes_copy",
+    "split.Tensor",
+    "unsafe_split.Tensor",
+    "unsafe_split_with_sizes",
+    "chunk",
+    "unbind.int",
+)
 def split(call: Call, x: Node, sizes: Any = 0, dim: int | None = None) -> list[Node]:
     """The parts have the extents that PyTorch states; `unbind` takes the axis first and loses it."""
     unbound = dim is None and call.type.rank < x.type.rank
@@ -91,7 +118,8 @@ def split(call: Call, x: Node, sizes: Any = 0, dim: int | None = None) -> list[N
 
 @aten("cat")
 def cat(call: Call, tensors: Sequence[Node], dim: int = 0) -> Node:
-    kept = [build.cast(x, call.dtype) for x in tensors if x.type.rank == call.type.rank]  # PyTorch skips empty vectors
+    # PyTorch skips empty vectors
+    kept = [build.cast(x, call.dtype) for x in tensors if x.type.rank == call.type.rank]
     if not kept:
         return build.cast(tensors[0], call.dtype)
     return build.concat(kept, dim)
@@ -101,7 +129,9 @@ def cat(call: Call, tensors: Sequence[Node], dim: int = 0) -> Node:
 def stack(call: Call, tensors: Sequence[Node], dim: int = 0) -> Node:
     axis = normal_axis(dim, call.type.rank)
     parts = [build.cast(x, call.dtype) for x in tensors]
-    return build.concat([build.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in parts], axis)
+    return build.concat(
+        [build.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in parts], axis
+    )
 
 
 @aten("flip")
@@ -132,7 +162,9 @@ def _rolled(x: Node, shift: int, axis: int) -> Node:
     if not isinstance(size, int):
         raise NotExpressible(f"an axis of unknown size {size} cannot be rolled")
     at = -shift % size if size else 0
-    return build.concat([build.cut(x, axis, at, size), build.cut(x, axis, 0, at)], axis) if at else x
+    return (
+        build.concat([build.cut(x, axis, at, size), build.cut(x, axis, 0, at)], axis) if at else x
+    )
 
 
 @aten("constant_pad_nd")
@@ -152,8 +184,11 @@ def _bordered(call: Call, x: Node, padding: Sequence[int], mode: str) -> Node:
         size = x.shape[axis]
         if low >= 0 and high >= 0:
             pads[axis] = low, high
-        elif mode == "edge" and isinstance(size, int):  # a negative width moves the window of places
-            x = build.take(x, build.constant(np.clip(np.arange(-low, size + high), 0, size - 1)), axis)
+        elif mode == "edge" and isinstance(size, int):
+            # a negative width moves the window of places
+            x = build.take(
+                x, build.constant(np.clip(np.arange(-low, size + high), 0, size - 1)), axis
+            )
         else:
             raise NotExpressible("a border of negative width")
     return build.apply1("pad_mode", x, pads=pads, mode=mode)
@@ -190,8 +225,16 @@ def diagonal(call: Call, x: Node, offset: int = 0, dim1: int = 0, dim2: int = 1)
 
 
 @aten("as_strided", "as_strided_copy")
-def as_strided(call: Call, x: Node, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Dim | None = None) -> Node:
-    """Elements at positions in the memory of x, which comes as it lies there, from its beginning (`importer.memory`)."""
+def as_strided(
+    call: Call,
+    x: Node,
+    size: Sequence[Dim],
+    stride: Sequence[Dim],
+    storage_offset: Dim | None = None,
+) -> Node:
+    """Elements at positions in the memory of x, which comes as it lies there, from its beginning
+    (`importer.memory`).
+    """
     places: Node = call.size(storage_offset or 0)
     places = build.broadcast_to(places, call.shape)
     for axis, step in enumerate(stride):

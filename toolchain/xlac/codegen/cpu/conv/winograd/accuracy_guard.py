@@ -1,17 +1,21 @@
-"""Which tiles of a convolution may be multiplied at points without losing what the direct sum would give.
+"""Which tiles of a convolution may be multiplied at points without losing what the direct sum would
+give.
 
-A result at points is a sum over all pixels of its tile, in which those that it does not see cancel but for rounding. For
-C channels, the largest magnitude T of the tile's pixels and the sum W of the magnitudes of a filter's weights, its error is
-at most 16 (C + 12) T W 2^-24: pixels at points are at most 4 T, magnitudes of weights there times those of the matrix that
-brings products back add up to 4 W, and each term is rounded C times while channels are added and 12 times in transforms.
-The direct sum's is 9 C M W 2^-24, M being the largest magnitude in the window. So a tile is left to the direct sum unless T
+A result at points is a sum over all pixels of its tile, in which those that it does not see cancel
+but for rounding. For C channels, the largest magnitude T of the tile's pixels and the sum W of the
+magnitudes of a filter's weights, its error is at most 16 (C + 12) T W 2^-24: pixels at points are
+at most 4 T, magnitudes of weights there times those of the matrix that brings products back add up
+to 4 W, and each term is rounded C times while channels are added and 12 times in transforms. The
+direct sum's is 9 C M W 2^-24, M being the largest magnitude in the window. So a tile is left to the
+direct sum unless T
 
 * is at most SPREAD times the largest of the pixels that all its results see, which M is not below;
-* and is at most a limit, a fact of the weights below which nothing can overflow on the way. It is NaN where a weight is not
+* and is at most a limit, a fact of the weights below which nothing can overflow on the way. It is
+  NaN where a weight is not
   finite, or where weights at points might not be.
 
-Neither holds for a NaN, nor for an infinite pixel. Magnitudes are compared as integers: those of floats are in order,
-infinity after all numbers and NaN after infinity.
+Neither holds for a NaN, nor for an infinite pixel. Magnitudes are compared as integers: those of
+floats are in order, infinity after all numbers and NaN after infinity.
 """
 
 from __future__ import annotations
@@ -35,12 +39,15 @@ from xlac_sdk.kernel_ir.kernel import Access, Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 SPREAD = 8.0
-"""How much larger than its window's a pixel of the tile may be: three bits of the bound of a result."""
+"""How much larger than its window's a pixel of the tile may be: three bits of the bound of a
+result.
+"""
 
 GROWTH = 64
 """No value on the way exceeds the largest pixel times the sum of a filter's magnitudes times this.
 
-Bringing pixels to points adds four (F(2x2)), a weight at points is at most its filter's sum, and back nine products are added: 36.
+Bringing pixels to points adds four (F(2x2)), a weight at points is at most its filter's sum, and
+back nine products are added: 36.
 """
 
 MAGNITUDE = 0x7FFFFFFF  # the bits of an f32 without its sign
@@ -61,13 +68,19 @@ class Guard:
 
         def limit(array: Array) -> Array:
             weights = kernel.compute(array) if kernel.compute else array
-            most = np.maximum(weights.max(), -weights.min()).astype(np.float64)  # NaN where a weight is
+            # NaN where a weight is
+            most = np.maximum(weights.max(), -weights.min()).astype(np.float64)
             with np.errstate(divide="ignore"):
-                found = np.minimum(np.finfo(np.float32).max / (terms * most), np.finfo(np.float32).max)
+                found = np.minimum(
+                    np.finfo(np.float32).max / (terms * most), np.finfo(np.float32).max
+                )
             return np.asarray([found if np.isfinite(most) and found >= 1 else np.nan], np.float32)
 
         return Guard(
-            Scratch(DType.BOOL, t.tiles, "plain"), Packed(DType.F32, 1, (kernel.value,), limit, f"limit at points of {terms} {kernel.key}")
+            Scratch(DType.BOOL, t.tiles, "plain"),
+            Packed(
+                DType.F32, 1, (kernel.value,), limit, f"limit at points of {terms} {kernel.key}"
+            ),
         )
 
     def store(self, elements: Elements, tile: Expr, extremes: Extremes) -> None:
@@ -76,25 +89,39 @@ class Guard:
         most, near = extremes.found()
         bound = build.apply(Primitive.MUL, near, Const(SPREAD, DType.F32))
         limit = build.load(elements.parameter(self.limit, Access.READ), 0)
-        plain = build.apply(Primitive.AND, build.apply(Primitive.LE, most, bound), build.apply(Primitive.LE, most, limit))
+        plain = build.apply(
+            Primitive.AND,
+            build.apply(Primitive.LE, most, bound),
+            build.apply(Primitive.LE, most, limit),
+        )
         builder.store(elements.parameter(self.plain, Access.WRITE), tile, plain)
 
     def plainly(self, elements: Elements, tile: Expr) -> Expr:
         """Whether a tile may be multiplied at points."""
-        return elements.builder.let("plain", build.load(elements.parameter(self.plain, Access.READ), tile))
+        return elements.builder.let(
+            "plain", build.load(elements.parameter(self.plain, Access.READ), tile)
+        )
 
 
 class Extremes:
-    """The largest magnitude of a tile's pixels, and of those that all its results see, vector by vector of channels."""
+    """The largest magnitude of a tile's pixels, and of those that all its results see, vector by
+    vector of channels.
+    """
 
     def __init__(self, builder: Builder, t: Tiling, lanes: int) -> None:
         self.builder, self.t, self.lanes = builder, t, lanes
-        self._rim, self._core = (builder.variable(name, Const(0, DType.I32, lanes)) for name in ("rim", "core"))
+        self._rim, self._core = (
+            builder.variable(name, Const(0, DType.I32, lanes)) for name in ("rim", "core")
+        )
 
     def note(self, pixels: Mapping[tuple[int, int], Expr]) -> None:
         """Takes a vector of channels of every pixel into account, by row and column."""
         for (i, j), value in pixels.items():
-            size = build.apply(Primitive.AND, build.apply(Primitive.BITCAST, value, dtype=DType.I32), Const(MAGNITUDE, DType.I32, self.lanes))
+            size = build.apply(
+                Primitive.AND,
+                build.apply(Primitive.BITCAST, value, dtype=DType.I32),
+                Const(MAGNITUDE, DType.I32, self.lanes),
+            )
             most = self._core if i in self.t.shared and j in self.t.shared else self._rim
             self.builder.assign(most, build.apply(Primitive.MAX, most, size))
 
@@ -104,4 +131,6 @@ class Extremes:
         return self._float(most), self._float(self._core)
 
     def _float(self, bits: Expr) -> Expr:
-        return self.builder.let("x", build.apply(Primitive.BITCAST, build.fold(Primitive.MAX, bits), dtype=DType.F32))
+        return self.builder.let(
+            "x", build.apply(Primitive.BITCAST, build.fold(Primitive.MAX, bits), dtype=DType.F32)
+        )

@@ -1,4 +1,6 @@
-"""The direct sum for tiles that may not be multiplied at points: see `winograd_guard.py`. Small code, seldom run."""
+"""The direct sum for tiles that may not be multiplied at points: see `winograd_guard.py`. Small
+code, seldom run.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,28 @@ from xlac_sdk.target import Target
 class DirectSum:
     """The results of one tile for a panel of columns."""
 
-    def __init__(self, elements: Elements, t: Tiling, x: View, weights: Panels, target: Target) -> None:
-        self.elements, self.builder, self.t, self.x, self.weights, self.target = elements, elements.builder, t, x, weights, target
+    def __init__(
+        self, elements: Elements, t: Tiling, x: View, weights: Panels, target: Target
+    ) -> None:
+        self.elements, self.builder, self.t, self.x, self.weights, self.target = (
+            elements,
+            elements.builder,
+            t,
+            x,
+            weights,
+            target,
+        )
 
     def write(
-        self, at: tuple[Expr, Expr, Expr], column: Expr, width: int, store: Callable[[list[list[Expr]], Expr], None]
+        self,
+        at: tuple[Expr, Expr, Expr],
+        column: Expr,
+        width: int,
+        store: Callable[[list[list[Expr]], Expr], None],
     ) -> None:
-        """`store(results, column)` for each vector of the panel: those of the tile at (batch, row, column), by rows."""
+        """`store(results, column)` for each vector of the panel: those of the tile at (batch, row,
+        column), by rows.
+        """
         t, builder, lanes = self.t, self.builder, self.target.lanes(DType.F32)
         pixels = self._pixels(at)
         source = self.elements.parameter(self.weights.source.value, Access.READ)
@@ -38,8 +55,9 @@ class DirectSum:
             sums = {corner: builder.variable("c", zero(DType.F32, lanes)) for corner in corners}
             with (
                 builder.loop("k", 0, t.channels) as channel,
-                builder.loop("i", 0, toom_cook.TAPS) as down, builder.loop("j", 0, toom_cook.TAPS) as across,
-            ):  # fmt: skip
+                builder.loop("i", 0, toom_cook.TAPS) as down,
+                builder.loop("j", 0, toom_cook.TAPS) as across,
+            ):
                 where = build.add(first, vector)
                 for counter, step in zip((channel, down, across), steps, strict=True):
                     where = build.add(where, build.mul(counter, step))
@@ -48,8 +66,12 @@ class DirectSum:
                     seen = build.add(build.mul(build.add(down, i), t.seen), build.add(across, j))
                     value = build.load(pixels, build.add(build.mul(seen, t.channels), channel))
                     total = sums[i, j]
-                    builder.assign(total, multiply_add(self.target, build.splat(value, lanes), weight, total))
-            rows: list[list[Expr]] = [[sums[i, j] for j in range(t.results)] for i in range(t.results)]
+                    builder.assign(
+                        total, multiply_add(self.target, build.splat(value, lanes), weight, total)
+                    )
+            rows: list[list[Expr]] = [
+                [sums[i, j] for j in range(t.results)] for i in range(t.results)
+            ]
             store(rows, build.add(column, vector))
 
     def _pixels(self, at: tuple[Expr, Expr, Expr]) -> Buffer:
@@ -65,6 +87,8 @@ class DirectSum:
             )
             place = build.mul(build.add(build.mul(i, t.seen), j), t.channels)
             with builder.loop("c", 0, t.channels, lanes) as channel:
-                value = pixel(builder, source, self.x, build.add(base, channel), down, across, lanes)
+                value = pixel(
+                    builder, source, self.x, build.add(base, channel), down, across, lanes
+                )
                 builder.store(kept, build.ramp(build.add(place, channel), 1, lanes), value)
         return kept

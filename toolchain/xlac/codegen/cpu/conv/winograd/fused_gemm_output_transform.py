@@ -1,4 +1,6 @@
-"""The second kernel of a convolution that multiplies at points: products there, and what they stand for. See `winograd.py`."""
+"""The second kernel of a convolution that multiplies at points: products there, and what they stand
+for. See `winograd.py`.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,15 @@ from xlac_sdk.target import Target
 
 
 def launch(
-    group: Group, target: Target, name: str, after: Epilogue, t: Tiling, seen: Scratch, x: View, kernel: View, guard: Guard | None
+    group: Group,
+    target: Target,
+    name: str,
+    after: Epilogue,
+    t: Tiling,
+    seen: Scratch,
+    x: View,
+    kernel: View,
+    guard: Guard | None,
 ) -> Launching:
     """The kernel, over all that tiles see at points and weights that are known while compiling."""
     elements = Elements(Builder(), group, target)
@@ -42,29 +52,53 @@ def launch(
 
 
 def _products(
-    elements: Elements, after: Epilogue, t: Tiling, seen: Scratch, x: View, kernel: View, guard: Guard | None, target: Target
+    elements: Elements,
+    after: Epilogue,
+    t: Tiling,
+    seen: Scratch,
+    x: View,
+    kernel: View,
+    guard: Guard | None,
+    target: Target,
 ) -> _Products:
-    """What multiplies the tiles with weights that are packed panel by panel: each channel's nine taps."""
+    """What multiplies the tiles with weights that are packed panel by panel: each channel's nine
+    taps.
+    """
     assert isinstance(kernel.value, Node)
     weights = Source(kernel.value, DType.F32, kernel.offset)
     rows, columns = (Axis(1), Axis(t.tiles, t.channels)), Axis(t.columns, 0, kernel.strides[3])
     taps = tuple(Axis(toom_cook.TAPS, 0, step) for step in kernel.strides[:2])
     given = Contraction(
-        (), rows, columns, (Axis(t.channels, 1, kernel.strides[2]), *taps), Source(seen, DType.F32), weights, DType.F32,
+        (),
+        rows,
+        columns,
+        (Axis(t.channels, 1, kernel.strides[2]), *taps),
+        Source(seen, DType.F32),
+        weights,
+        DType.F32,
         lambda outer, rows, column: (build.index(0), *rows, column),
-    )  # fmt: skip
+    )
     panels = packing.constant(given, tile_of(t, target), DType.F32, kernel.compute, kernel.key)
     direct = DirectSum(elements, t, x, panels, target)
     return _Products(elements, after, given, panels, target, t, guard, direct)
 
 
 class _Products(OuterProduct):
-    """Products of a block of tiles at every pair of points, and then the results that they stand for."""
+    """Products of a block of tiles at every pair of points, and then the results that they stand
+    for.
+    """
 
     def __init__(
-        self, elements: Elements, after: Epilogue, given: Contraction, panels: Panels, target: Target, t: Tiling,
-        guard: Guard | None, direct: DirectSum,
-    ) -> None:  # fmt: skip
+        self,
+        elements: Elements,
+        after: Epilogue,
+        given: Contraction,
+        panels: Panels,
+        target: Target,
+        t: Tiling,
+        guard: Guard | None,
+        direct: DirectSum,
+    ) -> None:
         tile, whole = tile_of(t, target), cut(t, target)
         depth, self.chunks = whole.chunk, t.channels // whole.chunk
         self.brought = Scratch(DType.F32, t.points * plane(depth * tile.width), "weights")
@@ -77,9 +111,14 @@ class _Products(OuterProduct):
         self.first: Expr = build.index(0)
 
     def write(self) -> None:
-        """Loops over blocks of tiles and panels of channels, fused into one that may run in parallel."""
+        """Loops over blocks of tiles and panels of channels, fused into one that may run in
+        parallel.
+        """
         extents = [self.cut.blocks, self.cut.panels]
-        parallel = at_opt(self.cut.blocks * self.cut.panels) > 1 and self.t.points * self.c.flops >= PARALLEL_FLOPS
+        parallel = (
+            at_opt(self.cut.blocks * self.cut.panels) > 1
+            and self.t.points * self.c.flops >= PARALLEL_FLOPS
+        )
         kind = LoopKind.PARALLEL if parallel else LoopKind.SERIAL
         with self.builder.loop("t", 0, self.cut.blocks * self.cut.panels, kind=kind) as t:
             block, panel = unravel(self.builder, t, extents)
@@ -98,45 +137,86 @@ class _Products(OuterProduct):
         brought = self.elements.local(self.brought)
         weights = builder.let("b", self.given.base([], column, toom_cook.TAPS**2 * t.channels))
         with builder.loop("z", 0, self.chunks) as chunk:
-            start = builder.let("b", build.add(weights, build.mul(chunk, self.depth * toom_cook.TAPS**2 * width)))
+            start = builder.let(
+                "b", build.add(weights, build.mul(chunk, self.depth * toom_cook.TAPS**2 * width))
+            )
             self._weights(brought, start, width)
             with builder.loop("q", 0, t.points) as pair:
-                left = builder.let("a", build.add(build.mul(pair, plane(t.tiles * t.channels)), build.mul(chunk, self.depth)))
+                left = builder.let(
+                    "a",
+                    build.add(
+                        build.mul(pair, plane(t.tiles * t.channels)), build.mul(chunk, self.depth)
+                    ),
+                )
                 right = builder.let("b", build.mul(pair, plane(self.depth * width)))
                 self.place = build.mul(pair, apart)
 
                 def tile(start: Expr, size: int) -> None:
-                    self._tile([], (build.index(0), start), (1, size), column, vectors, 0, left, right)
+                    self._tile(
+                        [], (build.index(0), start), (1, size), column, vectors, 0, left, right
+                    )
 
                 self._cover(split, block if self.cut.blocks != 1 else None, tile)
         count: Expr | int = most
         if at_opt(self.cut.blocks) * most > t.tiles:
-            count = loop_nest.bounded(builder, build.apply(Primitive.MIN, build.index(most), build.sub(t.tiles, self.first)), most)
+            count = loop_nest.bounded(
+                builder,
+                build.apply(Primitive.MIN, build.index(most), build.sub(t.tiles, self.first)),
+                most,
+            )
         with builder.loop("i", 0, count) as number:
             self._results(number, column, width, apart)
 
     def _weights(self, to: Buffer, start: Expr, width: int) -> None:
         """Brings the panel's weights of a chunk of channels to all pairs of points."""
-        t, builder, n, lanes, taps = self.t, self.builder, self.t.seen, self.tile.lanes, toom_cook.TAPS
+        t, builder, n, lanes, taps = (
+            self.t,
+            self.builder,
+            self.t.seen,
+            self.tile.lanes,
+            toom_cook.TAPS,
+        )
         source = self.elements.parameter(self.given.source.value, Access.READ)
-        with builder.loop("k", 0, self.depth) as channel, builder.loop("v", 0, width, lanes) as vector:
-            first = builder.let("w", build.add(build.add(start, build.mul(channel, taps**2 * width)), vector))
+        with (
+            builder.loop("k", 0, self.depth) as channel,
+            builder.loop("v", 0, width, lanes) as vector,
+        ):
+            first = builder.let(
+                "w", build.add(build.add(start, build.mul(channel, taps**2 * width)), vector)
+            )
             columns = []
             for j in range(taps):
                 filters = [
-                    builder.let("w", build.load(source, build.add(first, (i * taps + j) * width), lanes)) for i in range(taps)
+                    builder.let(
+                        "w", build.load(source, build.add(first, (i * taps + j) * width), lanes)
+                    )
+                    for i in range(taps)
                 ]
                 columns.append(toom_cook.of_filters(builder, self.target, t.results, filters))
             place = builder.let("p", build.add(build.mul(channel, width), vector))
             for i in range(n):
-                row = toom_cook.of_filters(builder, self.target, t.results, [column[i] for column in columns])
+                row = toom_cook.of_filters(
+                    builder, self.target, t.results, [column[i] for column in columns]
+                )
                 for j, value in enumerate(row):
-                    builder.store(to, build.ramp(build.add(place, (i * n + j) * plane(self.depth * width)), 1, lanes), value)
+                    builder.store(
+                        to,
+                        build.ramp(
+                            build.add(place, (i * n + j) * plane(self.depth * width)), 1, lanes
+                        ),
+                        value,
+                    )
 
     def _finish(
-        self, sums: Sequence[Sequence[Expr]], rows: list[tuple[int, int]], outer: list[Expr], start: tuple[Expr, Expr],
-        size: tuple[int, int], column: Expr, partial: build.Number,
-    ) -> None:  # fmt: skip
+        self,
+        sums: Sequence[Sequence[Expr]],
+        rows: list[tuple[int, int]],
+        outer: list[Expr],
+        start: tuple[Expr, Expr],
+        size: tuple[int, int],
+        column: Expr,
+        partial: build.Number,
+    ) -> None:
         """Products wait for those at other pairs of points, and of other channels."""
         assert self.kept is not None
         lanes, width = self.tile.lanes, len(sums[0]) * self.tile.lanes
@@ -144,7 +224,11 @@ class _Products(OuterProduct):
         for row, totals in enumerate(sums):
             for v, total in enumerate(totals):
                 where = build.ramp(build.add(base, row * width + v * lanes), 1, lanes)
-                value = build.apply(Primitive.ADD, build.load(self.kept, where), total) if self.chunks > 1 else total
+                value = (
+                    build.apply(Primitive.ADD, build.load(self.kept, where), total)
+                    if self.chunks > 1
+                    else total
+                )
                 self.builder.store(self.kept, where, value)
 
     def _at(self, number: Expr) -> tuple[Expr, Expr, Expr]:
@@ -155,15 +239,24 @@ class _Products(OuterProduct):
         return batch, y, x
 
     def _results(self, number: Expr, column: Expr, width: int, apart: int) -> None:
-        """One tile's results for a panel: what its products stand for, or the direct sum where it must be that."""
+        """One tile's results for a panel: what its products stand for, or the direct sum where it
+        must be that.
+        """
         builder, at = self.builder, self._at(number)
-        plain = self.guard.plainly(self.elements, build.add(self.first, number)) if self.guard else None
-        with builder.when(plain) if plain else nullcontext(), builder.loop("v", 0, width, self.tile.lanes) as lane:
+        plain = (
+            self.guard.plainly(self.elements, build.add(self.first, number)) if self.guard else None
+        )
+        with (
+            builder.when(plain) if plain else nullcontext(),
+            builder.loop("v", 0, width, self.tile.lanes) as lane,
+        ):
             rows = self._of_products(build.add(build.mul(number, width), lane), apart)
             self._stored(rows, at, build.add(column, lane))
         if plain:
             with builder.when(build.apply(Primitive.EQ, plain, Const(False, DType.BOOL))):
-                self.direct.write(at, column, width, lambda rows, column: self._each(rows, at, column))
+                self.direct.write(
+                    at, column, width, lambda rows, column: self._each(rows, at, column)
+                )
 
     def _of_products(self, place: Expr, apart: int) -> list[list[Expr]]:
         """The results that products stand for, of one tile and one vector of channels."""
@@ -172,25 +265,38 @@ class _Products(OuterProduct):
         columns = []
         for j in range(n):
             values = [
-                builder.let("x", build.load(self.kept, build.add(place, (i * n + j) * apart), lanes)) for i in range(n)
+                builder.let(
+                    "x", build.load(self.kept, build.add(place, (i * n + j) * apart), lanes)
+                )
+                for i in range(n)
             ]
             columns.append(toom_cook.of_products(builder, self.target, t.results, values))
         return [
-            toom_cook.of_products(builder, self.target, t.results, [values[i] for values in columns]) for i in range(t.results)
+            toom_cook.of_products(
+                builder, self.target, t.results, [values[i] for values in columns]
+            )
+            for i in range(t.results)
         ]
 
     def _stored(self, rows: list[list[Expr]], at: tuple[Expr, Expr, Expr], column: Expr) -> None:
-        """The epilogue of a tile's results: written out, or a loop where it is long or the result ends inside the tile."""
+        """The epilogue of a tile's results: written out, or a loop where it is long or the result
+        ends inside the tile.
+        """
         t, builder, (batch, y, x) = self.t, self.builder, at
         if self.epilogue.weight > LONG_EPILOGUE:
             self._each(rows, at, column)
             return
         channels = build.ramp(column, 1, self.tile.lanes)
-        fits = [build.apply(Primitive.LE, place, build.index(size - t.results)) for place, size in zip((y, x), t.pixels, strict=True)]
+        fits = [
+            build.apply(Primitive.LE, place, build.index(size - t.results))
+            for place, size in zip((y, x), t.pixels, strict=True)
+        ]
         inside = builder.let("inside", build.apply(Primitive.AND, *fits))
         with nullcontext() if t.whole else builder.when(inside):
             for i, j in product(range(t.results), repeat=2):
-                self.epilogue.store(self.elements, (batch, build.add(y, i), build.add(x, j), channels), rows[i][j])
+                self.epilogue.store(
+                    self.elements, (batch, build.add(y, i), build.add(x, j), channels), rows[i][j]
+                )
         if not t.whole:
             with builder.when(build.apply(Primitive.EQ, inside, Const(False, DType.BOOL))):
                 self._each(rows, at, column)
@@ -202,10 +308,15 @@ class _Products(OuterProduct):
         for number, value in enumerate(value for row in rows for value in row):
             builder.store(kept, build.ramp(number * lanes, 1, lanes), value)
         height, width = (
-            t.results if size % t.results == 0 else
-            loop_nest.bounded(builder, build.apply(Primitive.MIN, build.index(t.results), build.sub(size, first)), t.results)
+            t.results
+            if size % t.results == 0
+            else loop_nest.bounded(
+                builder,
+                build.apply(Primitive.MIN, build.index(t.results), build.sub(size, first)),
+                t.results,
+            )
             for first, size in zip((y, x), t.pixels, strict=True)
-        )  # fmt: skip
+        )
         with builder.loop("i", 0, height) as i, builder.loop("j", 0, width) as j:
             place = build.mul(build.add(build.mul(i, t.results), j), lanes)
             where = (batch, build.add(y, i), build.add(x, j), build.ramp(column, 1, lanes))

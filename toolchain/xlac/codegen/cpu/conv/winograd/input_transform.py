@@ -1,4 +1,6 @@
-"""The first kernel of a convolution that multiplies at points: it brings pixels there. See `winograd.py`."""
+"""The first kernel of a convolution that multiplies at points: it brings pixels there. See
+`winograd.py`.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +22,46 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 
-def launch(group: Group, target: Target, name: str, t: Tiling, x: View, guard: Guard | None) -> tuple[Launching, Scratch]:
-    """The kernel, and where it leaves what every tile sees: for each pair of points, tiles by channels."""
+def launch(
+    group: Group, target: Target, name: str, t: Tiling, x: View, guard: Guard | None
+) -> tuple[Launching, Scratch]:
+    """The kernel, and where it leaves what every tile sees: for each pair of points, tiles by
+    channels.
+    """
     seen = Scratch(DType.F32, t.points * plane(t.tiles * t.channels), "tiles")
     elements = Elements(Builder(), group, target)
     Pixels(elements, t, x, seen, guard, target).write()
     size = t.points * t.tiles * t.channels
     work = Work(4 * size, (t.batch * t.x[0] * t.x[1] * t.channels + size) * DType.F32.nbytes)
-    return elements.launch(name, work, f"brings what each {t.results}x{t.results} pixels see to points"), seen
+    return elements.launch(
+        name, work, f"brings what each {t.results}x{t.results} pixels see to points"
+    ), seen
 
 
 class Pixels:
     """Brings what every tile sees to pairs of points, a vector of channels at a time."""
 
-    def __init__(self, elements: Elements, t: Tiling, x: View, to: Scratch, guard: Guard | None, target: Target) -> None:
-        self.elements, self.builder, self.t, self.x, self.guard, self.target = elements, elements.builder, t, x, guard, target
-        self.source, self.to = elements.parameter(x.value, Access.READ), elements.parameter(to, Access.WRITE)
+    def __init__(
+        self,
+        elements: Elements,
+        t: Tiling,
+        x: View,
+        to: Scratch,
+        guard: Guard | None,
+        target: Target,
+    ) -> None:
+        self.elements, self.builder, self.t, self.x, self.guard, self.target = (
+            elements,
+            elements.builder,
+            t,
+            x,
+            guard,
+            target,
+        )
+        self.source, self.to = (
+            elements.parameter(x.value, Access.READ),
+            elements.parameter(to, Access.WRITE),
+        )
 
     def write(self) -> None:
         """Loops over batches and tiles, in parallel."""
@@ -46,7 +72,8 @@ class Pixels:
             tile = linear((number, down, across), (t.grid[0] * t.grid[1], t.grid[1], 1))
             base = builder.let("a", build.add(build.mul(number, self.x.strides[0]), self.x.offset))
             first = tuple(
-                builder.let("p", build.sub(build.mul(c, t.results), low)) for c, low in zip((down, across), t.low, strict=True)
+                builder.let("p", build.sub(build.mul(c, t.results), low))
+                for c, low in zip((down, across), t.low, strict=True)
             )
             inside = self._inside(first)
             if inside is None:
@@ -73,8 +100,13 @@ class Pixels:
     def _tile(self, base: Expr, first: tuple[Expr, ...], tile: Expr, edge: bool) -> None:
         """One tile. At an edge of x, pixels outside are 0."""
         t, builder, n, lanes = self.t, self.builder, self.t.seen, self.target.lanes(DType.F32)
-        lines = [[line(builder, build.add(at, k), size) if edge else (build.add(at, k), None) for k in range(n)]
-                 for at, size in zip(first, t.x, strict=True)]  # fmt: skip
+        lines = [
+            [
+                line(builder, build.add(at, k), size) if edge else (build.add(at, k), None)
+                for k in range(n)
+            ]
+            for at, size in zip(first, t.x, strict=True)
+        ]
         extremes = Extremes(builder, t, lanes) if self.guard else None
         with builder.loop("c", 0, t.channels, lanes) as channel:
             here = build.add(base, channel)
@@ -84,10 +116,17 @@ class Pixels:
             }
             if extremes:
                 extremes.note(pixels)
-            columns = [toom_cook.of_values(builder, self.target, t.results, [pixels[i, j] for i in range(n)]) for j in range(n)]
+            columns = [
+                toom_cook.of_values(
+                    builder, self.target, t.results, [pixels[i, j] for i in range(n)]
+                )
+                for j in range(n)
+            ]
             begin = builder.let("v", build.add(build.mul(tile, t.channels), channel))
             for i in range(n):
-                row = toom_cook.of_values(builder, self.target, t.results, [column[i] for column in columns])
+                row = toom_cook.of_values(
+                    builder, self.target, t.results, [column[i] for column in columns]
+                )
                 for j, value in enumerate(row):
                     place = build.add(begin, (i * n + j) * plane(t.tiles * t.channels))
                     builder.store(self.to, build.ramp(place, 1, lanes), value)
@@ -96,17 +135,33 @@ class Pixels:
 
 
 def line(builder: Builder, at: Expr, size: int) -> tuple[Expr, Expr | None]:
-    """The place of a row or column of pixels, moved to one of x where it is outside, and whether it is inside."""
-    valid = build.apply(Primitive.AND, build.apply(Primitive.LE, build.index(0), at), build.apply(Primitive.LT, at, build.index(size)))
-    near = build.apply(Primitive.MAX, build.index(0), build.apply(Primitive.MIN, at, build.index(size - 1)))
+    """The place of a row or column of pixels, moved to one of x where it is outside, and whether it
+    is inside.
+    """
+    valid = build.apply(
+        Primitive.AND,
+        build.apply(Primitive.LE, build.index(0), at),
+        build.apply(Primitive.LT, at, build.index(size)),
+    )
+    near = build.apply(
+        Primitive.MAX, build.index(0), build.apply(Primitive.MIN, at, build.index(size - 1))
+    )
     return builder.let("p", near), builder.let("inside", valid)
 
 
 def pixel(
-    builder: Builder, source: Buffer, x: View, base: Expr, down: tuple[Expr, Expr | None], across: tuple[Expr, Expr | None], lanes: int
+    builder: Builder,
+    source: Buffer,
+    x: View,
+    base: Expr,
+    down: tuple[Expr, Expr | None],
+    across: tuple[Expr, Expr | None],
+    lanes: int,
 ) -> Expr:
     """A vector of channels of one pixel, 0 outside x."""
-    at = build.add(base, build.add(build.mul(down[0], x.strides[1]), build.mul(across[0], x.strides[2])))
+    at = build.add(
+        base, build.add(build.mul(down[0], x.strides[1]), build.mul(across[0], x.strides[2]))
+    )
     value = build.load(source, at, lanes)
     if down[1] is not None and across[1] is not None:
         valid = build.splat(build.apply(Primitive.AND, down[1], across[1]), lanes)

@@ -1,4 +1,6 @@
-"""How a convolution of 3 by 3 taps is cut into tiles of results that share their products: see `winograd.py`."""
+"""How a convolution of 3 by 3 taps is cut into tiles of results that share their products: see
+`winograd.py`.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,19 @@ from xlac.codegen.cpu.gemm.register_tile import Tile, even, split_of
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
-STACK = 2 << 20  # bytes: a block and its weights lie on the stack, and take three quarters of this at most
+# bytes: a block and its weights lie on the stack, and take three quarters of this at most
+STACK = 2 << 20
 PIECES = 8  # pieces a thread
-LEAST = 48  # tiles of a piece, where threads have one without cutting them smaller: each brings all weights to points
+# tiles of a piece, where threads have one without cutting them smaller: each brings all weights to
+# points
+LEAST = 48
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """A convolution as tiles of `results` by `results` pixels; where it is `guarded`, some are summed directly."""
+    """A convolution as tiles of `results` by `results` pixels; where it is `guarded`, some are
+    summed directly.
+    """
 
     results: int
     batch: int
@@ -63,19 +70,21 @@ class Tiling:
 
 
 def plane(size: int) -> int:
-    """Elements between those at one pair of points and at the next, where there are so many: a line more, so that what belongs
-    together, at all pairs, is not in one set of the first cache."""
+    """Elements between those at one pair of points and at the next, where there are so many: a line
+    more, so that what belongs together, at all pairs, is not in one set of the first cache."""
     return size + LINE // DType.F32.nbytes
 
 
 def tile_of(t: Tiling, target: Target) -> Tile:
-    """The block of products that stays in registers. A chunk's weights at one pair of points are few enough for the first cache."""
+    """The block of products that stays in registers. A chunk's weights at one pair of points are
+    few enough for the first cache.
+    """
     return register_tile.choose(target, DType.F32, (1, t.tiles), t.columns)
 
 
 def cut(t: Tiling, target: Target) -> Cut:
-    """Blocks of tiles whose products at all points stay in half the second cache, and pieces for every thread; the weights of
-    so many channels at a time, at all points, stay in a quarter."""
+    """Blocks of tiles whose products at all points stay in half the second cache, and pieces for
+    every thread; the weights of so many channels at a time, at all points, stay in a quarter."""
     tile = tile_of(t, target)
     split, panels = split_of(t.tiles, tile.rows[1]), panel_count(t.columns, tile)
     assert isinstance(split, register_tile.Split) and isinstance(panels, int)
@@ -86,5 +95,7 @@ def cut(t: Tiling, target: Target) -> Cut:
         block = min(block, max(1, least, split.count * panels // (PIECES * target.threads)))
     block = min(block, split.count)
     most = max(1, min(room // width, PRODUCTS))
-    chunk = next(n for n in range(t.channels, 0, -1) if t.channels % n == 0 and (n == 1 or n <= most))
+    chunk = next(
+        n for n in range(t.channels, 0, -1) if t.channels % n == 0 and (n == 1 or n <= most)
+    )
     return Cut((split_of(1, 1), split), panels, 1, even(split.count, block).step, chunk=chunk)

@@ -1,9 +1,14 @@
-"""Short convolutions by fewer products: polynomials are multiplied at points (Toom, Cook; Winograd's are these).
+"""Short convolutions by fewer products: polynomials are multiplied at points (Toom, Cook;
+Winograd's are these).
 
-`results` neighbouring results y of a filter g of three taps over the n = results + 2 values x that they see are
-y = A ((G g) * (B x)), with n products instead of 3 * results. In two dimensions rows are transformed, then columns.
-Points come in pairs of p and -p, so that half of each transform is shared by the two. Those for four results are
-roots of 1/2 and 2, which lose less than 1 and 2: each other's inverses, they keep the entries of A, B and G small.
+`results` neighbouring results y of a filter g of three taps over the n = results + 2 values x that
+they see are
+y = A ((G g) * (B x)), with n products instead of 3 * results. In two dimensions rows are
+transformed, then columns.
+Points come in pairs of p and -p, so that half of each transform is shared by the two. Those for
+four results are
+roots of 1/2 and 2, which lose less than 1 and 2: each other's inverses, they keep the entries of A,
+B and G small.
 """
 
 from __future__ import annotations
@@ -53,7 +58,9 @@ def of_values(builder: Builder, target: Target, results: int, values: Sequence[E
     return _at_points(builder, target, matrices(results)[2], values)
 
 
-def _at_points(builder: Builder, target: Target, matrix: Array, values: Sequence[Expr]) -> list[Expr]:
+def _at_points(
+    builder: Builder, target: Target, matrix: Array, values: Sequence[Expr]
+) -> list[Expr]:
     """A matrix with a row for each point times values."""
     last = len(matrix) - 1
     found = {row: _combined(builder, target, matrix[row], values) for row in (0, last)}
@@ -64,7 +71,9 @@ def _at_points(builder: Builder, target: Target, matrix: Array, values: Sequence
     return [found[row] for row in range(last + 1)]
 
 
-def of_products(builder: Builder, target: Target, results: int, products: Sequence[Expr]) -> list[Expr]:
+def of_products(
+    builder: Builder, target: Target, results: int, products: Sequence[Expr]
+) -> list[Expr]:
     """A y: the results that products at every point stand for."""
     a = matrices(results)[0].copy()
     values = list(products)
@@ -75,7 +84,9 @@ def of_products(builder: Builder, target: Target, results: int, products: Sequen
 
 
 def _butterfly(builder: Builder, one: Expr, other: Expr) -> tuple[Expr, Expr]:
-    return builder.let("v", build.apply(Primitive.ADD, one, other)), builder.let("v", build.apply(Primitive.SUB, one, other))
+    return builder.let("v", build.apply(Primitive.ADD, one, other)), builder.let(
+        "v", build.apply(Primitive.SUB, one, other)
+    )
 
 
 def _combined(builder: Builder, target: Target, factors: Array, values: Sequence[Expr]) -> Expr:
@@ -85,7 +96,11 @@ def _combined(builder: Builder, target: Target, factors: Array, values: Sequence
     total: Expr | None = None
     for factor, value in terms:
         if total is None:
-            total = value if factor == 1 else build.apply(Primitive.MUL, value, Const(factor, value.dtype, value.lanes))
+            total = (
+                value
+                if factor == 1
+                else build.apply(Primitive.MUL, value, Const(factor, value.dtype, value.lanes))
+            )
         elif abs(factor) == 1:
             total = build.apply(Primitive.ADD if factor > 0 else Primitive.SUB, total, value)
         else:

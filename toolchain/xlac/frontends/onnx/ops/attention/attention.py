@@ -18,28 +18,44 @@ RAW, CAPPED, BIASED, PROBABILITIES = range(4)  # what `qk_matmul_output_mode` as
 
 @operator("Attention", since=23)
 def attention(call: Call) -> tuple[Node, ...]:
-    """Operator sets 23, 24 (lengths without padding) and 25 (windows): y, present keys and values, scores."""
+    """Operator sets 23, 24 (lengths without padding) and 25 (windows): y, present keys and values,
+    scores.
+    """
     q, k, v = (call[n] for n in range(3))
     mask, past_k, past_v, lengths = (call.get(n) for n in range(3, 7))
     q_heads, kv_heads = call.attr("q_num_heads", 0), call.attr("kv_num_heads", 0)
     if (past_k is None) != (past_v is None) or (past_k is not None and lengths is not None):
         raise ShapeError("past keys and past values come together, and not with nonpad_kv_seqlen")
     if _usual(call, q, k):
-        given = {"heads": q_heads, "kv_heads": kv_heads, "causal": bool(call.attr("is_causal", 0)), "scale": _scale(call)}
+        given = {
+            "heads": q_heads,
+            "kv_heads": kv_heads,
+            "causal": bool(call.attr("is_causal", 0)),
+            "scale": _scale(call),
+        }
         return (build.apply1("attention", q, k, v, **given),)
-    queries, keys, values = heads.apart(q, q_heads), heads.apart(k, kv_heads), heads.apart(v, kv_heads)
+    queries, keys, values = (
+        heads.apart(q, q_heads),
+        heads.apart(k, kv_heads),
+        heads.apart(v, kv_heads),
+    )
     offset: Node | int = 0
     if past_k is not None and past_v is not None:
         keys, values = build.concat((past_k, keys), 2), build.concat((past_v, values), 2)
         offset = heads.length(past_k, 2)
     elif lengths is not None:
         time = heads.length(queries, 2)
-        offset = build.sub(build.cast(lengths, DType.I64), time if isinstance(time, int) else build.cast(time, DType.I64))
+        offset = build.sub(
+            build.cast(lengths, DType.I64),
+            time if isinstance(time, int) else build.cast(time, DType.I64),
+        )
     sight = _sight(call, queries, keys, heads.masked(mask, keys.shape[2]), offset, lengths)
     raw = heads.scores(queries, keys, _scale(call))
     capped = heads.capped(raw, call.attr("softcap", 0.0))
     biased = sight.applied(capped)
-    weights = sight.probabilities(build.cast(biased, call.dtype("softmax_precision", biased.type.dtype)))
+    weights = sight.probabilities(
+        build.cast(biased, call.dtype("softmax_precision", biased.type.dtype))
+    )
     y = heads.values(weights, values)
     told = (raw, capped, biased, weights)[call.attr("qk_matmul_output_mode", RAW)]
     return y if q.type.rank == 4 else heads.joined(y), keys, values, build.cast(told, q.type.dtype)
@@ -51,15 +67,26 @@ def _scale(call: Call) -> float | None:
 
 
 def _usual(call: Call, q: Node, k: Node) -> bool:
-    """Whether our `attention` means the same: no mask, nothing past, one output, and as many keys as queries if causal."""
-    plain = all(call.get(n) is None for n in range(3, 7)) and not any(call.wants(n) for n in range(1, 4))
+    """Whether our `attention` means the same: no mask, nothing past, one output, and as many keys
+    as queries if causal.
+    """
+    plain = all(call.get(n) is None for n in range(3, 7)) and not any(
+        call.wants(n) for n in range(1, 4)
+    )
     tuned = call.attr("softcap", 0.0) or "softmax_precision" in call.attributes
     windows = call.attr("left_window_size", -1) >= 0 or call.attr("right_window_size", -1) >= 0
     axis = 1 if q.type.rank == 3 else 2
-    return plain and not tuned and not windows and (not call.attr("is_causal", 0) or q.shape[axis] == k.shape[axis])
+    return (
+        plain
+        and not tuned
+        and not windows
+        and (not call.attr("is_causal", 0) or q.shape[axis] == k.shape[axis])
+    )
 
 
-def _sight(call: Call, q: Node, k: Node, sight: heads.Sight, offset: Node | int, lengths: Node | None) -> heads.Sight:
+def _sight(
+    call: Call, q: Node, k: Node, sight: heads.Sight, offset: Node | int, lengths: Node | None
+) -> heads.Sight:
     """What the mask leaves to be seen by causality, windows, and the lengths without padding."""
     queries, keys = q.shape[2], k.shape[2]
     left, right = call.attr("left_window_size", -1), call.attr("right_window_size", -1)
@@ -75,7 +102,9 @@ def _sight(call: Call, q: Node, k: Node, sight: heads.Sight, offset: Node | int,
             sight = sight.also(build.compare(gap, "ge", -right), True)
     if lengths is not None:
         places = build.iota((1, 1, 1, keys), 3)
-        inside = build.compare(places, "lt", build.reshape(build.cast(lengths, DType.I64), (-1, 1, 1, 1)))
+        inside = build.compare(
+            places, "lt", build.reshape(build.cast(lengths, DType.I64), (-1, 1, 1, 1))
+        )
         sight = sight.also(inside, True)
     return replace(sight, blind=sight.blind or blind)
 

@@ -1,4 +1,6 @@
-"""Attention of com.microsoft (version 1): Attention, MultiHeadAttention, GroupQueryAttention, RotaryEmbedding."""
+"""Attention of com.microsoft (version 1): Attention, MultiHeadAttention, GroupQueryAttention,
+RotaryEmbedding.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,16 @@ def _attended(call: Call, q: Node, k: Node, v: Node, sight: Sight) -> Node:
 def _biased(sight: Sight, bias: Node | None) -> Sight:
     if bias is None:
         return sight
-    return Sight(bias if sight.bias is None else build.add(sight.bias, bias), sight.allowed, sight.blind)
+    return Sight(
+        bias if sight.bias is None else build.add(sight.bias, bias), sight.allowed, sight.blind
+    )
 
 
 def _padding(call: Call, mask: Node, queries: Dim, keys: Dim) -> Sight:
     """The sight that a mask of whole numbers gives: `mask_filter_value` is added where it is 0.
 
-    It is (batch, keys) or (batch, queries, keys), or lengths of (batch), or (2 batch) ends and beginnings.
+    It is (batch, keys) or (batch, queries, keys), or lengths of (batch), or (2 batch) ends and
+    beginnings.
     """
     hidden = call.attr("mask_filter_value", -10000.0)
     if mask.type.rank == 1:
@@ -47,20 +52,33 @@ def _padding(call: Call, mask: Node, queries: Dim, keys: Dim) -> Sight:
         ends = build.cast(build.reshape(build.cut(mask, 0, 0, batch), (batch, 1)), DType.I64)
         kept = build.compare(at, "lt", ends)
         if mask.shape[0] != batch:
-            first = build.cast(build.reshape(build.cut(mask, 0, batch, batch * 2), (batch, 1)), DType.I64)
+            first = build.cast(
+                build.reshape(build.cut(mask, 0, batch, batch * 2), (batch, 1)), DType.I64
+            )
             kept = build.apply1("and", kept, build.compare(at, "ge", first))
     elif mask.type.rank <= 3:
         kept = build.compare(mask, "ne", 0)
     else:
         raise ShapeError(f"a mask of {mask.type} is not supported")
-    shape = (kept.shape[0], 1, 1, keys) if kept.type.rank == 2 else (kept.shape[0], 1, *kept.shape[1:])
+    shape = (
+        (kept.shape[0], 1, 1, keys) if kept.type.rank == 2 else (kept.shape[0], 1, *kept.shape[1:])
+    )
     return Sight(build.select(build.reshape(kept, shape), build.constant(0.0), hidden))
 
 
 @operator("Attention", domain=MICROSOFT)
 def attention(call: Call) -> tuple[Node, ...]:
-    """Self attention with the projection before it: y, and present keys and values (2, batch, heads, time, width)."""
-    x, weight, bias, mask, past, extra = call[0], call[1], call.get(2), call.get(3), call.get(4), call.get(5)
+    """Self attention with the projection before it: y, and present keys and values (2, batch,
+    heads, time, width).
+    """
+    x, weight, bias, mask, past, extra = (
+        call[0],
+        call[1],
+        call.get(2),
+        call.get(3),
+        call.get(4),
+        call.get(5),
+    )
     if call.attr("do_rotary", 0) or call.get(6) is not None:
         call.fail("do_rotary and a shared buffer of past and present are not supported")
     count = call.attr("num_heads")
@@ -69,7 +87,9 @@ def attention(call: Call) -> tuple[Node, ...]:
         projected = build.add(projected, bias)
     sizes = call.attr("qkv_hidden_sizes", None) or [weight.shape[1] // 3] * 3
     ends = np.cumsum([0, *sizes])
-    q, k, v = (heads.apart(build.cut(projected, 2, int(a), int(b)), count) for a, b in pairwise(ends))
+    q, k, v = (
+        heads.apart(build.cut(projected, 2, int(a), int(b)), count) for a, b in pairwise(ends)
+    )
     offset: Node | int = 0
     if past is not None:
         old = [build.reshape(build.cut(past, 0, n, n + 1), past.shape[1:]) for n in range(2)]
@@ -85,7 +105,9 @@ def attention(call: Call) -> tuple[Node, ...]:
 
 @operator("MultiHeadAttention", domain=MICROSOFT)
 def multi_head_attention(call: Call) -> tuple[Node, ...]:
-    """y, present keys and values. Queries, keys and values are apart, or packed: (batch, time, heads, 3 or 2, width)."""
+    """y, present keys and values. Queries, keys and values are apart, or packed: (batch, time,
+    heads, 3 or 2, width).
+    """
     query, key, value, bias, mask, extra, past_k, past_v = (call.get(n) for n in range(8))
     count = call.attr("num_heads")
     if query is None:
@@ -118,7 +140,11 @@ def _biases(bias: Node | None, query: Node, value: Node | None, count: int) -> l
         return [None, None, None]
     width = query.shape[2] if query.type.rank == 3 else count * query.shape[4]
     last = bias.shape[0]
-    return [build.cut(bias, 0, 0, width), build.cut(bias, 0, width, width * 2), build.cut(bias, 0, width * 2, last)]
+    return [
+        build.cut(bias, 0, 0, width),
+        build.cut(bias, 0, width, width * 2),
+        build.cut(bias, 0, width * 2, last),
+    ]
 
 
 def _headed(x: Node, bias: Node | None, count: int) -> Node:
@@ -141,7 +167,9 @@ def _unpacked(x: Node, number: int, bias: Node | None) -> Node:
 
 @operator("GroupQueryAttention", domain=MICROSOFT)
 def group_query_attention(call: Call) -> tuple[Node, ...]:
-    """y, present keys and values; causal. Input 5 has the last valid position of each example, 6 how many keys there are."""
+    """y, present keys and values; causal. Input 5 has the last valid position of each example, 6
+    how many keys there are.
+    """
     query, key, value, past_k, past_v = (call.get(n) for n in range(5))
     count, shared = call.attr("num_heads"), call.attr("kv_num_heads")
     if query is None:
@@ -158,7 +186,10 @@ def group_query_attention(call: Call) -> tuple[Node, ...]:
     time = q.shape[2]
     until = build.add(build.cast(build.reshape(call[5], (-1,)), DType.I64), 1)
     new = heads.length(q, 2)
-    before = build.maximum(build.sub(until, new if isinstance(new, int) else build.cast(new, DType.I64)), 0)  # (batch)
+    # (batch)
+    before = build.maximum(
+        build.sub(until, new if isinstance(new, int) else build.cast(new, DType.I64)), 0
+    )
     positions = call.get(9)
     if positions is None:
         positions = build.add(build.reshape(before, (-1, 1)), build.iota((1, time), 1))
@@ -181,7 +212,9 @@ def _split(packed: Node, count: int, shared: int) -> tuple[Node, Node, Node]:
     """Queries, keys and values that lie one after another along the last axis."""
     hidden = packed.shape[2]
     if not isinstance(hidden, int) or hidden % (count + 2 * shared):
-        raise ShapeError(f"{packed.type} does not divide into {count} heads of queries and {shared} of keys and of values")
+        raise ShapeError(
+            f"{packed.type} does not divide into {count} heads of queries and {shared} of keys and of values"
+        )
     width = hidden // (count + 2 * shared)
     ends = [0, count * width, (count + shared) * width, hidden]
     q, k, v = (build.cut(packed, 2, a, b) for a, b in pairwise(ends))
@@ -189,7 +222,9 @@ def _split(packed: Node, count: int, shared: int) -> tuple[Node, Node, Node]:
 
 
 def _total(call: Call, past: Node, time: Dim) -> Dim:
-    """How many keys the present has room for: as many as there are, or as the past has where that is more."""
+    """How many keys the present has room for: as many as there are, or as the past has where that
+    is more.
+    """
     (total,) = call.dims(6)
     room = past.shape[2]
     return max(total, room) if isinstance(total, int) and isinstance(room, int) else total
@@ -203,10 +238,13 @@ def _continued(past: Node, new: Node, before: Node, whole: Dim) -> Node:
     if batch == 1:
         zero = build.constant(0, DType.I64)
         return Node.of(DynUpdate(), wide, new, zero, zero, build.reshape(before, ()), zero)
-    at = build.sub(build.iota((1, whole), 1), build.reshape(before, (-1, 1)))  # the entry among the new ones
+    # the entry among the new ones
+    at = build.sub(build.iota((1, whole), 1), build.reshape(before, (-1, 1)))
     inside = build.apply1("and", build.compare(at, "ge", 0), build.compare(at, "lt", time))
     held = build.reshape(build.minimum(build.maximum(at, 0), time - 1), (batch, 1, whole, 1))
-    moved = build.apply1("take_along_axis", new, build.broadcast_to(held, (batch, shared, whole, width)), axis=2)
+    moved = build.apply1(
+        "take_along_axis", new, build.broadcast_to(held, (batch, shared, whole, width)), axis=2
+    )
     return build.select(build.reshape(inside, (batch, 1, whole, 1)), moved, wide)
 
 
@@ -220,7 +258,9 @@ def fixed(x: Node, axis: int) -> int:
 
 @operator("RotaryEmbedding", domain=MICROSOFT)
 def rotary_embedding(call: Call) -> Node:
-    """Positions are (batch, time), or one number from which they count; caches have a row for each position."""
+    """Positions are (batch, time), or one number from which they count; caches have a row for each
+    position.
+    """
     x, positions = call[0], call[1]
     if call.attr("is_packed_batching", 0):
         call.fail("batches packed in one row are not supported")
@@ -234,6 +274,13 @@ def rotary_embedding(call: Call) -> Node:
         size = hidden // count if width else 2 * fixed(cosine, 1)
         wide = build.reshape(x, (x.shape[0], time, hidden // size, size))
     if positions.type.rank == 1:
-        positions = build.broadcast_to(build.add(positions, build.iota((1, time), 1)), (x.shape[0], time))
+        positions = build.broadcast_to(
+            build.add(positions, build.iota((1, time), 1)), (x.shape[0], time)
+        )
     given = {"width": width, "interleaved": bool(call.attr("interleaved", 0))}
-    return build.reshape(turned(wide, build.take(cosine, positions, 0), build.take(sine, positions, 0), axis, **given), x.shape)
+    return build.reshape(
+        turned(
+            wide, build.take(cosine, positions, 0), build.take(sine, positions, 0), axis, **given
+        ),
+        x.shape,
+    )

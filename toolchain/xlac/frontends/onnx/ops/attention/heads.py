@@ -1,7 +1,9 @@
-"""Attention in parts: heads apart and joined, scores, who may see whom, probabilities, and the mean of values.
+"""Attention in parts: heads apart and joined, scores, who may see whom, probabilities, and the mean
+of values.
 
-Tensors with heads apart are (batch, heads, time, width); there may be fewer heads of keys and values, each shared by
-as many neighbouring heads of queries. Scores are (batch, heads, queries, keys) in the compute type.
+Tensors with heads apart are (batch, heads, time, width); there may be fewer heads of keys and
+values, each shared by as many neighbouring heads of queries. Scores are (batch, heads, queries,
+keys) in the compute type.
 """
 
 from __future__ import annotations
@@ -50,14 +52,22 @@ def scores(q: Node, k: Node, scale: float | None = None) -> Node:
         if not isinstance(width, int) or not width:
             raise ShapeError(f"attention needs a known width, got {q.type}")
         scale = 1 / math.sqrt(width)
-    found = build.dot(grouped(q, k.shape[1]), k, ((4,), (3,)), ((0, 1), (0, 1)), q.type.dtype.compute)
+    found = build.dot(
+        grouped(q, k.shape[1]), k, ((4,), (3,)), ((0, 1), (0, 1)), q.type.dtype.compute
+    )
     return build.mul(build.reshape(found, (batch, heads, time, k.shape[2])), scale)
 
 
 def values(weights: Node, v: Node) -> Node:
     """Probabilities times values, in the values' type."""
     batch, heads, time, _ = weights.shape
-    found = build.dot(grouped(build.cast(weights, v.type.dtype), v.shape[1]), v, ((4,), (2,)), ((0, 1), (0, 1)), v.type.dtype.compute)
+    found = build.dot(
+        grouped(build.cast(weights, v.type.dtype), v.shape[1]),
+        v,
+        ((4,), (2,)),
+        ((0, 1), (0, 1)),
+        v.type.dtype.compute,
+    )
     return build.cast(build.reshape(found, (batch, heads, time, v.shape[3])), v.type.dtype)
 
 
@@ -71,7 +81,8 @@ def capped(x: Node, cap: float) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What is added to scores, and which keys a query may see at all; both broadcast to the scores, None is no limit.
+    """What is added to scores, and which keys a query may see at all; both broadcast to the scores,
+    None is no limit.
 
     `blind` says that a query may see no key, which then gets zeros.
     """
@@ -99,13 +110,19 @@ class Sight:
             assert self.allowed is not None
             seen = build.reduce(self.allowed, "or", -1, True)
         else:
-            best = self.bias if self.allowed is None else build.select(self.allowed, self.bias, -np.inf)
+            best = (
+                self.bias
+                if self.allowed is None
+                else build.select(self.allowed, self.bias, -np.inf)
+            )
             seen = build.compare(build.reduce(best, "max", -1, True), "ne", -np.inf)
         return build.select(seen, weights, 0.0)
 
 
 def masked(mask: Node | None, keys: Dim) -> Sight:
-    """The sight that a mask gives: bool says who may look, floats are added. What it lacks of the keys is hidden."""
+    """The sight that a mask gives: bool says who may look, floats are added. What it lacks of the
+    keys is hidden.
+    """
     if mask is None:
         return Sight()
     boolean = mask.type.dtype is DType.BOOL
@@ -117,7 +134,9 @@ def masked(mask: Node | None, keys: Dim) -> Sight:
 
 
 def distance(queries: Dim, keys: Dim, offset: Node | int) -> Node:
-    """How far key j lies before query i, which is at i + offset: (queries, keys), or (batch, 1, queries, keys)."""
+    """How far key j lies before query i, which is at i + offset: (queries, keys), or (batch, 1,
+    queries, keys).
+    """
     shape = (queries, keys)
     gap = build.sub(build.iota(shape, 0), build.iota(shape, 1))
     if isinstance(offset, int):

@@ -13,8 +13,13 @@ from xlac.ops import build
 def rotary_embedding(call: Call) -> Node:
     """Operator set 23."""
     x, positions = call[0], call.get(3)
-    cosine, sine = (build.take(call[n], positions, 0) if positions is not None else call[n] for n in (1, 2))
-    given = {"width": call.attr("rotary_embedding_dim", 0), "interleaved": bool(call.attr("interleaved", 0))}
+    cosine, sine = (
+        build.take(call[n], positions, 0) if positions is not None else call[n] for n in (1, 2)
+    )
+    given = {
+        "width": call.attr("rotary_embedding_dim", 0),
+        "interleaved": bool(call.attr("interleaved", 0)),
+    }
     if x.type.rank == 4:
         return turned(x, cosine, sine, 1, **given)
     heads = call.attr("num_heads", 0)
@@ -25,18 +30,24 @@ def rotary_embedding(call: Call) -> Node:
     return build.reshape(turned(wide, cosine, sine, 2, **given), x.shape)
 
 
-def turned(x: Node, cosine: Node, sine: Node, heads: int, *, width: int = 0, interleaved: bool = False) -> Node:
-    """x of rank 4, whose axis `heads` is that of the heads, turned by angles (batch, time, width / 2).
+def turned(
+    x: Node, cosine: Node, sine: Node, heads: int, *, width: int = 0, interleaved: bool = False
+) -> Node:
+    """x of rank 4, whose axis `heads` is that of the heads, turned by angles (batch, time, width /
+    2).
 
-    Pairs are elements i and i + width / 2 of the last axis, or neighbours when `interleaved`; what is beyond
-    `width` stays.
+    Pairs are elements i and i + width / 2 of the last axis, or neighbours when `interleaved`; what
+    is beyond `width` stays.
     """
     whole = x.shape[3]
     width = width or whole  # type: ignore[assignment]
     if not isinstance(width, int) or width % 2 or cosine.shape[-1] != width // 2:
         raise ShapeError(f"cosines {cosine.type} do not turn pairs of {width} elements")
     half = width // 2
-    cosine, sine = (build.compute(build.reshape(n, (*n.shape[: heads], 1, *n.shape[heads:]))) for n in (cosine, sine))
+    cosine, sine = (
+        build.compute(build.reshape(n, (*n.shape[:heads], 1, *n.shape[heads:])))
+        for n in (cosine, sine)
+    )
     wide = build.compute(x)
     head = build.cut(wide, 3, 0, width)
     if interleaved:

@@ -31,9 +31,13 @@ def _softmax_zero(x: Node) -> Node:
     """Softmax in which what is 0 stays 0."""
     top = build.reduce(x, "max", 1, keepdims=True)
     there = build.compare(build.apply1("abs", x), "gt", 1e-7)
-    parts = build.select(there, build.exp(build.sub(x, top)), build.mul(x, build.exp(build.apply1("neg", top))))
+    parts = build.select(
+        there, build.exp(build.sub(x, top)), build.mul(x, build.exp(build.apply1("neg", top)))
+    )
     total = build.reduce(parts, "add", 1, keepdims=True)
-    return build.select(build.compare(total, "eq", 0.0), build.like(0.5, x), build.div(parts, total))
+    return build.select(
+        build.compare(total, "eq", 0.0), build.like(0.5, x), build.div(parts, total)
+    )
 
 
 def _probit(x: Node) -> Node:
@@ -42,13 +46,19 @@ def _probit(x: Node) -> Node:
     rest = build.mul(build.sub(1.0, at), build.add(at, 1.0))
     log = build.log(rest)
     a = build.add(build.mul(log, 0.5), 2.0 / (math.pi * 0.147))
-    root = build.sqrt(build.sub(build.sqrt(build.sub(build.mul(a, a), build.mul(log, 1.0 / 0.147))), a))
-    found = build.mul(build.select(build.compare(at, "lt", 0.0), build.apply1("neg", root), root), 1.41421356)
+    root = build.sqrt(
+        build.sub(build.sqrt(build.sub(build.mul(a, a), build.mul(log, 1.0 / 0.147))), a)
+    )
+    found = build.mul(
+        build.select(build.compare(at, "lt", 0.0), build.apply1("neg", root), root), 1.41421356
+    )
     return build.select(build.compare(rest, "eq", 0.0), build.like(0, found), found)
 
 
 def two(call: Call, score: Node, transform: str, probability: bool) -> Node:
-    """The scores of two classes from that of the second, (rows, 1): a probability, or a distance to either side."""
+    """The scores of two classes from that of the second, (rows, 1): a probability, or a distance to
+    either side.
+    """
     if transform == "PROBIT":
         return finished(call, score, transform)
     if probability:
@@ -61,8 +71,15 @@ def labelled(call: Call, chosen: Node, labels: list[int] | None) -> Node:
     """The labels of chosen classes; where labels are text the output must not be asked for."""
     if labels is None:
         if call.wants(0) and call.attr("classlabels_strings", None):
-            call.fail("its labels are text, which is not supported", "leave output 0 out, and take the greatest score")
+            call.fail(
+                "its labels are text, which is not supported",
+                "leave output 0 out, and take the greatest score",
+            )
         return chosen
     if len(labels) == 1:
-        return build.select(build.compare(chosen, "gt", 0), build.constant(np.asarray(labels[0])), build.constant(np.asarray(0)))
+        return build.select(
+            build.compare(chosen, "gt", 0),
+            build.constant(np.asarray(labels[0])),
+            build.constant(np.asarray(0)),
+        )
     return build.take(build.constant(np.asarray(labels)), chosen, 0)

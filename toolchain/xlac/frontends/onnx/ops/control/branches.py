@@ -38,7 +38,10 @@ def _both(call: Call, condition: Node, *graphs: Any) -> tuple[Value, ...] | None
     if [n.type for n in made[0].outputs()] != [n.type for n in made[1].outputs()]:
         return None
     outside = list(dict.fromkeys(node for body in made for node in body.captures.inside))
-    branches = tuple(bodies.closed(f"branch{n}", (), body.captures, outside, body.outputs()) for n, body in enumerate(made))
+    branches = tuple(
+        bodies.closed(f"branch{n}", (), body.captures, outside, body.outputs())
+        for n, body in enumerate(made)
+    )
     return build.results(Node.of(Cond(branches), build.cast(condition, DType.I32), *outside))
 
 

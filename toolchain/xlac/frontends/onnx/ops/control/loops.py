@@ -1,4 +1,6 @@
-"""Loop (ONNX operator sets 1 to 25): as a scan of known length, as a while loop, or step after step at import."""
+"""Loop (ONNX operator sets 1 to 25): as a scan of known length, as a while loop, or step after step
+at import.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from xlac_sdk.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A Loop node: the most steps (None without a bound), the condition before the first, the body, what is carried."""
+    """A Loop node: the most steps (None without a bound), the condition before the first, the body,
+    what is carried.
+    """
 
     call: Call
     trips: Node | None
@@ -41,7 +45,9 @@ class Loop:
     def bound(self) -> Dim:
         """The most steps. Raises NeedsValue or DataDependent."""
         if self.trips is None:
-            raise DataDependent("the loop has no most number of steps, and stacks what its steps give")
+            raise DataDependent(
+                "the loop has no most number of steps, and stacks what its steps give"
+            )
         (found,) = self.call.importer.known.dims(self.trips)
         return max(0, found) if isinstance(found, int) else found
 
@@ -53,7 +59,12 @@ def loop(call: Call) -> tuple[Value, ...]:
     condition = build.constant(True) if call.get(1) is None else build.reshape(call[1], [])
     asked = Loop(call, trips, condition, call.attr("body"), carried)
     step = build.param("step", DType.I64)
-    inputs = [step, build.constant(True), *(bodies.fresh(v, f"carried{n}") for n, v in enumerate(carried))]  # the body runs only if the condition is true
+    # the body runs only if the condition is true
+    inputs = [
+        step,
+        build.constant(True),
+        *(bodies.fresh(v, f"carried{n}") for n, v in enumerate(carried)),
+    ]
     body = bodies.imported(call.importer, asked.graph, inputs)
     if not _steady(asked, body):
         return _stepped(asked, body)
@@ -69,7 +80,9 @@ def loop(call: Call) -> tuple[Value, ...]:
 
 
 def _steady(asked: Loop, body: Body) -> bool:
-    """Whether every step gives plain tensors, and those that are carried of the types that it takes."""
+    """Whether every step gives plain tensors, and those that are carried of the types that it
+    takes.
+    """
     if not body.plain or not all(isinstance(v, Node) for v in asked.carried):
         return False
     given = [node.type for value in asked.carried for node in nodes(value)]
@@ -104,24 +117,48 @@ def _repeated(asked: Loop, body: Body, bound: Dim) -> tuple[Value, ...]:
     trips = build.constant(np.asarray((1 << 63) - 1)) if asked.trips is None else asked.trips
     types = [Type(DType.BOOL), Type(DType.I64), *(n.type for n in (*first, *room, trips, *outside))]
 
-    going = build.graph("condition", types, lambda go, at, *rest: build.apply1("and", go, build.compare(at, "lt", rest[len(first) + len(room)])))
+    going = build.graph(
+        "condition",
+        types,
+        lambda go, at, *rest: build.apply1(
+            "and", go, build.compare(at, "lt", rest[len(first) + len(room)])
+        ),
+    )
     buffers = [build.param(f"room{at}", n.type.dtype, n.shape) for at, n in enumerate(room)]
     flag, limit = build.param("going", DType.BOOL), build.param("trips", DType.I64)
-    written = [_written(buffer, value, step) for buffer, value in zip(buffers, stacked, strict=True)]
+    written = [
+        _written(buffer, value, step) for buffer, value in zip(buffers, stacked, strict=True)
+    ]
     rest = [body.captures.inside[node] for node in outside]
     inputs = (flag, step, *carried, *buffers, limit, *rest)
-    outputs = (build.reshape(again, []), build.add(step, 1), *results[: len(first)], *written, limit, *rest)
+    outputs = (
+        build.reshape(again, []),
+        build.add(step, 1),
+        *results[: len(first)],
+        *written,
+        limit,
+        *rest,
+    )
     op = While(going, Graph("loop", inputs, {f"y{n}": node for n, node in enumerate(outputs)}))
     begin = (asked.condition, build.constant(np.asarray(0)), *first, *room, trips, *outside)
     _, count, *found = build.results(Node.of(op, *begin))
     last = found[: len(first)]
-    return (*last, *(Ragged(node, ((0, count),)) for node in found[len(first) : len(first) + len(room)]))
+    return (
+        *last,
+        *(Ragged(node, ((0, count),)) for node in found[len(first) : len(first) + len(room)]),
+    )
 
 
 def _written(buffer: Node, value: Node, step: Node) -> Node:
     """A buffer with the value of a step at its place."""
     zero = build.constant(np.asarray(0))
-    return build.apply1("dyn_update", buffer, build.reshape(value, [1, *value.shape]), step, *[zero] * value.type.rank)
+    return build.apply1(
+        "dyn_update",
+        buffer,
+        build.reshape(value, [1, *value.shape]),
+        step,
+        *[zero] * value.type.rank,
+    )
 
 
 def _stepped(asked: Loop, body: Body) -> tuple[Value, ...]:
@@ -134,9 +171,13 @@ def _stepped(asked: Loop, body: Body) -> tuple[Value, ...]:
     going = bool(asked.call.importer.known.array(asked.condition).reshape(-1)[0])
     while going and len(rows) < bound:
         if len(rows) == STEPS:
-            raise DataDependent(f"the loop has more than {STEPS} steps, which change what is carried")
+            raise DataDependent(
+                f"the loop has more than {STEPS} steps, which change what is carried"
+            )
         step = build.constant(np.asarray(len(rows)))
-        again, *results = bodies.inline(asked.call.importer, asked.graph, (step, build.constant(True), *carried))
+        again, *results = bodies.inline(
+            asked.call.importer, asked.graph, (step, build.constant(True), *carried)
+        )
         carried = tuple(results[: len(carried)])
         rows.append(tuple(results[len(carried) :]))
         assert isinstance(again, Node)
@@ -148,9 +189,14 @@ def _stacked(rows: Sequence[tuple[Value, ...]], asked: Loop, body: Body) -> list
     """What the steps gave, each as the entries of a new axis."""
     if rows:
         columns = list(zip(*rows, strict=True))
-        return [build.apply1("stack", *[v for v in column if isinstance(v, Node)], axis=0) for column in columns]
+        return [
+            build.apply1("stack", *[v for v in column if isinstance(v, Node)], axis=0)
+            for column in columns
+        ]
     if body.trial.values is None:
         asked.call.importer.problems += body.trial.problems
-        raise DataDependent("the loop runs no step, and the types that a step would give are not known")
+        raise DataDependent(
+            "the loop runs no step, and the types that a step would give are not known"
+        )
     stacked = [v for v in body.values[1 + len(asked.carried) :] if isinstance(v, Node)]
     return [build.full(0, (0, *v.shape), v.type.dtype) for v in stacked]

@@ -39,13 +39,26 @@ def scan(call: Call) -> tuple[Value, ...]:
     """The body once for each slice of the scanned inputs; what it carries comes first."""
     count = call.attr("num_scan_inputs")
     axes, back = call.attr("scan_input_axes", []), call.attr("scan_input_directions", [])
-    return _scanned(call, list(call), count, back, axes, call.attr("scan_output_directions", []), call.attr("scan_output_axes", []))
+    return _scanned(
+        call,
+        list(call),
+        count,
+        back,
+        axes,
+        call.attr("scan_output_directions", []),
+        call.attr("scan_output_axes", []),
+    )
 
 
 def _scanned(
-    call: Call, inputs: Sequence[Node], scanned: int, back: Sequence[int], axes: Sequence[int],
-    back_out: Sequence[int], axes_out: Sequence[int],
-) -> tuple[Node, ...]:  # fmt: skip
+    call: Call,
+    inputs: Sequence[Node],
+    scanned: int,
+    back: Sequence[int],
+    axes: Sequence[int],
+    back_out: Sequence[int],
+    axes_out: Sequence[int],
+) -> tuple[Node, ...]:
     carries = len(inputs) - scanned
     if scanned < 1 or carries < 0:
         call.fail(f"{scanned} of {len(inputs)} inputs are scanned")
@@ -82,5 +95,3 @@ def _last(y: Node, axis: int, back: int) -> Node:
     axis = normal_axis(axis, y.type.rank)
     order = [*range(1, axis + 1), 0, *range(axis + 1, y.type.rank)]
     return build.transpose(build.apply1("flip", y, axis=0) if back else y, order)
-
-

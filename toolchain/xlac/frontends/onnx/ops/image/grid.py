@@ -12,7 +12,13 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
 from xlac.ops import build
 
-MODES = {"bilinear": "linear", "linear": "linear", "nearest": "nearest", "bicubic": "cubic", "cubic": "cubic"}
+MODES = {
+    "bilinear": "linear",
+    "linear": "linear",
+    "nearest": "nearest",
+    "bicubic": "cubic",
+    "cubic": "cubic",
+}
 
 
 @operator("GridSample", since=16)
@@ -31,7 +37,10 @@ def affine_grid(call: Call) -> Node:
     theta = call[0]
     _, _, *sizes = call.ints(1) or []
     if theta.type.rank != 3 or theta.shape[1:] != (len(sizes), len(sizes) + 1):
-        raise ShapeError(f"a grid of {len(sizes)} axes needs a matrix for each batch, got {theta.type}", operand=0)
+        raise ShapeError(
+            f"a grid of {len(sizes)} axes needs a matrix for each batch, got {theta.type}",
+            operand=0,
+        )
     base = build.constant(regular(sizes, bool(call.attr("align_corners", 0))), theta.type.dtype)
     found = build.dot(theta, base, ((2,), (1,)))  # (batch, rank, places)
     return build.reshape(build.transpose(found, (0, 2, 1)), (theta.shape[0], *sizes, len(sizes)))

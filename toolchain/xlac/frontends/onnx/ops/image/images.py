@@ -17,7 +17,9 @@ FORMATS = ("RGB", "BGR", "Grayscale")
 
 @operator("ImageDecoder", since=20)
 def image_decoder(call: Call) -> Node:
-    """Operator set 20: (height, width, channels) of u8. The size is in the picture, so it is decoded at import, by Pillow."""
+    """Operator set 20: (height, width, channels) of u8. The size is in the picture, so it is
+    decoded at import, by Pillow.
+    """
     format = call.attr("pixel_format", "RGB")
     if format not in FORMATS:
         call.fail(f"pixel_format is one of {', '.join(FORMATS)}, not '{format}'")
@@ -29,7 +31,9 @@ def image_decoder(call: Call) -> Node:
     try:
         with Image.open(io.BytesIO(encoded.astype(np.uint8).tobytes())) as picture:
             if picture.width * picture.height > PIXELS:
-                call.fail(f"a picture of {picture.width} x {picture.height} pixels is larger than {PIXELS:,}")
+                call.fail(
+                    f"a picture of {picture.width} x {picture.height} pixels is larger than {PIXELS:,}"
+                )
             pixels = np.array(picture.convert("L" if format == "Grayscale" else "RGB"))
     except (OSError, ValueError, SyntaxError) as error:
         call.fail(f"the picture cannot be decoded: {error}")

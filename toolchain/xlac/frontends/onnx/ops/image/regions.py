@@ -37,8 +37,15 @@ def roi_align_16(call: Call) -> Node:
 def _roi_align(call: Call, default: str) -> Node:
     """Each bin of a box is the mean, or the largest, of places between elements."""
     x, boxes, batches = call[0], call[1], call[2]
-    if x.type.rank != 4 or boxes.type.rank != 2 or boxes.shape[1] != 4 or not all(isinstance(n, int) for n in x.shape[2:]):
-        raise ShapeError(f"RoiAlign takes images of known size and boxes (count, 4), got {x.type} and {boxes.type}")
+    if (
+        x.type.rank != 4
+        or boxes.type.rank != 2
+        or boxes.shape[1] != 4
+        or not all(isinstance(n, int) for n in x.shape[2:])
+    ):
+        raise ShapeError(
+            f"RoiAlign takes images of known size and boxes (count, 4), got {x.type} and {boxes.type}"
+        )
     aligned = call.attr("coordinate_transformation_mode", default) == "half_pixel"
     mode = call.attr("mode", "avg").lower()
     if mode not in ("avg", "max"):
@@ -51,11 +58,19 @@ def _roi_align(call: Call, default: str) -> Node:
     for axis, count in enumerate(counts):
         start = column(edges, 1 - axis)
         length = build.sub(column(edges, 3 - axis), start)
-        lines.append((start, length if aligned else build.maximum(length, 1.0), count, x.shape[2 + axis]))
+        lines.append(
+            (start, length if aligned else build.maximum(length, 1.0), count, x.shape[2 + axis])
+        )
     if mode == "max":
         if ratio < 1:
-            call.fail("the largest of samples whose number the boxes decide is not supported", hint="give a sampling_ratio")
-        return build.cast(_largest(images, [_places(*line[:3], ratio) for line in lines], counts, ratio), x.type.dtype)
+            call.fail(
+                "the largest of samples whose number the boxes decide is not supported",
+                hint="give a sampling_ratio",
+            )
+        return build.cast(
+            _largest(images, [_places(*line[:3], ratio) for line in lines], counts, ratio),
+            x.type.dtype,
+        )
     rows, columns = (_means(*line, ratio) for line in lines)
     found = build.dot(rows, images, ((2,), (2,)), ((0,), (0,)))  # (boxes, rows, channels, width)
     found = build.dot(found, columns, ((3,), (2,)), ((0,), (0,)))
@@ -70,12 +85,16 @@ def _places(start: Node, length: Node, count: int, samples: int) -> Node:
 
 
 def _shares(at: Node, size: int) -> Node:
-    """What each of `size` elements counts at places (…), on a new last axis; nothing beyond -1 and the size."""
+    """What each of `size` elements counts at places (…), on a new last axis; nothing beyond -1 and
+    the size.
+    """
     wide = build.reshape(at, (*at.shape, 1))
     held = build.minimum(build.maximum(wide, 0.0), size - 1.0)
     element = build.cast(build.iota((*(1 for _ in at.shape), size), at.type.rank), at.type.dtype)
     share = build.maximum(build.sub(1.0, build.apply1("abs", build.sub(held, element))), 0.0)
-    inside = build.apply1("and", build.compare(wide, "ge", -1.0), build.compare(wide, "le", float(size)))
+    inside = build.apply1(
+        "and", build.compare(wide, "ge", -1.0), build.compare(wide, "le", float(size))
+    )
     return build.select(inside, share, 0.0)
 
 
@@ -90,11 +109,15 @@ def _means(start: Node, length: Node, count: int, size: object, ratio: int) -> N
 
 
 def _means_of_many(start: Node, length: Node, count: int, size: int) -> Node:
-    """The same when a bin has as many samples as it covers elements, which the boxes decide: one sample after another."""
+    """The same when a bin has as many samples as it covers elements, which the boxes decide: one
+    sample after another.
+    """
     dtype = start.type.dtype
     bins = build.div(build.reshape(length, (-1, 1)), float(count))
     samples = build.apply1("ceil", bins)  # (boxes, 1)
-    first = build.add(build.reshape(start, (-1, 1)), build.mul(bins, build.constant(np.arange(count), dtype)))
+    first = build.add(
+        build.reshape(start, (-1, 1)), build.mul(bins, build.constant(np.arange(count), dtype))
+    )
     number = build.constant(0.0, dtype)
     total = build.full(0.0, (start.shape[0], count, size), dtype)
     most = build.reduce(samples, "max")
@@ -102,7 +125,9 @@ def _means_of_many(start: Node, length: Node, count: int, size: int) -> Node:
     def more(number: Node, total: Node, most: Node, first: Node, bins: Node, samples: Node) -> Node:
         return build.compare(number, "lt", most)
 
-    def step(number: Node, total: Node, most: Node, first: Node, bins: Node, samples: Node) -> tuple[Node, ...]:
+    def step(
+        number: Node, total: Node, most: Node, first: Node, bins: Node, samples: Node
+    ) -> tuple[Node, ...]:
         at = build.add(first, build.div(build.mul(bins, build.add(number, 0.5)), samples))
         real = build.reshape(build.compare(number, "lt", samples), (-1, 1, 1))
         shares = build.select(real, _shares(at, size), 0.0)
@@ -110,7 +135,9 @@ def _means_of_many(start: Node, length: Node, count: int, size: int) -> Node:
 
     carry = [number, total, most, first, bins, samples]
     types = [n.type for n in carry]
-    found = build.results(Node.of(While(build.graph("more", types, more), build.graph("step", types, step)), *carry))[1]
+    found = build.results(
+        Node.of(While(build.graph("more", types, more), build.graph("step", types, step)), *carry)
+    )[1]
     return build.div(found, build.maximum(build.reshape(samples, (-1, 1, 1)), 1.0))
 
 
@@ -118,22 +145,36 @@ def _largest(images: Node, places: list[Node], counts: list[int], ratio: int) ->
     """The largest share of a corner at any sample of a bin."""
     height, width = (n for n in images.shape[2:] if isinstance(n, int))
     flat = build.reshape(images, (*images.shape[:2], height * width))
-    corners: list[list[tuple[Node, Node]]] = []  # for each axis: the two elements beside each place, and what they count
+    # for each axis: the two elements beside each place, and what they count
+    corners: list[list[tuple[Node, Node]]] = []
     for at, size in zip(places, (height, width), strict=True):
-        inside = build.apply1("and", build.compare(at, "ge", -1.0), build.compare(at, "le", float(size)))
+        inside = build.apply1(
+            "and", build.compare(at, "ge", -1.0), build.compare(at, "le", float(size))
+        )
         held = build.minimum(build.maximum(at, 0.0), size - 1.0)
         low = build.apply1("floor", held)
         part = build.sub(held, low)
         high = build.minimum(build.add(low, 1.0), size - 1.0)
         shares = (build.sub(1.0, part), part)
-        corners.append([(build.cast(e, DType.I64), build.select(inside, s, 0.0)) for e, s in zip((low, high), shares, strict=True)])
+        corners.append(
+            [
+                (build.cast(e, DType.I64), build.select(inside, s, 0.0))
+                for e, s in zip((low, high), shares, strict=True)
+            ]
+        )
     best: Node | None = None
     rows, columns = (p.shape[1] for p in places)
     for y, share_y in corners[0]:
         for x, share_x in corners[1]:
-            at = build.add(build.mul(build.reshape(y, (*y.shape, 1)), width), build.reshape(x, (x.shape[0], 1, columns)))
+            at = build.add(
+                build.mul(build.reshape(y, (*y.shape, 1)), width),
+                build.reshape(x, (x.shape[0], 1, columns)),
+            )
             found = gathered(flat, build.reshape(at, (at.shape[0], rows * columns)))
-            share = build.mul(build.reshape(share_y, (*y.shape, 1)), build.reshape(share_x, (x.shape[0], 1, columns)))
+            share = build.mul(
+                build.reshape(share_y, (*y.shape, 1)),
+                build.reshape(share_x, (x.shape[0], 1, columns)),
+            )
             found = build.mul(found, build.reshape(share, (share.shape[0], 1, rows * columns)))
             best = found if best is None else build.maximum(best, found)
     assert best is not None
@@ -146,32 +187,50 @@ def _largest(images: Node, places: list[Node], counts: list[int], ratio: int) ->
 
 @operator("MaxRoiPool", since=1)
 def max_roi_pool(call: Call) -> Node:
-    """Operator sets 1 and 22: the largest element of each bin of boxes (batch, x1, y1, x2, y2); 0 for an empty bin."""
+    """Operator sets 1 and 22: the largest element of each bin of boxes (batch, x1, y1, x2, y2); 0
+    for an empty bin.
+    """
     x, boxes = call[0], call[1]
     counts, scale = call.attr("pooled_shape"), call.attr("spatial_scale", 1.0)
     if x.type.rank != 4 or boxes.type.rank != 2 or boxes.shape[1] != 5 or len(counts) != 2:
-        raise ShapeError(f"MaxRoiPool takes images and boxes (count, 5), got {x.type} and {boxes.type}")
+        raise ShapeError(
+            f"MaxRoiPool takes images and boxes (count, 5), got {x.type} and {boxes.type}"
+        )
     images = build.take(x, build.cast(column(boxes, 0), DType.I64), 0)
     masks = []
     for axis, count in enumerate(counts):
         size = x.shape[2 + axis]
-        low, high = (build.apply1("round_half_away", build.mul(build.compute(column(boxes, n)), scale)) for n in (2 - axis, 4 - axis))
+        low, high = (
+            build.apply1("round_half_away", build.mul(build.compute(column(boxes, n)), scale))
+            for n in (2 - axis, 4 - axis)
+        )
         bin_ = build.div(build.maximum(build.add(build.sub(high, low), 1.0), 1.0), float(count))
         number = build.constant(np.arange(count + 1), bin_.type.dtype)
         ends = build.mul(build.reshape(bin_, (-1, 1)), number)
-        first = build.add(build.apply1("floor", build.cut(ends, 1, 0, count)), build.reshape(low, (-1, 1)))
-        last = build.add(build.apply1("ceil", build.cut(ends, 1, 1, count + 1)), build.reshape(low, (-1, 1)))
+        first = build.add(
+            build.apply1("floor", build.cut(ends, 1, 0, count)), build.reshape(low, (-1, 1))
+        )
+        last = build.add(
+            build.apply1("ceil", build.cut(ends, 1, 1, count + 1)), build.reshape(low, (-1, 1))
+        )
         at = build.cast(build.iota((1, 1, size), 2), bin_.type.dtype)
         wide = [build.reshape(n, (*n.shape, 1)) for n in (first, last)]
-        masks.append(build.apply1("and", build.compare(at, "ge", wide[0]), build.compare(at, "lt", wide[1])))
+        masks.append(
+            build.apply1("and", build.compare(at, "ge", wide[0]), build.compare(at, "lt", wide[1]))
+        )
     rows, columns = masks  # (boxes, count, size)
     lowest = -np.inf
     beside = build.reshape(columns, (columns.shape[0], 1, 1, *columns.shape[1:]))
     wide_x = build.reshape(images, (*images.shape[:3], 1, images.shape[3]))
-    found = build.reduce(build.select(beside, wide_x, lowest), "max", 4)  # (boxes, channels, height, columns)
+    # (boxes, channels, height, columns)
+    found = build.reduce(build.select(beside, wide_x, lowest), "max", 4)
     above = build.reshape(rows, (rows.shape[0], 1, *rows.shape[1:], 1))
     tall = build.reshape(found, (*found.shape[:2], 1, *found.shape[2:]))
     found = build.reduce(build.select(above, tall, lowest), "max", 3)
     filled = [build.reduce(mask, "or", 2) for mask in (rows, columns)]
-    some = build.apply1("and", build.reshape(filled[0], (rows.shape[0], 1, counts[0], 1)), build.reshape(filled[1], (rows.shape[0], 1, 1, counts[1])))
+    some = build.apply1(
+        "and",
+        build.reshape(filled[0], (rows.shape[0], 1, counts[0], 1)),
+        build.reshape(filled[1], (rows.shape[0], 1, 1, counts[1])),
+    )
     return build.select(some, found, build.like(0.0, found))

@@ -29,16 +29,26 @@ def upsample(call: Call) -> Node:
 def resize_10(call: Call) -> Node:
     """Operator set 10: by scales, the first elements lying on each other.
 
-    The nearest element is the one before, and on a coarser grid the one after, as ONNX Runtime has it.
+    The nearest element is the one before, and on a coarser grid the one after, as ONNX Runtime has
+    it.
     """
     scales = [float(s) for s in call.value(1)]
-    finer = _by_scales(call, [max(s, 1.0) for s in scales], coordinates="asymmetric", rounding="floor")
-    return _by_scales(replace(call, inputs=(finer,)), [min(s, 1.0) for s in scales], coordinates="asymmetric", rounding="ceil")
+    finer = _by_scales(
+        call, [max(s, 1.0) for s in scales], coordinates="asymmetric", rounding="floor"
+    )
+    return _by_scales(
+        replace(call, inputs=(finer,)),
+        [min(s, 1.0) for s in scales],
+        coordinates="asymmetric",
+        rounding="ceil",
+    )
 
 
 @operator("Resize", since=11)
 def resize_11(call: Call) -> Node:
-    """Operator sets 11, 13, 18 (axes, antialias, keep_aspect_ratio_policy) and 19: by scales or sizes."""
+    """Operator sets 11, 13, 18 (axes, antialias, keep_aspect_ratio_policy) and 19: by scales or
+    sizes.
+    """
     x = call[0]
     axes = [normal_axis(a, x.type.rank) for a in call.attr("axes", range(x.type.rank))]
     given: dict[str, object] = {
@@ -75,7 +85,12 @@ def _by_scales(call: Call, scales: list[float], **given: object) -> Node:
 
 
 def _resized(
-    call: Call, axes: Sequence[int], sizes: Sequence[Dim], scales: Sequence[float], region: Sequence[float], given: dict[str, object]
+    call: Call,
+    axes: Sequence[int],
+    sizes: Sequence[Dim],
+    scales: Sequence[float],
+    region: Sequence[float],
+    given: dict[str, object],
 ) -> Node:
     """Our `resize` of those axes that change."""
     x = call[0]
@@ -95,15 +110,21 @@ def _resized(
     if not kept:
         return x
     wanted = [sizes[n] for n in kept] if sizes else []
-    if not all(isinstance(x.shape[axes[n]], int) for n in kept) or not all(isinstance(size, int) for size in wanted):
-        raise ShapeError(f"{call.operator} needs known sizes where it changes them, got {x.type}", hint="fix them with --dim")
+    if not all(isinstance(x.shape[axes[n]], int) for n in kept) or not all(
+        isinstance(size, int) for size in wanted
+    ):
+        raise ShapeError(
+            f"{call.operator} needs known sizes where it changes them, got {x.type}",
+            hint="fix them with --dim",
+        )
     op = {
         "size": wanted, "scale": [scales[n] for n in kept] if scales else [], "mode": mode, "axes": [axes[n] for n in kept],
         "region": [*(region[n] for n in kept), *(region[count + n] for n in kept)] if region else [], **given,
     }  # fmt: skip
     if mode == "nearest" or x.type.dtype.is_float:
         return build.apply1("resize", x, **op)
-    found = build.apply1("round", build.apply1("resize", build.floating(x), **op))  # to an integer it saturates
+    # to an integer it saturates
+    found = build.apply1("round", build.apply1("resize", build.floating(x), **op))
     return build.cast(found, x.type.dtype)
 
 

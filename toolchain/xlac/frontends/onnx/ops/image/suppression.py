@@ -1,4 +1,6 @@
-"""NonMaxSuppression: of boxes that overlap, the one with the highest score. Data decides how many there are."""
+"""NonMaxSuppression: of boxes that overlap, the one with the highest score. Data decides how many
+there are.
+"""
 
 from __future__ import annotations
 
@@ -17,45 +19,78 @@ from xlac_sdk.dtypes import DType
 
 @operator("NonMaxSuppression", since=10)
 def non_max_suppression(call: Call) -> Value:
-    """Operator sets 10 and 11: rows of (batch, class, box), in the order of batches, classes and scores.
+    """Operator sets 10 and 11: rows of (batch, class, box), in the order of batches, classes and
+    scores.
 
-    Every step takes the best box that is left in each class of each batch, and drops those that overlap it.
+    Every step takes the best box that is left in each class of each batch, and drops those that
+    overlap it.
     """
     boxes, scores = call[0], call[1]
-    if boxes.type.rank != 3 or boxes.shape[2] != 4 or scores.type.rank != 3 or scores.shape[2] != boxes.shape[1]:
-        raise ShapeError(f"boxes are (batch, boxes, 4) and scores (batch, classes, boxes), got {boxes.type} and {scores.type}")
+    if (
+        boxes.type.rank != 3
+        or boxes.shape[2] != 4
+        or scores.type.rank != 3
+        or scores.shape[2] != boxes.shape[1]
+    ):
+        raise ShapeError(
+            f"boxes are (batch, boxes, 4) and scores (batch, classes, boxes), got {boxes.type} and {scores.type}"
+        )
     batch, classes, count = scores.shape
     if not isinstance(count, int) or not isinstance(batch, int) or not isinstance(classes, int):
         call.fail(f"NonMaxSuppression needs known sizes, got {scores.type}")
     most = call.knows(2) if call.get(2) is not None else np.zeros(1)
     steps = count if most is None else min(count, max(0, int(most.reshape(-1)[0])))
-    limit = build.constant(steps, DType.I64) if most is not None else build.cast(build.reshape(call[2], ()), DType.I64)
+    limit = (
+        build.constant(steps, DType.I64)
+        if most is not None
+        else build.cast(build.reshape(call[2], ()), DType.I64)
+    )
     edges = _edges(boxes, call.attr("center_point_box", 0))
     alive = build.full(True, scores.shape, DType.BOOL)
     if call.get(4) is not None:
-        alive = build.compare(scores, "gt", build.cast(build.reshape(call[4], ()), scores.type.dtype))
-    overlap = build.constant(0.0, boxes.type.dtype) if call.get(3) is None else build.cast(build.reshape(call[3], ()), boxes.type.dtype)
+        alive = build.compare(
+            scores, "gt", build.cast(build.reshape(call[4], ()), scores.type.dtype)
+        )
+    overlap = (
+        build.constant(0.0, boxes.type.dtype)
+        if call.get(3) is None
+        else build.cast(build.reshape(call[3], ()), boxes.type.dtype)
+    )
     found, chosen = _chosen(alive, scores, edges, overlap, limit, steps)
-    taken, boxes_at = (build.transpose(n, (1, 2, 0)) for n in (found, chosen))  # (batch, classes, steps)
+    # (batch, classes, steps)
+    taken, boxes_at = (build.transpose(n, (1, 2, 0)) for n in (found, chosen))
     positions, total = compacted(taken, batch * classes * steps)
     columns = [build.iota(taken.shape, 0), build.iota(taken.shape, 1), boxes_at]
-    rows = build.apply1("stack", *(build.reshape(c, (batch * classes * steps,)) for c in columns), axis=1)
-    return Ragged(build.take(rows, positions, 0) if steps * batch * classes else rows, ((0, total),))
+    rows = build.apply1(
+        "stack", *(build.reshape(c, (batch * classes * steps,)) for c in columns), axis=1
+    )
+    return Ragged(
+        build.take(rows, positions, 0) if steps * batch * classes else rows, ((0, total),)
+    )
 
 
 def _edges(boxes: Node, centred: int) -> list[Node]:
     """Left, top, right and bottom of boxes, each (batch, 1, boxes)."""
-    a, b, c, d = (build.reshape(build.cut(boxes, 2, n, n + 1), (boxes.shape[0], 1, boxes.shape[1])) for n in range(4))
+    a, b, c, d = (
+        build.reshape(build.cut(boxes, 2, n, n + 1), (boxes.shape[0], 1, boxes.shape[1]))
+        for n in range(4)
+    )
     if centred:
         halves = [build.div(n, 2.0) for n in (c, d)]
-        return [build.sub(a, halves[0]), build.sub(b, halves[1]), build.add(a, halves[0]), build.add(b, halves[1])]
+        return [
+            build.sub(a, halves[0]),
+            build.sub(b, halves[1]),
+            build.add(a, halves[0]),
+            build.add(b, halves[1]),
+        ]
     return [build.minimum(b, d), build.minimum(a, c), build.maximum(b, d), build.maximum(a, c)]
 
 
 def _overlaps(one: list[Node], all_: list[Node], most: Node) -> Node:
     """Whether boxes share more than a part of their union with one box; empty boxes share nothing."""
     width, height = (
-        build.sub(build.minimum(one[n + 2], all_[n + 2]), build.maximum(one[n], all_[n])) for n in (0, 1)
+        build.sub(build.minimum(one[n + 2], all_[n + 2]), build.maximum(one[n], all_[n]))
+        for n in (0, 1)
     )
     shared = build.mul(width, height)
     areas = [build.mul(build.sub(e[2], e[0]), build.sub(e[3], e[1])) for e in (one, all_)]
@@ -66,14 +101,20 @@ def _overlaps(one: list[Node], all_: list[Node], most: Node) -> Node:
     return found
 
 
-def _chosen(alive: Node, scores: Node, edges: list[Node], overlap: Node, limit: Node, steps: int) -> tuple[Node, Node]:
+def _chosen(
+    alive: Node, scores: Node, edges: list[Node], overlap: Node, limit: Node, steps: int
+) -> tuple[Node, Node]:
     """For each step, batch and class: whether a box was taken, and which."""
     lowest = float(np.finfo(scores.type.dtype.numpy).min)
 
-    def step(alive: Node, at: Node, scores: Node, overlap: Node, limit: Node, *edges: Node) -> tuple[Node, ...]:
+    def step(
+        alive: Node, at: Node, scores: Node, overlap: Node, limit: Node, *edges: Node
+    ) -> tuple[Node, ...]:
         left = build.select(alive, build.maximum(scores, lowest), -np.inf)
         best = build.apply1("argmax", left, axis=2, keepdims=True)
-        some = build.apply1("and", build.reduce(alive, "or", 2, True), build.compare(at, "lt", limit))
+        some = build.apply1(
+            "and", build.reduce(alive, "or", 2, True), build.compare(at, "lt", limit)
+        )
         here = build.compare(build.iota(scores.shape, 2), "eq", best)
         one = [build.reduce(build.select(here, e, -np.inf), "max", 2, True) for e in edges]
         gone = build.apply1("or", _overlaps(one, list(edges), overlap), here)

@@ -54,7 +54,9 @@ for _name, _mnemonic in _MANY.items():
 
 
 def second(call: Call) -> Node:
-    """The second operand; before operator set 7 `axis` says where it lies in the first, when `broadcast` is set."""
+    """The second operand; before operator set 7 `axis` says where it lies in the first, when
+    `broadcast` is set.
+    """
     x, y = call[0], call[1]
     if call.version >= 7 or not call.attr("broadcast", 0) or "axis" not in call.attributes:
         return y
@@ -65,7 +67,9 @@ def second(call: Call) -> Node:
 @operator("Mean", elementwise=True)
 def mean(call: Call) -> Node:
     total = reduce(build.add, (build.compute(x) for x in call))
-    return build.cast(build.div(total, build.constant(len(call), total.type.dtype)), call[0].type.dtype)
+    return build.cast(
+        build.div(total, build.constant(len(call), total.type.dtype)), call[0].type.dtype
+    )
 
 
 @operator("Pow", elementwise=True)
@@ -73,7 +77,11 @@ def power(call: Call) -> Node:
     """The result has the type of the base (operator set 12 lets the types differ)."""
     x, y = call[0], second(call)
     if x.type.dtype.is_float or y.type.dtype.is_integer:
-        wide = x.type.dtype if x.type.dtype is y.type.dtype else build.promote(x.type.dtype, y.type.dtype)
+        wide = (
+            x.type.dtype
+            if x.type.dtype is y.type.dtype
+            else build.promote(x.type.dtype, y.type.dtype)
+        )
     else:
         wide = DType.F64
     return build.cast(build.apply1("pow", build.cast(x, wide), build.cast(y, wide)), x.type.dtype)
@@ -87,9 +95,16 @@ def modulus(call: Call) -> Node:
 @operator("IsInf", since=10, elementwise=True)
 def is_infinite(call: Call) -> Node:
     x = call[0]
-    found = [build.compare(x, "eq", limit) for name, limit in (("detect_positive", np.inf), ("detect_negative", -np.inf))
-             if call.attr(name, 1)]  # fmt: skip
-    return reduce(lambda a, b: build.apply1("or", a, b), found) if found else build.full(False, x.shape, DType.BOOL)
+    found = [
+        build.compare(x, "eq", limit)
+        for name, limit in (("detect_positive", np.inf), ("detect_negative", -np.inf))
+        if call.attr(name, 1)
+    ]
+    return (
+        reduce(lambda a, b: build.apply1("or", a, b), found)
+        if found
+        else build.full(False, x.shape, DType.BOOL)
+    )
 
 
 @operator("BitShift", since=11, elementwise=True)
@@ -129,4 +144,8 @@ def bit_cast(call: Call) -> Node:
     x = call[0]
     if dtype is DType.BOOL:
         return build.compare(x, "ne", 0)
-    return build.cast(x, dtype) if x.type.dtype is DType.BOOL else build.apply1("bitcast", x, dtype=dtype)
+    return (
+        build.cast(x, dtype)
+        if x.type.dtype is DType.BOOL
+        else build.apply1("bitcast", x, dtype=dtype)
+    )

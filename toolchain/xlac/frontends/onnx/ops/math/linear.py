@@ -1,4 +1,6 @@
-"""Linear models and support vector machines (ai.onnx.ml 1): LinearRegressor, LinearClassifier, SVMRegressor, SVMClassifier."""
+"""Linear models and support vector machines (ai.onnx.ml 1): LinearRegressor, LinearClassifier,
+SVMRegressor, SVMClassifier.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def linear_classifier(call: Call) -> tuple[Node, Node]:
     assert isinstance(width, int)
     scores = _product(x, np.asarray(call.attr("coefficients")).reshape(-1, width))
     if call.attr("intercepts", None):
-        scores = build.add(scores, build.constant(np.asarray(call.attr("intercepts")), x.type.dtype))
+        scores = build.add(
+            scores, build.constant(np.asarray(call.attr("intercepts")), x.type.dtype)
+        )
     transform = call.attr("post_transform", "NONE")
     if scores.shape[1] == 1 and classes == 2:
         scores = build.concat([build.apply1("neg", scores), scores], 1)
@@ -65,11 +69,15 @@ def _kernel(call: Call, x: Node, vectors: Array, kind: str) -> Node:
         case "LINEAR":
             return inner
         case "POLY":
-            return build.apply1("pow", build.add(build.mul(inner, gamma), offset), float(int(degree)))
+            return build.apply1(
+                "pow", build.add(build.mul(inner, gamma), offset), float(int(degree))
+            )
         case "SIGMOID":
             return build.apply1("tanh", build.add(build.mul(inner, gamma), offset))
         case "RBF":
-            apart = build.sub(build.reshape(x, [x.shape[0], 1, x.shape[1]]), build.constant(vectors, x.type.dtype))
+            apart = build.sub(
+                build.reshape(x, [x.shape[0], 1, x.shape[1]]), build.constant(vectors, x.type.dtype)
+            )
             return build.exp(build.mul(build.reduce(build.mul(apart, apart), "add", 2), -gamma))
     call.fail(f"kernel_type '{kind}' is not one of LINEAR, POLY, RBF, SIGMOID")
 
@@ -79,40 +87,63 @@ def svm_regressor(call: Call) -> Node:
     x, count = _rows(call), call.attr("n_supports", 0)
     coefficients = np.asarray(call.attr("coefficients")).reshape(1, -1)
     if count:
-        likeness = _kernel(call, x, np.asarray(call.attr("support_vectors")).reshape(count, -1), call.attr("kernel_type", "LINEAR"))
+        likeness = _kernel(
+            call,
+            x,
+            np.asarray(call.attr("support_vectors")).reshape(count, -1),
+            call.attr("kernel_type", "LINEAR"),
+        )
         found = _product(likeness, coefficients)
     else:
         found = _product(x, coefficients)
     found = build.add(found, float(call.attr("rho")[0]))
     if call.attr("one_class", 0):
-        found = build.select(build.compare(found, "gt", 0.0), build.like(1, found), build.like(-1, found))
+        found = build.select(
+            build.compare(found, "gt", 0.0), build.like(1, found), build.like(-1, found)
+        )
     return build.cast(finished(call, found, call.attr("post_transform", "NONE")), DType.F32)
 
 
 @operator("SVMClassifier", domain=ML)
 def svm_classifier(call: Call) -> tuple[Node, Node]:
-    """One machine for each two classes, which vote, or (without support vectors) one for each class."""
+    """One machine for each two classes, which vote, or (without support vectors) one for each
+    class.
+    """
     x = _rows(call)
     labels = call.attr("classlabels_ints", None)
     classes = max(1, len(labels or call.attr("classlabels_strings", [])))
     counts = call.attr("vectors_per_class", [])
     if call.attr("prob_a", None):
-        call.fail("probabilities of support vector machines are not supported", "export the model without probabilities")
+        call.fail(
+            "probabilities of support vector machines are not supported",
+            "export the model without probabilities",
+        )
     transform = call.attr("post_transform", "NONE")
     rho = call.attr("rho")
     if not counts or not sum(counts):
-        scores = build.add(_product(x, np.asarray(call.attr("coefficients")).reshape(classes, -1)), float(rho[0]))
-        return labelled(call, build.apply1("argmax", scores, axis=1), labels), build.cast(finished(call, scores, transform), DType.F32)
+        scores = build.add(
+            _product(x, np.asarray(call.attr("coefficients")).reshape(classes, -1)), float(rho[0])
+        )
+        return labelled(call, build.apply1("argmax", scores, axis=1), labels), build.cast(
+            finished(call, scores, transform), DType.F32
+        )
     scores, votes = _duels(call, x, counts, rho)
     chosen = build.apply1("argmax", votes, axis=1)
-    found = two(call, scores, transform, False) if classes == 2 else finished(call, scores, transform)
+    found = (
+        two(call, scores, transform, False) if classes == 2 else finished(call, scores, transform)
+    )
     return labelled(call, chosen, labels), build.cast(found, DType.F32)
 
 
 def _duels(call: Call, x: Node, counts: list[int], rho: list[float]) -> tuple[Node, Node]:
     """The score of each two classes, (rows, pairs), and how often each class wins, (rows, classes)."""
     total, classes = sum(counts), len(counts)
-    likeness = _kernel(call, x, np.asarray(call.attr("support_vectors")).reshape(total, -1), call.attr("kernel_type", "LINEAR"))
+    likeness = _kernel(
+        call,
+        x,
+        np.asarray(call.attr("support_vectors")).reshape(total, -1),
+        call.attr("kernel_type", "LINEAR"),
+    )
     coefficients = np.asarray(call.attr("coefficients")).reshape(classes - 1, total)
     first = np.cumsum([0, *counts])
     pairs = list(combinations(range(classes), 2))
@@ -120,7 +151,9 @@ def _duels(call: Call, x: Node, counts: list[int], rho: list[float]) -> tuple[No
     for row, (i, j) in enumerate(pairs):
         weights[row, first[i] : first[i + 1]] = coefficients[j - 1, first[i] : first[i + 1]]
         weights[row, first[j] : first[j + 1]] = coefficients[i, first[j] : first[j + 1]]
-    scores = build.add(_product(likeness, weights), build.constant(np.asarray(rho[: len(pairs)]), x.type.dtype))
+    scores = build.add(
+        _product(likeness, weights), build.constant(np.asarray(rho[: len(pairs)]), x.type.dtype)
+    )
     won = build.cast(build.compare(scores, "gt", 0.0), x.type.dtype)
     sign = np.zeros((classes, len(pairs)))
     lost = np.zeros(classes)

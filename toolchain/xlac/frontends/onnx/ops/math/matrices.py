@@ -23,7 +23,9 @@ def gemm(call: Call) -> Node:
     dtype = a.type.dtype
     if a.type.rank != 2 or b.type.rank != 2:
         call.fail(f"A and B are matrices, got {a.type} and {b.type}")
-    found = build.dot(a, b, ((0,) if call.attr("transA", 0) else (1,), (1,) if call.attr("transB", 0) else (0,)))
+    found = build.dot(
+        a, b, ((0,) if call.attr("transA", 0) else (1,), (1,) if call.attr("transB", 0) else (0,))
+    )
     found = scaled(found, call.attr("alpha", 1.0))
     if c is None or call.attr("beta", 1.0) == 0:
         return found
@@ -36,7 +38,9 @@ def scaled(x: Node, factor: float) -> Node:
         return x
     if x.type.dtype.is_float or factor == int(factor):
         return build.mul(x, build.constant(factor, x.type.dtype))
-    return build.cast(build.mul(build.cast(x, DType.F64), build.constant(factor, DType.F64)), x.type.dtype)
+    return build.cast(
+        build.mul(build.cast(x, DType.F64), build.constant(factor, DType.F64)), x.type.dtype
+    )
 
 
 @operator("Einsum", since=12)
@@ -76,12 +80,16 @@ def determinant(call: Call) -> Node:
     if n == 0:
         return build.cast(build.reshape(one, x.shape[:-2]), x.type.dtype)
     graph = build.graph("step", [rows.type, one.type, Type(DType.I64)], _eliminated)
-    found = build.results(Node.of(Scan(graph, n, carries=2, scanned=1), rows, one, build.iota((n,), 0)))[1]
+    found = build.results(
+        Node.of(Scan(graph, n, carries=2, scanned=1), rows, one, build.iota((n,), 0))
+    )[1]
     return build.cast(build.reshape(found, x.shape[:-2]), x.type.dtype)
 
 
 def _eliminated(rows: Node, product: Node, step: Node) -> tuple[Node, Node]:
-    """Matrices with a column more cleared below its pivot, and the product of pivots with the signs of swaps."""
+    """Matrices with a column more cleared below its pivot, and the product of pivots with the signs
+    of swaps.
+    """
     batch, n, _ = rows.shape
     number = build.iota((batch, n, 1), 1)
     column = build.take(rows, build.reshape(step, [1]), 2)
@@ -96,4 +104,6 @@ def _eliminated(rows: Node, product: Node, step: Node) -> tuple[Node, Node]:
     factor = build.div(build.take(swapped, build.reshape(step, [1]), 2), safe)
     factor = build.select(build.compare(number, "gt", step), factor, 0.0)
     sign = build.select(build.compare(place, "eq", step), pivot, build.apply1("neg", pivot))
-    return build.sub(swapped, build.mul(factor, there)), build.mul(product, build.reshape(sign, [batch]))
+    return build.sub(swapped, build.mul(factor, there)), build.mul(
+        product, build.reshape(sign, [batch])
+    )

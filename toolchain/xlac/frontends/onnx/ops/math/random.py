@@ -1,8 +1,9 @@
-"""Random numbers: RandomUniform, RandomNormal, their Like forms, Bernoulli, Multinomial (ONNX operator sets 1 to 22).
+"""Random numbers: RandomUniform, RandomNormal, their Like forms, Bernoulli, Multinomial (ONNX
+operator sets 1 to 22).
 
-A model is compiled to the same numbers at every call. With a `seed` a tensor of known size gets those that NumPy's
-RandomState draws, as in ONNX's reference; else they come from a counter (philox), whose key is the seed or the number
-of the node.
+A model is compiled to the same numbers at every call. With a `seed` a tensor of known size gets
+those that NumPy's RandomState draws, as in ONNX's reference; else they come from a counter
+(philox), whose key is the seed or the number of the node.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ def normal(call: Call, shape: Sequence[Dim], dtype: DType = DType.F64) -> Node:
     known = _drawn(call, shape)
     if known is not None:
         return build.constant(np.asarray(known.randn(*_static(shape))), dtype)
-    first, second = (build.mul(build.add(build.cast(_bits(call, shape, n), DType.F64), 0.5), 2.0**-32) for n in (0, 1))
+    first, second = (
+        build.mul(build.add(build.cast(_bits(call, shape, n), DType.F64), 0.5), 2.0**-32)
+        for n in (0, 1)
+    )
     radius = build.sqrt(build.mul(build.log(first), -2.0))
     return build.cast(build.mul(radius, build.apply1("cos", build.mul(second, 2 * math.pi))), dtype)
 
@@ -48,9 +52,16 @@ def _static(shape: Sequence[Dim]) -> tuple[int, ...]:
 
 
 def _drawn(call: Call, shape: Sequence[Dim]) -> np.random.RandomState | None:
-    """The generator of ONNX's reference, for a tensor with a seed whose size is known and not large."""
+    """The generator of ONNX's reference, for a tensor with a seed whose size is known and not
+    large.
+    """
     seed = call.attr("seed", None)
-    if seed is None or math.isnan(seed) or len(_static(shape)) < len(shape) or math.prod(_static(shape)) > DRAWN:
+    if (
+        seed is None
+        or math.isnan(seed)
+        or len(_static(shape)) < len(shape)
+        or math.prod(_static(shape)) > DRAWN
+    ):
         return None
     return np.random.RandomState(int(seed) % (1 << 32))
 
@@ -74,7 +85,9 @@ def _dtype(call: Call) -> DType:
 
 def _uniform(call: Call) -> Node:
     low, high = call.attr("low", 0.0), call.attr("high", 1.0)
-    return build.cast(build.add(build.mul(uniform(call, _shape(call)), high - low), low), _dtype(call))
+    return build.cast(
+        build.add(build.mul(uniform(call, _shape(call)), high - low), low), _dtype(call)
+    )
 
 
 def _normal(call: Call) -> Node:

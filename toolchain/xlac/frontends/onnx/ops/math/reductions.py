@@ -16,7 +16,9 @@ def _summed(x: Node, axes: Sequence[int]) -> Node:
 
 
 def _mean(x: Node, axes: Sequence[int]) -> Node:
-    return build.apply1("mean", x, axis=list(axes)) if x.type.dtype.is_float else _whole_mean(x, axes)
+    return (
+        build.apply1("mean", x, axis=list(axes)) if x.type.dtype.is_float else _whole_mean(x, axes)
+    )
 
 
 def _whole_mean(x: Node, axes: Sequence[int]) -> Node:
@@ -36,7 +38,9 @@ def _extreme(combine: str, truth: str) -> Callable[[Node, Sequence[int]], Node]:
 
 
 def _through(before: str, after: str) -> Callable[[Node, Sequence[int]], Node]:
-    """The sum of a function of the elements, and a function of that; integers keep their type, halves round once."""
+    """The sum of a function of the elements, and a function of that; integers keep their type,
+    halves round once.
+    """
 
     def reduced(x: Node, axes: Sequence[int]) -> Node:
         dtype = x.type.dtype
@@ -106,7 +110,11 @@ def _running(name: str, since: int, mnemonic: str) -> None:
         x = call[0]
         (axis,) = build.axes_of(int(call.value(1).reshape(())), x.type.rank)
         return build.apply1(
-            mnemonic, x, axis=axis, exclusive=bool(call.attr("exclusive", 0)), reverse=bool(call.attr("reverse", 0))
+            mnemonic,
+            x,
+            axis=axis,
+            exclusive=bool(call.attr("exclusive", 0)),
+            reverse=bool(call.attr("reverse", 0)),
         )
 
 

@@ -1,4 +1,6 @@
-"""Signals: Fourier transforms, windows and the mel scale. Transforms are products with a matrix made at import."""
+"""Signals: Fourier transforms, windows and the mel scale. Transforms are products with a matrix
+made at import.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def dft_17(call: Call) -> Node:
 
 @operator("DFT", since=20)
 def dft_20(call: Call) -> Node:
-    """Operator set 20: the axis is an input, the last but the one of real and imaginary parts unless given."""
+    """Operator set 20: the axis is an input, the last but the one of real and imaginary parts
+    unless given.
+    """
     return _dft(call, (call.ints(2) or [-2])[0])
 
 
@@ -39,7 +43,9 @@ def _dft(call: Call, axis: int) -> Node:
     axis = normal_axis(axis, x.type.rank)
     size, width = x.shape[axis], x.shape[-1]
     if not isinstance(size, int) or width not in (1, 2) or axis == x.type.rank - 1:
-        raise ShapeError(f"DFT takes real or complex numbers along an axis of known size, got {x.type}")
+        raise ShapeError(
+            f"DFT takes real or complex numbers along an axis of known size, got {x.type}"
+        )
     inverse, onesided = bool(call.attr("inverse", 0)), bool(call.attr("onesided", 0))
     back = inverse and onesided  # from the first half of a spectrum to real numbers
     length = (call.ints(1) or [2 * (size - 1) if back else size])[0]
@@ -49,18 +55,31 @@ def _dft(call: Call, axis: int) -> Node:
     made = length if inverse or not onesided else length // 2 + 1
     cosine, sine = turns(read, made, length, inverse)
     if back:  # the other half of the spectrum is the mirror of this one
-        twice = np.where((np.arange(read) == 0) | (2 * np.arange(read) == length), 1.0, 2.0)[:, None]
+        twice = np.where((np.arange(read) == 0) | (2 * np.arange(read) == length), 1.0, 2.0)[
+            :, None
+        ]
         cosine, sine = cosine * twice, sine * twice
     # (read, width) -> (made, parts): (re + i im)(c + i s) = re c - im s + i (re s + im c)
-    matrix = np.stack([np.stack([cosine, sine], -1), np.stack([-sine, cosine], -1)], 1)[:, :width, :, : 1 if back else 2]
+    matrix = np.stack([np.stack([cosine, sine], -1), np.stack([-sine, cosine], -1)], 1)[
+        :, :width, :, : 1 if back else 2
+    ]
     part = build.cut(x, axis, 0, read)
     rank = x.type.rank
-    found = build.dot(build.compute(part), build.constant(matrix, x.type.dtype.compute), ((axis, rank - 1), (0, 1)))
-    return build.cast(build.transpose(found, [*range(axis), rank - 2, *range(axis, rank - 2), rank - 1]), x.type.dtype)
+    found = build.dot(
+        build.compute(part),
+        build.constant(matrix, x.type.dtype.compute),
+        ((axis, rank - 1), (0, 1)),
+    )
+    return build.cast(
+        build.transpose(found, [*range(axis), rank - 2, *range(axis, rank - 2), rank - 1]),
+        x.type.dtype,
+    )
 
 
 def turns(read: int, made: int, length: int, inverse: bool) -> tuple[Array, Array]:
-    """Cosines and sines (read, made) of the transform of `length` elements, or of its inverse. Raises ShapeError."""
+    """Cosines and sines (read, made) of the transform of `length` elements, or of its inverse.
+    Raises ShapeError.
+    """
     check_size((max(read, 1), max(made, 1), 4), 8, MATRIX)
     angle = np.outer(np.arange(read), np.arange(made)) % length * (2 * np.pi / length)
     share = 1 / length if inverse else 1.0
@@ -69,12 +88,16 @@ def turns(read: int, made: int, length: int, inverse: bool) -> tuple[Array, Arra
 
 @operator("STFT", since=17)
 def stft(call: Call) -> Node:
-    """Operator set 17: (batch, length, 1 or 2) to (batch, frames, bins, 2). A convolution: its taps are the transform's."""
+    """Operator set 17: (batch, length, 1 or 2) to (batch, frames, bins, 2). A convolution: its taps
+    are the transform's.
+    """
     x, window = call[0], call.get(2)
     (step,) = call.ints(1) or [0]
     width = x.shape[-1] if x.type.rank == 3 else 1
     if x.type.rank not in (2, 3) or width not in (1, 2) or step < 1:
-        raise ShapeError(f"STFT takes (batch, length, 1 or 2) and a step of at least 1, got {x.type} and {step}")
+        raise ShapeError(
+            f"STFT takes (batch, length, 1 or 2) and a step of at least 1, got {x.type} and {step}"
+        )
     whole = window.shape[0] if window is not None else x.shape[1]
     length = (call.ints(3) or [0])[0] or whole
     if not isinstance(length, int):
@@ -85,13 +108,19 @@ def stft(call: Call) -> Node:
     onesided = bool(call.attr("onesided", 1))
     bins = length // 2 + 1 if onesided else length
     cosine, sine = turns(taps, bins, length, False)
-    matrix = np.stack([np.stack([cosine, -sine]), np.stack([sine, cosine])])[:, :width]  # (part, width, taps, bins)
-    kernel = build.constant(matrix.transpose(3, 0, 1, 2).reshape(2 * bins, width, taps), x.type.dtype)  # bins, parts alternating
+    # (part, width, taps, bins)
+    matrix = np.stack([np.stack([cosine, -sine]), np.stack([sine, cosine])])[:, :width]
+    # bins, parts alternating
+    kernel = build.constant(
+        matrix.transpose(3, 0, 1, 2).reshape(2 * bins, width, taps), x.type.dtype
+    )
     if window is not None:
         kernel = build.mul(kernel, window)
     signal = build.transpose(build.reshape(x, (*x.shape[:2], width)), (0, 2, 1))
     unread = taps - length  # what the window leaves of the last frame
-    op = contraction.Conv(("NCW", "OIW", "NCW"), (step,), (0,), (unread,), (1,), (1,), 1, 1, x.type.dtype.compute)
+    op = contraction.Conv(
+        ("NCW", "OIW", "NCW"), (step,), (0,), (unread,), (1,), (1,), 1, 1, x.type.dtype.compute
+    )
     found = Node.of(op, signal, kernel)
     spectrum = build.reshape(found, (found.shape[0], bins, 2, found.shape[2]))
     return build.cast(build.transpose(spectrum, (0, 3, 1, 2)), x.type.dtype)
@@ -123,7 +152,12 @@ def mel_weight_matrix(call: Call) -> Node:
     bins, length, rate = (int(call.value(n).reshape(())) for n in range(3))
     low, high = (2595 * np.log10(1 + float(call.value(n).reshape(())) / 700) for n in (3, 4))
     spectrum = length // 2 + 1
-    if not 0 < bins <= LONGEST or not 0 < length <= LONGEST or rate < 1 or bins * spectrum > LONGEST:
+    if (
+        not 0 < bins <= LONGEST
+        or not 0 < length <= LONGEST
+        or rate < 1
+        or bins * spectrum > LONGEST
+    ):
         call.fail(f"{bins} mel bins of a transform of {length} elements at a rate of {rate}")
     edges = low + np.arange(bins + 2) * ((high - low) / (bins + 2))
     points = ((length + 1) * (700 * np.expm1(edges / 2595 * np.log(10))) // rate).astype(np.int64)

@@ -1,4 +1,6 @@
-"""Preparation of features (ai.onnx.ml 1 to 5): Scaler, Normalizer, Binarizer, Imputer, OneHotEncoder, LabelEncoder, …"""
+"""Preparation of features (ai.onnx.ml 1 to 5): Scaler, Normalizer, Binarizer, Imputer,
+OneHotEncoder, LabelEncoder, …
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from xlac_sdk.dtypes import DType
 @operator("Scaler", domain=ML)
 def scaler(call: Call) -> Node:
     x = build.floating(call[0])
-    return build.cast(build.mul(build.sub(x, _row(call, "offset", x)), _row(call, "scale", x)), DType.F32)
+    return build.cast(
+        build.mul(build.sub(x, _row(call, "offset", x)), _row(call, "scale", x)), DType.F32
+    )
 
 
 def _row(call: Call, name: str, x: Node) -> Node:
@@ -46,16 +50,30 @@ def normalizer(call: Call) -> Node:
 @operator("Binarizer", domain=ML)
 def binarizer(call: Call) -> Node:
     x = call[0]
-    return build.cast(build.compare(x, "gt", build.constant(call.attr("threshold", 0.0), x.type.dtype)), x.type.dtype)
+    return build.cast(
+        build.compare(x, "gt", build.constant(call.attr("threshold", 0.0), x.type.dtype)),
+        x.type.dtype,
+    )
 
 
 @operator("Imputer", domain=ML)
 def imputer(call: Call) -> Node:
     """A marked value (NaN or a number) replaced, by one number or one for each feature."""
     x = call[0]
-    kind = ("imputed_value_floats", "replaced_value_float") if x.type.dtype.is_float else ("imputed_value_int64s", "replaced_value_int64")
-    values, marked = build.constant(np.asarray(call.attr(kind[0])), x.type.dtype), call.attr(kind[1], 0)
-    missing = build.apply1("isnan", x) if np.isnan(marked) else build.compare(x, "eq", build.constant(marked, x.type.dtype))
+    kind = (
+        ("imputed_value_floats", "replaced_value_float")
+        if x.type.dtype.is_float
+        else ("imputed_value_int64s", "replaced_value_int64")
+    )
+    values, marked = (
+        build.constant(np.asarray(call.attr(kind[0])), x.type.dtype),
+        call.attr(kind[1], 0),
+    )
+    missing = (
+        build.apply1("isnan", x)
+        if np.isnan(marked)
+        else build.compare(x, "eq", build.constant(marked, x.type.dtype))
+    )
     return build.select(missing, build.broadcast_to(values, x.shape), x)
 
 
@@ -80,7 +98,9 @@ def one_hot_encoder(call: Call) -> Node:
     if classes is None:
         call.fail("categories that are text are not supported")
     value = build.reshape(x if x.type.dtype.is_float else build.cast(x, DType.I64), [*x.shape, 1])
-    return build.cast(build.compare(value, "eq", build.constant(np.asarray(classes), value.type.dtype)), DType.F32)
+    return build.cast(
+        build.compare(value, "eq", build.constant(np.asarray(classes), value.type.dtype)), DType.F32
+    )
 
 
 @operator("LabelEncoder", since=2, domain=ML)
@@ -98,7 +118,9 @@ def label_encoder(call: Call) -> Value:
     if keys.dtype.kind == "f" and np.isnan(keys).any():
         both = build.apply1("and", build.apply1("isnan", probe), build.apply1("isnan", held))
         hit = build.apply1("or", hit, both)
-    place = build.select(hit, build.constant(np.arange(keys.size)), build.constant(np.asarray(keys.size)))
+    place = build.select(
+        hit, build.constant(np.arange(keys.size)), build.constant(np.asarray(keys.size))
+    )
     return build.take(table, build.reduce(place, "min", x.type.rank), 0)
 
 
@@ -113,4 +135,8 @@ def _table(call: Call, name: str) -> Array:
 def _default(call: Call, values: Array) -> Any:
     if "default_tensor" in call.attributes:
         return call.attr("default_tensor")
-    return call.attr("default_float", -0.0) if values.dtype.kind == "f" else call.attr("default_int64", -1)
+    return (
+        call.attr("default_float", -0.0)
+        if values.dtype.kind == "f"
+        else call.attr("default_int64", -1)
+    )

@@ -14,7 +14,15 @@ from xlac.ops import build
 from xlac.ops.control.control import Scan
 from xlac_sdk.dtypes import DType
 
-MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
+MODES = (
+    "BRANCH_LEQ",
+    "BRANCH_LT",
+    "BRANCH_GTE",
+    "BRANCH_GT",
+    "BRANCH_EQ",
+    "BRANCH_NEQ",
+    "BRANCH_MEMBER",
+)
 _DIRECTIONS = ("le", "lt", "ge", "gt", "eq", "ne")
 
 
@@ -38,12 +46,26 @@ class Forest:
 
     @staticmethod
     def of(
-        *, features: Sequence[int], splits: Array, modes: Sequence[int], children: Sequence[Sequence[int]],
-        missing: Sequence[int], leaves: int, roots: Sequence[int], members: Any,
-    ) -> Forest:  # fmt: skip
+        *,
+        features: Sequence[int],
+        splits: Array,
+        modes: Sequence[int],
+        children: Sequence[Sequence[int]],
+        missing: Sequence[int],
+        leaves: int,
+        roots: Sequence[int],
+        members: Any,
+    ) -> Forest:
         """From lists over the nodes, `leaves` more being numbered after them. Raises ShapeError."""
         count = len(features)
-        if not len(splits) == len(modes) == len(children[0]) == len(children[1]) == len(missing) == count:
+        if (
+            not len(splits)
+            == len(modes)
+            == len(children[0])
+            == len(children[1])
+            == len(missing)
+            == count
+        ):
             raise ShapeError("the lists over the nodes of the trees differ in length")
         ends = list(range(count, count + leaves))
         yes, no = (np.asarray([*side, *ends], np.int64) for side in children)
@@ -53,10 +75,16 @@ class Forest:
             raise ShapeError("a tree's node has an unknown mode")
         fill = [0] * leaves
         return Forest(
-            np.asarray([*features, *fill], np.int64), np.asarray([*splits, *fill]), np.asarray([*modes, *fill], np.int64),
-            yes, no, np.asarray([*missing, *fill], np.int64) > 0, _sets(modes, members, leaves),
-            np.asarray(roots, np.int64), _depth(yes, no, roots),
-        )  # fmt: skip
+            np.asarray([*features, *fill], np.int64),
+            np.asarray([*splits, *fill]),
+            np.asarray([*modes, *fill], np.int64),
+            yes,
+            no,
+            np.asarray([*missing, *fill], np.int64) > 0,
+            _sets(modes, members, leaves),
+            np.asarray(roots, np.int64),
+            _depth(yes, no, roots),
+        )
 
 
 def _sets(modes: Sequence[int], members: Any, leaves: int) -> Array:
@@ -72,7 +100,9 @@ def _sets(modes: Sequence[int], members: Any, leaves: int) -> Array:
                 found.append(value)
         sets.append(found)
     width = max((len(s) for s in sets), default=0)
-    return np.asarray([s + [np.nan] * (width - len(s)) for s in [*sets, *[[]] * leaves]]).reshape(len(modes) + leaves, width)
+    return np.asarray([s + [np.nan] * (width - len(s)) for s in [*sets, *[[]] * leaves]]).reshape(
+        len(modes) + leaves, width
+    )
 
 
 def _depth(yes: Array, no: Array, roots: Sequence[int]) -> int:
@@ -112,12 +142,20 @@ def _step(forest: Forest, at: Node, x: Node) -> Node:
     goes: Node | None = None
     for mode in used.tolist():
         if MODES[mode] == "BRANCH_MEMBER":
-            same = build.compare(build.reshape(value, [*value.shape, 1]), "eq", here(forest.members, x.type.dtype))
+            same = build.compare(
+                build.reshape(value, [*value.shape, 1]), "eq", here(forest.members, x.type.dtype)
+            )
             test = build.reduce(same, "or", [2])
         else:
             test = build.compare(value, _DIRECTIONS[mode], split)
-        goes = test if goes is None else build.select(build.compare(here(forest.modes), "eq", mode), test, goes)
+        goes = (
+            test
+            if goes is None
+            else build.select(build.compare(here(forest.modes), "eq", mode), test, goes)
+        )
     assert goes is not None
     if forest.missing.any():
-        goes = build.apply1("or", goes, build.apply1("and", build.apply1("isnan", value), here(forest.missing)))
+        goes = build.apply1(
+            "or", goes, build.apply1("and", build.apply1("isnan", value), here(forest.missing))
+        )
     return build.select(goes, here(forest.yes), here(forest.no))

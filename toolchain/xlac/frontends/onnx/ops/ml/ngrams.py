@@ -32,7 +32,9 @@ def tf_idf_vectorizer(call: Call) -> Node:
         gap = range(gaps + 1 if width > 1 else 1) if wanted else ()
         if wanted and width > 1:  # more gaps than tokens count nothing
             gap = range(check_parts(min(gaps + 1, -(-rows.shape[1] // (width - 1)))))
-        found = [_counted(rows, pool, by + 1) for by in gap if (width - 1) * (by + 1) < rows.shape[1]]
+        found = [
+            _counted(rows, pool, by + 1) for by in gap if (width - 1) * (by + 1) < rows.shape[1]
+        ]
         total = build.full(0, (rows.shape[0], len(pool)), DType.F32)
         for part in found:
             total = build.add(total, part)
@@ -69,7 +71,9 @@ def _counted(rows: Node, pool: Array, by: int) -> Node:
     fits = length - (width - 1) * by
     hit: Node | None = None
     for token in range(width):
-        here = build.reshape(build.cut(rows, 1, token * by, token * by + fits), [rows.shape[0], fits, 1])
+        here = build.reshape(
+            build.cut(rows, 1, token * by, token * by + fits), [rows.shape[0], fits, 1]
+        )
         same = build.compare(here, "eq", build.constant(pool[:, token], rows.type.dtype))
         hit = same if hit is None else build.apply1("and", hit, same)
     assert hit is not None

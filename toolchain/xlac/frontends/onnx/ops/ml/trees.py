@@ -1,4 +1,6 @@
-"""Ensembles of decision trees (ai.onnx.ml 1 to 5): TreeEnsemble, TreeEnsembleRegressor, TreeEnsembleClassifier."""
+"""Ensembles of decision trees (ai.onnx.ml 1 to 5): TreeEnsemble, TreeEnsembleRegressor,
+TreeEnsembleClassifier.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,21 @@ def tree_ensemble(call: Call) -> Node:
     leaves = len(call.attr("leaf_targetids"))
     children = [_numbered(call, side, nodes) for side in ("true", "false")]
     forest = Forest.of(
-        features=call.attr("nodes_featureids"), splits=np.asarray(call.attr("nodes_splits")).reshape(-1),
-        modes=np.asarray(call.attr("nodes_modes")).reshape(-1).tolist(), children=children,
-        missing=call.attr("nodes_missing_value_tracks_true", [0] * nodes), leaves=leaves,
-        roots=[_root(children, r, nodes) for r in call.attr("tree_roots")], members=call.attr("membership_values", None),
-    )  # fmt: skip
+        features=call.attr("nodes_featureids"),
+        splits=np.asarray(call.attr("nodes_splits")).reshape(-1),
+        modes=np.asarray(call.attr("nodes_modes")).reshape(-1).tolist(),
+        children=children,
+        missing=call.attr("nodes_missing_value_tracks_true", [0] * nodes),
+        leaves=leaves,
+        roots=[_root(children, r, nodes) for r in call.attr("tree_roots")],
+        members=call.attr("membership_values", None),
+    )
     weights = np.asarray(call.attr("leaf_weights")).reshape(-1)
     targets = call.attr("n_targets", max(call.attr("leaf_targetids")) + 1)
-    places = [(nodes + n, target, w) for n, (target, w) in enumerate(zip(call.attr("leaf_targetids"), weights, strict=True))]
+    places = [
+        (nodes + n, target, w)
+        for n, (target, w) in enumerate(zip(call.attr("leaf_targetids"), weights, strict=True))
+    ]
     aggregate = AGGREGATES[call.attr("aggregate_function", 1)]
     found = _aggregated(call, forest, places, targets, aggregate)
     return finished(call, found, TRANSFORMS[call.attr("post_transform", 0)])
@@ -76,19 +85,29 @@ def _by_keys(call: Call, prefix: str) -> tuple[Forest, list[tuple[int, int, floa
     for n, tree in enumerate(trees):
         first.setdefault(tree, n)
     forest = Forest.of(
-        features=call.attr("nodes_featureids"), splits=np.asarray(_held(call, "nodes_values")),
-        modes=[MODES.index(m) if m in MODES else 0 for m in names], children=sides, missing=missing, leaves=0,
-        roots=list(first.values()), members=None,
-    )  # fmt: skip
+        features=call.attr("nodes_featureids"),
+        splits=np.asarray(_held(call, "nodes_values")),
+        modes=[MODES.index(m) if m in MODES else 0 for m in names],
+        children=sides,
+        missing=missing,
+        leaves=0,
+        roots=list(first.values()),
+        members=None,
+    )
     keys = zip(call.attr(f"{prefix}_treeids"), call.attr(f"{prefix}_nodeids"), strict=True)
     weights = _held(call, f"{prefix}_weights")
-    return forest, [(where[k], t, float(w)) for k, t, w in zip(keys, call.attr(f"{prefix}_ids"), weights, strict=True)]
+    return forest, [
+        (where[k], t, float(w))
+        for k, t, w in zip(keys, call.attr(f"{prefix}_ids"), weights, strict=True)
+    ]
 
 
 @operator("TreeEnsembleRegressor", domain=ML)
 def tree_regressor(call: Call) -> Node:
     forest, places = _by_keys(call, "target")
-    found = _aggregated(call, forest, places, call.attr("n_targets", 1), call.attr("aggregate_function", "SUM"))
+    found = _aggregated(
+        call, forest, places, call.attr("n_targets", 1), call.attr("aggregate_function", "SUM")
+    )
     base = _held(call, "base_values")
     if base is not None:
         found = build.add(found, build.constant(np.asarray(base), found.type.dtype))
@@ -107,18 +126,26 @@ def tree_classifier(call: Call) -> tuple[Node, ...]:
         found = build.add(found, build.constant(np.asarray(base), found.type.dtype))
     transform = call.attr("post_transform", "NONE")
     if not single:
-        return labelled(call, build.apply1("argmax", found, axis=1), labels), build.cast(finished(call, found, transform), DType.F32)
+        return labelled(call, build.apply1("argmax", found, axis=1), labels), build.cast(
+            finished(call, found, transform), DType.F32
+        )
     score = build.cut(found, 1, places[0][1], places[0][1] + 1)
     if base is not None and len(base) == 1:
         score = build.add(score, float(base[0]))
     positive = all(w >= 0 for _, _, w in places)
     hit = build.compare(score, "gt", 0.5 if positive else 0.0)
     chosen = build.cast(build.reshape(hit, [-1]), DType.I64)
-    return labelled(call, chosen, labels), build.cast(two(call, score, transform, positive), DType.F32)
+    return labelled(call, chosen, labels), build.cast(
+        two(call, score, transform, positive), DType.F32
+    )
 
 
 def _aggregated(
-    call: Call, forest: Forest, places: Sequence[tuple[int, int, float]], targets: int, aggregate: str
+    call: Call,
+    forest: Forest,
+    places: Sequence[tuple[int, int, float]],
+    targets: int,
+    aggregate: str,
 ) -> Node:
     """For each row and target what the leaves that the row falls into give."""
     x = build.floating(call[0])
@@ -134,7 +161,13 @@ def _aggregated(
         if not 0 <= target < targets:
             call.fail(f"a leaf is for target {target}, and there are {targets}")
         before = table[place, target]
-        table[place, target] = before + weight if sums else min(before, weight) if aggregate == "MIN" else max(before, weight)
+        table[place, target] = (
+            before + weight
+            if sums
+            else min(before, weight)
+            if aggregate == "MIN"
+            else max(before, weight)
+        )
     given = build.take(build.constant(table, x.type.dtype), leaves, 0)
     found = build.reduce(given, "add" if sums else aggregate.lower(), [1])
     return build.div(found, float(len(forest.roots))) if aggregate == "AVERAGE" else found

@@ -8,18 +8,32 @@ from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
 from xlac.ops import build
 
-_PLAIN = {"Relu": (6, "relu"), "Softplus": (1, "softplus"), "Softsign": (1, "softsign"), "Mish": (18, "mish")}
+_PLAIN = {
+    "Relu": (6, "relu"),
+    "Softplus": (1, "softplus"),
+    "Softsign": (1, "softsign"),
+    "Mish": (18, "mish"),
+}
 """Operators without attributes: the operator set that brought them, and our name."""
 
 _TUNED: dict[str, tuple[int, str, dict[str, tuple[str, float]]]] = {
     "LeakyRelu": (6, "leaky_relu", {"alpha": ("alpha", 0.01)}),
     "Elu": (6, "elu", {"alpha": ("alpha", 1.0)}),
-    "Selu": (6, "selu", {"alpha": ("alpha", 1.67326319217681884765625), "gamma": ("scale", 1.05070102214813232421875)}),
+    "Selu": (
+        6,
+        "selu",
+        {
+            "alpha": ("alpha", 1.67326319217681884765625),
+            "gamma": ("scale", 1.05070102214813232421875),
+        },
+    ),
     "Celu": (12, "celu", {"alpha": ("alpha", 1.0)}),
     "HardSigmoid": (6, "hardsigmoid", {"alpha": ("alpha", 0.2), "beta": ("beta", 0.5)}),
     "HardSwish": (14, "hardswish", {}),
 }
-"""Operators with numbers: since when, our name, and the attributes with our names and the standard's defaults."""
+"""Operators with numbers: since when, our name, and the attributes with our names and the
+standard's defaults.
+"""
 
 
 def _plain(name: str, since: int, mnemonic: str) -> None:
@@ -45,7 +59,9 @@ for _name, (_since, _mnemonic, _attributes) in _TUNED.items():
 def prelu_1(call: Call) -> Node:
     """Operator sets 1 and 6: one slope, or one for each channel."""
     x, slope = call[0], call[1]
-    return _prelu(x, build.reshape(slope, (-1, *[1] * (x.type.rank - 2))) if x.type.rank > 1 else slope)
+    return _prelu(
+        x, build.reshape(slope, (-1, *[1] * (x.type.rank - 2))) if x.type.rank > 1 else slope
+    )
 
 
 @operator("PRelu", since=7, elementwise=True)
@@ -71,7 +87,9 @@ def shrink(call: Call) -> Node:
     x, limit, bias = call[0], call.attr("lambd", 0.5), call.attr("bias", 0.0)
     wide = build.floating(x)
     low, high = build.compare(wide, "lt", -limit), build.compare(wide, "gt", limit)
-    found = build.select(low, build.add(wide, bias), build.select(high, build.sub(wide, bias), build.like(0, wide)))
+    found = build.select(
+        low, build.add(wide, bias), build.select(high, build.sub(wide, bias), build.like(0, wide))
+    )
     return build.cast(found, x.type.dtype)
 
 
@@ -92,7 +110,9 @@ def swiglu(call: Call) -> Node:
     """Operator set 28: swish(gate) * value, of tensors of one shape."""
     gate, value = call[0], call[1]
     if gate.type != value.type:
-        raise ShapeError(f"SwiGLU takes two tensors of one type, got {gate.type} and {value.type}", operand=1)
+        raise ShapeError(
+            f"SwiGLU takes two tensors of one type, got {gate.type} and {value.type}", operand=1
+        )
     return build.mul(_swish(gate, call.attr("alpha", 1.0)), value)
 
 

@@ -26,7 +26,15 @@ def convolved(x: Node, weight: Node, at: Windows, groups: int, out: DType | None
     """The general convolution of (batch, channels, …) with (filters, channels / groups, …)."""
     axes = letters(len(at.kernel))
     op = contraction.Conv(
-        (f"NC{axes}", f"OI{axes}", f"NC{axes}"), at.strides, at.low, at.high, (1,) * len(axes), at.dilations, groups, 1, out
+        (f"NC{axes}", f"OI{axes}", f"NC{axes}"),
+        at.strides,
+        at.low,
+        at.high,
+        (1,) * len(axes),
+        at.dilations,
+        groups,
+        1,
+        out,
     )
     return Node.of(op, x, weight)
 
@@ -42,15 +50,25 @@ def convolution(call: Call, x: Node, weight: Node, bias: Node | None) -> Node:
     """A convolution with the attributes of Conv, and a bias for each filter."""
     rank = x.type.rank - 2
     if weight.type.rank != rank + 2:
-        raise ShapeError(f"a weight for {x.type} has its rank, not that of {weight.type}", operand=1)
+        raise ShapeError(
+            f"a weight for {x.type} has its rank, not that of {weight.type}", operand=1
+        )
     at = windows(call, x.shape[2:], kernel_of(call, weight))
     groups = call.attr("group", 1)
     learned = [weight] if bias is None else [weight, bias]
     if 1 <= rank <= 3:
         return build.apply1(
-            f"conv{rank}d", x, *learned, filters=weight.shape[0], kernel=at.kernel, stride=at.strides, pad=at.pads, groups=groups,
-            dilation=at.dilations, bias=bias is not None,
-        )  # fmt: skip
+            f"conv{rank}d",
+            x,
+            *learned,
+            filters=weight.shape[0],
+            kernel=at.kernel,
+            stride=at.strides,
+            pad=at.pads,
+            groups=groups,
+            dilation=at.dilations,
+            bias=bias is not None,
+        )
     found = convolved(x, weight, at, groups, x.type.dtype.compute)
     if bias is not None:
         found = build.add(found, build.along(build.compute(bias), 1, rank + 2, found.shape))
@@ -62,24 +80,42 @@ def convolution(call: Call, x: Node, weight: Node, bias: Node | None) -> Node:
 
 @operator("ConvTranspose", since=1)
 def conv_transpose(call: Call) -> Node:
-    """Operator sets 1, 11 and 22; `output_shape` and SAME give the result's size and leave the padding to be found."""
+    """Operator sets 1, 11 and 22; `output_shape` and SAME give the result's size and leave the
+    padding to be found.
+    """
     x, weight, bias = call[0], call[1], call.get(2)
     rank = x.type.rank - 2
     if weight.type.rank != rank + 2 or not 1 <= rank <= 3:
-        raise ShapeError(f"ConvTranspose takes 1 to 3 spatial axes and a weight of x's rank, got {x.type} and {weight.type}")
+        raise ShapeError(
+            f"ConvTranspose takes 1 to 3 spatial axes and a weight of x's rank, got {x.type} and {weight.type}"
+        )
     kernel, groups = kernel_of(call, weight), call.attr("group", 1)
     strides, dilations = listed(call, "strides", rank, 1, 1), listed(call, "dilations", rank, 1, 1)
     extra = list(listed(call, "output_padding", rank, 0, 0))
     auto, wanted = call.attr("auto_pad", "NOTSET"), call.attr("output_shape", None)
     if wanted is not None or auto.startswith("SAME"):
         pads = []
-        sizes = list(wanted)[-rank:] if wanted else [n * s for n, s in zip(x.shape[2:], strides, strict=True)]
+        sizes = (
+            list(wanted)[-rank:]
+            if wanted
+            else [n * s for n, s in zip(x.shape[2:], strides, strict=True)]
+        )
         for axis, (n, size) in enumerate(zip(x.shape[2:], sizes, strict=True)):
-            total = (n - 1) * strides[axis] + extra[axis] + (kernel[axis] - 1) * dilations[axis] + 1 - size
+            total = (
+                (n - 1) * strides[axis]
+                + extra[axis]
+                + (kernel[axis] - 1) * dilations[axis]
+                + 1
+                - size
+            )
             if not isinstance(total, int):
                 call.fail(f"the padding along axis {axis + 2} depends on the symbolic size {n}")
             half = max(0, total) // 2
-            pads.append((half, max(0, total) - half) if auto == "SAME_UPPER" else (max(0, total) - half, half))
+            pads.append(
+                (half, max(0, total) - half)
+                if auto == "SAME_UPPER"
+                else (max(0, total) - half, half)
+            )
             extra[axis] += max(0, -total)
     else:
         flat = (0,) * (2 * rank) if auto == "VALID" else listed(call, "pads", 2 * rank, 0, 0)
@@ -87,9 +123,18 @@ def conv_transpose(call: Call) -> Node:
     learned = [weight] if bias is None else [weight, bias]
     filters = weight.shape[1] * groups
     return build.apply1(
-        f"conv_transpose{rank}d", x, *learned, filters=filters, kernel=kernel, stride=strides, pad=tuple(pads), groups=groups,
-        dilation=dilations, bias=bias is not None, output_padding=tuple(extra),
-    )  # fmt: skip
+        f"conv_transpose{rank}d",
+        x,
+        *learned,
+        filters=filters,
+        kernel=kernel,
+        stride=strides,
+        pad=tuple(pads),
+        groups=groups,
+        dilation=dilations,
+        bias=bias is not None,
+        output_padding=tuple(extra),
+    )
 
 
 @operator("Col2Im", since=18)
@@ -101,7 +146,10 @@ def col2im(call: Call) -> Node:
     strides, dilations = listed(call, "strides", rank, 1, 1), listed(call, "dilations", rank, 1, 1)
     flat = listed(call, "pads", 2 * rank, 0, 0)
     pads = list(zip(flat[:rank], flat[rank:], strict=True))
-    places = [(n + sum(p) - (k - 1) * d - 1) // s + 1 for n, p, k, d, s in zip(image, pads, block, dilations, strides, strict=True)]
+    places = [
+        (n + sum(p) - (k - 1) * d - 1) // s + 1
+        for n, p, k, d, s in zip(image, pads, block, dilations, strides, strict=True)
+    ]
     if x.type.rank != 3 or len(block) != rank or x.shape[2] != prod(places):
         raise ShapeError(f"{x.type} does not hold the columns of {prod(places)} places")
     columns = build.reshape(x, (x.shape[0], -1, *block, *places))
@@ -111,7 +159,10 @@ def col2im(call: Call) -> Node:
         stops = (*columns.shape[:2], *(p + 1 for p in position), *places)
         part = build.reshape(build.slice_(columns, starts, stops), (*columns.shape[:2], *places))
         low = [p * d - a for p, d, (a, _) in zip(position, dilations, pads, strict=True)]
-        high = [n - first - (m - 1) * s - 1 for n, first, m, s in zip(image, low, places, strides, strict=True)]
+        high = [
+            n - first - (m - 1) * s - 1
+            for n, first, m, s in zip(image, low, places, strides, strict=True)
+        ]
         placed = build.pad(part, 0, (0, 0, *low), (0, 0, *high), (0, 0, *(s - 1 for s in strides)))
         total = placed if total is None else build.add(total, placed)
     if total is None:

@@ -24,7 +24,9 @@ def dropout_10(call: Call) -> tuple[Node, Node]:
 
 @operator("Dropout", since=12)
 def dropout(call: Call) -> tuple[Node, Node]:
-    """Since operator set 12 ratio and mode are inputs: in training, elements are left out by chance and the rest scaled."""
+    """Since operator set 12 ratio and mode are inputs: in training, elements are left out by chance
+    and the rest scaled.
+    """
     x = call[0]
     training = call.knows(2)
     if call.get(2) is None or (training is not None and not training.reshape(-1)[0]):
@@ -32,6 +34,12 @@ def dropout(call: Call) -> tuple[Node, Node]:
     ratio = build.constant(0.5) if call.get(1) is None else build.reshape(call[1], [])
     kept = build.compare(uniform(call, x.shape), "ge", build.cast(ratio, DType.F64))
     mask = build.apply1("or", kept, build.apply1("logical_not", build.reshape(call[2], [])))
-    scaled = build.div(build.compute(x), build.sub(1.0, build.cast(ratio, build.compute(x).type.dtype)))
-    found = build.select(build.reshape(call[2], []), build.mul(scaled, build.cast(mask, scaled.type.dtype)), build.compute(x))
+    scaled = build.div(
+        build.compute(x), build.sub(1.0, build.cast(ratio, build.compute(x).type.dtype))
+    )
+    found = build.select(
+        build.reshape(call[2], []),
+        build.mul(scaled, build.cast(mask, scaled.type.dtype)),
+        build.compute(x),
+    )
     return build.cast(found, x.type.dtype), mask

@@ -1,4 +1,6 @@
-"""Operators of com.microsoft (version 1) that are several of ONNX's at once: products and convolutions with what follows."""
+"""Operators of com.microsoft (version 1) that are several of ONNX's at once: products and
+convolutions with what follows.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from xlac.ir.op import ShapeError
 from xlac.ops import build
 
 
-def activated(call: Call, x: Node, name: str, alpha: float | None = None, beta: float | None = None) -> Node:
+def activated(
+    call: Call, x: Node, name: str, alpha: float | None = None, beta: float | None = None
+) -> Node:
     """x through the activation that an attribute names, with its numbers; none leaves it."""
     match name:
         case "":
@@ -27,7 +31,12 @@ def activated(call: Call, x: Node, name: str, alpha: float | None = None, beta: 
         case "Elu":
             return build.apply1("elu", x, alpha=1.0 if alpha is None else alpha)
         case "HardSigmoid":
-            return build.apply1("hardsigmoid", x, alpha=0.2 if alpha is None else alpha, beta=0.5 if beta is None else beta)
+            return build.apply1(
+                "hardsigmoid",
+                x,
+                alpha=0.2 if alpha is None else alpha,
+                beta=0.5 if beta is None else beta,
+            )
         case "Clip":
             low = build.maximum(x, alpha) if alpha is not None else x
             return build.minimum(low, beta) if beta is not None else low
@@ -35,7 +44,9 @@ def activated(call: Call, x: Node, name: str, alpha: float | None = None, beta: 
 
 
 def turned(x: Node, swap: object, batch: object) -> Node:
-    """A matrix, or a batch of them, transposed; with `batch` the first axis goes before the last one or two."""
+    """A matrix, or a batch of them, transposed; with `batch` the first axis goes before the last
+    one or two.
+    """
     rank = x.type.rank
     if rank == 1:
         return x
@@ -67,18 +78,32 @@ def fused_matmul_activation(call: Call) -> Node:
     name = call.attr("activation")
     if name == "Softmax":
         return build.apply1("softmax", _matmul(call), axis=call.attr("activation_axis", -1))
-    return activated(call, _matmul(call), name, call.attr("activation_alpha", None), call.attr("activation_beta", None))
+    return activated(
+        call,
+        _matmul(call),
+        name,
+        call.attr("activation_alpha", None),
+        call.attr("activation_beta", None),
+    )
 
 
 @operator("FusedGemm", domain=MICROSOFT)
 def fused_gemm(call: Call) -> Node:
-    return activated(call, gemm(call), call.attr("activation", ""), call.attr("activation_alpha", None), call.attr("activation_beta", None))
+    return activated(
+        call,
+        gemm(call),
+        call.attr("activation", ""),
+        call.attr("activation_alpha", None),
+        call.attr("activation_beta", None),
+    )
 
 
 @operator("GemmFastGelu", domain=MICROSOFT)
 def gemm_fast_gelu(call: Call) -> Node:
     found, bias = build.apply1("matmul", call[0], call[1]), call.get(2)
-    return build.apply1("gelu", found if bias is None else build.add(found, bias), approximate="tanh")
+    return build.apply1(
+        "gelu", found if bias is None else build.add(found, bias), approximate="tanh"
+    )
 
 
 @operator("FusedConv", domain=MICROSOFT)
@@ -86,7 +111,9 @@ def fused_conv(call: Call) -> Node:
     """A convolution, plus Z if given, through an activation."""
     found, z = convolution(call, call[0], call[1], call.get(2)), call.get(3)
     numbers: Sequence[float] = call.attr("activation_params", [])
-    return activated(call, found if z is None else build.add(found, z), call.attr("activation", ""), *numbers[:2])
+    return activated(
+        call, found if z is None else build.add(found, z), call.attr("activation", ""), *numbers[:2]
+    )
 
 
 @operator("NhwcConv", domain=MICROSOFT)

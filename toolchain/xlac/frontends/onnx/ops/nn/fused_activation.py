@@ -15,7 +15,9 @@ def _gelu(name: str, approximate: str) -> None:
     def gelu(call: Call) -> Node:
         """Gelu, by the error function or by tanh, of x plus a bias if one is given."""
         x, bias = call[0], call.get(1)
-        return build.apply1("gelu", x if bias is None else build.add(x, bias), approximate=approximate)
+        return build.apply1(
+            "gelu", x if bias is None else build.add(x, bias), approximate=approximate
+        )
 
 
 _gelu("Gelu", "none")
@@ -38,7 +40,10 @@ def bias_split_gelu(call: Call) -> Node:
     axis, width = x.type.rank - 1, x.shape[-1]
     if not isinstance(width, int) or width % 2:
         raise ShapeError(f"the last axis of {x.type} has no two halves")
-    return build.mul(build.cut(x, axis, 0, width // 2), build.apply1("gelu", build.cut(x, axis, width // 2, width)))
+    return build.mul(
+        build.cut(x, axis, 0, width // 2),
+        build.apply1("gelu", build.cut(x, axis, width // 2, width)),
+    )
 
 
 @operator("BiasAdd", domain=MICROSOFT)
@@ -48,7 +53,9 @@ def bias_add(call: Call) -> Node:
 
 @operator("BiasSoftmax", domain=MICROSOFT)
 def bias_softmax(call: Call) -> Node:
-    """Softmax, over all axes from `axis` on, of x plus a bias that broadcasts within the rows or over blocks of them."""
+    """Softmax, over all axes from `axis` on, of x plus a bias that broadcasts within the rows or
+    over blocks of them.
+    """
     x, bias = call[0], call[1]
     axis = normal_axis(call.attr("axis", 1), x.type.rank)
     if not call.attr("is_inner_broadcast") and bias.shape != x.shape:

@@ -56,7 +56,9 @@ def skip_simplified_layer_normalization(call: Call) -> tuple[Node, ...]:
 
 @operator("EmbedLayerNormalization", domain=MICROSOFT)
 def embed_layer_normalization(call: Call) -> tuple[Node, ...]:
-    """The normalized sum of embeddings of words, positions and segments; how many words each mask keeps; and the sum."""
+    """The normalized sum of embeddings of words, positions and segments; how many words each mask
+    keeps; and the sum.
+    """
     words, segments, mask, positions = call[0], call.get(1), call.get(7), call.get(8)
     total = build.take(call[2], words, 0)
     if positions is None:
@@ -66,7 +68,11 @@ def embed_layer_normalization(call: Call) -> tuple[Node, ...]:
     if segments is not None:
         total = build.add(total, build.take(call[4], segments, 0))
     y = build.apply1("layer_norm", total, call[5], call[6], epsilon=call.attr("epsilon", 1e-12))
-    kept = build.full(0, (words.shape[0],), DType.I32) if mask is None else build.reduce(build.cast(mask, DType.I32), "add", 1)
+    kept = (
+        build.full(0, (words.shape[0],), DType.I32)
+        if mask is None
+        else build.reduce(build.cast(mask, DType.I32), "add", 1)
+    )
     return y, kept, total
 
 
@@ -92,10 +98,15 @@ def _group_norm(call: Call, x: Node) -> Node:
     last = call.attr("channels_last", 1)
     first = build.compute(channels_first(x) if last else x)
     gamma, beta = (build.cast(call[n], first.type.dtype) for n in (1, 2))
-    y = build.apply1("group_norm", first, gamma, beta, groups=call.attr("groups"), epsilon=call.attr("epsilon", 1e-5))
+    y = build.apply1(
+        "group_norm",
+        first,
+        gamma,
+        beta,
+        groups=call.attr("groups"),
+        epsilon=call.attr("epsilon", 1e-5),
+    )
     if call.attr("activation"):
         y = build.apply1("silu", y)
     y = build.cast(y, x.type.dtype)
     return channels_last(y) if last else y
-
-

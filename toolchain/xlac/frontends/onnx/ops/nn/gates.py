@@ -20,24 +20,33 @@ NUMBERS: dict[str, tuple[tuple[str, float], ...]] = {
 
 
 def functions(call: Call, default: Sequence[str], directions: int) -> list[list[Function]]:
-    """The functions for each direction, as the attributes activations, activation_alpha and activation_beta say.
+    """The functions for each direction, as the attributes activations, activation_alpha and
+    activation_beta say.
 
-    Numbers are given in order to those functions that take them. `clip` limits what goes into the functions of gates:
-    the first two of each direction. (The specification says every function; ONNX Runtime leaves the cell out.)
+    Numbers are given in order to those functions that take them. `clip` limits what goes into the
+    functions of gates: the first two of each direction. (The specification says every function;
+    ONNX Runtime leaves the cell out.)
     """
     names = call.attr("activations", None) or [*default] * directions
     if len(names) != len(default) * directions:
-        call.fail(f"{directions} directions need {len(default) * directions} activations, got {len(names)}")
+        call.fail(
+            f"{directions} directions need {len(default) * directions} activations, got {len(names)}"
+        )
     given = {name: iter(call.attr(f"activation_{name}", [])) for name in ("alpha", "beta")}
     limit = call.attr("clip", None)
-    made = [_function(name, given, limit if n % len(default) < 2 else None) for n, name in enumerate(names)]
+    made = [
+        _function(name, given, limit if n % len(default) < 2 else None)
+        for n, name in enumerate(names)
+    ]
     return [made[n * len(default) : (n + 1) * len(default)] for n in range(directions)]
 
 
 def _function(name: str, given: dict[str, Iterator[float]], limit: float | None) -> Function:
     known = next((n for n in NUMBERS if n.lower() == name.lower()), None)
     if known is None:
-        raise ShapeError(f"activation '{name}' is not one of {', '.join(NUMBERS)}", attribute="activations")
+        raise ShapeError(
+            f"activation '{name}' is not one of {', '.join(NUMBERS)}", attribute="activations"
+        )
     numbers = [next(given[number], default) for number, default in NUMBERS[known]]
 
     def clipped(x: Node) -> Node:

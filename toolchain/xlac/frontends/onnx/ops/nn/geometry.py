@@ -62,10 +62,12 @@ def windows(call: Call, extents: Sequence[Dim], kernel: Ints) -> Windows:
 
 
 def left_out(call: Call, extents: Sequence[Dim], kernel: Ints) -> tuple[tuple[int, int], ...]:
-    """How many elements lie under no window of a pool, before and after each axis, since its padding comes out below zero.
+    """How many elements lie under no window of a pool, before and after each axis, since its
+    padding comes out below zero.
 
-    `auto_pad` asks for as many windows as strides begin in an axis, and for padding that lets them just cover it. Strides
-    wider than a window make that negative, in halves that are rounded towards zero.
+    `auto_pad` asks for as many windows as strides begin in an axis, and for padding that lets them
+    just cover it. Strides wider than a window make that negative, in halves that are rounded
+    towards zero.
     """
     rank = len(extents)
     auto = call.attr("auto_pad", "NOTSET")
@@ -74,7 +76,8 @@ def left_out(call: Call, extents: Sequence[Dim], kernel: Ints) -> tuple[tuple[in
     strides, dilations = listed(call, "strides", rank, 1, 1), listed(call, "dilations", rank, 1, 1)
     found = []
     for size, k, stride, dilation in zip(extents, kernel, strides, dilations, strict=True):
-        last = -(-size // stride) * stride - size if isinstance(size, int) else 0  # of an open size, a multiple of the stride
+        # of an open size, a multiple of the stride
+        last = -(-size // stride) * stride - size if isinstance(size, int) else 0
         less = max(0, stride - covered(k, dilation) - last)
         low = less // 2 if auto == "SAME_UPPER" else max(0, less - 1) // 2
         found.append((low, less - low))
@@ -82,7 +85,9 @@ def left_out(call: Call, extents: Sequence[Dim], kernel: Ints) -> tuple[tuple[in
 
 
 def fit(call: Call, extents: Sequence[Dim], at: Windows, more: Ints) -> None:
-    """Raises ShapeError for a window that is larger than its axis with padding, and with what `ceil_mode` adds to it."""
+    """Raises ShapeError for a window that is larger than its axis with padding, and with what
+    `ceil_mode` adds to it.
+    """
     rooms = [n + low + high + m for n, (low, high), m in zip(extents, at.pads, more, strict=True)]
     check_places(call.operator, extents, 2, [span + 1 for span in at.spans], rooms)
 
@@ -93,7 +98,9 @@ def kernel_of(call: Call, weight: Node) -> Ints:
     if not all(isinstance(size, int) for size in weight.shape):
         call.fail(f"the weight's sizes must be numbers, got {weight.type}")
     if tuple(call.attr("kernel_shape", None) or shape) != shape:
-        call.fail(f"kernel_shape {call.attr('kernel_shape')} is not that of the weight {weight.type}")
+        call.fail(
+            f"kernel_shape {call.attr('kernel_shape')} is not that of the weight {weight.type}"
+        )
     return shape  # type: ignore[return-value]
 
 

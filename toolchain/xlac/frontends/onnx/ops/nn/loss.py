@@ -1,4 +1,6 @@
-"""Losses of classification: NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss (operator sets 12 to 22)."""
+"""Losses of classification: NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss (operator sets 12
+to 22).
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,11 @@ from xlac_sdk.dtypes import DType
 
 
 def negative_log_likelihood(call: Call, logs: Node, target: Node, weight: Node | None) -> Node:
-    """The loss of logarithms of probabilities (batch, classes, …) for the wanted classes (batch, …), reduced as asked.
+    """The loss of logarithms of probabilities (batch, classes, …) for the wanted classes (batch,
+    …), reduced as asked.
 
-    Elements whose target is `ignore_index` count nothing; the mean is over the weights of those that count.
+    Elements whose target is `ignore_index` count nothing; the mean is over the weights of those
+    that count.
     """
     reduction, ignored = call.attr("reduction", "mean"), call.attr("ignore_index", None)
     if reduction not in ("none", "sum", "mean"):

@@ -40,7 +40,9 @@ def one_type(*nodes: Node) -> bool:
 
 @operator("BatchNormalization", since=1)
 def batch_normalization_1(call: Call) -> Node | tuple[Node, ...]:
-    """Operator sets 1 to 9: measures when more than one output is named. `spatial: 0` has a mean for each place."""
+    """Operator sets 1 to 9: measures when more than one output is named. `spatial: 0` has a mean
+    for each place.
+    """
     if sum(call.wants(n) for n in range(5)) == 1:
         return _known_statistics(call)
     y, mean, variance, now, spread = _measured_batch(call)
@@ -49,7 +51,9 @@ def batch_normalization_1(call: Call) -> Node | tuple[Node, ...]:
 
 @operator("BatchNormalization", since=14)
 def batch_normalization_14(call: Call) -> Node | tuple[Node, ...]:
-    """Operator sets 14 and 15: measures in `training_mode`, and then gives the running mean and variance."""
+    """Operator sets 14 and 15: measures in `training_mode`, and then gives the running mean and
+    variance.
+    """
     if not call.attr("training_mode", 0):
         return _known_statistics(call)
     return _measured_batch(call)[:3]
@@ -74,7 +78,9 @@ def _measured_batch(call: Call) -> tuple[Node, Node, Node, Node, Node]:
     axes = [0, *range(2, rank)] if call.attr("spatial", 1) else [0]
     wide = build.compute(x)
     now, spread = measured(wide, axes)
-    normal = build.mul(build.sub(wide, now), build.apply1("rsqrt", build.add(spread, call.attr("epsilon", 1e-5))))
+    normal = build.mul(
+        build.sub(wide, now), build.apply1("rsqrt", build.add(spread, call.attr("epsilon", 1e-5)))
+    )
     y = scaled(normal, by_channel(scale, rank), by_channel(bias, rank))
     momentum = call.attr("momentum", 0.9)
     vectors = [build.cast(build.reshape(n, mean.shape), mean.type.dtype) for n in (now, spread)]
@@ -88,7 +94,9 @@ def _measured_batch(call: Call) -> tuple[Node, Node, Node, Node, Node]:
 @operator("InstanceNormalization", since=6)
 def instance_normalization(call: Call) -> Node:
     """Operator sets 6 and 22."""
-    return build.apply1("instance_norm", call[0], call[1], call[2], epsilon=call.attr("epsilon", 1e-5))
+    return build.apply1(
+        "instance_norm", call[0], call[1], call[2], epsilon=call.attr("epsilon", 1e-5)
+    )
 
 
 @operator("GroupNormalization", since=18)
@@ -114,14 +122,22 @@ def group_normalization_21(call: Call) -> Node:
 
 @operator("LayerNormalization")
 def layer_normalization(call: Call) -> tuple[Node, ...]:
-    """Operator set 17, and as older models have it: y, and in the type `stash_type` the mean and 1 / deviation, computed in no narrower one than x's."""
+    """Operator set 17, and as older models have it: y, and in the type `stash_type` the mean and 1
+    / deviation, computed in no narrower one than x's.
+    """
     x, scale, bias = call[0], call[1], call.get(2)
     axis = normal_axis(call.attr("axis", -1), x.type.rank)
     epsilon, told = call.attr("epsilon", 1e-5), call.dtype("stash_type", DType.F32)
-    exact = all(n.shape == x.shape[axis:] and one_type(x, n) for n in (scale, bias) if n is not None)
+    exact = all(
+        n.shape == x.shape[axis:] and one_type(x, n) for n in (scale, bias) if n is not None
+    )
     if exact and not call.wants(1) and not call.wants(2):
         learned = [scale] if bias is None else [scale, bias]
-        return (build.apply1("layer_norm", x, *learned, axis=axis, epsilon=epsilon, bias=bias is not None),)
+        return (
+            build.apply1(
+                "layer_norm", x, *learned, axis=axis, epsilon=epsilon, bias=bias is not None
+            ),
+        )
     wide = build.compute(x)
     mean, variance = measured(wide, range(axis, x.type.rank))
     inverse = build.apply1("rsqrt", build.add(variance, epsilon))
@@ -141,7 +157,9 @@ def rms(x: Node, scale: Node, axis: int, epsilon: float) -> Node:
     if scale.shape == x.shape[spot:] and one_type(x, scale):
         return build.apply1("rms_norm", x, scale, axis=spot, epsilon=epsilon)
     wide = build.compute(x)
-    square = build.apply1("mean", build.mul(wide, wide), axis=tuple(range(spot, x.type.rank)), keepdims=True)
+    square = build.apply1(
+        "mean", build.mul(wide, wide), axis=tuple(range(spot, x.type.rank)), keepdims=True
+    )
     normal = build.mul(wide, build.apply1("rsqrt", build.add(square, epsilon)))
     return build.cast(scaled(normal, scale, None), x.type.dtype)
 
@@ -152,7 +170,12 @@ def rms(x: Node, scale: Node, axis: int, epsilon: float) -> Node:
 @operator("LRN", since=1)
 def local_response(call: Call) -> Node:
     """Operator sets 1 and 13."""
-    given = {"size": call.attr("size"), "alpha": call.attr("alpha", 1e-4), "beta": call.attr("beta", 0.75), "bias": call.attr("bias", 1.0)}
+    given = {
+        "size": call.attr("size"),
+        "alpha": call.attr("alpha", 1e-4),
+        "beta": call.attr("beta", 0.75),
+        "bias": call.attr("bias", 1.0),
+    }
     return build.apply1("local_response_norm", call[0], **given)
 
 
@@ -162,7 +185,9 @@ def mean_variance(call: Call) -> Node:
     x = call[0]
     wide = build.compute(x)
     mean, variance = measured(wide, build.axes_of(call.attr("axes", [0, 2, 3]), x.type.rank))
-    return build.cast(build.div(build.sub(wide, mean), build.add(build.sqrt(variance), 1e-9)), x.type.dtype)
+    return build.cast(
+        build.div(build.sub(wide, mean), build.add(build.sqrt(variance), 1e-9)), x.type.dtype
+    )
 
 
 @operator("LpNormalization", since=1)
@@ -173,5 +198,7 @@ def lp_normalization(call: Call) -> Node:
         call.fail(f"p is 1 or 2, not {order}")
     wide = build.compute(x)
     length = build.apply1("norm", wide, axis=call.attr("axis", -1), keepdims=True, ord=float(order))
-    found = build.select(build.compare(length, "eq", 0.0), build.like(0.0, wide), build.div(wide, length))
+    found = build.select(
+        build.compare(length, "eq", 0.0), build.like(0.0, wide), build.div(wide, length)
+    )
     return build.cast(found, x.type.dtype)

@@ -1,6 +1,7 @@
 """Recurrent networks: RNN, GRU and LSTM (operator sets 1 to 22; since 14 the batch may come first).
 
-The products of all inputs with their weights are made at once, before the steps; a step only multiplies the state.
+The products of all inputs with their weights are made at once, before the steps; a step only
+multiplies the state.
 """
 
 from __future__ import annotations
@@ -33,12 +34,16 @@ def rnn(call: Call) -> tuple[Node, ...]:
 
         return made
 
-    return _network(call, 1, 1, ("Tanh",), lambda at, fs: (step(*fs), at.bias(0, 1), [at.recurrent]))
+    return _network(
+        call, 1, 1, ("Tanh",), lambda at, fs: (step(*fs), at.bias(0, 1), [at.recurrent])
+    )
 
 
 @operator("GRU", since=1)
 def gru(call: Call) -> tuple[Node, ...]:
-    """Operator sets 1, 3, 7, 14 and 22. Gates: update, reset, hidden; `linear_before_reset` resets h R' instead of h."""
+    """Operator sets 1, 3, 7, 14 and 22. Gates: update, reset, hidden; `linear_before_reset` resets
+    h R' instead of h.
+    """
     linear = bool(call.attr("linear_before_reset", 0))
 
     def step(f: Function, g: Function) -> Step:
@@ -52,7 +57,9 @@ def gru(call: Call) -> tuple[Node, ...]:
             else:
                 hz, hr = parts(product(h, build.cut(r, 0, 0, size * 2)), 2)
                 z, reset = f(build.add(xz, hz)), f(build.add(xr, hr))
-                new = g(build.add(xh, product(build.mul(reset, h), build.cut(r, 0, size * 2, size * 3))))
+                new = g(
+                    build.add(xh, product(build.mul(reset, h), build.cut(r, 0, size * 2, size * 3)))
+                )
             return (build.add(build.mul(build.sub(1.0, z), new), build.mul(z, h)),)
 
         return made
@@ -70,7 +77,9 @@ def gru(call: Call) -> tuple[Node, ...]:
 
 @operator("LSTM", since=1)
 def lstm(call: Call) -> tuple[Node, ...]:
-    """Operator sets 1, 7, 14 and 22. Gates: input, output, forget, cell; peepholes let the first three see the cell."""
+    """Operator sets 1, 7, 14 and 22. Gates: input, output, forget, cell; peepholes let the first
+    three see the cell.
+    """
     coupled = bool(call.attr("input_forget", 0))
 
     def step(f: Function, g: Function, h_of: Function) -> Step:
@@ -133,12 +142,16 @@ class Direction:
 
 
 def _network(
-    call: Call, gates: int, states: int, default: Sequence[str],
+    call: Call,
+    gates: int,
+    states: int,
+    default: Sequence[str],
     plan: Callable[[Direction, Sequence[Function]], tuple[Step, Node, list[Node]]],
-) -> tuple[Node, ...]:  # fmt: skip
+) -> tuple[Node, ...]:
     """y (time, directions, batch, hidden), and the last of each state (directions, batch, hidden).
 
-    `plan` gives a direction's step, the bias of the products of its inputs, and what every step sees.
+    `plan` gives a direction's step, the bias of the products of its inputs, and what every step
+    sees.
     """
     given = call.attr("direction", "forward")
     if given not in DIRECTIONS:
@@ -164,7 +177,9 @@ def _network(
     return tuple(build.cast(n, call[0].type.dtype) for n in (y, *ends))
 
 
-def _first(call: Call, number: int, direction: int, batch: Dim, at: Direction, batch_first: bool) -> Node:
+def _first(
+    call: Call, number: int, direction: int, batch: Dim, at: Direction, batch_first: bool
+) -> Node:
     """A state before the first step: (batch, hidden), zeros unless given."""
     given = call.get(number)
     if given is None:
@@ -172,8 +187,17 @@ def _first(call: Call, number: int, direction: int, batch: Dim, at: Direction, b
     return at.of(build.transpose(given, (1, 0, 2)) if batch_first else given)
 
 
-def _steps(step: Step, firsts: list[Node], products: Node, rest: list[Node], lengths: Node | None, reverse: bool) -> tuple[Node, ...]:
-    """y (time, batch, hidden) and the last states. Beyond an example's length its states stay, and y is 0."""
+def _steps(
+    step: Step,
+    firsts: list[Node],
+    products: Node,
+    rest: list[Node],
+    lengths: Node | None,
+    reverse: bool,
+) -> tuple[Node, ...]:
+    """y (time, batch, hidden) and the last states. Beyond an example's length its states stay, and
+    y is 0.
+    """
     scanned, extra = [products], list(rest)
     if lengths is not None:
         scanned.append(build.iota((products.shape[0],), 0))
@@ -189,7 +213,11 @@ def _steps(step: Step, firsts: list[Node], products: Node, rest: list[Node], len
         kept = [build.select(inside, new, old) for new, old in zip(after, before, strict=True)]
         return *kept, build.select(inside, after[0], 0.0)
 
-    types = [*(f.type for f in firsts), *(s.type.with_shape(s.shape[1:]) for s in scanned), *(e.type for e in extra)]
+    types = [
+        *(f.type for f in firsts),
+        *(s.type.with_shape(s.shape[1:]) for s in scanned),
+        *(e.type for e in extra),
+    ]
     op = Scan(build.graph("step", types, body), products.shape[0], states, len(scanned), reverse)
     *last, y = build.results(Node.of(op, *firsts, *scanned, *extra))
     return y, *last

@@ -37,12 +37,16 @@ def along(x: Node, axis: int) -> Node:
 
 @operator("QLinearMatMul", since=10)
 def qlinear_matmul(call: Call) -> Value:
-    """Operator sets 10 and 21 (float8): the sums times a_scale * b_scale / y_scale, rounded to even."""
+    """Operator sets 10 and 21 (float8): the sums times a_scale * b_scale / y_scale, rounded to
+    even.
+    """
     a, b = call.coded(0), call.coded(3)
     a_scale, b_scale, y_scale = (build.cast(call[n], DType.F32) for n in (1, 4, 6))
     left, right = centred(a, optional(call, 2), -2), centred(b, optional(call, 5), -1)
     sums = build.cast(product(left, right), DType.F32)
-    factor = build.div(build.mul(along(a_scale, -2), along(b_scale, -1)), build.reshape(y_scale, ()))
+    factor = build.div(
+        build.mul(along(a_scale, -2), along(b_scale, -1)), build.reshape(y_scale, ())
+    )
     zero = optional(call, 7)
     return quantized(build.mul(sums, factor), zero, kind_of(a if zero is None else zero))
 
@@ -55,12 +59,18 @@ def conv_integer(call: Call) -> Node:
 
 
 def _convolved(call: Call, x: Node, weight: Node, x_zero: Node | None, w_zero: Node | None) -> Node:
-    """The convolution of centred integers in i32. Padding stands for the zero point, which is 0 once centred."""
+    """The convolution of centred integers in i32. Padding stands for the zero point, which is 0
+    once centred.
+    """
     rank = x.type.rank - 2
     if weight.type.rank != rank + 2:
-        raise ShapeError(f"a weight for {x.type} has its rank, not that of {weight.type}", operand=1)
+        raise ShapeError(
+            f"a weight for {x.type} has its rank, not that of {weight.type}", operand=1
+        )
     at = windows(call, x.shape[2:], kernel_of(call, weight))
-    return convolved(centred(x, x_zero, 1), centred(weight, w_zero, 0), at, call.attr("group", 1), DType.I32)
+    return convolved(
+        centred(x, x_zero, 1), centred(weight, w_zero, 0), at, call.attr("group", 1), DType.I32
+    )
 
 
 @operator("QLinearConv", since=10)
@@ -72,5 +82,10 @@ def qlinear_conv(call: Call) -> Value:
     if bias is not None:
         sums = build.add(sums, build.along(bias, 1, sums.type.rank, sums.shape))
     x_scale, w_scale, y_scale = (call[n] for n in (1, 4, 6))
-    factor = build.div(build.mul(build.reshape(x_scale, ()), along(w_scale, -(sums.type.rank - 1))), build.reshape(y_scale, ()))
-    return quantized(build.mul(build.cast(sums, DType.F32), factor), zero, kind_of(x if zero is None else zero))
+    factor = build.div(
+        build.mul(build.reshape(x_scale, ()), along(w_scale, -(sums.type.rank - 1))),
+        build.reshape(y_scale, ()),
+    )
+    return quantized(
+        build.mul(build.cast(sums, DType.F32), factor), zero, kind_of(x if zero is None else zero)
+    )

@@ -1,4 +1,5 @@
-"""QLinear operators of com.microsoft (version 1): on integers with a scale, element by element or over windows.
+"""QLinear operators of com.microsoft (version 1): on integers with a scale, element by element or
+over windows.
 
 Each reads its inputs as floats, computes, and rounds to even once.
 """
@@ -28,7 +29,9 @@ def read(call: Call, first: int) -> Node:
 
 
 def written(call: Call, x: Node, scale: int, like: int = 0) -> Value:
-    """Floats by the scale and zero point that are inputs `scale` and the next; the type of input `like` without one."""
+    """Floats by the scale and zero point that are inputs `scale` and the next; the type of input
+    `like` without one.
+    """
     zero = optional(call, scale + 1)
     kind = kind_of(call.coded(like) if zero is None else zero)
     return quantized(build.div(x, build.reshape(call[scale], ())), zero, kind)
@@ -49,7 +52,9 @@ def _unary(name: str, apply: Callable[[Call, Node], Node]) -> None:
 
 
 def _softmax(call: Call, x: Node) -> Node:
-    """Of an axis, or before operator set 13 of all from an axis on; without one it is the last, as in ONNX Runtime."""
+    """Of an axis, or before operator set 13 of all from an axis on; without one it is the last, as
+    in ONNX Runtime.
+    """
     axis = call.attr("axis", -1) % max(1, x.type.rank)
     if call.attr("opset") >= 13:
         return build.apply1("softmax", x, axis=axis)
@@ -58,7 +63,9 @@ def _softmax(call: Call, x: Node) -> Node:
 
 
 def _reduce_mean(call: Call, x: Node) -> Node:
-    return build.apply1("mean", x, axis=tuple(call.attr("axes")), keepdims=bool(call.attr("keepdims")))
+    return build.apply1(
+        "mean", x, axis=tuple(call.attr("axes")), keepdims=bool(call.attr("keepdims"))
+    )
 
 
 def _average(call: Call, x: Node) -> Node:
@@ -76,7 +83,10 @@ def _global_average(call: Call, x: Node) -> Node:
 _binary("QLinearAdd", "add")
 _binary("QLinearMul", "mul")
 _unary("QLinearSigmoid", lambda call, x: build.apply1("sigmoid", x))
-_unary("QLinearLeakyRelu", lambda call, x: build.apply1("leaky_relu", x, alpha=call.attr("alpha", 0.01)))
+_unary(
+    "QLinearLeakyRelu",
+    lambda call, x: build.apply1("leaky_relu", x, alpha=call.attr("alpha", 0.01)),
+)
 _unary("QLinearSoftmax", _softmax)
 _unary("QLinearReduceMean", _reduce_mean)
 _unary("QLinearAveragePool", _average)
@@ -87,7 +97,11 @@ _unary("QLinearGlobalAveragePool", _global_average)
 def qlinear_concat(call: Call) -> Value:
     """The scale and zero point of the result, then those of each tensor after it."""
     parts = [read(call, n) for n in range(2, len(call), 3)]
-    return quantized(build.div(build.concat(parts, call.attr("axis")), build.reshape(call[0], ())), optional(call, 1), kind_of(call.coded(1)))
+    return quantized(
+        build.div(build.concat(parts, call.attr("axis")), build.reshape(call[0], ())),
+        optional(call, 1),
+        kind_of(call.coded(1)),
+    )
 
 
 @operator("QLinearWhere", domain=MICROSOFT)
@@ -97,17 +111,28 @@ def qlinear_where(call: Call) -> Value:
 
 @operator("QGemm", domain=MICROSOFT)
 def qgemm(call: Call) -> Value:
-    """alpha A' B' + C, C being whole numbers of the products' scale; floats where no scale is given."""
+    """alpha A' B' + C, C being whole numbers of the products' scale; floats where no scale is
+    given.
+    """
     turned = call.attr("transB", 0)
-    a, b = centred(call.coded(0), optional(call, 2), 0), centred(call.coded(3), optional(call, 5), 0 if turned else 1)
-    sums = product(build.transpose(a) if call.attr("transA", 0) else a, build.transpose(b) if turned else b)
+    a, b = (
+        centred(call.coded(0), optional(call, 2), 0),
+        centred(call.coded(3), optional(call, 5), 0 if turned else 1),
+    )
+    sums = product(
+        build.transpose(a) if call.attr("transA", 0) else a, build.transpose(b) if turned else b
+    )
     bias = call.get(6)
     if bias is not None:
         sums = build.add(sums, bias)
-    scale = build.mul(build.mul(build.reshape(call[1], ()), along(call[4], -1)), call.attr("alpha", 1.0))
+    scale = build.mul(
+        build.mul(build.reshape(call[1], ()), along(call[4], -1)), call.attr("alpha", 1.0)
+    )
     found = build.cast(sums, DType.F32)
     if call.get(7) is None:
         return build.mul(found, scale)
     zero = optional(call, 8)
     factor = build.div(scale, build.reshape(call[7], ()))
-    return quantized(build.mul(found, factor), zero, kind_of(call.coded(0) if zero is None else zero))
+    return quantized(
+        build.mul(found, factor), zero, kind_of(call.coded(0) if zero is None else zero)
+    )

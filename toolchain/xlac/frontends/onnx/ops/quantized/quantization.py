@@ -1,4 +1,6 @@
-"""Numbers as integers times a scale, about a zero point: how they are made, read, and multiplied exactly."""
+"""Numbers as integers times a scale, about a zero point: how they are made, read, and multiplied
+exactly.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,17 @@ def limits(kind: DType | str) -> tuple[int, int]:
 
 
 def fitted(x: Node, to: Node, axis: int, block: int = 0) -> Node:
-    """A scale or zero point to broadcast with `to`: one number, one for each entry of `axis`, or one for each block."""
+    """A scale or zero point to broadcast with `to`: one number, one for each entry of `axis`, or
+    one for each block.
+    """
     if x.type.size == 1:
         return build.reshape(x, ())
     spot = normal_axis(axis, to.type.rank)
     if not block:
         if x.type.rank != 1:
-            raise ShapeError(f"{x.type} is neither a number nor one for each entry of axis {spot} of {to.type}")
+            raise ShapeError(
+                f"{x.type} is neither a number nor one for each entry of axis {spot} of {to.type}"
+            )
         return build.reshape(x, [x.shape[0] if a == spot else 1 for a in range(to.type.rank)])
     if x.type.rank != to.type.rank:
         raise ShapeError(f"blocks of {to.type} need a tensor of its rank, got {x.type}")
@@ -51,7 +57,9 @@ def saturated(x: Node, zero: Node | None, kind: DType | str) -> Value:
 
 
 def quantized(x: Node, zero: Tensor | None, kind: DType | str, saturate: bool = True) -> Value:
-    """Floats, already divided by their scale, in a quantized type. Of short floats only those of 4 bits add a zero point."""
+    """Floats, already divided by their scale, in a quantized type. Of short floats only those of 4
+    bits add a zero point.
+    """
     if isinstance(kind, str) and kind not in WHOLE:
         if zero is not None and kind == "float4e2m1":
             x = build.add(x, decoded(zero, x.type.dtype))
@@ -65,7 +73,9 @@ def kind_of(value: Tensor) -> DType | str:
 
 
 def centred(x: Tensor, zero: Tensor | None, axis: int, block: int = 0) -> Node:
-    """Integers less their zero point, in the narrowest type that holds every difference; short floats as f32."""
+    """Integers less their zero point, in the narrowest type that holds every difference; short
+    floats as f32.
+    """
     kind = kind_of(x)
     if isinstance(kind, str) and kind not in WHOLE:
         return decoded(x)

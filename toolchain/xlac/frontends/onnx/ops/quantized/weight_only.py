@@ -1,4 +1,6 @@
-"""Products with quantized weights, of com.microsoft (version 1): MatMulNBits, DynamicQuantizeMatMul, MatMulIntegerToFloat …"""
+"""Products with quantized weights, of com.microsoft (version 1): MatMulNBits,
+DynamicQuantizeMatMul, MatMulIntegerToFloat …
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,18 @@ def unpacked(codes: Node, bits: int) -> Node:
 
 @operator("MatMulNBits", domain=MICROSOFT)
 def matmul_nbits(call: Call) -> Node:
-    """x times a matrix (K, N) whose columns are blocks of codes with a scale, and a zero point (the middle), each."""
+    """x times a matrix (K, N) whose columns are blocks of codes with a scale, and a zero point (the
+    middle), each.
+    """
     x, codes, scales, zeros, bias = call[0], call[1], call[2], call.get(3), call.get(5)
     if call.get(4) is not None:
         call.fail("rows in another order (g_idx) are not supported")
-    k, n, bits, block = call.attr("K"), call.attr("N"), call.attr("bits", 4), call.attr("block_size")
+    k, n, bits, block = (
+        call.attr("K"),
+        call.attr("N"),
+        call.attr("bits", 4),
+        call.attr("block_size"),
+    )
     blocks = -(-k // block)
     flat = unpacked(build.reshape(codes, (n, blocks, block * bits // 8)), bits)
     wide = build.cast(flat, DType.F32)
@@ -54,8 +63,12 @@ def matmul_nbits(call: Call) -> Node:
         middle = build.reshape(build.cast(zeros, DType.F32), (n, blocks, 1))
     else:
         packed = unpacked(build.reshape(zeros, (n, -(-blocks * bits // 8))), bits)
-        middle = build.reshape(build.cast(build.cut(packed, 1, 0, blocks), DType.F32), (n, blocks, 1))
-    weight = build.mul(build.sub(wide, middle), build.reshape(build.cast(scales, DType.F32), (n, blocks, 1)))
+        middle = build.reshape(
+            build.cast(build.cut(packed, 1, 0, blocks), DType.F32), (n, blocks, 1)
+        )
+    weight = build.mul(
+        build.sub(wide, middle), build.reshape(build.cast(scales, DType.F32), (n, blocks, 1))
+    )
     matrix = build.cut(build.reshape(weight, (n, blocks * block)), 1, 0, k)
     found = build.dot(build.cast(x, DType.F32), matrix, ((x.type.rank - 1,), (1,)))
     if bias is not None:
@@ -81,7 +94,9 @@ def dynamic_quantize_matmul(call: Call) -> Node:
     codes, scale, zero = dynamic_quantize_linear(call)
     assert isinstance(codes, Node) and isinstance(scale, Node) and isinstance(zero, Node)
     b = centred(call[1], optional(call, 3), -1)
-    return _scaled_product(centred(codes, zero, -2), b, build.mul(scale, along(call[2], -1)), call.get(4))
+    return _scaled_product(
+        centred(codes, zero, -2), b, build.mul(scale, along(call[2], -1)), call.get(4)
+    )
 
 
 @operator("MulInteger", domain=MICROSOFT)
@@ -93,15 +108,20 @@ def mul_integer(call: Call) -> Node:
 
 @operator("ReduceSumInteger", domain=MICROSOFT)
 def reduce_sum_integer(call: Call) -> Node:
-    return build.reduce(build.cast(call[0], DType.I32), "add", call.attr("axes"), bool(call.attr("keepdims")))
+    return build.reduce(
+        build.cast(call[0], DType.I32), "add", call.attr("axes"), bool(call.attr("keepdims"))
+    )
 
 
 @operator("GatherBlockQuantized", domain=MICROSOFT)
 def gather_block_quantized(call: Call) -> Node:
-    """Rows of a table of codes, in blocks along an axis with a scale and zero point each, as floats."""
+    """Rows of a table of codes, in blocks along an axis with a scale and zero point each, as
+    floats.
+    """
     data, indices, scales, zeros = call.coded(0), call[1], call[2], optional(call, 3)
     block = call.attr("block_size", 128)
-    if isinstance(data, Node) and call.attr("bits", 4) != 8:  # several codes in a byte, along the last axis
+    # several codes in a byte, along the last axis
+    if isinstance(data, Node) and call.attr("bits", 4) != 8:
         data = unpacked(data, call.attr("bits", 4))
         middle = float(1 << (call.attr("bits", 4) - 1))
         zeros = unpacked(zeros, call.attr("bits", 4)) if isinstance(zeros, Node) else None
@@ -115,4 +135,6 @@ def gather_block_quantized(call: Call) -> Node:
     wide = wide if wide.shape == whole.shape else build.cut(wide, axis, 0, whole.shape[axis])
     table = build.mul(whole, wide)
     spot = normal_axis(call.attr("gather_axis", 0), table.type.rank)
-    return build.cast(build.take(table, build.from_end(indices, table.shape[spot]), spot), scales.type.dtype)
+    return build.cast(
+        build.take(table, build.from_end(indices, table.shape[spot]), spot), scales.type.dtype
+    )

@@ -1,4 +1,6 @@
-"""Changes of element type: Cast and CastLike (ONNX operator sets 1 to 25), types held as codes among them."""
+"""Changes of element type: Cast and CastLike (ONNX operator sets 1 to 25), types held as codes
+among them.
+"""
 
 from __future__ import annotations
 
@@ -40,15 +42,24 @@ def encoded(x: Node, format: str, saturate: bool = True, rounding: str = "up") -
         return Coded(exponents(build.cast(x, DType.F32), saturate, rounding), format)
     if format in MINIFLOATS:
         wide = x if x.type.dtype in (DType.F32, DType.F64) else build.cast(x, DType.F32)
-        code = build.apply1("encode_float", wide, format=MINIFLOATS[format], saturate=saturate or format == "float4e2m1")
+        code = build.apply1(
+            "encode_float",
+            wide,
+            format=MINIFLOATS[format],
+            saturate=saturate or format == "float4e2m1",
+        )
         return Coded(code, format)
     return Coded(wrapped(x, *WHOLE[format]), format)
 
 
 def exponents(x: Node, saturate: bool, rounding: str) -> Node:
-    """The exponents of f32 numbers, whatever their sign, as ONNX rounds them; 0 becomes the smallest, infinity NaN."""
+    """The exponents of f32 numbers, whatever their sign, as ONNX rounds them; 0 becomes the
+    smallest, infinity NaN.
+    """
     if rounding not in ("up", "down", "nearest"):
-        raise ShapeError(f"round_mode '{rounding}' is not up, down or nearest", attribute="round_mode")
+        raise ShapeError(
+            f"round_mode '{rounding}' is not up, down or nearest", attribute="round_mode"
+        )
 
     def number(value: int) -> Node:
         return build.constant(value, DType.U32)
@@ -66,7 +77,9 @@ def exponents(x: Node, saturate: bool, rounding: str) -> Node:
             more = build.apply1("or", build.compare(fraction, "gt", half), tie)
         case _:
             more = build.full(False, x.shape, DType.BOOL)
-    more = build.apply1("and", more, build.compare(exponent, "lt", number(254 if saturate else 255)))
+    more = build.apply1(
+        "and", more, build.compare(exponent, "lt", number(254 if saturate else 255))
+    )
     return build.cast(build.add(exponent, build.cast(more, DType.U32)), DType.U8)
 
 
@@ -98,7 +111,9 @@ def cast(call: Call) -> Value:
     to = call.attr("to")
     if isinstance(to, str):  # until operator set 6 the type has a name
         to = messages().TensorProto.DataType.Value(to)
-    return converted(call.coded(0), to, bool(call.attr("saturate", 1)), call.attr("round_mode", "up"))
+    return converted(
+        call.coded(0), to, bool(call.attr("saturate", 1)), call.attr("round_mode", "up")
+    )
 
 
 @operator("CastLike", since=15)
@@ -108,4 +123,6 @@ def cast_like(call: Call) -> Value:
         number = next(n for n, (format, _) in CODED.items() if format == like.format)
     else:
         number = next(n for n, dtype in DTYPES.items() if dtype is like.type.dtype)
-    return converted(call.coded(0), number, bool(call.attr("saturate", 1)), call.attr("round_mode", "up"))
+    return converted(
+        call.coded(0), number, bool(call.attr("saturate", 1)), call.attr("round_mode", "up")
+    )

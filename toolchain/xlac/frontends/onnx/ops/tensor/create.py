@@ -1,4 +1,6 @@
-"""Values from nothing or from a size: Constant, ConstantOfShape, Range, EyeLike, Shape, Size (ONNX operator sets 1 to 26)."""
+"""Values from nothing or from a size: Constant, ConstantOfShape, Range, EyeLike, Shape, Size (ONNX
+operator sets 1 to 26).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ from xlac.ops import build
 from xlac.ops.tensor.dynamic import DimSize
 from xlac_sdk.dtypes import DType
 
-_KINDS = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+_KINDS = {
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+}
 
 
 @operator("Constant")
@@ -30,13 +37,21 @@ def constant(call: Call) -> Value:
     if "sparse_value" in call.attributes:
         return build.constant(call.attr("sparse_value"))
     if "value" not in call.attributes:
-        call.fail("its value is text" if call.attributes.keys() & {"value_string", "value_strings"} else "it has no value")
+        call.fail(
+            "its value is text"
+            if call.attributes.keys() & {"value_string", "value_strings"}
+            else "it has no value"
+        )
     return held(call.attr("value"))
 
 
 def held(array: np.ndarray | Encoded) -> Value:
     """An attribute's tensor as a constant."""
-    return Coded(build.constant(array.codes), array.format) if isinstance(array, Encoded) else build.constant(array)
+    return (
+        Coded(build.constant(array.codes), array.format)
+        if isinstance(array, Encoded)
+        else build.constant(array)
+    )
 
 
 @operator("ConstantOfShape", since=9)
@@ -66,7 +81,9 @@ def range_(call: Call) -> Node:
     check_size((count,), dtype.nbytes)
     wide = dtype.compute
     steps = build.iota((count,), 0, wide)
-    return build.cast(build.add(build.cast(call[0], wide), build.mul(steps, build.cast(call[2], wide))), dtype)
+    return build.cast(
+        build.add(build.cast(call[0], wide), build.mul(steps, build.cast(call[2], wide))), dtype
+    )
 
 
 @operator("EyeLike", since=9)
@@ -112,5 +129,3 @@ def _extent(value: Value | None, node: Node, axis: int) -> Node:
     if isinstance(extent, int):
         return build.constant(np.asarray(extent, np.int64))
     return build.cast(Node.of(DimSize(axis), node), DType.I64)
-
-

@@ -58,13 +58,18 @@ def compress(call: Call) -> Value:
 
 @operator("Unique", since=11)
 def unique(call: Call) -> tuple[Value, ...]:
-    """Different slices along an axis (elements of the whole without one), where each first is, which each is, how often."""
+    """Different slices along an axis (elements of the whole without one), where each first is,
+    which each is, how often.
+    """
     x = call[0]
     axis = call.attr("axis", None)
     if axis is None:
         x, axis = build.reshape(x, [-1]), 0
     axis = normal_axis(axis, x.type.rank)
-    rows = build.reshape(build.transpose(x, [axis, *(a for a in range(x.type.rank) if a != axis)]), [x.shape[axis], -1])
+    rows = build.reshape(
+        build.transpose(x, [axis, *(a for a in range(x.type.rank) if a != axis)]),
+        [x.shape[axis], -1],
+    )
     leader, rank, count = _groups(rows, bool(call.attr("sorted", 1)))
     first, counts = _firsts(leader, rank, x.shape[axis])
     extents = ((0, count),)
@@ -73,7 +78,8 @@ def unique(call: Call) -> tuple[Value, ...]:
 
 
 def _groups(rows: Node, ordered: bool) -> tuple[Node, Node, Node]:
-    """Of each row: whether it is the first of its kind, the number of its kind, and how many kinds there are.
+    """Of each row: whether it is the first of its kind, the number of its kind, and how many kinds
+    there are.
 
     Kinds are numbered as they sort, or as they come. Rows of width w are sorted by w keys at once.
     """
@@ -85,18 +91,27 @@ def _groups(rows: Node, ordered: bool) -> tuple[Node, Node, Node]:
     *sorted_keys, order = build.sort([*keys, at], 0, keys=max(1, width)) if keys else (at,)
     fresh = build.full(False, (n,), DType.BOOL)
     for key in sorted_keys:
-        before = build.concat([build.cut(key, 0, 0, 1), build.cut(key, 0, 0, n - 1)]) if n != 0 else key
+        before = (
+            build.concat([build.cut(key, 0, 0, 1), build.cut(key, 0, 0, n - 1)]) if n != 0 else key
+        )
         fresh = build.apply1("or", fresh, build.compare(key, "ne", before))
     fresh = build.apply1("or", fresh, build.compare(at, "eq", 0))
     kind = build.sub(build.apply1("cumsum", build.cast(fresh, DType.I64), axis=0), 1)
     number = build.apply1("scatter_elements", build.full(0, (n,), DType.I64), order, kind, axis=0)
-    leader = build.apply1("scatter_elements", build.full(False, (n,), DType.BOOL), order, fresh, axis=0)
+    leader = build.apply1(
+        "scatter_elements", build.full(False, (n,), DType.BOOL), order, fresh, axis=0
+    )
     count = build.reduce(build.cast(fresh, DType.I64), "add")
     if ordered:
         return leader, number, count
     arrival = build.sub(build.apply1("cumsum", build.cast(leader, DType.I64), axis=0), 1)
     renumbered = build.apply1(
-        "scatter_elements", build.full(0, (n,), DType.I64), number, build.select(leader, arrival, 0), axis=0, combine="max"
+        "scatter_elements",
+        build.full(0, (n,), DType.I64),
+        number,
+        build.select(leader, arrival, 0),
+        axis=0,
+        combine="max",
     )
     return leader, build.take(renumbered, number, 0), count
 
@@ -106,5 +121,12 @@ def _firsts(leader: Node, number: Node, n: Dim) -> tuple[Node, Node]:
     at = build.iota((n,), 0)
     outside = build.select(leader, number, n if isinstance(n, int) else 1 << 40)
     first = build.apply1("scatter_elements", build.full(0, (n,), DType.I64), outside, at, axis=0)
-    counts = build.apply1("scatter_elements", build.full(0, (n,), DType.I64), number, build.full(1, (n,), DType.I64), axis=0, combine="add")
+    counts = build.apply1(
+        "scatter_elements",
+        build.full(0, (n,), DType.I64),
+        number,
+        build.full(1, (n,), DType.I64),
+        axis=0,
+        combine="add",
+    )
     return first, counts

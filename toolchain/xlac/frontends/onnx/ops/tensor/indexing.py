@@ -1,4 +1,6 @@
-"""Elements by their positions: Gather, GatherElements, GatherND, OneHot, … (ONNX operator sets 1 to 24)."""
+"""Elements by their positions: Gather, GatherElements, GatherND, OneHot, … (ONNX operator sets 1 to
+24).
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def gather(call: Call) -> Value:
 def gather_elements(call: Call, x: Node) -> Node:
     axis = normal_axis(call.attr("axis", 0), x.type.rank)
     indices = call[1]
-    smaller = [(a, size) for a, size in enumerate(indices.shape) if a != axis and size != x.shape[a]]
+    smaller = [
+        (a, size) for a, size in enumerate(indices.shape) if a != axis and size != x.shape[a]
+    ]
     for a, size in smaller:
         x = build.cut(x, a, 0, size)
     return build.apply1("take_along_axis", x, counted(indices, x.shape[axis], x, axis), axis=axis)
@@ -54,7 +58,9 @@ def gather_elements(call: Call, x: Node) -> Node:
 
 @operator("GatherND", since=11)
 def gather_nd(call: Call) -> Value:
-    """Vectors along the last axis of the indices say where; there may be as many vectors as data decides."""
+    """Vectors along the last axis of the indices say where; there may be as many vectors as data
+    decides.
+    """
     value, indices = call.coded(0), call.given(1)
     x = value.node if isinstance(value, Coded) else value
     found = _vectors(call, x, indices.node if isinstance(indices, Ragged) else call[1])
@@ -69,18 +75,30 @@ def _vectors(call: Call, x: Node, indices: Node) -> Node:
     """The slices of x, after `batch_dims` axes that it shares with the indices."""
     batch = call.attr("batch_dims", 0)
     depth = indices.shape[-1] if indices.shape else 0
-    if not isinstance(depth, int) or not 0 <= batch <= x.type.rank - depth or batch >= indices.type.rank:
+    if (
+        not isinstance(depth, int)
+        or not 0 <= batch <= x.type.rank - depth
+        or batch >= indices.type.rank
+    ):
         call.fail(f"indices of {indices.type} with {batch} batch axes do not fit {x.type}")
-    parts = [counted(build.cut(indices, indices.type.rank - 1, n, n + 1), x.shape[batch + n], x, batch + n) for n in range(depth)]
+    parts = [
+        counted(
+            build.cut(indices, indices.type.rank - 1, n, n + 1), x.shape[batch + n], x, batch + n
+        )
+        for n in range(depth)
+    ]
     found = build.concat(parts, -1) if parts else build.cast(indices, DType.I64)
     rest = range(batch + depth, x.type.rank)
     outer = indices.type.rank - 1
     op = Gather(
-        offset_dims=tuple(range(outer, outer + len(rest))), collapsed_slice_dims=tuple(range(batch, batch + depth)),
-        operand_batching_dims=tuple(range(batch)), start_indices_batching_dims=tuple(range(batch)),
-        start_index_map=tuple(range(batch, batch + depth)), index_vector_dim=outer,
+        offset_dims=tuple(range(outer, outer + len(rest))),
+        collapsed_slice_dims=tuple(range(batch, batch + depth)),
+        operand_batching_dims=tuple(range(batch)),
+        start_indices_batching_dims=tuple(range(batch)),
+        start_index_map=tuple(range(batch, batch + depth)),
+        index_vector_dim=outer,
         slice_sizes=tuple(size if a in rest else 1 for a, size in enumerate(x.shape)),
-    )  # fmt: skip
+    )
     return Node.of(op, x, found)
 
 
@@ -94,9 +112,13 @@ def one_hot(call: Call) -> Node:
     shape = [*indices.shape[:axis], depth, *indices.shape[axis:]]
     check_size(shape, values.type.dtype.nbytes)
     wide = indices if indices.type.dtype.is_float else build.cast(indices, DType.I64)
-    wide = build.select(build.compare(wide, "lt", 0), build.add(wide, build.constant(depth, wide.type.dtype)), wide)
+    wide = build.select(
+        build.compare(wide, "lt", 0), build.add(wide, build.constant(depth, wide.type.dtype)), wide
+    )
     at = build.cast(build.iota(shape, axis), wide.type.dtype)
-    hit = build.compare(build.reshape(wide, [*indices.shape[:axis], 1, *indices.shape[axis:]]), "eq", at)
+    hit = build.compare(
+        build.reshape(wide, [*indices.shape[:axis], 1, *indices.shape[axis:]]), "eq", at
+    )
     return build.select(hit, _entry(values, 1), _entry(values, 0))
 
 
@@ -114,7 +136,9 @@ def array_feature_extractor(call: Call) -> Node:
 
 @operator("TopK", since=1)
 def top_k(call: Call) -> tuple[Node, ...]:
-    """The k largest (or smallest) along an axis and their positions; of equals the first come first."""
+    """The k largest (or smallest) along an axis and their positions; of equals the first come
+    first.
+    """
     x = call[0]
     k = int(call.value(1).reshape(())) if call.given(1) is not None else call.attr("k")
     axis = normal_axis(call.attr("axis", -1), x.type.rank)

@@ -24,16 +24,24 @@ def pad(call: Call) -> Node:
     if mode not in MODES:
         call.fail(f"mode '{mode}' is not one of {', '.join(MODES)}")
     pads = call.ints(1, "pads" if "pads" in call.attributes else "paddings") or []
-    axes = [normal_axis(a, x.type.rank) for a in call.ints(3, default=list(range(x.type.rank))) or []]
+    axes = [
+        normal_axis(a, x.type.rank) for a in call.ints(3, default=list(range(x.type.rank))) or []
+    ]
     if len(pads) != 2 * len(axes):
         call.fail(f"{len(pads)} pads do not fit {len(axes)} axes")
     low, high = [0] * x.type.rank, [0] * x.type.rank
     for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
         low[axis], high[axis] = before, after
-    check_size([size + a + b for size, a, b in zip(x.shape, low, high, strict=True)], x.type.dtype.nbytes)
+    check_size(
+        [size + a + b for size, a, b in zip(x.shape, low, high, strict=True)], x.type.dtype.nbytes
+    )
     if mode == "constant":
         given = call.get(2)
-        value = build.constant(call.attr("value", 0.0), x.type.dtype) if given is None else build.reshape(given, [])
+        value = (
+            build.constant(call.attr("value", 0.0), x.type.dtype)
+            if given is None
+            else build.reshape(given, [])
+        )
         return build.pad(x, value, low, high)
     return _by_index(x, mode, low, high)
 

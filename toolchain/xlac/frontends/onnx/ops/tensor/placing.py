@@ -1,4 +1,6 @@
-"""Elements put at positions: Scatter, ScatterElements, ScatterND, TensorScatter, MaxUnpool's kind (ONNX operator sets 9 to 24)."""
+"""Elements put at positions: Scatter, ScatterElements, ScatterND, TensorScatter, MaxUnpool's kind
+(ONNX operator sets 9 to 24).
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,20 @@ def scatter_nd(call: Call) -> Node:
     if not isinstance(depth, int) or depth > x.type.rank:
         call.fail(f"indices of {indices.type} do not fit {x.type}")
     parts = [counted(build.cut(indices, last, n, n + 1), x.shape[n], x, n) for n in range(depth)]
-    return build.apply1("scatter_nd", x, build.concat(parts, -1) if parts else indices, updates, combine=combined(call))
+    return build.apply1(
+        "scatter_nd",
+        x,
+        build.concat(parts, -1) if parts else indices,
+        updates,
+        combine=combined(call),
+    )
 
 
 @operator("TensorScatter", since=24)
 def tensor_scatter(call: Call) -> Node:
-    """A cache with an update written along `axis` from each batch entry's index on; `circular` goes round its end."""
+    """A cache with an update written along `axis` from each batch entry's index on; `circular` goes
+    round its end.
+    """
     past, update, start = call[0], call[1], call.get(2)
     rank = past.type.rank
     axis = normal_axis(call.attr("axis", -2), rank)

@@ -89,7 +89,11 @@ def sequence_length(call: Call) -> Node:
 @operator("ConcatFromSequence", since=11)
 def concat_from_sequence(call: Call) -> Node:
     items, axis = tensors(call, 0), call.attr("axis")
-    return build.apply1("stack", *items, axis=axis) if call.attr("new_axis", 0) else build.concat(items, axis)
+    return (
+        build.apply1("stack", *items, axis=axis)
+        if call.attr("new_axis", 0)
+        else build.concat(items, axis)
+    )
 
 
 @operator("SplitToSequence", since=11)
@@ -128,7 +132,9 @@ def sequence_map(call: Call) -> tuple[Value, ...]:
             assert value is not None
             inputs.append(value.items[number] if isinstance(value, Sequence) else value)
         rows.append(bodies.inline(call.importer, graph, inputs))
-    return tuple(Sequence(tuple(column)) for column in zip(*rows, strict=True)) or (Sequence(()),) * len(graph.output)
+    return tuple(Sequence(tuple(column)) for column in zip(*rows, strict=True)) or (
+        Sequence(()),
+    ) * len(graph.output)
 
 
 @operator("Optional", since=15)
@@ -139,7 +145,11 @@ def optional(call: Call) -> Value:
 @operator("OptionalHasElement", since=15)
 def optional_has_element(call: Call) -> Node:
     found = call.given(0)
-    return build.constant(np.asarray(found is not None and (not isinstance(found, Optional) or found.held is not None)))
+    return build.constant(
+        np.asarray(
+            found is not None and (not isinstance(found, Optional) or found.held is not None)
+        )
+    )
 
 
 @operator("OptionalGetElement", since=15)

@@ -1,4 +1,6 @@
-"""The same elements in another arrangement: Reshape, Transpose, Concat, Split, Slice, Tile, … (ONNX operator sets 1 to 25)."""
+"""The same elements in another arrangement: Reshape, Transpose, Concat, Split, Slice, Tile, … (ONNX
+operator sets 1 to 25).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from xlac.ops import build
 
 
 def view(name: str, since: int = 1) -> Callable[[Callable[[Call, Node], Node]], None]:
-    """Registers an operator that only moves the elements of its first input, so that they may as well be codes.
+    """Registers an operator that only moves the elements of its first input, so that they may as
+    well be codes.
 
     The input may be ragged, too, where what is ragged stays as it is.
     """
@@ -26,9 +29,13 @@ def view(name: str, since: int = 1) -> Callable[[Callable[[Call, Node], Node]], 
         def moved(call: Call) -> Value:
             given = call.given(0)
             if isinstance(given, Ragged):
-                return carried(given, lambda node: builder(call, node), name in ("Reshape", "Flatten"))
+                return carried(
+                    given, lambda node: builder(call, node), name in ("Reshape", "Flatten")
+                )
             x = call.coded(0)
-            return Coded(builder(call, x.node), x.format) if isinstance(x, Coded) else builder(call, x)
+            return (
+                Coded(builder(call, x.node), x.format) if isinstance(x, Coded) else builder(call, x)
+            )
 
     return register
 
@@ -91,11 +98,15 @@ def concat(call: Call) -> Value:
 
 @operator("Split")
 def split(call: Call) -> tuple[Value, ...]:
-    """Into parts of the given sizes, or into equal ones, of which the last may be smaller (since operator set 18)."""
+    """Into parts of the given sizes, or into equal ones, of which the last may be smaller (since
+    operator set 18).
+    """
     value = call.coded(0)
     x = value.node if isinstance(value, Coded) else value
     axis = normal_axis(call.attr("axis", 0), x.type.rank)
-    sizes: list[Dim] | None = list(call.dims(1)) if call.given(1) is not None else call.attr("split", None)
+    sizes: list[Dim] | None = (
+        list(call.dims(1)) if call.given(1) is not None else call.attr("split", None)
+    )
     if sizes is None:
         parts = call.attr("num_outputs", len(call.outputs))
         extent = x.shape[axis]
@@ -127,10 +138,14 @@ def slice_inputs(call: Call, x: Node) -> Node:
     return cut(x, starts, ends, steps or [], axes or [])
 
 
-def cut(x: Node, starts: Sequence[Dim], ends: Sequence[Dim], steps: Sequence[int], axes: Sequence[int]) -> Node:
+def cut(
+    x: Node, starts: Sequence[Dim], ends: Sequence[Dim], steps: Sequence[int], axes: Sequence[int]
+) -> Node:
     """A part of x with bounds as Python has them; axes that are not named stay whole."""
     if not len(starts) == len(ends) == len(steps) == len(axes):
-        raise ShapeError(f"{len(starts)} starts, {len(ends)} ends, {len(steps)} steps and {len(axes)} axes do not fit")
+        raise ShapeError(
+            f"{len(starts)} starts, {len(ends)} ends, {len(steps)} steps and {len(axes)} axes do not fit"
+        )
     first: list[Dim] = [0] * x.type.rank
     last, by = list(x.shape), [1] * x.type.rank
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
@@ -151,7 +166,9 @@ def tile(call: Call, x: Node) -> Node:
     repeats = call.ints(1) or []
     if len(repeats) != x.type.rank:
         call.fail(f"{len(repeats)} repeats do not fit {x.type}")
-    check_size([size * count for size, count in zip(x.shape, repeats, strict=True)], x.type.dtype.nbytes)
+    check_size(
+        [size * count for size, count in zip(x.shape, repeats, strict=True)], x.type.dtype.nbytes
+    )
     return build.apply1("tile", x, repeats=repeats) if repeats else x
 
 
@@ -177,9 +194,13 @@ def depth_to_space(call: Call, x: Node) -> Node:
     n, c, h, w = x.shape
     b, mode = blocks(call)
     if mode == "DCR":
-        spread = build.transpose(build.reshape(x, [n, b, b, c // (b * b), h, w]), [0, 3, 4, 1, 5, 2])
+        spread = build.transpose(
+            build.reshape(x, [n, b, b, c // (b * b), h, w]), [0, 3, 4, 1, 5, 2]
+        )
     else:
-        spread = build.transpose(build.reshape(x, [n, c // (b * b), b, b, h, w]), [0, 1, 4, 2, 5, 3])
+        spread = build.transpose(
+            build.reshape(x, [n, c // (b * b), b, b, h, w]), [0, 1, 4, 2, 5, 3]
+        )
     return build.reshape(spread, [n, c // (b * b), h * b, w * b])
 
 
@@ -201,4 +222,6 @@ def trilu(call: Call) -> Node:
     x = call[0]
     k = int(call.value(1).reshape(())) if call.given(1) is not None else 0
     limit = 1 << 40
-    return build.apply1("triu" if call.attr("upper", 1) else "tril", x, k=max(-limit, min(limit, k)))
+    return build.apply1(
+        "triu" if call.attr("upper", 1) else "tril", x, k=max(-limit, min(limit, k))
+    )
