@@ -122,6 +122,7 @@ class Stages:
 def measure(path: Path, target: str = "cpu") -> dict[str, Any]:
     """Compiles a spec in this process and says what each stage cost."""
     stages = Stages()
+    from xlac.codegen.claims import is_kept, kind_taken
     from xlac.codegen.kernel_dedup import Schedules
     from xlac.driver import specialized
     from xlac.frontends.loader import load
@@ -147,11 +148,12 @@ def measure(path: Path, target: str = "cpu") -> dict[str, Any]:
             weights=weights,
             precision=model.precision,
             observers=[lambda name, before, after, seconds: stages.mark(f"pass {name}")],
+            is_kept=is_kept,
         )
         nodes = sum(1 for _ in graph.nodes())
         stages.mark("count")
         del stages.seconds["count"]
-        groups = partition(captured(graph), facts)
+        groups = partition(captured(graph), facts, kind_taken=kind_taken)
         stages.mark("fusion")
         schedules = Schedules(facts)
         for group in groups.groups:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from xlac.cache.store import Cache  # noqa: F401 - imported before anything is measured
+from xlac.codegen.claims import is_kept
 from xlac.codegen.gpu.core.instructions import permitted
 from xlac.codegen.kernel_dedup import Schedules
 from xlac.driver import captured, partition, plan
@@ -157,7 +158,12 @@ def stages(make: Callable[[], Model], target: str = "cpu") -> list[tuple[str, Ca
     def one_pass(name: str) -> Callable[[], None]:
         def run() -> None:
             held["graph"] = optimize(
-                held["graph"], facts, weights=held["weights"], start=name, until=name
+                held["graph"],
+                facts,
+                weights=held["weights"],
+                start=name,
+                until=name,
+                is_kept=is_kept,
             )
 
         return run

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import work
 
+from xlac.codegen.claims import is_kept, kind_taken
 from xlac.codegen.kernel_dedup import Schedules
 from xlac.frontends.loader import load
 from xlac.fusion.group import Kind
@@ -40,8 +41,8 @@ def stages(path: Path, count: Count) -> None:
     target = backend.target(Request())
     model = count("load", lambda: load(path))
     weights = Weights.over(model.weights)
-    graph = count("passes", lambda: optimize(model.graph, target, weights=weights))
-    groups = count("fusion", lambda: partition(captured(graph), target))
+    graph = count("passes", lambda: optimize(model.graph, target, weights=weights, is_kept=is_kept))
+    groups = count("fusion", lambda: partition(captured(graph), target, kind_taken=kind_taken))
     schedules = Schedules(target)
     ordinary = [g for g in groups.groups if g.kind not in (Kind.CLAIMED, Kind.CONTROL)]
     count("schedule", lambda: [schedules(g) for g in ordinary])

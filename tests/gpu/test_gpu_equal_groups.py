@@ -12,9 +12,11 @@ from gpu_harness import LARGE, SMALL, agree, apply, given, graph_of, lowered, pa
 from loops_harness import MASKED, SCALAR
 from test_gpu_library import TARGET as LIBRARY
 
+from xlac.codegen.claims import kind_taken
+from xlac.codegen.core.lowered_group import Packed, Scheduled, Scratch
 from xlac.codegen.kernel_dedup import structure, translated
 from xlac.codegen.lower import schedule
-from xlac.fusion.group import Group, Kind, Packed, Partition, Scheduled, Scratch
+from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias, partition
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
@@ -53,7 +55,11 @@ def _partition(op: type[Op], sample: Sample, target: Target) -> Partition:
         if several
         else (node,)
     )
-    return partition(Graph("g", inputs, {f"o{k}": o for k, o in enumerate(outputs)}), target)
+    return partition(
+        Graph("g", inputs, {f"o{k}": o for k, o in enumerate(outputs)}),
+        target,
+        kind_taken=kind_taken,
+    )
 
 
 def alike(

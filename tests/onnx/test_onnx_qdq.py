@@ -15,6 +15,7 @@ onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper
 
 import xlac.integrations.onnx_backend as backend
+from xlac.codegen.claims import is_kept
 from xlac.frontends.loader import load
 from xlac.ir.graph import walk
 from xlac.ops.reduction.contraction import Conv, Dot
@@ -119,7 +120,9 @@ def test_products_are_of_integers_and_agree(
         op, given, bytes_(*weight, dtype=np.int8), by_channel, bias, axis=axis, **attributes
     )
     loaded = load(model)
-    graph = optimize(loaded.graph, find("cpu").target(Request()), weights=loaded.weights)
+    graph = optimize(
+        loaded.graph, find("cpu").target(Request()), weights=loaded.weights, is_kept=is_kept
+    )
     products = [n for n in walk(graph.outputs.values()) if isinstance(n.op, Dot | Conv)]
     assert [n.type.dtype for n in products] == [DType.I32]
     (found,) = backend.prepare(model).run([given])
@@ -139,6 +142,8 @@ def test_sums_that_i32_does_not_hold_stay_floats(depth: int, kept: DType) -> Non
     loaded = load(
         qdq("MatMul", bytes_(1, depth), bytes_(depth, 2, dtype=np.int8), False, 0, zero=0)
     )
-    graph = optimize(loaded.graph, find("cpu").target(Request()), weights=loaded.weights)
+    graph = optimize(
+        loaded.graph, find("cpu").target(Request()), weights=loaded.weights, is_kept=is_kept
+    )
     (product,) = [n for n in walk(graph.outputs.values()) if isinstance(n.op, Dot)]
     assert product.type.dtype is kept

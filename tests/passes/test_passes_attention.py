@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from xlac.codegen.claims import is_kept
 from xlac.driver import specialized
 from xlac.frontends.loader import load
 from xlac.ir.dims import Dim, static, symbol
@@ -237,7 +238,7 @@ def same(g: Graph, other: Graph, tolerance: float = 1e-12) -> None:
 def test_what_is_attention_is_said_so_and_means_the_same(name: str) -> None:
     make, attributes = SAID[name]
     g = graph(make())
-    found = optimize(g, WHOLE, weights={}, checked=True)
+    found = optimize(g, WHOLE, weights={}, checked=True, is_kept=is_kept)
     (op,) = told(found)
     assert {key: getattr(op, key) for key in attributes} == attributes
     assert not any(isinstance(n.op, Reduce) for n in found.nodes())
@@ -252,6 +253,7 @@ def test_a_target_of_parts_gets_what_was_written(name: str) -> None:
         PARTS,
         weights={},
         observers=[lambda stage, a, b, _: seen.append(stage == "attention" and a is not b)],
+        is_kept=is_kept,
     )
     assert not any(seen)
 
@@ -259,17 +261,21 @@ def test_a_target_of_parts_gets_what_was_written(name: str) -> None:
 @pytest.mark.parametrize("name", KEPT)
 def test_what_means_something_else_stays(name: str) -> None:
     g = graph(KEPT[name]())
-    found = optimize(g, WHOLE, weights={}, checked=True)
+    found = optimize(g, WHOLE, weights={}, checked=True, is_kept=is_kept)
     assert not told(found)
     same(g, found, 1e-3 if name == "halves in between" else 1e-12)
 
 
 def test_fast_precision_leaves_out_the_rounding_of_halves() -> None:
     g = graph(halves(narrow=True))
-    found = optimize(g, WHOLE, weights={}, precision="fast")
+    found = optimize(g, WHOLE, weights={}, precision="fast", is_kept=is_kept)
     assert told(found)
     same(g, found, 1e-3)
-    assert told(optimize(graph(simple(weights=by_hand)), WHOLE, weights={}, precision="fast"))
+    assert told(
+        optimize(
+            graph(simple(weights=by_hand)), WHOLE, weights={}, precision="fast", is_kept=is_kept
+        )
+    )
 
 
 def test_keys_and_values_are_not_repeated() -> None:
@@ -277,7 +283,7 @@ def test_keys_and_values_are_not_repeated() -> None:
     for form, heads in ((repeated_heads, (6, 2)), (grouped_heads, (6, 2)), (shared_keys, (6, 1))):
         (node,) = [
             n
-            for n in optimize(graph(form()), WHOLE, weights={}).nodes()
+            for n in optimize(graph(form()), WHOLE, weights={}, is_kept=is_kept).nodes()
             if isinstance(n.op, Attention)
         ]
         assert (node.inputs[0].shape[1], node.inputs[1].shape[1]) == heads
@@ -289,7 +295,7 @@ def test_open_sizes() -> None:
     q, k, v = p("q", batch, time, 3, W), p("k", batch, past, 3, W), p("v", batch, past, 3, W)
     scores = build.add(einsum("bthw,bshw->bhts", q, k), p("m", batch, 1, 1, past))
     g = graph(einsum("bhts,bshw->bthw", softmax(scores), v))
-    found = optimize(g, WHOLE, weights={}, checked=True)
+    found = optimize(g, WHOLE, weights={}, checked=True, is_kept=is_kept)
     assert told(found)
     same(
         substituted(g, {"batch": 2, "time": 3, "past": 4}),
@@ -304,11 +310,11 @@ def test_the_shipped_specs(name: str, is_open: bool) -> None:
     model = model if is_open else specialized(model)
     (node,) = [
         n
-        for n in optimize(model.graph, WHOLE, weights=model.weights).nodes()
+        for n in optimize(model.graph, WHOLE, weights=model.weights, is_kept=is_kept).nodes()
         if isinstance(n.op, Attention)
     ]
     assert node.name == {"gpt2_decode": "mixed", "bert_layer": "context"}[name]
-    assert not told(optimize(model.graph, PARTS, weights=model.weights))
+    assert not told(optimize(model.graph, PARTS, weights=model.weights, is_kept=is_kept))
 
 
 def test_bodies_of_loops_are_entered() -> None:
@@ -324,5 +330,5 @@ def test_bodies_of_loops_are_entered() -> None:
         length=3,
         carries=1,
     )
-    found = optimize(graph(y[0] if isinstance(y, tuple) else y), WHOLE, weights={})
+    found = optimize(graph(y[0] if isinstance(y, tuple) else y), WHOLE, weights={}, is_kept=is_kept)
     assert any(told(b) for n in found.nodes() for b in n.op.bodies())

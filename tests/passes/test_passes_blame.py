@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from xlac.codegen import kernel_dedup
+from xlac.codegen.core.lowered_group import Scheduled
 from xlac.codegen.lower import schedule
-from xlac.fusion.group import Group, Scheduled
+from xlac.fusion.group import Group
 from xlac.ops import build
 from xlac.ops.nn.probability import Softmax
 from xlac.passes import simplify

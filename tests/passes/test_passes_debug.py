@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from graphs import make
 
+from xlac.codegen.claims import is_kept
 from xlac.debug.bisect import bisect
 from xlac.debug.compare import agree
 from xlac.debug.dump import Dump
@@ -40,7 +41,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def right(case: Case, trace: Trace | None = None) -> bool:
     weights = Weights(case.weights)
-    graph = optimize(case.graph, Target("t"), weights=weights, trace=trace)
+    graph = optimize(case.graph, Target("t"), weights=weights, trace=trace, is_kept=is_kept)
     wanted = interpret(case.graph, case.inputs, case.weights, float64=True)
     found = interpret(graph, case.inputs, weights)
     return all(agree(wanted[name], found[name]) for name in wanted)
@@ -97,7 +98,13 @@ def test_reduction_leaves_what_shows_the_fault() -> None:
 
 def test_dumps_are_graphs_that_parse(tmp_path: Path) -> None:
     case = make(Random(7), 10)
-    optimize(case.graph, Target("t"), weights=Weights(case.weights), observers=[Dump(tmp_path)])
+    optimize(
+        case.graph,
+        Target("t"),
+        weights=Weights(case.weights),
+        observers=[Dump(tmp_path)],
+        is_kept=is_kept,
+    )
     files = sorted(tmp_path.glob("*.graph"))
     assert files[0].name == "00-loaded.graph" and len(files) > 1
     for file in files:

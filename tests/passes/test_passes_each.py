@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from xlac.codegen import claims
+from xlac.codegen.claims import is_kept, kind_taken
 from xlac.fusion.group import Kind
 from xlac.fusion.partition import partition
 from xlac.ir.dims import symbol
@@ -125,7 +126,7 @@ def test_what_a_schedule_takes_whole_is_not_expanded(monkeypatch: pytest.MonkeyP
     vectors, scalars = Target("t", vector_bytes=64), Target("t")
     eight, nine = (graph(softmax_of(x(4, n))) for n in (8, 9))
     assert expand.run(eight, Trace(), Context(vectors)) is eight
-    assert [g.kind for g in partition(eight, vectors).groups] == [Kind.SORT]
+    assert [g.kind for g in partition(eight, vectors, kind_taken=kind_taken).groups] == [Kind.SORT]
     for g, target in ((nine, vectors), (eight, scalars)):
         assert not counts(expand.run(g, Trace(), Context(target)))["softmax"]
 
@@ -296,7 +297,7 @@ def residual_weights() -> dict[str, Array]:
 
 def test_batch_norm_and_layout_leave_convolutions_and_shifts() -> None:
     g, weights = residual_network(), Weights(residual_weights())
-    after = optimize(g, Target("t"), weights=weights, checked=True)
+    after = optimize(g, Target("t"), weights=weights, checked=True, is_kept=is_kept)
     found = counts(after)
     assert found["conv"] == 2 and found["transpose"] == 2, "one at the input, one at the output"
     assert not found["mul"] + found["sub"] + found["div"] + found["rsqrt"]
@@ -322,8 +323,13 @@ def test_batch_norm_of_halves_waits_for_fast_precision() -> None:
         )
 
     weights = {"k": np.ones((2, 2, 3, 3), np.float16), "s": np.ones(2, np.float16)}
-    assert counts(optimize(scaled(), Target("t"), weights=weights))["mul"] == 1
-    assert counts(optimize(scaled(), Target("t"), weights=weights, precision="fast"))["mul"] == 0
+    assert counts(optimize(scaled(), Target("t"), weights=weights, is_kept=is_kept))["mul"] == 1
+    assert (
+        counts(optimize(scaled(), Target("t"), weights=weights, precision="fast", is_kept=is_kept))[
+            "mul"
+        ]
+        == 0
+    )
 
 
 def test_a_scale_that_is_shared_is_not_folded() -> None:
@@ -517,7 +523,7 @@ def test_halves_keep_their_rounding() -> None:
 @pytest.mark.parametrize("dims", [(0, 3), (3, 0)])
 def test_empty_tensors_pass_through(dims: tuple[int, int]) -> None:
     g = graph(build.reduce(build.exp(build.transpose(x(*dims))), "add", 0))
-    after = optimize(g, Target("t"), weights={}, checked=True)
+    after = optimize(g, Target("t"), weights={}, checked=True, is_kept=is_kept)
     given = {"x": np.zeros(dims, np.float32)}
     assert np.array_equal(interpret(g, given)["y0"], interpret(after, given)["y0"])
 
@@ -534,7 +540,11 @@ def test_symbolic_sizes_pass_through() -> None:
     )
     value = build.reshape(build.reduce(value, "max", 2), (batch * 4,))
     after = optimize(
-        graph(build.cut(value, 0, 0, batch)), Target("t"), weights=Untouched(), checked=True
+        graph(build.cut(value, 0, 0, batch)),
+        Target("t"),
+        weights=Untouched(),
+        checked=True,
+        is_kept=is_kept,
     )
     assert after.outputs["y0"].shape == (batch,)
 

@@ -15,6 +15,7 @@ import pytest
 from graphs import Case, cases, make, tolerance
 from hypothesis import HealthCheck, given, settings
 
+from xlac.codegen.claims import is_kept
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ops import build
@@ -36,7 +37,13 @@ def agrees(case: Case, precision: str = "default") -> Graph:
     """The optimised graph, after checking that it computes what the graph did."""
     weights, trace = Weights(case.weights), Trace()
     graph = optimize(
-        case.graph, TARGET, weights=weights, precision=precision, trace=trace, checked=True
+        case.graph,
+        TARGET,
+        weights=weights,
+        precision=precision,
+        trace=trace,
+        checked=True,
+        is_kept=is_kept,
     )
     assert not trace.gave_up, "rules undo each other"
     halves = any(t.dtype.is_half for node in case.graph.nodes() for t in node.results)
@@ -52,7 +59,9 @@ def agrees(case: Case, precision: str = "default") -> Graph:
             assert np.allclose(a, b, rtol=limit, atol=limit * scale), (
                 f"{name} in {'float64' if wide else 'its own type'}"
             )
-    again = optimize(graph, TARGET, weights=weights, precision=precision, checked=True)
+    again = optimize(
+        graph, TARGET, weights=weights, precision=precision, checked=True, is_kept=is_kept
+    )
     assert again is graph, "the pipeline finds more to do in what it made"
     return graph
 
@@ -72,7 +81,9 @@ def test_larger_graphs_keep_their_meaning(seed: int) -> None:
 def test_fast_precision_stays_near(seed: int) -> None:
     case = make(Random(1000 + seed), 12)
     weights = Weights(case.weights)
-    graph = optimize(case.graph, TARGET, weights=weights, precision="fast", checked=True)
+    graph = optimize(
+        case.graph, TARGET, weights=weights, precision="fast", checked=True, is_kept=is_kept
+    )
     with np.errstate(all="ignore"):
         before = interpret(case.graph, case.inputs, case.weights, float64=True)
         after = interpret(graph, case.inputs, weights, float64=True)
@@ -93,10 +104,19 @@ def test_shipped_specs_settle(spec: Path) -> None:
     model, trace = specialized(load(spec)), Trace()
     weights = Weights(model.weights)
     graph = optimize(
-        model.graph, TARGET, weights=weights, precision=model.precision, trace=trace, checked=True
+        model.graph,
+        TARGET,
+        weights=weights,
+        precision=model.precision,
+        trace=trace,
+        checked=True,
+        is_kept=is_kept,
     )
     assert not trace.gave_up
-    assert optimize(graph, TARGET, weights=weights, precision=model.precision) is graph
+    assert (
+        optimize(graph, TARGET, weights=weights, precision=model.precision, is_kept=is_kept)
+        is graph
+    )
 
 
 def chain(length: int) -> Graph:
@@ -138,7 +158,9 @@ def test_work_grows_linearly(tried: list[int]) -> None:
     found = []
     for length in (500, 2000):
         tried[0] = 0
-        optimize(chain(length), TARGET, weights={"w": np.zeros((4, 4), np.float32)})
+        optimize(
+            chain(length), TARGET, weights={"w": np.zeros((4, 4), np.float32)}, is_kept=is_kept
+        )
         found.append(tried[0])
     assert found[1] < 4.4 * found[0], found
 
@@ -148,14 +170,17 @@ def test_doubling_does_not_multiply() -> None:
     y = x
     for _ in range(24):
         y = build.concat([y, y], 0)
-    graph = optimize(Graph("doubled", (x,), {"y": y}), TARGET, weights={})
+    graph = optimize(Graph("doubled", (x,), {"y": y}), TARGET, weights={}, is_kept=is_kept)
     assert sum(len(node.inputs) for node in graph.nodes()) <= 2 * 24
 
 
 def test_twenty_thousand_nodes() -> None:
     graph = chain(4600)
     assert len(list(graph.nodes())) > 20_000
-    assert optimize(graph, TARGET, weights={"w": np.zeros((4, 4), np.float32)}) is not graph
+    assert (
+        optimize(graph, TARGET, weights={"w": np.zeros((4, 4), np.float32)}, is_kept=is_kept)
+        is not graph
+    )
 
 
 def test_observers_are_told_of_every_pass() -> None:
@@ -166,6 +191,7 @@ def test_observers_are_told_of_every_pass() -> None:
         TARGET,
         weights={},
         observers=[lambda name, before, after, seconds: seen.append((name, before, after))],
+        is_kept=is_kept,
     )
     assert [name for name, *_ in seen] == list(PASSES)
     assert seen[0][1] is graph
@@ -180,13 +206,13 @@ def test_a_part_of_the_pipeline() -> None:
 
 def test_half_the_passes_then_the_other_half() -> None:
     weights = Weights({"w": np.zeros((4, 4), np.float32)})
-    whole = optimize(chain(20), TARGET, weights=weights)
-    first = optimize(chain(20), TARGET, weights=weights, until="loops")
-    second = optimize(first, TARGET, weights=weights, start="dce")
+    whole = optimize(chain(20), TARGET, weights=weights, is_kept=is_kept)
+    first = optimize(chain(20), TARGET, weights=weights, until="loops", is_kept=is_kept)
+    second = optimize(first, TARGET, weights=weights, start="dce", is_kept=is_kept)
     assert [n.op.mnemonic for n in second.nodes()] == [n.op.mnemonic for n in whole.nodes()]
 
 
 def test_the_same_object_when_nothing_changes() -> None:
     x = build.param("x", DType.F32, (3,))
     graph = Graph("one", (x,), {"y": build.exp(x)})
-    assert optimize(graph, TARGET, weights={}) is graph
+    assert optimize(graph, TARGET, weights={}, is_kept=is_kept) is graph

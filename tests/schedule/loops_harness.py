@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xlac.codegen.claims import kind_taken
+from xlac.codegen.core.lowered_group import Scheduled, Scratch
 from xlac.codegen.lower import schedule
-from xlac.fusion.group import Group, Kind, Partition, Scheduled, Scratch
+from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias, partition
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.op import Composite
@@ -167,7 +169,7 @@ def check_graph(
         outputs, {n: draw(n.type, rng) for n in walk(outputs) if isinstance(n.op, Param)}
     )
     for target in targets:
-        parts = partition(graph, target, fuse=fuse)
+        parts = partition(graph, target, fuse=fuse, kind_taken=kind_taken)
         well_formed(parts)
         for group in parts.groups:
             if is_alias(group) or not any(o.type.size for o in group.outputs):

@@ -9,6 +9,7 @@ import numpy as np
 from loops_harness import MASKED, PLAIN, SCALAR, assert_close, run_scheduled
 from numpy.typing import NDArray
 
+from xlac.codegen.claims import kind_taken
 from xlac.codegen.lower import schedule
 from xlac.fusion.partition import partition
 from xlac.ir.graph import Graph, Node
@@ -64,7 +65,7 @@ def check(
     graph = Graph("g", params, {f"o{k}": o for k, o in enumerate(outputs)})
     for target in targets:
         found: dict[Node, Array] = {}
-        for group in partition(graph, target).groups:
+        for group in partition(graph, target, kind_taken=kind_taken).groups:
             found |= run_scheduled(schedule(group, target, "k"), group.outputs, feeds)
         for output in outputs:
             if found.get(output) is not None and output.type.size:

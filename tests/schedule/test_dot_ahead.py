@@ -11,8 +11,9 @@ import pytest
 from contraction_harness import TARGETS, agree, group
 from test_dot_schedule import matmul
 
+from xlac.codegen.core.lowered_group import Packed
 from xlac.codegen.lower import schedule
-from xlac.fusion.group import Group, Kind, Packed
+from xlac.fusion.group import Group, Kind
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.interpret import run_kernel
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Kernel, Prefetch, Stmt, Store, children

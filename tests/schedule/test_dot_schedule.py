@@ -19,8 +19,9 @@ from contraction_harness import (
 )
 
 from xlac.codegen import lower as table
+from xlac.codegen.core.lowered_group import Packed, Scratch
 from xlac.codegen.cpu.gemm import register_tile
-from xlac.fusion.group import Kind, Packed, Scratch
+from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import build

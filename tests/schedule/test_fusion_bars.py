@@ -6,6 +6,7 @@ import pytest
 from loops_harness import MASKED, TARGETS, check_graph, constant, graph_of, param, well_formed
 from work import calls
 
+from xlac.codegen.claims import kind_taken
 from xlac.codegen.lower import schedule
 from xlac.fusion.cost import work
 from xlac.fusion.group import Kind, Partition
@@ -21,7 +22,7 @@ apply = build.apply
 def cut(*outputs: Node) -> Partition:
     graph = graph_of(*outputs)
     check_graph(graph)
-    return partition(graph, MASKED)
+    return partition(graph, MASKED, kind_taken=kind_taken)
 
 
 def test_decomposed_softmax_is_one_kernel() -> None:
@@ -60,7 +61,9 @@ def test_sum_of_a_product_reads_each_operand_once() -> None:
 def test_softmax_of_a_layer_materialises_only_the_logits() -> None:
     x, w, b = param("x", (6, 64)), param("w", (64, 40)), param("b", (40,))
     logits = apply("relu", build.add(apply("matmul", x, w), b))
-    groups = partition(graph_of(apply("softmax", logits, axis=-1)), MASKED).groups
+    groups = partition(
+        graph_of(apply("softmax", logits, axis=-1)), MASKED, kind_taken=kind_taken
+    ).groups
     assert [g.kind for g in groups] == [Kind.DOT, Kind.ROWS]
     assert [o.shape for o in groups[0].outputs] == [(6, 40)]
     assert groups[0].barriers[groups[0].outputs[0]] == "a reduction needs whole rows of the dot"
@@ -98,7 +101,9 @@ def test_a_shared_sum_is_written_by_the_kernel_that_has_it() -> None:
     x, y, w = param("x", (8, 64)), param("y", (8, 64)), param("w", (64, 64))
     residual = build.add(x, y)
     normal = apply("softmax", residual, axis=-1)
-    groups = partition(graph_of(build.add(apply("matmul", normal, w), residual)), MASKED).groups
+    groups = partition(
+        graph_of(build.add(apply("matmul", normal, w), residual)), MASKED, kind_taken=kind_taken
+    ).groups
     assert [g.kind for g in groups] == [Kind.ROWS, Kind.DOT]
     assert residual.type in [o.type for o in groups[0].outputs]
     assert len(groups[0].outputs) == 2
@@ -114,7 +119,9 @@ def test_a_transcendental_that_many_elements_read_is_computed_once() -> None:
 
 
 def test_a_reshape_costs_nothing() -> None:
-    (group,) = partition(graph_of(build.reshape(param("x", (6, 4)), (24,))), MASKED).groups
+    (group,) = partition(
+        graph_of(build.reshape(param("x", (6, 4)), (24,))), MASKED, kind_taken=kind_taken
+    ).groups
     assert is_alias(group)
     assert group.reason.startswith("a reshape")
 
@@ -147,7 +154,7 @@ def test_without_fusion_every_node_has_a_kernel() -> None:
     x = param("x", (4, 5))
     graph = graph_of(build.add(build.mul(x, x), 1.0))
     check_graph(graph, fuse=False)
-    assert len(partition(graph, MASKED, fuse=False).groups) == len(
+    assert len(partition(graph, MASKED, fuse=False, kind_taken=kind_taken).groups) == len(
         [n for n in graph.nodes() if n.inputs]
     )
 
@@ -165,8 +172,8 @@ def _random_chain(count: int) -> Graph:
 
 def test_work_grows_linearly() -> None:
     small, large = _random_chain(1_000), _random_chain(4_000)
-    assert calls(lambda: partition(large, MASKED)) < 1.2 * 4 * calls(
-        lambda: partition(small, MASKED)
+    assert calls(lambda: partition(large, MASKED, kind_taken=kind_taken)) < 1.2 * 4 * calls(
+        lambda: partition(small, MASKED, kind_taken=kind_taken)
     )
 
 
@@ -175,7 +182,7 @@ def test_a_deep_chain_needs_no_deep_stack() -> None:
     one = constant(1.0)
     for _ in range(3_000):
         y = Node.of(Add(), y, Node.of(Broadcast((64,), ()), one))
-    parts = partition(graph_of(y), MASKED)
+    parts = partition(graph_of(y), MASKED, kind_taken=kind_taken)
     assert len(parts.groups) <= 20
     for group in parts.groups[:2]:
         assert schedule(group, MASKED, "k").launches
@@ -184,7 +191,8 @@ def test_a_deep_chain_needs_no_deep_stack() -> None:
 def test_targets_without_vectors_fuse_alike() -> None:
     x = param("x", (6, 40))
     assert all(
-        len(partition(graph_of(apply("softmax", x, axis=-1)), t).groups) == 1 for t in TARGETS
+        len(partition(graph_of(apply("softmax", x, axis=-1)), t, kind_taken=kind_taken).groups) == 1
+        for t in TARGETS
     )
 
 
@@ -198,9 +206,9 @@ def test_slices_of_slices_do_not_double_the_code_with_every_step() -> None:
                 build.cut(build.reshape(x, (x.shape[0] // 2, 2, 4)), 1, n, n + 1) for n in (0, 1)
             )
             x = build.apply1("exp", build.reshape(build.add(even, odd), (x.shape[0] // 2, 4)))
-        return sum(len(g.nodes) for g in partition(graph_of(x), MASKED).groups), partition(
-            graph_of(x), MASKED
-        )
+        return sum(
+            len(g.nodes) for g in partition(graph_of(x), MASKED, kind_taken=kind_taken).groups
+        ), partition(graph_of(x), MASKED, kind_taken=kind_taken)
 
     count, found = nodes(10)
     assert len(found.groups) > 1 and count < 200
@@ -208,5 +216,7 @@ def test_slices_of_slices_do_not_double_the_code_with_every_step() -> None:
 
 def test_a_long_concatenation_is_written_by_pieces() -> None:
     pieces = [param(f"x{n}", (1, 4)) for n in range(40)]
-    groups = partition(graph_of(build.reduce(build.concat(pieces, 0), "add", 0)), MASKED).groups
+    groups = partition(
+        graph_of(build.reduce(build.concat(pieces, 0), "add", 0)), MASKED, kind_taken=kind_taken
+    ).groups
     assert [g.hero.op.mnemonic for g in groups] == ["concat", "reduce"]

@@ -16,6 +16,7 @@ from loops_harness import (
     param,
 )
 
+from xlac.codegen.claims import kind_taken
 from xlac.codegen.lower import schedule
 from xlac.fusion.group import Group, Kind
 from xlac.fusion.partition import partition
@@ -347,7 +348,9 @@ def test_fusion_leads_few_results_of_many_elements_to_threads(
     x = param("x", shape)
     total = Node.of(Reduce(axes, "add"), Node.of(Mul(), x, x))
     threaded = Target("threads", vector_bytes=64, masked=True, threads=2)
-    (group,) = partition(Graph("total", (x,), {"total": total}), threaded).groups
+    (group,) = partition(
+        Graph("total", (x,), {"total": total}), threaded, kind_taken=kind_taken
+    ).groups
     first, second = schedule(group, threaded, "k").launches
     assert first.kernel.parallel is not None and second.kernel.parallel is None
 

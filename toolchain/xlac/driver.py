@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from xlac.cache.fingerprint import key_of
 from xlac.cache.store import Cache
+from xlac.codegen.claims import is_kept, kind_taken
 from xlac.codegen.gpu.core.instructions import permitted
 from xlac.codegen.kernel_dedup import Schedules
 from xlac.frontends.loader import load
@@ -210,10 +211,11 @@ def _lower(
             trace=trace,
             until=until,
             start=start,
+            is_kept=is_kept,
         )
         scheduled, done = quantised(captured(graph), weights) if int8 else (captured(graph), None)
         look("fusion")
-        groups = partition(scheduled, target, fuse=fuse)
+        groups = partition(scheduled, target, fuse=fuse, kind_taken=kind_taken)
         look("schedules and the memory plan")
         program = plan(groups, schedules, weights, model.state, model.dims.values(), caches(target))
         check_addressable(program)

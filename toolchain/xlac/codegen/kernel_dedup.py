@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from xlac.codegen.core.lowered_group import Calling, Copying, Launching, Packed, Scheduled, Scratch
 from xlac.codegen.lower import schedule
-from xlac.fusion.group import Calling, Copying, Group, Launching, Packed, Scheduled, Scratch
+from xlac.fusion.group import Group
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import attributes
 from xlac.ops.tensor.leaf import Const, Param

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xlac.fusion.group import Group, Kind, Scheduled
+from xlac.codegen.core.lowered_group import Scheduled
+from xlac.fusion.group import Group, Kind
 from xlac_sdk.support.limits import look
 from xlac_sdk.target import Target
 

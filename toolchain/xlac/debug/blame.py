@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from xlac.codegen.claims import kind_taken
 from xlac.codegen.kernel_dedup import Schedules
 from xlac.debug.compare import Subject, agree
 from xlac.driver import Lowered, executable, lower
@@ -76,7 +77,7 @@ class _Search:
         for node in graph.nodes():
             if node not in values:
                 values[node] = evaluate(node, [values[i] for i in node.inputs])
-        for group in partition(graph, self.subject.target).groups:
+        for group in partition(graph, self.subject.target, kind_taken=kind_taken).groups:
             if not is_alias(group):
                 found = self.group(group, values)
                 if found is not None:
@@ -88,7 +89,7 @@ class _Search:
         graph = alone.graph
         wanted = interpret(graph, given, self.weights, float64=True)
         if group.kind is Kind.CONTROL:
-            alone = partition(captured(graph), self.subject.target)
+            alone = partition(captured(graph), self.subject.target, kind_taken=kind_taken)
         names = _entries(group)
         try:
             lowered = self.lowered(alone)
@@ -117,7 +118,9 @@ class _Search:
                 names,
             )
         if len(group.nodes) > 1 and not self.tried(
-            self.lowered(partition(graph, self.subject.target, fuse=False)), given, wanted
+            self.lowered(partition(graph, self.subject.target, fuse=False, kind_taken=kind_taken)),
+            given,
+            wanted,
         ):
             return Blame(
                 f"wrong kernel {kernels}: {verdict}; its nodes are right one by one, so it is how they are fused",

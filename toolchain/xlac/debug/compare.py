@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from xlac.codegen.claims import is_kept
 from xlac.ir.graph import Graph
 from xlac.ir.interpret import interpret
 from xlac.ir.op import Array
@@ -62,6 +63,7 @@ class Subject:
             weights=weights,
             precision=self.model.precision,
             trace=trace,
+            is_kept=is_kept,
         )
         return graph, weights
 

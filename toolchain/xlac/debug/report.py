@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from xlac.codegen.core.lowered_group import Calling
 from xlac.driver import Lowered
-from xlac.fusion.group import Calling, Group, Kind, Partition
+from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias
 from xlac.ir.graph import Node
 from xlac_sdk.kernel_ir import text

@@ -8,10 +8,9 @@ no cycle can arise; that takes no search. Elementwise nodes that read no cluster
 
 from __future__ import annotations
 
-from xlac.codegen.claims import kind_taken
 from xlac.fusion import cost
 from xlac.fusion.cluster import Cluster, Label, is_fusible, is_pointwise
-from xlac.fusion.group import Kind
+from xlac.fusion.group import Kind, KindTaken
 from xlac.fusion.prologue_fusion import Prologues, prologues
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Composite, Elementwise
@@ -31,8 +30,8 @@ HEROES = {
 class Forwards:
     """Clusters, which nodes are in one, and what is known of every node."""
 
-    def __init__(self, graph: Graph, target: Target, fuse: bool) -> None:
-        self.target, self.fuse = target, fuse
+    def __init__(self, graph: Graph, target: Target, fuse: bool, kind_taken: KindTaken) -> None:
+        self.target, self.fuse, self.kind_taken = target, fuse, kind_taken
         self.nodes = [n for n in graph.nodes() if not is_leaf(n)]
         self.number = {n: i for i, n in enumerate(self.nodes)}
         self.results = set(graph.outputs.values())
@@ -75,7 +74,7 @@ class Forwards:
 
     def _kind(self, node: Node) -> Kind | None:
         if isinstance(node.op, Composite) and not isinstance(node.op, Elementwise):
-            return kind_taken(node, self.target) or Kind.CLAIMED
+            return self.kind_taken(node, self.target) or Kind.CLAIMED
         return HEROES.get(node.op.mnemonic)
 
     def _found(self, kind: Kind, node: Node) -> Cluster:

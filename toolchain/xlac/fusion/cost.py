@@ -6,9 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xlac.codegen.core.access_analysis import WEIGHTS
-from xlac.codegen.core.elements import is_immediate
-from xlac.fusion.group import Group
+from xlac.fusion.group import Group, is_immediate
 from xlac.ir.dims import at_opt
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
@@ -16,11 +14,20 @@ from xlac.ops import cost
 from xlac.ops.scalar.arithmetic import Scalar
 from xlac.ops.tensor import leaf, view
 from xlac_sdk.kernel_ir.kernel import Work
+from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive
 from xlac_sdk.target import Target
 
 FREE = (view.Reshape, view.Broadcast, view.Transpose, view.Slice, leaf.Const, leaf.Iota)
 GATHERING = 8  # an element found through an index, or chosen among several
 
+
+WEIGHTS = {
+    Primitive.DIV: 4,
+    Primitive.REM: 8,
+    Primitive.SQRT: 6,
+    Primitive.POW: 40,
+} | dict.fromkeys(TRANSCENDENTAL - {Primitive.POW}, 16)
+"""Operations of addition's cost that a primitive is about as dear as; 1 where it is not listed."""
 
 LAUNCH = 1 << 14  # bytes that could be moved in the time that another kernel takes to begin
 GPU_LAUNCH = 1 << 22  # the same on a GPU, whose memory is two hundred times as fast

@@ -1,4 +1,4 @@
-"""What fusion hands to schedules, and what schedules hand to the memory planner."""
+"""What fusion hands to lowerings: groups of nodes, each of which becomes a kernel."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from xlac.ir.dims import Dim, Shape, Sym, Symbol, symbols
+from xlac.ir.dims import Sym, Symbol, symbols
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import Array, attributes
+from xlac.ir.op import attributes
 from xlac.ir.types import Type
-from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.kernel import Kernel, Work
+from xlac.ops.tensor import leaf
 from xlac_sdk.source import Origin
+from xlac_sdk.target import Target
 
 
 class Kind(Enum):
@@ -32,6 +32,10 @@ class Kind(Enum):
     RANDOM = "random"
     CLAIMED = "claimed"  # a composite that the target takes whole
     CONTROL = "control"  # cond, while, scan, call: host steps around other groups
+
+
+KindTaken = Callable[[Node, Target], Kind | None]
+"""The kind of group that a composite founds when it is taken whole; None where it is expanded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,104 +67,6 @@ class Group:
 
     def __contains__(self, node: Node) -> bool:
         return node in self.members
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scratch:
-    """Memory that a scheduled group needs between its own launches; the planner places it in the
-    arena.
-
-    `lasting` memory is zero at first and the group's own from call to call.
-    """
-
-    dtype: DType
-    size: Dim  # elements
-    hint: str = "scratch"
-    lasting: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Packed:
-    """A constant computed at compile time from other constants (prepacked weights, say).
-
-    `key` names the transformation, so that equal packings of one source are made once.
-    """
-
-    dtype: DType
-    size: int
-    sources: tuple[Node, ...]
-    make: Callable[..., Array]
-    key: str
-
-
-Value = Node | Scratch | Packed
-
-
-@dataclass(frozen=True, slots=True)
-class Launching:
-    """One kernel launch of a scheduled group, before memory is planned: a value for each parameter
-    and size.
-
-    `backward` makes the kernel that goes through its largest constant from the end to the start,
-    where there is one.
-    """
-
-    kernel: Kernel
-    arguments: tuple[Value, ...]
-    sizes: tuple[Sym, ...] = ()
-    backward: Callable[[], Kernel] | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Calling:
-    """A whole group as one operation of the target's own: a `Call` before memory is planned.
-
-    Arguments are dense and row-major, each of its shape: what is read, the outputs, memory to be
-    used meanwhile.
-    """
-
-    name: str
-    arguments: tuple[Value, ...]
-    shapes: tuple[Shape, ...]
-    attributes: Mapping[str, object]
-    work: Work
-
-
-@dataclass(frozen=True, slots=True)
-class Copying:
-    """The target begins as a copy of the source; nothing to do when the planner gives them one
-    memory.
-    """
-
-    source: Node
-    target: Value
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scheduled:
-    """The launches that compute the outputs of a group, and the copies that are made before the
-    first of them.
-
-    `in_place` lists (output, input) pairs that may share memory: each element of the input is read
-    only before, or in the same step as, the output's element of the same index is written. `call`
-    stands in place of launches; `note` says, where there was a choice between kernels and a
-    library, how it fell and why.
-    """
-
-    launches: tuple[Launching, ...]
-    in_place: tuple[tuple[Node, Node], ...] = ()
-    copies: tuple[Copying, ...] = ()
-    call: Calling | None = None
-    note: str = ""
-
-    @property
-    def alone(self) -> tuple[Launching, ...]:
-        """The launches, for a schedule of more than this: there are no copies to make before, and
-        no call in their place.
-        """
-        if self.copies or self.call is not None:
-            raise AssertionError("a schedule that is part of another has more than launches")
-        return self.launches
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,3 +131,8 @@ def _note(value: object, found: set[Symbol]) -> None:
         case tuple():
             for part in value:
                 _note(part, found)
+
+
+def is_immediate(node: Node) -> bool:
+    """True for a group input that becomes a number in the code instead of a parameter."""
+    return isinstance(node.op, leaf.Const) and node.op.uniform is not None

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xlac.codegen.core.elements import is_immediate
 from xlac.fusion import cost
 from xlac.fusion.cluster import MAX_NODES, Cluster
-from xlac.fusion.group import Kind
+from xlac.fusion.group import Kind, is_immediate
 from xlac.ir.graph import Node
 from xlac.ops.tensor import view
 from xlac_sdk.support.limits import went

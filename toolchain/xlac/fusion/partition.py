@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from xlac.fusion.cluster import Cluster
 from xlac.fusion.consumer_fusion import Forwards
-from xlac.fusion.group import Group, Kind, Partition
+from xlac.fusion.group import Group, Kind, KindTaken, Partition
 from xlac.fusion.horizontal_fusion import join_siblings
 from xlac.fusion.producer_fusion import RESULT, Backwards
 from xlac.ir.graph import Graph, Node
@@ -21,16 +21,18 @@ from xlac_sdk.support.limits import went
 from xlac_sdk.target import Target
 
 
-def partition(graph: Graph, target: Target, *, fuse: bool = True) -> Partition:
+def partition(
+    graph: Graph, target: Target, *, fuse: bool = True, kind_taken: KindTaken
+) -> Partition:
     """The groups of a graph and of the bodies inside it. Without `fuse`, every node has a kernel of
-    its own.
+    its own. `kind_taken` says which composites a lowering takes whole: `codegen.claims.kind_taken`.
     """
-    groups = _groups(graph, target, fuse)
+    groups = _groups(graph, target, fuse, kind_taken)
     inner: dict[Graph, Partition] = {}
     for group in groups:
         if group.kind is Kind.CONTROL:
             for body in group.hero.op.bodies():
-                inner[body] = partition(body, target, fuse=fuse)
+                inner[body] = partition(body, target, fuse=fuse, kind_taken=kind_taken)
     return Partition(graph, groups, inner)
 
 
@@ -43,8 +45,8 @@ def is_alias(group: Group) -> bool:
     )
 
 
-def _groups(graph: Graph, target: Target, fuse: bool) -> tuple[Group, ...]:
-    found = Forwards(graph, target, fuse)
+def _groups(graph: Graph, target: Target, fuse: bool, kind_taken: KindTaken) -> tuple[Group, ...]:
+    found = Forwards(graph, target, fuse, kind_taken)
     why = Backwards(found).why
     clusters = sorted((c for c in found.clusters if c.outputs), key=lambda c: c.key)
     if fuse:

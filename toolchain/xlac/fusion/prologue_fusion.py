@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from xlac.codegen.core.elements import is_immediate
 from xlac.fusion import cost
 from xlac.fusion.cluster import is_pointwise, is_view
+from xlac.fusion.group import is_immediate
 from xlac.ir.dims import at_opt, volume
 from xlac.ir.graph import Node
 from xlac.ops.reduction.contraction import Dot

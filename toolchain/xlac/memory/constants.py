@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from xlac.fusion.group import Packed
+from xlac.codegen.core.lowered_group import Packed
 from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ir.op import Array

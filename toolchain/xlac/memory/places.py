@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xlac.fusion.group import Group, Partition, Scheduled
+from xlac.codegen.core.lowered_group import Scheduled
+from xlac.fusion.group import Group, Partition
 from xlac.fusion.partition import is_alias
 from xlac.ir.graph import Node
 from xlac_sdk.programs.program import Argument

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from xlac.fusion.group import Calling, Group, Kind, Packed, Partition, Scratch, Value
+from xlac.codegen.core.lowered_group import Calling, Packed, Scratch, Value
+from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias
 from xlac.ir.dims import Sym, Symbol
 from xlac.ir.graph import Graph, Node

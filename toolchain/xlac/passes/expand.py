@@ -7,18 +7,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from xlac.codegen.claims import is_kept
 from xlac.ir.graph import Graph, Node, map_bodies
 from xlac.ir.op import Composite, Elementwise, Op
 from xlac.ops.control.control import Pick
 from xlac.passes.rewrite.context import Context
 from xlac.passes.rewrite.trace import Trace
 from xlac_sdk.source import Origin
-from xlac_sdk.target import Target
 
 
 def run(graph: Graph, trace: Trace, context: Context) -> Graph:
-    return Expander(context.target, trace).graph(graph)
+    return Expander(context, trace).graph(graph)
 
 
 class Expander:
@@ -28,8 +26,8 @@ class Expander:
     takes.
     """
 
-    def __init__(self, target: Target, trace: Trace) -> None:
-        self.target, self.trace = target, trace
+    def __init__(self, context: Context, trace: Trace) -> None:
+        self.context, self.trace = context, trace
         self.done: dict[Graph, Graph] = {}
         self.parts: dict[Node, tuple[Node, ...]] = {}  # what the results of an expanded node became
 
@@ -47,7 +45,7 @@ class Expander:
             return self.parts[node.inputs[0]][op.index]
         if (
             is_expanded(op)
-            and not is_kept(node, self.target)
+            and not self.context.is_kept(node, self.context.target)
             and self.trace.permits(f"expansion of {op.mnemonic}", node)
         ):
             assert isinstance(op, Composite)

@@ -23,7 +23,7 @@ from xlac.passes import (
     split_matmul_over_concat,
 )
 from xlac.passes.attention import recognize
-from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.context import Context, IsKept
 from xlac.passes.rewrite.rule import Rule
 from xlac.passes.rewrite.trace import Trace
 from xlac.passes.weights import Weights
@@ -79,14 +79,16 @@ def optimize(
     until: str | None = None,
     start: str | None = None,
     checked: bool = False,
+    is_kept: IsKept,
 ) -> Graph:
     """The graph after every pass, or those from `start` to `until`.
 
     Weights that passes derive are added to `weights` if it is a `Weights`, so make one
     (`Weights.over`) to have them. `checked` verifies the graph after each pass that changed it.
+    `is_kept` says which composites are not expanded: `codegen.claims.is_kept`.
     """
     known = trace or Trace()
-    context = Context(target, Weights.over(weights), precision)
+    context = Context(target, Weights.over(weights), precision, is_kept)
     for name in chosen(start, until):
         look(f"pass {name}")
         before, began, known.stage = graph, perf_counter(), name

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.options import Chosen, chosen, request, spec_options, target_options, variants
+from xlac.codegen.claims import is_kept
 
 if TYPE_CHECKING:
     from xlac.driver import Lowered
@@ -155,6 +156,7 @@ def command(
             until=until,
             start=start,
             trace=trace,
+            is_kept=is_kept,
         )
         tell(trace, traced)
         click.echo(show(graph), nl=False)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xlac.codegen.core.elements import Elements
+from xlac.fusion import cost
 from xlac.fusion.group import open_sizes
 from xlac.ir.dims import Dim, Shape, Sym, at_opt, most, volume
 from xlac.ir.graph import Node
@@ -34,7 +35,6 @@ from xlac_sdk.kernel_ir.kernel import (
     Store,
     Var,
 )
-from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +78,6 @@ class Run:
     def usual(self) -> int:
         """The extent to optimise for."""
         return at_opt(self.extent)
-
-
-WEIGHTS = {
-    Primitive.DIV: 4,
-    Primitive.REM: 8,
-    Primitive.SQRT: 6,
-    Primitive.POW: 40,
-} | dict.fromkeys(TRANSCENDENTAL - {Primitive.POW}, 16)
 
 
 def axes_of(shape: Sequence[Dim]) -> Index:
@@ -139,7 +131,7 @@ class Surveyor:
                         a for a, s in enumerate(accesses[-1].strides) if s != 0
                     }
                 case Apply(primitive=primitive, operands=operands):
-                    flops += WEIGHTS.get(primitive, 1)
+                    flops += cost.WEIGHTS.get(primitive, 1)
                     dtypes.add(expr.dtype)
                     return frozenset().union(*map(scan, operands))
                 case (

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.lowered_group import Value
 from xlac.codegen.cpu.gemm import register_tile
-from xlac.fusion.group import Value
 from xlac.ir.dims import Dim, at_opt, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index

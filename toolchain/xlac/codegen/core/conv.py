@@ -16,11 +16,12 @@ from xlac.codegen.core.contraction import Axis, Contraction, Edge, Source
 from xlac.codegen.core.contraction_axes import Run, arranged, runs
 from xlac.codegen.core.elements import row_major
 from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.lowered_group import Launching, Scheduled
 from xlac.codegen.core.operands import View
 from xlac.codegen.cpu.conv import depthwise_nchw, depthwise_nhwc
 from xlac.codegen.cpu.conv.winograd import winograd
 from xlac.codegen.cpu.gemm import choose
-from xlac.fusion.group import Group, Kind, Launching, Scheduled
+from xlac.fusion.group import Group, Kind
 from xlac.ir.dims import Dim, at_opt, most, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import frozen_array

@@ -6,9 +6,10 @@ from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.contraction import Axis, Contraction, Source
 from xlac.codegen.core.contraction_axes import Run, arranged, runs
 from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.lowered_group import Launching, Scheduled, Scratch
 from xlac.codegen.core.operands import View
 from xlac.codegen.cpu.gemm import choose
-from xlac.fusion.group import Group, Launching, Scheduled, Scratch
+from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, at_opt, volume
 from xlac.ir.graph import Node
 from xlac.ops.reduction.contraction import Dot

@@ -36,8 +36,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import gcd
 
+from xlac.codegen.core.lowered_group import Launching, Scratch, Value
 from xlac.codegen.core.value_scope import Remembered
-from xlac.fusion.group import Group, Launching, Scratch, Value, open_sizes, origins, ranks
+from xlac.fusion.group import Group, open_sizes, origins, ranks
 from xlac.ir.dims import Dim, Shape, Sym, symbols, volume
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Elementwise, Index, Operand
@@ -311,11 +312,6 @@ def alignment(buffer: Buffer, where: Expr) -> int:
     if not (isinstance(where, Ramp) and where.stride == 1):
         return 0
     return gcd(build.multiple(where.base) * buffer.dtype.nbytes, buffer.align)
-
-
-def is_immediate(node: Node) -> bool:
-    """True for a group input that becomes a number in the code instead of a parameter."""
-    return isinstance(node.op, leaf.Const) and node.op.uniform is not None
 
 
 def widest(group: Group) -> DType:

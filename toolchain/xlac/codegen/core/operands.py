@@ -11,9 +11,10 @@ import numpy as np
 
 from xlac.codegen.core.contraction import is_constant
 from xlac.codegen.core.elements import row_major
+from xlac.codegen.core.lowered_group import Launching, Scheduled, Scratch, Value
 from xlac.fusion import cost
 from xlac.fusion.cluster import is_pointwise
-from xlac.fusion.group import Group, Kind, Launching, Scheduled, Scratch, Value
+from xlac.fusion.group import Group, Kind
 from xlac.ir.dims import Dim, Shape, volume, whole
 from xlac.ir.graph import Node
 from xlac.ir.op import Array

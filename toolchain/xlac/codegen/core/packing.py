@@ -19,8 +19,9 @@ import numpy as np
 from xlac.codegen.core.contraction import Axis, Contraction, Source, merge, offset, unravel, zero
 from xlac.codegen.core.elements import Elements, row_major
 from xlac.codegen.core.loop_nest import CHUNKS, SERIAL_WORK, THREAD_WORK, bounded
+from xlac.codegen.core.lowered_group import Launching, Packed, Scratch
 from xlac.codegen.cpu.gemm.register_tile import Split, Tile
-from xlac.fusion.group import Group, Launching, Packed, Scratch
+from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, Shape, Sym, at_opt, ceil_div, divisor, static, volume
 from xlac.ir.op import Array
 from xlac.ir.storage import on_a_line, stepped

@@ -16,12 +16,13 @@ from xlac.codegen.core.attention_problem import Heads, heads
 from xlac.codegen.core.contraction import Axis, Contraction
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import CHUNKS
+from xlac.codegen.core.lowered_group import Launching, Scheduled
 from xlac.codegen.core.operands import View
 from xlac.codegen.core.packing import Panels
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.register_tile import Tile
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Launching, Scheduled
+from xlac.fusion.group import Group
 from xlac.ir.dims import at_opt, bounds, volume
 from xlac.ir.graph import Node
 from xlac.ops.nn.attention import Attention

@@ -14,9 +14,10 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import bounded, lanes_for, outer, pieces_of, strips
+from xlac.codegen.core.lowered_group import Scheduled, Scratch, Value
 from xlac.codegen.core.summation import compensated, two_sum
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Scheduled, Scratch, Value
+from xlac.fusion.group import Group
 from xlac.ir.dims import at_opt, divisor, volume
 from xlac.ir.graph import Node
 from xlac.ops import numeric

@@ -20,7 +20,7 @@ from xlac.codegen.core.access_analysis import (
     runs,
     strided,
 )
-from xlac.codegen.core.elements import Elements, is_immediate
+from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import (
     CHUNKS,
     SERIAL_WORK,
@@ -34,8 +34,9 @@ from xlac.codegen.core.loop_nest import (
     strips,
     unroll_for,
 )
+from xlac.codegen.core.lowered_group import Launching, Scheduled
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Launching, Scheduled
+from xlac.fusion.group import Group, is_immediate
 from xlac.ir.dims import Dim, Shape, at_opt, divisor, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index

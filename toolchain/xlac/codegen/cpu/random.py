@@ -8,8 +8,9 @@ from math import prod
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import lanes_for, outer, strips
+from xlac.codegen.core.lowered_group import Scheduled
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Scheduled
+from xlac.fusion.group import Group
 from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ops import random

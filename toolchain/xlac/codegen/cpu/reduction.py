@@ -15,11 +15,12 @@ from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator, fixed, rounded, sums
 from xlac.codegen.core.elements import Elements, linear, row_major
 from xlac.codegen.core.loop_nest import SERIAL_WORK, bounded, lanes_for, outer, serial, strips
+from xlac.codegen.core.lowered_group import Scheduled, Scratch
 from xlac.codegen.core.reduction_plan import Space
 from xlac.codegen.core.summation import Pair
 from xlac.codegen.cpu.row_reduction import Rows
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Scheduled, Scratch
+from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, at_opt, ceil_div, divisor, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index

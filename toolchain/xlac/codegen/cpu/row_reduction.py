@@ -23,7 +23,7 @@ from math import gcd
 
 from xlac.codegen.core.access_analysis import Run, Survey, Surveyor, contiguous, expand, runs
 from xlac.codegen.core.accumulators import Accumulator, sums
-from xlac.codegen.core.elements import Elements, is_immediate, linear, plain, row_major
+from xlac.codegen.core.elements import Elements, linear, plain, row_major
 from xlac.codegen.core.loop_nest import (
     CHUNKS,
     SERIAL_WORK,
@@ -37,10 +37,11 @@ from xlac.codegen.core.loop_nest import (
     strips,
     unroll_for,
 )
+from xlac.codegen.core.lowered_group import Scheduled
 from xlac.codegen.core.reduction_plan import Pass, Passes, Space, plan, reduced_inputs
 from xlac.codegen.core.summation import Blocks, blocks
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Scheduled
+from xlac.fusion.group import Group, is_immediate
 from xlac.ir.dims import Dim, Shape, Sym, at_opt, ceil_div, divisor, most, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index

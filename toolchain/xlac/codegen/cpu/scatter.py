@@ -17,8 +17,9 @@ from xlac.codegen.core import operands
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements, row_major
 from xlac.codegen.core.loop_nest import lanes_for, outer, pieces_of, serial, strips
+from xlac.codegen.core.lowered_group import Copying, Launching, Scheduled, Scratch, Value
 from xlac.fusion import cost
-from xlac.fusion.group import Copying, Group, Kind, Launching, Scheduled, Scratch, Value
+from xlac.fusion.group import Group, Kind
 from xlac.ir.dims import at_opt, divisor, volume
 from xlac.ir.graph import Node
 from xlac.ops import numeric

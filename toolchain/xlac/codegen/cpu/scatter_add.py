@@ -18,10 +18,11 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements, linear, row_major
 from xlac.codegen.core.loop_nest import lanes_for, outer, piece, pieces_of, serial, strips
+from xlac.codegen.core.lowered_group import Launching, Scratch, Value
 from xlac.codegen.core.summation import BLOCK, Pair, compensated, two_sum, whole
 from xlac.codegen.cpu.scatter import STEP, Updates, all_of
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Kind, Launching, Scratch, Value
+from xlac.fusion.group import Group, Kind
 from xlac.ir.dims import Dim, at_opt, most, volume
 from xlac.ir.graph import Node
 from xlac.ir.types import Type

@@ -14,8 +14,9 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import outer
+from xlac.codegen.core.lowered_group import Scheduled, Scratch
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Scheduled, Scratch
+from xlac.fusion.group import Group
 from xlac.ir.dims import Sym, at_opt, most, volume
 from xlac.ir.graph import Node
 from xlac.ops.control.control import Pick

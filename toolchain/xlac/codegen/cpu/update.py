@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 
 from xlac.codegen.core import operands
 from xlac.codegen.core.access_analysis import Run
-from xlac.codegen.core.elements import Elements, is_immediate, row_major
+from xlac.codegen.core.elements import Elements, row_major
 from xlac.codegen.core.loop_nest import lanes_for, outer, pieces_of, strips
+from xlac.codegen.core.lowered_group import Copying, Launching, Scheduled
 from xlac.fusion import cost
-from xlac.fusion.group import Copying, Group, Launching, Scheduled
+from xlac.fusion.group import Group, is_immediate
 from xlac.ir.dims import Shape, at_opt, divisor, volume
 from xlac.ir.op import Index
 from xlac.ops.tensor.index import index_element

@@ -17,9 +17,10 @@ from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded, lanes_for, outer, strips
+from xlac.codegen.core.lowered_group import Launching, Scheduled, Scratch
 from xlac.codegen.core.summation import Pair, blocks, compensated
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Kind, Launching, Scheduled, Scratch
+from xlac.fusion.group import Group, Kind
 from xlac.ir.dims import Dim, Shape, at_opt, most
 from xlac.ir.graph import Node
 from xlac.ir.op import Index, frozen_array

@@ -22,13 +22,14 @@ from xlac.codegen.core.contraction import (
 )
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.lowered_group import Launching
 from xlac.codegen.core.operands import View
 from xlac.codegen.cpu.gemm.register_tile import Tile
 from xlac.codegen.gpu.core.grid import grid
 from xlac.codegen.gpu.core.shared_staging import all_of
 from xlac.codegen.gpu.gemm.block_tiling import vector_of
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Launching
+from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, ceil_div, divisor, static, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder

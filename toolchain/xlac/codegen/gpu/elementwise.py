@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from xlac.codegen.core.access_analysis import Run, Survey, Surveyor, expand, runs, strided
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import bounded
+from xlac.codegen.core.lowered_group import Launching, Scheduled
 from xlac.codegen.cpu.elementwise import Job, jobs, overwritten, store
 from xlac.codegen.gpu import transpose
 from xlac.codegen.gpu.core.grid import RESIDENT, Grid, grid, power_of_two, threads_for, unravelled
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Launching, Scheduled
+from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, Shape, at_opt, ceil_div, divisor, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xlac.fusion.group import Group, Kind, Scheduled
+from xlac.codegen.core.lowered_group import Scheduled
+from xlac.fusion.group import Group, Kind
 from xlac_sdk.target import Target
 
 Write = Callable[[Group, Target, str], Scheduled]

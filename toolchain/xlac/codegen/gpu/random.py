@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from xlac.codegen.core.access_analysis import Run
+from xlac.codegen.core.lowered_group import Scheduled
 from xlac.codegen.cpu import random
 from xlac.codegen.cpu.random import Bits, scalars
 from xlac.codegen.gpu.core.grid import beside, every
-from xlac.fusion.group import Group, Scheduled
+from xlac.fusion.group import Group
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.lowered_group import Launching, Scheduled, Value
 from xlac.codegen.cpu import scatter
 from xlac.codegen.cpu.scatter import Updates, all_of
 from xlac.codegen.cpu.scatter_add import Sorted
 from xlac.codegen.gpu.core.grid import every
 from xlac.codegen.gpu.sort.merge_sort import MergeSort
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Launching, Scheduled, Value
+from xlac.fusion.group import Group
 from xlac.ops import numeric
 from xlac.ops.tensor.index import Scatter
 from xlac_sdk.dtypes import DType

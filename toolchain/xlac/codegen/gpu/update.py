@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.lowered_group import Scheduled
 from xlac.codegen.cpu import update
 from xlac.codegen.gpu.core.grid import every, power_of_two
-from xlac.fusion.group import Group, Scheduled
+from xlac.fusion.group import Group
 from xlac.ir.dims import at_opt, divisor
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr

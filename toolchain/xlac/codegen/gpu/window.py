@@ -5,10 +5,11 @@ window does not cross.
 from __future__ import annotations
 
 from xlac.codegen.core.access_analysis import Run
+from xlac.codegen.core.lowered_group import Scheduled
 from xlac.codegen.cpu import window
 from xlac.codegen.cpu.window import Windows
 from xlac.codegen.gpu.core.grid import every, power_of_two
-from xlac.fusion.group import Group, Scheduled
+from xlac.fusion.group import Group
 from xlac.ir.dims import Shape, at_opt, divisor
 from xlac.ops.reduction.reduction import Window
 from xlac_sdk.kernel_ir import build

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from xlac.codegen.core import operands
 from xlac.codegen.core.elements import row_major
+from xlac.codegen.core.lowered_group import Scheduled
 from xlac.codegen.core.operands import View
 from xlac.codegen.library.after import over_result
 from xlac.codegen.library.call import call, epilogue_of, of_type
 from xlac.codegen.library.refused import Refused
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Scheduled
+from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, Shape, at_opt, bounds, divisor
 from xlac.ir.graph import Node
 from xlac.ops.nn.attention import Attention

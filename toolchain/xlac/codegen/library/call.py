@@ -9,10 +9,11 @@ from typing import TypeVar
 
 from xlac.codegen.core import epilogue
 from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.lowered_group import Calling, Packed, Scheduled, Scratch, Value
 from xlac.codegen.core.operands import View
 from xlac.codegen.library.refused import Refused
 from xlac.fusion import cost
-from xlac.fusion.group import Calling, Group, Packed, Scheduled, Scratch, Value
+from xlac.fusion.group import Group
 from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac_sdk.dtypes import DType

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from xlac.codegen.core.lowered_group import Scheduled
 from xlac.codegen.library import attention, convolution, product
 from xlac.codegen.library.refused import Refused
-from xlac.fusion.group import Group, Kind, Scheduled
+from xlac.fusion.group import Group, Kind
 from xlac_sdk.target import Target
 
 

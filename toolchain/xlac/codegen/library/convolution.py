@@ -10,12 +10,13 @@ from xlac.codegen.core import operands
 from xlac.codegen.core.contraction import is_constant
 from xlac.codegen.core.elements import row_major
 from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.lowered_group import Packed, Scheduled
 from xlac.codegen.core.operands import View
 from xlac.codegen.library.after import Parts, over_result, parts
 from xlac.codegen.library.call import call, epilogue_of, of_type
 from xlac.codegen.library.refused import Refused
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Packed, Scheduled
+from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, Shape, at_opt, bounds, static
 from xlac.ir.graph import Node
 from xlac.ir.op import Array

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from xlac.codegen.core import operands
 from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.lowered_group import Scheduled
 from xlac.codegen.core.operands import View
 from xlac.codegen.library.after import parts
 from xlac.codegen.library.call import call, epilogue_of, of_type
 from xlac.codegen.library.layout import Sums, Walk, layout
 from xlac.codegen.library.refused import Refused
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Scheduled
+from xlac.fusion.group import Group
 from xlac.ir.graph import Node
 from xlac.ops.reduction.contraction import Conv, Dot
 from xlac_sdk.dtypes import DType

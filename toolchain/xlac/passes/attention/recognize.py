@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xlac.codegen.claims import is_kept
 from xlac.ir.graph import Graph, Node
 from xlac.ops.checks import FLOATS
 from xlac.ops.nn.probability import Softmax
@@ -96,7 +95,11 @@ class Finder:
         if known is None or any(x.type.dtype is not dtype for x in known.dot.inputs):
             return None
         found = attention(factors, known, keys, (values, axes[1 - side]), result)
-        return found[1] if found is not None and is_kept(found[0], self.context.target) else None
+        return (
+            found[1]
+            if found is not None and self.context.is_kept(found[0], self.context.target)
+            else None
+        )
 
     def scores(
         self, factors: Factors, weights: Node, axes: Axes, keys: Ints, dtype: DType

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from xlac.ir.graph import Node
 from xlac.passes.weights import Weights
 from xlac_sdk.target import Target
+
+IsKept = Callable[[Node, Target], bool]
+
+
+def claimed(node: Node, target: Target) -> bool:
+    """Whether the target takes a composite whole."""
+    return node.op.mnemonic in target.claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,11 +23,14 @@ class Context:
 
     `precision` is "default" (rules keep the rounding of each operation) or "fast" (they may
     reassociate, use identities that hold for real numbers, and leave out the rounding of halves).
+    `is_kept` says which composites are not expanded: those that the target claims, and those that a
+    lowering takes whole (`codegen/claims.py`).
     """
 
     target: Target = field(default_factory=lambda: Target("generic"))
     weights: Weights = field(default_factory=Weights)
     precision: str = "default"
+    is_kept: IsKept = claimed
 
     @property
     def fast(self) -> bool:

@@ -25,12 +25,13 @@ from xlac.codegen.core.contraction import (
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import CHUNKS
+from xlac.codegen.core.lowered_group import Launching
 from xlac.codegen.core.operands import View
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.codegen.cpu.gemm.register_tile import Tile
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Launching
+from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, at_opt, static, volume
 from xlac.ir.graph import Node
 from xlac.ops.reduction.contraction import Conv

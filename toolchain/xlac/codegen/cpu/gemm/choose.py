@@ -8,13 +8,14 @@ from xlac.codegen.core import packing
 from xlac.codegen.core.contraction import Contraction
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.lowered_group import Launching
 from xlac.codegen.core.operands import View
 from xlac.codegen.core.packing import Panels
 from xlac.codegen.cpu.gemm import autovectorized, inner_product, register_tile, register_transpose
 from xlac.codegen.cpu.gemm.gemm import OuterProduct, streams
 from xlac.codegen.cpu.gemm.register_tile import Tile
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Launching
+from xlac.fusion.group import Group
 from xlac.ir.dims import at_opt, divisor
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.build import Builder

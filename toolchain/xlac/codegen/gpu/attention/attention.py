@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.attention_problem import heads
+from xlac.codegen.core.lowered_group import Launching, Scheduled
 from xlac.codegen.gpu.attention import flash_attention, split_kv_decode
-from xlac.fusion.group import Group, Launching, Scheduled
+from xlac.fusion.group import Group
 from xlac.ir.dims import at_opt, bounds
 from xlac.ir.graph import Node
 from xlac.ops.nn.attention import Attention

@@ -17,6 +17,7 @@ from xlac.codegen.core.contraction import multiply_add, unravel, zero
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
+from xlac.codegen.core.lowered_group import Launching
 from xlac.codegen.core.matrix_operand import Counters, Side
 from xlac.codegen.gpu.attention import fragments
 from xlac.codegen.gpu.attention.fragments import BY_CORES, BY_QUADS
@@ -26,7 +27,7 @@ from xlac.codegen.gpu.core.instructions import CHUNK, COLUMNS, MMA, ROWS, Operan
 from xlac.codegen.gpu.core.pipeline import Lane
 from xlac.codegen.gpu.core.shared_staging import Staging, tile_shape
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Launching
+from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, at_opt, ceil_div, divisor, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build

@@ -10,9 +10,9 @@ from xlac.codegen.core.attention_problem import Heads, exponential
 from xlac.codegen.core.contraction import unravel
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.lowered_group import Scratch
 from xlac.codegen.core.matrix_operand import Counters
 from xlac.codegen.gpu.core.grid import grid
-from xlac.fusion.group import Scratch
 from xlac.ir.dims import ceil_div, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder

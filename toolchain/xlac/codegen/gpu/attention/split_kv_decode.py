@@ -16,6 +16,7 @@ from xlac.codegen.core.contraction import multiply_add, unravel, zero
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
+from xlac.codegen.core.lowered_group import Launching
 from xlac.codegen.core.matrix_operand import Counters, Side, apart, offset
 from xlac.codegen.gpu.attention.softmax_state import Found, State, combine, merged, store
 from xlac.codegen.gpu.core.grid import Grid, at_least, grid
@@ -23,7 +24,7 @@ from xlac.codegen.gpu.core.shared_staging import all_of
 from xlac.codegen.gpu.gemm import block_tiling
 from xlac.codegen.gpu.reduction import arrival_counter
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Launching
+from xlac.fusion.group import Group
 from xlac.ir.dims import at_opt, ceil_div, divisor, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build

@@ -10,6 +10,7 @@ import numpy as np
 from xlac.codegen.core.contraction import Contraction, Source
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.lowered_group import Launching, Packed
 from xlac.codegen.core.operands import View
 from xlac.codegen.gpu.gemm import (
     block_tiling,
@@ -23,7 +24,7 @@ from xlac.codegen.gpu.gemm.epilogue_store import Stores
 from xlac.codegen.gpu.gemm.matrix_product import Product, product
 from xlac.codegen.gpu.gemm.simt_gemm import Matmul
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Launching, Packed
+from xlac.fusion.group import Group
 from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ir.op import Array

@@ -5,9 +5,10 @@ of reading a padded copy.
 from __future__ import annotations
 
 from xlac.codegen.core import conv
+from xlac.codegen.core.lowered_group import Scheduled
 from xlac.codegen.gpu import depthwise
 from xlac.codegen.gpu.gemm import skinny_gemm
-from xlac.fusion.group import Group, Scheduled
+from xlac.fusion.group import Group
 from xlac.ir.dims import at_opt
 from xlac.ir.graph import Node
 from xlac.ops.reduction.contraction import Conv

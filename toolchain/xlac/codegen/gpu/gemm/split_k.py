@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from xlac.codegen.core.contraction import unravel
 from xlac.codegen.core.elements import Elements, linear, row_major
 from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.lowered_group import Scratch
 from xlac.codegen.core.matrix_operand import Counters, Side
 from xlac.codegen.core.summation import Pair
 from xlac.codegen.gpu.core.grid import grid
 from xlac.codegen.gpu.gemm import block_tiling
 from xlac.codegen.gpu.gemm.epilogue_store import Results
 from xlac.codegen.gpu.gemm.matrix_product import Product
-from xlac.fusion.group import Scratch
 from xlac.ir.dims import Shape, at_opt, ceil_div, divisor, volume
 from xlac.ir.op import Index
 from xlac_sdk.kernel_ir import build

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.lowered_group import Scratch
 from xlac.codegen.gpu.core.grid import Grid
-from xlac.fusion.group import Scratch
 from xlac.ir.dims import Dim
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build

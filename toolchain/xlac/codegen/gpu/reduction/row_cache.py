@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from xlac.codegen.core.elements import is_immediate
 from xlac.codegen.core.reduction_plan import Pass, Passes, Space
-from xlac.fusion.group import Group
+from xlac.fusion.group import Group, is_immediate
 from xlac.ir.graph import Node
 from xlac.ops.reduction.reduction import Reduce
 

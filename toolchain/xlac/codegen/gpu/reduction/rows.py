@@ -15,8 +15,9 @@ from contextlib import ExitStack, contextmanager
 
 from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator, rounded
-from xlac.codegen.core.elements import Elements, is_immediate
+from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import bounded
+from xlac.codegen.core.lowered_group import Scheduled, Scratch
 from xlac.codegen.core.reduction_plan import Pass, Space, reduced_inputs
 from xlac.codegen.core.summation import BLOCK
 from xlac.codegen.cpu.row_reduction import Rows
@@ -26,7 +27,7 @@ from xlac.codegen.gpu.reduction import arrival_counter, combine_partials
 from xlac.codegen.gpu.reduction.row_cache import read_again
 from xlac.codegen.gpu.reduction.threads_per_row import share
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Scheduled, Scratch
+from xlac.fusion.group import Group, is_immediate
 from xlac.ir.dims import Dim, at_opt, ceil_div, divisor, most, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index

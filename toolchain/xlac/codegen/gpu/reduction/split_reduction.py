@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.lowered_group import Scheduled, Scratch
 from xlac.codegen.core.reduction_plan import Pass, Space
 from xlac.codegen.gpu.core.grid import RESIDENT
 from xlac.codegen.gpu.reduction.columns import Columns
 from xlac.codegen.gpu.reduction.combine_partials import place_of_part
 from xlac.codegen.gpu.reduction.rows import RowBlocks
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Scheduled, Scratch
+from xlac.fusion.group import Group
 from xlac.ir.dims import at_opt, ceil_div, volume
 from xlac.ir.graph import Node
 from xlac_sdk.kernel_ir.build import Builder

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.lowered_group import Scheduled, Scratch, Value
 from xlac.codegen.gpu.core.grid import THREADS, Grid, grid
 from xlac.codegen.gpu.scan.cumulative import EACH, Scan
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Scheduled, Scratch, Value
+from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, most, volume
 from xlac.ir.op import Index
 from xlac.ops.control.control import Pick

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.lowered_group import Launching, Scheduled, Scratch
 from xlac.codegen.core.summation import Pair, compensated
 from xlac.codegen.cpu.cumulative import line
 from xlac.codegen.gpu.core.grid import RESIDENT, THREADS, WARP, Grid, beside, every, grid
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Launching, Scheduled, Scratch
+from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, at_opt, ceil_div, divisor, most, volume
 from xlac.ir.op import Index
 from xlac.ops import numeric

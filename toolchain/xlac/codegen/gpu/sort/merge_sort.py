@@ -15,9 +15,10 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import bounded
+from xlac.codegen.core.lowered_group import Launching, Scratch
 from xlac.codegen.gpu.core.grid import WARP, at_least, every, grid
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Launching, Scratch
+from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, ceil_div, most
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build

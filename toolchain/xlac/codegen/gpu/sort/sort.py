@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.lowered_group import Scheduled
 from xlac.codegen.cpu.sort import goes_before, results
 from xlac.codegen.gpu.sort.merge_sort import MergeSort
-from xlac.fusion.group import Group, Scheduled
+from xlac.fusion.group import Group
 from xlac.ir.dims import volume
 from xlac.ir.op import Index
 from xlac.ops.reduction.order import Sort

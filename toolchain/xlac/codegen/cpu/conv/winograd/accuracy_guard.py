@@ -26,10 +26,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.lowered_group import Packed, Scratch
 from xlac.codegen.core.operands import View
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling
-from xlac.fusion.group import Packed, Scratch
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac_sdk.dtypes import DType

@@ -14,6 +14,7 @@ from xlac.codegen.core import loop_nest, packing
 from xlac.codegen.core.contraction import Axis, Contraction, Source, unravel, zero
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.lowered_group import Launching, Scratch
 from xlac.codegen.core.operands import View
 from xlac.codegen.core.packing import Panels, each_panel
 from xlac.codegen.cpu.conv.winograd import toom_cook
@@ -23,7 +24,7 @@ from xlac.codegen.cpu.conv.winograd.tiling import Tiling, cut, plane, tile_of
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.codegen.cpu.gemm.gemm import LONG_EPILOGUE, OuterProduct
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Launching, Scratch
+from xlac.fusion.group import Group
 from xlac.ir.dims import at_opt
 from xlac.ir.graph import Node
 from xlac_sdk.dtypes import DType

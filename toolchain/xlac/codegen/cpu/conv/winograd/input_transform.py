@@ -9,11 +9,12 @@ from itertools import product
 from xlac.codegen.core import loop_nest
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements, linear
+from xlac.codegen.core.lowered_group import Launching, Scratch
 from xlac.codegen.core.operands import View
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Extremes, Guard
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling, plane
-from xlac.fusion.group import Group, Launching, Scratch
+from xlac.fusion.group import Group
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder

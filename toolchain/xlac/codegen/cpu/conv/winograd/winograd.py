@@ -20,11 +20,12 @@ from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.contraction import Source
 from xlac.codegen.core.elements import linear, row_major
 from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.lowered_group import Launching, Scheduled
 from xlac.codegen.cpu.conv.winograd import fused_gemm_output_transform, input_transform, toom_cook
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling, cut
 from xlac.codegen.cpu.gemm import register_tile
-from xlac.fusion.group import Group, Launching, Scheduled
+from xlac.fusion.group import Group
 from xlac.ir.dims import at_opt
 from xlac.ir.graph import Node
 from xlac.ops.reduction.contraction import Conv
