@@ -123,7 +123,7 @@ def measure(path: Path, target: str = "cpu") -> dict[str, Any]:
     """Compiles a spec in this process and says what each stage cost."""
     stages = Stages()
     from xlac.codegen.claims import is_kept, kind_taken
-    from xlac.codegen.kernel_dedup import Schedules
+    from xlac.codegen.kernel_dedup import LoweringCache
     from xlac.driver import specialized
     from xlac.frontends.loader import load
     from xlac.fusion.partition import partition
@@ -155,7 +155,7 @@ def measure(path: Path, target: str = "cpu") -> dict[str, Any]:
         del stages.seconds["count"]
         groups = partition(captured(graph), facts, kind_taken=kind_taken)
         stages.mark("fusion")
-        schedules = Schedules(facts)
+        schedules = LoweringCache(facts)
         for group in groups.groups:
             if group.kind.value not in ("claimed", "control"):
                 schedules(group)

@@ -22,7 +22,7 @@ import numpy as np
 from xlac.cache.store import Cache  # noqa: F401 - imported before anything is measured
 from xlac.codegen.claims import is_kept
 from xlac.codegen.gpu.core.instructions import permitted
-from xlac.codegen.kernel_dedup import Schedules
+from xlac.codegen.kernel_dedup import LoweringCache
 from xlac.driver import captured, partition, plan
 from xlac.ir.graph import Graph, Node
 from xlac.memory.alternate import caches
@@ -153,7 +153,7 @@ def stages(make: Callable[[], Model], target: str = "cpu") -> list[tuple[str, Ca
     def read() -> None:
         held["model"] = make()
         held["graph"], held["weights"] = held["model"].graph, Weights.over(held["model"].weights)
-        held["schedules"] = Schedules(permitted(facts, "default"))
+        held["schedules"] = LoweringCache(permitted(facts, "default"))
 
     def one_pass(name: str) -> Callable[[], None]:
         def run() -> None:

@@ -252,7 +252,7 @@ def test_a_compilation_needs_no_cache(
         if state == "cold":
             shutil.rmtree(root, ignore_errors=True)
         try:
-            with disk.failing(number, getattr(errno, error, None), lasting=number % 3 == 0):
+            with disk.failing(number, getattr(errno, error, None), persistent=number % 3 == 0):
                 np.testing.assert_array_equal(xlac.compile(spec)(x), right)
         except Killed:
             assert error == "killed"

@@ -14,8 +14,8 @@ from xlac.codegen import kernel_dedup
 from xlac.codegen.cpu import elementwise
 from xlac.driver import Lowered, lower
 from xlac.fusion import horizontal_fusion, partition
-from xlac.fusion.consumer_fusion import Forwards
-from xlac.fusion.producer_fusion import Backwards
+from xlac.fusion.consumer_fusion import ConsumerFusion
+from xlac.fusion.producer_fusion import ProducerFusion
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.memory import arena
@@ -85,8 +85,8 @@ class Late:
 
 
 FUSION: tuple[tuple[Any, str], ...] = (
-    (Forwards, "_visit"),
-    (Backwards, "_want"),
+    (ConsumerFusion, "_visit"),
+    (ProducerFusion, "_want"),
     (horizontal_fusion, "_only_reshapes"),
     (partition, "_group"),
 )

@@ -14,7 +14,7 @@ import pytest
 import work
 
 from xlac.codegen.claims import is_kept, kind_taken
-from xlac.codegen.kernel_dedup import Schedules
+from xlac.codegen.kernel_dedup import LoweringCache
 from xlac.frontends.loader import load
 from xlac.fusion.group import Kind
 from xlac.fusion.partition import partition
@@ -43,7 +43,7 @@ def stages(path: Path, count: Count) -> None:
     weights = Weights.over(model.weights)
     graph = count("passes", lambda: optimize(model.graph, target, weights=weights, is_kept=is_kept))
     groups = count("fusion", lambda: partition(captured(graph), target, kind_taken=kind_taken))
-    schedules = Schedules(target)
+    schedules = LoweringCache(target)
     ordinary = [g for g in groups.groups if g.kind not in (Kind.CLAIMED, Kind.CONTROL)]
     count("schedule", lambda: [schedules(g) for g in ordinary])
     program = count("memory", lambda: plan(groups, schedules, weights))

@@ -65,9 +65,9 @@ def matmul(rows: int, depth: int, columns: int, kind: str = "weight") -> Node:
     )
 
 
-def finished(hero: Node) -> Node:
+def finished(anchor: Node) -> Node:
     return build.apply1(
-        "relu", build.add(hero, param("bias", *map(int, hero.shape[-1:]), kind="weight"))
+        "relu", build.add(anchor, param("bias", *map(int, anchor.shape[-1:]), kind="weight"))
     )
 
 

@@ -155,10 +155,10 @@ def test_heads_of_open_length(counts: Counts) -> None:
         build.param("a", DType.F16, (2, rows, 3, 136)),
         build.param("b", DType.F16, (2, 264, 3, 136)),
     )
-    hero = Node.of(
+    anchor = Node.of(
         Dot(contract_lhs=(3,), contract_rhs=(3,), batch_lhs=(0, 2), batch_rhs=(0, 2)), a, b
     )
-    graph, backend = Graph("heads", (a, b), {"y": build.maximum(hero, 0.0)}), OnStandin()
+    graph, backend = Graph("heads", (a, b), {"y": build.maximum(anchor, 0.0)}), OnStandin()
     target = replace(backend.target(Request(arch="sm_90a+wgmma")), processors=3)
     model = executable(lower(Model(graph, {}, {s.name: s for s in symbols(rows)}), target), backend)
     for length in (0, 1, 130):

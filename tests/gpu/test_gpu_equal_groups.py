@@ -13,7 +13,7 @@ from loops_harness import MASKED, SCALAR
 from test_gpu_library import TARGET as LIBRARY
 
 from xlac.codegen.claims import kind_taken
-from xlac.codegen.core.lowered_group import Packed, Scheduled, Scratch
+from xlac.codegen.core.lowered_group import LoweredGroup, Packed, Scratch
 from xlac.codegen.kernel_dedup import structure, translated
 from xlac.codegen.lower import schedule
 from xlac.fusion.group import Group, Kind, Partition
@@ -37,7 +37,7 @@ TARGETS = (SCALAR, MASKED, SMALL, TICKETS, LARGE, LIBRARY)
 
 def scheduled(
     op: type[Op], sample: Sample, target: Target
-) -> Iterator[tuple[Group, Scheduled, Group]]:
+) -> Iterator[tuple[Group, LoweredGroup, Group]]:
     """The groups of a sample, each scheduled, and the same of other nodes."""
     (first, second) = (_partition(op, sample, target) for _ in range(2))
     for one, other in zip(first.groups, second.groups, strict=True):
@@ -75,7 +75,7 @@ def alike(
         assert isinstance(other, tuple)
         for k, (a, b) in enumerate(zip(one, other, strict=True)):
             alike(a, b, nodes, memory, f"{place}[{k}]")
-    elif is_dataclass(one) and type(one).__module__ == Scheduled.__module__:
+    elif is_dataclass(one) and type(one).__module__ == LoweredGroup.__module__:
         if isinstance(one, Scratch | Packed):
             assert memory.setdefault(one, other) is other and one is not other, place
         for field in fields(one):

@@ -149,8 +149,8 @@ def test_depthwise_convolutions() -> None:
         conv = Conv(
             ("NHWC", "OIHW", "NHWC"), (step, step), (1, 1), (1, 0), (1, 1), (1, 2), channels
         )
-        hero = Node.of(conv, x, kernel)
-        made = group(Kind.CONV, hero, build.maximum(hero, 0.0))
+        anchor = Node.of(conv, x, kernel)
+        made = group(Kind.CONV, anchor, build.maximum(anchor, 0.0))
         agree(made, PLAIN)
         weights = {"k": values(made)["k"]} if kind == "weight" else {}
         assert all(
@@ -188,8 +188,8 @@ def test_windows_that_leave_x_read_zeros_where_they_do(
         param("x", Type(dtype, shape)),
         param("k", Type(dtype, (9 * groups, channels, 3, 2)), "weight"),
     )
-    hero = Node.of(Conv(layout, steps, low, high, (1, 1), spread, groups), x, kernel)
-    made = group(Kind.CONV, hero, build.maximum(hero, 0.0))
+    anchor = Node.of(Conv(layout, steps, low, high, (1, 1), spread, groups), x, kernel)
+    made = group(Kind.CONV, anchor, build.maximum(anchor, 0.0))
     agree(made, target)
     assert not any(
         "_pad" in k.name for k in program(made, target, {"k": values(made)["k"]}).kernels
@@ -216,13 +216,13 @@ def loads(kernel: Kernel) -> list[Load]:
 def test_epilogues(target: Target) -> None:
     dtype = D.F32 if target is PLAIN else D.BF16
     for m, n, k in ((17, 24, 40), (16, 21, 32)):
-        hero = matmul(m, n, k, dtype=dtype)
-        biased = build.add(hero, param("bias", Type(dtype, (n,))))
-        agree(group(Kind.DOT, hero, build.maximum(biased, 0.0)), target)
+        anchor = matmul(m, n, k, dtype=dtype)
+        biased = build.add(anchor, param("bias", Type(dtype, (n,))))
+        agree(group(Kind.DOT, anchor, build.maximum(biased, 0.0)), target)
         agree(
             group(
                 Kind.DOT,
-                hero,
+                anchor,
                 build.add(
                     build.apply1("tanh", build.mul(biased, biased)),
                     param("skip", Type(dtype, (m, n))),
@@ -230,7 +230,7 @@ def test_epilogues(target: Target) -> None:
             ),
             target,
         )
-        agree(group(Kind.DOT, hero, build.transpose(biased, (1, 0)), biased), target)
+        agree(group(Kind.DOT, anchor, build.transpose(biased, (1, 0)), biased), target)
 
 
 def test_open_sizes() -> None:
@@ -238,8 +238,8 @@ def test_open_sizes() -> None:
     for shape in ((rows, 24), (3, rows, 24), (24, rows)):
         left, right = param("a", Type(D.F32, shape)), param("b", Type(D.F32, (24, 20)))
         axis = shape.index(24)
-        hero = Node.of(Dot(contract_lhs=(axis,), contract_rhs=(0,)), left, right)
-        graph = Graph("open", (left, right), {"y": build.maximum(hero, 0.0)})
+        anchor = Node.of(Dot(contract_lhs=(axis,), contract_rhs=(0,)), left, right)
+        graph = Graph("open", (left, right), {"y": build.maximum(anchor, 0.0)})
         program = lower(Model(graph, {}, {s.name: s for s in symbols(rows)}), PLAIN).program
         verify_program(program)
         for many in (1, 16, 37, 70):
@@ -385,9 +385,11 @@ def test_blocks_share_long_sums(dtype: DType) -> None:
     for turned, (m, n, k) in zip(
         TURNS[:: 2 if dtype is D.F32 else 3], ((12, 21, 512), (17, 9, 512)), strict=True
     ):
-        hero = matmul(m, n, k, turned, dtype)
+        anchor = matmul(m, n, k, turned, dtype)
         made = group(
-            Kind.DOT, hero, build.maximum(build.add(hero, param("bias", Type(dtype, (n,)))), 0.0)
+            Kind.DOT,
+            anchor,
+            build.maximum(build.add(anchor, param("bias", Type(dtype, (n,)))), 0.0),
         )
         assert len(kernels(made, target)) == 2
         agree(made, target)

@@ -110,9 +110,9 @@ def test_axes_of_the_batch_are_axes_of_the_map() -> None:
 
 
 @pytest.mark.parametrize(
-    "hero",
+    "anchor",
     [matmul(512, 512, 260), matmul(512, 512, 256, dtype=D.F32), matmul(128, 64, 256)],
     ids=["rows of 520 bytes", "f32", "few columns"],
 )
-def test_what_the_copy_engine_does_not_take(hero: Node) -> None:
-    assert not maps(only(group(Kind.DOT, hero), HOPPER))
+def test_what_the_copy_engine_does_not_take(anchor: Node) -> None:
+    assert not maps(only(group(Kind.DOT, anchor), HOPPER))

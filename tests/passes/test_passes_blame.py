@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from xlac.codegen import kernel_dedup
-from xlac.codegen.core.lowered_group import Scheduled
+from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.lower import schedule
 from xlac.fusion.group import Group
 from xlac.ops import build
@@ -93,7 +93,7 @@ def spoiled(kernel: Kernel, was: Primitive = Primitive.EXP) -> Kernel:
 def spoil_schedules(
     monkeypatch: pytest.MonkeyPatch, was: Primitive, chosen: Callable[[Group], bool]
 ) -> None:
-    def wrong(group: Group, target: Target, name: str) -> Scheduled:
+    def wrong(group: Group, target: Target, name: str) -> LoweredGroup:
         made = schedule(group, target, name)
         if not chosen(group):
             return made

@@ -43,12 +43,12 @@ def param(name: str, wanted: Type, kind: str = "input") -> Node:
     return Node.of(Param(name=name, type=wanted, kind=kind))
 
 
-def group(kind: Kind, hero: Node, *outputs: Node) -> Group:
+def group(kind: Kind, anchor: Node, *outputs: Node) -> Group:
     """Everything that the outputs need, in one group."""
-    every = list(walk(outputs or (hero,)))
+    every = list(walk(outputs or (anchor,)))
     nodes = tuple(n for n in every if not isinstance(n.op, Param | Const))
     inputs = tuple(n for n in every if isinstance(n.op, Param | Const))
-    return Group(kind, hero, nodes, inputs, outputs or (hero,))
+    return Group(kind, anchor, nodes, inputs, outputs or (anchor,))
 
 
 def program(made: Group, target: Target, weights: dict[str, Array]) -> Program:

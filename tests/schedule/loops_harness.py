@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xlac.codegen.claims import kind_taken
-from xlac.codegen.core.lowered_group import Scheduled, Scratch
+from xlac.codegen.core.lowered_group import LoweredGroup, Scratch
 from xlac.codegen.lower import schedule
 from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias, partition
@@ -91,7 +91,7 @@ def _function(kernel: Kernel) -> Callable[..., None]:
 
 
 def run_scheduled(
-    scheduled: Scheduled, outputs: Sequence[Node], values: Mapping[Node, Array]
+    scheduled: LoweredGroup, outputs: Sequence[Node], values: Mapping[Node, Array]
 ) -> dict[Node, Array]:
     """Runs the launches of one group on values of its inputs; memory is poisoned before."""
     memory: dict[Any, Array] = {
@@ -130,7 +130,7 @@ def check_group(
     feeds: Mapping[Node, Array] | None = None,
     *,
     exact: bool = False,
-) -> Scheduled:
+) -> LoweredGroup:
     """The group's kernels agree with NumPy on every target; the schedule for the last target is
     returned.
 
@@ -192,7 +192,7 @@ def well_formed(parts: Partition) -> None:
                 f"{group.reason} reads {node.op} too early"
             )
         assert not made & set(group.outputs), f"{group.reason} writes what another group wrote"
-        assert set(group.outputs) <= group.members and group.hero in group.members
+        assert set(group.outputs) <= group.members and group.anchor in group.members
         made.update(group.outputs)
         known = set(group.inputs)
         for node in group.nodes:

@@ -32,7 +32,7 @@ def test_elements_that_windows_share_are_counted_once(loops: list[tuple[int, int
     assert cache_blocking._distinct(list(loops)) == len(places)
 
 
-def cut_of(hero: Node, kind: Kind, target: Target, monkeypatch: pytest.MonkeyPatch) -> Cut:
+def cut_of(anchor: Node, kind: Kind, target: Target, monkeypatch: pytest.MonkeyPatch) -> Cut:
     found: list[Cut] = []
 
     def seen(*given: object) -> Cut:
@@ -40,7 +40,7 @@ def cut_of(hero: Node, kind: Kind, target: Target, monkeypatch: pytest.MonkeyPat
         return found[-1]
 
     monkeypatch.setattr(gemm, "cut", seen)
-    schedule(group(kind, hero), target, "kernel")
+    schedule(group(kind, anchor), target, "kernel")
     return found[-1]
 
 
@@ -59,7 +59,7 @@ def test_threads_share_pieces_of_a_panel_that_one_block_of_rows_crosses(
 @pytest.mark.parametrize("m", [260, 301, 399])
 def test_blocks_panels_and_pieces(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     target = replace(cpu(2), l2_bytes=64 << 10)
-    hero = matmul(m, 150, 64, "weight")
-    found = cut_of(hero, Kind.DOT, target, monkeypatch)
+    anchor = matmul(m, 150, 64, "weight")
+    found = cut_of(anchor, Kind.DOT, target, monkeypatch)
     assert int(found.blocks) > 1 and found.parts > 1 and int(found.panels) > 1
-    agree(group(Kind.DOT, hero), target)
+    agree(group(Kind.DOT, anchor), target)

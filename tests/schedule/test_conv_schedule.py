@@ -105,14 +105,14 @@ def test_channels_last(name):
 @pytest.mark.parametrize("name", ["same", "strided", "pointwise", "depthwise", "depthwise strided"])
 @pytest.mark.sampled(2)
 def test_epilogues(name):
-    hero = CASES[name]
-    channels = hero.shape[-1]
-    biased = build.add(hero, param("bias", Type(F32, (channels,)), "weight"))
+    anchor = CASES[name]
+    channels = anchor.shape[-1]
+    biased = build.add(anchor, param("bias", Type(F32, (channels,)), "weight"))
     scaled = build.mul(biased, param("scale", Type(F32, (channels,)), "weight"))
-    result = build.maximum(build.add(scaled, param("residual", hero.type)), 0.0)
+    result = build.maximum(build.add(scaled, param("residual", anchor.type)), 0.0)
     for target in FEW:
-        agree(group(Kind.CONV, hero, result), target)
-        agree(group(Kind.CONV, hero, result, biased), target)
+        agree(group(Kind.CONV, anchor, result), target)
+        agree(group(Kind.CONV, anchor, result, biased), target)
 
 
 PLANES = {  # x by batch, channel and space; strides, padding and dilation by space
@@ -166,9 +166,9 @@ def test_depthwise_channel_by_channel(name, dtype):
 
 def test_an_input_computed_by_the_group():
     x = param("x", Type(F32, (1, 6, 6, 5)))
-    hero = Node.of(CASES["multiplier"].op, build.maximum(x, 0.0), CASES["multiplier"].inputs[1])
+    anchor = Node.of(CASES["multiplier"].op, build.maximum(x, 0.0), CASES["multiplier"].inputs[1])
     for target in FEW:
-        agree(group(Kind.CONV, hero), target)
+        agree(group(Kind.CONV, anchor), target)
 
 
 @pytest.mark.parametrize(
@@ -176,14 +176,14 @@ def test_an_input_computed_by_the_group():
 )
 @pytest.mark.sampled(7)
 def test_results_in_another_layout(name):
-    hero = CASES[name]
-    channels = hero.shape[-1]
-    biased = build.add(hero, param("bias", Type(hero.type.dtype, (channels,)), "weight"))
+    anchor = CASES[name]
+    channels = anchor.shape[-1]
+    biased = build.add(anchor, param("bias", Type(anchor.type.dtype, (channels,)), "weight"))
     for target in TARGETS.values() if name in ("same", "stem") else FEW:
-        agree(group(Kind.CONV, hero, build.transpose(hero, (0, 3, 1, 2))), target)
+        agree(group(Kind.CONV, anchor, build.transpose(anchor, (0, 3, 1, 2))), target)
         agree(
             group(
-                Kind.CONV, hero, build.transpose(build.maximum(biased, 0.0), (0, 3, 1, 2)), biased
+                Kind.CONV, anchor, build.transpose(build.maximum(biased, 0.0), (0, 3, 1, 2)), biased
             ),
             target,
         )
@@ -191,9 +191,9 @@ def test_results_in_another_layout(name):
 
 def test_results_along_rows_are_turned_around_in_registers():
     """No vector is scattered where rows are neighbours in memory."""
-    hero = conv((1, 20, 20, 8), (3, 3, 8, 32))
+    anchor = conv((1, 20, 20, 8), (3, 3, 8, 32))
     made = table.schedule(
-        group(Kind.CONV, hero, build.transpose(hero, (0, 3, 1, 2))), TARGETS["avx512"], "kernel"
+        group(Kind.CONV, anchor, build.transpose(anchor, (0, 3, 1, 2))), TARGETS["avx512"], "kernel"
     )
     text = text_of(made.launches[-1].kernel)
     assert "] = " in text and "[ramp(" not in text

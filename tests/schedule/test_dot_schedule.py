@@ -98,9 +98,9 @@ def test_blocks_of_rows_and_threads():
 def test_long_sums_are_added_in_chunks(name):
     target = replace(TARGETS[name], l2_bytes=4 << 10, threads=1)
     for m, n, k, kind in ((60, 37, 600, "input"), (70, 20, 2823, "weight")):
-        hero = matmul(m, n, k, kind)
+        anchor = matmul(m, n, k, kind)
         made = group(
-            Kind.DOT, hero, build.maximum(build.add(hero, param("bias", Type(F32, (n,)))), 0.0)
+            Kind.DOT, anchor, build.maximum(build.add(anchor, param("bias", Type(F32, (n,)))), 0.0)
         )
         (*_, last) = table.schedule(made, target, "kernel").launches
         assert any(isinstance(s, Allocate) for s in _statements(last.kernel.body))
@@ -141,17 +141,17 @@ def test_operands_that_are_views_are_read_in_place():
         Node.of(view.Slice(starts=(0, 1, 4), stops=(2, 6, 34), steps=(1, 1, 2)), x), (10, 15)
     )
     right = build.transpose(build.reshape(w, (15, 20)), (1, 0))
-    hero = Node.of(Dot(contract_lhs=(1,), contract_rhs=(1,)), left, right)
+    anchor = Node.of(Dot(contract_lhs=(1,), contract_rhs=(1,)), left, right)
     for target in TARGETS.values():
-        agree(group(Kind.DOT, hero), target)
+        agree(group(Kind.DOT, anchor), target)
 
 
 def test_weights_changed_by_the_group_are_computed_while_compiling():
     w = param("w", Type(F32, (15, 20)), "weight")
-    hero = Node.of(
+    anchor = Node.of(
         Dot(contract_lhs=(1,), contract_rhs=(0,)), param("x", Type(F32, (4, 15))), build.mul(w, 2.0)
     )
-    made = group(Kind.DOT, hero)
+    made = group(Kind.DOT, anchor)
     scheduled = table.schedule(made, TARGETS["avx512"], "kernel")
     assert len(scheduled.launches) == 1
     assert any(isinstance(a, Packed) for a in scheduled.launches[0].arguments)
@@ -161,15 +161,15 @@ def test_weights_changed_by_the_group_are_computed_while_compiling():
 def test_computed_operands_are_stored_first():
     x = param("x", Type(F32, (4, 15)))
     y = param("y", Type(F32, (15, 20)))
-    hero = Node.of(Dot(contract_lhs=(1,), contract_rhs=(0,)), build.mul(x, x), build.add(y, 1.0))
+    anchor = Node.of(Dot(contract_lhs=(1,), contract_rhs=(0,)), build.mul(x, x), build.add(y, 1.0))
     for target in TARGETS.values():
-        agree(group(Kind.DOT, hero), target)
+        agree(group(Kind.DOT, anchor), target)
 
 
 @pytest.mark.parametrize("dtype", [DType.F16, DType.BF16])
 def test_halves_that_are_read_often_are_converted_once(dtype):
-    hero = matmul(9, 130, 20, "weight", dtype=dtype)
-    for made in (group(Kind.DOT, hero), group(Kind.DOT, hero, build.maximum(hero, 0.0))):
+    anchor = matmul(9, 130, 20, "weight", dtype=dtype)
+    for made in (group(Kind.DOT, anchor), group(Kind.DOT, anchor, build.maximum(anchor, 0.0))):
         for target in (TARGETS["avx512"], TARGETS["scalar"], TARGETS["size"]):
             launches = table.schedule(made, target, "kernel").launches
             assert len(launches) == (1 if target.size else 2)
@@ -198,61 +198,61 @@ def test_a_small_layer_runs_without_packing():
 
 
 def _layer(m: int, n: int, k: int, dtype: DType = F32) -> tuple[Node, Node]:
-    hero = matmul(m, n, k, "weight", dtype=dtype)
-    return hero, build.add(hero, param("bias", Type(dtype, (n,)), "weight"))
+    anchor = matmul(m, n, k, "weight", dtype=dtype)
+    return anchor, build.add(anchor, param("bias", Type(dtype, (n,)), "weight"))
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("sizes", [(1, 128, 64), (9, 21, 33), (30, 70, 20)])
 @pytest.mark.sampled(3)
 def test_epilogues(target, sizes):
-    hero, biased = _layer(*sizes)
+    anchor, biased = _layer(*sizes)
     relu = build.maximum(biased, 0.0)
-    residual = build.add(relu, param("r", hero.type))
-    agree(group(Kind.DOT, hero, relu), target)
-    agree(group(Kind.DOT, hero, residual, biased), target)
-    agree(group(Kind.DOT, hero, hero, build.cast(residual, DType.F16)), target)
+    residual = build.add(relu, param("r", anchor.type))
+    agree(group(Kind.DOT, anchor, relu), target)
+    agree(group(Kind.DOT, anchor, residual, biased), target)
+    agree(group(Kind.DOT, anchor, anchor, build.cast(residual, DType.F16)), target)
     erf = build.mul(biased, build.add(build.apply1("erf", build.mul(biased, 0.70710678)), 1.0))
-    agree(group(Kind.DOT, hero, build.mul(build.exp(build.mul(erf, 0.01)), 0.5)), target)
+    agree(group(Kind.DOT, anchor, build.mul(build.exp(build.mul(erf, 0.01)), 0.5)), target)
 
 
 @pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.I32])
 def test_epilogues_see_the_rounded_result(dtype):
-    hero, biased = _layer(9, 21, 33, dtype)
+    anchor, biased = _layer(9, 21, 33, dtype)
     for target in TARGETS.values():
-        agree(group(Kind.DOT, hero, build.mul(biased, biased)), target)
+        agree(group(Kind.DOT, anchor, build.mul(biased, biased)), target)
 
 
 def test_results_that_are_views_are_stored_where_they_belong():
-    hero, biased = _layer(12, 40, 10)
+    anchor, biased = _layer(12, 40, 10)
     heads = build.transpose(build.reshape(biased, (3, 4, 5, 8)), (0, 2, 1, 3))
     for target in TARGETS.values():
-        agree(group(Kind.DOT, hero, heads), target)
-        agree(group(Kind.DOT, hero, build.transpose(build.maximum(biased, 0.0), (1, 0))), target)
+        agree(group(Kind.DOT, anchor, heads), target)
+        agree(group(Kind.DOT, anchor, build.transpose(build.maximum(biased, 0.0), (1, 0))), target)
 
 
 def test_batched_rows_with_a_bias_over_one_axis():
     x, w = param("x", Type(F32, (2, 5, 12))), param("w", Type(F32, (12, 20)), "weight")
-    hero = Node.of(Dot(contract_lhs=(2,), contract_rhs=(0,)), x, w)
+    anchor = Node.of(Dot(contract_lhs=(2,), contract_rhs=(0,)), x, w)
     scale = build.reshape(param("s", Type(F32, (5,))), (5, 1))
     for target in TARGETS.values():
-        agree(group(Kind.DOT, hero, build.mul(hero, scale)), target)
-        agree(group(Kind.DOT, hero, build.add(hero, param("b", Type(F32, (20,))))), target)
+        agree(group(Kind.DOT, anchor, build.mul(anchor, scale)), target)
+        agree(group(Kind.DOT, anchor, build.add(anchor, param("b", Type(F32, (20,))))), target)
 
 
 def test_an_epilogue_that_does_not_fuse_runs_afterwards():
-    hero, biased = _layer(6, 10, 8)
-    both = build.add(hero, build.reshape(build.transpose(biased, (1, 0)), (6, 10)))
-    made = group(Kind.DOT, hero, both)
+    anchor, biased = _layer(6, 10, 8)
+    both = build.add(anchor, build.reshape(build.transpose(biased, (1, 0)), (6, 10)))
+    made = group(Kind.DOT, anchor, both)
     for target in TARGETS.values():
         agree(made, target)
 
 
 def test_outputs_take_the_place_of_residuals_only_where_that_is_safe():
-    hero, biased = _layer(16, 32, 16)
-    residual = param("r", hero.type)
+    anchor, biased = _layer(16, 32, 16)
+    residual = param("r", anchor.type)
     safe = table.schedule(
-        group(Kind.DOT, hero, build.add(biased, residual)), TARGETS["avx512"], "kernel"
+        group(Kind.DOT, anchor, build.add(biased, residual)), TARGETS["avx512"], "kernel"
     )
     assert [(b.op.name) for _, b in safe.in_place] == ["r"]
     square = matmul(16, 16, 16)

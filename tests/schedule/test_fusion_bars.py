@@ -219,4 +219,4 @@ def test_a_long_concatenation_is_written_by_pieces() -> None:
     groups = partition(
         graph_of(build.reduce(build.concat(pieces, 0), "add", 0)), MASKED, kind_taken=kind_taken
     ).groups
-    assert [g.hero.op.mnemonic for g in groups] == ["concat", "reduce"]
+    assert [g.anchor.op.mnemonic for g in groups] == ["concat", "reduce"]

@@ -79,9 +79,9 @@ def test_average_pooling_is_a_sum_with_a_division_after_it():
 
 def test_what_feeds_a_window_is_computed_where_it_is_read():
     x = param("x", Type(F32, (2, 9, 8, 20)))
-    hero = Node.of(CASES["max pool"].op, build.mul(x, x))
+    anchor = Node.of(CASES["max pool"].op, build.mul(x, x))
     for target in TARGETS.values():
-        agree(group(Kind.WINDOW, hero), target)
+        agree(group(Kind.WINDOW, anchor), target)
 
 
 def _scalar(name: str, dtype: DType) -> Node:
@@ -110,8 +110,8 @@ def test_bodies_of_several_results(pads):
     op = Window(body=_largest_and_place(), **_attributes(3, "body", given))
     first, second = param("x", Type(F32, shape)), param("places", Type(DType.I32, shape))
     lowest, none = build.constant(np.float32(-1e30)), build.constant(np.int32(-1))
-    hero = Node.of(op, first, second, lowest, none)
-    value, place = (Node(Pick(index=i), (hero,), hero.results[i]) for i in range(2))
+    anchor = Node.of(op, first, second, lowest, none)
+    value, place = (Node(Pick(index=i), (anchor,), anchor.results[i]) for i in range(2))
     for target in TARGETS.values():
         for outputs in (
             (value, place),
@@ -119,4 +119,4 @@ def test_bodies_of_several_results(pads):
             (build.add(value, 1.0), place),
             (build.add(value, 1.0),),
         ):
-            agree(group(Kind.WINDOW, hero, *outputs), target)
+            agree(group(Kind.WINDOW, anchor, *outputs), target)

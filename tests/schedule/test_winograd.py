@@ -52,7 +52,7 @@ def conv(
 def forced(monkeypatch: pytest.MonkeyPatch, results: int) -> None:
     """Takes tiles of this many results whatever they cost."""
     monkeypatch.setattr(
-        winograd, "chosen", lambda hero, target: winograd.served(hero, results, target)
+        winograd, "chosen", lambda anchor, target: winograd.served(anchor, results, target)
     )
 
 
@@ -93,10 +93,10 @@ def test_targets(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     agree(group(Kind.CONV, conv((1, 6, 5, 16), 32)), FAST[name])
 
 
-def after(hero: Node, what: str) -> Node:
-    bias = build.add(hero, param("bias", Type(F32, hero.shape[-1:]), "weight"))
+def after(anchor: Node, what: str) -> Node:
+    bias = build.add(anchor, param("bias", Type(F32, anchor.shape[-1:]), "weight"))
     if what == "residual":
-        return build.maximum(build.add(bias, param("residual", hero.type)), 0.0)
+        return build.maximum(build.add(bias, param("residual", anchor.type)), 0.0)
     if what == "a long chain":
         return build.sqrt(build.exp(build.minimum(bias, 2.0)))
     return build.transpose(bias, (0, 3, 1, 2))
@@ -105,8 +105,8 @@ def after(hero: Node, what: str) -> Node:
 @pytest.mark.parametrize("what", ["residual", "a long chain", "channels first"])
 def test_what_follows_is_computed_on_results(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     forced(monkeypatch, 4)
-    hero = conv((2, 6, 5, 16), 16)
-    made = group(Kind.CONV, hero, after(hero, what))
+    anchor = conv((2, 6, 5, 16), 16)
+    made = group(Kind.CONV, anchor, after(anchor, what))
     agree(made, FAST["avx512"])
 
 
@@ -117,8 +117,8 @@ def test_channels_first_and_a_kernel_that_lies_otherwise(monkeypatch: pytest.Mon
         param("kernel", Type(F32, (32, 16, 3, 3)), "weight"),
     )
     op = conv((1, 5, 6, 16), 32).op
-    hero = Node.of(op, build.transpose(x, (0, 2, 3, 1)), build.transpose(kernel, (2, 3, 1, 0)))
-    agree(group(Kind.CONV, hero), FAST["avx512"])
+    anchor = Node.of(op, build.transpose(x, (0, 2, 3, 1)), build.transpose(kernel, (2, 3, 1, 0)))
+    agree(group(Kind.CONV, anchor), FAST["avx512"])
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -166,7 +166,7 @@ def test_other_forms_are_left_to_the_direct_sum(name: str) -> None:
 
 def test_weights_that_are_not_known_are_left_to_the_direct_sum() -> None:
     made = group(Kind.CONV, conv((1, 12, 12, 16), 16, kind="input"))
-    assert winograd.chosen(made.hero, FAST["avx512"]) is not None
+    assert winograd.chosen(made.anchor, FAST["avx512"]) is not None
     agree(made, FAST["avx512"])
 
 
@@ -195,7 +195,7 @@ def test_by_default_only_two_results_a_side_and_guarded() -> None:
 def test_not_for_small_code_nor_for_scalars(target: Target, fast: bool) -> None:
     made = group(Kind.CONV, conv(LARGE, 64))
     target = replace(target, fast=fast)
-    assert winograd.chosen(made.hero, target) is None
+    assert winograd.chosen(made.anchor, target) is None
     weights = {"kernel": np.zeros((3, 3, 64, 64), np.float32)}
     assert not any(
         "points" in step.kernel.name
@@ -206,9 +206,9 @@ def test_not_for_small_code_nor_for_scalars(target: Target, fast: bool) -> None:
 
 def test_quantised_weights_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
     forced(monkeypatch, 2)
-    hero = conv((1, 8, 8, 16), 16)
+    anchor = conv((1, 8, 8, 16), 16)
     small = param("small", Type(DType.I8, (3, 3, 16, 16)), "weight")
-    made = group(Kind.CONV, Node.of(hero.op, hero.inputs[0], build.cast(small, F32)))
+    made = group(Kind.CONV, Node.of(anchor.op, anchor.inputs[0], build.cast(small, F32)))
     weights = {"small": np.zeros((3, 3, 16, 16), np.int8)}
     assert not any(
         "points" in step.kernel.name

@@ -30,7 +30,9 @@ SIZE = (1, 6, 6, 16)  # nine tiles: the one in the middle sees x[1:5, 1:5]
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Multiplies at points whatever that costs."""
-    monkeypatch.setattr(winograd, "chosen", lambda hero, target: winograd.served(hero, 2, target))
+    monkeypatch.setattr(
+        winograd, "chosen", lambda anchor, target: winograd.served(anchor, 2, target)
+    )
 
 
 def conv(x: tuple[int, ...] = SIZE, columns: int = 16, low: int = 1, high: int = 1) -> Node:
@@ -147,19 +149,19 @@ def test_the_direct_sum_of_weights_and_pixels_that_lie_otherwise() -> None:
         param("x", Type(F32, (1, 16, 5, 6))),
         param("kernel", Type(F32, (32, 16, 3, 3)), "weight"),
     )
-    hero = Node.of(
+    anchor = Node.of(
         conv((1, 5, 6, 16), 32).op,
         build.transpose(x, (0, 2, 3, 1)),
         build.transpose(kernel, (2, 3, 1, 0)),
     )
-    agree(group(Kind.CONV, hero), TARGETS["avx512"])
+    agree(group(Kind.CONV, anchor), TARGETS["avx512"])
 
 
 @pytest.mark.usefixtures("direct")
 def test_a_residual_that_is_x_is_not_overwritten() -> None:
-    hero = conv()
-    made = group(Kind.CONV, build.maximum(build.add(hero, hero.inputs[0]), 0.0))
-    made = replace(made, hero=hero)
+    anchor = conv()
+    made = group(Kind.CONV, build.maximum(build.add(anchor, anchor.inputs[0]), 0.0))
+    made = replace(made, anchor=anchor)
     assert not schedule(made, TARGETS["avx512"], "kernel").in_place
     agree(made, TARGETS["avx512"])
 
@@ -167,9 +169,11 @@ def test_a_residual_that_is_x_is_not_overwritten() -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_on_this_machine(threads: int) -> None:
     """Tiles of both kinds, with what follows."""
-    hero = conv((2, 29, 30, 32), 48)
-    bias = build.add(hero, param("bias", Type(F32, (48,)), "weight"))
-    made = group(Kind.CONV, hero, build.maximum(build.add(bias, param("residual", hero.type)), 0.0))
+    anchor = conv((2, 29, 30, 32), 48)
+    bias = build.add(anchor, param("bias", Type(F32, (48,)), "weight"))
+    made = group(
+        Kind.CONV, anchor, build.maximum(build.add(bias, param("residual", anchor.type)), 0.0)
+    )
     given = values(made)
     given["x"][0, 7, 9, 3], given["x"][1, 28, 29, 0], given["x"][1, 0, 0, 5] = (
         np.inf,

@@ -14,7 +14,7 @@ from xlac.cache.fingerprint import key_of
 from xlac.cache.store import Cache
 from xlac.codegen.claims import is_kept, kind_taken
 from xlac.codegen.gpu.core.instructions import permitted
-from xlac.codegen.kernel_dedup import Schedules
+from xlac.codegen.kernel_dedup import LoweringCache
 from xlac.frontends.loader import load
 from xlac.fusion.group import Partition
 from xlac.fusion.partition import partition
@@ -56,7 +56,7 @@ class Lowered:
     model: Model
     target: Target
     partition: Partition
-    schedules: Schedules
+    schedules: LoweringCache
     program: Program
     quantised: Quantised | None = None
 
@@ -171,7 +171,7 @@ def lower(
     """
     chosen, schedules = (
         checked(variants, model.dims),
-        Schedules(permitted(replace(target, fast=model.precision == "fast"), model.precision)),
+        LoweringCache(permitted(replace(target, fast=model.precision == "fast"), model.precision)),
     )
     lowered = _lower(model, schedules, observers, trace, until, start, fuse, int8)
     if not chosen:
@@ -190,7 +190,7 @@ def lower(
 
 def _lower(
     model: Model,
-    schedules: Schedules,
+    schedules: LoweringCache,
     observers: Sequence[Observer],
     trace: Trace | None,
     until: str | None,

@@ -28,7 +28,7 @@ from xlac_sdk.kernel_ir.kernel import (
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import roots, walk
-from xlac_sdk.programs.dims import at_opt, most
+from xlac_sdk.programs.dims import size_hint, upper_bound
 from xlac_sdk.programs.program import (
     Branch,
     Call,
@@ -239,7 +239,7 @@ class Looks:
         return self.long and self.committed is None and any(map(changes_state, self.program.steps))
 
     def _time(self, steps: tuple[Step, ...], which: int) -> float:
-        total, size = 0.0, (at_opt, most)[which]
+        total, size = 0.0, (size_hint, upper_bound)[which]
         for step in steps:
             match step:
                 case Launch(kernel=kernel):
@@ -274,8 +274,8 @@ class Looks:
             for step in _launches(self.program.steps):
                 usual, greatest = self._sizes.setdefault(step.kernel, ({}, {}))
                 for variable, size in zip(step.kernel.sizes, step.sizes, strict=True):
-                    usual[variable.name] = max(usual.get(variable.name, 0), at_opt(size))
-                    greatest[variable.name] = max(greatest.get(variable.name, 0), most(size))
+                    usual[variable.name] = max(usual.get(variable.name, 0), size_hint(size))
+                    greatest[variable.name] = max(greatest.get(variable.name, 0), upper_bound(size))
         return self._sizes[kernel]
 
 

@@ -231,14 +231,14 @@ def bounds(dim: Dim) -> tuple[int, int]:
     return low, high
 
 
-def at_opt(dim: Dim) -> int:
+def size_hint(dim: Dim) -> int:
     """The size when every symbol has its `opt` value: what cost models use."""
     value = substitute(dim, {s.name: s.opt for s in symbols(dim)})
     assert isinstance(value, int)
     return value
 
 
-def most(dim: Dim) -> int:
+def upper_bound(dim: Dim) -> int:
     """The greatest value of a size: what memory is planned for."""
     return bounds(dim)[1]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from xlac_sdk.dtypes import DType
-from xlac_sdk.programs.dims import Dim, Shape, Symbol, evaluate, most, volume
+from xlac_sdk.programs.dims import Dim, Shape, Symbol, evaluate, upper_bound, volume
 from xlac_sdk.source import Origin
 
 if TYPE_CHECKING:  # what is only called needs no kernels and no steps
@@ -84,7 +84,7 @@ class Slot:
     @property
     def size(self) -> int:
         """Elements; where sizes are open, the most there can be."""
-        return most(self.elements)
+        return upper_bound(self.elements)
 
     @property
     def nbytes(self) -> int:

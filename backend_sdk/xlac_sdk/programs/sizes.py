@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from xlac_sdk.programs.dims import Dim, Shape, Sym, Symbol, most, substitute
+from xlac_sdk.programs.dims import Dim, Shape, Sym, Symbol, substitute, upper_bound
 from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.source import Diagnostic, SourceError
 
@@ -61,7 +61,7 @@ def arena_ends(program: Program) -> tuple[Dim, ...]:
             last[nbytes] = max(slot.offset, last.get(nbytes, 0))
     ends = [nbytes + offset for nbytes, offset in last.items()]
     fixed = max((end for end in ends if isinstance(end, int)), default=0)
-    return (fixed, *(end for end in ends if isinstance(end, Sym) and most(end) > fixed))
+    return (fixed, *(end for end in ends if isinstance(end, Sym) and upper_bound(end) > fixed))
 
 
 def solve(inputs: Iterable[Wanted], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:

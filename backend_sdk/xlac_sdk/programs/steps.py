@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from xlac_sdk.kernel_ir.kernel import Kernel, Work
 from xlac_sdk.libraries.library import Problem
-from xlac_sdk.programs.dims import Dim, Shape, Sym, Symbol, at_opt, evaluate
+from xlac_sdk.programs.dims import Dim, Shape, Sym, Symbol, evaluate, size_hint
 from xlac_sdk.source import Origin
 
 if TYPE_CHECKING:
@@ -174,9 +174,9 @@ def work(steps: tuple[Step, ...]) -> Work:
             case Call(work=Work() as known):
                 inner = known
             case Copy(count=count, target=target):
-                inner = Work(0, 2 * at_opt(count) * target.slot.dtype.nbytes)
+                inner = Work(0, 2 * size_hint(count) * target.slot.dtype.nbytes)
             case Repeat(count=count, body=body):
-                times, inner = at_opt(count), work(body)
+                times, inner = size_hint(count), work(body)
             case While(condition=condition, body=body):
                 inner = work((*condition, *body))
             case Branch(branches=branches):

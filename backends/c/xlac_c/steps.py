@@ -11,7 +11,7 @@ from xlac_sdk.host.capi import extents
 from xlac_sdk.host.capi.weights import places
 from xlac_sdk.kernel_ir.kernel import Access, Kernel
 from xlac_sdk.lowering.stop_checks import Looks
-from xlac_sdk.programs.dims import Dim, most
+from xlac_sdk.programs.dims import Dim, upper_bound
 from xlac_sdk.programs.program import (
     Argument,
     Branch,
@@ -74,7 +74,7 @@ class Steps:
                         yield from self.look(pad)
                 case Copy(target=target, source=source, count=count):
                     nbytes = count * source.slot.dtype.nbytes
-                    if most(nbytes):
+                    if upper_bound(nbytes):
                         length = (
                             nbytes if isinstance(nbytes, int) else f"(size_t)({self.size(nbytes)})"
                         )

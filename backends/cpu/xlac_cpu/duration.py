@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlac_sdk.kernel_ir.kernel import Kernel
-from xlac_sdk.programs.dims import at_opt
+from xlac_sdk.programs.dims import size_hint
 from xlac_sdk.programs.program import Branch, Choice, Copy, Launch, Repeat, Step, While
 
 FLOPS_PER_NS, BYTES_PER_NS = 20, 10
@@ -23,9 +23,9 @@ def estimate(steps: tuple[Step, ...]) -> float:
             case Launch(kernel=kernel):
                 total += nanoseconds(kernel)
             case Copy(count=count, target=target):
-                total += at_opt(count) * target.slot.dtype.nbytes / BYTES_PER_NS
+                total += size_hint(count) * target.slot.dtype.nbytes / BYTES_PER_NS
             case Repeat(count=count, body=body):
-                total += at_opt(count) * estimate(body)
+                total += size_hint(count) * estimate(body)
             case While():
                 total += ENDLESS
             case Branch(branches=branches):

@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from xlac.codegen.core.lowered_group import Calling, Copying, Launching, Packed, Scheduled, Scratch
+from xlac.codegen.core.lowered_group import (
+    BufferCopy,
+    KernelLaunch,
+    LibraryCall,
+    LoweredGroup,
+    Packed,
+    Scratch,
+)
 from xlac.codegen.lower import schedule
 from xlac.fusion.group import Group
 from xlac.ir.graph import Graph, Node
@@ -22,25 +29,25 @@ from xlac_sdk.target import Target
 INLINE = 64  # elements up to which the values of a constant are part of a group's structure
 
 
-class Schedules:
+class LoweringCache:
     """Callable: the schedule of a group, shared with every group of the same structure."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._of_group: dict[Group, Scheduled] = {}
-        self._of_structure: dict[object, tuple[Group, Scheduled]] = {}
+        self._of_group: dict[Group, LoweredGroup] = {}
+        self._of_structure: dict[object, tuple[Group, LoweredGroup]] = {}
 
-    def __call__(self, group: Group) -> Scheduled:
+    def __call__(self, group: Group) -> LoweredGroup:
         if group not in self._of_group:
             self._of_group[group] = self._schedule(group)
         return self._of_group[group]
 
-    def _schedule(self, group: Group) -> Scheduled:
+    def _schedule(self, group: Group) -> LoweredGroup:
         key = structure(group)
         known = self._of_structure.get(key)
         if known is not None:
             return translated(*known, group)
-        name = f"{group.hero.op.mnemonic}_{len(self._of_structure)}"
+        name = f"{group.anchor.op.mnemonic}_{len(self._of_structure)}"
         scheduled = schedule(group, self.target, name)
         self._of_structure[key] = (group, scheduled)
         return scheduled
@@ -55,7 +62,7 @@ def structure(group: Group) -> object:
     nodes = tuple(
         (_op(n), tuple(number.get(i, -1) for i in n.inputs), n.types) for n in group.nodes
     )
-    return group.kind, number[group.hero], inputs, nodes, tuple(number[n] for n in group.outputs)
+    return group.kind, number[group.anchor], inputs, nodes, tuple(number[n] for n in group.outputs)
 
 
 def _source(node: Node) -> object:
@@ -83,7 +90,7 @@ def _op(node: Node) -> object:
     return type(node.op), tuple(parts)
 
 
-def translated(group: Group, scheduled: Scheduled, other: Group) -> Scheduled:
+def translated(group: Group, scheduled: LoweredGroup, other: Group) -> LoweredGroup:
     """The schedule of one group, said of the nodes of another of the same structure.
 
     Every field of everything in it is gone through, so that what a schedule says is either said of
@@ -102,12 +109,12 @@ def translated(group: Group, scheduled: Scheduled, other: Group) -> Scheduled:
                 if value not in made:
                     made[value] = again(value)
                 return made[value]
-            case Scheduled() | Launching() | Calling() | Copying():
+            case LoweredGroup() | KernelLaunch() | LibraryCall() | BufferCopy():
                 return again(value)
         return value
 
     def again(value: Any) -> Any:
         return replace(value, **{f.name: of_other(getattr(value, f.name)) for f in fields(value)})
 
-    found: Scheduled = again(scheduled)
+    found: LoweredGroup = again(scheduled)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xlac.codegen.core.lowered_group import Scheduled
+from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.fusion.group import Group, Kind
 from xlac_sdk.support.limits import look
 from xlac_sdk.target import Target
@@ -12,7 +12,7 @@ from xlac_sdk.target import Target
 LIBRARIES = (Kind.DOT, Kind.CONV, Kind.ATTENTION)  # kinds that a target's libraries may compute
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """The launches of a group; `name` is an identifier that no other group has.
 
     A group whose outputs hold no elements has none, and one that a library of the target computes
@@ -21,12 +21,12 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     """
     look()
     if all(t.size == 0 for node in group.outputs for t in node.results):
-        return Scheduled(())
+        return LoweredGroup(())
     if group.kind in LIBRARIES and (target.products or target.convolutions or target.attentions):
         from xlac.codegen.library.choose import called, without
 
         found = called(group, target)
-        if isinstance(found, Scheduled):
+        if isinstance(found, LoweredGroup):
             return found
         return replace(schedule(group, without(target), name), note=found)
     if target.warp:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from xlac.codegen.claims import kind_taken
-from xlac.codegen.kernel_dedup import Schedules
+from xlac.codegen.kernel_dedup import LoweringCache
 from xlac.debug.compare import Subject, agree
 from xlac.driver import Lowered, executable, lower
 from xlac.fusion.group import Group, Kind, Partition
@@ -70,7 +70,7 @@ class _Search:
         self, subject: Subject, weights: Mapping[str, Array], tell: Callable[[str], None]
     ) -> None:
         self.subject, self.weights, self.tell = subject, weights, tell
-        self.schedules = Schedules(subject.target)
+        self.schedules = LoweringCache(subject.target)
 
     def graph(self, graph: Graph, values: Values) -> Blame | None:
         """The first group of a graph that is wrong on right inputs."""
@@ -97,13 +97,13 @@ class _Search:
             return Blame(
                 f"no kernel can be made of a {group.kind.value} group: {_said(error)}", names
             )
-        kernels = ", ".join(k.name for k in lowered.program.kernels) or group.hero.op.mnemonic
+        kernels = ", ".join(k.name for k in lowered.program.kernels) or group.anchor.op.mnemonic
         verdict = self.tried(lowered, given, wanted)
         self.tell(f"{kernels}: {verdict or 'right'}")
         if not verdict:
             return None
         if group.kind is Kind.CONTROL:
-            return self.inside(group.hero, values) or Blame(
+            return self.inside(group.anchor, values) or Blame(
                 f"wrong steps around {kernels}: {verdict}", names
             )
         program = lowered.program
@@ -202,7 +202,7 @@ def _alone(group: Group, values: Values) -> tuple[Partition, dict[str, Array]]:
     inputs = tuple(new.get(i, i) for i in group.inputs)
     made = Group(
         group.kind,
-        new[group.hero],
+        new[group.anchor],
         tuple(new[n] for n in group.nodes),
         inputs,
         outputs,

@@ -21,7 +21,7 @@ from xlac.support.failures import FACT
 from xlac_sdk.backend import Backend
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.kernel import Work
-from xlac_sdk.programs.dims import at_opt
+from xlac_sdk.programs.dims import size_hint
 from xlac_sdk.programs.program import (
     Argument,
     Call,
@@ -82,7 +82,7 @@ class Row:
             case Launch(kernel=kernel):
                 return kernel.work
             case Copy(count=count, target=target):
-                return Work(0, 2 * at_opt(count) * target.slot.dtype.nbytes)
+                return Work(0, 2 * size_hint(count) * target.slot.dtype.nbytes)
         return self.step.work or Work()
 
 
@@ -321,7 +321,7 @@ def _entries(program: Program) -> int:
         for step in steps:
             match step:
                 case Repeat(count=times, body=body):
-                    total += at_opt(times) * count(body)
+                    total += size_hint(times) * count(body)
                 case While(condition=condition, body=body):
                     total += UNKNOWN * (count(condition) + count(body))
                 case Choice():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xlac.codegen.core.lowered_group import Calling
+from xlac.codegen.core.lowered_group import LibraryCall
 from xlac.driver import Lowered
 from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias
@@ -23,7 +23,7 @@ def groups(partition: Partition, depth: int = 0) -> Iterator[tuple[int, Group]]:
     """Every group with its depth of nesting, those of loop bodies after the loop."""
     for group in partition.groups:
         yield depth, group
-        for body in group.hero.op.bodies():
+        for body in group.anchor.op.bodies():
             if body in partition.inner:
                 yield from groups(partition.inner[body], depth + 1)
 
@@ -35,7 +35,7 @@ def kernels_of(lowered: Lowered, group: Group) -> tuple[Kernel, ...]:
     return tuple(step.kernel for step in lowered.schedules(group).launches)
 
 
-def call_of(lowered: Lowered, group: Group) -> Calling | None:
+def call_of(lowered: Lowered, group: Group) -> LibraryCall | None:
     """The call of the target's library that computes a group, where one does."""
     if is_alias(group) or group.kind in (Kind.CONTROL, Kind.CLAIMED):
         return None

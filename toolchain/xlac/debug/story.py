@@ -114,7 +114,7 @@ def _group(lowered: Lowered, group: Group, path: str, control: Mapping[str, str]
         yield "no kernel: the same memory under another shape"
         return
     if not made and not call:
-        mnemonic = group.hero.op.mnemonic
+        mnemonic = group.anchor.op.mnemonic
         inside = ", its kernels are told inside" if group.kind is Kind.CONTROL else ""
         yield f"{control.get(mnemonic, 'steps of the host')}: {mnemonic}{inside}"
         return

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-Nest = Any
+PyTree = Any
 """A hashable description: ("tuple", (…)), ("list", (…)), (a namedtuple's class, (…)), ("dict",
 ((key, …), …)), ("leaf", number), ("static", value).
 """
@@ -18,7 +18,7 @@ Nest = Any
 STATIC = (str, bytes, bool, type(None), Enum, type, np.dtype)
 
 
-def flatten(value: Any, leaves: list[Any]) -> Nest:
+def flatten(value: Any, leaves: list[Any]) -> PyTree:
     """A hashable description of a nest of tuples, lists and dicts; its arrays and numbers are
     appended to `leaves`.
     """

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from xlac.frontends.pytree import Nest, flatten, is_number, mapped
+from xlac.frontends.pytree import PyTree, flatten, is_number, mapped
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, ShapeError
 from xlac.ir.types import Type
@@ -225,7 +225,7 @@ class Traced(NamedTuple):
 
     model: Model
     takes: tuple[tuple[int, DType | None], ...]
-    result: Nest
+    result: PyTree
 
 
 Leaf = Type | type[int] | type[float]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from xlac.fusion.group import Kind
-from xlac.ir.dims import Shape, at_opt
+from xlac.ir.dims import Shape, size_hint
 from xlac.ir.graph import Node
 from xlac.ir.op import Elementwise
 from xlac.ops.control.control import Pick
@@ -45,7 +45,7 @@ class Cluster:
     """
 
     kind: Kind
-    hero: Node
+    anchor: Node
     key: Key
     processors: int = 0  # multiprocessors of a GPU
     members: dict[Node, None] = field(default_factory=dict)
@@ -58,12 +58,12 @@ class Cluster:
 
     @property
     def space(self) -> Shape:
-        return self.hero.inputs[0].shape
+        return self.anchor.inputs[0].shape
 
     @property
     def reduced(self) -> frozenset[int]:
-        assert isinstance(self.hero.op, Reduce)
-        return frozenset(self.hero.op.axes)
+        assert isinstance(self.anchor.op, Reduce)
+        return frozenset(self.anchor.op.axes)
 
     @property
     def reduces(self) -> bool:
@@ -163,7 +163,7 @@ class Cluster:
         if len(self.outputs) >= 8 or node not in self.labels:
             return False
         if self.kind is Kind.ELEMENTWISE:
-            return node.shape == self.hero.shape
+            return node.shape == self.anchor.shape
         if not self.reduces:
             return False
         if self._is_scarce():
@@ -176,7 +176,7 @@ def label_of_operand(cluster: Cluster, user: Node, node: Node) -> Label | None:
     if isinstance(user.op, Reduce):
         crossed = user.inputs if user.op.body is None else user.inputs[: len(user.inputs) // 2]
         return Label.FULL if node in crossed else None
-    if user is cluster.hero and cluster.kind is not Kind.ELEMENTWISE:
+    if user is cluster.anchor and cluster.kind is not Kind.ELEMENTWISE:
         return None
     return cluster.labels.get(user) if is_pointwise(user) else None
 
@@ -204,5 +204,5 @@ def dense(shape: Iterable[object]) -> tuple[object, ...]:
 def elements(shape: Iterable[object]) -> int:
     count = 1
     for n in shape:
-        count *= at_opt(n)  # type: ignore[arg-type]
+        count *= size_hint(n)  # type: ignore[arg-type]
     return count

@@ -20,14 +20,14 @@ from xlac.ops.tensor import leaf, view
 from xlac_sdk.support.limits import went
 from xlac_sdk.target import Target
 
-HEROES = {
+ANCHORS = {
     "dot": Kind.DOT, "conv": Kind.CONV, "window": Kind.WINDOW, "scatter": Kind.SCATTER, "dyn_update": Kind.UPDATE, "sort": Kind.SORT,
     "cumulative": Kind.CUMULATIVE, "compact": Kind.CUMULATIVE, "rng_bits": Kind.RANDOM, "custom_call": Kind.CLAIMED,
     "cond": Kind.CONTROL, "while": Kind.CONTROL, "scan": Kind.CONTROL, "call": Kind.CONTROL,
 }  # fmt: skip
 
 
-class Forwards:
+class ConsumerFusion:
     """Clusters, which nodes are in one, and what is known of every node."""
 
     def __init__(self, graph: Graph, target: Target, fuse: bool, kind_taken: KindTaken) -> None:
@@ -75,7 +75,7 @@ class Forwards:
     def _kind(self, node: Node) -> Kind | None:
         if isinstance(node.op, Composite) and not isinstance(node.op, Elementwise):
             return self.kind_taken(node, self.target) or Kind.CLAIMED
-        return HEROES.get(node.op.mnemonic)
+        return ANCHORS.get(node.op.mnemonic)
 
     def _found(self, kind: Kind, node: Node) -> Cluster:
         cluster = Cluster(kind, node, (len(self.clusters), -1), self.target.processors)

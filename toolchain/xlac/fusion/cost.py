@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xlac.fusion.group import Group, is_immediate
-from xlac.ir.dims import at_opt
+from xlac.ir.dims import size_hint
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
 from xlac.ops import cost
@@ -77,7 +77,7 @@ def staged(nodes: Iterable[Node]) -> int:
 
 def elements(node: Node) -> int:
     """Elements of all results, at the sizes to optimise for."""
-    return sum(at_opt(t.size) for t in node.results)
+    return sum(size_hint(t.size) for t in node.results)
 
 
 def nbytes(node: Node) -> int:

@@ -43,13 +43,13 @@ class Group:
     """Nodes that share one kernel.
 
     `nodes` are in topological order and include `outputs`; `inputs` are the nodes outside that they
-    read (params, constants and outputs of other groups). `hero` is the node that decides the
+    read (params, constants and outputs of other groups). `anchor` is the node that decides the
     schedule. `reason` says in one line why these nodes are together; `barriers` says, per
     neighbour, why it is not here.
     """
 
     kind: Kind
-    hero: Node
+    anchor: Node
     nodes: tuple[Node, ...]
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]

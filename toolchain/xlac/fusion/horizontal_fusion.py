@@ -36,7 +36,7 @@ def join_siblings(
         went()
         if cluster.kind is not Kind.ELEMENTWISE or _only_reshapes(cluster):
             continue
-        shape = cluster.hero.shape
+        shape = cluster.anchor.shape
         keys: list[object] = [
             (node, shape)
             for node in reads[cluster]
@@ -70,4 +70,4 @@ def _written(cluster: Cluster) -> int:
 
 
 def _only_reshapes(cluster: Cluster) -> bool:
-    return len(cluster.members) == 1 and isinstance(cluster.hero.op, view.Reshape)
+    return len(cluster.members) == 1 and isinstance(cluster.anchor.op, view.Reshape)

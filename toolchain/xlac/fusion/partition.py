@@ -1,7 +1,7 @@
 """Cuts a graph into groups, each of which becomes a kernel.
 
-Two sweeps. Forwards (`fusion_forwards.py`), reductions, contractions and the like found clusters,
-and nodes that read their results join them. Backwards (`fusion_backwards.py`), each node that is in
+Two sweeps. Forwards (`consumer_fusion.py`), reductions, contractions and the like found clusters,
+and nodes that read their results join them. Backwards (`producer_fusion.py`), each node that is in
 none is computed where it is read, or written to memory once. Then elementwise clusters of one shape
 that share an operand, and tiny ones, are joined.
 """
@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xlac.fusion.cluster import Cluster
-from xlac.fusion.consumer_fusion import Forwards
+from xlac.fusion.consumer_fusion import ConsumerFusion
 from xlac.fusion.group import Group, Kind, KindTaken, Partition
 from xlac.fusion.horizontal_fusion import join_siblings
-from xlac.fusion.producer_fusion import RESULT, Backwards
+from xlac.fusion.producer_fusion import RESULT, ProducerFusion
 from xlac.ir.graph import Graph, Node
 from xlac.ops.tensor import view
 from xlac_sdk.support.limits import went
@@ -31,7 +31,7 @@ def partition(
     inner: dict[Graph, Partition] = {}
     for group in groups:
         if group.kind is Kind.CONTROL:
-            for body in group.hero.op.bodies():
+            for body in group.anchor.op.bodies():
                 inner[body] = partition(body, target, fuse=fuse, kind_taken=kind_taken)
     return Partition(graph, groups, inner)
 
@@ -41,13 +41,13 @@ def is_alias(group: Group) -> bool:
     return (
         group.kind is Kind.ELEMENTWISE
         and len(group.nodes) == 1
-        and isinstance(group.hero.op, view.Reshape)
+        and isinstance(group.anchor.op, view.Reshape)
     )
 
 
 def _groups(graph: Graph, target: Target, fuse: bool, kind_taken: KindTaken) -> tuple[Group, ...]:
-    found = Forwards(graph, target, fuse, kind_taken)
-    why = Backwards(found).why
+    found = ConsumerFusion(graph, target, fuse, kind_taken)
+    why = ProducerFusion(found).why
     clusters = sorted((c for c in found.clusters if c.outputs), key=lambda c: c.key)
     if fuse:
         clusters = join_siblings(clusters, found.number, target)
@@ -59,34 +59,34 @@ def _group(cluster: Cluster, number: Mapping[Node, int], why: Mapping[Node, str]
     nodes = tuple(sorted(cluster.members, key=number.__getitem__))
     outputs = tuple(sorted(cluster.outputs, key=number.__getitem__))
     if cluster.kind in (Kind.CONTROL, Kind.CLAIMED):
-        inputs = cluster.hero.inputs
+        inputs = cluster.anchor.inputs
     else:
         inputs = tuple(
             dict.fromkeys(i for n in nodes for i in n.inputs if i not in cluster.members)
         )
     barriers = {i: why[i] for i in inputs if why.get(i)}
     barriers |= {o: why[o] for o in outputs if why.get(o, RESULT) != RESULT}
-    hero = cluster.hero if cluster.hero in cluster.members else outputs[-1]
-    return Group(cluster.kind, hero, nodes, inputs, outputs, _reason(cluster, nodes), barriers)
+    anchor = cluster.anchor if cluster.anchor in cluster.members else outputs[-1]
+    return Group(cluster.kind, anchor, nodes, inputs, outputs, _reason(cluster, nodes), barriers)
 
 
 def _reason(cluster: Cluster, nodes: tuple[Node, ...]) -> str:
-    hero, others = cluster.hero, len(nodes) - 1
-    if cluster.kind is Kind.ELEMENTWISE and others == 0 and isinstance(hero.op, view.Reshape):
+    anchor, others = cluster.anchor, len(nodes) - 1
+    if cluster.kind is Kind.ELEMENTWISE and others == 0 and isinstance(anchor.op, view.Reshape):
         return "a reshape: the same memory under another shape"
     text = (
-        f"{hero.op.mnemonic} alone"
+        f"{anchor.op.mnemonic} alone"
         if not others
-        else f"{hero.op.mnemonic} with {_names(nodes, hero)}"
+        else f"{anchor.op.mnemonic} with {_names(nodes, anchor)}"
     )
     return "; ".join((text, *cluster.notes))
 
 
-def _names(nodes: tuple[Node, ...], hero: Node) -> str:
-    """What is computed beside the hero, each once; views only where there is nothing else. ASCII:
+def _names(nodes: tuple[Node, ...], anchor: Node) -> str:
+    """What is computed beside the anchor, each once; views only where there is nothing else. ASCII:
     it reaches source text.
     """
-    others = [n for n in nodes if n is not hero]
+    others = [n for n in nodes if n is not anchor]
     work = [
         n for n in others if not isinstance(n.op, view.Reshape | view.Broadcast | view.Transpose)
     ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from xlac.fusion import cost
 from xlac.fusion.cluster import MAX_NODES, Cluster, Label, is_pointwise, is_view, label_of_operand
-from xlac.fusion.consumer_fusion import Forwards
+from xlac.fusion.consumer_fusion import ConsumerFusion
 from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
 from xlac.ops.reduction.reduction import Window
@@ -45,12 +45,12 @@ class _Wants:
     ways: dict[Cluster, set[int]] = field(default_factory=dict)
 
 
-class Backwards:
+class ProducerFusion:
     """Finishes the clusters of the first sweep: what each holds and writes, and why that is not
     computed where it is read.
     """
 
-    def __init__(self, found: Forwards) -> None:
+    def __init__(self, found: ConsumerFusion) -> None:
         self.found, self.target, self.fuse = found, found.target, found.fuse
         self.number, self.home, self.results, self.prologues = (
             found.number,
@@ -76,7 +76,7 @@ class Backwards:
                 again = {
                     c: t
                     for c, t in wants.inline.items()
-                    if c is not home and self.prologues.computes(c.hero, node)
+                    if c is not home and self.prologues.computes(c.anchor, node)
                 }
                 for cluster in again:
                     cluster.add(node)
@@ -108,7 +108,7 @@ class Backwards:
         growth = 1.0
         if isinstance(user.op, view.Broadcast | index.Gather):
             growth = max(1.0, cost.elements(user) / max(1, cost.elements(node)))
-        elif isinstance(user.op, Window) and user is cluster.hero:
+        elif isinstance(user.op, Window) and user is cluster.anchor:
             growth = max(1.0, cost.flops(user) / max(1, cost.elements(node)))
         wants.inline[cluster] = max(wants.inline.get(cluster, 0.0), times * growth)
         label = label_of_operand(cluster, user, node)
@@ -121,15 +121,19 @@ class Backwards:
         """
         if not self.fuse:
             return "" if self.home.get(node) is cluster else "fusion is off"
-        if cluster.kind is Kind.ATTENTION and user is cluster.hero and node not in user.inputs[:3]:
+        if (
+            cluster.kind is Kind.ATTENTION
+            and user is cluster.anchor
+            and node not in user.inputs[:3]
+        ):
             return ""  # a mask is computed where it is needed
-        if cluster.kind in FEEDS and (user is cluster.hero or user in cluster.feeds):
-            if self.prologues.computes(cluster.hero, node):
+        if cluster.kind in FEEDS and (user is cluster.anchor or user in cluster.feeds):
+            if self.prologues.computes(cluster.anchor, node):
                 cluster.feeds.add(node)
                 cluster.notes["an operand is computed as it is read"] = None
                 return ""
             if not isinstance(node.op, FEEDS[cluster.kind]):
-                return f"a {cluster.hero.op.mnemonic} reads its operands many times"
+                return f"a {cluster.anchor.op.mnemonic} reads its operands many times"
             home = self.home.get(node)
             turned = home and any(
                 isinstance(v.op, view.Transpose) for v in home.paths.get(node, ())
@@ -144,7 +148,7 @@ class Backwards:
             and user.inputs.count(node) > 1
         ):
             return "it is taken more than once, and code for it each time would double with every such step"
-        if user is not cluster.hero or cluster.reduces:
+        if user is not cluster.anchor or cluster.reduces:
             return ""
         match cluster.kind:
             case Kind.ELEMENTWISE | Kind.WINDOW | Kind.CUMULATIVE | Kind.SCATTER:
@@ -153,7 +157,7 @@ class Backwards:
                 return "what is updated is memory" if node is user.inputs[0] else ""
             case Kind.CONTROL:
                 return "the steps of control flow begin with their operands in memory"
-        return f"{cluster.hero.op.mnemonic} takes its operands from memory"
+        return f"{cluster.anchor.op.mnemonic} takes its operands from memory"
 
     def _place(self, node: Node, wants: _Wants) -> dict[Cluster, float]:
         """Where a floating node is computed, and how often each of its elements there."""
@@ -260,6 +264,6 @@ class Backwards:
             if cluster.reduces and home.reduces:
                 return "its readers reduce another space"
             if cluster.reduces:
-                return f"a reduction needs whole rows of the {home.hero.op.mnemonic}"
-            return f"read elsewhere than where the {home.hero.op.mnemonic} writes it, or together with later results"
+                return f"a reduction needs whole rows of the {home.anchor.op.mnemonic}"
+            return f"read elsewhere than where the {home.anchor.op.mnemonic} writes it, or together with later results"
         return ""

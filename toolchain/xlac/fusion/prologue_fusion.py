@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from xlac.fusion import cost
 from xlac.fusion.cluster import is_pointwise, is_view
 from xlac.fusion.group import is_immediate
-from xlac.ir.dims import at_opt, volume
+from xlac.ir.dims import size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ops.reduction.contraction import Dot
 from xlac.ops.reduction.reduction import Reduce
@@ -208,6 +208,6 @@ def _sizes(product: Node) -> tuple[int, int]:
     op, (left, right) = product.op, product.inputs
     assert isinstance(op, Dot)
     rows, columns = op.free(left.type.rank, right.type.rank)
-    return at_opt(volume(tuple(left.shape[a] for a in rows))), at_opt(
+    return size_hint(volume(tuple(left.shape[a] for a in rows))), size_hint(
         volume(tuple(right.shape[a] for a in columns))
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from xlac.driver import compile
 from xlac.frontends.arguments import Arguments
-from xlac.frontends.pytree import Nest, flatten, is_number, unflatten
+from xlac.frontends.pytree import PyTree, flatten, is_number, unflatten
 from xlac.frontends.receivers import Receiver, unchanged
 from xlac.frontends.tracing import Leaf, Tensor, Traced, inlined, is_tracing, trace
 from xlac.ir.types import Type
@@ -128,7 +128,7 @@ class JittedMethod:
 class _Program(NamedTuple):
     compiled: Any
     takes: tuple[tuple[int, DType | None], ...]
-    result: Nest
+    result: PyTree
 
 
 class _Asked(NamedTuple):

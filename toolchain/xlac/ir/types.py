@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xlac.ir.dims import Dim, Shape, at_opt, volume
+from xlac.ir.dims import Dim, Shape, size_hint, volume
 from xlac_sdk.dtypes import DType
 
 RANK = 32
@@ -30,7 +30,7 @@ class Type:
     @property
     def nbytes(self) -> int:
         """Bytes at the sizes to optimise for."""
-        return at_opt(self.size) * self.dtype.nbytes
+        return size_hint(self.size) * self.dtype.nbytes
 
     def with_shape(self, shape: Shape) -> Type:
         return Type(self.dtype, shape)

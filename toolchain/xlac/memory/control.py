@@ -30,7 +30,7 @@ def control(
     planner: Planner, group: Group, partition: Partition, places: Places, direct: Places
 ) -> list[Step]:
     """The steps of a call, a branch or a loop, around those of its bodies."""
-    node = group.hero
+    node = group.anchor
     found = results(planner, node, group, places, direct)
     given = [planner.place(i, places) for i in node.inputs]
     for place in (*given, *found):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xlac.codegen.core.lowered_group import Scheduled
+from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.fusion.group import Group, Partition
 from xlac.fusion.partition import is_alias
 from xlac.ir.graph import Node
@@ -13,7 +13,7 @@ from xlac_sdk.programs.program import Argument
 
 Places = dict[Node, Argument]
 Wanted = list[tuple[Node, Argument]]  # values, and where they must be in the end
-Schedules = Callable[[Group], Scheduled]
+Lowering = Callable[[Group], LoweredGroup]
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Scheduled groups to a program: steps in order, and a place in memory for every value.
+"""Lowered groups to a program: steps in order, and a place in memory for every value.
 
 A value that the caller wants is written straight to the caller's memory, a loop's carry straight to
 the carry, a stacked result straight to its slice, where that is safe; what is left lives in the
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from xlac.codegen.core.lowered_group import Calling, Packed, Scratch, Value
+from xlac.codegen.core.lowered_group import LibraryCall, Packed, Scratch, Value
 from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias
 from xlac.ir.dims import Sym, Symbol
@@ -23,7 +23,7 @@ from xlac.memory.arena import ALIGN, pack
 from xlac.memory.constants import Constants
 from xlac.memory.control import Move, advance, control
 from xlac.memory.lifetimes import Lifetimes
-from xlac.memory.places import Places, Readers, Schedules, Wanted
+from xlac.memory.places import Lowering, Places, Readers, Wanted
 from xlac.ops.tensor.leaf import Const, Param, asked, param
 from xlac_sdk.kernel_ir.kernel import Access, Kernel
 from xlac_sdk.kernel_ir.rewrite import merge_parameters
@@ -35,7 +35,7 @@ from xlac_sdk.support.limits import went
 
 def plan(
     partition: Partition,
-    schedules: Schedules,
+    schedules: Lowering,
     weights: Mapping[str, Array],
     state: Mapping[str, str] | None = None,
     sizes: Iterable[Symbol] = (),
@@ -56,7 +56,7 @@ class Planner:
 
     def __init__(
         self,
-        schedules: Schedules,
+        schedules: Lowering,
         weights: Mapping[str, Array],
         sizes: tuple[Symbol, ...] = (),
         caches: Sequence[int] = (),
@@ -232,7 +232,7 @@ class Planner:
         return steps
 
     def call(
-        self, calling: Calling, group: Group, places: Places, scratch: dict[Scratch, Argument]
+        self, calling: LibraryCall, group: Group, places: Places, scratch: dict[Scratch, Argument]
     ) -> Call:
         """An operation of the target's own, for one group."""
         arguments = tuple(self.value(v, places, scratch, group) for v in calling.arguments)
@@ -244,7 +244,7 @@ class Planner:
             arguments,
             calling.shapes,
             calling.attributes,
-            group.hero.origin,
+            group.anchor.origin,
             calling.work,
         )
 
@@ -302,10 +302,10 @@ class Planner:
             case Scratch():
                 if value not in scratch:
                     type = Type(value.dtype, (value.size,))
-                    origin = group.hero.origin
+                    origin = group.anchor.origin
                     scratch[value] = (
                         self.kept(type, "", f"s{len(self.slots)}", origin)
-                        if value.lasting
+                        if value.persistent
                         else self.temporary(type, origin, is_value=False)
                     )
                 return scratch[value]
@@ -337,13 +337,17 @@ class Planner:
         self.lifetimes.tick()
         for output in group.outputs:
             places[output] = direct.get(output) or self.temporary(output.type, output.origin)
-        values = (*group.hero.inputs, *group.outputs)
+        values = (*group.anchor.inputs, *group.outputs)
         arguments = tuple(self.place(n, places) for n in values)
         for argument in arguments:
             self.lifetimes.use(argument.slot)
         shapes = tuple(n.shape for n in values)
         return Call(
-            group.hero.op.mnemonic, arguments, shapes, attributes(group.hero.op), group.hero.origin
+            group.anchor.op.mnemonic,
+            arguments,
+            shapes,
+            attributes(group.anchor.op),
+            group.anchor.origin,
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from xlac.ir.dims import at_opt
+from xlac.ir.dims import size_hint
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Composite, Op, ShapeError
 from xlac.ir.types import Type
@@ -49,7 +49,7 @@ def cost(node: Node) -> Work:
     written = sum(map(nbytes, node.results))
     match op:
         case Scan(body=Graph() as body):
-            return total(body) * at_opt(op.length)
+            return total(body) * size_hint(op.length)
         case While(cond=Graph() as cond, body=Graph() as body):
             return total(cond) + total(body)  # of one step: how many there are is not known
         case Cond(branches=branches):
@@ -60,7 +60,7 @@ def cost(node: Node) -> Work:
             # what is not updated stays where it is
             update = node.inputs[-1 if isinstance(op, Scatter) else 1].type
             return Work(
-                at_opt(update.size) if isinstance(op, Scatter) else 0,
+                size_hint(update.size) if isinstance(op, Scatter) else 0,
                 read - node.inputs[0].type.nbytes,
                 update.nbytes,
             )
@@ -84,8 +84,8 @@ def total(graph: Graph) -> Work:
 @lru_cache(maxsize=4096)
 def flops(op: Op, inputs: tuple[Type, ...], results: tuple[Type, ...]) -> int:
     """Arithmetic operations of one operation that holds no graphs."""
-    size = sum(at_opt(t.size) for t in results)
-    first = at_opt(inputs[0].size) if inputs else 0
+    size = sum(size_hint(t.size) for t in results)
+    first = size_hint(inputs[0].size) if inputs else 0
     match op:
         case Scalar() | Compare() | Select():
             return size
@@ -94,10 +94,10 @@ def flops(op: Op, inputs: tuple[Type, ...], results: tuple[Type, ...]) -> int:
         case RngBits():
             return 20 * size
         case Dot():
-            return 2 * size * prod(at_opt(inputs[0].shape[a]) for a in op.contract_lhs)
+            return 2 * size * prod(size_hint(inputs[0].shape[a]) for a in op.contract_lhs)
         case Conv():
             kernel, out = inputs[1], op.layout[1].index("O")
-            return 2 * size * at_opt(kernel.size) // max(1, at_opt(kernel.shape[out]))
+            return 2 * size * size_hint(kernel.size) // max(1, size_hint(kernel.shape[out]))
         case Reduce():
             return sum_sizes(inputs)
         case Window():
@@ -112,7 +112,7 @@ def flops(op: Op, inputs: tuple[Type, ...], results: tuple[Type, ...]) -> int:
 
 
 def sum_sizes(types: tuple[Type, ...]) -> int:
-    return sum(at_opt(t.size) for t in types)
+    return sum(size_hint(t.size) for t in types)
 
 
 def expanded(op: Composite, inputs: tuple[Type, ...]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlac.ir.dims import UNBOUNDED, at_opt
+from xlac.ir.dims import UNBOUNDED, size_hint
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
@@ -51,7 +51,7 @@ def summarize(model: Model) -> dict[str, Any]:
             },
         )
         if weight not in measured:
-            row["parameters"] += at_opt(weight.type.size)
+            row["parameters"] += size_hint(weight.type.size)
     learned = [weight for weight in weights if weight not in measured]
     return {
         "model": model.name,
@@ -64,8 +64,8 @@ def summarize(model: Model) -> dict[str, Any]:
         "outputs": {name: str(n.type) for name, n in model.graph.outputs.items()},
         "nodes": list(rows.values()),
         "totals": {
-            "parameters": sum(at_opt(n.type.size) for n in learned),
-            "statistics": sum(at_opt(n.type.size) for n in measured),
+            "parameters": sum(size_hint(n.type.size) for n in learned),
+            "statistics": sum(size_hint(n.type.size) for n in measured),
             "tensors": len(weights),
             "parameter_bytes": sum(n.type.nbytes for n in weights),
             "flops": work.flops,
@@ -94,7 +94,7 @@ def graphs(graph: Graph, depth: int, times: int) -> list[tuple[int, int, Graph]]
     """A graph and those inside it: how deep, and how often each runs where that is known."""
     found = [(depth, times, graph)]
     for node in graph.nodes():
-        steps = at_opt(getattr(node.op, "length", 1)) if node.op.mnemonic == "scan" else 1
+        steps = size_hint(getattr(node.op, "length", 1)) if node.op.mnemonic == "scan" else 1
         for body in node.op.bodies():
             found += graphs(body, depth + 1, times * steps)
     return found

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from xlac.codegen.core.elements import Elements
 from xlac.fusion import cost
 from xlac.fusion.group import open_sizes
-from xlac.ir.dims import Dim, Shape, Sym, at_opt, most, volume
+from xlac.ir.dims import Dim, Shape, Sym, size_hint, upper_bound, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac_sdk.dtypes import DType
@@ -77,7 +77,7 @@ class Run:
     @property
     def usual(self) -> int:
         """The extent to optimise for."""
-        return at_opt(self.extent)
+        return size_hint(self.extent)
 
 
 def axes_of(shape: Sequence[Dim]) -> Index:
@@ -87,7 +87,7 @@ def axes_of(shape: Sequence[Dim]) -> Index:
 
 def _counter(axis: int, extent: Dim) -> Var:
     below = build.lift(extent) if isinstance(extent, Sym) else None
-    return Var(f"axis{axis}", build.INDEX, low=0, high=most(extent) - 1, below=below)
+    return Var(f"axis{axis}", build.INDEX, low=0, high=upper_bound(extent) - 1, below=below)
 
 
 class Surveyor:
@@ -228,7 +228,9 @@ def contiguous(run: Run, survey: Survey, shape: Shape) -> int:
     axis = run.axes[-1]
     found = [a for a in survey.accesses if a.strides[axis] == 1 and axis not in a.opaque]
     return sum(
-        at_opt(volume(tuple(n for b, n in enumerate(shape) if a.strides[b] != 0 or b in a.opaque)))
+        size_hint(
+            volume(tuple(n for b, n in enumerate(shape) if a.strides[b] != 0 or b in a.opaque))
+        )
         for a in found
     )
 

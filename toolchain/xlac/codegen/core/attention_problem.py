@@ -16,7 +16,7 @@ from xlac.codegen.core.contraction import Source
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.matrix_operand import Counters, Side
 from xlac.codegen.core.operands import View
-from xlac.ir.dims import Dim, Shape, at_opt
+from xlac.ir.dims import Dim, Shape, size_hint
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops.nn.attention import Attention
@@ -159,7 +159,7 @@ def heads(node: Node, views: tuple[View, View, View]) -> Heads:
     shapes = op.shapes(*(i.type for i in node.inputs[:3]))
     (batch, many, time, width), (_, few, length, _), (_, _, _, wide) = shapes
     assert isinstance(width, int) and isinstance(wide, int)
-    shared = at_opt(many) // max(1, at_opt(few))
+    shared = size_hint(many) // max(1, size_hint(few))
     found = []
     for view, (_, _, _, size), given in zip(views, shapes, node.inputs, strict=False):
         steps = view.strides if given.type.rank == 4 else _split(view.strides, size)

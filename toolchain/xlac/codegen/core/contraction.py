@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import Value
 from xlac.codegen.cpu.gemm import register_tile
-from xlac.ir.dims import Dim, at_opt, volume
+from xlac.ir.dims import Dim, size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac_sdk.dtypes import DType
@@ -49,7 +49,7 @@ class Axis:
     @property
     def usual(self) -> int:
         """The extent to optimise for."""
-        return at_opt(self.extent)
+        return size_hint(self.extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Contraction:
     @property
     def flops(self) -> int:
         """Operations, at the sizes to optimise for."""
-        return 2 * at_opt(
+        return 2 * size_hint(
             self.depth
             * self.row_count
             * self.columns.extent
@@ -252,7 +252,7 @@ def crowds(axis: Axis, rows: Sequence[Dim], steps: int, target: Target) -> bool:
     if any(row + axis.left * step in places for row in rows for step in range(1, steps)):
         return True
     near = len(rows) > SPARE and all(
-        -PAIRED < at_opt(row) - at_opt(rows[0]) < PAIRED for row in rows
+        -PAIRED < size_hint(row) - size_hint(rows[0]) < PAIRED for row in rows
     )
     return target.vector_bytes == 16 and target.vector_registers == 32 and axis.left == 1 and near
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from xlac.codegen.core.contraction import Axis, Contraction, Edge, Source, accumulator, merge
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.ir.dims import Dim, at_opt, volume
+from xlac.ir.dims import Dim, size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops.tensor import view
@@ -42,7 +42,7 @@ def runs(axes: Sequence[Axis], first: int = 0) -> list[Run]:
 
 
 def arranged(
-    hero: Node,
+    anchor: Node,
     after: Epilogue,
     around: Sequence[Run],
     rows: Sequence[Run],
@@ -53,12 +53,12 @@ def arranged(
     borders: Sequence[Edge] = (),
 ) -> Contraction:
     """The contraction whose tiles cover `rows` (up to two of the runs `around`) and `columns`."""
-    shape = hero.shape
+    shape = anchor.shape
     chosen = [r for r in around if r in rows]  # in the order of the result
     outer = [r for r in around if r not in rows]
     while len(chosen) < 2:
         chosen.insert(0, Run(Axis(1), ()))
-    inner = merge(sorted(summed, key=lambda a: -abs(at_opt(a.left))))
+    inner = merge(sorted(summed, key=lambda a: -abs(size_hint(a.left))))
 
     def place(counters: Sequence[Expr], row_counters: Sequence[Expr], column: Expr) -> Index:
         at: list[Expr] = [build.index(0)] * len(shape)
@@ -85,7 +85,7 @@ def arranged(
         inner or (Axis(volume(tuple(a.extent for a in summed))),),
         left,
         right,
-        accumulator(left.dtype, hero.type.dtype),
+        accumulator(left.dtype, anchor.type.dtype),
         place,
         tuple(borders),
     )

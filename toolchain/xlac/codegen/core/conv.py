@@ -16,13 +16,13 @@ from xlac.codegen.core.contraction import Axis, Contraction, Edge, Source
 from xlac.codegen.core.contraction_axes import Run, arranged, runs
 from xlac.codegen.core.elements import row_major
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import Launching, Scheduled
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup
 from xlac.codegen.core.operands import View
 from xlac.codegen.cpu.conv import depthwise_nchw, depthwise_nhwc
 from xlac.codegen.cpu.conv.winograd import winograd
 from xlac.codegen.cpu.gemm import choose
 from xlac.fusion.group import Group, Kind
-from xlac.ir.dims import Dim, at_opt, most, volume
+from xlac.ir.dims import Dim, size_hint, upper_bound, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import frozen_array
 from xlac.ops.checks import extent
@@ -63,39 +63,41 @@ class Ways:
 
     masks: Callable[[Node], bool]
     """Whether products read x as it lies, and zeros where windows leave it."""
-    alone: Callable[[Group, Target, str, Epilogue, Geometry, Source, Source, View], list[Launching]]
+    alone: Callable[
+        [Group, Target, str, Epilogue, Geometry, Source, Source, View], list[KernelLaunch]
+    ]
     """The kernels of a convolution whose channels stand alone, side by side in memory."""
 
 
 TAPS = 1024  # of a kernel of one channel that are added in a row
-CPU = Ways(lambda hero: False, depthwise_nhwc.launches)
+CPU = Ways(lambda anchor: False, depthwise_nhwc.launches)
 
 
-def schedule(group: Group, target: Target, name: str, ways: Ways = CPU) -> Scheduled:
+def schedule(group: Group, target: Target, name: str, ways: Ways = CPU) -> LoweredGroup:
     """Launches for a convolution with what follows it: the padded copy and packed weights, if any,
     then the sums.
     """
-    hero = group.hero
-    if (tiling := winograd.chosen(hero, target)) and (
+    anchor = group.anchor
+    if (tiling := winograd.chosen(anchor, target)) and (
         by_points := winograd.schedule(group, target, name, tiling)
     ):
         return by_points
-    after = epilogue.of(group, hero)
+    after = epilogue.of(group, anchor)
     if after is None:
         return operands.apart(
-            group, hero, lambda alone: schedule(alone, target, name, ways), target, name
+            group, anchor, lambda alone: schedule(alone, target, name, ways), target, name
         )
-    by_plane = _short(hero) and depthwise_nchw.pays(group, target, after)
-    by_channel = not by_plane and _short(hero) and _depthwise(group) and not target.size
-    masked = by_channel or (depthwise_nchw.masks(group, target) if by_plane else ways.masks(hero))
+    by_plane = _short(anchor) and depthwise_nchw.pays(group, target, after)
+    by_channel = not by_plane and _short(anchor) and _depthwise(group) and not target.size
+    masked = by_channel or (depthwise_nchw.masks(group, target) if by_plane else ways.masks(anchor))
     x, edges, launches = _input(group, target, name, padded=not masked)
-    kernel = operands.resolve(hero.inputs[1], group) or operands.folded(hero.inputs[1], group)
+    kernel = operands.resolve(anchor.inputs[1], group) or operands.folded(anchor.inputs[1], group)
     if kernel is None:
-        kernel, made = operands.materialize(hero.inputs[1], group, target, f"{name}_kernel")
+        kernel, made = operands.materialize(anchor.inputs[1], group, target, f"{name}_kernel")
         launches += made
-    geometry = _geometry(hero, x, edges, kernel)
-    left = Source(x.value, hero.inputs[0].type.dtype, geometry.offset)
-    right = Source(kernel.value, hero.inputs[1].type.dtype, kernel.offset)
+    geometry = _geometry(anchor, x, edges, kernel)
+    left = Source(x.value, anchor.inputs[0].type.dtype, geometry.offset)
+    right = Source(kernel.value, anchor.inputs[1].type.dtype, kernel.offset)
     if by_plane:
         launches += depthwise_nchw.launches(
             group, target, name, after, geometry, left, right, kernel
@@ -103,36 +105,36 @@ def schedule(group: Group, target: Target, name: str, ways: Ways = CPU) -> Sched
     elif by_channel:
         launches += ways.alone(group, target, name, after, geometry, left, right, kernel)
     else:
-        c = canonical(hero, after, geometry, left, right)
+        c = canonical(anchor, after, geometry, left, right)
         launches += choose.launches(group, target, name, c, after, kernel)
     used = {v.value for v in (x, kernel) if isinstance(v.value, Node)}
-    return Scheduled(tuple(launches), epilogue.in_place(after, used))
+    return LoweredGroup(tuple(launches), epilogue.in_place(after, used))
 
 
-def _short(hero: Node) -> bool:
+def _short(anchor: Node) -> bool:
     """Whether a kernel has so few taps that they may be added in a row; the general form adds more
     of them in blocks.
     """
-    assert isinstance(hero.op, Conv)
-    taps = dict(zip(hero.op.layout[1], hero.inputs[1].shape, strict=True))
-    return most(volume(tuple(taps[letter] for letter in hero.op.spatial))) <= TAPS
+    assert isinstance(anchor.op, Conv)
+    taps = dict(zip(anchor.op.layout[1], anchor.inputs[1].shape, strict=True))
+    return upper_bound(volume(tuple(taps[letter] for letter in anchor.op.spatial))) <= TAPS
 
 
 def _depthwise(group: Group) -> bool:
     """One input and one output channel a group, channels next to each other in x and the result; x
     not spread.
     """
-    op, x = group.hero.op, operands.resolve(group.hero.inputs[0], group)
+    op, x = group.anchor.op, operands.resolve(group.anchor.inputs[0], group)
     assert isinstance(op, Conv)
-    taps = dict(zip(op.layout[1], group.hero.inputs[1].shape, strict=True))
-    channels = group.hero.shape[op.layout[2].index("C")]
+    taps = dict(zip(op.layout[1], group.anchor.inputs[1].shape, strict=True))
+    channels = group.anchor.shape[op.layout[2].index("C")]
     dense = op.layout[2][-1] == "C" and (
         op.layout[0][-1] == "C" if x is None else x.strides[op.layout[0].index("C")] == 1
     )
     whole = all(step == 1 for step in op.lhs_dilation)
     cut = [
         *taps.values(),
-        *(n for n, letter in zip(group.hero.shape, op.layout[2], strict=True) if letter != "N"),
+        *(n for n, letter in zip(group.anchor.shape, op.layout[2], strict=True) if letter != "N"),
     ]
     if not all(isinstance(n, int) for n in cut):
         return False  # its rows are cut while compiling
@@ -145,21 +147,23 @@ def _depthwise(group: Group) -> bool:
     )
 
 
-def _geometry(hero: Node, x: View, edges: dict[str, Edge], kernel: View) -> Geometry:
-    op = hero.op
+def _geometry(anchor: Node, x: View, edges: dict[str, Edge], kernel: View) -> Geometry:
+    op = anchor.op
     assert isinstance(op, Conv)
     return Geometry(
         op,
         dict(zip(op.layout[0], x.strides, strict=True)),
         dict(zip(op.layout[1], kernel.strides, strict=True)),
-        dict(zip(op.layout[1], hero.inputs[1].shape, strict=True)),
-        dict(zip(op.layout[2], hero.shape, strict=True)),
+        dict(zip(op.layout[1], anchor.inputs[1].shape, strict=True)),
+        dict(zip(op.layout[2], anchor.shape, strict=True)),
         x.offset,
         edges,
     )
 
 
-def canonical(hero: Node, after: Epilogue, g: Geometry, left: Source, right: Source) -> Contraction:
+def canonical(
+    anchor: Node, after: Epilogue, g: Geometry, left: Source, right: Source
+) -> Contraction:
     """The convolution with its axes sorted into outer, rows, columns and inner."""
     letters = g.op.layout[2]
     per_group = g.result["C"] // g.groups
@@ -190,7 +194,7 @@ def canonical(hero: Node, after: Epilogue, g: Geometry, left: Source, right: Sou
     ]
     summed.append(Axis(g.taps["I"], g.x["C"], g.kernel["I"]))
     return arranged(
-        hero, after, around, rows, columns, summed, left, right, tuple(g.edges.values())
+        anchor, after, around, rows, columns, summed, left, right, tuple(g.edges.values())
     )
 
 
@@ -199,18 +203,18 @@ def canonical(hero: Node, after: Epilogue, g: Geometry, left: Source, right: Sou
 
 def _input(
     group: Group, target: Target, name: str, padded: bool
-) -> tuple[View, dict[str, Edge], list[Launching]]:
+) -> tuple[View, dict[str, Edge], list[KernelLaunch]]:
     """x as the window moves over it, where windows leave it, and the kernels that copy it, if it
     needs a copy.
 
     When `padded`, it is copied with its padding where windows leave it.
     """
-    hero, (x, _) = group.hero, group.hero.inputs
-    op = hero.op
+    anchor, (x, _) = group.anchor, group.anchor.inputs
+    op = anchor.op
     assert isinstance(op, Conv)
     letters, shape = op.layout[0], x.shape
-    taps = dict(zip(op.layout[1], hero.inputs[1].shape, strict=True))
-    result = dict(zip(op.layout[2], hero.shape, strict=True))
+    taps = dict(zip(op.layout[1], anchor.inputs[1].shape, strict=True))
+    result = dict(zip(op.layout[2], anchor.shape, strict=True))
     low, high, gaps = [0] * len(shape), [0] * len(shape), [0] * len(shape)
     edges: dict[str, Edge] = {}
     for axis, letter in enumerate(op.spatial):
@@ -226,7 +230,7 @@ def _input(
         if low[at] > 0 or high[at] > 0:
             edges[letter] = Edge(low[at], shape[at])
     found = operands.resolve(x, group)
-    launches: list[Launching] = []
+    launches: list[KernelLaunch] = []
     if not padded:
         if found is None:
             found, made = operands.materialize(x, group, target, f"{name}_x")
@@ -244,11 +248,11 @@ def _input(
 
 def _padded(
     group: Group, before: list[int], after: list[int], spread: list[int], target: Target, name: str
-) -> tuple[View, tuple[Launching, ...]]:
+) -> tuple[View, tuple[KernelLaunch, ...]]:
     """A copy of x with its padding, its axes in the order in which x lies so that rows are copied
     as rows.
     """
-    x = group.hero.inputs[0]
+    x = group.anchor.inputs[0]
     perm = _memory_order(operands.resolve(x, group), len(x.shape))
     shape = [x.shape[axis] for axis in perm]
     low: list[Dim] = [before[axis] for axis in perm]
@@ -289,5 +293,5 @@ def _padded(
 def _memory_order(found: View | None, rank: int) -> tuple[int, ...]:
     """The axes of a view from the one with the longest stride to the one with the shortest."""
     return tuple(
-        sorted(range(rank), key=lambda axis: -at_opt(found.strides[axis]) if found else axis)
+        sorted(range(rank), key=lambda axis: -size_hint(found.strides[axis]) if found else axis)
     )

@@ -6,11 +6,11 @@ from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.contraction import Axis, Contraction, Source
 from xlac.codegen.core.contraction_axes import Run, arranged, runs
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import Launching, Scheduled, Scratch
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, Scratch
 from xlac.codegen.core.operands import View
 from xlac.codegen.cpu.gemm import choose
 from xlac.fusion.group import Group
-from xlac.ir.dims import Dim, at_opt, volume
+from xlac.ir.dims import Dim, size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ops.reduction.contraction import Dot
 from xlac_sdk.target import Target
@@ -18,20 +18,20 @@ from xlac_sdk.target import Target
 WIDE = 128  # columns from which halves on the left are converted to f32 before the product
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """Launches for a contraction with what follows it: kernels that make operands, if any, then the
     product.
     """
-    hero = group.hero
-    after = epilogue.of(group, hero)
+    anchor = group.anchor
+    after = epilogue.of(group, anchor)
     if after is None:
         return operands.apart(
-            group, hero, lambda alone: schedule(alone, target, name), target, name
+            group, anchor, lambda alone: schedule(alone, target, name), target, name
         )
-    launches: list[Launching] = []
+    launches: list[KernelLaunch] = []
     views: list[View] = []
-    for side, node in zip(("left", "right"), hero.inputs, strict=True):
-        if side == "left" and _widened(hero, target):
+    for side, node in zip(("left", "right"), anchor.inputs, strict=True):
+        if side == "left" and _widened(anchor, target):
             wide, made = operands.widen(node, group, target, f"{name}_left")
             launches += made
             views.append(wide)
@@ -43,35 +43,35 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
             found, made = operands.materialize(node, group, target, f"{name}_{side}")
             launches += made
         views.append(found)
-    c = canonical(hero, after, views[0], views[1])
+    c = canonical(anchor, after, views[0], views[1])
     launches += choose.launches(group, target, name, c, after, views[1])
     used = {v.value for v in views if isinstance(v.value, Node)}
-    return Scheduled(tuple(launches), epilogue.in_place(after, used))
+    return LoweredGroup(tuple(launches), epilogue.in_place(after, used))
 
 
-def _widened(hero: Node, target: Target) -> bool:
+def _widened(anchor: Node, target: Target) -> bool:
     """True when halves on the left are read so often that they are better converted once, in a
     copy.
     """
-    (left, right), op = hero.inputs, hero.op
+    (left, right), op = anchor.inputs, anchor.op
     assert isinstance(op, Dot)
     rows, columns = op.free(left.type.rank, right.type.rank)
     tall, wide = (
         volume(tuple(left.shape[a] for a in rows)),
         volume(tuple(right.shape[a] for a in columns)),
     )
-    many = at_opt(tall) >= 8 and at_opt(wide) >= WIDE
+    many = size_hint(tall) >= 8 and size_hint(wide) >= WIDE
     return left.type.dtype.is_half and many and not target.size and not target.warp
 
 
-def canonical(hero: Node, after: Epilogue, left: View, right: View) -> Contraction:
+def canonical(anchor: Node, after: Epilogue, left: View, right: View) -> Contraction:
     """The dot product with its axes sorted into outer, rows, columns and inner, and merged where
     strides allow.
     """
-    op = hero.op
+    op = anchor.op
     assert isinstance(op, Dot)
-    shape = hero.shape
-    sizes = hero.inputs[0].shape
+    shape = anchor.shape
+    sizes = anchor.inputs[0].shape
     free_left, free_right = op.free(len(left.strides), len(right.strides))
     pairs: list[tuple[Dim, Dim]] = [
         (left.strides[a], right.strides[b]) for a, b in zip(op.batch_lhs, op.batch_rhs, strict=True)
@@ -87,11 +87,11 @@ def canonical(hero: Node, after: Epilogue, left: View, right: View) -> Contracti
         for a, b in zip(op.contract_lhs, op.contract_rhs, strict=True)
     ]
     dtypes = (
-        left.value.dtype if isinstance(left.value, Scratch) else hero.inputs[0].type.dtype,
-        hero.inputs[1].type.dtype,
+        left.value.dtype if isinstance(left.value, Scratch) else anchor.inputs[0].type.dtype,
+        anchor.inputs[1].type.dtype,
     )
     return arranged(
-        hero,
+        anchor,
         after,
         [*around, *across],
         rows,

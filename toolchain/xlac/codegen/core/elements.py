@@ -8,7 +8,7 @@ values with.
             at = (i, build.ramp(j, 1, lanes))
             elements.store(node, at)                       # at(node, at), stored to the node's
             parameter
-    return Scheduled((elements.launch(name, work, note),))
+    return LoweredGroup((elements.launch(name, work, note),))
 
 * `at(node, index)` is one element, or as many as the index has lanes, in the node's *compute* dtype
   (f32 for
@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import gcd
 
-from xlac.codegen.core.lowered_group import Launching, Scratch, Value
+from xlac.codegen.core.lowered_group import KernelLaunch, Scratch, Value
 from xlac.codegen.core.value_scope import Remembered
 from xlac.fusion.group import Group, open_sizes, origins, ranks
 from xlac.ir.dims import Dim, Shape, Sym, symbols, volume
@@ -105,7 +105,7 @@ class Elements:
         self._local[value] = self.builder.local("t", value.dtype, value.size)
         return self._local[value]
 
-    def launch(self, name: str, work: Work | None = None, note: str = "") -> Launching:
+    def launch(self, name: str, work: Work | None = None, note: str = "") -> KernelLaunch:
         """The finished kernel, with the arguments for the parameters that were used."""
         order = ranks(self.group)
         used = sorted(
@@ -119,7 +119,7 @@ class Elements:
         kernel = Kernel(
             name, parameters, self.builder.body(), taken, work or Work(), origins(self.group), note
         )
-        return Launching(kernel, tuple(used), sizes)
+        return KernelLaunch(kernel, tuple(used), sizes)
 
     # ---- where values come from --------------------------------------------------------------
 

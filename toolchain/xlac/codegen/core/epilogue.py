@@ -31,13 +31,13 @@ class Epilogue:
     """
 
     group: Group
-    hero: Node
+    anchor: Node
     paths: dict[Node, Path] = field(default_factory=dict)
 
     @property
     def weight(self) -> int:
         """Operations an element."""
-        return sum(weight(n.op) for n in self.paths if n is not self.hero)
+        return sum(weight(n.op) for n in self.paths if n is not self.anchor)
 
     def store(self, elements: Elements, at: Index, value: Expr) -> None:
         """Stores the outputs for one element (or vector) of the contraction, given in the
@@ -48,10 +48,10 @@ class Epilogue:
 
     def results(self, elements: Elements, at: Index, value: Expr) -> list[tuple[Node, Index, Expr]]:
         """The outputs for one element (or vector) of the contraction, each with its index."""
-        dtype = self.hero.type.dtype
+        dtype = self.anchor.type.dtype
         result = build.cast(build.cast(value, dtype), dtype.compute)
         result = elements.builder.let("r", result)
-        elements.bind_value(self.hero, lambda _: result)
+        elements.bind_value(self.anchor, lambda _: result)
         places = [(node, self.forward(node, at)) for node in self.group.outputs]
         return [(node, place, elements.at(node, place)) for node, place in places]
 
@@ -70,7 +70,7 @@ class Epilogue:
         stack = list(self.group.outputs)
         while stack:
             node = stack.pop()
-            if node is not self.hero and node in self.group and node not in found:
+            if node is not self.anchor and node in self.group and node not in found:
                 found[node] = None
                 stack += node.inputs
         return list(found)
@@ -85,7 +85,7 @@ class Epilogue:
         for node in self._after():
             if isinstance(node.op, POINTWISE):
                 continue
-            if not isinstance(node.op, view.Broadcast) or node.shape != self.hero.shape:
+            if not isinstance(node.op, view.Broadcast) or node.shape != self.anchor.shape:
                 return False
             sizes = node.inputs[0].shape
             kept = {a for a, n in zip(node.op.axes, sizes, strict=True) if n != 1}
@@ -96,12 +96,12 @@ class Epilogue:
         return True
 
 
-def of(group: Group, hero: Node) -> Epilogue | None:
+def of(group: Group, anchor: Node) -> Epilogue | None:
     """The epilogue of a group, or None when something in it cannot be computed element by element."""
-    found = Epilogue(group, hero, {hero: ()})
+    found = Epilogue(group, anchor, {anchor: ()})
     for node in group.nodes:
         paths = {found.paths[i] for i in node.inputs if i in found.paths}
-        if not paths or node is hero:
+        if not paths or node is anchor:
             continue
         if len(paths) > 1:
             return None

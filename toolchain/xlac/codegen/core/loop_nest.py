@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from math import gcd
 
 from xlac.codegen.core.access_analysis import Run
-from xlac.ir.dims import Dim, Sym, at_opt, ceil_div, divisor, most, volume
+from xlac.ir.dims import Dim, Sym, ceil_div, divisor, size_hint, upper_bound, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
@@ -31,7 +31,7 @@ def lanes_for(target: Target, dtypes: Sequence[DType] | frozenset[DType], extent
     """
     if not target.vector_bytes:
         return 1
-    extent = at_opt(extent)
+    extent = size_hint(extent)
     widest = max((d.compute.nbytes for d in dtypes), default=4)
     full = max(1, target.vector_bytes // widest)
     down = 1 << (min(full, max(1, extent)).bit_length() - 1)
@@ -220,7 +220,13 @@ def bounded(builder: Builder, value: Expr, high: Dim | None, low: int = 0, by: i
         return value
     below = build.lift(high + 1) if isinstance(high, Sym) else None
     var = Var(
-        builder.fresh("n"), build.INDEX, 1, low, None if high is None else most(high), by, below
+        builder.fresh("n"),
+        build.INDEX,
+        1,
+        low,
+        None if high is None else upper_bound(high),
+        by,
+        below,
     )
     builder.emit(Let(var, value))
     return var
@@ -236,7 +242,7 @@ def outer(
     `cost` is the operations of one iteration of the innermost. Yields the counter of each run. Must
     be the first statement of the kernel, and the only one, when it is to be parallel.
     """
-    count = at_opt(volume(tuple(run.extent for run in loops)))
+    count = size_hint(volume(tuple(run.extent for run in loops)))
     counters: dict[Run, Expr] = {}
     if count * cost < SERIAL_WORK or count < 2 or len(builder.open_blocks) > 1:
         with serial(builder, loops, counters):

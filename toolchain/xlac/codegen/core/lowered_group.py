@@ -17,13 +17,13 @@ class Scratch:
     """Memory that a scheduled group needs between its own launches; the planner places it in the
     arena.
 
-    `lasting` memory is zero at first and the group's own from call to call.
+    `persistent` memory is zero at first and the group's own from call to call.
     """
 
     dtype: DType
     size: Dim  # elements
     hint: str = "scratch"
-    lasting: bool = False
+    persistent: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +44,7 @@ Value = Node | Scratch | Packed
 
 
 @dataclass(frozen=True, slots=True)
-class Launching:
+class KernelLaunch:
     """One kernel launch of a scheduled group, before memory is planned: a value for each parameter
     and size.
 
@@ -59,7 +59,7 @@ class Launching:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Calling:
+class LibraryCall:
     """A whole group as one operation of the target's own: a `Call` before memory is planned.
 
     Arguments are dense and row-major, each of its shape: what is read, the outputs, memory to be
@@ -74,7 +74,7 @@ class Calling:
 
 
 @dataclass(frozen=True, slots=True)
-class Copying:
+class BufferCopy:
     """The target begins as a copy of the source; nothing to do when the planner gives them one
     memory.
     """
@@ -84,7 +84,7 @@ class Copying:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scheduled:
+class LoweredGroup:
     """The launches that compute the outputs of a group, and the copies that are made before the
     first of them.
 
@@ -94,14 +94,14 @@ class Scheduled:
     library, how it fell and why.
     """
 
-    launches: tuple[Launching, ...]
+    launches: tuple[KernelLaunch, ...]
     in_place: tuple[tuple[Node, Node], ...] = ()
-    copies: tuple[Copying, ...] = ()
-    call: Calling | None = None
+    copies: tuple[BufferCopy, ...] = ()
+    call: LibraryCall | None = None
     note: str = ""
 
     @property
-    def alone(self) -> tuple[Launching, ...]:
+    def alone(self) -> tuple[KernelLaunch, ...]:
         """The launches, for a schedule of more than this: there are no copies to make before, and
         no call in their place.
         """

@@ -11,7 +11,7 @@ import numpy as np
 
 from xlac.codegen.core.contraction import is_constant
 from xlac.codegen.core.elements import row_major
-from xlac.codegen.core.lowered_group import Launching, Scheduled, Scratch, Value
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, Scratch, Value
 from xlac.fusion import cost
 from xlac.fusion.cluster import is_pointwise
 from xlac.fusion.group import Group, Kind
@@ -142,8 +142,8 @@ def part(group: Group, outputs: tuple[Node, ...], given: frozenset[Node]) -> Gro
 
 
 def with_scratch(
-    launches: tuple[Launching, ...], places: dict[Node, Scratch]
-) -> tuple[Launching, ...]:
+    launches: tuple[KernelLaunch, ...], places: dict[Node, Scratch]
+) -> tuple[KernelLaunch, ...]:
     """Launches that find some nodes in scratch memory instead."""
     return tuple(
         replace(
@@ -158,7 +158,7 @@ def with_scratch(
 
 def materialize(
     node: Node, group: Group, target: Target, name: str
-) -> tuple[View, tuple[Launching, ...]]:
+) -> tuple[View, tuple[KernelLaunch, ...]]:
     """A kernel that computes an operand into scratch memory."""
     from xlac.codegen.lower import schedule
 
@@ -170,7 +170,7 @@ def materialize(
 
 def widen(
     node: Node, group: Group, target: Target, name: str
-) -> tuple[View, tuple[Launching, ...]]:
+) -> tuple[View, tuple[KernelLaunch, ...]]:
     """A kernel that converts an operand of halves into scratch memory."""
     wide = Node.of(convert.Cast(dtype=node.type.dtype.compute), node)
     inputs = (
@@ -183,21 +183,21 @@ def widen(
 
 
 def apart(
-    group: Group, hero: Node, alone: Callable[[Group], Scheduled], target: Target, name: str
-) -> Scheduled:
-    """The hero by itself, then everything after it: for groups whose epilogue does not fuse."""
+    group: Group, anchor: Node, alone: Callable[[Group], LoweredGroup], target: Target, name: str
+) -> LoweredGroup:
+    """The anchor by itself, then everything after it: for groups whose epilogue does not fuse."""
     from xlac.codegen.lower import schedule
 
-    kernel = part(group, (hero,), frozenset())
-    first = alone(replace_kind(kernel, group.kind, hero))
-    rest = tuple(n for n in group.outputs if n is not hero)
-    after = schedule(part(group, rest, frozenset({hero})), target, f"{name}_epilogue")
+    kernel = part(group, (anchor,), frozenset())
+    first = alone(replace_kind(kernel, group.kind, anchor))
+    rest = tuple(n for n in group.outputs if n is not anchor)
+    after = schedule(part(group, rest, frozenset({anchor})), target, f"{name}_epilogue")
     launches = (*first.alone, *after.alone)
-    if hero in group.outputs:
-        return Scheduled(launches)
-    scratch = Scratch(hero.type.dtype, hero.type.size, "result")
-    return Scheduled(with_scratch(launches, {hero: scratch}))
+    if anchor in group.outputs:
+        return LoweredGroup(launches)
+    scratch = Scratch(anchor.type.dtype, anchor.type.size, "result")
+    return LoweredGroup(with_scratch(launches, {anchor: scratch}))
 
 
-def replace_kind(group: Group, kind: Kind, hero: Node) -> Group:
-    return Group(kind, hero, group.nodes, group.inputs, group.outputs, group.reason)
+def replace_kind(group: Group, kind: Kind, anchor: Node) -> Group:
+    return Group(kind, anchor, group.nodes, group.inputs, group.outputs, group.reason)

@@ -19,10 +19,10 @@ import numpy as np
 from xlac.codegen.core.contraction import Axis, Contraction, Source, merge, offset, unravel, zero
 from xlac.codegen.core.elements import Elements, row_major
 from xlac.codegen.core.loop_nest import CHUNKS, SERIAL_WORK, THREAD_WORK, bounded
-from xlac.codegen.core.lowered_group import Launching, Packed, Scratch
+from xlac.codegen.core.lowered_group import KernelLaunch, Packed, Scratch
 from xlac.codegen.cpu.gemm.register_tile import Split, Tile
 from xlac.fusion.group import Group
-from xlac.ir.dims import Dim, Shape, Sym, at_opt, ceil_div, divisor, static, volume
+from xlac.ir.dims import Dim, Shape, Sym, ceil_div, divisor, size_hint, static, volume
 from xlac.ir.op import Array
 from xlac.ir.storage import on_a_line, stepped
 from xlac_sdk.dtypes import DType
@@ -215,8 +215,8 @@ def reads_well(c: Contraction, tile: Tile, reuse: int, target: Target) -> bool:
     such a multiple of a power of two apart that they compete for a few of its sets.
     """
     nbytes = c.right.dtype.nbytes
-    apart = gcd(target.l2_bytes, *(at_opt(a.right) * nbytes for a in c.inner))
-    stays = at_opt(c.depth) * max(apart, tile.width * nbytes) <= target.l2_bytes
+    apart = gcd(target.l2_bytes, *(size_hint(a.right) * nbytes for a in c.inner))
+    stays = size_hint(c.depth) * max(apart, tile.width * nbytes) <= target.l2_bytes
     return reuse <= (MANY if stays else FEW)
 
 
@@ -243,7 +243,7 @@ def transposed(builder: Builder, rows: list[Expr]) -> list[Expr]:
 
 def running(
     group: Group, target: Target, name: str, c: Contraction, tile: Tile, dtype: DType
-) -> tuple[Launching, Panels]:
+) -> tuple[KernelLaunch, Panels]:
     """A kernel that packs the operand on every run, and the panels that it leaves."""
     own, outer, size = _layout(c, tile, dtype)
     scratch = Scratch(dtype, size, "panels")
@@ -255,7 +255,7 @@ def running(
     per_copy = c.depth * ceil_div(columns, tile.lanes) * tile.lanes
     loops = [*(a.extent for a in own), panel_count(columns, tile)]
     trips = volume(tuple(loops))
-    items, work = at_opt(trips), at_opt(size)
+    items, work = size_hint(trips), size_hint(size)
     lanes = tile.lanes
     turns = (
         c.inner[-1].right == 1 and c.columns.right != 1 and 1 < lanes <= TURNED and not target.size

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xlac.ir.dims import Dim, at_opt, divisor, most
+from xlac.ir.dims import Dim, divisor, size_hint, upper_bound
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
@@ -50,9 +50,9 @@ def blocks(extents: Sequence[Dim], limit: int = BLOCK, whole: int = 0) -> Blocks
     terms = 1
     for number in reversed(range(len(extents))):
         extent = extents[number]
-        if terms * most(extent) > max(limit, whole):
+        if terms * upper_bound(extent) > max(limit, whole):
             return Blocks(number, turns(extent, max(1, limit // terms)))
-        terms *= max(1, most(extent))
+        terms *= max(1, upper_bound(extent))
     return None
 
 
@@ -63,7 +63,9 @@ def turns(extent: Dim, limit: int) -> int:
     by = divisor(extent)
     even = next((n for n in range(limit, limit // UNEVEN, -1) if by % n == 0), None)
     return even or (
-        limit if not isinstance(extent, int) else -(-at_opt(extent) // -(-at_opt(extent) // limit))
+        limit
+        if not isinstance(extent, int)
+        else -(-size_hint(extent) // -(-size_hint(extent) // limit))
     )
 
 

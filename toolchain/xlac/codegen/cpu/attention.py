@@ -16,14 +16,14 @@ from xlac.codegen.core.attention_problem import Heads, heads
 from xlac.codegen.core.contraction import Axis, Contraction
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import CHUNKS
-from xlac.codegen.core.lowered_group import Launching, Scheduled
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup
 from xlac.codegen.core.operands import View
 from xlac.codegen.core.packing import Panels
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.register_tile import Tile
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import at_opt, bounds, volume
+from xlac.ir.dims import bounds, size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ops.nn.attention import Attention
 from xlac_sdk.dtypes import DType
@@ -78,10 +78,10 @@ def takes(node: Node, target: Target) -> bool:
     full = target.lanes(dtype)
     if full < 4 or vector(wide, full) < full // 4:
         return False
-    scores = at_opt(batch) * at_opt(many) * at_opt(time) * at_opt(length) * dtype.nbytes
+    scores = size_hint(batch) * size_hint(many) * size_hint(time) * size_hint(length) * dtype.nbytes
     return (
-        at_opt(time) >= LEAST
-        and at_opt(length) >= VECTORS * full
+        size_hint(time) >= LEAST
+        and size_hint(length) >= VECTORS * full
         and scores > target.l2_bytes // NEAR
     )
 
@@ -96,52 +96,56 @@ def choose(h: Heads, target: Target) -> Blocks:
     quarter of the second.
     """
     dtype, (width, wide) = h.dtype.compute, h.widths
-    rows, length, lanes = max(1, at_opt(h.rows)), max(1, at_opt(h.length)), target.lanes(dtype)
+    rows, length, lanes = (
+        max(1, size_hint(h.rows)),
+        max(1, size_hint(h.length)),
+        target.lanes(dtype),
+    )
     tile = register_tile.choose(target, dtype, (1, rows), VECTORS * lanes, width)
     each = (width + wide) * dtype.nbytes
     fits = min(target.l2_bytes // 4 // each, target.l1_bytes // 4 // (tile.rows[1] * dtype.nbytes))
     step = VECTORS * lanes
     keys = min(max(1, fits // step), -(-length // step)) * step
     tall = max(1, target.l1_bytes // 2 // (each * tile.rows[1]))
-    wanted = -(-CHUNKS * target.threads // max(1, at_opt(volume(h.batch))))
+    wanted = -(-CHUNKS * target.threads // max(1, size_hint(volume(h.batch))))
     count = -(-rows // tile.rows[1])
     tall = register_tile.even(count, max(1, min(tall, count // wanted))).step
     return Blocks(tile, tall, keys, vector(wide, lanes))
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """Launches for an attention with what follows it: kernels that make operands, if any, one that
     packs the keys, its own.
     """
     from xlac.codegen.cpu.online_softmax import OnlineSoftmax
 
-    hero = group.hero
-    after = epilogue.of(group, hero)
+    anchor = group.anchor
+    after = epilogue.of(group, anchor)
     if after is None:
         return operands.apart(
-            group, hero, lambda alone: schedule(alone, target, name), target, name
+            group, anchor, lambda alone: schedule(alone, target, name), target, name
         )
-    launches: list[Launching] = []
+    launches: list[KernelLaunch] = []
     views: list[View] = []
-    for side, node in zip("qkv", hero.inputs, strict=False):
+    for side, node in zip("qkv", anchor.inputs, strict=False):
         found = operands.resolve(node, group)
         if found is None or (side == "v" and found.strides[-1] != 1):
             found, made = operands.materialize(node, group, target, f"{name}_{side}")
             launches += made
         views.append(found)
-    h = heads(hero, (views[0], views[1], views[2]))
+    h = heads(anchor, (views[0], views[1], views[2]))
     blocks = choose(h, target)
     packing_keys, panels = packed(group, target, f"{name}_keys", h, blocks.tile, h.dtype.compute)
     elements = Elements(Builder(), group, target)
     OnlineSoftmax(elements, after, h, blocks, panels, target).write()
     used = {v.value for v in views if isinstance(v.value, Node)}
     launches += [packing_keys, elements.launch(name, cost.work(group))]
-    return Scheduled(tuple(launches), epilogue.in_place(after, used))
+    return LoweredGroup(tuple(launches), epilogue.in_place(after, used))
 
 
 def packed(
     group: Group, target: Target, name: str, h: Heads, tile: Tile, dtype: DType
-) -> tuple[Launching, Panels]:
+) -> tuple[KernelLaunch, Panels]:
     """The keys of every head in panels, their columns."""
     keys = h.keys
     (step,), (along,) = keys.depth, keys.strides

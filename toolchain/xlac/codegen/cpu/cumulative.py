@@ -14,11 +14,11 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import bounded, lanes_for, outer, pieces_of, strips
-from xlac.codegen.core.lowered_group import Scheduled, Scratch, Value
+from xlac.codegen.core.lowered_group import LoweredGroup, Scratch, Value
 from xlac.codegen.core.summation import compensated, two_sum
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import at_opt, divisor, volume
+from xlac.ir.dims import divisor, size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ops import numeric
 from xlac.ops.control.control import Pick
@@ -36,29 +36,29 @@ P = Primitive
 RUN = 8  # elements whose running sums are added by themselves
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """One launch."""
     elements = Elements(Builder(), group, target)
-    if isinstance(group.hero.op, Compact):
+    if isinstance(group.anchor.op, Compact):
         _compact(elements)
     else:
         _lines(elements)
-    return Scheduled((elements.launch(name, cost.work(group)),))
+    return LoweredGroup((elements.launch(name, cost.work(group)),))
 
 
 def _lines(elements: Elements) -> None:
-    hero, builder, target = elements.group.hero, elements.builder, elements.target
-    op = hero.op
+    anchor, builder, target = elements.group.anchor, elements.builder, elements.target
+    op = anchor.op
     assert isinstance(op, Cumulative)
-    (x,) = hero.inputs
-    shape, axis = hero.shape, op.axis
+    (x,) = anchor.inputs
+    shape, axis = anchor.shape, op.axis
     count, across = shape[axis], volume(shape[axis + 1 :])
-    lanes = lanes_for(target, [hero.type.dtype], across)
-    block = lanes * (4 if at_opt(across) >= 4 * lanes else 1)
+    lanes = lanes_for(target, [anchor.type.dtype], across)
+    block = lanes * (4 if size_hint(across) >= 4 * lanes else 1)
     pieces = pieces_of(across, block)
     loops = [Run(n, (a,)) for a, n in enumerate(shape[:axis])] + [pieces]
 
-    with outer(builder, target, loops, at_opt(count) * block) as counters:
+    with outer(builder, target, loops, size_hint(count) * block) as counters:
         before = tuple(counters[run] for run in loops[:-1])
         start = build.mul(counters[pieces], block)
         if divisor(across) % block == 0:
@@ -88,8 +88,8 @@ def line(
     """The running combination of as many lines as `inner`, the linear index of the axes after, has
     lanes.
     """
-    builder, hero = elements.builder, elements.group.hero
-    shape, dtype = hero.shape, hero.type.dtype
+    builder, anchor = elements.builder, elements.group.anchor
+    shape, dtype = anchor.shape, anchor.type.dtype
     first = Const(numeric.identity(op.combine, dtype), dtype.compute, inner.lanes)
     after: list[Expr] = []
     for extent in reversed(shape[op.axis + 1 :]):
@@ -102,7 +102,7 @@ def line(
 
     def put(at: tuple[Expr, ...], result: Expr) -> None:
         elements.store(
-            hero,
+            anchor,
             at,
             convert_element(builder.let("result", result), dtype) if dtype.is_half else result,
         )
@@ -160,12 +160,12 @@ def _sums(
 def _compact(elements: Elements) -> None:
     """One pass that counts, storing each position found, and a pass that fills what is left."""
     group, builder = elements.group, elements.builder
-    hero = group.hero
-    (mask,) = hero.inputs
+    anchor = group.anchor
+    (mask,) = anchor.inputs
     shape = mask.shape
     size = volume(shape)
     picks: dict[int, Value] = {n.op.index: n for n in group.outputs if isinstance(n.op, Pick)}
-    (bound,) = hero.results[0].shape
+    (bound,) = anchor.results[0].shape
     positions = elements.parameter(picks.get(0) or Scratch(DType.I64, bound), Access.WRITE)
     found = builder.variable("found", build.index(0))
     with builder.loop("i", 0, size) as i:

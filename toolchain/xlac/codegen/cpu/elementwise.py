@@ -34,10 +34,10 @@ from xlac.codegen.core.loop_nest import (
     strips,
     unroll_for,
 )
-from xlac.codegen.core.lowered_group import Launching, Scheduled
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup
 from xlac.fusion import cost
 from xlac.fusion.group import Group, is_immediate
-from xlac.ir.dims import Dim, Shape, at_opt, divisor, volume
+from xlac.ir.dims import Dim, Shape, divisor, size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops.tensor import view
@@ -64,7 +64,7 @@ class Job:
     stores: tuple[tuple[Node, Node, Shape], ...]  # value, output, shift an axis
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """One launch for a group of one shape; a large group of several shapes takes one for each, a
     small one for every few.
     """
@@ -73,7 +73,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     large = len(found) > 1 and (
         work.flops + work.bytes > SERIAL_WORK or any(_parallel(j, group, target) for j in found)
     )
-    launches: list[Launching] = []
+    launches: list[KernelLaunch] = []
     in_place: list[tuple[Node, Node]] = []
     together = (
         1
@@ -92,7 +92,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
             if len(found) == 1:
                 in_place = overwritten(dry.elements, survey)
         launches.append(elements.launch(f"{name}_{number}" if number else name, work))
-    return Scheduled(tuple(launches), tuple(in_place))
+    return LoweredGroup(tuple(launches), tuple(in_place))
 
 
 def _parallel(job: Job, group: Group, target: Target) -> bool:
@@ -100,7 +100,7 @@ def _parallel(job: Job, group: Group, target: Target) -> bool:
     dry = Surveyor(Elements(Builder(), group, target), job.shape)
     store(dry.elements, dry.index, job.stores, streaming=False)
     survey = dry.survey()
-    return at_opt(volume(job.shape)) * (survey.flops + len(survey.accesses)) >= SERIAL_WORK
+    return size_hint(volume(job.shape)) * (survey.flops + len(survey.accesses)) >= SERIAL_WORK
 
 
 def jobs(group: Group) -> list[Job]:
@@ -167,7 +167,7 @@ def _nest(elements: Elements, job: Job, survey: Survey, *, streaming: bool) -> N
             _squares(elements, job, survey, crossed[-1], inner),
         )
         return
-    rows = at_opt(volume(tuple(run.extent for run in loops[:-1])))
+    rows = size_hint(volume(tuple(run.extent for run in loops[:-1])))
     chunk = chunk_of(lanes * copies, each)
     if (
         rows * inner.usual * each >= SERIAL_WORK

@@ -23,7 +23,7 @@ from xlac.codegen.core.matrix_operand import Counters, apart
 from xlac.codegen.core.packing import Panels, each_panel
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
-from xlac.ir.dims import at_opt, ceil_div, divisor, volume
+from xlac.ir.dims import ceil_div, divisor, size_hint, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr, LoopKind, Shuffle
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -65,8 +65,8 @@ class OnlineSoftmax:
         count = ceil_div(h.rows, self.blocks.rows)
         extents = [*h.batch, count]
         turns = volume(tuple(extents))
-        items = at_opt(turns)
-        flops = 2 * at_opt(volume(h.batch) * h.rows * h.length) * sum(h.widths)
+        items = size_hint(turns)
+        flops = 2 * size_hint(volume(h.batch) * h.rows * h.length) * sum(h.widths)
         kind = LoopKind.PARALLEL if items > 1 and flops >= 2 * PARALLEL_FLOPS else LoopKind.SERIAL
         grain = min(max(1, PARALLEL_FLOPS * items // max(1, flops)), max(1, items // 2))
         with builder.loop("t", 0, turns, kind=kind, grain=grain) as t:

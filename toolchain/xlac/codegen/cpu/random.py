@@ -8,7 +8,7 @@ from math import prod
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import lanes_for, outer, strips
-from xlac.codegen.core.lowered_group import Scheduled
+from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import static
@@ -28,11 +28,13 @@ ROUNDS = 100  # operations a block, about
 BATCH = 16  # vectors of blocks that a thread takes at a time
 
 
-def schedule(group: Group, target: Target, name: str, bits: type[Bits] | None = None) -> Scheduled:
+def schedule(
+    group: Group, target: Target, name: str, bits: type[Bits] | None = None
+) -> LoweredGroup:
     """A launch for the bits, written by `bits`, and one for the new state, so that the first may be
     split over threads.
     """
-    op = group.hero.op
+    op = group.anchor.op
     assert isinstance(op, RngBits)
     picks = {n.op.index: n for n in group.outputs if isinstance(n.op, Pick)}
     count = prod(static(op.shape))
@@ -47,11 +49,11 @@ def schedule(group: Group, target: Target, name: str, bits: type[Bits] | None = 
         for k, value in enumerate(random.advance(op.algorithm, blocks, _state(elements))):
             elements.store(picks[0], (build.index(k),), value)
         launches.append(elements.launch(f"{name}_state"))
-    return Scheduled(tuple(launches))
+    return LoweredGroup(tuple(launches))
 
 
 def _state(elements: Elements) -> Callable[[int], Expr]:
-    (source,) = elements.group.hero.inputs
+    (source,) = elements.group.anchor.inputs
     return lambda k: elements.at(source, (build.index(k),))
 
 

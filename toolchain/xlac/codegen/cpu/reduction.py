@@ -15,13 +15,13 @@ from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator, fixed, rounded, sums
 from xlac.codegen.core.elements import Elements, linear, row_major
 from xlac.codegen.core.loop_nest import SERIAL_WORK, bounded, lanes_for, outer, serial, strips
-from xlac.codegen.core.lowered_group import Scheduled, Scratch
+from xlac.codegen.core.lowered_group import LoweredGroup, Scratch
 from xlac.codegen.core.reduction_plan import Space
 from xlac.codegen.core.summation import Pair
 from xlac.codegen.cpu.row_reduction import Rows
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import Dim, at_opt, ceil_div, divisor, volume
+from xlac.ir.dims import Dim, ceil_div, divisor, size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops import numeric
@@ -37,25 +37,28 @@ PIECES = 512  # at most, for any number of threads: the order of a sum depends o
 PIECE_WORK = 3 << 15  # operations of a piece at least: a claim costs a tenth of a microsecond
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """One launch, or two for a reduction that is split."""
     rows = Rows(Elements(Builder(), group, target), Space.of(group))
     if not _is_split(rows):
         rows.write()
-        return Scheduled((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
+        return LoweredGroup((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
     partial = _Partial(Elements(Builder(), group, target), rows.space)
     partial.write()
     combine = _Combine(Elements(Builder(), group, target), rows.space, partial)
     combine.write()
     first = partial.elements.launch(f"{name}_parts", cost.work(group))
-    return Scheduled((first, combine.elements.launch(name)), ())
+    return LoweredGroup((first, combine.elements.launch(name)), ())
 
 
 def _is_split(rows: Rows) -> bool:
     """Whether threads, if there are any, would have too few results to share, and enough elements
     to be worth it.
     """
-    results, work = at_opt(volume(rows.space.kept)), rows.each * at_opt(volume(rows.space.shape))
+    results, work = (
+        size_hint(volume(rows.space.kept)),
+        rows.each * size_hint(volume(rows.space.shape)),
+    )
     plain = len(rows.plan.passes) == 1 and not rows.plan.passes[0].stores and not rows.ordered
     return plain and results <= RESULTS and work > 4 * SERIAL_WORK
 
@@ -67,7 +70,7 @@ class _Partial(Rows):
         super().__init__(elements, space)
         others = [run for run in self.reduced if run is not self.vector]
         self.run = max(others or self.reduced, key=lambda r: r.usual)
-        each = self.each * at_opt(volume(space.shape)) // self.run.usual
+        each = self.each * size_hint(volume(space.shape)) // self.run.usual
         pieces = max(1, min(PIECES, self.run.usual * each // PIECE_WORK, self.run.usual))
         block = self.lanes * self.copies if self.run is self.vector else 1
         self.length = -(-self.run.usual // pieces // block) * block
@@ -87,7 +90,7 @@ class _Partial(Rows):
             self.builder,
             self.target,
             [every],
-            self.each * at_opt(volume(self.space.shape)) // max(1, every.usual),
+            self.each * size_hint(volume(self.space.shape)) // max(1, every.usual),
         ) as counters:
             self.piece = counters.pop(every)
             if divisor(self.run.extent) % self.length:

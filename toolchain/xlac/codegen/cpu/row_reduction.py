@@ -37,12 +37,12 @@ from xlac.codegen.core.loop_nest import (
     strips,
     unroll_for,
 )
-from xlac.codegen.core.lowered_group import Scheduled
+from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.core.reduction_plan import Pass, Passes, Space, plan, reduced_inputs
 from xlac.codegen.core.summation import Blocks, blocks
 from xlac.fusion import cost
 from xlac.fusion.group import Group, is_immediate
-from xlac.ir.dims import Dim, Shape, Sym, at_opt, ceil_div, divisor, most, volume
+from xlac.ir.dims import Dim, Shape, Sym, ceil_div, divisor, size_hint, upper_bound, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops.control.control import Pick
@@ -56,11 +56,11 @@ from xlac_sdk.target import Target
 KEEP_BYTES = 32 << 10  # of values kept between passes on a thread's stack
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """One launch."""
     rows = Rows(Elements(Builder(), group, target), Space.of(group))
     rows.write()
-    return Scheduled((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
+    return LoweredGroup((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
 
 
 class Rows:
@@ -131,16 +131,16 @@ class Rows:
         """All loops, from the outermost."""
         if self.by_row:
             with outer(
-                self.builder, self.target, self.kept, self.each * at_opt(self.space.count)
+                self.builder, self.target, self.kept, self.each * size_hint(self.space.count)
             ) as counters:
                 self._row(counters)
             return
         vector = self.vector
         assert vector is not None
         rest = [run for run in self.kept if run is not vector]
-        each = max(1, self.each * at_opt(self.space.count))
+        each = max(1, self.each * size_hint(self.space.count))
         chunk = chunk_of(self.lanes * self.copies, each)
-        rows = at_opt(volume(tuple(run.extent for run in rest)))
+        rows = size_hint(volume(tuple(run.extent for run in rest)))
 
         def strip(counters: dict[Run, Expr], start: build.Number, length: build.Number) -> None:
             def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
@@ -399,7 +399,7 @@ class Rows:
         reduced = [a for a in range(len(self.space.shape)) if a in self.space.reduced]
         for node in one.keep:
             dtype = node.type.dtype.compute
-            size = most(self.space.count)
+            size = upper_bound(self.space.count)
             if size * dtype.nbytes <= room:
                 room -= size * dtype.nbytes
                 strides: list[Dim] = [0] * len(self.space.shape)

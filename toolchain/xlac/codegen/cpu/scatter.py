@@ -17,10 +17,10 @@ from xlac.codegen.core import operands
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements, row_major
 from xlac.codegen.core.loop_nest import lanes_for, outer, pieces_of, serial, strips
-from xlac.codegen.core.lowered_group import Copying, Launching, Scheduled, Scratch, Value
+from xlac.codegen.core.lowered_group import BufferCopy, KernelLaunch, LoweredGroup, Scratch, Value
 from xlac.fusion import cost
 from xlac.fusion.group import Group, Kind
-from xlac.ir.dims import at_opt, divisor, volume
+from xlac.ir.dims import divisor, size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ops import numeric
 from xlac.ops.control.control import Pick
@@ -39,41 +39,43 @@ STEP = 8  # operations to place one update
 PIECE = 16  # vectors of columns that a thread takes
 
 
-Write = Callable[[Group, Target, str, Sequence[Value]], list[Launching]]
+Write = Callable[[Group, Target, str, Sequence[Value]], list[KernelLaunch]]
 """The launches that combine the updates of a group into its results, which hold the operands
 already.
 """
 
 
-def schedule(group: Group, target: Target, name: str, write: Write | None = None) -> Scheduled:
+def schedule(group: Group, target: Target, name: str, write: Write | None = None) -> LoweredGroup:
     """A copy of every operand, then the launches for the updates: one, or those of `write`."""
-    hero, op = group.hero, group.hero.op
+    anchor, op = group.anchor, group.anchor.op
     assert isinstance(op, Scatter)
-    count = len(hero.results)
+    count = len(anchor.results)
     found = {n.op.index if isinstance(n.op, Pick) else 0: n for n in group.outputs}
     results: list[Value] = [
-        found.get(k) or Scratch(t.dtype, t.size, "result") for k, t in enumerate(hero.results)
+        found.get(k) or Scratch(t.dtype, t.size, "result") for k, t in enumerate(anchor.results)
     ]
-    launches: list[Launching] = []
-    copies: list[Copying] = []
-    for number, (x, result) in enumerate(zip(hero.inputs, results, strict=False)):
+    launches: list[KernelLaunch] = []
+    copies: list[BufferCopy] = []
+    for number, (x, result) in enumerate(zip(anchor.inputs, results, strict=False)):
         if x in group.members:
             launches += _computed(group, x, result, target, f"{name}_copy{number or ''}")
         else:
-            copies.append(Copying(x, result))
-    xs, updates = hero.inputs[:count], hero.inputs[count + 1 :]
+            copies.append(BufferCopy(x, result))
+    xs, updates = anchor.inputs[:count], anchor.inputs[count + 1 :]
     if updates[0].type.size != 0:
         launches += (write or _on_a_cpu)(group, target, name, results)
-    elsewhere = set(operands.part(group, hero.inputs[count:], frozenset()).inputs) | set(
-        hero.inputs[count:]
+    elsewhere = set(operands.part(group, anchor.inputs[count:], frozenset()).inputs) | set(
+        anchor.inputs[count:]
     )
     in_place = tuple(
         (n, xs[k]) for k, n in found.items() if xs[k] in group.inputs and xs[k] not in elsewhere
     )
-    return Scheduled(tuple(launches), in_place if count == 1 else (), tuple(copies))
+    return LoweredGroup(tuple(launches), in_place if count == 1 else (), tuple(copies))
 
 
-def _on_a_cpu(group: Group, target: Target, name: str, results: Sequence[Value]) -> list[Launching]:
+def _on_a_cpu(
+    group: Group, target: Target, name: str, results: Sequence[Value]
+) -> list[KernelLaunch]:
     """Sums of many so that they keep their digits; all else in order."""
     from xlac.codegen.cpu import scatter_add
 
@@ -81,7 +83,9 @@ def _on_a_cpu(group: Group, target: Target, name: str, results: Sequence[Value])
     return _in_order(group, target, name, results) if found is None else found
 
 
-def _in_order(group: Group, target: Target, name: str, results: Sequence[Value]) -> list[Launching]:
+def _in_order(
+    group: Group, target: Target, name: str, results: Sequence[Value]
+) -> list[KernelLaunch]:
     """One launch."""
     elements = Elements(Builder(), group, target)
     Updates(elements, results).write()
@@ -90,7 +94,7 @@ def _in_order(group: Group, target: Target, name: str, results: Sequence[Value])
 
 def _computed(
     group: Group, x: Node, result: Value, target: Target, name: str
-) -> tuple[Launching, ...]:
+) -> tuple[KernelLaunch, ...]:
     """A kernel that computes what is updated where the result goes."""
     from xlac.codegen.lower import schedule as of_kind
 
@@ -114,13 +118,13 @@ class Updates:
     """Writes the kernel that combines the updates, in their row-major order."""
 
     def __init__(self, elements: Elements, results: Sequence[Value]) -> None:
-        hero = elements.group.hero
-        assert isinstance(hero.op, Scatter)
-        op = hero.op
+        anchor = elements.group.anchor
+        assert isinstance(anchor.op, Scatter)
+        op = anchor.op
         self.elements, self.builder, self.op = elements, elements.builder, op
         count = len(results)
-        self.indices, self.updates = hero.inputs[count], hero.inputs[count + 1 :]
-        self.shape, self.sizes = hero.results[0].shape, self.updates[0].shape
+        self.indices, self.updates = anchor.inputs[count], anchor.inputs[count + 1 :]
+        self.shape, self.sizes = anchor.results[0].shape, self.updates[0].shape
         self.results = results
         gone = {*op.inserted_window_dims, *op.input_batching_dims}
         kept = [a for a in range(len(self.shape)) if a not in gone]
@@ -143,12 +147,12 @@ class Updates:
                 )
             return
         loops = [Run(n, (a,)) for a, n in enumerate(self.sizes[:last])]
-        usual = at_opt(width)
+        usual = size_hint(width)
         block = lanes * (PIECE if usual >= 2 * PIECE * lanes else max(1, -(-usual // lanes)))
         pieces = pieces_of(width, block)
         # columns may be shared by threads whatever the places are: no two of them meet
         with outer(
-            builder, target, [pieces], STEP * at_opt(volume(self.sizes)) // max(1, pieces.usual)
+            builder, target, [pieces], STEP * size_hint(volume(self.sizes)) // max(1, pieces.usual)
         ) as split:
             start = build.mul(split[pieces], block)
             length: build.Number = block if divisor(width) % block == 0 else width

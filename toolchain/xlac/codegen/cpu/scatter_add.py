@@ -18,12 +18,12 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements, linear, row_major
 from xlac.codegen.core.loop_nest import lanes_for, outer, piece, pieces_of, serial, strips
-from xlac.codegen.core.lowered_group import Launching, Scratch, Value
+from xlac.codegen.core.lowered_group import KernelLaunch, Scratch, Value
 from xlac.codegen.core.summation import BLOCK, Pair, compensated, two_sum, whole
 from xlac.codegen.cpu.scatter import STEP, Updates, all_of
 from xlac.fusion import cost
 from xlac.fusion.group import Group, Kind
-from xlac.ir.dims import Dim, at_opt, most, volume
+from xlac.ir.dims import Dim, size_hint, upper_bound, volume
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import numeric
@@ -50,11 +50,11 @@ PIECE = 1 << 13  # elements that a thread clears or finishes
 
 def launches(
     group: Group, target: Target, name: str, results: Sequence[Value]
-) -> list[Launching] | None:
+) -> list[KernelLaunch] | None:
     """The launches that add the updates to a result that holds the operand; None where only few may
     meet at a place.
     """
-    op, dtype = group.hero.op, group.hero.results[0].dtype
+    op, dtype = group.anchor.op, group.anchor.results[0].dtype
     assert isinstance(op, Scatter)
     if op.body is not None or op.unique or not compensated(op.combine, dtype):
         return None
@@ -62,13 +62,13 @@ def launches(
         _Here(group, target, results),
         Updates(Elements(Builder(), group, target), results),
     )
-    if most(by_place.count) <= (1 if dtype.is_half else BLOCK):
+    if upper_bound(by_place.count) <= (1 if dtype.is_half else BLOCK):
         return None
-    inside, outside = at_opt(volume(updates.shape)), at_opt(volume(updates.sizes))
+    inside, outside = size_hint(volume(updates.shape)), size_hint(volume(updates.sizes))
     if inside > SPARSE * outside:
         return by_place.launches(name)
     near = inside <= NEAR and MANY * inside <= outside
-    if near or not by_place.columns or at_opt(updates.sizes[-1]) < NARROW:
+    if near or not by_place.columns or size_hint(updates.sizes[-1]) < NARROW:
         return _beside(group, target, name, results)
     return _Counted(group, target, results).launches(name)
 
@@ -76,14 +76,16 @@ def launches(
 # ---- with a second array -------------------------------------------------------------------------
 
 
-def _beside(group: Group, target: Target, name: str, results: Sequence[Value]) -> list[Launching]:
+def _beside(
+    group: Group, target: Target, name: str, results: Sequence[Value]
+) -> list[KernelLaunch]:
     """The second array cleared, the updates in their order, and both arrays made one."""
-    (result,), (type_,) = results, group.hero.results
+    (result,), (type_,) = results, group.anchor.results
     dtype, size = type_.dtype.compute, type_.size
     low = Scratch(dtype, size, "lost")
     high: Value = Scratch(dtype, size, "sums") if type_.dtype.is_half else result
 
-    def swept(suffix: str, work: Callable[[Elements, Expr], None]) -> Launching:
+    def swept(suffix: str, work: Callable[[Elements, Expr], None]) -> KernelLaunch:
         elements = Elements(Builder(), group, target)
         pieces = pieces_of(size, PIECE)
         with outer(elements.builder, target, [pieces], PIECE) as counters:
@@ -171,14 +173,14 @@ class Sorted:
             Scratch(DType.I64, self.count, "order"),
         )
 
-    def launches(self, name: str) -> list[Launching]:
+    def launches(self, name: str) -> list[KernelLaunch]:
         """Those of the sort, then one."""
         found = self.order(f"{name}_order")
         elements = Elements(Builder(), self.group, self.target)
         self.combine(elements, Updates(elements, self.results))
         return [*found, elements.launch(name, cost.work(self.group))]
 
-    def order(self, name: str) -> list[Launching]:
+    def order(self, name: str) -> list[KernelLaunch]:
         """The launches that leave the places in order, and which update each is of."""
         raise NotImplementedError
 
@@ -228,7 +230,7 @@ class Sorted:
             builder.variable("low", build.add(rank, 1)),
             builder.variable("high", build.lift(self.count)),
         )
-        with builder.loop("step", 0, most(self.count).bit_length()):
+        with builder.loop("step", 0, upper_bound(self.count).bit_length()):
             a, b = fixed(elements, low), fixed(elements, high)
             with builder.when(build.apply(P.LT, a, b)):
                 half = builder.let("half", build.apply(P.SHR, build.add(a, b), build.index(1)))
@@ -320,7 +322,7 @@ class _Here(Sorted):
             else:
                 strip([build.index(0)], 1, None)
 
-    def order(self, name: str) -> list[Launching]:
+    def order(self, name: str) -> list[KernelLaunch]:
         from xlac.codegen.lower import schedule as of_kind
 
         elements = Elements(Builder(), self.group, self.target)
@@ -356,7 +358,7 @@ class _Here(Sorted):
             elements.builder,
             self.target,
             [ranks],
-            STEP * at_opt(volume(self.sizes)) // max(1, ranks.usual),
+            STEP * size_hint(volume(self.sizes)) // max(1, ranks.usual),
         ) as counters:
             rank = counters[ranks]
             with self.first_of_its_place(elements, rank) as place:
@@ -381,7 +383,7 @@ class _Counted(_Here):
         self.ends = Scratch(DType.I64, self.targets + 2, "ends")
         self.homes = Scratch(DType.I64, self.count, "homes")
 
-    def order(self, name: str) -> list[Launching]:
+    def order(self, name: str) -> list[KernelLaunch]:
         """One launch: how many updates each row has, where they begin, and the updates in that
         order.
         """
@@ -417,7 +419,7 @@ class _Counted(_Here):
     def combine(self, elements: Elements, updates: Updates) -> None:
         builder, rows = elements.builder, Run(self.targets, ())
         with outer(
-            builder, self.target, [rows], STEP * at_opt(volume(self.sizes)) // max(1, rows.usual)
+            builder, self.target, [rows], STEP * size_hint(volume(self.sizes)) // max(1, rows.usual)
         ) as counters:
             row = counters[rows]
             ends = elements.parameter(self.ends, Access.READ)

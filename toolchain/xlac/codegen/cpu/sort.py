@@ -14,10 +14,10 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import outer
-from xlac.codegen.core.lowered_group import Scheduled, Scratch
+from xlac.codegen.core.lowered_group import LoweredGroup, Scratch
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import Sym, at_opt, most, volume
+from xlac.ir.dims import Sym, size_hint, upper_bound, volume
 from xlac.ir.graph import Node
 from xlac.ops.control.control import Pick
 from xlac.ops.reduction.order import Sort
@@ -32,25 +32,25 @@ P = Primitive
 STEP = 12  # operations to move one element through one merge
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """One launch."""
     elements = Elements(Builder(), group, target)
     _Sorter(elements).write()
-    return Scheduled((elements.launch(name, cost.work(group)),))
+    return LoweredGroup((elements.launch(name, cost.work(group)),))
 
 
 class _Sorter:
     def __init__(self, elements: Elements) -> None:
         self.elements, self.builder = elements, elements.builder
         group = elements.group
-        self.hero = group.hero
-        op = self.hero.op
+        self.anchor = group.anchor
+        op = self.anchor.op
         assert isinstance(op, Sort)
         self.op = op
-        self.shape = self.hero.inputs[0].shape
+        self.shape = self.anchor.inputs[0].shape
         self.count = self.shape[op.axis]
         strings = volume(tuple(n for a, n in enumerate(self.shape) if a != op.axis))
-        self.dtypes = [t.dtype for t in self.hero.results]
+        self.dtypes = [t.dtype for t in self.anchor.results]
         # a string's two halves lie one after the other
         self.scratch = (
             [Scratch(d, strings * self.count * 2, "sort") for d in self.dtypes]
@@ -61,7 +61,7 @@ class _Sorter:
     def write(self) -> None:
         axis = self.op.axis
         loops = [Run(n, (a,)) for a, n in enumerate(self.shape) if a != axis]
-        usual = at_opt(self.count)
+        usual = size_hint(self.count)
         levels = max(1, usual - 1).bit_length() if usual > 1 else 0
         with outer(
             self.builder, self.elements.target, loops, STEP * usual * (levels + 1)
@@ -74,7 +74,7 @@ class _Sorter:
             if self.count == 1:
                 self._store(
                     at(build.index(0)),
-                    [self.elements.at(x, at(build.index(0))) for x in self.hero.inputs],
+                    [self.elements.at(x, at(build.index(0))) for x in self.anchor.inputs],
                 )
                 return
             string: Expr = build.index(0)
@@ -83,7 +83,7 @@ class _Sorter:
             base = build.mul(string, self.count * 2)
             buffers = [self.elements.parameter(s, Access.REREAD) for s in self.scratch]
             with self.builder.loop("k", 0, self.count) as k:
-                for buffer, x in zip(buffers, self.hero.inputs, strict=True):
+                for buffer, x in zip(buffers, self.anchor.inputs, strict=True):
                     self.elements.store_to(buffer, build.add(base, k), self.elements.at(x, at(k)))
             if isinstance(self.count, Sym):
                 done = self._open_levels(buffers, base, self.count)
@@ -100,7 +100,7 @@ class _Sorter:
         """
         builder = self.builder
         done = builder.variable("done", build.index(0))
-        with builder.loop("level", 0, max(1, most(count) - 1).bit_length()) as level:
+        with builder.loop("level", 0, max(1, upper_bound(count) - 1).bit_length()) as level:
             width = build.apply(P.SHL, build.index(1), level)
             with builder.when(build.apply(P.LT, width, build.lift(count))):
                 self._level(buffers, base, level)

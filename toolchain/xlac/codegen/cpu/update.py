@@ -13,10 +13,10 @@ from xlac.codegen.core import operands
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements, row_major
 from xlac.codegen.core.loop_nest import lanes_for, outer, pieces_of, strips
-from xlac.codegen.core.lowered_group import Copying, Launching, Scheduled
+from xlac.codegen.core.lowered_group import BufferCopy, KernelLaunch, LoweredGroup
 from xlac.fusion import cost
 from xlac.fusion.group import Group, is_immediate
-from xlac.ir.dims import Shape, at_opt, divisor, volume
+from xlac.ir.dims import Shape, divisor, size_hint, volume
 from xlac.ir.op import Index
 from xlac.ops.tensor.index import index_element
 from xlac_sdk.kernel_ir import build
@@ -34,42 +34,42 @@ where it goes.
 """
 
 
-def schedule(group: Group, target: Target, name: str, write: Write | None = None) -> Scheduled:
+def schedule(group: Group, target: Target, name: str, write: Write | None = None) -> LoweredGroup:
     """A copy of the operand, unless it is there already, then one launch for the slice, written by
     `write`.
     """
-    hero = group.hero
-    x, *others = hero.inputs
+    anchor = group.anchor
+    x, *others = anchor.inputs
     new = operands.part(group, tuple(others), frozenset())
-    launches: tuple[Launching, ...] = ()
+    launches: tuple[KernelLaunch, ...] = ()
     if others[0].type.size != 0:
         elements = Elements(Builder(), group, target)
         (write or _write)(elements, group, new, target)
         launches = (elements.launch(name, _work(group, new)),)
-    copies = (Copying(x, hero),) if others[0].shape != x.shape else ()
+    copies = (BufferCopy(x, anchor),) if others[0].shape != x.shape else ()
     alone = x not in new.inputs and x not in others
-    return Scheduled(launches, ((hero, x),) if alone else (), copies)
+    return LoweredGroup(launches, ((anchor, x),) if alone else (), copies)
 
 
 def _work(group: Group, new: Group) -> Work:
     """The update read and written; the operand is not touched."""
-    update = group.hero.inputs[1]
+    update = group.anchor.inputs[1]
     given = dict.fromkeys(
-        (*new.inputs, *(i for i in group.hero.inputs[1:] if i not in group.members))
+        (*new.inputs, *(i for i in group.anchor.inputs[1:] if i not in group.members))
     )
     moved = cost.nbytes(update) + sum(cost.nbytes(n) for n in given if not is_immediate(n))
     return Work(sum(map(cost.flops, new.nodes)), moved)
 
 
 def _write(elements: Elements, group: Group, new: Group, target: Target) -> None:
-    builder, hero = elements.builder, group.hero
-    x, update, *starts = hero.inputs
+    builder, anchor = elements.builder, group.anchor
+    x, update, *starts = anchor.inputs
     shape, sizes = x.shape, update.shape
     buffer = updated(elements)
     width = sizes[-1] if sizes else volume(())
     dtypes = [n.type.dtype for n in (update, *new.nodes) if n not in starts]
     lanes = lanes_for(target, dtypes, width)
-    block = min(lanes * PIECE, max(1, -(-at_opt(width) // lanes)) * lanes)
+    block = min(lanes * PIECE, max(1, -(-size_hint(width) // lanes)) * lanes)
     loops = [Run(extent, (axis,)) for axis, extent in enumerate(sizes[:-1])]
     pieces = pieces_of(width, block)
     each = block * (1 + cost.weight(update.op))
@@ -99,14 +99,14 @@ def updated(elements: Elements) -> Buffer:
     """What the slice is written into; where it takes the place of the whole, what was there before
     does not matter.
     """
-    hero = elements.group.hero
-    x, update = hero.inputs[:2]
-    return elements.parameter(hero, Access.WRITE if update.shape == x.shape else Access.UPDATE)
+    anchor = elements.group.anchor
+    x, update = anchor.inputs[:2]
+    return elements.parameter(anchor, Access.WRITE if update.shape == x.shape else Access.UPDATE)
 
 
 def clamped_starts(elements: Elements, group: Group) -> list[Expr]:
     """Where the slice begins along each axis."""
-    x, update, *starts = group.hero.inputs
+    x, update, *starts = group.anchor.inputs
     found: list[Expr] = []
     for start, extent, size in zip(starts, x.shape, update.shape, strict=True):
         limit = extent - size

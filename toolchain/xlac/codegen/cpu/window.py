@@ -17,11 +17,11 @@ from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded, lanes_for, outer, strips
-from xlac.codegen.core.lowered_group import Launching, Scheduled, Scratch
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, Scratch
 from xlac.codegen.core.summation import Pair, blocks, compensated
 from xlac.fusion import cost
 from xlac.fusion.group import Group, Kind
-from xlac.ir.dims import Dim, Shape, at_opt, most
+from xlac.ir.dims import Dim, Shape, size_hint, upper_bound
 from xlac.ir.graph import Node
 from xlac.ir.op import Index, frozen_array
 from xlac.ops import numeric
@@ -54,49 +54,49 @@ class Tap:
 
 def schedule(
     group: Group, target: Target, name: str, windows: type[Windows] | None = None
-) -> Scheduled:
+) -> LoweredGroup:
     """The copies with padding, if any, then one kernel for the windows and what follows them,
     written by `windows`.
     """
     windows = windows or Windows
-    hero = group.hero
-    op = hero.op
+    anchor = group.anchor
+    op = anchor.op
     assert isinstance(op, Window)
-    several = len(hero.results) > 1
-    after = None if several else epilogue.of(group, hero)
+    several = len(anchor.results) > 1
+    after = None if several else epilogue.of(group, anchor)
     if after is None and not (several and all(isinstance(n.op, Pick) for n in group.outputs)):
         if several:
             return _results_apart(group, target, name, windows)
         return operands.apart(
-            group, hero, lambda alone: schedule(alone, target, name, windows), target, name
+            group, anchor, lambda alone: schedule(alone, target, name, windows), target, name
         )
-    xs = hero.inputs if op.body is None else hero.inputs[: len(hero.inputs) // 2]
-    shape = hero.results[0].shape
+    xs = anchor.inputs if op.body is None else anchor.inputs[: len(anchor.inputs) // 2]
+    shape = anchor.results[0].shape
     copied = not all(windows.direct(op, a) for a in range(len(shape)))
     elements = Elements(Builder(), group, target)
-    launches: list[Launching] = []
+    launches: list[KernelLaunch] = []
     if copied:
         xs, launches = _copies(group, elements, xs, target, name)
     windows(elements, after, op, xs, copied).write(shape)
     launches.append(elements.launch(name, cost.work(group)))
-    return Scheduled(tuple(launches))
+    return LoweredGroup(tuple(launches))
 
 
 def _copies(
     group: Group, elements: Elements, xs: Sequence[Node], target: Target, name: str
-) -> tuple[tuple[Node, ...], list[Launching]]:
+) -> tuple[tuple[Node, ...], list[KernelLaunch]]:
     """Padded copies of the operands, bound in `elements`."""
-    hero = group.hero
-    op = hero.op
+    anchor = group.anchor
+    op = anchor.op
     assert isinstance(op, Window)
-    launches: list[Launching] = []
+    launches: list[KernelLaunch] = []
     found: list[Node] = []
     for number, x in enumerate(xs):
         if op.body is None:
             value = numeric.identity(op.combine, x.type.dtype)
             filler = Node.of(leaf.Const(value=frozen_array(value, x.type.dtype.numpy)))
         else:
-            filler = hero.inputs[len(xs) + number]
+            filler = anchor.inputs[len(xs) + number]
         gaps = tuple(d - 1 for d in op.base_dilation)
         padded = Node.of(view.Pad(low=op.low, high=op.high, interior=gaps), x, filler)
         inputs = (
@@ -115,20 +115,20 @@ def _copies(
     return tuple(found), launches
 
 
-def _results_apart(group: Group, target: Target, name: str, windows: type[Windows]) -> Scheduled:
+def _results_apart(group: Group, target: Target, name: str, windows: type[Windows]) -> LoweredGroup:
     """A window of several results whose epilogue is not just those results: they are stored, then
     worked on.
     """
     from xlac.codegen.lower import schedule as of_kind
 
-    picks = tuple(n for n in group.nodes if isinstance(n.op, Pick) and n.inputs[0] is group.hero)
+    picks = tuple(n for n in group.nodes if isinstance(n.op, Pick) and n.inputs[0] is group.anchor)
     alone = operands.part(group, picks, frozenset())
-    first = schedule(operands.replace_kind(alone, group.kind, group.hero), target, name, windows)
+    first = schedule(operands.replace_kind(alone, group.kind, group.anchor), target, name, windows)
     rest = tuple(n for n in group.outputs if n not in picks)
     after = of_kind(operands.part(group, rest, frozenset(picks)), target, f"{name}_epilogue")
     inner = [n for n in picks if n not in group.outputs]
     places = {n: Scratch(n.type.dtype, n.type.size, "result") for n in inner}
-    return Scheduled(operands.with_scratch((*first.alone, *after.alone), places))
+    return LoweredGroup(operands.with_scratch((*first.alone, *after.alone), places))
 
 
 class Windows:
@@ -160,7 +160,7 @@ class Windows:
             xs,
         )
         self.group = elements.group
-        self.hero = self.group.hero
+        self.anchor = self.group.anchor
         sizes = xs[0].shape
         self.taps = []
         for axis, extent in enumerate(op.window):
@@ -181,7 +181,7 @@ class Windows:
         loops = [Run(n, (a,)) for a, n in enumerate(shape[:-1]) if n != 1]
         copies = 4 if target.vector_bytes and not target.size and self.op.body is None else 1
 
-        with outer(builder, target, loops, at_opt(shape[-1]) * each) as counters:
+        with outer(builder, target, loops, size_hint(shape[-1]) * each) as counters:
             front: list[Expr] = [build.index(0)] * (len(shape) - 1)
             for run, counter in counters.items():
                 front[run.axes[0]] = counter
@@ -203,7 +203,7 @@ class Windows:
             dtype = self.xs[0].type.dtype
             starts = [Const(numeric.identity(self.op.combine, dtype), dtype.compute)]
         else:
-            starts = [elements.at(i, ()) for i in self.hero.inputs[len(self.xs) :]]
+            starts = [elements.at(i, ()) for i in self.anchor.inputs[len(self.xs) :]]
         states = [[builder.variable("acc", build.splat(s, lanes)) for s in starts] for _ in ats]
         unrolled = prod(self.op.window) <= UNROLLED and not elements.target.size
         adds = self.op.body is None and compensated(self.op.combine, starts[0].dtype)
@@ -266,7 +266,7 @@ class Windows:
         start = build.apply(Primitive.MAX, build.index(0), first)
         stop = build.apply(Primitive.MIN, build.index(tap.extent), build.add(first, tap.size))
         named = bounded(self.builder, start, tap.extent + tap.low)
-        return named, bounded(self.builder, stop, tap.extent, -most(tap.size) - tap.extent)
+        return named, bounded(self.builder, stop, tap.extent, -upper_bound(tap.size) - tap.extent)
 
     def _combine(self, state: Sequence[Var], at: Index) -> None:
         """Takes in the elements at one position of the window."""
@@ -290,7 +290,7 @@ class Windows:
             return
         values = [
             convert_element(fixed(self.elements, v), t.dtype)
-            for v, t in zip(state, self.hero.results, strict=True)
+            for v, t in zip(state, self.anchor.results, strict=True)
         ]
         for node in self.group.outputs:
             assert isinstance(node.op, Pick)

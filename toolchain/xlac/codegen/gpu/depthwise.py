@@ -22,7 +22,7 @@ from xlac.codegen.core.contraction import (
 )
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import Launching
+from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import View
 from xlac.codegen.cpu.gemm.register_tile import Tile
 from xlac.codegen.gpu.core.grid import grid
@@ -52,7 +52,7 @@ def launches(
     left: Source,
     right: Source,
     kernel: View,
-) -> list[Launching]:
+) -> list[KernelLaunch]:
     """The kernel, after the one that lays out the weights by tap and channel when they are not
     constant.
     """
@@ -92,7 +92,7 @@ class _Depthwise:
             g,
             left,
         )
-        self.target, self.accumulate = target, accumulator(left.dtype, after.hero.type.dtype)
+        self.target, self.accumulate = target, accumulator(left.dtype, after.anchor.type.dtype)
         self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
         (self.channels,) = static((g.result["C"],))
         self.lanes = vector_of(target, self.accumulate)

@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from xlac.codegen.core.access_analysis import Run, Survey, Surveyor, expand, runs, strided
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import bounded
-from xlac.codegen.core.lowered_group import Launching, Scheduled
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup
 from xlac.codegen.cpu.elementwise import Job, jobs, overwritten, store
 from xlac.codegen.gpu import transpose
 from xlac.codegen.gpu.core.grid import RESIDENT, Grid, grid, power_of_two, threads_for, unravelled
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import Dim, Shape, at_opt, ceil_div, divisor, volume
+from xlac.ir.dims import Dim, Shape, ceil_div, divisor, size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac_sdk.kernel_ir import build
@@ -35,10 +35,10 @@ IN_FLIGHT = 64  # bytes that a thread should be waiting for
 MOST_NESTS = 16  # in one launch
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """One launch, or a few where there are very many shapes."""
     nests: list[_Nest] = []
-    launches: list[Launching] = []
+    launches: list[KernelLaunch] = []
     in_place: list[tuple[Node, Node]] = []
     wanted = [job for job in jobs(group) if volume(job.shape) != 0]
     for job in wanted:
@@ -62,7 +62,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
         launches.append(
             elements.launch(f"{name}_{len(launches)}" if launches else name, cost.work(group))
         )
-    return Scheduled(tuple(launches), tuple(in_place))
+    return LoweredGroup(tuple(launches), tuple(in_place))
 
 
 def _write(elements: Elements, nests: Sequence[_Nest]) -> None:
@@ -107,7 +107,7 @@ class _Nest:
         self.ends_inside = bool(divisor(self.inner.extent) % self.lanes)
         self.vectors = ceil_div(self.inner.extent, self.lanes)
         self.total = volume(tuple(run.extent for run in self.loops[:-1])) * self.vectors
-        usual = at_opt(self.total)
+        usual = size_hint(self.total)
         self.copies = _copies(target, survey, self.lanes, usual, job.shape)
         self.threads = threads_for(target, usual)
 
@@ -186,7 +186,7 @@ def access_lanes(target: Target, survey: Survey, inner: Run, *, alone: bool) -> 
     axis = inner.axes[-1]
     moving = [a for a in survey.accesses if a.strides[axis] == 1 or axis in a.opaque]
     widest = max((a.buffer.dtype.nbytes for a in moving), default=1)
-    lanes = power_of_two(min(max(1, target.access_bytes // widest), at_opt(inner.extent)))
+    lanes = power_of_two(min(max(1, target.access_bytes // widest), size_hint(inner.extent)))
     apart = [inner.extent] if not alone else []
     steps = [s for a in moving for b, s in enumerate((*a.strides, a.offset)) if b not in inner.axes]
     while lanes > 1 and any(divisor(n) % lanes for n in apart) | any(

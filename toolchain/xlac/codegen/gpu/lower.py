@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xlac.codegen.core.lowered_group import Scheduled
+from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.fusion.group import Group, Kind
 from xlac_sdk.target import Target
 
-Write = Callable[[Group, Target, str], Scheduled]
+Write = Callable[[Group, Target, str], LoweredGroup]
 
 
 def find(kind: Kind) -> Write | None:

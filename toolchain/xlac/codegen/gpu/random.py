@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlac.codegen.core.access_analysis import Run
-from xlac.codegen.core.lowered_group import Scheduled
+from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.cpu import random
 from xlac.codegen.cpu.random import Bits, scalars
 from xlac.codegen.gpu.core.grid import beside, every
@@ -13,7 +13,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """A launch for the bits, and one for the new state."""
     return random.schedule(group, target, name, _Threads)
 

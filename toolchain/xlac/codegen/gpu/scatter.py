@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.lowered_group import Launching, Scheduled, Value
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, Value
 from xlac.codegen.cpu import scatter
 from xlac.codegen.cpu.scatter import Updates, all_of
 from xlac.codegen.cpu.scatter_add import Sorted
@@ -34,15 +34,17 @@ P = Primitive
 ATOMIC_BYTES = (4, 8)  # sizes of elements that GPUs combine atomically
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """A copy of every operand, then the launches for the updates."""
     return scatter.schedule(group, target, name, _launches)
 
 
-def _launches(group: Group, target: Target, name: str, results: Sequence[Value]) -> list[Launching]:
-    op = group.hero.op
+def _launches(
+    group: Group, target: Target, name: str, results: Sequence[Value]
+) -> list[KernelLaunch]:
+    op = group.anchor.op
     assert isinstance(op, Scatter)
-    if op.unique or _in_any_order(op, group.hero.results[0].dtype):
+    if op.unique or _in_any_order(op, group.anchor.results[0].dtype):
         elements = Elements(Builder(), group, target)
         _Each(elements, results).write()
         return [elements.launch(name, cost.work(group))]
@@ -82,7 +84,7 @@ class _Each(Updates):
 class _Sorted(Sorted):
     """Threads sort; then each has an element of the updates of a place."""
 
-    def order(self, name: str) -> list[Launching]:
+    def order(self, name: str) -> list[KernelLaunch]:
         sorter = MergeSort(
             self.group,
             self.target,

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.lowered_group import Scheduled
+from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.cpu import update
 from xlac.codegen.gpu.core.grid import every, power_of_two
 from xlac.fusion.group import Group
-from xlac.ir.dims import at_opt, divisor
+from xlac.ir.dims import divisor, size_hint
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.target import Target
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """A copy of the operand, unless it is there already, then one launch for the slice."""
     return update.schedule(group, target, name, _write)
 
 
 def _write(elements: Elements, group: Group, new: Group, target: Target) -> None:
-    hero = group.hero
-    x, value = hero.inputs[:2]
+    anchor = group.anchor
+    x, value = anchor.inputs[:2]
     sizes = value.shape
     buffer = update.updated(elements)
     lanes = 1
     # the rows of the slice are rows of what is updated, so vectors are aligned
     if sizes and sizes[-1] == x.shape[-1]:
         lanes = power_of_two(
-            min(max(1, target.access_bytes // value.type.dtype.nbytes), max(1, at_opt(sizes[-1])))
+            min(
+                max(1, target.access_bytes // value.type.dtype.nbytes), max(1, size_hint(sizes[-1]))
+            )
         )
         while divisor(sizes[-1]) % lanes:
             lanes //= 2

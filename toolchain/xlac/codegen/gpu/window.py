@@ -5,19 +5,19 @@ window does not cross.
 from __future__ import annotations
 
 from xlac.codegen.core.access_analysis import Run
-from xlac.codegen.core.lowered_group import Scheduled
+from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.cpu import window
 from xlac.codegen.cpu.window import Windows
 from xlac.codegen.gpu.core.grid import every, power_of_two
 from xlac.fusion.group import Group
-from xlac.ir.dims import Shape, at_opt, divisor
+from xlac.ir.dims import Shape, divisor, size_hint
 from xlac.ops.reduction.reduction import Window
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.target import Target
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """Copies of operands that the window's padding is spread into, if any, then one launch."""
     return window.schedule(group, target, name, _Threads)
 
@@ -54,7 +54,9 @@ class _Threads(Windows):
             self.elements.target,
             max(t.dtype.nbytes for n in (*self.xs, *self.group.outputs) for t in n.results),
         )
-        lanes = power_of_two(min(max(1, target.access_bytes // widest), max(1, at_opt(shape[-1]))))
+        lanes = power_of_two(
+            min(max(1, target.access_bytes // widest), max(1, size_hint(shape[-1])))
+        )
         while divisor(shape[-1]) % lanes:
             lanes //= 2
         return lanes

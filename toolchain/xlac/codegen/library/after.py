@@ -42,7 +42,7 @@ CLOSE = 1e-4  # relative: constants may be rounded to halves' neighbours, never 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of an epilogue. Strides of the views are over the axes of the hero's result."""
+    """The parts of an epilogue. Strides of the views are over the axes of the anchor's result."""
 
     scale: float = 1.0
     addend: View | None = None
@@ -51,13 +51,13 @@ class Parts:
 
 
 def parts(after: Epilogue, library: Products, fast: bool, columns: frozenset[int]) -> Parts:
-    """Reads an epilogue from the hero on; a bias runs along some `columns` of its result's axes.
+    """Reads an epilogue from the anchor on; a bias runs along some `columns` of its result's axes.
     Raises Refused for what the library cannot say, or would round otherwise."""
     return _Reading(after, library, fast, columns).read()
 
 
 def over_result(after: Epilogue, node: Node, strides: Shape) -> Shape:
-    """Strides over a node's axes as strides over those of the hero's result. Raises Refused where
+    """Strides over a node's axes as strides over those of the anchor's result. Raises Refused where
     there are none.
     """
     for moved in reversed(after.paths[node]):
@@ -72,7 +72,7 @@ def over_result(after: Epilogue, node: Node, strides: Shape) -> Shape:
 
 
 class _Reading:
-    """Follows what is computed from the hero's result, step by step."""
+    """Follows what is computed from the anchor's result, step by step."""
 
     def __init__(
         self, after: Epilogue, library: Products, fast: bool, columns: frozenset[int]
@@ -89,7 +89,7 @@ class _Reading:
             raise Refused(
                 f"{self.library.library} gives no {self.dtype} for {self.library.operands}"
             )
-        node = self.after.hero
+        node = self.after.anchor
         self._rounds(node)
         while node is not self.output:
             self.passed.add(node)

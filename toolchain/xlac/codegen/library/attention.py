@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from xlac.codegen.core import operands
 from xlac.codegen.core.elements import row_major
-from xlac.codegen.core.lowered_group import Scheduled
+from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.core.operands import View
 from xlac.codegen.library.after import over_result
 from xlac.codegen.library.call import call, epilogue_of, of_type
 from xlac.codegen.library.refused import Refused
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import Dim, Shape, at_opt, bounds, divisor
+from xlac.ir.dims import Dim, Shape, bounds, divisor, size_hint
 from xlac.ir.graph import Node
 from xlac.ops.nn.attention import Attention
 from xlac.ops.tensor import view
@@ -24,35 +24,35 @@ from xlac_sdk.target import Target
 LANES = 8  # halves of 16 bytes, by which libraries read
 
 
-def called(group: Group, target: Target) -> Scheduled:
+def called(group: Group, target: Target) -> LoweredGroup:
     """One call that computes the whole group. Raises Refused where a kernel has to be generated."""
-    hero, op, (output, *_) = group.hero, group.hero.op, group.outputs
+    anchor, op, (output, *_) = group.anchor, group.anchor.op, group.outputs
     assert isinstance(op, Attention)
-    library = of_type(hero, target.attentions, "attention")
+    library = of_type(anchor, target.attentions, "attention")
     after = epilogue_of(group, library.library)
     if not all(
         isinstance(node.op, view.Reshape | view.Transpose)
         for node in after.paths
-        if node is not hero
+        if node is not anchor
     ):
         raise Refused(f"{library.library} has no epilogue for attention")
-    shapes = op.shapes(*(node.type for node in hero.inputs[:3]))
-    _check(hero, op, shapes, library)
-    views = [operands.resolve(node, group) for node in hero.inputs[:3]]
+    shapes = op.shapes(*(node.type for node in anchor.inputs[:3]))
+    _check(anchor, op, shapes, library)
+    views = [operands.resolve(node, group) for node in anchor.inputs[:3]]
     place = View(output, over_result(after, output, row_major(output.shape)))
     (batch, many, time, width), (_, _, length, _), (_, _, _, wide) = shapes
     queries, keys, values, result = (
         _heads(side, node.type.rank, shape, library.operands)
         for side, node, shape in zip(
             (*views, place),
-            (*hero.inputs[:3], hero),
+            (*anchor.inputs[:3], anchor),
             (*shapes, (batch, many, time, wide)),
             strict=True,
         )
     )
     mask = (
-        _mask(hero, group, (batch, many, time, length), target.fast, library)
-        if len(hero.inputs) > 3
+        _mask(anchor, group, (batch, many, time, length), target.fast, library)
+        if len(anchor.inputs) > 3
         else None
     )
     assert isinstance(width, int)
@@ -72,7 +72,7 @@ def called(group: Group, target: Target) -> Scheduled:
 
 
 def _check(
-    hero: Node, op: Attention, shapes: tuple[tuple[Dim, Dim, Dim, Dim], ...], library: Attentions
+    anchor: Node, op: Attention, shapes: tuple[tuple[Dim, Dim, Dim, Dim], ...], library: Attentions
 ) -> None:
     """Raises Refused for attentions that the library does not have, or that are too small for it."""
     (_, many, time, width), (_, few, length, _), (_, _, _, wide) = shapes
@@ -81,12 +81,12 @@ def _check(
         not isinstance(size, int) or size % LANES or size > library.widest for size in (width, wide)
     ):
         raise Refused(f"{name} takes widths that are a multiple of {LANES}, up to {library.widest}")
-    rows = at_opt(time) * (at_opt(many) // max(1, at_opt(few)))
+    rows = size_hint(time) * (size_hint(many) // max(1, size_hint(few)))
     if rows < library.least:
         raise Refused(
             f"{rows} queries share keys, fewer than the {library.least} from which {name} is taken"
         )
-    flops = cost.flops(hero)
+    flops = cost.flops(anchor)
     if flops < library.flops:
         raise Refused(
             f"{flops:,} flops are fewer than the {library.flops:,} from which {name} is taken"
@@ -114,10 +114,10 @@ def _heads(found: View | None, rank: int, shape: Shape, dtype: DType) -> Strided
 
 
 def _mask(
-    hero: Node, group: Group, scores: Shape, fast: bool, library: Attentions
+    anchor: Node, group: Group, scores: Shape, fast: bool, library: Attentions
 ) -> tuple[View, Strided]:
     """An additive mask, and where it lies."""
-    node, name = hero.inputs[3], library.library
+    node, name = anchor.inputs[3], library.library
     if node.type.dtype is DType.BOOL:
         raise Refused(f"{name} adds masks, and this one chooses")
     if not fast:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from xlac.codegen.core import epilogue
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import Calling, Packed, Scheduled, Scratch, Value
+from xlac.codegen.core.lowered_group import LibraryCall, LoweredGroup, Packed, Scratch, Value
 from xlac.codegen.core.operands import View
 from xlac.codegen.library.refused import Refused
 from xlac.fusion import cost
@@ -24,9 +24,9 @@ from xlac_sdk.libraries.product import Products
 Facts = TypeVar("Facts", Products, Attentions)
 
 
-def of_type(hero: Node, libraries: Iterable[Facts], what: str) -> Facts:
+def of_type(anchor: Node, libraries: Iterable[Facts], what: str) -> Facts:
     """What a library says of operands of a node's type. Raises Refused where it says nothing."""
-    types = list(dict.fromkeys(node.type.dtype for node in hero.inputs[:2]))
+    types = list(dict.fromkeys(node.type.dtype for node in anchor.inputs[:2]))
     found = next((library for library in libraries if types == [library.operands]), None)
     if found is None:
         name = next(iter(libraries)).library
@@ -35,10 +35,10 @@ def of_type(hero: Node, libraries: Iterable[Facts], what: str) -> Facts:
 
 
 def epilogue_of(group: Group, library: str) -> Epilogue:
-    """What follows the hero of a group, which has one output. Raises Refused where that cannot be
+    """What follows the anchor of a group, which has one output. Raises Refused where that cannot be
     computed on the way.
     """
-    after = epilogue.of(group, group.hero)
+    after = epilogue.of(group, group.anchor)
     if after is None or len(group.outputs) > 1:
         raise Refused(f"{library} has one result, and no epilogue that gives all of these")
     return after
@@ -51,7 +51,7 @@ def call(
     library: str,
     workspace: int,
     whole: Iterable[View | None],
-) -> Scheduled:
+) -> LoweredGroup:
     """The call that computes a group: `problem` has its name; of the `views`, `whole` are read
     before all is written.
     """
@@ -59,9 +59,9 @@ def call(
     values: list[Value] = [view.value for view in views if view is not None]
     arguments = (*values, *group.outputs, Scratch(DType.U8, workspace, "workspace"))
     (name,) = problem
-    calling = Calling(name, arguments, tuple(map(_shape, arguments)), problem, cost.work(group))
+    calling = LibraryCall(name, arguments, tuple(map(_shape, arguments)), problem, cost.work(group))
     read = {view.value for view in whole if view is not None and isinstance(view.value, Node)}
-    return Scheduled(
+    return LoweredGroup(
         (), epilogue.in_place(after, read), call=calling, note=f"one call of {library}"
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from xlac.codegen.core.lowered_group import Scheduled
+from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.library import attention, convolution, product
 from xlac.codegen.library.refused import Refused
 from xlac.fusion.group import Group, Kind
@@ -17,7 +17,7 @@ def without(target: Target) -> Target:
     return replace(target, products=frozenset(), convolutions=frozenset(), attentions=frozenset())
 
 
-def called(group: Group, target: Target) -> Scheduled | str:
+def called(group: Group, target: Target) -> LoweredGroup | str:
     """One call that computes the whole group, or why a kernel is generated instead.
 
     A library cannot say what the group computes, or would round it otherwise than the model's
@@ -32,9 +32,9 @@ def called(group: Group, target: Target) -> Scheduled | str:
     return f"not by a library: {'; '.join(reasons)}" if reasons else ""
 
 
-def _choices(group: Group, target: Target) -> Iterator[Callable[[Group, Target], Scheduled]]:
+def _choices(group: Group, target: Target) -> Iterator[Callable[[Group, Target], LoweredGroup]]:
     """What to ask, the better first."""
-    if target.products and (group.kind is Kind.DOT or product.one_tap(group.hero)):
+    if target.products and (group.kind is Kind.DOT or product.one_tap(group.anchor)):
         yield product.called
     if target.convolutions and group.kind is Kind.CONV:
         yield convolution.called

@@ -10,14 +10,14 @@ from xlac.codegen.core import operands
 from xlac.codegen.core.contraction import is_constant
 from xlac.codegen.core.elements import row_major
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import Packed, Scheduled
+from xlac.codegen.core.lowered_group import LoweredGroup, Packed
 from xlac.codegen.core.operands import View
 from xlac.codegen.library.after import Parts, over_result, parts
 from xlac.codegen.library.call import call, epilogue_of, of_type
 from xlac.codegen.library.refused import Refused
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import Dim, Shape, at_opt, bounds, static
+from xlac.ir.dims import Dim, Shape, bounds, size_hint, static
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops.reduction.contraction import Conv
@@ -30,18 +30,18 @@ from xlac_sdk.target import Target
 DEEPEST = 3  # spatial axes that libraries take
 
 
-def called(group: Group, target: Target) -> Scheduled:
+def called(group: Group, target: Target) -> LoweredGroup:
     """One call that computes the whole group. Raises Refused where a kernel has to be generated."""
-    hero, op = group.hero, group.hero.op
+    anchor, op = group.anchor, group.anchor.op
     assert isinstance(op, Conv)
-    library = of_type(hero, target.convolutions, "convolutions")
+    library = of_type(anchor, target.convolutions, "convolutions")
     if library.rounds and not target.fast:
         raise Refused(
             f"only precision: fast makes convolutions of {library.operands} by {library.library} worth it: it may then round to tf32"
         )
-    _check(hero, op, library)
+    _check(anchor, op, library)
     after = epilogue_of(group, library.library)
-    x, kernel = operands.resolve(hero.inputs[0], group), _kernel(hero.inputs[1], group, op)
+    x, kernel = operands.resolve(anchor.inputs[0], group), _kernel(anchor.inputs[1], group, op)
     if x is None or kernel is None:
         raise Refused("an operand is in an order that no strides say")
     found = parts(after, library, target.fast, frozenset({op.layout[2].index("C")}))
@@ -50,13 +50,13 @@ def called(group: Group, target: Target) -> Scheduled:
     return _call(after, x, kernel, found, library, target.fast)
 
 
-def _check(hero: Node, op: Conv, library: Products) -> None:
+def _check(anchor: Node, op: Conv, library: Products) -> None:
     """Raises Refused for convolutions that the library does not have, or that are too small for it."""
     name, (x, kernel) = (
         library.library,
         (
             dict(zip(letters, node.shape, strict=True))
-            for letters, node in zip(op.layout, hero.inputs, strict=False)
+            for letters, node in zip(op.layout, anchor.inputs, strict=False)
         ),
     )
     if op.batch_groups > 1 or any(step != 1 for step in op.lhs_dilation):
@@ -65,12 +65,12 @@ def _check(hero: Node, op: Conv, library: Products) -> None:
         raise Refused(f"{name} has no padding that crops")
     if not 1 <= len(op.spatial) <= DEEPEST:
         raise Refused(f"{name} convolves along 1 to {DEEPEST} axes")
-    channels, filters = at_opt(kernel["I"]), at_opt(kernel["O"]) // op.feature_groups
+    channels, filters = size_hint(kernel["I"]), size_hint(kernel["O"]) // op.feature_groups
     if min(channels, filters) < library.least:
         raise Refused(
             f"{channels} channels and {filters} filters of a group are fewer than the {library.least} from which {name} is taken"
         )
-    flops = cost.flops(hero)
+    flops = cost.flops(anchor)
     if flops < library.flops:
         raise Refused(
             f"{flops:,} flops are fewer than the {library.flops:,} from which {name} is taken"
@@ -84,8 +84,8 @@ def _check(hero: Node, op: Conv, library: Products) -> None:
 
 def _call(
     after: Epilogue, x: View, kernel: View, found: Parts, library: Products, fast: bool
-) -> Scheduled:
-    hero, op, (output,) = after.hero, after.hero.op, after.group.outputs
+) -> LoweredGroup:
+    anchor, op, (output,) = after.anchor, after.anchor.op, after.group.outputs
     assert isinstance(op, Conv)
     bias = found.bias
     if bias is not None and any(
@@ -96,7 +96,7 @@ def _call(
         )
     if found.addend is not None and any(
         step == 0 and extent != 1
-        for step, extent in zip(found.addend.strides, hero.shape, strict=True)
+        for step, extent in zip(found.addend.strides, anchor.shape, strict=True)
     ):
         raise Refused("what is added is repeated along some axes of the result")
     of_x, of_kernel, of_result = ("NC" + op.spatial, "OI" + op.spatial, "NC" + op.spatial)
@@ -111,14 +111,14 @@ def _call(
         )
 
     if not (
-        _dense(x.strides, hero.inputs[0].shape) and _dense(kernel.strides, hero.inputs[1].shape)
+        _dense(x.strides, anchor.inputs[0].shape) and _dense(kernel.strides, anchor.inputs[1].shape)
     ):
         raise Refused("an operand is a part of what is in memory, or repeated")
     place = View(output, over_result(after, output, row_major(output.shape)))
     convolution = Convolution(
-        strided(x, library.operands, hero.inputs[0].shape, op.layout[0], of_x),
-        strided(kernel, library.operands, hero.inputs[1].shape, op.layout[1], of_kernel),
-        strided(place, output.type.dtype, hero.shape, op.layout[2], of_result),
+        strided(x, library.operands, anchor.inputs[0].shape, op.layout[0], of_x),
+        strided(kernel, library.operands, anchor.inputs[1].shape, op.layout[1], of_kernel),
+        strided(place, output.type.dtype, anchor.shape, op.layout[2], of_result),
         op.strides,
         op.low,
         op.high,
@@ -126,7 +126,7 @@ def _call(
         op.feature_groups,
         None
         if found.addend is None
-        else strided(found.addend, output.type.dtype, hero.shape, op.layout[2], of_result),
+        else strided(found.addend, output.type.dtype, anchor.shape, op.layout[2], of_result),
         _type(bias),
         bias.offset if bias else 0,
         found.activation,
@@ -169,7 +169,7 @@ def _dense(strides: Shape, extents: Shape) -> bool:
     """Whether a tensor has all elements of a stretch of memory, in any order of its axes."""
     reached: Dim = 1
     for step, extent in sorted(
-        zip(strides, extents, strict=True), key=lambda axis: at_opt(axis[0])
+        zip(strides, extents, strict=True), key=lambda axis: size_hint(axis[0])
     ):
         if extent == 1:
             continue

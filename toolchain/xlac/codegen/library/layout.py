@@ -12,7 +12,7 @@ from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.operands import View
 from xlac.codegen.library.after import Parts, over_result
 from xlac.codegen.library.refused import Refused
-from xlac.ir.dims import Dim, Shape, at_opt, bounds, most
+from xlac.ir.dims import Dim, Shape, bounds, size_hint, upper_bound
 from xlac.ir.graph import Node
 from xlac_sdk.libraries.product import Matrices, Products
 
@@ -114,7 +114,7 @@ def _arranged(
     sides = (LEFT, RIGHT)
     if columns.steps[RESULT] != 1:
         rows, columns, sides, views = columns, rows, (RIGHT, LEFT), views[::-1]
-    if max(most(axis.extent) for axis in (count, rows, columns, depth)) > LARGEST:
+    if max(upper_bound(axis.extent) for axis in (count, rows, columns, depth)) > LARGEST:
         raise Refused(f"{library.library} counts up to {LARGEST:,}")
 
     def matrices(which: int, down: _Axis, across: _Axis, offset: Dim = 0) -> Matrices:
@@ -155,7 +155,7 @@ def _arranged(
 def _merged(axes: Iterable[_Axis]) -> list[_Axis]:
     """Axes that everything crosses as one become one; axes of one element disappear."""
     found: list[_Axis] = []
-    for axis in sorted(axes, key=lambda axis: -at_opt(axis.steps[RESULT] or axis.steps[LEFT])):
+    for axis in sorted(axes, key=lambda axis: -size_hint(axis.steps[RESULT] or axis.steps[LEFT])):
         if axis.extent == 1:
             continue
         if found and all(
@@ -170,7 +170,7 @@ def _one(found: list[_Axis], what: str, library: Products) -> _Axis:
     """The one axis that merged ones are. Raises Refused where they are not one, or it is short."""
     if len(found) > 1:
         raise Refused(f"the {what} are along {len(found)} axes that no stride joins")
-    usual = at_opt(found[0].extent) if found else 1
+    usual = size_hint(found[0].extent) if found else 1
     if not found or usual < library.least:
         raise Refused(
             f"{usual} {what} are fewer than the {library.least} from which {library.library} is taken"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from xlac.codegen.core import operands
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import Scheduled
+from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.core.operands import View
 from xlac.codegen.library.after import parts
 from xlac.codegen.library.call import call, epilogue_of, of_type
@@ -21,10 +21,10 @@ from xlac_sdk.libraries.product import PRODUCT, Product, Products
 from xlac_sdk.target import Target
 
 
-def called(group: Group, target: Target) -> Scheduled:
+def called(group: Group, target: Target) -> LoweredGroup:
     """One call that computes the whole group. Raises Refused where a kernel has to be generated."""
-    library = of_type(group.hero, target.products, "products")
-    flops = cost.flops(group.hero)
+    library = of_type(group.anchor, target.products, "products")
+    flops = cost.flops(group.anchor)
     if flops < library.flops:
         raise Refused(
             f"{flops:,} flops are fewer than the {library.flops:,} from which {library.library} is taken"
@@ -32,14 +32,14 @@ def called(group: Group, target: Target) -> Scheduled:
     return _call(epilogue_of(group, library.library), library, target.fast)
 
 
-def one_tap(hero: Node) -> bool:
+def one_tap(anchor: Node) -> bool:
     """True for convolutions that are products: each result sees one place of x."""
-    op = hero.op
+    op = anchor.op
     if not isinstance(op, Conv) or op.feature_groups != 1 or op.batch_groups != 1:
         return False
     taps = (
         n
-        for n, letter in zip(hero.inputs[1].shape, op.layout[1], strict=True)
+        for n, letter in zip(anchor.inputs[1].shape, op.layout[1], strict=True)
         if letter not in "OI"
     )
     return (
@@ -49,15 +49,15 @@ def one_tap(hero: Node) -> bool:
     )
 
 
-def _call(after: Epilogue, library: Products, fast: bool) -> Scheduled:
-    group, hero = after.group, after.hero
-    left, right = (operands.resolve(node, group) for node in hero.inputs)
+def _call(after: Epilogue, library: Products, fast: bool) -> LoweredGroup:
+    group, anchor = after.group, after.anchor
+    left, right = (operands.resolve(node, group) for node in anchor.inputs)
     if left is None or right is None:
         raise Refused("an operand is in an order that no strides say")
     sums, columns = (
-        _of_dot(hero, left, right)
-        if isinstance(hero.op, Dot)
-        else _of_convolution(hero, left, right)
+        _of_dot(anchor, left, right)
+        if isinstance(anchor.op, Dot)
+        else _of_convolution(anchor, left, right)
     )
     found = parts(after, library, fast, columns)
     place = layout(after, sums, found, library)
@@ -89,26 +89,26 @@ def _call(after: Epilogue, library: Products, fast: bool) -> Scheduled:
     )
 
 
-def _of_dot(hero: Node, left: View, right: View) -> tuple[Sums, frozenset[int]]:
+def _of_dot(anchor: Node, left: View, right: View) -> tuple[Sums, frozenset[int]]:
     """A dot product's axes, and which of its result's are columns."""
-    op = hero.op
+    op = anchor.op
     assert isinstance(op, Dot)
     free = op.free(len(left.strides), len(right.strides))
     steps = [
         (left.strides[a], right.strides[b]) for a, b in zip(op.batch_lhs, op.batch_rhs, strict=True)
     ]
     steps += [(left.strides[a], 0) for a in free[0]] + [(0, right.strides[b]) for b in free[1]]
-    axes = tuple(Walk(extent, *pair) for extent, pair in zip(hero.shape, steps, strict=True))
+    axes = tuple(Walk(extent, *pair) for extent, pair in zip(anchor.shape, steps, strict=True))
     summed = tuple(
-        Walk(hero.inputs[0].shape[a], left.strides[a], right.strides[b])
+        Walk(anchor.inputs[0].shape[a], left.strides[a], right.strides[b])
         for a, b in zip(op.contract_lhs, op.contract_rhs, strict=True)
     )
     return Sums(left, right, axes, summed), frozenset(range(len(axes) - len(free[1]), len(axes)))
 
 
-def _of_convolution(hero: Node, x: View, kernel: View) -> tuple[Sums, frozenset[int]]:
+def _of_convolution(anchor: Node, x: View, kernel: View) -> tuple[Sums, frozenset[int]]:
     """Those of a convolution of one tap."""
-    op = hero.op
+    op = anchor.op
     assert isinstance(op, Conv)
     moves, filters = (
         dict(zip(op.layout[0], x.strides, strict=True)),
@@ -121,9 +121,9 @@ def _of_convolution(hero: Node, x: View, kernel: View) -> tuple[Sums, frozenset[
         Walk(extent, 0, filters["O"])
         if letter == "C"
         else Walk(extent, steps.get(letter, moves["N"]), 0)
-        for letter, extent in zip(op.layout[2], hero.shape, strict=True)
+        for letter, extent in zip(op.layout[2], anchor.shape, strict=True)
     )
-    depth = hero.inputs[1].shape[op.layout[1].index("I")]
+    depth = anchor.inputs[1].shape[op.layout[1].index("I")]
     return Sums(x, kernel, axes, (Walk(depth, moves["C"], filters["I"]),)), frozenset(
         {op.layout[2].index("C")}
     )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xlac.ir.dims import Dim, Shape, at_opt, bounds, static, volume
+from xlac.ir.dims import Dim, Shape, bounds, size_hint, static, volume
 from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops.checks import check_axes, check_lengths, check_scalar, dims, extent
@@ -88,7 +88,7 @@ def regroup(at: Index, new: Shape, old: Shape) -> Index:
             ):
                 i, j, left, right = i + 1, j + 1, left * new[i], right * old[j]
                 break
-            if i < len(new) and (at_opt(left) <= at_opt(right) or j == len(old)):
+            if i < len(new) and (size_hint(left) <= size_hint(right) or j == len(old)):
                 left, i = left * new[i], i + 1
             elif j < len(old):
                 right, j = right * old[j], j + 1

@@ -39,15 +39,15 @@ def is_known(node: Node) -> bool:
     return not pending
 
 
-def channel(hero: Node) -> int | None:
+def channel(anchor: Node) -> int | None:
     """The axis of a result that runs over the rows of known weights (the last operand); nothing if
     there is none.
     """
-    if isinstance(hero.op, Conv) and is_known(hero.inputs[1]):
-        return hero.op.layout[2].index("C")
-    if isinstance(hero.op, Dot) and is_known(hero.inputs[1]):
-        free = hero.op.free(*(i.type.rank for i in hero.inputs))[1]
-        return hero.type.rank - 1 if len(free) == 1 else None
+    if isinstance(anchor.op, Conv) and is_known(anchor.inputs[1]):
+        return anchor.op.layout[2].index("C")
+    if isinstance(anchor.op, Dot) and is_known(anchor.inputs[1]):
+        free = anchor.op.free(*(i.type.rank for i in anchor.inputs))[1]
+        return anchor.type.rank - 1 if len(free) == 1 else None
     return None
 
 
@@ -102,24 +102,24 @@ def _by_channel(p: Parameter, like: Node, axis: int) -> Node:
 )
 def scale_weights(node: Node, site: Site) -> Node | None:
     """A product by channel becomes one of the weights."""
-    hero, by = node.inputs
+    anchor, by = node.inputs
     if (
         not may(node, site)
-        or not site.single(hero)
-        or (axis := channel(hero)) is None
+        or not site.single(anchor)
+        or (axis := channel(anchor)) is None
         or not is_vector(by, axis)
     ):
         return None
-    weights = hero.inputs[1]
-    if isinstance(hero.op, Conv):
-        rows = hero.op.layout[1].index("O")
+    weights = anchor.inputs[1]
+    if isinstance(anchor.op, Conv):
+        rows = anchor.op.layout[1].index("O")
     else:
-        assert isinstance(hero.op, Dot)
-        rows = hero.op.free(*(i.type.rank for i in hero.inputs))[1][0]
+        assert isinstance(anchor.op, Dot)
+        rows = anchor.op.free(*(i.type.rank for i in anchor.inputs))[1][0]
     if weights.type.dtype is not node.type.dtype:
         return None
     spread = site.make(Broadcast(weights.shape, (rows,)), vector(by, weights.shape[rows], site))
-    return site.make(hero.op, hero.inputs[0], site.make(node.op, weights, spread))
+    return site.make(anchor.op, anchor.inputs[0], site.make(node.op, weights, spread))
 
 
 @rule(
@@ -138,20 +138,20 @@ def scale_weights(node: Node, site: Site) -> Node | None:
     reassociates=True,
 )
 def scale_shifted(node: Node, site: Site) -> Node | None:
-    """(hero + shift) * scale is hero * scale + shift * scale, of which the second is known."""
+    """(anchor + shift) * scale is anchor * scale + shift * scale, of which the second is known."""
     shifted, by = node.inputs
     if not isinstance(shifted.op, Add | Sub) or not may(node, site) or not site.single(shifted):
         return None
-    hero, shift = shifted.inputs
-    axis = channel(hero)
+    anchor, shift = shifted.inputs
+    axis = channel(anchor)
     if (
         axis is None
-        or not site.single(hero)
+        or not site.single(anchor)
         or not is_vector(by, axis)
         or not is_vector(shift, axis)
     ):
         return None
-    return site.make(shifted.op, site.make(node.op, hero, by), site.make(node.op, shift, by))
+    return site.make(shifted.op, site.make(node.op, anchor, by), site.make(node.op, shift, by))
 
 
 @rule(
@@ -174,13 +174,13 @@ def merge_shifts(node: Node, site: Site) -> Node | None:
     shifted, again = node.inputs
     if not isinstance(shifted.op, Add | Sub) or not may(node, site) or not site.single(shifted):
         return None
-    hero, shift = shifted.inputs
-    axis = channel(hero)
+    anchor, shift = shifted.inputs
+    axis = channel(anchor)
     if axis is None or not is_vector(shift, axis) or not is_vector(again, axis):
         return None
     if isinstance(shifted.op, Sub):
         shift = site.make(Sub(), fill(np.array(-0.0, node.type.dtype.numpy), node, site), shift)
-    return site.make(Add(), hero, site.make(node.op, shift, again))
+    return site.make(Add(), anchor, site.make(node.op, shift, again))
 
 
 @rule(
@@ -189,11 +189,11 @@ def merge_shifts(node: Node, site: Site) -> Node | None:
 )
 def shift_last(node: Node, site: Site) -> Node | None:
     """A shift by channel stands on the right, where the other rules look for it."""
-    shift, hero = node.inputs
-    axis = channel(hero)
+    shift, anchor = node.inputs
+    axis = channel(anchor)
     if axis is None or not is_vector(shift, axis) or channel(shift) is not None:
         return None
-    return site.make(Add(), hero, shift)
+    return site.make(Add(), anchor, shift)
 
 
 AFFINE = (shift_last, scale_weights, scale_shifted, merge_shifts)

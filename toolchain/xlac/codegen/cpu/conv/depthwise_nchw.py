@@ -25,14 +25,14 @@ from xlac.codegen.core.contraction import (
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import CHUNKS
-from xlac.codegen.core.lowered_group import Launching
+from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import View
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.codegen.cpu.gemm.register_tile import Tile
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import Dim, at_opt, static, volume
+from xlac.ir.dims import Dim, size_hint, static, volume
 from xlac.ir.graph import Node
 from xlac.ops.reduction.contraction import Conv
 from xlac.ops.tensor.view import Transpose
@@ -53,10 +53,10 @@ def pays(group: Group, target: Target, after: Epilogue) -> bool:
     """One input and one output channel a group; x, its windows and the results go along the last
     axis by ones.
     """
-    op, (x, kernel) = group.hero.op, group.hero.inputs
+    op, (x, kernel) = group.anchor.op, group.anchor.inputs
     assert isinstance(op, Conv)
     taps = dict(zip(op.layout[1], kernel.shape, strict=True))
-    shape = dict(zip(op.layout[2], group.hero.shape, strict=True))
+    shape = dict(zip(op.layout[2], group.anchor.shape, strict=True))
     known = all(
         isinstance(n, int)
         for n in (*taps.values(), *(n for letter, n in shape.items() if letter != "N"))
@@ -78,7 +78,7 @@ def pays(group: Group, target: Target, after: Epilogue) -> bool:
     return (
         dense
         and alone
-        and at_opt(shape[op.spatial[-1]]) > 1
+        and size_hint(shape[op.spatial[-1]]) > 1
         and all(_last(op, after, node) for node in group.outputs)
     )
 
@@ -87,7 +87,7 @@ def masks(group: Group, target: Target) -> bool:
     """Whether windows may leave x in the kernel, which then masks what it loads; elsewhere x is
     copied with its padding.
     """
-    op = group.hero.op
+    op = group.anchor.op
     assert isinstance(op, Conv)
     return target.masked and not any(n > 0 for n in (*op.low[:-2], *op.high[:-2]))
 
@@ -111,7 +111,7 @@ def launches(
     left: Source,
     right: Source,
     kernel: View,
-) -> list[Launching]:
+) -> list[KernelLaunch]:
     """The kernel, over an x whose windows stay inside it unless it `masks`."""
     elements = Elements(Builder(), group, target)
     _Planes(elements, after, g, left, right, kernel, target).write()
@@ -137,7 +137,7 @@ class _Planes:
             left,
         )
         self.target = target
-        self.accumulate = accumulator(left.dtype, after.hero.type.dtype)
+        self.accumulate = accumulator(left.dtype, after.anchor.type.dtype)
         self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
         self.outer, self.across = g.op.spatial[:-2], g.op.spatial[-1]
         self.down = g.op.spatial[-2] if len(g.op.spatial) > 1 else ""
@@ -168,8 +168,8 @@ class _Planes:
         rows = register_tile.even(height, TALL)
         letters = ["N", "C", *self.outer]
         extents = [*(g.result[s] for s in letters), rows.count]
-        items = at_opt(volume(tuple(extents)))
-        flops = 2 * at_opt(volume((self.depth, *g.result.values())))
+        items = size_hint(volume(tuple(extents)))
+        flops = 2 * size_hint(volume((self.depth, *g.result.values())))
         kind = LoopKind.PARALLEL if items > 1 and flops >= PARALLEL_FLOPS else LoopKind.SERIAL
         grain = min(max(1, PARALLEL_FLOPS // 4 * items // max(1, flops)), max(1, items // CHUNKS))
         with builder.loop("t", 0, volume(tuple(extents)), kind=kind, grain=grain) as t:
@@ -198,7 +198,7 @@ class _Planes:
         if self._held():
             self.held = {
                 n: builder.let("w", self._weight(build.add(weights, n), self.lanes))
-                for n in range(at_opt(self.depth))
+                for n in range(size_hint(self.depth))
             }
         edge = g.edges.get(self.down)
         if edge is None:
@@ -365,7 +365,7 @@ class _Planes:
         return (
             self.weights.packed
             and not self.outer
-            and at_opt(self.depth) + TALL + 4 <= self.target.vector_registers
+            and size_hint(self.depth) + TALL + 4 <= self.target.vector_registers
         )
 
     def _mask(

@@ -26,7 +26,7 @@ from xlac.codegen.core.contraction import (
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import CHUNKS
-from xlac.codegen.core.lowered_group import Launching
+from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import View
 from xlac.codegen.core.packing import Panels
 from xlac.codegen.cpu.gemm import register_tile
@@ -34,7 +34,7 @@ from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.codegen.cpu.gemm.register_tile import Split, Tile
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import Dim, at_opt, static, volume
+from xlac.ir.dims import Dim, size_hint, static, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
@@ -55,7 +55,7 @@ def launches(
     left: Source,
     right: Source,
     kernel: View,
-) -> list[Launching]:
+) -> list[KernelLaunch]:
     """The kernel, after the one that lays out the weights by tap and channel when they are not
     constant.
     """
@@ -68,7 +68,7 @@ def launches(
         (), (Axis(1), Axis(1)), channels, taps, left, right, writer.accumulate, lambda o, r, n: ()
     )
     tile = Tile((1, 1), whole, writer.lanes)
-    before: list[Launching] = []
+    before: list[KernelLaunch] = []
     if right.constant:
         dtype = right.dtype if right.dtype is DType.I8 else writer.accumulate
         panels = packing.constant(c, tile, dtype, kernel.compute, kernel.key)
@@ -91,8 +91,8 @@ class _Depthwise:
             left,
         )
         self.target = target
-        hero = after.hero
-        self.accumulate = accumulator(left.dtype, hero.type.dtype)
+        anchor = after.anchor
+        self.accumulate = accumulator(left.dtype, anchor.type.dtype)
         self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
         (self.channels,) = static((g.result["C"],))
         self.lanes = register_tile.lanes_for(target, self.accumulate, self.channels)
@@ -112,8 +112,8 @@ class _Depthwise:
         panels_split = Split(vectors, wide)
         extents = [*(g.result[s] for s in letters), panels_split.count]
         turns = volume(tuple(extents))
-        items = at_opt(turns)
-        flops = 2 * taps * at_opt(volume(tuple(g.result.values())))
+        items = size_hint(turns)
+        flops = 2 * taps * size_hint(volume(tuple(g.result.values())))
         kind = LoopKind.PARALLEL if items > 1 and flops >= PARALLEL_FLOPS else LoopKind.SERIAL
         grain = min(max(1, PARALLEL_FLOPS // 4 * items // max(1, flops)), max(1, items // CHUNKS))
         with builder.loop("t", 0, turns, kind=kind, grain=grain) as t:

@@ -28,7 +28,7 @@ from xlac.codegen.core.partial_tiles import PRODUCTS, WHOLE, Waiting
 from xlac.codegen.core.summation import blocks
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.register_tile import Split, Tile
-from xlac.ir.dims import Dim, most, volume
+from xlac.ir.dims import Dim, upper_bound, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr
 from xlac_sdk.target import Target
@@ -110,7 +110,7 @@ class LaneLoops:
         size, at = count * width, cut.loop
         around = volume(tuple(a.extent for a in c.inner[:at]))
         waiting = Waiting.of(
-            builder, c.accumulate, size, 1, most(around) * -(-c.inner[at].usual // cut.turns)
+            builder, c.accumulate, size, 1, upper_bound(around) * -(-c.inner[at].usual // cut.turns)
         )
 
         def block(a: Expr, b: Expr, turns: int) -> None:

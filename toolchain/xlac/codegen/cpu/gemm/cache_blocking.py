@@ -16,7 +16,7 @@ from xlac.codegen.core.partial_tiles import PRODUCTS, WHOLE
 from xlac.codegen.core.summation import Blocks
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.register_tile import OpenSplit, Split, Tile, split_of
-from xlac.ir.dims import Dim, at_opt, ceil_div, most, volume
+from xlac.ir.dims import Dim, ceil_div, size_hint, upper_bound, volume
 from xlac_sdk.target import Target
 
 PARALLEL_FLOPS = 1 << 19  # operations of a kernel that repay waking another thread
@@ -67,10 +67,10 @@ def cut(c: Contraction, tile: Tile, target: Target) -> Cut:
     rows = (split_of(c.rows[0].extent, tile.rows[0]), split_of(c.rows[1].extent, tile.rows[1]))
     panels = panel_count(c.columns.extent, tile)
     axis = 0 if c.rows[0].extent != 1 else 1
-    count = max(1, at_opt(rows[axis].count))
+    count = max(1, size_hint(rows[axis].count))
     blocks = summation.blocks([a.extent for a in c.inner], PRODUCTS, WHOLE)
     chunk = (
-        _chunk(c, tile, target, max(1, at_opt(rows[1].count)), blocks)
+        _chunk(c, tile, target, max(1, size_hint(rows[1].count)), blocks)
         if blocks and c.rows[0].extent == 1
         else 0
     )
@@ -83,7 +83,7 @@ def cut(c: Contraction, tile: Tile, target: Target) -> Cut:
     parts = 1
     if target.threads > 1 and c.flops >= 2 * PARALLEL_FLOPS:
         pieces = max(CHUNKS * target.threads, min(PIECES * target.threads, c.flops // PIECE_FLOPS))
-        others = at_opt(volume(tuple(a.extent for a in c.outer)) * panels) * -(-count // block)
+        others = size_hint(volume(tuple(a.extent for a in c.outer)) * panels) * -(-count // block)
         parts = min(block, -(-pieces // max(1, others)))
     piece = -(-block // parts)
     return Cut(
@@ -115,7 +115,7 @@ def _distinct(loops: list[tuple[int, Dim]]) -> int:
     read the same ones.
     """
     reaches = [(1, 1)]  # (stride, extent) of loops that no longer overlap
-    for stride, extent in sorted((abs(at_opt(stride)), extent) for extent, stride in loops):
+    for stride, extent in sorted((abs(size_hint(stride)), extent) for extent, stride in loops):
         base, reach = reaches[-1]
         if stride == 0 or extent <= 1:
             continue
@@ -130,7 +130,7 @@ def _count(c: Contraction, blocks: Blocks | None) -> int:
     """In how many blocks a sum is added, at most."""
     if blocks is None:
         return 1
-    return -(-most(c.inner[blocks.loop].extent) // blocks.turns) * most(
+    return -(-upper_bound(c.inner[blocks.loop].extent) // blocks.turns) * upper_bound(
         volume(tuple(a.extent for a in c.inner[: blocks.loop]))
     )
 

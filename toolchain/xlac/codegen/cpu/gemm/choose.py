@@ -8,7 +8,7 @@ from xlac.codegen.core import packing
 from xlac.codegen.core.contraction import Contraction
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import Launching
+from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import View
 from xlac.codegen.core.packing import Panels
 from xlac.codegen.cpu.gemm import autovectorized, inner_product, register_tile, register_transpose
@@ -16,7 +16,7 @@ from xlac.codegen.cpu.gemm.gemm import OuterProduct, streams
 from xlac.codegen.cpu.gemm.register_tile import Tile
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import at_opt, divisor
+from xlac.ir.dims import divisor, size_hint
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.target import Target
@@ -24,7 +24,7 @@ from xlac_sdk.target import Target
 
 def launches(
     group: Group, target: Target, name: str, c: Contraction, after: Epilogue, right: View
-) -> list[Launching]:
+) -> list[KernelLaunch]:
     """The kernels of a contraction and its epilogue. `right` is the view that the right operand
     came from.
     """
@@ -57,7 +57,7 @@ def launches(
         return [elements.launch(name, cost.work(group))]
     rows = (max(1, c.rows[0].usual), max(1, c.rows[1].usual))
     tile = register_tile.choose(
-        target, c.accumulate, rows, max(1, c.columns.usual), max(1, at_opt(c.depth))
+        target, c.accumulate, rows, max(1, c.columns.usual), max(1, size_hint(c.depth))
     )
     # squares of vectors are turned around: tall tiles fill them
     if register_transpose.pays(after, c, tile, target):
@@ -66,13 +66,13 @@ def launches(
             c.accumulate,
             rows,
             min(max(1, c.columns.usual), register_transpose.WIDE * tile.lanes),
-            max(1, at_opt(c.depth)),
+            max(1, size_hint(c.depth)),
         )
     panels, before = _right(group, target, name, c, tile, right)
     if panels.packed:
         c, panels = panels.merged(c)
 
-    def written(name: str, backward: bool) -> Launching:
+    def written(name: str, backward: bool) -> KernelLaunch:
         elements = Elements(Builder(), group, target)
         OuterProduct(elements, after, c, tile, panels, target, backward).write()
         return elements.launch(name, cost.work(group))
@@ -87,7 +87,7 @@ def launches(
 
 def _right(
     group: Group, target: Target, name: str, c: Contraction, tile: Tile, view: View
-) -> tuple[Panels, list[Launching]]:
+) -> tuple[Panels, list[KernelLaunch]]:
     """The right operand as the micro-kernel will read it, and what has to run before."""
     computed = view.compute is not None
     whole = divisor(c.columns.extent) % tile.lanes == 0 or target.masked or tile.lanes == 1
@@ -100,7 +100,7 @@ def _right(
         if readable and (target.size or packing.is_packed_already(c, tile)):
             return packing.direct(c), []
         return packing.constant(c, tile, dtype, view.compute, view.key), []
-    near = at_opt(c.depth * c.columns.extent) * c.right.dtype.nbytes <= target.l1_bytes // 2
+    near = size_hint(c.depth * c.columns.extent) * c.right.dtype.nbytes <= target.l1_bytes // 2
     unconverted = c.right.dtype is c.accumulate and packing.reads_well(c, tile, reuse, target)
     if readable and (target.size or reuse <= 2 or near or unconverted):
         return packing.direct(c), []

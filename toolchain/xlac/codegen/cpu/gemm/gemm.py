@@ -23,7 +23,7 @@ from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS, PIECE_FLOPS, cu
 from xlac.codegen.cpu.gemm.prefetch import Ahead, ahead, pays
 from xlac.codegen.cpu.gemm.rank1_update import Step
 from xlac.codegen.cpu.gemm.register_tile import OpenSplit, Split, Tile
-from xlac.ir.dims import Dim, Shape, at_opt, volume
+from xlac.ir.dims import Dim, Shape, size_hint, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr, LoopKind, Space, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -77,7 +77,7 @@ class OuterProduct:
         c, builder = self.c, self.builder
         extents = [*(a.extent for a in c.outer), self.cut.blocks, self.cut.panels, self.cut.parts]
         turns = volume(tuple(extents))
-        items = at_opt(turns)
+        items = size_hint(turns)
         each = max(1, c.flops // max(1, items))
         parallel = items > 1 and c.flops >= 2 * PARALLEL_FLOPS
         kind = LoopKind.PARALLEL if parallel else LoopKind.SERIAL
@@ -138,7 +138,7 @@ class OuterProduct:
         size = self.cut.piece * split.step
         start = build.mul(piece, size)
         stop = build.add(start, size)
-        if not isinstance(end, int) or end < at_opt(self.cut.blocks) * self.cut.parts * size:
+        if not isinstance(end, int) or end < size_hint(self.cut.blocks) * self.cut.parts * size:
             stop = bounded(builder, build.apply(Primitive.MIN, stop, build.lift(end)), end)
         with builder.loop("m", start, stop, split.step) as m:
             emit(m, split.step)
@@ -356,7 +356,7 @@ class OuterProduct:
         rows: Expr | int = height
         if (
             isinstance(split, OpenSplit)
-            or at_opt(self.cut.blocks) * self.cut.parts * height > split.extent
+            or size_hint(self.cut.blocks) * self.cut.parts * height > split.extent
         ):
             left_over = build.apply(
                 Primitive.MIN, build.index(height), build.sub(split.extent, first)
@@ -398,7 +398,7 @@ class OuterProduct:
             )
             copies = 1 if crowds(axis, rows, copies, self.target) else copies
             main = axis.extent // copies * copies
-            rest = range(at_opt(main), axis.extent) if isinstance(axis.extent, int) else range(0)
+            rest = range(size_hint(main), axis.extent) if isinstance(axis.extent, int) else range(0)
 
             def single(k: int) -> None:
                 level(depth + 1, build.add(a, axis.left * k), build.add(b, stride * k))
@@ -412,7 +412,7 @@ class OuterProduct:
                 if not last:
                     a_here, b_here = builder.let("a", a_here), builder.let("b", b_here)
                 elif after is not None:
-                    after.fetch(b_here, copies * at_opt(stride))
+                    after.fetch(b_here, copies * size_hint(stride))
                 for u in reversed(range(copies)) if self.backward else range(copies):
                     level(
                         depth + 1, build.add(a_here, axis.left * u), build.add(b_here, stride * u)

@@ -27,7 +27,7 @@ from xlac.codegen.core.summation import Pair
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.codegen.cpu.gemm.register_tile import OpenSplit, Split, split_of
-from xlac.ir.dims import Dim, at_opt, divisor, most, volume
+from xlac.ir.dims import Dim, divisor, size_hint, upper_bound, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr, LoopKind, Var
@@ -48,7 +48,7 @@ def pays(c: Contraction, target: Target) -> bool:
     (summed,) = c.inner
     if summed.left != 1 or summed.right != 1 or summed.usual < 2 * lanes:
         return False
-    more = at_opt(c.row_count) * (summed.usual / (8 * lanes) + FOLD)
+    more = size_hint(c.row_count) * (summed.usual / (8 * lanes) + FOLD)
     return more < summed.usual * TURN or c.columns.extent == 1
 
 
@@ -98,7 +98,7 @@ class InnerProduct:
             self.columns.count,
         ]
         turns = volume(tuple(extents))
-        items = at_opt(turns)
+        items = size_hint(turns)
         each = max(1, c.flops // max(1, items))
         kind = LoopKind.PARALLEL if items > 1 and c.flops >= 2 * PARALLEL_FLOPS else LoopKind.SERIAL
         grain = min(max(1, PARALLEL_FLOPS // each), max(1, items // 2))
@@ -188,7 +188,7 @@ class InnerProduct:
         folded at the end.
         """
         builder = self.builder
-        if most(depth) <= size or not self.c.accumulate.is_float:
+        if upper_bound(depth) <= size or not self.c.accumulate.is_float:
             scalars = self._stretch(sums, downs, acrosses, build.index(0), depth, copies)
             return [
                 [self._folded(t, s) for t, s in zip(row, rest, strict=True)]
@@ -235,7 +235,7 @@ class InnerProduct:
             for u in range(copies):
                 self._step(sums, downs, acrosses, build.add(build.add(first, k), u * lanes), lanes)
         if isinstance(depth, int):
-            for at in range(at_opt(main), at_opt(whole), lanes):
+            for at in range(size_hint(main), size_hint(whole), lanes):
                 self._step(sums, downs, acrosses, build.add(first, at), lanes)
         elif copies > 1:
             with builder.loop("k", main, whole, lanes) as k:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from xlac.codegen.core.contraction import Contraction
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.packing import Panels
-from xlac.ir.dims import Dim, at_opt, volume
+from xlac.ir.dims import Dim, size_hint, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr
@@ -27,7 +27,7 @@ def pays(c: Contraction, panels: Panels, target: Target) -> bool:
     """True when panels are read in order, by vectors, and all of them together do not stay in the
     second cache.
     """
-    columns = at_opt(
+    columns = size_hint(
         c.depth * c.columns.extent * volume(tuple(a.extent for a in c.outer if a.right != 0))
     )
     large = columns * panels.source.dtype.nbytes > target.l2_bytes // 2
@@ -60,9 +60,9 @@ def ahead(
     """What tile number `tile` of `tiles` fetches while it crosses `size` elements from `begin`;
     None for too few tiles.
     """
-    if at_opt(tiles) < LEAST:
+    if size_hint(tiles) < LEAST:
         return None
-    builder, share = elements.builder, 1 << (at_opt(tiles).bit_length() - 1)
+    builder, share = elements.builder, 1 << (size_hint(tiles).bit_length() - 1)
     part = build.mul(build.mod(tile, share), size // share)
     start = builder.let("f", build.add(build.add(begin, size), part))
     return Ahead(builder, elements.parameter(panels.source.value, Access.READ), begin, start, share)

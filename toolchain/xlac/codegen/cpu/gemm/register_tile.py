@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from xlac.ir.dims import Dim, Sym, at_opt, ceil_div
+from xlac.ir.dims import Dim, Sym, ceil_div, size_hint
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
@@ -74,7 +74,7 @@ class OpenSplit:
         """Sizes of tiles for what is left, descending to 1: first the one that is usual, then
         halves.
         """
-        sizes = {at_opt(self.extent) % self.step} | {
+        sizes = {size_hint(self.extent) % self.step} | {
             self.step >> k for k in range(1, self.step.bit_length())
         }
         return tuple(sorted((size for size in sizes if size), reverse=True))

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.attention_problem import heads
-from xlac.codegen.core.lowered_group import Launching, Scheduled
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup
 from xlac.codegen.gpu.attention import flash_attention, split_kv_decode
 from xlac.fusion.group import Group
-from xlac.ir.dims import at_opt, bounds
+from xlac.ir.dims import bounds, size_hint
 from xlac.ir.graph import Node
 from xlac.ops.nn.attention import Attention
 from xlac_sdk.target import Target
@@ -31,35 +31,35 @@ def takes(node: Node, target: Target) -> bool:
         or bounds(length)[0] < 1
     ):
         return False
-    rows = at_opt(time) * (many // few)
+    rows = size_hint(time) * (many // few)
     dtype = node.type.dtype
     return split_kv_decode.takes(rows, (width, wide), dtype, target) or flash_attention.takes(
         (width, wide), dtype, target
     )
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """Launches for an attention with what follows it: kernels that make operands, if any, then its
     own.
     """
-    hero = group.hero
-    after = epilogue.of(group, hero)
+    anchor = group.anchor
+    after = epilogue.of(group, anchor)
     if after is None:
         return operands.apart(
-            group, hero, lambda alone: schedule(alone, target, name), target, name
+            group, anchor, lambda alone: schedule(alone, target, name), target, name
         )
-    launches: list[Launching] = []
+    launches: list[KernelLaunch] = []
     views = []
-    for side, node in zip("qkv", hero.inputs, strict=False):
+    for side, node in zip("qkv", anchor.inputs, strict=False):
         found = operands.resolve(node, group)
         if found is None:
             found, made = operands.materialize(node, group, target, f"{name}_{side}")
             launches += made
         views.append(found)
-    h = heads(hero, (views[0], views[1], views[2]))
-    few = split_kv_decode.takes(at_opt(h.rows), h.widths, h.dtype, target)
+    h = heads(anchor, (views[0], views[1], views[2]))
+    few = split_kv_decode.takes(size_hint(h.rows), h.widths, h.dtype, target)
     launches += (split_kv_decode if few else flash_attention).launches(
         group, target, name, h, after
     )
     used = {v.value for v in views if isinstance(v.value, Node)}
-    return Scheduled(tuple(launches), epilogue.in_place(after, used))
+    return LoweredGroup(tuple(launches), epilogue.in_place(after, used))

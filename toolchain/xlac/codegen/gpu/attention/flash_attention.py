@@ -17,7 +17,7 @@ from xlac.codegen.core.contraction import multiply_add, unravel, zero
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
-from xlac.codegen.core.lowered_group import Launching
+from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.matrix_operand import Counters, Side
 from xlac.codegen.gpu.attention import fragments
 from xlac.codegen.gpu.attention.fragments import BY_CORES, BY_QUADS
@@ -28,7 +28,7 @@ from xlac.codegen.gpu.core.pipeline import Lane
 from xlac.codegen.gpu.core.shared_staging import Staging, tile_shape
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import Dim, at_opt, ceil_div, divisor, volume
+from xlac.ir.dims import Dim, ceil_div, divisor, size_hint, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
@@ -99,7 +99,7 @@ def choose(h: Heads, target: Target) -> Tile:
         for keys in KEYS[full:]:
             tile = _tile(h.dtype, h.widths, warps, keys)
             fits = warps * target.warp <= target.block_threads and tile.shared_bytes <= room
-            if fits and tile.rows <= 2 * at_opt(h.rows):
+            if fits and tile.rows <= 2 * size_hint(h.rows):
                 return tile
     return next(
         t
@@ -108,7 +108,9 @@ def choose(h: Heads, target: Target) -> Tile:
     )
 
 
-def launches(group: Group, target: Target, name: str, h: Heads, after: Epilogue) -> list[Launching]:
+def launches(
+    group: Group, target: Target, name: str, h: Heads, after: Epilogue
+) -> list[KernelLaunch]:
     elements = Elements(Builder(), group, target)
     Prefill(elements, after, h, choose(h, target), target).write()
     return [elements.launch(name, cost.work(group))]

@@ -16,7 +16,7 @@ from xlac.codegen.core.contraction import multiply_add, unravel, zero
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
-from xlac.codegen.core.lowered_group import Launching
+from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.matrix_operand import Counters, Side, apart, offset
 from xlac.codegen.gpu.attention.softmax_state import Found, State, combine, merged, store
 from xlac.codegen.gpu.core.grid import Grid, at_least, grid
@@ -25,7 +25,7 @@ from xlac.codegen.gpu.gemm import block_tiling
 from xlac.codegen.gpu.reduction import arrival_counter
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import at_opt, ceil_div, divisor, volume
+from xlac.ir.dims import ceil_div, divisor, size_hint, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
@@ -79,8 +79,8 @@ def share(h: Heads, target: Target) -> Share:
     read.
     """
     lanes = _lanes(h.widths[0], h.dtype, target)
-    few = min(FEW, at_least(at_opt(h.rows)))
-    heads = at_opt(volume(h.batch)) * -(-at_opt(h.rows) // few)
+    few = min(FEW, at_least(size_hint(h.rows)))
+    heads = size_hint(volume(h.batch)) * -(-size_hint(h.rows) // few)
     wanted = -(-2 * (target.processors or block_tiling.PROCESSORS) // max(1, heads))
     return Share(
         few,
@@ -88,11 +88,13 @@ def share(h: Heads, target: Target) -> Share:
         min(lanes, max(1, min(4, target.access_bytes // h.dtype.compute.nbytes))),
         at_least(h.widths[0] // lanes),
         max(1, min(WARPS, target.block_threads // target.warp)),
-        max(1, min(wanted, at_opt(h.length) // KEYS, 32)),
+        max(1, min(wanted, size_hint(h.length) // KEYS, 32)),
     )
 
 
-def launches(group: Group, target: Target, name: str, h: Heads, after: Epilogue) -> list[Launching]:
+def launches(
+    group: Group, target: Target, name: str, h: Heads, after: Epilogue
+) -> list[KernelLaunch]:
     """One kernel, whose blocks may share the keys; where the target has no tickets another combines
     what they found.
     """

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.loop_nest import bounded
-from xlac.ir.dims import at_opt, ceil_div, divisor, volume
+from xlac.ir.dims import ceil_div, divisor, size_hint, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
@@ -102,7 +102,7 @@ def every(builder: Builder, target: Target, loops: Sequence[Run]) -> Iterator[di
     each.
     """
     total = volume(tuple(run.extent for run in loops))
-    threads = threads_for(target, at_opt(total))
+    threads = threads_for(target, size_hint(total))
     with grid(builder, ceil_div(total, threads), threads) as here:
         number = builder.let("n", build.add(build.mul(here.block, threads), here.thread))
         if divisor(total) % threads == 0:

@@ -10,7 +10,7 @@ import numpy as np
 from xlac.codegen.core.contraction import Contraction, Source
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import Launching, Packed
+from xlac.codegen.core.lowered_group import KernelLaunch, Packed
 from xlac.codegen.core.operands import View
 from xlac.codegen.gpu.gemm import (
     block_tiling,
@@ -34,7 +34,7 @@ from xlac_sdk.target import Target
 
 def launches(
     group: Group, target: Target, name: str, c: Contraction, after: Epilogue, right: View
-) -> list[Launching]:
+) -> list[KernelLaunch]:
     """The kernels of a contraction and its epilogue. `right` is the view that the right operand
     came from.
     """
@@ -110,7 +110,7 @@ def _computed(group: Group, source: Source, view: View) -> Source:
     """An operand that is computed from a constant while compiling."""
     assert isinstance(source.value, Node) and view.compute is not None
     compute = view.compute
-    (size,) = static((group.hero.inputs[1].type.size,))
+    (size,) = static((group.anchor.inputs[1].type.size,))
 
     def make(array: Array) -> Array:
         return (

@@ -17,7 +17,7 @@ from xlac.codegen.core.contraction import Axis, Contraction, Source
 from xlac.codegen.core.elements import linear, row_major
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.matrix_operand import Border, Counters, Side, apart
-from xlac.ir.dims import Dim, Shape, at_opt, volume
+from xlac.ir.dims import Dim, Shape, size_hint, volume
 from xlac.ir.op import Index
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -58,10 +58,10 @@ class Product:
     def usual(self) -> tuple[int, int, int, int]:
         """Batch, rows, columns and depth at the sizes to optimise for."""
         return (
-            at_opt(self.count),
-            at_opt(self.rows.size),
-            at_opt(self.columns.size),
-            at_opt(self.depth),
+            size_hint(self.count),
+            size_hint(self.rows.size),
+            size_hint(self.columns.size),
+            size_hint(self.depth),
         )
 
     def turned(self) -> Product:
@@ -97,7 +97,7 @@ def product(c: Contraction, after: Epilogue) -> Product:
     columns = [(k, c.outer[k]) for k in across] + (
         [(-1, c.columns)] if c.columns.extent != 1 else []
     )
-    rows.sort(key=lambda pair: -abs(at_opt(pair[1].left)))
+    rows.sort(key=lambda pair: -abs(size_hint(pair[1].left)))
 
     def place(batches: Counters, downs: Counters, acrosses: Counters) -> Index:
         zero: Expr = build.index(0)

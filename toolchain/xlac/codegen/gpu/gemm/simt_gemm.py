@@ -22,7 +22,7 @@ from xlac.codegen.gpu.core.shared_staging import Staging, tile_shape
 from xlac.codegen.gpu.gemm.block_tiling import Tile
 from xlac.codegen.gpu.gemm.epilogue_store import Results, Stores
 from xlac.codegen.gpu.gemm.matrix_product import Product
-from xlac.ir.dims import ceil_div, divisor, most, volume
+from xlac.ir.dims import ceil_div, divisor, upper_bound, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr, LoopKind, Shuffle, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -135,7 +135,7 @@ class Matmul:
 
     def _is_long(self) -> bool:
         """Whether what a thread sums so far is to join pairs, every few thousand products."""
-        return most(self.p.depth) > LONG and self.p.accumulate.is_float
+        return upper_bound(self.p.depth) > LONG and self.p.accumulate.is_float
 
     def _sums(self) -> list[list[Var]]:
         tile = self.tile

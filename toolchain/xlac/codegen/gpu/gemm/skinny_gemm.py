@@ -23,7 +23,7 @@ from xlac.codegen.gpu.gemm import block_tiling
 from xlac.codegen.gpu.gemm.epilogue_store import Results
 from xlac.codegen.gpu.gemm.matrix_product import Product
 from xlac.codegen.gpu.gemm.operand_load import read
-from xlac.ir.dims import ceil_div, divisor, most, volume
+from xlac.ir.dims import ceil_div, divisor, upper_bound, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Exchange, Expr, Shuffle, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -179,7 +179,7 @@ class Skinny:
         ahead = max(1, min(AHEAD, p.usual[3] // turn))
         start = build.mul(slot, step)
         size = turn * ahead * max(1, PRODUCTS // (ahead * step))
-        if most(p.depth) <= size or not p.accumulate.is_float:
+        if upper_bound(p.depth) <= size or not p.accumulate.is_float:
             self._products(totals, rows, base, inside, start, build.lift(p.depth), turn, ahead)
             return self._folded(totals)
         pairs = [[Pair.of(builder, total) for total in row] for row in totals]

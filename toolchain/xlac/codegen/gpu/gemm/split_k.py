@@ -16,7 +16,7 @@ from xlac.codegen.gpu.core.grid import grid
 from xlac.codegen.gpu.gemm import block_tiling
 from xlac.codegen.gpu.gemm.epilogue_store import Results
 from xlac.codegen.gpu.gemm.matrix_product import Product
-from xlac.ir.dims import Shape, at_opt, ceil_div, divisor, volume
+from xlac.ir.dims import Shape, ceil_div, divisor, size_hint, volume
 from xlac.ir.op import Index
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Expr
@@ -39,14 +39,14 @@ def parts(p: Product, count: int, step: int, processors: int) -> int:
     if not isinstance(outermost, int) or (len(p.depths) == 1 and outermost % step):
         return 1
     unit = step if len(p.depths) == 1 else 1
-    least = -(-at_opt(p.depth) // LONGEST)
+    least = -(-size_hint(p.depth) // LONGEST)
     if least > 1:
         found = next((n for n in range(least, 4 * least) if outermost % (n * unit) == 0), None)
         if found:
             return found
     if 2 * count > processors:
         return 1
-    wanted = min(MOST, processors // max(1, count), at_opt(p.depth) // (step * STEPS))
+    wanted = min(MOST, processors // max(1, count), size_hint(p.depth) // (step * STEPS))
     return next((n for n in range(wanted, 1, -1) if outermost % (n * unit) == 0), 1)
 
 
@@ -131,13 +131,13 @@ def finish(elements: Elements, after: Epilogue, p: Product, found: Partial, targ
                 )
 
             total: Expr = builder.let("total", part(0))
-            if at_opt(found.shape[0]) > MOST and p.accumulate.is_float:
+            if size_hint(found.shape[0]) > MOST and p.accumulate.is_float:
                 pair = Pair.of(builder, builder.variable("sum", total))
                 with builder.loop("part", 1, found.shape[0]) as number:
                     pair.add(part(number))
                 total = builder.let("total", pair.total())
             else:
-                for k in range(1, at_opt(found.shape[0])):
+                for k in range(1, size_hint(found.shape[0])):
                     total = builder.let("total", build.apply(Primitive.ADD, total, part(k)))
             Results(elements, after, p, batch, False, False).store(
                 lambda _: row, lambda _: column, [[total]]

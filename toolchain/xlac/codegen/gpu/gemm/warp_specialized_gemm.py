@@ -31,7 +31,7 @@ from xlac.codegen.gpu.gemm import wgmma
 from xlac.codegen.gpu.gemm.epilogue_store import Stores
 from xlac.codegen.gpu.gemm.matrix_product import Product
 from xlac.codegen.gpu.gemm.wgmma import ALIGN, ROW, WIDE
-from xlac.ir.dims import Dim, at_opt, ceil_div, volume
+from xlac.ir.dims import Dim, ceil_div, size_hint, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, If, LoopKind, TensorMap
@@ -115,9 +115,11 @@ def _axes(p: Product, side: Side) -> list[_Axis]:
         for n, axis in enumerate(zip(p.batch, side.batch, strict=True))
         if axis[1] != 0
     ]
-    found.sort(key=lambda axis: -at_opt(axis.stride))
+    found.sort(key=lambda axis: -size_hint(axis.stride))
     right = (
-        found[-1].stride == 1 and found[-1].of in ("side", "depth") and at_opt(found[-2].stride) > 1
+        found[-1].stride == 1
+        and found[-1].of in ("side", "depth")
+        and size_hint(found[-2].stride) > 1
     )
     return found if right else []
 

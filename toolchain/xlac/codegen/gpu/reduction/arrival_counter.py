@@ -55,7 +55,7 @@ def last(elements: Elements, here: Grid, result: Expr, results: Dim, parts: Dim)
     """What the last block does of those that share a result (a number below `results`). Every
     thread has to come; those that stored something for others have done a fence."""
     builder = elements.builder
-    counters = elements.parameter(Scratch(U32, results, "tickets", lasting=True), Access.UPDATE)
+    counters = elements.parameter(Scratch(U32, results, "tickets", persistent=True), Access.UPDATE)
     flag = here.shared("last", U32, 1)
     builder.barrier()
     with builder.when(build.apply(P.EQ, here.thread, build.index(0))):

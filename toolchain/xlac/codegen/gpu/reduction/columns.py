@@ -16,7 +16,7 @@ from xlac.codegen.core.summation import BLOCK, Pair
 from xlac.codegen.gpu.core.grid import RESIDENT, WARP, at_least, threads_for
 from xlac.codegen.gpu.elementwise import access_lanes
 from xlac.codegen.gpu.reduction.rows import REGISTERS, STEPS, RowBlocks
-from xlac.ir.dims import at_opt, volume
+from xlac.ir.dims import size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops import numeric
@@ -40,19 +40,19 @@ class Columns(RowBlocks):
         along = None if self.by_row else self.vector
         self.runs_of_results = [r for r in self.kept if r is not along] + ([along] if along else [])
         self.vectors = volume(tuple(r.extent for r in self.reduced))
-        results = at_opt(volume(tuple(r.extent for r in self.kept)))
+        results = size_hint(volume(tuple(r.extent for r in self.kept)))
         busy = RESIDENT * max(1, self.target.processors)
         self.lanes = 1
         if along is not None and not self.ordered:
             self.lanes = access_lanes(self.target, self.survey, along, alone=False)
-            turns = max(1, at_opt(self.vectors) // TURNS)
+            turns = max(1, size_hint(self.vectors) // TURNS)
             while self.lanes > 1 and results // self.lanes * turns < busy:
                 self.lanes //= 2
         self.along, self.part_lanes = along, self.lanes
         self.rows = volume(tuple(r.extent for r in self.kept if r is not along)) * (
             along.extent // self.lanes if along else 1
         )
-        self._share(at_opt(self.vectors), at_opt(self.rows))
+        self._share(size_hint(self.vectors), size_hint(self.rows))
 
     def _share(self, vectors: int, rows: int) -> None:
         """A rectangle of `side` results and `width` threads for each."""

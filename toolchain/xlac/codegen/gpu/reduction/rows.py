@@ -17,7 +17,7 @@ from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator, rounded
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import bounded
-from xlac.codegen.core.lowered_group import Scheduled, Scratch
+from xlac.codegen.core.lowered_group import LoweredGroup, Scratch
 from xlac.codegen.core.reduction_plan import Pass, Space, reduced_inputs
 from xlac.codegen.core.summation import BLOCK
 from xlac.codegen.cpu.row_reduction import Rows
@@ -28,7 +28,7 @@ from xlac.codegen.gpu.reduction.row_cache import read_again
 from xlac.codegen.gpu.reduction.threads_per_row import share
 from xlac.fusion import cost
 from xlac.fusion.group import Group, is_immediate
-from xlac.ir.dims import Dim, at_opt, ceil_div, divisor, most, volume
+from xlac.ir.dims import Dim, ceil_div, divisor, size_hint, upper_bound, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops import numeric
@@ -45,7 +45,7 @@ STEPS = 8  # vectors of a thread that are written out
 AHEAD = 4  # vectors that a loop reads at once
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """One launch, or two where there are too few results to keep the multiprocessors busy."""
     from xlac.codegen.gpu.reduction import split_reduction
 
@@ -54,7 +54,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     if split_reduction.pays(rows):
         return split_reduction.schedule(group, target, name, space)
     rows.write()
-    return Scheduled((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
+    return LoweredGroup((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
 
 
 class RowBlocks(Rows):
@@ -75,7 +75,7 @@ class RowBlocks(Rows):
         self.row_vectors = run.extent // self.lanes  # of one crossing of the contiguous axis
         self.vectors: Dim = volume(tuple(others)) * self.row_vectors
         self.rows: Dim = volume(tuple(r.extent for r in self.kept))
-        self._share(at_opt(self.vectors), at_opt(self.rows))
+        self._share(size_hint(self.vectors), size_hint(self.rows))
 
     def _share(self, vectors: int, rows: int) -> None:
         """Decides on threads; the loops over a row that they hold in registers are written out."""
@@ -84,7 +84,7 @@ class RowBlocks(Rows):
         most_steps = max(1, min(STEPS, REGISTERS // (self.lanes * held)))
         self.width, self.threads = share(self.target, vectors, rows, most_steps)
         self.side = self.threads // self.width
-        steps = -(-most(self.vectors) // self.width)
+        steps = -(-upper_bound(self.vectors) // self.width)
         self.written_out = isinstance(self.vectors, int) and steps <= most_steps
 
     # ---- the kernel --------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class RowBlocks(Rows):
 
     def _is_long(self) -> bool:
         """Whether a thread has so many vectors of a row that it takes them in blocks."""
-        length = self.length if self.pieces != 1 else most(self.vectors)
+        length = self.length if self.pieces != 1 else upper_bound(self.vectors)
         return not self.written_out and length > BLOCK * self.width
 
     def _visits(self, gathered: Sequence[Accumulator]) -> Iterator[list[tuple[Expr, Expr | None]]]:
@@ -245,7 +245,7 @@ class RowBlocks(Rows):
         """From now on rows are cut into pieces, each with blocks of its own, that leave their parts
         in scratch memory. Where the target has tickets, the last block combines them."""
         self.finishes = arrival_counter.has_tickets(self.target)
-        usual = at_opt(self.vectors)
+        usual = size_hint(self.vectors)
         self.length = -(-usual // (max(1, count) * self.width)) * self.width
         span = self.width * AHEAD
         even = span * at_least(-(-self.length // span))
@@ -333,7 +333,7 @@ class RowBlocks(Rows):
             wanted[number] = [node for node in one.keep if node.shape == self.space.shape]
         again = read_again(self.group, self.plan, self.space, set().union(*wanted.values()))
         wanted[0] = [*wanted.get(0, []), *again]
-        size = most(self.vectors) * self.lanes * self.side
+        size = upper_bound(self.vectors) * self.lanes * self.side
         room = self.target.shared_bytes // 2
         found: dict[int, dict[Node, Buffer]] = {}
         for number, nodes in wanted.items():
@@ -349,7 +349,7 @@ class RowBlocks(Rows):
         place = build.mul(vector, self.lanes)
         if self.side > 1:
             row = build.div(self.here.thread, self.width)
-            place = build.add(place, build.mul(row, most(self.vectors) * self.lanes))
+            place = build.add(place, build.mul(row, upper_bound(self.vectors) * self.lanes))
         return build.ramp(place, 1, self.lanes)
 
     def _bind_home(self, node: Node, buffer: Buffer) -> None:

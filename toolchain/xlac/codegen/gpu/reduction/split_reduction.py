@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.lowered_group import Scheduled, Scratch
+from xlac.codegen.core.lowered_group import LoweredGroup, Scratch
 from xlac.codegen.core.reduction_plan import Pass, Space
 from xlac.codegen.gpu.core.grid import RESIDENT
 from xlac.codegen.gpu.reduction.columns import Columns
@@ -21,7 +21,7 @@ from xlac.codegen.gpu.reduction.combine_partials import place_of_part
 from xlac.codegen.gpu.reduction.rows import RowBlocks
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import at_opt, ceil_div, volume
+from xlac.ir.dims import ceil_div, size_hint, volume
 from xlac.ir.graph import Node
 from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Access, Expr
@@ -31,18 +31,18 @@ from xlac_sdk.target import Target
 BLOCK_WORK = 1 << 9
 
 
-def schedule(group: Group, target: Target, name: str, space: Space) -> Scheduled:
+def schedule(group: Group, target: Target, name: str, space: Space) -> LoweredGroup:
     """One launch, or two."""
     rows = of_group(Elements(Builder(), group, target), space)
-    blocks = at_opt(ceil_div(rows.rows, rows.side))
+    blocks = size_hint(ceil_div(rows.rows, rows.side))
     rows.cut(max(1, 2 * RESIDENT * max(1, target.processors) // (rows.threads * blocks)))
     rows.write()
     if rows.finishes:
-        return Scheduled((rows.elements.launch(name, cost.work(group)),))
+        return LoweredGroup((rows.elements.launch(name, cost.work(group)),))
     combine = _Combine(Elements(Builder(), group, target), space)
     combine.take(rows)
     combine.write()
-    return Scheduled(
+    return LoweredGroup(
         (rows.elements.launch(f"{name}_parts", cost.work(group)), combine.elements.launch(name))
     )
 
@@ -62,8 +62,8 @@ def pays(rows: RowBlocks) -> bool:
     multiprocessors idle.
     """
     one_pass = len(rows.plan.passes) == 1 and not rows.plan.passes[0].stores and not rows.ordered
-    blocks, processors = at_opt(ceil_div(rows.rows, rows.side)), max(1, rows.target.processors)
-    many = at_opt(volume(rows.space.shape)) > BLOCK_WORK * processors * blocks
+    blocks, processors = size_hint(ceil_div(rows.rows, rows.side)), max(1, rows.target.processors)
+    many = size_hint(volume(rows.space.shape)) > BLOCK_WORK * processors * blocks
     return one_pass and blocks < processors and many
 
 
@@ -77,7 +77,7 @@ class _Combine(RowBlocks):
         self.parts: Mapping[Node, Scratch] = rows.scratch
         self.lanes, self.vectors, self.row_vectors = 1, rows.pieces, rows.pieces
         self.rows = volume(tuple(r.extent for r in self.kept))
-        self._share(at_opt(self.vectors), at_opt(self.rows))
+        self._share(size_hint(self.vectors), size_hint(self.rows))
         self.written_out = False
 
     def _row(self, counters: Mapping[Run, Expr]) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.lowered_group import Scheduled, Scratch, Value
+from xlac.codegen.core.lowered_group import LoweredGroup, Scratch, Value
 from xlac.codegen.gpu.core.grid import THREADS, Grid, grid
 from xlac.codegen.gpu.scan.cumulative import EACH, Scan
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import Dim, most, volume
+from xlac.ir.dims import Dim, upper_bound, volume
 from xlac.ir.op import Index
 from xlac.ops.control.control import Pick
 from xlac.ops.tensor.view import regroup
@@ -23,25 +23,25 @@ from xlac_sdk.target import Target
 P = Primitive
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """Counts of stretches, unless there is one; then positions, and what fills up to the bound."""
     compact = _Compact(group, target)
     launches = []
-    if most(compact.pieces) > 1:
+    if upper_bound(compact.pieces) > 1:
         elements = Elements(Builder(), group, target)
         compact.count(elements)
         launches.append(elements.launch(f"{name}_counts"))
     elements = Elements(Builder(), group, target)
     compact.place(elements)
-    return Scheduled((*launches, elements.launch(name, cost.work(group))))
+    return LoweredGroup((*launches, elements.launch(name, cost.work(group))))
 
 
 class _Compact:
     def __init__(self, group: Group, target: Target) -> None:
         self.group, self.target = group, target
-        (self.mask,) = group.hero.inputs
+        (self.mask,) = group.anchor.inputs
         self.size: Dim = volume(self.mask.shape)
-        (self.bound,) = group.hero.results[0].shape
+        (self.bound,) = group.anchor.results[0].shape
         self.threads = min(THREADS, target.block_threads)
         self.stretch = self.threads * EACH
         self.pieces = self.size // self.stretch + 1  # one even of nothing: it fills the positions
@@ -89,7 +89,7 @@ class _Compact:
         with grid(builder, self.pieces, self.threads) as here:
             found = self._elements(elements, here)
             before, total = Scan(here, P.ADD, build.index(0)).exclusive(self._sum(elements, found))
-            if most(self.pieces) > 1:
+            if upper_bound(self.pieces) > 1:
                 earlier, total = self._others(elements, here)
                 before = build.apply(P.ADD, earlier, before)
             if 0 in picks:

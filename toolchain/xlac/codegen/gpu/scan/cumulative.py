@@ -13,13 +13,13 @@ from collections.abc import Callable
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.lowered_group import Launching, Scheduled, Scratch
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, Scratch
 from xlac.codegen.core.summation import Pair, compensated
 from xlac.codegen.cpu.cumulative import line
 from xlac.codegen.gpu.core.grid import RESIDENT, THREADS, WARP, Grid, beside, every, grid
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import Dim, at_opt, ceil_div, divisor, most, volume
+from xlac.ir.dims import Dim, ceil_div, divisor, size_hint, upper_bound, volume
 from xlac.ir.op import Index
 from xlac.ops import numeric
 from xlac.ops.reduction.reduction import Cumulative
@@ -36,29 +36,29 @@ EACH = 4  # elements in a row that a thread has
 SHORT = 64  # elements of a line that a thread is sooner done with alone
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """One launch where threads or single blocks have lines of their own, else two."""
-    op = group.hero.op
+    op = group.anchor.op
     if isinstance(op, Compact):
         from xlac.codegen.gpu.scan.compact import schedule as of_compact
 
         return of_compact(group, target, name)
     assert isinstance(op, Cumulative)
-    shape = group.hero.shape
+    shape = group.anchor.shape
     count, lines = shape[op.axis], volume(tuple(n for a, n in enumerate(shape) if a != op.axis))
-    if at_opt(count) <= SHORT or at_opt(lines) >= RESIDENT * max(1, target.processors):
+    if size_hint(count) <= SHORT or size_hint(lines) >= RESIDENT * max(1, target.processors):
         elements = Elements(Builder(), group, target)
         _alone(elements, op)
-        return Scheduled((elements.launch(name, cost.work(group)),))
-    return Scheduled(tuple(_Lines(group, target, op).launches(name)))
+        return LoweredGroup((elements.launch(name, cost.work(group)),))
+    return LoweredGroup(tuple(_Lines(group, target, op).launches(name)))
 
 
 def _alone(elements: Elements, op: Cumulative) -> None:
     """A thread a line."""
-    hero = elements.group.hero
-    (x,) = hero.inputs
-    outer = [Run(n, (a,)) for a, n in enumerate(hero.shape[: op.axis])]
-    across = Run(volume(hero.shape[op.axis + 1 :]), ())
+    anchor = elements.group.anchor
+    (x,) = anchor.inputs
+    outer = [Run(n, (a,)) for a, n in enumerate(anchor.shape[: op.axis])]
+    across = Run(volume(anchor.shape[op.axis + 1 :]), ())
     with every(elements.builder, elements.target, [*outer, across]) as counters:
         line(elements, op, x, tuple(counters[run] for run in outer), counters[across], None)
 
@@ -119,8 +119,8 @@ class _Lines:
 
     def __init__(self, group: Group, target: Target, op: Cumulative) -> None:
         self.group, self.target, self.op = group, target, op
-        hero = group.hero
-        self.shape, self.dtype = hero.shape, hero.type.dtype
+        anchor = group.anchor
+        self.shape, self.dtype = anchor.shape, anchor.type.dtype
         self.count: Dim = self.shape[op.axis]
         self.lines: Dim = volume(tuple(n for a, n in enumerate(self.shape) if a != op.axis))
         self.threads = min(THREADS, target.block_threads)
@@ -133,10 +133,10 @@ class _Lines:
         self.at_once = last and not op.reverse and divisor(self.count) % EACH == 0
         self.sums = Scratch(self.dtype.compute, self.lines * self.pieces, "sums")
 
-    def launches(self, name: str) -> list[Launching]:
+    def launches(self, name: str) -> list[KernelLaunch]:
         """The sums of stretches, unless there is one a line; then the elements."""
         found = []
-        if most(self.pieces) > 1:
+        if upper_bound(self.pieces) > 1:
             elements = Elements(Builder(), self.group, self.target)
             self._write(elements, self._sum)
             found.append(elements.launch(f"{name}_sums"))
@@ -159,7 +159,7 @@ class _Lines:
         """A thread's elements, with their places along the line and whether they are there; the
         identity where not.
         """
-        (x,) = self.group.hero.inputs
+        (x,) = self.group.anchor.inputs
         builder = elements.builder
         first = build.add(build.mul(piece, self.stretch), build.mul(here.thread, EACH))
         first = builder.let("first", first)
@@ -207,7 +207,7 @@ class _Lines:
 
     def _scan(self, elements: Elements, here: Grid, line: Expr, piece: Expr) -> None:
         builder = elements.builder
-        carry = self._carry(elements, here, line, piece) if most(self.pieces) > 1 else None
+        carry = self._carry(elements, here, line, piece) if upper_bound(self.pieces) > 1 else None
         values = self._elements(elements, here, line, piece)
         own: Expr = self.identity
         for value, _, _ in values:
@@ -225,15 +225,17 @@ class _Lines:
                     "result", convert_element(result, self.dtype) if self.dtype.is_half else result
                 )
             )
-        hero = self.group.hero
+        anchor = self.group.anchor
         if self.at_once:
             _, first, there = values[0]
             with builder.when(there):
-                elements.store(hero, self._index(line, build.ramp(first, 1, EACH)), beside(results))
+                elements.store(
+                    anchor, self._index(line, build.ramp(first, 1, EACH)), beside(results)
+                )
             return
         for result, (_, place, there) in zip(results, values, strict=True):
             with builder.when(there):
-                elements.store(hero, self._index(line, place), result)
+                elements.store(anchor, self._index(line, place), result)
 
     def _carry(self, elements: Elements, here: Grid, line: Expr, piece: Expr) -> Expr:
         """What the stretches before one combine to: the threads of its block share them."""

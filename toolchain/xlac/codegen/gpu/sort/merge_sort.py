@@ -15,11 +15,11 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import bounded
-from xlac.codegen.core.lowered_group import Launching, Scratch
+from xlac.codegen.core.lowered_group import KernelLaunch, Scratch
 from xlac.codegen.gpu.core.grid import WARP, at_least, every, grid
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import Dim, ceil_div, most
+from xlac.ir.dims import Dim, ceil_div, upper_bound
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
@@ -66,14 +66,14 @@ class MergeSort:
             TILE,
             PER_THREAD * target.block_threads,
             1 << fit.bit_length() - 1,
-            at_least(max(1, most(count))),
+            at_least(max(1, upper_bound(count))),
         )
         self.levels = self.tile.bit_length() - 1
         self.elements = Elements(Builder(), group, target)
 
-    def launches(self, name: str) -> list[Launching]:
+    def launches(self, name: str) -> list[KernelLaunch]:
         """The first sorts tiles, the others merge them; the last hands over what is sorted."""
-        further = (max(1, -(-most(self.count) // self.tile)) - 1).bit_length()
+        further = (max(1, -(-upper_bound(self.count) // self.tile)) - 1).bit_length()
         work = cost.work(self.group)
         if not further:
             self._tiles(self.write)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.lowered_group import Scheduled
+from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.cpu.sort import goes_before, results
 from xlac.codegen.gpu.sort.merge_sort import MergeSort
 from xlac.fusion.group import Group
@@ -17,11 +17,11 @@ from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.target import Target
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     """One launch for axes of up to a tile, another each time that they are twice as long."""
-    hero, op = group.hero, group.hero.op
+    anchor, op = group.anchor, group.anchor.op
     assert isinstance(op, Sort)
-    shape, axis = hero.inputs[0].shape, op.axis
+    shape, axis = anchor.inputs[0].shape, op.axis
     strings = volume(tuple(n for a, n in enumerate(shape) if a != axis))
 
     def at(string: Expr, place: Expr) -> Index:
@@ -33,7 +33,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
 
     def read(elements: Elements, string: Expr, place: Expr) -> list[Expr]:
         index = at(string, place)
-        return [elements.at(x, index) for x in hero.inputs]
+        return [elements.at(x, index) for x in anchor.inputs]
 
     def write(elements: Elements, string: Expr, place: Expr, values: Sequence[Expr]) -> None:
         index = at(string, place)
@@ -43,7 +43,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     def before(elements: Elements, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
         return goes_before(elements, op, a, b)
 
-    dtypes = [t.dtype for t in hero.results]
+    dtypes = [t.dtype for t in anchor.results]
     compared = len(dtypes) if op.body is not None else op.keys
     sorter = MergeSort(group, target, strings, shape[axis], dtypes, compared, before, read, write)
-    return Scheduled(tuple(sorter.launches(name)))
+    return LoweredGroup(tuple(sorter.launches(name)))

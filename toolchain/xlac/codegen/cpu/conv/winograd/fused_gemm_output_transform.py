@@ -14,7 +14,7 @@ from xlac.codegen.core import loop_nest, packing
 from xlac.codegen.core.contraction import Axis, Contraction, Source, unravel, zero
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import Launching, Scratch
+from xlac.codegen.core.lowered_group import KernelLaunch, Scratch
 from xlac.codegen.core.operands import View
 from xlac.codegen.core.packing import Panels, each_panel
 from xlac.codegen.cpu.conv.winograd import toom_cook
@@ -25,7 +25,7 @@ from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.codegen.cpu.gemm.gemm import LONG_EPILOGUE, OuterProduct
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import at_opt
+from xlac.ir.dims import size_hint
 from xlac.ir.graph import Node
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -45,7 +45,7 @@ def launch(
     x: View,
     kernel: View,
     guard: Guard | None,
-) -> Launching:
+) -> KernelLaunch:
     """The kernel, over all that tiles see at points and weights that are known while compiling."""
     elements = Elements(Builder(), group, target)
     _products(elements, after, t, seen, x, kernel, guard, target).write()
@@ -117,7 +117,7 @@ class _Products(OuterProduct):
         """
         extents = [self.cut.blocks, self.cut.panels]
         parallel = (
-            at_opt(self.cut.blocks * self.cut.panels) > 1
+            size_hint(self.cut.blocks * self.cut.panels) > 1
             and self.t.points * self.c.flops >= PARALLEL_FLOPS
         )
         kind = LoopKind.PARALLEL if parallel else LoopKind.SERIAL
@@ -159,7 +159,7 @@ class _Products(OuterProduct):
 
                 self._cover(split, block if self.cut.blocks != 1 else None, tile)
         count: Expr | int = most
-        if at_opt(self.cut.blocks) * most > t.tiles:
+        if size_hint(self.cut.blocks) * most > t.tiles:
             count = loop_nest.bounded(
                 builder,
                 build.apply(Primitive.MIN, build.index(most), build.sub(t.tiles, self.first)),

@@ -9,7 +9,7 @@ from itertools import product
 from xlac.codegen.core import loop_nest
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements, linear
-from xlac.codegen.core.lowered_group import Launching, Scratch
+from xlac.codegen.core.lowered_group import KernelLaunch, Scratch
 from xlac.codegen.core.operands import View
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Extremes, Guard
@@ -25,7 +25,7 @@ from xlac_sdk.target import Target
 
 def launch(
     group: Group, target: Target, name: str, t: Tiling, x: View, guard: Guard | None
-) -> tuple[Launching, Scratch]:
+) -> tuple[KernelLaunch, Scratch]:
     """The kernel, and where it leaves what every tile sees: for each pair of points, tiles by
     channels.
     """

@@ -20,13 +20,13 @@ from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.contraction import Source
 from xlac.codegen.core.elements import linear, row_major
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import Launching, Scheduled
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup
 from xlac.codegen.cpu.conv.winograd import fused_gemm_output_transform, input_transform, toom_cook
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling, cut
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.fusion.group import Group
-from xlac.ir.dims import at_opt
+from xlac.ir.dims import size_hint
 from xlac.ir.graph import Node
 from xlac.ops.reduction.contraction import Conv
 from xlac_sdk.dtypes import DType
@@ -44,7 +44,7 @@ LOOK = 1.0  # cycles a vector of pixels takes to be compared with others of its 
 # ------------------------------------------------------------------------------
 
 
-def chosen(hero: Node, target: Target) -> Tiling | None:
+def chosen(anchor: Node, target: Target) -> Tiling | None:
     """The tiling that takes the fewest cycles, or None where the direct sum does or the form is not
     served.
     """
@@ -52,7 +52,7 @@ def chosen(hero: Node, target: Target) -> Tiling | None:
         return None
     sides = toom_cook.POINTS if target.fast else (2,)
     candidates = [
-        found for results in sides if (found := served(hero, results, target)) is not None
+        found for results in sides if (found := served(anchor, results, target)) is not None
     ]
     if not candidates:
         return None
@@ -60,16 +60,16 @@ def chosen(hero: Node, target: Target) -> Tiling | None:
     return best if _cycles(best, target) < _direct(best, target) else None
 
 
-def served(hero: Node, results: int, target: Target) -> Tiling | None:
+def served(anchor: Node, results: int, target: Target) -> Tiling | None:
     """The convolution as tiles of so many results a side; None for a form that is left to the
     direct sum.
     """
-    op, (x, kernel) = hero.op, hero.inputs
+    op, (x, kernel) = anchor.op, anchor.inputs
     assert isinstance(op, Conv)
     if (
         op.layout != ("NHWC", "HWIO", "NHWC")
         or x.type.dtype is not DType.F32
-        or hero.type.dtype is not DType.F32
+        or anchor.type.dtype is not DType.F32
     ):
         return None
     plain = all(
@@ -82,7 +82,7 @@ def served(hero: Node, results: int, target: Target) -> Tiling | None:
             op.batch_groups,
         )
     )
-    sizes = (*x.shape, *kernel.shape, *hero.shape)
+    sizes = (*x.shape, *kernel.shape, *anchor.shape)
     if (
         not plain
         or kernel.shape[:2] != (toom_cook.TAPS, toom_cook.TAPS)
@@ -90,7 +90,7 @@ def served(hero: Node, results: int, target: Target) -> Tiling | None:
     ):
         return None
     batch, height, width, channels = (int(n) for n in x.shape if isinstance(n, int))
-    _, down, across, columns = (int(n) for n in hero.shape if isinstance(n, int))
+    _, down, across, columns = (int(n) for n in anchor.shape if isinstance(n, int))
     lanes = target.lanes(DType.F32)
     if channels % lanes or columns % lanes:
         return None
@@ -125,7 +125,7 @@ def _cycles(t: Tiling, target: Target) -> float:
         each
         * (
             t.tiles * (t.channels + t.columns)
-            + at_opt(cut(t, target).blocks) * t.channels * t.columns
+            + size_hint(cut(t, target).blocks) * t.channels * t.columns
         )
         * TRANSFORM
     )
@@ -150,35 +150,35 @@ def _waiting(t: Tiling, target: Target) -> float:
 # ----------------------------------------------------------------------------------
 
 
-def schedule(group: Group, target: Target, name: str, t: Tiling) -> Scheduled | None:
+def schedule(group: Group, target: Target, name: str, t: Tiling) -> LoweredGroup | None:
     """Both kernels; None when the weights are not known while compiling."""
-    hero = group.hero
-    kernel = operands.resolve(hero.inputs[1], group) or operands.folded(hero.inputs[1], group)
+    anchor = group.anchor
+    kernel = operands.resolve(anchor.inputs[1], group) or operands.folded(anchor.inputs[1], group)
     if kernel is None or not Source(kernel.value, DType.F32).constant:
         return None
     assert isinstance(kernel.value, Node)
     if kernel.value.type.dtype is not DType.F32:
         return None  # quantised: they are to be small
-    after = epilogue.of(group, hero)
+    after = epilogue.of(group, anchor)
     if after is None or not all(_dense(after, node) for node in group.outputs):
 
-        def alone(part: Group) -> Scheduled:
+        def alone(part: Group) -> LoweredGroup:
             found = schedule(part, target, name, t)
             assert found is not None
             return found
 
-        return operands.apart(group, hero, alone, target, name)
-    x = operands.resolve(hero.inputs[0], group)
-    made: tuple[Launching, ...] = ()
+        return operands.apart(group, anchor, alone, target, name)
+    x = operands.resolve(anchor.inputs[0], group)
+    made: tuple[KernelLaunch, ...] = ()
     if x is None or x.strides[-1] != 1:
-        x, made = operands.materialize(hero.inputs[0], group, target, f"{name}_x")
+        x, made = operands.materialize(anchor.inputs[0], group, target, f"{name}_x")
     guard = Guard.of(t, kernel) if t.guarded else None
     first, seen = input_transform.launch(group, target, f"{name}_points", t, x, guard)
     second = fused_gemm_output_transform.launch(
         group, target, name, after, t, seen, x, kernel, guard
     )
     used = {v.value for v in (x, kernel) if isinstance(v.value, Node)}
-    return Scheduled((*made, first, second), epilogue.in_place(after, used))
+    return LoweredGroup((*made, first, second), epilogue.in_place(after, used))
 
 
 def _dense(after: Epilogue, node: Node) -> bool:
