@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from xlac import driver
+from xlac import api, driver
 from xlac.frontends.loader import load
 
 HERE = Path(__file__).parent
@@ -69,9 +69,9 @@ def measure(name: str, dims: dict[str, str], seconds: float) -> str:
     sizes = {n: s.opt for n, s in model.dims.items()}
     fixed = driver.specialized(model, sizes)
     inputs = arrays(fixed)
-    static = driver.compile(fixed)
-    symbolic = driver.compile(model, sizes="symbolic")
-    variant = driver.compile(model, sizes="symbolic", variants=[sizes])
+    static = api.compile(fixed)
+    symbolic = api.compile(model, sizes="symbolic")
+    variant = api.compile(model, sizes="symbolic", variants=[sizes])
     given = tuple(inputs[name] for name in static.inputs)
     a, b, c = fastest(
         [lambda: static(*given), lambda: symbolic(*given), lambda: variant(*given)], seconds

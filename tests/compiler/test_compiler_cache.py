@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from xlac.api import compile
 from xlac.cache.fingerprint import key_of
 from xlac.cache.store import ROOM, Cache, _read, _signed
 from xlac.cli import status
-from xlac.driver import compile
 from xlac.support.digest import digest
 from xlac_cpu import CpuBackend
 from xlac_sdk.source import SourceError

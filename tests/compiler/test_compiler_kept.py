@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ import xlac
 from xlac import driver
 from xlac.cache import compilations, fingerprint
 from xlac.cli import status
+from xlac.options import CompileOptions
 from xlac.runtime.compiled import Compiled
 from xlac.support import dependencies
 from xlac_cpu.run import shared
@@ -416,12 +417,6 @@ def backend() -> Any:
     return find("cpu")
 
 
-def request() -> Any:
-    from xlac_sdk.target import Request
-
-    return Request()
-
-
 def test_constants_too_large_for_the_cache_are_not_kept(
     spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -492,10 +487,7 @@ def test_models_are_compiled_and_arrays_ask_nothing(spec: Path, compiled: list[o
     for _ in range(2):
         xlac.compile(load(spec, dims={"n": 2}))
     assert len(compiled) == 2
-    assert (
-        compilations.question(spec, backend(), request(), {}, {"x": np.zeros(2)}, "specialize")
-        is None
-    )
+    assert compilations.question(spec, backend(), CompileOptions(params={"x": np.zeros(2)})) is None
 
 
 def test_one_program_for_all_sizes_where_that_is_asked_for(
@@ -524,8 +516,8 @@ def test_one_program_for_all_sizes_where_that_is_asked_for(
 
 def test_what_is_asked_of_sizes_is_part_of_the_question(spec: Path) -> None:
     asked = {
-        compilations.question(spec, backend(), request(), {}, {}, sizes)
-        for sizes in ("specialize", "symbolic")
+        compilations.question(spec, backend(), CompileOptions(sizes=sizes))
+        for sizes in get_args(get_type_hints(CompileOptions)["sizes"])
     }
     assert len(asked) == 2
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xlac.driver import compile as compiled
+from xlac.api import compile as compiled
 from xlac_cuda.device.gpu import gpu
 from xlac_cuda.run.conditions import BRANCHES, LOOPS
 from xlac_cuda.run.graph import Graph

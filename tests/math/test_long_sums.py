@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from long_sums import LARGE, SMALL, Case, U, off
 
-from xlac.driver import compile as compile_model
+from xlac.api import compile as compile_model
 from xlac.driver import lower
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from xlac.driver import compile as compile_model
+from xlac.api import compile as compile_model
 from xlac.driver import lower
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type

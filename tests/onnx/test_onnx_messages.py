@@ -17,7 +17,7 @@ from xlac.frontends.onnx.file.dtypes import CODED, DTYPES, LISTED
 PROGRAM = """
 import sys
 import numpy as np
-from xlac.driver import compile
+from xlac.api import compile
 run = compile(sys.argv[1], "reference")
 assert "onnx" not in sys.modules and "google.protobuf" in sys.modules
 x = np.arange(6, dtype=np.float32).reshape(2, 3)

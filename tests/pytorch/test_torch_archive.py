@@ -27,7 +27,7 @@ torch = pytest.importorskip("torch")
 from torch._export.serde import schema
 from torch._export.serde.union import _Union
 
-from xlac.driver import compile
+from xlac.api import compile
 from xlac.frontends.loader import load
 from xlac.frontends.torch import opened
 from xlac.frontends.torch.checked import KEYS, LEFT_OUT, TEXTS

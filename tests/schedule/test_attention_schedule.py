@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from processors import needs_processor
 
-from xlac.driver import compile as compile_model
+from xlac.api import compile as compile_model
 from xlac.driver import executable, lower
 from xlac.fusion.group import Kind
 from xlac.ir.dims import Sym, Symbol, static

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xlac import driver
+from xlac import api, driver
 from xlac.frontends.loader import load
 from xlac.ir import dims
 from xlac.ir.graph import Graph, Node
@@ -84,7 +84,7 @@ def some(opened: Model, random: Random) -> dict[str, int]:
 @pytest.mark.sampled(8)
 def test_a_hundred_sizes(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opened, lowered = model(name), 0
-    program = driver.compile(opened, target, sizes="symbolic")
+    program = api.compile(opened, target, sizes="symbolic")
     real = driver.lower
 
     def lower(*given: Any, **options: Any) -> Any:
@@ -104,8 +104,8 @@ def test_at_opt_it_says_what_the_static_program_says(name: str) -> None:
     opened = model(name)
     at_opt = {n: s.opt for n, s in opened.dims.items()}
     inputs = arrays(driver.specialized(opened, at_opt))
-    once = driver.compile(opened, "cpu", sizes="symbolic")
-    static = driver.compile(opened, "cpu").specialize(inputs)  # type: ignore[union-attr]
+    once = api.compile(opened, "cpu", sizes="symbolic")
+    static = api.compile(opened, "cpu").specialize(inputs)  # type: ignore[union-attr]
     for label, got in named(once(**inputs), once.outputs).items():
         want = named(static(**inputs), static.outputs)[label]
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
@@ -113,7 +113,7 @@ def test_at_opt_it_says_what_the_static_program_says(name: str) -> None:
 
 @cache
 def decoder() -> Any:
-    return driver.compile(model("gpt2_decode"), "cpu", sizes="symbolic")
+    return api.compile(model("gpt2_decode"), "cpu", sizes="symbolic")
 
 
 @settings(max_examples=25, deadline=None)
@@ -132,7 +132,7 @@ def test_the_quick_way_in_finds_sizes_too(monkeypatch: pytest.MonkeyPatch) -> No
     others.
     """
     monkeypatch.setenv("XLAC_CACHE", "off")
-    program = driver.compile(model("gpt2_decode"), "cpu", sizes="symbolic")
+    program = api.compile(model("gpt2_decode"), "cpu", sizes="symbolic")
     program.executable.quicken()  # type: ignore[union-attr]
     quick = program.executable.fast  # type: ignore[union-attr]
     fixed = driver.specialized(model("gpt2_decode"), {"batch": 3, "past": 5})
@@ -154,7 +154,7 @@ def test_the_quick_way_in_finds_sizes_too(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_sizes_out_of_bounds_are_refused() -> None:
-    program = driver.compile(model("digits"), "cpu", sizes="symbolic")
+    program = api.compile(model("digits"), "cpu", sizes="symbolic")
     with pytest.raises(SourceError, match="batch=513 is outside its bounds") as error:
         program(np.zeros((513, 64), np.float32))
     assert error.value.diagnostics[0].code == "XL6003"
@@ -164,7 +164,7 @@ def test_sizes_out_of_bounds_are_refused() -> None:
 
 def test_two_uses_of_a_size_must_agree() -> None:
     opened = model("gpt2_decode")
-    program = driver.compile(opened, "cpu", sizes="symbolic")
+    program = api.compile(opened, "cpu", sizes="symbolic")
     inputs = arrays(driver.specialized(opened, {"batch": 2, "past": 3}))
     wider = next(name for name, array in inputs.items() if array.ndim == 4)
     inputs[wider] = np.concatenate((inputs[wider], inputs[wider]), 2)
@@ -179,17 +179,17 @@ def test_a_size_needs_a_bound(tmp_path: Path) -> None:
         "xlac: 1\nmodel: m\ndims: {n: {min: 1}}\ninputs: {x: 'f32[n]'}\ngraph: {y: x + 1}\noutputs: [y]\n"
     )
     with pytest.raises(LimitError, match="no max") as error:
-        driver.compile(spec, "cpu", sizes="symbolic")
+        api.compile(spec, "cpu", sizes="symbolic")
     assert error.value.diagnostics[0].code == "XL4021"
-    narrowed = driver.compile(spec, "cpu", sizes="symbolic", dims={"n": "1..9"})
+    narrowed = api.compile(spec, "cpu", sizes="symbolic", dims={"n": "1..9"})
     assert narrowed(np.zeros(9, np.float32)).tolist() == [1] * 9  # type: ignore[operator]
 
 
 def test_the_arena_is_packed_for_the_largest_sizes() -> None:
     spec = SPECS / "bert_layer.yaml"
     bounds = {"batch": "1..2", "sequence": "1..48"}
-    program = driver.compile(spec, sizes="symbolic", params=SMALL, dims=bounds).program  # type: ignore[union-attr]
-    largest = driver.compile(spec, params=SMALL, dims={"batch": 2, "sequence": 48}).program  # type: ignore[union-attr]
+    program = api.compile(spec, sizes="symbolic", params=SMALL, dims=bounds).program  # type: ignore[union-attr]
+    largest = api.compile(spec, params=SMALL, dims={"batch": 2, "sequence": 48}).program  # type: ignore[union-attr]
     assert [s.name for s in program.sizes] == ["batch", "sequence"]
     assert largest.arena_bytes <= program.arena_bytes <= 2 * largest.arena_bytes
 
@@ -203,5 +203,5 @@ def test_random_bits_of_an_open_shape_are_refused() -> None:
     bits = Node.of(RngBits(shape=(size,)), state)
     graph = Graph("random", (x, state), {"y": Node(Pick(1), (bits,), bits.results[1])})
     with pytest.raises(UnsupportedError, match="size n has to be known") as error:
-        driver.compile(Model(graph, {}, {s.name: s for s in dims.symbols(size)}), sizes="symbolic")
+        api.compile(Model(graph, {}, {s.name: s for s in dims.symbols(size)}), sizes="symbolic")
     assert error.value.diagnostics[0].code == "XL5010"

@@ -14,11 +14,12 @@ import pytest
 from test_sizes_models import SPECS, arrays, check, model, named
 
 import xlac
-from xlac import driver
+from xlac import api, driver
 from xlac.cache import compilations
 from xlac.debug import profile
 from xlac.frontends.loader import load
 from xlac.model import Model
+from xlac.options import CompileOptions
 from xlac.program_variants import Variant, merged, own
 from xlac_sdk.host.registry import find
 from xlac_sdk.kernel_ir.verify import verify_program
@@ -38,7 +39,7 @@ VARIANTS: dict[str, list[dict[str, int]]] = {
 
 
 def compiled(opened: Model, target: str, variants: Sequence[Mapping[str, int]] = ()) -> Any:
-    return driver.compile(opened, target, sizes="symbolic", variants=variants)
+    return api.compile(opened, target, sizes="symbolic", variants=variants)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -77,8 +78,8 @@ def test_threads_divide_the_work_of_a_variant() -> None:
     params = {"hidden": 256, "heads": 4, "ffn": 512}
     opened = load(SPECS / "bert_layer.yaml", params=params)
     sizes = {"batch": 2, "sequence": 64}
-    program = driver.compile(opened, "cpu", sizes="symbolic", variants=[sizes], threads=2)
-    right = driver.compile(driver.specialized(opened, sizes), "cpu")
+    program = api.compile(opened, "cpu", sizes="symbolic", variants=[sizes], threads=2)
+    right = api.compile(driver.specialized(opened, sizes), "cpu")
     inputs = arrays(driver.specialized(opened, sizes))
     for _ in range(20):
         for label, got in named(program(**inputs), program.outputs).items():
@@ -197,7 +198,7 @@ def test_loops_branches_and_state_go_through_variants(target: str, tmp_path: Pat
     file.write_text(CONTROLLED)
     opened = load(file)
     program, general = compiled(opened, target, [{"n": 3}]), compiled(opened, target)
-    static = driver.compile(load(file, dims={"n": 3}), target)
+    static = api.compile(load(file, dims={"n": 3}), target)
     rng = np.random.default_rng(0)
     for flag in (True, False, True):
         x = rng.standard_normal((3, 4)).astype(np.float32)
@@ -301,10 +302,12 @@ def test_a_variant_keeps_what_sizes_must_be(tmp_path: Path) -> None:
 def test_compilations_are_kept_by_their_variants(tmp_path: Path) -> None:
     file = tmp_path / "m.yaml"
     file.write_text("xlac: 1\n")
-    backend, request = find("cpu"), Request()
+    backend = find("cpu")
 
     def asked(*variants: Any) -> str | None:
-        return compilations.question(file, backend, request, {}, {}, "symbolic", variants)
+        return compilations.question(
+            file, backend, CompileOptions(sizes="symbolic", variants=variants)
+        )
 
     keys = [
         asked(),

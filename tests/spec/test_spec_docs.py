@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from xlac.api import compile
 from xlac.cli.arrays import make
 from xlac.diagnostics import CATALOGUE
-from xlac.driver import compile, specialized
+from xlac.driver import specialized
 from xlac.frontends.loader import load
 from xlac.spec.schema import schema
 from xlac_sdk.source import SourceError, UnsupportedError

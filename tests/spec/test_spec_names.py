@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xlac.driver import compile
+from xlac.api import compile
 from xlac.ir.interpret import interpret
 from xlac.spec.load import load
 from xlac.spec.text import expression

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xlac.driver import compile
+from xlac.api import compile
 from xlac.frontends.stablehlo import load
 from xlac.ir.interpret import interpret
 from xlac.ir.op import Array

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from complex_references import IS_WIDE, OF_C, REFERENCES, Array, Parts, Wide, quotient, raised
 
-from xlac.driver import compile
+from xlac.api import compile
 from xlac.frontends.stablehlo.complex.arithmetic import CHLO_FUNCTIONS, FUNCTIONS, PAIRS
 from xlac.frontends.stablehlo.complex.parts import hypot
 from xlac.ir.graph import Graph, Node

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from xlac.driver import compile
+from xlac.api import compile
 from xlac.frontends.stablehlo import load
 from xlac.ir.op import Array
 

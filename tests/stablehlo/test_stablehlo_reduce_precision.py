@@ -9,7 +9,7 @@ import pytest
 
 jax = pytest.importorskip("jax")
 
-from xlac.driver import compile
+from xlac.api import compile
 from xlac.ir.graph import Graph
 from xlac.ir.interpret import interpret
 from xlac.model import Model

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from programs import main, one, results
 
-from xlac.driver import compile
+from xlac.api import compile
 from xlac.frontends.stablehlo import CUSTOM_CALLS, load
 from xlac.ops import build
 from xlac_sdk.source import SourceError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from programs import main
 
-from xlac.driver import compile
+from xlac.api import compile
 from xlac.frontends.stablehlo import load
 from xlac_sdk.source import SourceError
 

@@ -18,7 +18,7 @@ from typing import Any
 from xlac_sdk.support.moved import install
 
 _HOMES = {
-    "compile": "xlac.cache.compilations",
+    "compile": "xlac.api",
     "Compiled": "xlac.runtime.compiled",
     "load": "xlac.artefact.loader",
     "Model": "xlac.model",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from xlac.cache.fingerprint import key_of
 from xlac.cache.store import Cache
@@ -23,6 +23,7 @@ from xlac.memory.alternate import caches
 from xlac.memory.limit import check_addressable
 from xlac.memory.planner import plan
 from xlac.model import Model, Undecided
+from xlac.options import CompileOptions
 from xlac.passes.capture import captured
 from xlac.passes.checks.insert import facts as checks_told
 from xlac.passes.checks.insert import watched
@@ -37,7 +38,6 @@ from xlac.runtime.compiled import Compiled
 from xlac.runtime.specialization import Specializing
 from xlac.runtime.variants import asked, checked
 from xlac.settings import settings
-from xlac.support.failures import Asked, kinds
 from xlac.support.gc_pause import paused
 from xlac_sdk.backend import Backend
 from xlac_sdk.host.registry import find
@@ -46,7 +46,7 @@ from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import determined
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError, XlacError
 from xlac_sdk.support.limits import look, within
-from xlac_sdk.target import Request, Target
+from xlac_sdk.target import Target
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,58 +62,42 @@ class Lowered:
 
 
 @paused()
-def compile(
-    source: object,
-    target: str = "cpu",
-    *,
-    dims: Mapping[str, int | str] | None = None,
-    params: Mapping[str, object] | None = None,
-    sizes: Literal["specialize", "symbolic"] = "specialize",
-    variants: Sequence[Mapping[str, int]] = (),
-    threads: int | None = None,
-    cpu: str = "",
-    triple: str = "",
-    arch: str = "",
-    precision: str = "",
-    max_compile_seconds: float | None = None,
-    max_compile_memory: int | None = None,
-    checked: Asked = None,
-) -> Compiled | Specializing:
-    """What `xlac.compile` does (`kept.py` says what it takes and raises) when nothing kept on disk
-    answers.
+def compile(source: object, target: str, options: CompileOptions) -> Compiled | Specializing:
+    """What `xlac.compile` does when nothing kept on disk answers; `api.py` says what it takes and
+    raises.
     """
-    asked(variants, sizes)
-    backend = find(target)
-    looked = kinds(checked)
-    facts = backend.target(
-        Request(cpu=cpu, triple=triple, arch=arch, threads=threads or settings().threads)
-    )
+    asked(options.variants, options.sizes)
+    backend, checks = find(target), options.checks
+    facts = backend.target(options.request)
+
+    def read(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Model:
+        return load(
+            source,
+            dims={**options.dims, **sizes},
+            params={**options.params, **values},
+            precision=options.precision,
+        )
 
     def made(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
-        with within(max_compile_seconds, max_compile_memory):
-            again = (
-                load(
-                    source,
-                    dims={**(dims or {}), **sizes},
-                    params={**(params or {}), **values},
-                    precision=precision,
-                )
-                if model is None
-                else model
-            )
-            return executable(lower(watched(specialized(again, sizes), looked), facts), backend)
+        with bounded():
+            again = read(sizes, values) if model is None else model
+            return executable(lower(watched(specialized(again, sizes), checks), facts), backend)
+
+    def bounded() -> AbstractContextManager[None]:
+        return within(options.max_compile_seconds, options.max_compile_memory)
 
     model = None
-    with within(max_compile_seconds, max_compile_memory):
+    with bounded():
         try:
-            model = load(source, dims=dims, params=params, precision=precision)
+            model = read({}, {})
         except Undecided as undecided:
-            if variants:
+            if options.variants:
                 raise
             return Specializing(undecided.interface, made)
-        if model.dims and sizes == "specialize":
+        if model.dims and options.sizes == "specialize":
             return Specializing(model.interface, made)
-        return executable(lower(watched(unfixed(model), looked), facts, variants=variants), backend)
+        lowered = lower(watched(unfixed(model), checks), facts, variants=options.variants)
+        return executable(lowered, backend)
 
 
 def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:

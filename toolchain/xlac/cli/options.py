@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from xlac.options import CompileOptions
     from xlac_sdk.programs.program import Program
     from xlac_sdk.target import Request
 
@@ -33,6 +34,22 @@ class Chosen:
     arch: str = ""
     precision: str = ""
     checked: bool | str | None = None  # as `xlac.compile` takes it
+
+    @property
+    def compile_options(self) -> CompileOptions:
+        """What of this `xlac.compile` would be asked."""
+        from xlac.options import CompileOptions
+
+        return CompileOptions(
+            dims=self.dims,
+            params=self.params,
+            threads=self.threads,
+            cpu=self.cpu,
+            triple=self.triple,
+            arch=self.arch,
+            precision=self.precision,
+            checked=self.checked,
+        )
 
 
 def request(choice: Chosen) -> Request:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from xlac.driver import compile
+from xlac.api import compile
 from xlac.frontends.arguments import Arguments
 from xlac.frontends.jax import Lowered, jitted, lower
 from xlac.model import Model

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 
-from xlac.driver import compile
+from xlac.api import compile
 from xlac.frontends.arguments import Arguments
 from xlac.frontends.pytree import PyTree, flatten, is_number, unflatten
 from xlac.frontends.receivers import Receiver, unchanged

@@ -15,7 +15,7 @@ with needed("xlac.integrations.onnx_backend"):
     from onnx import ModelProto, NodeProto, TensorProto, TypeProto, defs, helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
-from xlac.driver import compile
+from xlac.api import compile
 from xlac.frontends.onnx.file.dtypes import CODED
 from xlac_sdk.host.call_binding import Parameters, by_name
 

@@ -56,7 +56,7 @@ def _try(target: str) -> str:
     """Compiles and runs a small model; says what the target is, or raises."""
     import numpy as np
 
-    from xlac.driver import compile
+    from xlac.api import compile
     from xlac.ir.graph import Graph, Node
     from xlac.ir.types import Type
     from xlac.model import Model

@@ -113,24 +113,15 @@ def spec_run(
     options: dict[str, Any],
 ) -> Ready:
     """Compiles a spec, or takes it from the cache."""
-    from xlac.cache import compilations
+    from xlac.api import load
+    from xlac.cache.compilations import entry
     from xlac.cli.commands.build import peak
-    from xlac.cli.options import request
-    from xlac.support.failures import kinds
 
     choice = chosen(**options)
     place = None
     if not choice.allow_outside:
-        place = compilations.entry(
-            choice.spec,
-            choice.target,
-            request(choice),
-            choice.dims,
-            choice.params,
-            precision=choice.precision,
-            checked=kinds(choice.checked),
-        )
-    program = place.load(copy) if place else None
+        place = entry(choice.spec, choice.target, choice.compile_options)
+    program = load(place, copy)
     if program is None:
         program, inputs = _compiled(choice, place, given, archive, seed, named, copy)
     else:
@@ -156,7 +147,7 @@ def _compiled(
     """A spec's program for the inputs that the user gives, and all inputs; kept where there is a
     place for it.
     """
-    from xlac.driver import compile
+    from xlac.api import compile, keep
     from xlac.runtime.specialization import Specializing
     from xlac.support.dependencies import copying, note, noted, steady
 
@@ -176,8 +167,8 @@ def _compiled(
         )
     if isinstance(program, Specializing):
         return program.specialize(inputs), inputs
-    if place and not decided:
-        place.keep(program, files)
+    if not decided:
+        keep(place, program, files)
     return program, inputs
 
 

@@ -9,7 +9,7 @@ import torch
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
 
-from xlac.driver import compile
+from xlac.api import compile
 from xlac.frontends.arguments import Arguments
 from xlac.frontends.torch.exported import Exported, imported
 from xlac.frontends.torch.importer import inputs_of

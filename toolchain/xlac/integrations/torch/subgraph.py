@@ -10,7 +10,7 @@ import torch
 from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 
-from xlac.driver import compile
+from xlac.api import compile
 from xlac.frontends.torch.aliases import viewed
 from xlac.frontends.torch.errors import NotExpressible, Unsupported
 from xlac.frontends.torch.importer import Importer, inputs_of, output_of

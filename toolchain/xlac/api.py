@@ -1,0 +1,141 @@
+"""`xlac.compile`: what was compiled before is loaded from the cache, all else goes to the driver.
+
+Nothing of the compiler is imported here unless there is something to compile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from xlac.cache.compilations import Entry, entry
+from xlac.options import CompileOptions
+from xlac.runtime.compiled import Compiled
+from xlac.support.dependencies import Files, copying, note, noted, steady, unchanged
+from xlac.support.failures import Asked
+
+if TYPE_CHECKING:  # importing these takes longer than what is done here
+    from xlac.runtime.specialization import Specializing
+    from xlac_sdk.host.mapped import MappedFile
+
+
+def compile(
+    source: object,
+    target: str = "cpu",
+    *,
+    dims: Mapping[str, int | str] | None = None,
+    params: Mapping[str, object] | None = None,
+    sizes: Literal["specialize", "symbolic"] = "specialize",
+    variants: Sequence[Mapping[str, int]] = (),
+    threads: int | None = None,
+    cpu: str = "",
+    triple: str = "",
+    arch: str = "",
+    precision: str = "",
+    max_compile_seconds: float | None = None,
+    max_compile_memory: int | None = None,
+    checked: Asked = None,
+    copy_weights: bool = False,
+) -> Compiled | Specializing:
+    """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an
+    onnx.ModelProto.
+
+    `dims` gives symbolic sizes, `params` overrides build-time constants, `threads` defaults to
+    XLAC_THREADS or
+    1. A model with sizes left open is compiled for each set of them when first called with it or,
+    with `sizes`
+    "symbolic", once for all within their bounds: then `variants` are sizes (`{"batch": 1}`) that
+    this one program has
+    code of its own for. One whose sizes depend on values of its inputs is compiled for each set of
+    those.
+    `precision` is "default" or "fast" whatever the model says, "" as it says: docs/SPEC.md has what
+    fast permits.
+    With `checked` the program finds indices out of range, NaN that appears, integers divided by
+    zero and sizes that do not
+    fit, and a call raises `xlac.CheckFailed`, which names the node: True, kinds of checks
+    ("bounds,infinity"; "all"), or
+    None for what XLAC_CHECKED says.
+    One compilation (each, of a model that has several) takes at most `max_compile_seconds` and,
+    beside what the process has,
+    `max_compile_memory` bytes, or LimitError is raised; what is kept does not depend on these.
+    Weights that are in files are mapped; with `copy_weights` they are read, and the files may be
+    written to then.
+    Raises SourceError, UnsupportedError or LimitError.
+
+    A file that was compiled before, and has not changed, is taken from the cache on disk; of one
+    whose sizes are open, the program of each set of them is.
+    """
+    options = CompileOptions(
+        dims or {}, params or {}, sizes, variants, threads, cpu, triple, arch, precision,
+        max_compile_seconds, max_compile_memory, checked, copy_weights,
+    )  # fmt: skip
+    place = entry(source, target, options) if isinstance(source, str | os.PathLike) else None
+    kept = load(place, copy_weights)
+    if kept is not None:
+        return kept
+    from xlac.support.gc_pause import paused
+
+    with noted() as files, copying(copy_weights), steady() as maps, paused():
+        from pathlib import Path
+
+        from xlac.driver import compile as compile_now
+
+        if place and isinstance(source, str | os.PathLike):
+            note(Path(source))
+        made = compile_now(source, target, options)
+    if isinstance(made, Compiled):
+        keep(place, made, files)
+        return made
+
+    def asked(found: Mapping[str, int]) -> Entry | None:
+        if not place or not isinstance(source, str | os.PathLike):
+            return None
+        sized: dict[str, int | str] = {**options.dims, **found}
+        return entry(source, target, replace(options, dims=sized, sizes="specialize", variants=()))
+
+    return keeping(made, files, asked, maps, copy_weights)
+
+
+def load(place: Entry | None, copy: bool = False) -> Compiled | None:
+    """What is kept at a place, callable; None where there is none or nothing. With `copy` its
+    constants are read and not mapped.
+    """
+    kept = place.load(copy) if place else None
+    return None if kept is None else Compiled(*kept)
+
+
+def keep(place: Entry | None, made: Compiled, files: Files) -> None:
+    """Keeps what was made of `files` at a place, where there is one."""
+    if place:
+        place.keep(made.whole, made.target, made.artifact, files)
+
+
+def keeping(
+    made: Specializing,
+    files: Files,
+    asked: Callable[[Mapping[str, int]], Entry | None],
+    maps: Sequence[MappedFile],
+    copy: bool,
+) -> Specializing:
+    """The same, its programs taken from the cache and kept there: those that `asked` has a place
+    for, given their sizes.
+
+    Programs that values of inputs decide have none, and nothing has when `files` are no longer what
+    the model was read from. Weights in `maps`, files that the model has mapped, have to be what
+    they were.
+    """
+
+    def compile_for(found: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
+        place = asked(found) if not values and unchanged(files) else None
+        kept = load(place, copy)
+        if kept is None:
+            with noted() as more, copying(copy), steady():
+                kept = made.compile_for(found, values)
+            for file in maps:
+                file.check()
+            keep(place, kept, {**more, **files})
+        return kept
+
+    return type(made)(made.interface, compile_for)

@@ -1,0 +1,51 @@
+"""What a compilation may be asked, as one value: every door takes these, and the cache tells
+compilations apart by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from xlac.settings import settings
+from xlac.support.failures import Asked, kinds
+from xlac_sdk.target import Request
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """The options of `xlac.compile`, whose docstring says what each does."""
+
+    dims: Mapping[str, int | str] = field(default_factory=dict)
+    params: Mapping[str, object] = field(default_factory=dict)
+    sizes: Literal["specialize", "symbolic"] = "specialize"
+    variants: Sequence[Mapping[str, int]] = ()
+    threads: int | None = None
+    cpu: str = ""
+    triple: str = ""
+    arch: str = ""
+    precision: str = ""
+    max_compile_seconds: float | None = None
+    max_compile_memory: int | None = None
+    checked: Asked = None
+    copy_weights: bool = False
+
+    @property
+    def request(self) -> Request:
+        """What is asked of the target. Raises SourceError for a number of threads there cannot be."""
+        threads = self.threads or settings().threads
+        return Request(cpu=self.cpu, triple=self.triple, arch=self.arch, threads=threads)
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The kinds of checks that are asked for. Raises SourceError for one that there is not."""
+        return kinds(self.checked)
+
+    def told(self) -> dict[str, Any]:
+        """What of these decides what is compiled, as JSON has it: part of the name in the cache."""
+        return {
+            "dims": dict(self.dims), "params": dict(self.params), "sizes": self.sizes,
+            "precision": self.precision, "checked": list(self.checks),
+            "variants": [dict(one) for one in self.variants],
+        }  # fmt: skip
