@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from xlac.cache.store import Cache  # noqa: F401 - imported before anything is measured
-from xlac.codegen.claims import is_kept
+from xlac.codegen.claims import is_kept, kind_taken
 from xlac.codegen.gpu.core.instructions import permitted
 from xlac.codegen.kernel_dedup import LoweringCache
 from xlac.driver import captured, partition, plan
@@ -169,7 +169,7 @@ def stages(make: Callable[[], Model], target: str = "cpu") -> list[tuple[str, Ca
         return run
 
     def fuse() -> None:
-        held["groups"] = partition(captured(held["graph"]), facts)
+        held["groups"] = partition(captured(held["graph"]), facts, kind_taken=kind_taken)
 
     def planned() -> None:
         held["program"] = plan(

@@ -55,15 +55,17 @@ class FaultyDisk:
         self._open: set[int] = set()
 
     @contextmanager
-    def failing(self, at: int = -1, error: int | None = 0, lasting: bool = False) -> Iterator[None]:
+    def failing(
+        self, at: int = -1, error: int | None = 0, persistent: bool = False
+    ) -> Iterator[None]:
         """The call of number `at` raises OSError with `error`, or Killed when that is None; if it
-        is `lasting`, so do all later ones.
+        is `persistent`, so do all later ones.
         """
         self.calls, self._at, self._error, self._lasting = (
             0,
             at,
             error or 0,
-            lasting or error is None,
+            persistent or error is None,
         )
         with ExitStack() as patches:
             for name in CALLS:

@@ -89,9 +89,9 @@ def faults(cache: Cache, disk: FaultyDisk) -> Iterator[int]:
 
 @pytest.mark.sampled(48)
 @pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
+@pytest.mark.parametrize("persistent", [False, True], ids=["once", "persistent"])
 @pytest.mark.parametrize("error", [*(errno.errorcode[e] for e in ERRORS), "killed"])
-def test_any_call_may_fail(state: str, lasting: bool, error: str, tmp_path: Path) -> None:
+def test_any_call_may_fail(state: str, persistent: bool, error: str, tmp_path: Path) -> None:
     tried = 0
     disk = FaultyDisk(tmp_path)
     for number in faults(Cache(tmp_path, 0), disk):
@@ -99,7 +99,7 @@ def test_any_call_may_fail(state: str, lasting: bool, error: str, tmp_path: Path
         cache = prepare(root, state)
         found = None
         try:
-            with disk.failing(number, getattr(errno, error, None), lasting):
+            with disk.failing(number, getattr(errno, error, None), persistent):
                 found = use(cache)
         except Killed:
             assert error == "killed"
@@ -110,7 +110,7 @@ def test_any_call_may_fail(state: str, lasting: bool, error: str, tmp_path: Path
             found = cache.find(place.name)
             assert found is not None and is_right(found), "no half of an entry is left"
         rooms = list(root.glob(f"{ROOM}*"))
-        assert error == "killed" or lasting or len(rooms) <= 1, (
+        assert error == "killed" or persistent or len(rooms) <= 1, (
             "what could not be removed is one room at most"
         )
         shutil.rmtree(root)
