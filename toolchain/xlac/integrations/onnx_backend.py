@@ -1,4 +1,4 @@
-"""ONNX's backend interface: `import xlac.integrations.onnx_backend as backend;
+"""ONNX's backend interface: `import xlac.onnx_backend as backend;
 backend.run_model(model, inputs)`.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from xlac.support.extras import needed
 
-with needed("xlac.integrations.onnx_backend"):
+with needed("xlac.onnx_backend"):
     from onnx import ModelProto, NodeProto, TensorProto, TypeProto, defs, helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
@@ -56,7 +56,7 @@ class XlacBackend(Backend):
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> XlacRep:
         """Compiles a model. Other arguments are those of `xlac.compile`. Raises SourceError."""
         if not cls.supports_device(device):
-            raise ValueError(f"xlac.integrations.onnx_backend runs on CPU, not on {device}")
+            raise ValueError(f"xlac.onnx_backend runs on CPU, not on {device}")
         return XlacRep(model, kwargs.pop("target", "cpu"), **kwargs)
 
     @classmethod
