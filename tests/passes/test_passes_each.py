@@ -125,10 +125,12 @@ def test_what_a_schedule_takes_whole_is_not_expanded(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(claims.TAKEN, "softmax", (Kind.SORT, rows_of_eight))
     vectors, scalars = Target("t", vector_bytes=64), Target("t")
     eight, nine = (graph(softmax_of(x(4, n))) for n in (8, 9))
-    assert expand.run(eight, Trace(), Context(vectors)) is eight
+    assert expand.run(eight, Trace(), Context(vectors, is_kept=claims.is_kept)) is eight
     assert [g.kind for g in partition(eight, vectors, kind_taken=kind_taken).groups] == [Kind.SORT]
     for g, target in ((nine, vectors), (eight, scalars)):
-        assert not counts(expand.run(g, Trace(), Context(target)))["softmax"]
+        assert not counts(expand.run(g, Trace(), Context(target, is_kept=claims.is_kept)))[
+            "softmax"
+        ]
 
 
 def test_expansion_enters_bodies_and_composites_in_composites() -> None:
