@@ -12,7 +12,7 @@ import pytest
 from xlac.ir.dims import Sym, substitute, symbol
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import evaluate_expansion, interpret
-from xlac.ir.op import OPS, Array, Composite, Op, Sample, ShapeError, arity
+from xlac.ir.op import OPS, Array, Composite, Op, Sample, ShapeError, arity, summary
 from xlac.ir.types import Type
 from xlac.ir.verify import verify
 from xlac.ops import build, numeric
@@ -45,8 +45,7 @@ def test_documentation(name: str) -> None:
     assert cls.__doc__ and not cls.__doc__.startswith(f"{cls.__name__}("), (
         f"{name} says nothing about itself"
     )
-    summary = cls.__doc__.splitlines()[0]
-    assert len(summary) < 140, summary
+    assert len(summary(cls)) < 140, summary(cls)
     least, most = arity(cls)
     assert most is None or least <= most
     assert all(f.name.isidentifier() for f in fields(cls))  # type: ignore[arg-type]

@@ -132,7 +132,7 @@ def outcome(harness: Any) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=" ".join(__doc__.partition("\n\n")[0].split()))  # type: ignore[union-attr]
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--offset", type=int, default=0)
     parser.add_argument("--group", default="")

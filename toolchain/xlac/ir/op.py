@@ -201,6 +201,11 @@ def attributes(op: Op) -> dict[str, Any]:
     return {f.name: getattr(op, f.name) for f in fields(op)}
 
 
+def summary(op: type[Op]) -> str:
+    """The first paragraph of what an operation says of itself, on one line."""
+    return " ".join((op.__doc__ or "").strip().partition("\n\n")[0].split())
+
+
 @cache
 def arity(op: type[Op]) -> tuple[int, int | None]:
     """The fewest and most inputs an operation takes (None: any number)."""

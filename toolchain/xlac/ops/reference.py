@@ -20,7 +20,7 @@ from xlac.ir.types import Type
 from xlac_sdk.dtypes import DType
 
 TITLES = {
-    "leaf": "Sources", "scalar": "Scalar primitives", "convert": "Conversions", "view": "Views", "index": "Gather and scatter", "reduction": "Reductions and windows",
+    "leaf": "Sources", "arithmetic": "Scalar primitives", "convert": "Conversions", "view": "Views", "index": "Gather and scatter", "reduction": "Reductions and windows",
     "contraction": "Dot and convolution", "order": "Sorting", "control": "Control flow", "effect": "Effects", "dynamic": "Sizes known later",
     "native": "More scalar functions", "elementary": "Elementary functions", "special": "Special functions", "logic": "Comparisons and logic", "activation": "Activations",
     "statistics": "Statistics", "probability": "Softmax", "linear": "Matrix products", "algebra": "Linear algebra and transforms", "minifloat": "Floats of 8 bits and fewer", "convolution": "Convolutions", "pooling": "Pooling",

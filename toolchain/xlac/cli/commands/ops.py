@@ -13,17 +13,18 @@ def command(name: str | None, as_json: bool) -> None:
     import json
     from difflib import get_close_matches
 
+    from xlac.ir.op import summary
     from xlac.ops import OPS, reference
     from xlac_sdk.source import Diagnostic, SourceError
 
     if name is None:
-        rows = {m: (op.__doc__ or "").strip().splitlines()[0] for m, op in sorted(OPS.items())}
+        rows = {m: summary(op) for m, op in sorted(OPS.items())}
         if as_json:
             click.echo(json.dumps(rows, indent=1))
             return
         width = max(map(len, rows))
-        for mnemonic, summary in rows.items():
-            click.echo(f"{mnemonic:<{width}}  {summary}")
+        for mnemonic, text in rows.items():
+            click.echo(f"{mnemonic:<{width}}  {text}")
         return
     if name not in OPS:
         close = get_close_matches(name, OPS, n=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from xlac.ir.op import OPS, Op
+from xlac.ir.op import OPS, Op, summary
 from xlac.spec.elaborate import attributes
 from xlac.spec.elaborate.operations import LITERALS, STRUCTURAL
 from xlac.spec.schema import schema
@@ -53,13 +53,7 @@ def _case(name: str, op: type[Op], definitions: dict[str, Any]) -> dict[str, Any
         properties.setdefault(learned, {"type": ["string", "number"]})
         if learned in attributes.flags(op):
             properties[learned] = {"anyOf": [properties[learned], {"type": "string"}]}
-    return _if(
-        name,
-        properties,
-        model.get("required", []),
-        (op.__doc__ or "").strip().split("\n")[0],
-        attributes.holds_body(op),
-    )
+    return _if(name, properties, model.get("required", []), summary(op), attributes.holds_body(op))
 
 
 def _learned(op: type[Op]) -> list[str]:
