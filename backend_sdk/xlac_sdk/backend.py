@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from numpy.typing import NDArray
-
+from xlac_sdk.dtypes import Array
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.target import Request, Target
 
@@ -18,7 +17,8 @@ if TYPE_CHECKING:
     from xlac_sdk.kernel_ir.kernel import Kernel
     from xlac_sdk.programs.program import Call, Program
 
-Array = NDArray[Any]
+
+__all__ = ["Array", "Backend", "Device", "Executable"]
 
 
 class Executable(Protocol):

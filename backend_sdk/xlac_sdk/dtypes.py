@@ -6,6 +6,9 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
 
 
 class DType(Enum):

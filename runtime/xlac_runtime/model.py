@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from xlac_sdk.backend import Array, Executable
+from xlac_sdk.backend import Executable
+from xlac_sdk.dtypes import Array
 from xlac_sdk.host.call_binding import Parameters, as_inputs, by_name, check_outputs, output_shape
 from xlac_sdk.host.capi.opened import opened
 from xlac_sdk.host.manifest import Manifest, read

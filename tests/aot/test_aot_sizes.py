@@ -18,6 +18,7 @@ from xlac.cli import status
 from xlac.driver import specialized
 from xlac.frontends.loader import load as load_model
 from xlac_cpu import BACKEND
+from xlac_sdk.dims import symbol, symbols
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host import manifest
 from xlac_sdk.host.capi import Status
@@ -27,7 +28,6 @@ from xlac_sdk.kernel_ir.build import Builder, apply, load
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Kernel, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.programs.dimdata import data_of, dim_of
-from xlac_sdk.programs.dims import symbol, symbols
 from xlac_sdk.programs.program import Argument, Launch, Program, Role, Slot
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request

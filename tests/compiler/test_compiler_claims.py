@@ -14,7 +14,7 @@ from xlac.driver import executable, lower, specialized
 from xlac.frontends.loader import load
 from xlac_reference import ReferenceBackend
 from xlac_sdk.backend import Executable
-from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.programs.program import Call, Program
 from xlac_sdk.target import Request, Target
 

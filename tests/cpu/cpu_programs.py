@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from xlac_cpu import BACKEND
-from xlac_sdk.backend import Array
-from xlac_sdk.dtypes import DType
+from xlac_sdk.dtypes import Array, DType
+from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.kernel_ir.build import Builder
-from xlac_sdk.kernel_ir.interpret import Interpreter
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Kernel, Work
 from xlac_sdk.kernel_ir.verify import verify
 from xlac_sdk.programs.program import Argument, Copy, Launch, Program, Role, Slot

@@ -15,8 +15,7 @@ from xlac_cpu import BACKEND, backend
 from xlac_cpu.llvm import objects, resident
 from xlac_cpu.machine import host
 from xlac_cpu.run import fastcall
-from xlac_sdk.backend import Array
-from xlac_sdk.dtypes import DType
+from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.kernel_ir.build import Builder, apply, load, ramp
 from xlac_sdk.kernel_ir.kernel import Buffer
 from xlac_sdk.kernel_ir.primitives import Primitive

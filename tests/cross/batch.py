@@ -21,7 +21,7 @@ from machines import HERE, Other
 from xlac_cpu.ahead import linker, program, unit
 from xlac_cpu.ahead.package import Making
 from xlac_cpu.machine import Machine
-from xlac_sdk.backend import Array
+from xlac_sdk.dtypes import Array
 from xlac_sdk.host.package import Packaging, Variant
 from xlac_sdk.programs.program import Program
 from xlac_sdk.target import Target

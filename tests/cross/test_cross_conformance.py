@@ -15,7 +15,7 @@ from xlac_cpu import BACKEND
 from xlac_sdk.conformance.case import Case, Tolerance, difference
 from xlac_sdk.conformance.run import cases
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import UnsupportedError
 

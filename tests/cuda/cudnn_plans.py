@@ -18,7 +18,7 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.libraries.attention import Attention
 from xlac_sdk.libraries.convolution import Convolution
 from xlac_sdk.libraries.product import GELU, RELU
-from xlac_sdk.programs.strided import Strided
+from xlac_sdk.libraries.strided import Strided
 
 F32, F16, BF16 = DType.F32, DType.F16, DType.BF16
 # CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, its attribute, CUDNN_TYPE_CHAR

@@ -23,8 +23,8 @@ from xlac_cuda.device import driver
 from xlac_cuda.device.errors import DeviceError
 from xlac_cuda.device.gpu import gpu as opened
 from xlac_cuda.device.memory import text_of
+from xlac_sdk.dims import Sym, Symbol
 from xlac_sdk.dtypes import DType
-from xlac_sdk.programs.dims import Sym, Symbol
 from xlac_sdk.source import LimitError, SourceError, UnsupportedError, XlacError
 from xlac_sdk.target import Request
 

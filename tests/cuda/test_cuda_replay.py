@@ -24,8 +24,8 @@ from xlac_cuda.device.arrays import DeviceArray
 from xlac_cuda.device.gpu import gpu
 from xlac_cuda.run import executable as executables
 from xlac_cuda.run.calls import device_call
+from xlac_sdk.dims import Sym, Symbol
 from xlac_sdk.dtypes import DType
-from xlac_sdk.programs.dims import Sym, Symbol
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request
 

@@ -18,8 +18,8 @@ from xlac.runtime.compiled import Compiled
 from xlac_cuda.backend import CudaBackend
 from xlac_cuda.device.gpu import gpu
 from xlac_cuda.run import executable as executables
+from xlac_sdk.dims import Sym, Symbol
 from xlac_sdk.dtypes import DType
-from xlac_sdk.programs.dims import Sym, Symbol
 from xlac_sdk.source import XlacError
 from xlac_sdk.target import Request
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from xlac.cli import root
 from xlac.debug import ceilings
 from xlac_sdk.host.registry import find
-from xlac_sdk.kernel_ir.interpret import run_kernel
+from xlac_sdk.interpreter.kernels import run_kernel
 from xlac_sdk.kernel_ir.kernel import Access
 from xlac_sdk.target import Request
 

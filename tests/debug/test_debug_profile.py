@@ -20,8 +20,8 @@ from xlac.debug import profile
 from xlac.driver import Lowered, executable, lower, specialized
 from xlac.frontends.loader import load
 from xlac_sdk.host.registry import find
-from xlac_sdk.kernel_ir.verify import verify_program
 from xlac_sdk.programs.program import Argument, Launch, Program, Role, Slot, Stamp
+from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import Origin, Span, UnsupportedError, VerifyError
 from xlac_sdk.target import Request
 

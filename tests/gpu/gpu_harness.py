@@ -26,10 +26,10 @@ from xlac.ops.tensor.leaf import Param
 from xlac.passes.specialize import substituted
 from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.verify import verify_program
 from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.target import Request, Target
 
 Array = NDArray[Any]

@@ -25,9 +25,9 @@ from xlac.ops import OPS, build
 from xlac.ops.control.control import Pick
 from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.interpret import Interpreter
-from xlac_sdk.kernel_ir.verify import verify_program
+from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.programs.program import Role
+from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Target
 

@@ -21,10 +21,10 @@ from xlac.ops import build
 from xlac.ops.tensor.view import Slice
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.kernel import Work
-from xlac_sdk.kernel_ir.verify import verify_program
 from xlac_sdk.libraries.product import GELU, RELU, Products
 from xlac_sdk.programs import portable
 from xlac_sdk.programs.program import Call, Launch, Program
+from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import Origin, VerifyError
 from xlac_sdk.target import Target
 

@@ -23,10 +23,10 @@ from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.reduction.contraction import Conv, Dot
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.kernel_ir.kernel import Allocate, Instruction, Kernel, Load, Space, Stmt, children
 from xlac_sdk.kernel_ir.sharing import roots, walk
-from xlac_sdk.kernel_ir.verify import verify_program
+from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.target import Target
 
 D = DType

@@ -17,7 +17,7 @@ from xlac.ops import build
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.grid import grid
 from xlac_sdk.kernel_ir.kernel import Allocate
-from xlac_sdk.kernel_ir.verify import verify_program
+from xlac_sdk.programs.verify import verify_program
 
 SPECS = Path(__file__).parents[2] / "specs"
 NAMES = sorted(file.stem for file in SPECS.glob("*.yaml"))

@@ -36,3 +36,21 @@ def test_every_former_name_leads_somewhere() -> None:
         "[importlib.import_module(name) for name in finder.names]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+FORMER = {
+    "interpret": "Interpreter KernelFault compile_kernel extent run_kernel",
+    "verify": "applies verify verify_program",
+    "text": "expr show show_program",
+    "indexing": "Number add apply cast div divmod_of index lift mod mul ramp select size_var splat sub",
+    "dims": "Dim Shape Sym Symbol evaluate static",
+    "backend": "Array Backend Device Executable",
+}
+
+
+def test_modules_that_were_split_have_all_their_names() -> None:
+    code = "; ".join(
+        f"from xlac_sdk.{module} import {', '.join(names.split())}"
+        for module, names in FORMER.items()
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

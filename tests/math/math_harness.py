@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xlac_sdk.dtypes import DType
+from xlac_sdk.interpreter.kernels import run_kernel
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
-from xlac_sdk.kernel_ir.interpret import run_kernel
 from xlac_sdk.kernel_ir.kernel import Access, Apply, Buffer, Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive, result_dtype
 from xlac_sdk.lowering.legalize import legalize

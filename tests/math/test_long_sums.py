@@ -21,7 +21,7 @@ from xlac.ops.tensor.index import Scatter
 from xlac.ops.tensor.leaf import Param
 from xlac.ops.tensor.view import Slice
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.target import Target
 
 

@@ -14,9 +14,9 @@ from math_harness import BASIC, FUSED, MOVES, PLAIN, expanded, kernel_of
 from work import calls
 
 from xlac_sdk.dtypes import DType
+from xlac_sdk.interpreter.kernels import run_kernel
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
-from xlac_sdk.kernel_ir.interpret import run_kernel
 from xlac_sdk.kernel_ir.kernel import (
     Access,
     Apply,

@@ -13,8 +13,8 @@ from xlac.driver import lower, specialized
 from xlac.frontends.loader import load
 from xlac.memory import limit
 from xlac_sdk.host.registry import find
-from xlac_sdk.kernel_ir.verify import verify_program
 from xlac_sdk.programs.program import Role, Slot
+from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import LimitError, Origin, VerifyError
 from xlac_sdk.target import Request
 

@@ -17,8 +17,8 @@ from xlac.ops.sampling import draw
 from xlac.ops.scalar.convert import Cast
 from xlac.ops.tensor.leaf import convert_element
 from xlac_sdk.dtypes import DType
+from xlac_sdk.interpreter.kernels import run_kernel
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.interpret import run_kernel
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Kernel
 
 NAMES = sorted(n for n, c in OPS.items() if issubclass(c, Elementwise) and n not in ("const",))

@@ -16,8 +16,8 @@ from xlac.ir.op import Op, ShapeError, attributes
 from xlac.model import Model
 from xlac.ops import OPS, build
 from xlac.passes.narrow import narrowed
+from xlac_sdk.dims import symbol
 from xlac_sdk.dtypes import DType
-from xlac_sdk.programs.dims import symbol
 from xlac_sdk.source import SourceError
 
 NUMBERS = (-40, -9, -2, -1, 0, 1, 2, 9, 40)

@@ -20,7 +20,7 @@ from xlac.passes import simplify
 from xlac.passes.rewrite.pattern import x, y
 from xlac_reference import ReferenceBackend
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.kernel_ir.kernel import Apply, Expr, Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.rewrite import Rewriter

@@ -24,8 +24,9 @@ from xlac_cpu import CpuBackend
 from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.ctext import C99
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.verify import VerifyError, verify_program
+from xlac_sdk.kernel_ir.verify import VerifyError
 from xlac_sdk.programs.program import Slot
+from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.target import Request
 
 SPECS = Path(__file__).parents[2] / "specs"

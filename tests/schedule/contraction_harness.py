@@ -19,10 +19,10 @@ from xlac.memory.planner import plan
 from xlac.ops import OPS, sampling
 from xlac.ops.control.control import Pick
 from xlac.ops.tensor.leaf import Const, Param
-from xlac_sdk.kernel_ir.interpret import Interpreter
-from xlac_sdk.kernel_ir.verify import verify_program
+from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.lowering.legalize import legalize
 from xlac_sdk.programs.program import Launch, Program
+from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.target import Request, Target
 
 TARGETS = {

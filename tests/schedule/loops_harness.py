@@ -21,7 +21,7 @@ from xlac.ir.op import Composite
 from xlac.ir.types import Type
 from xlac.ops.tensor.leaf import Const, Param
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.interpret import compile_kernel
+from xlac_sdk.interpreter.kernels import compile_kernel
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.kernel_ir.verify import verify
 from xlac_sdk.target import Target

@@ -15,7 +15,7 @@ from xlac.codegen.core.lowered_group import Packed
 from xlac.codegen.lower import schedule
 from xlac.fusion.group import Group, Kind
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.interpret import run_kernel
+from xlac_sdk.interpreter.kernels import run_kernel
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Kernel, Prefetch, Stmt, Store, children
 from xlac_sdk.kernel_ir.rewrite import Rewriter
 from xlac_sdk.target import Target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xlac_sdk.programs.dims import Dim, Quotient, substitute, symbol, symbols
+from xlac_sdk.dims import Dim, Quotient, substitute, symbol, symbols
 
 N = symbol("n", 1, 100)
 

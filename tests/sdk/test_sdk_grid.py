@@ -13,9 +13,10 @@ from sampling import Some
 from xlac_sdk.conformance import cases
 from xlac_sdk.conformance.case import EXACT, difference
 from xlac_sdk.dtypes import DType
+from xlac_sdk.interpreter.kernels import run_kernel
+from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.grid import grid, places, spread
-from xlac_sdk.kernel_ir.interpret import Interpreter, run_kernel
 from xlac_sdk.kernel_ir.kernel import (
     Access,
     Allocate,
@@ -37,9 +38,10 @@ from xlac_sdk.kernel_ir.kernel import (
     Var,
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.verify import verify, verify_program
+from xlac_sdk.kernel_ir.verify import verify
 from xlac_sdk.programs.rewrite import with_kernels
 from xlac_sdk.programs.sizes import of_call
+from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import VerifyError
 from xlac_sdk.target import Target
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from xlac_sdk.dtypes import DType
+from xlac_sdk.interpreter.kernels import KernelFault, run_kernel
+from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.kernel_ir import build, semantics
 from xlac_sdk.kernel_ir.build import Builder
-from xlac_sdk.kernel_ir.interpret import Interpreter, KernelFault, run_kernel
 from xlac_sdk.kernel_ir.kernel import (
     Access,
     Barrier,

@@ -8,6 +8,7 @@ import pytest
 
 from xlac_sdk.conformance import cases
 from xlac_sdk.conformance.steps import chain
+from xlac_sdk.dims import Symbol, symbol, symbols
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import (
@@ -35,9 +36,8 @@ from xlac_sdk.kernel_ir.kernel import (
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import walk
-from xlac_sdk.kernel_ir.verify import verify, verify_program
+from xlac_sdk.kernel_ir.verify import verify
 from xlac_sdk.lowering.legalize import legalize
-from xlac_sdk.programs.dims import Symbol, symbol, symbols
 from xlac_sdk.programs.program import (
     Argument,
     Case,
@@ -50,6 +50,7 @@ from xlac_sdk.programs.program import (
     Slot,
     Step,
 )
+from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import VerifyError
 from xlac_sdk.target import Target
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xlac_sdk.dims import Dim, ceil_div, evaluate, symbol, whole
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
-from xlac_sdk.kernel_ir.interpret import extent
+from xlac_sdk.kernel_ir.extent import extent
 from xlac_sdk.kernel_ir.kernel import Expr, Var
 from xlac_sdk.kernel_ir.polynomial import is_below
 from xlac_sdk.kernel_ir.text import expr
-from xlac_sdk.programs.dims import Dim, ceil_div, evaluate, symbol, whole
 
 B, S = symbol("b", 1, 8, 1), symbol("s", 1, 512, 128)
 

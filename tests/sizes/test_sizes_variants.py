@@ -22,9 +22,9 @@ from xlac.model import Model
 from xlac.options import CompileOptions
 from xlac.program_variants import Variant, merged, own
 from xlac_sdk.host.registry import find
-from xlac_sdk.kernel_ir.verify import verify_program
 from xlac_sdk.programs.fingerprint import fingerprint
 from xlac_sdk.programs.program import Choice, Program, Role, walk
+from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request
 

@@ -41,9 +41,9 @@ from xlac.settings import settings
 from xlac.support.gc_pause import paused
 from xlac_sdk.backend import Backend
 from xlac_sdk.host.registry import find
-from xlac_sdk.kernel_ir.verify import verify_program
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import determined
+from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError, XlacError
 from xlac_sdk.support.limits import look, within
 from xlac_sdk.target import Target

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from xlac_sdk.conformance.case import EXACT, Array, Case, Tolerance
+from xlac_sdk.conformance.case import EXACT, Case, Tolerance
 from xlac_sdk.conformance.values import arguments
-from xlac_sdk.dtypes import DType
+from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Kernel
 from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive, operand_dtypes

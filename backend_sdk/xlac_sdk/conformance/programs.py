@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from xlac_sdk.conformance.case import EXACT, Array, Case, Tolerance
-from xlac_sdk.dtypes import DType
+from xlac_sdk.conformance.case import EXACT, Case, Tolerance
+from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive

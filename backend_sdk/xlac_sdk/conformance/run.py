@@ -10,14 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from xlac_sdk.backend import Array, Backend, Executable
+from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.conformance.case import Case, Outcome, difference
 from xlac_sdk.conformance.kernels import cases as kernel_cases
 from xlac_sdk.conformance.primitives import cases as primitive_cases
 from xlac_sdk.conformance.report import Report
 from xlac_sdk.conformance.steps import cases as step_cases
 from xlac_sdk.conformance.vectors import cases as vector_cases
-from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.dtypes import Array
+from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Request, Target

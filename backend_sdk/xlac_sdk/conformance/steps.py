@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from xlac_sdk.conformance.case import Array, Case
-from xlac_sdk.dtypes import DType
+from xlac_sdk.conformance.case import Case
+from xlac_sdk.dims import symbol, symbols
+from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr, Kernel, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.programs.dims import symbol, symbols
 from xlac_sdk.programs.program import (
     Argument,
     Branch,

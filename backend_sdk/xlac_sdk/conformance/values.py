@@ -7,12 +7,10 @@ import zlib
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from xlac_sdk.dtypes import DType
+from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.kernel_ir.primitives import Primitive
 
-Array = NDArray[Any]
 P = Primitive
 
 # widest arguments at which a function is tested at random: beyond, its result is constant, 0,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import gcd
 from typing import TYPE_CHECKING
 
-from xlac_sdk.programs.dims import divisor
+from xlac_sdk.dims import divisor
 from xlac_sdk.programs.program import Argument, Launch, Program, Slot, walk
 
 if TYPE_CHECKING:

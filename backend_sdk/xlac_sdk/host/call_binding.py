@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xlac_sdk.dims import Shape
 from xlac_sdk.dtypes import DType
-from xlac_sdk.programs.dims import Shape
 from xlac_sdk.programs.program import Slot
 from xlac_sdk.source import Diagnostic, SourceError
 

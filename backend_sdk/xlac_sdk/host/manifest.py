@@ -12,12 +12,12 @@ from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from xlac_sdk.dims import Symbol
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host import stopping
-from xlac_sdk.host.capi.weights import Weights
 from xlac_sdk.host.package import Artefact, Package
+from xlac_sdk.programs.constants import Weights
 from xlac_sdk.programs.dimdata import data_of, dim_of
-from xlac_sdk.programs.dims import Symbol
 from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support import schema

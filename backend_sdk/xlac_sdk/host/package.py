@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xlac_sdk.host.capi.weights import Weights
+from xlac_sdk.programs.constants import Weights
 from xlac_sdk.programs.program import Program
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.support.choices import unknown_word

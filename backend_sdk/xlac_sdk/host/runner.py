@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from xlac_sdk.backend import Array, Device
+from xlac_sdk.backend import Device
+from xlac_sdk.dims import evaluate
+from xlac_sdk.dtypes import Array
 from xlac_sdk.host import stopping
 from xlac_sdk.lowering.stop_checks import changes_state
-from xlac_sdk.programs.dims import evaluate
 from xlac_sdk.programs.program import (
     Argument,
     Branch,

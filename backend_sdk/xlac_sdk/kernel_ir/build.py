@@ -10,15 +10,14 @@ from math import gcd
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.bounds import bounds, multiple
+from xlac_sdk.kernel_ir.division import div, divmod_of, mod
 from xlac_sdk.kernel_ir.indexing import (
     Number,
     add,
     apply,
     cast,
-    div,
     index,
     lift,
-    mod,
     mul,
     ramp,
     select,
@@ -49,6 +48,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Store,
     Var,
 )
+from xlac_sdk.kernel_ir.polynomial import greatest
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sums import INDEX, ONE, P, Terms, factors, joined, terms, total
 from xlac_sdk.support.limits import went
@@ -65,6 +65,7 @@ __all__ = [
     "bounds",
     "cast",
     "div",
+    "divmod_of",
     "factors",
     "fold",
     "index",
@@ -238,8 +239,6 @@ def _below(value: Expr) -> Expr | None:
             if not isinstance(b, Const) or any(
                 isinstance(f, Var) and f.below for t in terms(a) for f in factors(t)
             ):
-                from xlac_sdk.kernel_ir.polynomial import greatest
-
                 most = greatest(value)
                 return None if isinstance(most, Const) else add(most, 1)
     return None

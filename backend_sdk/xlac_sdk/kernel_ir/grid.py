@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 
 from xlac_sdk.kernel_ir import indexing
 from xlac_sdk.kernel_ir.bounds import bounds
+from xlac_sdk.kernel_ir.division import div
+from xlac_sdk.kernel_ir.extent import extent
 from xlac_sdk.kernel_ir.kernel import (
     Access,
     Allocate,
@@ -68,8 +70,6 @@ class Grid:
 
     def count(self, sizes: Mapping[str, int]) -> int:
         """Blocks for given values of the kernel's sizes; 0 when there is nothing to do."""
-        from xlac_sdk.kernel_ir.interpret import extent
-
         return max(0, extent(self.blocks, sizes))
 
 
@@ -124,12 +124,10 @@ def spread(kernel: Kernel, threads: int = THREADS) -> Kernel:
         return _gridded(
             kernel, _counter(block_name, 1), 1, _counter(thread_name, 1), 1, kernel.body
         )
-    count = indexing.div(
-        indexing.add(indexing.sub(loop.stop, loop.start), loop.step - 1), loop.step
-    )
+    count = div(indexing.add(indexing.sub(loop.stop, loop.start), loop.step - 1), loop.step)
     if isinstance(count, Const):
         threads = min(threads, 1 << max(0, int(count.value) - 1).bit_length())
-    blocks = indexing.div(indexing.add(count, threads - 1), threads)
+    blocks = div(indexing.add(count, threads - 1), threads)
     block, thread = _counter(block_name, blocks), _counter(thread_name, threads)
     number = indexing.add(indexing.mul(block, threads), thread)
     counter = indexing.cast(

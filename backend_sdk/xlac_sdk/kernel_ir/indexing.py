@@ -4,11 +4,13 @@ make.
 Indices stay in a canonical form: a sum of products of variables, each with a constant factor, plus
 a constant, under at most one `Ramp` (`sums.py`). So a schedule writes `row * width + column` and a
 contiguous vector access falls out when `column` is a ramp of stride 1. An extent that is only known
-when the model runs (`dims.Sym`) may stand wherever a number may; `polynomial.py` divides by those.
+when the model runs (`dims.Sym`) may stand wherever a number may; `division.py` divides by either.
 """
 
 from __future__ import annotations
 
+from xlac_sdk.dims import Dim, Quotient, Sym, Symbol
+from xlac_sdk.dims import bounds as bounds_of
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.bounds import bounds, multiple
 from xlac_sdk.kernel_ir.kernel import Apply, Const, Expr, Ramp, Splat, Var
@@ -25,8 +27,6 @@ from xlac_sdk.kernel_ir.sums import (
     total,
     undivided,
 )
-from xlac_sdk.programs.dims import Dim, Quotient, Sym, Symbol
-from xlac_sdk.programs.dims import bounds as bounds_of
 
 P = Primitive
 
@@ -64,7 +64,8 @@ def _floor(quotient: Quotient) -> Expr:
     """A division that rounds down, as sizes have it; the kernel's rounds towards zero."""
     low = bounds_of(quotient.dividend)[0]
     up = max(0, -(low // quotient.divisor))
-    return sub(div(add(quotient.dividend, up * quotient.divisor), quotient.divisor), up)
+    moved = add(quotient.dividend, up * quotient.divisor)
+    return sub(divmod_constant(moved, quotient.divisor)[0], up)
 
 
 def splat(value: Expr, lanes: int) -> Expr:
@@ -227,41 +228,22 @@ def _split(expr: Expr, k: int) -> tuple[Expr, Expr]:
     return total(quotient), total(rest)
 
 
-def div(a: Number, k: Number) -> Expr:
-    """Index division by a positive number; the dividend is not negative."""
-    return divmod_of(a, k)[0]
-
-
-def mod(a: Number, k: Number) -> Expr:
-    """Index remainder by a positive number; the dividend is not negative."""
-    return divmod_of(a, k)[1]
-
-
-def divmod_of(a: Number, k: Number) -> tuple[Expr, Expr]:
-    """Both at once."""
-    by = lift(k)
-    if isinstance(by, Const):
-        return _divmod(lift(a), int(by.value))
-    from xlac_sdk.kernel_ir.polynomial import divmod_by
-
-    return divmod_by(lift(a), by)
-
-
-def _divmod(a: Expr, k: int) -> tuple[Expr, Expr]:
+def divmod_constant(a: Expr, k: int) -> tuple[Expr, Expr]:
+    """Quotient and remainder of an index by a positive number; the index is not negative."""
     if k == 1:
         return a, splat(index(0), a.lanes)
     low, high = bounds(a)
     if low is not None and low >= 0 and high is not None and high < k:
         return splat(index(0), a.lanes), a
     if isinstance(a, Splat):
-        q, r = _divmod(a.value, k)
+        q, r = divmod_constant(a.value, k)
         return splat(q, a.lanes), splat(r, a.lanes)
     if isinstance(a, Ramp):
         quotient, rest = _split(a.base, k)
         low, high = bounds(rest)
         positive = low is not None and low >= 0
         if a.stride % k == 0 and positive:
-            q, r = _divmod(rest, k)
+            q, r = divmod_constant(rest, k)
             return ramp(add(quotient, q), a.stride // k, a.lanes), splat(r, a.lanes)
         span = a.stride * (a.lanes - 1)
         inside = positive and high is not None and a.stride > 0 and high + span < k
@@ -272,7 +254,7 @@ def _divmod(a: Expr, k: int) -> tuple[Expr, Expr]:
             and k % (a.stride * a.lanes) == 0
             and multiple(rest) % (a.stride * a.lanes) == 0
         ):
-            q, r = _divmod(rest, k)  # the base never lets the ramp cross a multiple of k
+            q, r = divmod_constant(rest, k)  # the base never lets the ramp cross a multiple of k
             return splat(add(quotient, q), a.lanes), ramp(r, a.stride, a.lanes)
         if inside:
             return splat(quotient, a.lanes), ramp(rest, a.stride, a.lanes)

@@ -12,12 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from xlac_sdk.dtypes import DType
+from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.kernel_ir.primitives import Primitive
 
-Array = NDArray[Any]
 P = Primitive
 
 

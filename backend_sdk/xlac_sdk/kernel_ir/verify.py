@@ -1,8 +1,5 @@
-"""Checks that kernels and programs say what their contract allows. A failure is a bug of the
-compiler.
-
-`verify` looks at one kernel: types, lanes, scopes, what may be written, how loops may nest.
-`verify_program` looks at the steps and at memory too (`lifetimes.py`).
+"""Checks that a kernel says what its contract allows: types, lanes, scopes, what may be written,
+how loops may nest. A failure is a bug of the compiler.
 """
 
 from __future__ import annotations
@@ -38,7 +35,6 @@ from xlac_sdk.kernel_ir.kernel import (
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import operands, roots
 from xlac_sdk.kernel_ir.wellformed import fault, index_fault, operand_fault
-from xlac_sdk.programs.program import Program
 from xlac_sdk.source import VerifyError
 from xlac_sdk.support.limits import look
 
@@ -47,17 +43,6 @@ def verify(kernel: Kernel) -> None:
     """Raises VerifyError naming the kernel and what is wrong."""
     look()
     _Verifier(kernel).run()
-
-
-def verify_program(program: Program) -> None:
-    """Raises VerifyError for the first thing wrong in the kernels, the steps or the placing of
-    memory.
-    """
-    from xlac_sdk.programs.lifetimes import check
-
-    for kernel in program.kernels:
-        verify(kernel)
-    check(program)
 
 
 def applies(primitive: Primitive, dtype: DType) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xlac_sdk.dtypes import DType
-from xlac_sdk.programs.strided import Strided
+from xlac_sdk.libraries.strided import Strided
 
 ATTENTION = "fused_attention"  # the name of the call
 

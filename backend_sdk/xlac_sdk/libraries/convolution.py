@@ -15,10 +15,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from xlac_sdk.dims import Dim, evaluate, static
 from xlac_sdk.dtypes import DType
 from xlac_sdk.libraries.product import activated
-from xlac_sdk.programs.dims import Dim, evaluate, static
-from xlac_sdk.programs.strided import Strided
+from xlac_sdk.libraries.strided import Strided
 
 CONVOLUTION = "convolution"  # the name of the call
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from xlac_sdk.dims import Dim, evaluate, static
 from xlac_sdk.dtypes import DType
-from xlac_sdk.programs.dims import Dim, evaluate, static
 
 PRODUCT = "product"  # the name of the call
 RELU, GELU = "relu", "gelu"  # gelu by its tanh formula

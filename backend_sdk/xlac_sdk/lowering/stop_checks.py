@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from math import ceil, inf
 
+from xlac_sdk.dims import size_hint, upper_bound
 from xlac_sdk.kernel_ir.bounds import bounds
 from xlac_sdk.kernel_ir.kernel import (
     Apply,
@@ -28,7 +29,6 @@ from xlac_sdk.kernel_ir.kernel import (
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import roots, walk
-from xlac_sdk.programs.dims import size_hint, upper_bound
 from xlac_sdk.programs.program import (
     Branch,
     Call,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from xlac_sdk.programs.dims import Dim, Sym, Symbol
+from xlac_sdk.dims import Dim, Sym, Symbol
 
 DEEPEST = 32  # quotients inside quotients
 

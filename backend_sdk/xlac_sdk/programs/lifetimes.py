@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
+from xlac_sdk.dims import Dim, evaluate, volume
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.interpret import extent
+from xlac_sdk.kernel_ir.extent import extent
 from xlac_sdk.kernel_ir.kernel import Access
-from xlac_sdk.programs.dims import Dim, evaluate, volume
 from xlac_sdk.programs.program import (
     Argument,
     Branch,

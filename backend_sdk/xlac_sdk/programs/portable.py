@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from xlac_sdk import dtypes, source, target
-from xlac_sdk.backend import Array
-from xlac_sdk.host.capi.weights import places, weights_file
+from xlac_sdk import dims, dtypes, source, target
+from xlac_sdk.dtypes import Array
 from xlac_sdk.kernel_ir import kernel, primitives
-from xlac_sdk.kernel_ir.verify import verify_program
-from xlac_sdk.libraries import attention, convolution, product
-from xlac_sdk.programs import dims, program, steps, strided
+from xlac_sdk.libraries import attention, convolution, product, strided
+from xlac_sdk.programs import program, steps
+from xlac_sdk.programs.constants import places, weights_file
 from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.target import Target
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from xlac_sdk.dims import Dim, Shape, Symbol, evaluate, upper_bound, volume
 from xlac_sdk.dtypes import DType
-from xlac_sdk.programs.dims import Dim, Shape, Symbol, evaluate, upper_bound, volume
 from xlac_sdk.source import Origin
 
 if TYPE_CHECKING:  # what is only called needs no kernels and no steps

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from xlac_sdk.programs.dims import Dim, Shape, Sym, Symbol, substitute, upper_bound
+from xlac_sdk.dims import Dim, Shape, Sym, Symbol, substitute, upper_bound
 from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.source import Diagnostic, SourceError
 

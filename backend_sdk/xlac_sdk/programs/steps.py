@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from xlac_sdk.dims import Dim, Shape, Sym, Symbol, evaluate, size_hint
 from xlac_sdk.kernel_ir.kernel import Kernel, Work
 from xlac_sdk.libraries.library import Problem
-from xlac_sdk.programs.dims import Dim, Shape, Sym, Symbol, evaluate, size_hint
 from xlac_sdk.source import Origin
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from xlac_sdk.emit.ctext import Dialect
 from xlac_sdk.host.capi import Weights, header, weights_file
 from xlac_sdk.host.capi.library import Library, aligned
 from xlac_sdk.host.package import Artefact, Package, Packaging, Variant
-from xlac_sdk.kernel_ir.verify import verify_program
 from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.target import Request, Target
 

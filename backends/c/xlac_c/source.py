@@ -13,8 +13,8 @@ from xlac_sdk.emit.cvectors import declarations
 from xlac_sdk.host import capi
 from xlac_sdk.host.capi import extents
 from xlac_sdk.host.capi.api import Api
-from xlac_sdk.host.capi.weights import HEADER, MIX, STEP
 from xlac_sdk.lowering.stop_checks import Looks
+from xlac_sdk.programs.constants import HEADER, MIX, STEP
 from xlac_sdk.programs.program import Program, Role, touched
 
 # bytes of constants up to which a program that runs in this process has them in its text

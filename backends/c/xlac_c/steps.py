@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from xlac_c.kernels import Callee
+from xlac_sdk.dims import Dim, upper_bound
 from xlac_sdk.emit.cfunctions import TYPES
 from xlac_sdk.emit.ctext import Dialect
 from xlac_sdk.host.capi import extents
-from xlac_sdk.host.capi.weights import places
 from xlac_sdk.kernel_ir.kernel import Access, Kernel
 from xlac_sdk.lowering.stop_checks import Looks
-from xlac_sdk.programs.dims import Dim, upper_bound
+from xlac_sdk.programs.constants import places
 from xlac_sdk.programs.program import (
     Argument,
     Branch,

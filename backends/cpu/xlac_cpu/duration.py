@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from xlac_sdk.dims import size_hint
 from xlac_sdk.kernel_ir.kernel import Kernel
-from xlac_sdk.programs.dims import size_hint
 from xlac_sdk.programs.program import Branch, Choice, Copy, Launch, Repeat, Step, While
 
 FLOPS_PER_NS, BYTES_PER_NS = 20, 10

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from xlac_sdk.backend import Backend, Executable
-from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.text import show_program
-from xlac_sdk.kernel_ir.verify import verify_program
 from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.text import show_program
+from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.target import Request, Target
 
 

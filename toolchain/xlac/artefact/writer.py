@@ -17,7 +17,8 @@ from xlac.driver import Lowered
 from xlac.model import Model
 from xlac.support.failures import checks_of
 from xlac.support.gc_pause import paused
-from xlac_sdk.backend import Array, Backend
+from xlac_sdk.backend import Backend
+from xlac_sdk.dtypes import Array
 from xlac_sdk.host import manifest, records, stopping
 from xlac_sdk.host.manifest import Manifest, Memory, Provenance, Size, Tensor
 from xlac_sdk.host.package import Package, Packaging, Variant

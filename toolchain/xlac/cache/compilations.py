@@ -28,8 +28,8 @@ from xlac.settings import settings
 from xlac.support.dependencies import Files, content, unchanged
 from xlac.support.digest import digest
 from xlac_sdk.backend import Backend, Executable
+from xlac_sdk.dims import Symbol
 from xlac_sdk.host.registry import find
-from xlac_sdk.programs.dims import Symbol
 from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.source import XlacError
 from xlac_sdk.target import Target

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xlac_sdk.backend import Array
-from xlac_sdk.dtypes import DType
+from xlac_sdk.dims import Symbol
+from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.programs.dimdata import data_of, dim_of
-from xlac_sdk.programs.dims import Symbol
 from xlac_sdk.programs.program import Program, Role, Slot
 
 if TYPE_CHECKING:

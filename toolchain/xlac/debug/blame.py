@@ -25,7 +25,7 @@ from xlac.memory.planner import plan
 from xlac.ops.control.control import Call, Cond, Scan, While
 from xlac.ops.tensor.leaf import Param
 from xlac.passes.capture import captured, is_captured, is_constant, reshaped
-from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.programs.program import Program
 
 # operations of a program up to which the SDK's interpreter, an element at a time, is asked

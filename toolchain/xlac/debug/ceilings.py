@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from xlac_sdk.backend import Array, Backend, Executable
-from xlac_sdk.dtypes import DType
+from xlac_sdk.backend import Backend, Executable
+from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Kernel, LoopKind, Work

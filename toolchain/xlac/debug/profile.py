@@ -19,9 +19,9 @@ from xlac.driver import Lowered, executable
 from xlac.ir.op import Array
 from xlac.support.failures import FACT
 from xlac_sdk.backend import Backend
+from xlac_sdk.dims import size_hint
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.kernel import Work
-from xlac_sdk.programs.dims import size_hint
 from xlac_sdk.programs.program import (
     Argument,
     Call,

@@ -9,9 +9,10 @@ from xlac.driver import Lowered
 from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias
 from xlac.ir.graph import Node
-from xlac_sdk.kernel_ir import text
 from xlac_sdk.kernel_ir.kernel import Kernel, Work
+from xlac_sdk.kernel_ir.text import show
 from xlac_sdk.programs.program import Program, Role
+from xlac_sdk.programs.text import show_program
 
 
 def label(node: Node) -> str:
@@ -76,7 +77,7 @@ def fused(lowered: Lowered) -> str:
 
 def kernels(program: Program) -> str:
     """Every kernel once, as text."""
-    return "\n\n".join(text.show(k) for k in program.kernels)
+    return "\n\n".join(show(k) for k in program.kernels)
 
 
 def memory(program: Program) -> str:
@@ -84,7 +85,7 @@ def memory(program: Program) -> str:
     live = int(program.facts.get("live_bytes", program.arena_bytes))
     constants = sum(s.nbytes for s in program.slots if s.role is Role.CONSTANT)
     lines = [
-        text.show_program(program),
+        show_program(program),
         f"arena: {program.arena_bytes:,} bytes; the most alive at once: {live:,} bytes",
         f"constants: {constants:,} bytes",
     ]

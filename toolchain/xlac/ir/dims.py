@@ -2,7 +2,7 @@
 them by.
 """
 
-from xlac_sdk.programs.dims import (
+from xlac_sdk.dims import (
     UNBOUNDED,
     Dim,
     OpenSize,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from xlac_sdk.dims import Dim
 from xlac_sdk.kernel_ir.kernel import Kernel
-from xlac_sdk.programs.dims import Dim
 from xlac_sdk.programs.program import (
     Argument,
     Branch,

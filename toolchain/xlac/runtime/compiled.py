@@ -9,7 +9,8 @@ import numpy as np
 
 from xlac.runtime.results import Results
 from xlac.support.failures import FACT, Watched, public
-from xlac_sdk.backend import Array, Executable
+from xlac_sdk.backend import Executable
+from xlac_sdk.dtypes import Array
 from xlac_sdk.host import stopping
 from xlac_sdk.host.call_binding import Parameters, as_inputs, by_name, check_outputs, output_shape
 from xlac_sdk.programs.program import Program

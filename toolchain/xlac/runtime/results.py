@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from xlac_sdk.backend import Array
+from xlac_sdk.dtypes import Array
 
 
 class Results(NamedTuple):

@@ -13,7 +13,7 @@ from xlac.model import Interface, Undecided
 from xlac.ops.tensor.leaf import Param, param
 from xlac.runtime.compiled import Compiled
 from xlac.runtime.programs import PROGRAMS, Programs
-from xlac_sdk.backend import Array
+from xlac_sdk.dtypes import Array
 from xlac_sdk.host.call_binding import Parameters, as_array, as_input, by_name, device_of, type_of
 from xlac_sdk.programs.sizes import solve as solved
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xlac_sdk.programs.dims import Symbol
+from xlac_sdk.dims import Symbol
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.choices import chosen
 

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlac.settings import settings
-from xlac_sdk.backend import Array, Executable
-from xlac_sdk.dtypes import DType
+from xlac_sdk.backend import Executable
+from xlac_sdk.dims import Shape
+from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.programs.dimdata import data_of
-from xlac_sdk.programs.dims import Shape
 from xlac_sdk.programs.program import Program
 from xlac_sdk.source import Diagnostic, Origin, SourceError, Span
 

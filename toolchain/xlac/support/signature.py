@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from xlac_sdk.dims import UNBOUNDED, Shape, Sym, Symbol, symbols
 from xlac_sdk.dtypes import DType
-from xlac_sdk.programs.dims import UNBOUNDED, Shape, Sym, Symbol, symbols
 
 Named = Mapping[str, str]
 """What each input or output is, by name; "" where that is not known."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from xlac_sdk.host.capi.api import Api, Array, Size, Status, api_of
 from xlac_sdk.host.capi.names import identifier
 from xlac_sdk.host.capi.render import cmake_package, cpp_header, header, npy_program, rust_module
-from xlac_sdk.host.capi.weights import Weights, weights_file
+from xlac_sdk.programs.constants import Weights, weights_file
 
 __all__ = [
     "Api", "Array", "Size", "Status", "Weights", "api_of", "cmake_package", "cpp_header", "header", "identifier",

@@ -8,13 +8,13 @@ import zlib
 from dataclasses import dataclass
 from enum import Enum
 
+from xlac_sdk.dims import Dim, Symbol, evaluate
 from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.cdialect import KEYWORDS, comment
 from xlac_sdk.emit.cfunctions import TYPES
 from xlac_sdk.host.capi.names import identifier, parameters
-from xlac_sdk.host.capi.weights import Weights, file_bytes, weights_hash
 from xlac_sdk.host.records import FACT as RECORD
-from xlac_sdk.programs.dims import Dim, Symbol, evaluate
+from xlac_sdk.programs.constants import Weights, file_bytes, weights_hash
 from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.programs.sizes import arena_ends
 

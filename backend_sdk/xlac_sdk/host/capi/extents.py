@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xlac_sdk.programs.dims import Atom, Dim, Sym, Symbol, bounds
+from xlac_sdk.dims import Atom, Dim, Sym, Symbol, bounds
 
 
 def text(dim: Dim, names: Mapping[str, str]) -> str:

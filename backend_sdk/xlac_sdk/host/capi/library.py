@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xlac_sdk.backend import Array
+from xlac_sdk.dtypes import Array
 from xlac_sdk.host import mapped, stopping
 from xlac_sdk.host.capi.api import Status
 from xlac_sdk.host.capi.names import identifier
-from xlac_sdk.host.capi.weights import Weights
 from xlac_sdk.host.stopping import may_run_long
+from xlac_sdk.programs.constants import Weights
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import Diagnostic, SourceError

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from xlac_cpu.ahead.levels import PSABI, XSAVE, levels
 from xlac_cpu.emit.module import template
 from xlac_cpu.machine import Machine
+from xlac_sdk.dims import Dim, Quotient, Sym, Symbol, bounds
 from xlac_sdk.host.capi import Api
-from xlac_sdk.host.capi.weights import HEADER, MAGIC, MIX, STEP
-from xlac_sdk.programs.dims import Dim, Quotient, Sym, Symbol, bounds
+from xlac_sdk.programs.constants import HEADER, MAGIC, MIX, STEP
 
 
 def entry(

@@ -22,9 +22,9 @@ from xlac_sdk.host.capi import (
     rust_module,
     weights_file,
 )
-from xlac_sdk.host.capi.weights import HEADER
 from xlac_sdk.host.package import Package, Packaging, Variant
 from xlac_sdk.lowering.stop_checks import Looks
+from xlac_sdk.programs.constants import HEADER
 from xlac_sdk.programs.sizes import arena_ends
 from xlac_sdk.source import Diagnostic, UnsupportedError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from xlac_sdk.host.capi.weights import places, weights_file
+from xlac_sdk.programs.constants import places, weights_file
 from xlac_sdk.programs.fingerprint import fingerprint
 from xlac_sdk.programs.program import Program, Role, Slot
 

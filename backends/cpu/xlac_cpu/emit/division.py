@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xlac_cpu.duration import nanoseconds
+from xlac_sdk.dims import Sym
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import bounds
 from xlac_sdk.kernel_ir.kernel import Apply, Const, Expr, For, Kernel, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.programs.dims import Sym
 from xlac_sdk.programs.program import Launch
 from xlac_sdk.source import Diagnostic, UnsupportedError
 

@@ -21,10 +21,10 @@ from xlac_cpu.emit.writer import Writer
 from xlac_cpu.run import stamp
 from xlac_cpu.run.pool import WATCHED
 from xlac_cpu.run.stop import NAME
+from xlac_sdk.dims import Dim
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr, Kernel
 from xlac_sdk.lowering.stop_checks import Looks
-from xlac_sdk.programs.dims import Dim
 from xlac_sdk.programs.program import (
     Argument,
     Branch,

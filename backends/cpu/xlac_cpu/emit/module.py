@@ -12,10 +12,10 @@ from xlac_cpu.emit.function import Text
 from xlac_cpu.machine import Machine
 from xlac_cpu.run import stamp, stop
 from xlac_sdk.kernel_ir.kernel import Kernel
-from xlac_sdk.kernel_ir.verify import verify_program
 from xlac_sdk.lowering.legalize import legalize
 from xlac_sdk.lowering.stop_checks import Looks
 from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.support.limits import look
 from xlac_sdk.target import Target
 

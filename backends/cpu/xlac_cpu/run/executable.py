@@ -13,7 +13,7 @@ import numpy as np
 from xlac_cpu.emit import layout
 from xlac_cpu.llvm.code import Code
 from xlac_cpu.run import fastcall, pool, watch
-from xlac_sdk.backend import Array
+from xlac_sdk.dtypes import Array
 from xlac_sdk.host import mapped, stopping
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import of_call

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from xlac_cpu.emit.writer import Writer
 from xlac_cpu.machine import Machine
-from xlac_sdk.programs.dims import Dim
+from xlac_sdk.dims import Dim
 from xlac_sdk.programs.program import Argument, Program, Stamp, walk
 
 NAME, PART = "stamp", "stamp_part"

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xlac_cuda.device import dlpack
-from xlac_sdk.backend import Array
-from xlac_sdk.dtypes import DType
+from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.host.call_binding import other_shape, other_type, wrong
 from xlac_sdk.programs.program import Slot
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from xlac_cuda.device.driver import driver
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.interpret import extent
+from xlac_sdk.kernel_ir.extent import extent
 from xlac_sdk.kernel_ir.kernel import TensorMap
 
 BYTES = 128  # of a tensor map, which begins at a multiple of as many

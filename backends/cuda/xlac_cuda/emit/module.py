@@ -18,8 +18,9 @@ from xlac_sdk.emit.cvectors import declarations
 from xlac_sdk.host.capi import identifier
 from xlac_sdk.kernel_ir.grid import grid
 from xlac_sdk.kernel_ir.kernel import Kernel
-from xlac_sdk.kernel_ir.verify import verify, verify_program
+from xlac_sdk.kernel_ir.verify import verify
 from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import Origin
 from xlac_sdk.target import Target
 

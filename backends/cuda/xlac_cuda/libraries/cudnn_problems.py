@@ -10,12 +10,12 @@ from typing import Any
 
 from xlac_cuda.libraries.cudnn_graph import Operations, Shape
 from xlac_cuda.libraries.cudnn_names import Note, Pointwise
+from xlac_sdk.dims import static
 from xlac_sdk.dtypes import DType
 from xlac_sdk.libraries.attention import Attention
 from xlac_sdk.libraries.convolution import Convolution
 from xlac_sdk.libraries.product import GELU, RELU
-from xlac_sdk.programs.dims import static
-from xlac_sdk.programs.strided import Strided
+from xlac_sdk.libraries.strided import Strided
 
 Problem = Convolution | Attention
 ALIGNED = 16  # bytes: the most that engines ask for

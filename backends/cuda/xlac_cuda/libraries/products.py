@@ -31,10 +31,10 @@ from xlac_cuda.libraries.cublaslt import (
     wanted,
 )
 from xlac_cuda.run.plan import Arrays, Whole
+from xlac_sdk.dims import static
 from xlac_sdk.dtypes import DType
 from xlac_sdk.libraries.findings import Findings
 from xlac_sdk.libraries.product import Matrices, Product
-from xlac_sdk.programs.dims import static
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 ALIGNED = 256  # bytes: the most that algorithms ask for

@@ -30,7 +30,7 @@ from xlac_cuda.run.plan import Action, Arrays, Planner, count
 from xlac_cuda.run.replay import Replay
 from xlac_cuda.run.steps import Part, Performer, blocking, graphs, recorded
 from xlac_cuda.run.turn import Turn
-from xlac_sdk.backend import Array
+from xlac_sdk.dtypes import Array
 from xlac_sdk.host import stopping
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.libraries.findings import Findings

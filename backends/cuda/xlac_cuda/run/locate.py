@@ -14,7 +14,7 @@ from xlac_cuda.device.errors import DeviceError
 from xlac_cuda.device.gpu import gpu
 from xlac_cuda.run.executable import CudaExecutable
 from xlac_cuda.run.faults import CALL, IMAGE, launched
-from xlac_sdk.backend import Array
+from xlac_sdk.dtypes import Array
 from xlac_sdk.programs import portable
 from xlac_sdk.programs.program import Slot
 

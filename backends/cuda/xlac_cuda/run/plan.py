@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xlac_cuda.run.launch import Entry
+from xlac_sdk.dims import evaluate
 from xlac_sdk.kernel_ir.kernel import Kernel
-from xlac_sdk.programs.dims import evaluate
 from xlac_sdk.programs.program import (
     Argument,
     Branch,

@@ -235,8 +235,8 @@ def packaging(
     """What the options ask of a backend. Raises for a form, or a place of the weights, that it does
     not have.
     """
-    from xlac_sdk.host.capi.weights import Weights
     from xlac_sdk.host.package import Packaging, forms, offered
+    from xlac_sdk.programs.constants import Weights
     from xlac_sdk.source import Diagnostic, UnsupportedError
 
     names = forms(backend, emitted) if emitted is not None else backend.usual

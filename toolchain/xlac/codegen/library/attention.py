@@ -18,7 +18,7 @@ from xlac.ops.tensor import view
 from xlac_sdk.dtypes import DType
 from xlac_sdk.libraries import attention
 from xlac_sdk.libraries.attention import ATTENTION, Attentions
-from xlac_sdk.programs.strided import Strided
+from xlac_sdk.libraries.strided import Strided
 from xlac_sdk.target import Target
 
 LANES = 8  # halves of 16 bytes, by which libraries read

@@ -24,7 +24,7 @@ from xlac.ops.reduction.contraction import Conv
 from xlac_sdk.dtypes import DType
 from xlac_sdk.libraries.convolution import CONVOLUTION, Convolution
 from xlac_sdk.libraries.product import RELU, Products
-from xlac_sdk.programs.strided import Strided
+from xlac_sdk.libraries.strided import Strided
 from xlac_sdk.target import Target
 
 DEEPEST = 3  # spatial axes that libraries take

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from xlac_sdk.dims import Dim, Shape, evaluate, static
 from xlac_sdk.dtypes import DType
-from xlac_sdk.programs.dims import Dim, Shape, evaluate, static
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,183 @@
+"""Runs kernels in NumPy: the living definition of kernel IR.
+
+Every access is checked against its buffer; an element of a LOCAL, SHARED or REREAD buffer that is
+read before it was written is an error.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Container, Generator, Iterator, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from xlac_sdk.dtypes import Array, DType
+from xlac_sdk.host import stopping
+from xlac_sdk.interpreter.python_text import Text
+from xlac_sdk.kernel_ir.kernel import Kernel
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.semantics import evaluate, fold
+
+POISON = 0xFF  # NaN as a float, -1 as a signed integer
+
+
+class KernelFault(Exception):
+    """A kernel did what it must not: an access out of bounds, or a read of memory never written."""
+
+
+# ---- what the generated source calls ---------------------------------------------------------
+
+
+def _runtime(kernel: Kernel) -> dict[str, object]:
+    def outside(buffer: str, index: object, lanes: int, size: int) -> NoReturn:
+        what = f"index {index}" if lanes == 1 else f"{lanes} lanes from index {index}"
+        at = int(index) if isinstance(index, int | np.integer) else -1
+        if at >= 0 and at + lanes <= size:
+            raise KernelFault(
+                f"kernel {kernel.name}: buffer '{buffer}' is read at {what} before it was written"
+            )
+        raise KernelFault(
+            f"kernel {kernel.name}: buffer '{buffer}' of {size} elements is accessed at {what}"
+        )
+
+    def active(name: str, size: int, index: Any, mask: Any, lanes: int) -> tuple[Array, Array]:
+        """The element of each lane and which lanes take part, checked."""
+        at = np.asarray(index)
+        at = (
+            at + np.arange(lanes)
+            if at.ndim == 0 and not isinstance(index, np.generic)
+            else np.broadcast_to(at, (lanes,))
+        )
+        on = (
+            np.ones(lanes, np.bool_)
+            if mask is None
+            else np.broadcast_to(np.asarray(mask, np.bool_), (lanes,))
+        )
+        wrong = on & ((at < 0) | (at >= size))
+        if wrong.any():
+            outside(name, int(at[wrong][0]), 1, size)
+        return np.where(on, at, 0), on
+
+    def gather(
+        name: str, buffer: Array, written: Array | None, index: Any, mask: Any, lanes: int
+    ) -> Array:
+        at, on = active(name, len(buffer), index, mask, lanes)
+        if written is not None and not written[at[on]].all():
+            outside(name, int(at[on][~written[at[on]]][0]), 1, len(buffer))
+        result = np.zeros(lanes, buffer.dtype)
+        result[on] = buffer[at[on]]
+        return result
+
+    def scatter(
+        name: str,
+        buffer: Array,
+        written: Array | None,
+        index: Any,
+        value: Any,
+        mask: Any,
+        lanes: int,
+        primitive: Primitive | None,
+        dtype: Any,
+    ) -> None:
+        at, on = active(name, len(buffer), index, mask, lanes)
+        value = np.broadcast_to(np.asarray(value, buffer.dtype), (lanes,))
+        if written is not None:
+            if primitive is not None and not written[at[on]].all():
+                outside(name, int(at[on][~written[at[on]]][0]), 1, len(buffer))
+            written[at[on]] = True
+        if primitive is None:
+            buffer[at[on]] = value[on]
+            return
+        for where, one in zip(at[on], value[on], strict=True):
+            buffer[where] = evaluate(primitive, (buffer[where], one), DType.of(dtype))
+
+    def aligned(name: str, index: int, step: int, mask: Any) -> int:
+        if index % step and np.any(mask):
+            raise KernelFault(
+                f"kernel {kernel.name}: buffer '{name}' is accessed at index {index}, which is no multiple of {step}"
+            )
+        return index
+
+    return {"outside": outside, "gather": gather, "scatter": scatter, "aligned": aligned}
+
+
+def _poisoned(dtype: np.dtype[Any], size: int) -> Array:
+    return np.full(size * dtype.itemsize, POISON, np.uint8).view(dtype)
+
+
+def _lockstep(threads: list[Generator[Any, Any, None]]) -> None:
+    """Runs the threads of a block from one barrier or exchange to the next, all together; one that
+    awaits something goes on when that holds."""
+    answers: list[Any] = [None] * len(threads)
+    while True:
+        asked = [_asked(thread, answer) for thread, answer in zip(threads, answers, strict=True)]
+        while waiting := [i for i, (_, one) in enumerate(asked) if callable(one)]:
+            ready = [i for i in waiting if asked[i][1]()]
+            if not ready:
+                raise KernelFault("some threads of a block await what the others never make true")
+            for i in ready:
+                asked[i] = _asked(threads[i], None)
+        if not any(going for going, _ in asked):
+            return
+        if not all(going for going, _ in asked):
+            raise KernelFault(
+                "some threads of a block wait at a barrier that the others never reach"
+            )
+        answers = [
+            None if one is None else asked[i ^ one[0]][1][1] for i, (_, one) in enumerate(asked)
+        ]
+
+
+def _asked(thread: Generator[Any, Any, None], answer: Any) -> tuple[bool, Any]:
+    """Whether a thread goes on, and then what it waits for: None at a barrier, (distance, value)
+    for an exchange, else a condition."""
+    try:
+        return True, thread.send(answer)
+    except StopIteration:
+        return False, None
+
+
+def _looking(turns: range) -> Iterator[int]:
+    for turn in turns:
+        stopping.check()
+        yield turn
+
+
+_SHARED: Mapping[str, object] = {
+    "looking": _looking,
+    "evaluate": evaluate,
+    "fold": fold,
+    "poisoned": _poisoned,
+    "unwritten": lambda size: np.zeros(size, np.bool_),
+    "full": lambda value, lanes: np.broadcast_to(value, (lanes,)),
+    "choose": lambda condition, then, otherwise: then if condition else otherwise,
+    "concatenate": np.concatenate,
+    "lockstep": _lockstep,
+    "product": itertools.product,
+}
+
+
+# ---- kernels ---------------------------------------------------------------------------------
+
+
+def compile_kernel(kernel: Kernel, looks: Container[int] = ()) -> Callable[..., None]:
+    """The kernel as a Python function of one 1-d array a parameter, then one integer a size.
+
+    Between the turns of loops in `looks`, by identity, it looks whether it is to stop.
+    """
+    text = Text(kernel, looks)
+    scope: dict[str, Any] = {**_SHARED, **_runtime(kernel), **text.names}
+    exec(compile(text.source, f"<kernel {kernel.name}>", "exec"), scope)  # noqa: S102  (our own text, of a kernel's own identifiers)
+    function: Callable[..., None] = scope["kernel"]
+    return function
+
+
+def run_kernel(
+    kernel: Kernel, buffers: Mapping[str, Array], sizes: Mapping[str, int] | None = None
+) -> None:
+    """Runs a kernel on contiguous arrays, by parameter name; writes into those it may write."""
+    flat = [np.asarray(buffers[b.name]).reshape(-1) for b in kernel.parameters]
+    given = [(sizes or {})[v.name] for v in kernel.sizes]
+    with np.errstate(all="ignore"):
+        compile_kernel(kernel)(*flat, *given)
