@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from xlac_cpu.machine import host
+from xlac_cpu.llvm.host import host
 from xlac_sdk.host.capi.opened import ALIASES, features, needed
 from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request

@@ -16,7 +16,7 @@ from packages import agree, build
 import xlac
 from xlac_cpu.ahead.elf import linking
 from xlac_cpu.ahead.elf.objects import LinkError
-from xlac_cpu.machine import host
+from xlac_cpu.llvm.host import host
 
 HERE = pytest.mark.skipif(platform.machine() != "x86_64", reason="the code is run here")
 

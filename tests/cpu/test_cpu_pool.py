@@ -17,6 +17,7 @@ from cpu_programs import kernel_of, loaded, machine, program_of
 
 from xlac_cpu import BACKEND
 from xlac_cpu.emit import driver
+from xlac_cpu.emit.pool import text as pool_text
 from xlac_cpu.run import pool
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.build import add, apply, load, ramp
@@ -221,10 +222,10 @@ def test_without_futexes_threads_wait_on_a_condition() -> None:
     import ctypes
 
     from xlac_cpu.llvm import link, objects
-    from xlac_cpu.machine import host
+    from xlac_cpu.llvm.host import host
     from xlac_cpu.run import pool as pools
 
-    code = link.load([objects.object_code(pools.text(host(), futex=False))], pools.EXPORTS)
+    code = link.load([objects.object_code(pool_text(host(), futex=False))], pools.EXPORTS)
     block = ctypes.create_string_buffer(pools.SIZE + 64)
     # asleep between any two jobs
     pools.prepare(block, 4, (code[1][pools.FORK], code[1][pools.FORK_WATCHED]), spin=1)
@@ -249,7 +250,7 @@ def test_without_futexes_threads_wait_on_a_condition() -> None:
 def test_a_thread_that_wakes_beside_its_caller_goes_elsewhere_and_stays_free() -> None:
     """What Linux is asked for: every processor of before but that one, then those of before again."""
     from xlac_cpu.llvm import link, objects
-    from xlac_cpu.machine import host
+    from xlac_cpu.llvm.host import host
 
     allowed, asked = os.sched_getaffinity(0), []
 
@@ -261,7 +262,7 @@ def test_a_thread_that_wakes_beside_its_caller_goes_elsewhere_and_stays_free() -
         return 0
 
     address = ctypes.cast(record, ctypes.c_void_p).value
-    text = pool.text(host()).replace(
+    text = pool_text(host()).replace(
         "call i32 @sched_setaffinity", f"call i32 inttoptr (i64 {address} to ptr)"
     )
     code = link.load([objects.object_code(text)], ("leave",))

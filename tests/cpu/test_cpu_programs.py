@@ -183,7 +183,7 @@ def test_text_and_objects_do_not_vary() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from cpu_programs import *; from test_cpu_programs import plus\n"
-        "from xlac_cpu import objects; import hashlib\n"
+        "from xlac_cpu.llvm import objects; import hashlib\n"
         "text = BACKEND.emit(program_of(plus(3.0)), machine(2))['program.ll']\n"
         "print(hashlib.sha256(text.encode() + objects.object_code(text)).hexdigest())"
     )

@@ -13,7 +13,7 @@ from cpu_programs import kernel_of
 
 from xlac_cpu import BACKEND, backend
 from xlac_cpu.llvm import objects, resident
-from xlac_cpu.machine import host
+from xlac_cpu.llvm.host import host
 from xlac_cpu.run import fastcall
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.kernel_ir.build import Builder, apply, load, ramp

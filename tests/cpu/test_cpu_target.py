@@ -7,9 +7,10 @@ import pytest
 from cpu_programs import kernel_of, loaded, machine, program_of
 
 from xlac_cpu import BACKEND
+from xlac_cpu.emit.pool import text as pool_text
 from xlac_cpu.llvm import link
-from xlac_cpu.machine import Machine, host
-from xlac_cpu.run import pool as pools
+from xlac_cpu.llvm.host import host
+from xlac_cpu.machine import Machine
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.build import apply, fold, load, ramp
 from xlac_sdk.kernel_ir.kernel import Const, Kernel
@@ -149,7 +150,7 @@ def test_another_machines_program_is_not_loaded(tmp_path) -> None:  # type: igno
 def test_the_pool_compiles_elsewhere(triple: str) -> None:
     from xlac_cpu.llvm import objects
 
-    assert objects.object_code(pools.text(Machine(triple, "")))[:4] in (
+    assert objects.object_code(pool_text(Machine(triple, "")))[:4] in (
         b"\x7fELF",
         b"\xcf\xfa\xed\xfe",
     )

@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 from machines import HERE, Other
 
-from xlac_cpu.ahead import linker, program, unit
+from xlac_cpu.ahead import linker, program
 from xlac_cpu.ahead.package import Making
+from xlac_cpu.llvm import unit
 from xlac_cpu.machine import Machine
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host.package import Packaging, Variant

@@ -30,9 +30,9 @@ class CpuBackend(Backend):
     records = True
 
     def target(self, request: Request) -> Target:
-        from xlac_cpu import machine
+        from xlac_cpu import target
 
-        return machine.target(request)
+        return target.target(request)
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         from xlac_cpu.emit import module
@@ -69,7 +69,8 @@ class CpuBackend(Backend):
         """
         from xlac_cpu.emit import layout
         from xlac_cpu.llvm import link, resident
-        from xlac_cpu.machine import Machine, host
+        from xlac_cpu.llvm.host import host
+        from xlac_cpu.machine import Machine
         from xlac_cpu.run import fastcall
         from xlac_cpu.run.executable import CpuExecutable
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from xlac_cpu.ahead.levels import PSABI, XSAVE, levels
-from xlac_cpu.emit.module import template
+from xlac_cpu.emit.templates import template
 from xlac_cpu.machine import Machine
 from xlac_sdk.dims import Dim, Quotient, Sym, Symbol, bounds
 from xlac_sdk.host.capi import Api

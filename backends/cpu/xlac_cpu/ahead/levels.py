@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xlac_cpu.machine import Machine, host
+from xlac_cpu.llvm.host import host
+from xlac_cpu.machine import Machine
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 
 LEVELS = {"x86-64": 1, "x86-64-v2": 2, "x86-64-v3": 3, "x86-64-v4": 4}

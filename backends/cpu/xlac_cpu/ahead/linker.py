@@ -15,7 +15,8 @@ from pathlib import Path
 from xlac_cpu.ahead.elf import linking
 from xlac_cpu.ahead.elf.image import Bytes
 from xlac_cpu.ahead.elf.objects import LinkError
-from xlac_cpu.machine import Machine, host
+from xlac_cpu.llvm.host import host
+from xlac_cpu.machine import Machine
 from xlac_sdk.host import tool
 from xlac_sdk.source import Diagnostic, UnsupportedError
 

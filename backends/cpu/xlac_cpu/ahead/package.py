@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from xlac_cpu.ahead import embed, linker, program, unit, weights
+from xlac_cpu.ahead import embed, linker, program, weights
 from xlac_cpu.ahead.entry import entry
 from xlac_cpu.emit import layout, module
+from xlac_cpu.llvm import unit
 from xlac_cpu.llvm.link import archive
 from xlac_cpu.machine import Machine
 from xlac_sdk.host.capi import (

@@ -11,7 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from xlac_cpu.ahead import linker
-from xlac_cpu.machine import Machine, host
+from xlac_cpu.llvm.host import host
+from xlac_cpu.machine import Machine
 from xlac_sdk.host import tool
 from xlac_sdk.host.capi import Api, header
 from xlac_sdk.host.capi.render import npy_program

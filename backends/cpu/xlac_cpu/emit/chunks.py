@@ -4,7 +4,7 @@ caller's stack.
 
 from __future__ import annotations
 
-from xlac_cpu.run import stamp
+from xlac_cpu.emit import stamp
 
 
 def chunk(symbol: str, pointers: int, sizes: int, looks: bool = False, counter: str = "") -> str:

@@ -5,22 +5,21 @@ addresses, which the sizes of the call follow, `fixed` to those of constants and
 (ahead of time: to the block of constants itself), `pool` to the threads' pool or is null. A
 parallel kernel is split into chunks that the pool's threads claim, when its work pays for waking
 them. A program that may run long takes one address more at the end of `io`, of the flag that says
-when to stop (stop.py), and returns why it ended early, or 0. A program with open sizes has
+when to stop (stop_block.py), and returns why it ended early, or 0. A program with open sizes has
 `extents(ptr sizes, ptr shapes)` besides, which writes the extents of all inputs and outputs one
 after another: Python's quick way in asks it.
 """
 
 from __future__ import annotations
 
-from xlac_cpu.emit import layout
+from xlac_cpu.emit import layout, stamp
 from xlac_cpu.emit.division import is_open, open_split, split
 from xlac_cpu.emit.expressions import Expressions, Style
 from xlac_cpu.emit.spelling import memory
 from xlac_cpu.emit.stop_checks import Looking, Watch
+from xlac_cpu.emit.stop_function import NAME
 from xlac_cpu.emit.writer import Writer
-from xlac_cpu.run import stamp
-from xlac_cpu.run.pool import WATCHED
-from xlac_cpu.run.stop import NAME
+from xlac_cpu.pool_block import WATCHED
 from xlac_sdk.dims import Dim
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr, Kernel

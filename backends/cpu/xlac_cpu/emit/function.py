@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from xlac_cpu.emit import access
+from xlac_cpu.emit import access, stop_function
 from xlac_cpu.emit.expressions import Expressions, Style
 from xlac_cpu.emit.spelling import is_literal, memory, register
 from xlac_cpu.emit.writer import Writer
-from xlac_cpu.run import stop
 from xlac_sdk.kernel_ir.kernel import (
     Access,
     Allocate,
@@ -305,7 +304,7 @@ class Function(Expressions):
 
     def look(self) -> None:
         """Leaves the kernel if it is to stop."""
-        stop.look(self.w, "%stop")
+        stop_function.look(self.w, "%stop")
 
     def branch(self, condition: str, then: tuple[Stmt, ...], otherwise: tuple[Stmt, ...]) -> None:
         if condition in ("true", "false"):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from functools import cache
-from typing import TYPE_CHECKING
 
-from xlac_cpu.emit import chunks, driver, function, layout, outlined
+from xlac_cpu.emit import chunks, driver, function, layout, outlined, stamp, stop_function
 from xlac_cpu.emit.expressions import Style
 from xlac_cpu.emit.function import Text
 from xlac_cpu.machine import Machine
-from xlac_cpu.run import stamp, stop
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.lowering.legalize import legalize
 from xlac_sdk.lowering.stop_checks import Looks
@@ -19,27 +16,8 @@ from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.support.limits import look
 from xlac_sdk.target import Target
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
 KERNELS = 32  # in one module
 LETTERS = 400_000  # of kernel text in one module
-
-
-@cache
-def template(name: str, trim: bool = False) -> Template:
-    """A template of this package; `trim` takes away the lines that hold its instructions only."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("xlac_cpu"),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,
-        trim_blocks=trim,
-        lstrip_blocks=trim,
-    )
-    return environment.get_template(name)
 
 
 def emit(
@@ -102,7 +80,9 @@ def emit(
     functions += [stamp.text(machine, group.declarations)] if stamp.stamped(program) else []
     functions += [stamp.part(machine, first.parts, group.declarations) for first in main.parts]
     functions += (
-        [stop.text(machine, places is not None, group.declarations)] if main.watch.watched else []
+        [stop_function.text(machine, places is not None, group.declarations)]
+        if main.watch.watched
+        else []
     )
     outside = [
         (symbol, kinds) for symbol, kinds in main.called.items() if symbol not in group.functions

@@ -7,7 +7,9 @@ from functools import cache
 from typing import Any
 
 from xlac_cpu.llvm import resident
-from xlac_cpu.machine import Machine, ask, host
+from xlac_cpu.llvm.host import host
+from xlac_cpu.llvm.process import ask
+from xlac_cpu.machine import Machine
 from xlac_sdk.source import Diagnostic, XlacError
 from xlac_sdk.support.limits import limited
 

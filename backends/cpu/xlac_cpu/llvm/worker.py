@@ -9,9 +9,9 @@ import sys
 import tempfile
 from typing import Any
 
-from xlac_cpu.ahead.unit import unit_of
 from xlac_cpu.llvm.link import archive
 from xlac_cpu.llvm.objects import code_generator, compile_here, machine_of, optimise
+from xlac_cpu.llvm.unit import unit_of
 from xlac_cpu.machine import Machine
 
 PROBE = """; xlac

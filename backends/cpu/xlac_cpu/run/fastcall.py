@@ -19,6 +19,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from xlac_cpu import stop_block
 from xlac_cpu.llvm.code import Code
 from xlac_cpu.run import watch
 from xlac_sdk.host import stopping
@@ -91,15 +92,14 @@ def object_code() -> bytes:
     from string import Template
 
     from xlac_cpu.llvm import objects
-    from xlac_cpu.machine import host
-    from xlac_cpu.run import stop
+    from xlac_cpu.llvm.host import host
 
     machine = host()
     blocks = {
         "plan": PLAN,
         "spec": SPEC,
         "source": {**SOURCE, "size": 8 * len(SOURCE)},
-        "stop": {**stop.BLOCK, "bytes": stop.BYTES},
+        "stop": {**stop_block.BLOCK, "bytes": stop_block.BYTES},
     }
     offsets = {
         f"{block}_{name}": offset

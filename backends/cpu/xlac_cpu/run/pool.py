@@ -8,72 +8,31 @@ when idle, end with the process, and are made again, when needed, in a process t
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import threading
 from typing import TYPE_CHECKING, Any
 
 from xlac_cpu.llvm.code import Code
+from xlac_cpu.pool_block import EXPORTS, FORK, FORK_WATCHED, SIZE, WATCHED
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 if TYPE_CHECKING:
-    from xlac_cpu.machine import Machine
-
     Block = ctypes.Array[ctypes.c_char]
 
-FORK, FORK_WATCHED = EXPORTS = ("fork", "fork_watched")  # the pool's functions that others call
-WATCHED = 24  # where the second one's address is
-SIZE = 640
 SPIN = 4000  # polls before a thread goes to sleep: some tens of microseconds
-# claims a thread into which what is left of a job is cut: a busy core delays only what it took
-SHARES = 4
 MOST = 255  # threads: the count of those inside a job has eight bits
 
-_FUTEX = {
-    "x86_64": 202,
-    "aarch64": 98,
-    "riscv64": 98,
-    "riscv32": 422,
-    "armv7": 240,
-    "armv6": 240,
-    "i686": 240,
-}
 _lock = threading.Lock()
 # the library with both and their addresses; kept, because the threads run it
 _code: list[tuple[Any, tuple[int, int]]] = []
 _pools: dict[int, Block] = {}
 
 
-def text(machine: Machine, futex: bool = True) -> str:
-    """The pool's module. Linux threads sleep on a futex, others, or where it is not wanted, on a
-    condition.
-    """
-    from xlac_cpu.emit import module
-
-    linux = "linux" in machine.triple
-    arm = machine.arch in ("aarch64", "arm64") or machine.arch.startswith(
-        ("armv7", "armv8", "thumbv7")
-    )
-    pause = "llvm.x86.sse2.pause" if machine.is_x86 else ""
-    if arm:
-        pause = "llvm.aarch64.hint" if machine.pointer_bits == 64 else "llvm.arm.hint"
-    return module.template("pool.ll.j2").render(
-        header=json.dumps(machine.settings, sort_keys=True),
-        triple=machine.triple,
-        futex=_FUTEX.get(machine.arch, 0) if linux and futex else 0,
-        pause=pause,
-        hint=arm,
-        bits=machine.pointer_bits,
-        shares=SHARES,
-        sig_setmask=2 if linux else 3,
-        attributes=machine.attributes,
-    )
-
-
 def object_code() -> bytes:
     """The pool's object, for this machine."""
+    from xlac_cpu.emit.pool import text
     from xlac_cpu.llvm import objects
-    from xlac_cpu.machine import host
+    from xlac_cpu.llvm.host import host
 
     return objects.object_code(text(host()))
 

@@ -13,6 +13,8 @@ import os
 from typing import TYPE_CHECKING
 
 from xlac_cpu.llvm.code import Code
+from xlac_cpu.pool_block import EXPORTS
+from xlac_cpu.run import fastcall, pool
 from xlac_sdk.programs.program import Program
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Target
@@ -29,8 +31,7 @@ def write(artifact: Path, target: Target, folder: Path) -> None:
     """
     from xlac_cpu.ahead import linker
     from xlac_cpu.llvm import link
-    from xlac_cpu.machine import host
-    from xlac_cpu.run import fastcall, pool
+    from xlac_cpu.llvm.host import host
 
     objects = [*link.members(artifact.read_bytes()).values()]
     if fastcall.supported():
@@ -45,15 +46,12 @@ def write(artifact: Path, target: Target, folder: Path) -> None:
 
 def opened(folder: str, program: Program) -> Code | None:
     """The code of such a library; None where there is none that opens."""
-    from xlac_cpu.run import pool
-    from xlac_cpu.run.fastcall import EXPORTS
-
     try:
         library = ctypes.CDLL(os.path.join(folder, FILE))
     except OSError:  # there is none, or none that opens
         return None
     addresses = {}
-    for name in ("run", *EXPORTS, *pool.EXPORTS, *(("extents",) if program.sizes else ())):
+    for name in ("run", *fastcall.EXPORTS, *EXPORTS, *(("extents",) if program.sizes else ())):
         try:
             addresses[name] = ctypes.cast(library[name], ctypes.c_void_p).value or 0
         except AttributeError:

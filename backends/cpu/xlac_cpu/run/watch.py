@@ -1,7 +1,7 @@
 """This process's side of calls that may be stopped: what they ask Python with, and how one that
 ended early ends here.
 
-`stop.py` has the other side, in the code; it is not imported where code is only run.
+`emit/stop_function.py` writes the other side, in the code.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import threading
 import time
 from functools import cache
 
+from xlac_cpu.stop_block import LATE, NEVER, WORDS
 from xlac_sdk.host import stopping
 
-WORDS = 12  # of the block that a call looks at: see stop.BLOCK
-NEVER = (1 << 63) - 1
-RAISED, LATE, ASKED = 1, 2, 3
 Block = ctypes.Array[ctypes.c_int64]
+DEADLINE, OWNER, HOST, OUTSIDE, TYPE, VALUE, TRACE = map(
+    WORDS.index, ("deadline", "owner", "host", "outside", "type", "value", "trace")
+)
 
 
 @cache
@@ -45,12 +46,12 @@ def _forked() -> None:
 
 def block() -> Block:
     """What a call of this thread looks at."""
-    words = (ctypes.c_int64 * WORDS)()
+    words = (ctypes.c_int64 * len(WORDS))()
     seconds = stopping.left()
-    words[2] = NEVER if seconds is None else _now() + max(0, int(seconds * 1e9))
-    words[3] = threading.get_ident()
-    words[4] = host()
-    words[5] = stopping.flag_address()
+    words[DEADLINE] = NEVER if seconds is None else _now() + max(0, int(seconds * 1e9))
+    words[OWNER] = threading.get_ident()
+    words[HOST] = host()
+    words[OUTSIDE] = stopping.flag_address()
     return words
 
 
@@ -64,11 +65,11 @@ def _now() -> int:
 
 def ended(words: Block, why: int) -> None:
     """Raises what ended a call: `why` is what the code returned."""
-    if words[6]:  # a handler raised; the code may have been done nevertheless
+    if words[TYPE]:  # a handler raised; the code may have been done nevertheless
         restore = ctypes.pythonapi.PyErr_Restore
         restore.argtypes, restore.restype = [ctypes.c_void_p] * 3, None
-        kept = [words[i] or None for i in (6, 7, 8)]
-        words[6] = 0
+        kept = [words[i] or None for i in (TYPE, VALUE, TRACE)]
+        words[TYPE] = 0
         restore(*kept)  # raises it
     if why == LATE:
         raise stopping.late()

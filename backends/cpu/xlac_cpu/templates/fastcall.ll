@@ -275,7 +275,7 @@ ready:
   %host = load ptr, ptr %host.at
   %watched = icmp ne ptr %host, null
   br i1 %watched, label %run.watched, label %run.any
-run.watched: ; see stop.py for what it looks at
+run.watched: ; see stop_function.py for what it looks at
   %last.at = getelementptr ptr, ptr %io, i64 %words
   store ptr %stop, ptr %last.at
   call void @llvm.memset.p0.i64(ptr align 8 %stop, i8 0, i64 ${stop_bytes}, i1 false)

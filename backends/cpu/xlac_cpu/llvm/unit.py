@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from xlac_cpu.llvm import objects
+from xlac_cpu.llvm.host import host
 from xlac_cpu.llvm.link import members
-from xlac_cpu.machine import ask, host
+from xlac_cpu.llvm.process import ask
 
 CALLED = ("memcpy", "memset")  # by what LLVM writes last of all: until then they look unused
 

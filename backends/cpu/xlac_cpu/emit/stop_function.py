@@ -1,43 +1,20 @@
-"""How code that runs long finds out that it is to stop: the flag it looks at, and who sets that
-while nobody else can.
+"""The function with which code that runs long finds out that it is to stop.
 
-A call's flag is the first word of a block on its stack. In this process a look also reads the
-processor's counter; every 50 ms the thread that called goes on to `ask`: whether the deadline has
-passed, whether another thread wants the call to end, and, on Python's main thread, whether a signal
-came whose handler raises. What is built ahead of time has the flag only.
+A call's flag is the first word of a block on its stack (`stop_block.py`). In this process a look
+also reads the processor's counter; every 50 ms the thread that called goes on to `ask`: whether the
+deadline has passed, whether another thread wants the call to end, and, on Python's main thread,
+whether a signal came whose handler raises. What is built ahead of time has the flag only.
 """
 
 from __future__ import annotations
 
+from xlac_cpu.emit.templates import template
 from xlac_cpu.emit.writer import Writer
 from xlac_cpu.machine import Machine
+from xlac_cpu.stop_block import ASKED, BLOCK, HOST, LATE, RAISED
 
 NAME = "stopped"  # the function that code calls to look
 DECLARATION = f"declare hidden i32 @{NAME}(ptr)"
-BLOCK = {
-    name: 8 * i
-    for i, name in enumerate(
-        (
-            "flag",
-            "next",
-            "deadline",
-            "owner",
-            "host",
-            "outside",
-            "type",
-            "value",
-            "trace",
-            "counter",
-            "time",
-            "spare",
-        )
-    )
-}
-BYTES = 8 * len(BLOCK)
-HOST = {name: 8 * i for i, name in enumerate(("ensure", "check", "release", "fetch", "main"))}
-# why a call is to stop: a signal's handler raised, the deadline passed, another thread asked
-RAISED, LATE, ASKED = 1, 2, 3
-NEVER = (1 << 63) - 1  # a deadline
 EVERY = 50_000_000  # nanoseconds between two questions
 
 
@@ -54,8 +31,6 @@ def text(machine: Machine, ahead: bool, declarations: dict[str, None]) -> str:
     """The function, for this process or for a program built `ahead` of time; what it needs is added
     to `declarations`.
     """
-    from xlac_cpu.emit.module import template
-
     alone = ahead or "windows" in machine.triple or machine.pointer_bits != 64
     counter = "readcyclecounter" if machine.is_x86 else "readsteadycounter"
     declarations.pop(DECLARATION, None)

@@ -1,0 +1,153 @@
+"""The Target for a request: what schedules may know of the CPU compiled for, and how it is found out.
+
+The host's features come from LLVM. Any other CPU is asked by compiling a few instructions for it in
+a process of its own and reading the assembly: no table of CPUs to keep, and LLVM may abort without
+harm.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+from xlac_cpu.emit.arithmetic import NATIVE
+from xlac_cpu.llvm.host import caches, host
+from xlac_cpu.llvm.process import ask
+from xlac_cpu.machine import Machine
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.target import Request, Target
+
+
+def target(request: Request) -> Target:
+    """The Target for a request; raises SourceError for a triple or CPU that LLVM does not know."""
+    found = (
+        _native(request.size)
+        if not (request.cpu or request.triple or request.features)
+        else _asked(request)
+    )
+    own = found.triple == host().triple and not request.cpu
+    l1, l2, l3 = caches() if own else (32 << 10, 512 << 10, 8 << 20)
+    # AVX-512 scales by powers of two
+    has = {Primitive.FMA: found.fma, Primitive.LDEXP: found.is_x86 and found.masked}
+    absent = {primitive for primitive, there in has.items() if not there}
+    pairs = (word.split(".") for word in found.lacks.split())
+    lacks = {(Primitive(name), DType(dtype)) for name, dtype in pairs}
+    return Target(
+        name="cpu",
+        vector_bytes=found.vector_bytes,
+        vector_registers=found.registers,
+        masked=found.masked,
+        gathers=found.gathers,
+        fma=found.fma,
+        threads=max(1, request.threads),
+        l1_bytes=l1,
+        l2_bytes=l2,
+        l3_bytes=l3,
+        pointer_bits=found.pointer_bits,
+        primitives=NATIVE - absent,
+        # fmod of the C library is 6 to 200 times slower than the SDK's expansion
+        lacks=frozenset(lacks | {(Primitive.REM, d) for d in DType if d.is_float}),
+        size=request.size,
+        facts=json.dumps(found.settings, sort_keys=True),
+    )
+
+
+def _native(size: bool) -> Machine:
+    found = host()
+    return Machine(**{**asdict(found), "size": size})
+
+
+def _asked(request: Request) -> Machine:
+    triple = request.triple or host().triple
+    cpu, *more = request.cpu.split("+")
+    if cpu == "native" or (not cpu and triple == host().triple):
+        cpu = host().cpu
+    usual = "" if cpu else next((f for pattern, f in USUAL if re.match(pattern, triple)), "")
+    small = "+thumb-mode" if request.size and re.match(THUMB, triple) else ""
+    features = ",".join(
+        part for part in (usual, small, request.features, *(f"+{name}" for name in more)) if part
+    )
+    answer: dict[str, Any] = (
+        probe(triple, cpu, features) if _spelled(triple) else {"triple": triple}
+    )
+    if "triple" in answer:
+        close = get_close_matches(triple, TRIPLES, n=1, cutoff=0.5)
+        hint = (
+            f"did you mean '{close[0]}'?"
+            if close
+            else f"for example {TRIPLES[0]}; four parts are surest"
+        )
+        raise SourceError(
+            Diagnostic("XL5102", f"LLVM has no code generator for the triple '{triple}'", hint=hint)
+        )
+    if cpu and cpu not in answer["cpus"]:
+        close = get_close_matches(cpu, answer["cpus"], n=1)
+        some = ", ".join(answer["cpus"][:8])
+        hint = f"did you mean '{close[0]}'?" if close else f"known for {triple}: {some}, …"
+        raise SourceError(Diagnostic("XL5101", f"unknown CPU '{cpu}'", hint=hint))
+    _check_features(more, answer["features"], triple)
+    facts = {
+        name: answer[name] for name in ("vector_bytes", "half", "fma", "lacks", "masked", "gathers")
+    }
+    return Machine(triple, cpu, features, **facts, size=request.size)
+
+
+# What every processor of a kind has though LLVM takes it for granted only with a CPU's name:
+# systems need it.
+# of 32-bit Arms, those with instructions of two bytes that do all that those of four do
+THUMB = r"armv(7|8)(?!\.?\d?-?m)"
+USUAL = ((r"riscv64-.*linux", "+m,+a,+f,+d,+c"), (r"wasm32", "+simd128"))
+
+
+def _check_features(names: list[str], known: list[str], triple: str) -> None:
+    """Raises SourceError for a feature that LLVM does not know: it would only print a warning."""
+    for name in names:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = (
+                f"did you mean '{close[0]}'?"
+                if close
+                else f"known for {triple}: {', '.join(known[:8])}, …"
+            )
+            raise SourceError(Diagnostic("XL5101", f"unknown feature '{name}' of a CPU", hint=hint))
+
+
+def _spelled(triple: str) -> bool:
+    """Whether the architecture of an Arm, the system and the environment are names that LLVM knows.
+
+    It takes any others for none at all.
+    """
+    arch = triple.partition("-")[0]
+    if re.match("(arm|thumb)(?!64)", arch) and not re.fullmatch(ARM, arch):
+        return False
+    system, _, environment = re.sub(r"[\d.]+$", "", "-".join(triple.split("-")[2:])).partition("-")
+    return system in SYSTEMS and environment in ENVIRONMENTS
+
+
+ARM = r"(arm|thumb)(eb)?(v[4-9](\.[1-9])?([a-z]|t2|tej?|em|kz|ve|hl|s-m|m\.(base|main))?(eb)?)?"
+SYSTEMS = ("", *"aix darwin elf emscripten freebsd fuchsia haiku hurd ios linux macosx netbsd none openbsd tvos uefi unknown "
+           "wasi watchos windows xros eabi eabihf gnu musl".split())  # fmt: skip
+ENVIRONMENTS = ("", *"android androideabi coff cygnus eabi eabihf elf gnu gnueabi gnueabihf gnueabihft gnueabit gnuf "
+                "gnux itanium macabi macho msvc musl musleabi musleabihf musl muslx ohos simulator uclibc".split())  # fmt: skip
+TRIPLES = (
+    "x86_64-unknown-linux-gnu", "i686-unknown-linux-gnu", "aarch64-unknown-linux-gnu",
+    "armv7-unknown-linux-gnueabihf", "thumbv7em-unknown-none-eabihf", "riscv64-unknown-linux-gnu",
+    "riscv32-unknown-none-elf", "wasm32-unknown-unknown", "aarch64-apple-darwin", "x86_64-apple-darwin",
+    "x86_64-pc-windows-msvc", "powerpc64le-unknown-linux-gnu", "s390x-unknown-linux-gnu",
+)  # fmt: skip
+
+
+@cache
+def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
+    """What `xlac_cpu.llvm.worker` finds out about a CPU; `{"triple": …}` when LLVM does not know
+    the triple.
+    """
+    return dict(
+        json.loads(ask({"do": "probe", "triple": triple, "cpu": cpu, "features": features}))
+    )
