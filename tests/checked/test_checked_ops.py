@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xlac.ir.composite import Composite
 from xlac.ir.faults import INFINITY, NAN
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
-from xlac.ir.op import OPS, Array, Composite, Op, Sample, ShapeError
+from xlac.ir.op import OPS, Array, Op, Sample, ShapeError
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.sampling import draw

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from xlac.debug.conformance import check
-from xlac.ir.op import Composite
+from xlac.ir.composite import Composite
 from xlac.ops import OPS
 from xlac_sdk.host.registry import find
 

@@ -13,7 +13,7 @@ import pytest
 from cuda_harness import ARCH, Counts, OnStandin
 
 from xlac.debug.conformance import check as check_op
-from xlac.ir.op import Composite
+from xlac.ir.composite import Composite
 from xlac.ops import OPS
 from xlac_cuda.architectures import described
 from xlac_cuda.backend import CudaBackend

@@ -11,7 +11,7 @@ import pytest
 from gpu_harness import SMALL, InterpretedGpu
 
 from xlac.debug.conformance import check
-from xlac.ir.op import Composite
+from xlac.ir.composite import Composite
 from xlac.ops import OPS
 
 SLOW = ("conv", "attention", "dot", "sort")

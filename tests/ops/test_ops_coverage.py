@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from xlac.ir.op import OPS, Composite, attributes
+from xlac.ir.composite import Composite
+from xlac.ir.op import OPS, attributes
 from xlac.ops import reference
 
 ROOT = Path(__file__).parents[2]

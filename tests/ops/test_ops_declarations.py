@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xlac.ir.composite import Composite, evaluate_expansion
 from xlac.ir.dims import Sym, substitute, symbol
 from xlac.ir.graph import Graph, Node
-from xlac.ir.interpret import evaluate_expansion, interpret
-from xlac.ir.op import OPS, Array, Composite, Op, Sample, ShapeError, arity, summary
+from xlac.ir.interpret import interpret
+from xlac.ir.op import OPS, Array, Op, Sample, ShapeError, arity, summary
 from xlac.ir.types import Type
 from xlac.ir.verify import verify
 from xlac.ops import build, numeric

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from xlac.ir.composite import Composite
 from xlac.ir.dims import symbol
 from xlac.ir.graph import Graph, Node, walk
-from xlac.ir.op import OPS, Composite
+from xlac.ir.op import OPS
 from xlac.ir.text import parse, show
 from xlac.ir.types import Type
 from xlac.ir.verify import GraphError, verify

@@ -16,8 +16,8 @@ from xlac.codegen.core.lowered_group import LoweredGroup, Scratch
 from xlac.codegen.lower import schedule
 from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias, partition
+from xlac.ir.composite import Composite
 from xlac.ir.graph import Graph, Node, walk
-from xlac.ir.op import Composite
 from xlac.ir.types import Type
 from xlac.ops.tensor.leaf import Const, Param
 from xlac_sdk.dtypes import DType

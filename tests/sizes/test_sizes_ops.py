@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from open_ops import difference, opened
 
-from xlac.ir.op import Composite
+from xlac.ir.composite import Composite
 from xlac.ops import OPS
 from xlac_sdk.host.registry import find
 

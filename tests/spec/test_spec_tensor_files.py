@@ -17,7 +17,8 @@ import pytest
 import xlac
 from xlac.cli import status
 from xlac.spec.load import load
-from xlac.spec.weights.tensor_files import BadFile, TensorFile, opened
+from xlac.spec.weights.open_files import opened
+from xlac.spec.weights.tensor_files import BadFile, TensorFile
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import SourceError
 

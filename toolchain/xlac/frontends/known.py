@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim, Sym, bounds
 from xlac.ir.graph import Node
 from xlac.ir.interpret import evaluate
-from xlac.ir.op import Array, Composite, Op
+from xlac.ir.op import Array, Op
 from xlac.ops.control.control import Pick
 from xlac.ops.tensor.dynamic import DimSize
 from xlac.ops.tensor.leaf import Const, Param

@@ -12,8 +12,9 @@ from xlac.fusion import cost
 from xlac.fusion.cluster import Cluster, Label, is_fusible, is_pointwise
 from xlac.fusion.group import Kind, KindTaken
 from xlac.fusion.prologue_fusion import Prologues, prologues
+from xlac.ir.composite import Composite
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import Composite, Elementwise
+from xlac.ir.op import Elementwise
 from xlac.ops.control import control
 from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.tensor import leaf, view

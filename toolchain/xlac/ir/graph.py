@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import cast
 
 from xlac.ir.dims import Shape, bounds
-from xlac.ir.op import Op, ShapeError
+from xlac.ir.op import Op, ShapeError, attributes
 from xlac.ir.types import Type, Types
 from xlac_sdk.source import Origin
 from xlac_sdk.support.limits import made
@@ -132,8 +132,6 @@ def walk(roots: Iterable[Node]) -> Iterator[Node]:
 
 def map_bodies(node: Node, visit: Callable[[Graph], Graph]) -> Node:
     """The node with every graph inside its operation replaced."""
-    from xlac.ir.op import attributes
-
     changed: dict[str, object] = {}
     for name, value in attributes(node.op).items():
         if isinstance(value, Graph):

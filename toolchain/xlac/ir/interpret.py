@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import OPS, Array, Composite, Op, attributes
+from xlac.ir.op import Array, Op, attributes
 from xlac.ir.types import Type
 from xlac_sdk.dtypes import DType
 
@@ -45,23 +44,6 @@ def run_body(body: Graph, arrays: Sequence[Array]) -> list[Array]:
     """
     given = dict(zip(body.inputs, (np.asarray(a) for a in arrays), strict=True))
     return _run(body, given, any(_wider(node.type, array) for node, array in given.items()))
-
-
-def evaluate_expansion(op: Composite, arrays: Sequence[Array]) -> Array | tuple[Array, ...]:
-    """A composite by its expansion. Float64 arrays stand for whatever float type: the expansion is
-    for f64.
-    """
-    param: Any = OPS["param"]
-    types = [Type(DType.of(array.dtype), array.shape) for array in arrays]
-    params = tuple(
-        Node.of(param(name=f"x{number}", type=type)) for number, type in enumerate(types)
-    )
-    results = op.expand(*params)
-    outputs = {
-        str(n): r for n, r in enumerate(results if isinstance(results, tuple) else (results,))
-    }
-    found = _run(Graph(op.mnemonic, params, outputs), dict(zip(params, arrays, strict=True)), False)
-    return found[0] if len(found) == 1 else tuple(found)
 
 
 def _fitted(node: Node, name: str, array: Array) -> Array:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 
-from xlac.ir.faults import APPEARING, Fault
+from xlac.ir.faults import APPEARING, DeclaredFault
 from xlac.ir.types import Type, Types
 from xlac_sdk.kernel_ir.kernel import Expr
 
@@ -131,7 +131,7 @@ class Op(ABC):
         """
         return APPEARING
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         """Values that this operation gives a result for, but should not have been given: what a
         checked program reports.
         """
@@ -150,24 +150,6 @@ class Elementwise(Op):
         """The element of the result at an index, in the result's dtype (`compute` dtype for
         halves).
         """
-
-
-class Composite(Op):
-    """An operation defined by simpler ones. It keeps its name until a backend had the chance to
-    claim it.
-    """
-
-    @abstractmethod
-    def expand(self, *inputs: Node) -> Node | tuple[Node, ...]:
-        """The same from simpler operations; a tuple for several results."""
-
-    def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
-        """By expansion, unless a subclass says it directly in NumPy (it should, where that is
-        short).
-        """
-        from xlac.ir.interpret import evaluate_expansion
-
-        return evaluate_expansion(self, arrays)
 
 
 OPS: dict[str, type[Op]] = {}

@@ -28,6 +28,7 @@ from xlac.ir import dims
 from xlac.ir.dims import Sym, Symbol
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.op import Array
+from xlac.ir.parse import Parser
 from xlac.ir.types import Type
 from xlac_sdk.dtypes import DType
 
@@ -44,8 +45,6 @@ def show(graph: Graph, arrays: bool = True) -> str:
 
 def parse(text: str) -> Graph:
     """The graph of a text. Raises ValueError saying which line is wrong."""
-    from xlac.ir.parse import Parser
-
     return Parser(text).document()
 
 

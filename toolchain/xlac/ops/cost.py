@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
+from xlac.ir.composite import Composite
 from xlac.ir.dims import size_hint
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import Composite, Op, ShapeError
+from xlac.ir.op import Op, ShapeError
 from xlac.ir.types import Type
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
 from xlac.ops.reduction.contraction import Conv, Dot

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from xlac.ir.composite import Composite
 from xlac.ir.graph import Graph
-from xlac.ir.op import OPS, Array, Composite, Elementwise, Op, Sample
+from xlac.ir.op import OPS, Array, Elementwise, Op, Sample
 from xlac.ir.types import Type
 from xlac_sdk.dtypes import DType
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from xlac.ir.composite import Composite
 from xlac.ir.graph import Graph, Node, map_bodies
-from xlac.ir.op import Composite, Elementwise, Op
+from xlac.ir.op import Elementwise, Op
 from xlac.ops.control.control import Pick
 from xlac.passes.rewrite.context import Context
 from xlac.passes.rewrite.trace import Trace

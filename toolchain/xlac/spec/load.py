@@ -15,13 +15,15 @@ from xlac.spec.elaborate.context import MAX_NODES, Context, check_size
 from xlac.spec.elaborate.counting import Counted
 from xlac.spec.elaborate.entries import elaborate
 from xlac.spec.elaborate.evaluate import as_node, expression
+from xlac.spec.elaborate.handlers import HANDLERS
 from xlac.spec.elaborate.scope import Frame, Scope
 from xlac.spec.elaborate.unused import check_unused
 from xlac.spec.report import Fault, Poisoned, Report, nearest
 from xlac.spec.schema import schema
 from xlac.spec.schema.document import Entry, Merged, read_document, resolved
 from xlac.spec.schema.settings import DimValue, read_dims, read_params
-from xlac.spec.weights.find import Stored, find
+from xlac.spec.weights.find import find
+from xlac.spec.weights.stored import Stored
 from xlac.support.gc_pause import paused
 from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
 from xlac_sdk.support.limits import look
@@ -77,7 +79,7 @@ def _load(
     broken = {name for section, name in report.broken if section in ("dims", "params")}
     constants = Constants(values, sizes, broken)
     stored = Stored(merged.weights, report, resolved(path).parent, allow_outside)
-    context = Context(report, merged.blocks, merged.ops, Frame(), stored)
+    context = Context(report, merged.blocks, merged.ops, Frame(), stored, HANDLERS)
     scope = Scope(context.root, constants)
     scope.values.update(
         {name: None for section, name in report.broken if section in ("inputs", "state")}

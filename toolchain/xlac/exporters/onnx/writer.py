@@ -11,9 +11,10 @@ import onnx
 from onnx import TensorProto, helper
 
 from xlac.exporters.unsaid import Unsaid
+from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim, Quotient, Shape, Sym, Symbol, symbols
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import Array, Composite
+from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.ops.control.control import Pick
 from xlac.ops.tensor.leaf import Const, param

@@ -16,7 +16,7 @@ from xlac.spec.text.write import flow, scalar, type_text
 from xlac_sdk.dtypes import DType
 
 if TYPE_CHECKING:
-    from xlac.exporters.spec.section import Book, Section
+    from xlac.exporters.spec.section import Section
 
 
 def members(section: Section, node: Node) -> list[str]:
@@ -54,7 +54,7 @@ def scan(section: Section, node: Node, op: Scan, path: str, indent: str) -> list
     names, outer = members(section, node), [section.names.get(i, "") for i in node.inputs]
     inner = inner_names(op.body.inputs, names[: op.carries], names[op.carries :])
     end = op.carries + op.scanned
-    rows, results = body(section.book, op.body, inner, f"{path}.", indent)
+    rows, results = body(section, op.body, inner, f"{path}.", indent)
     return [
         f"{indent}scan: {flow(dict(zip(inner[op.carries : end], outer[op.carries : end], strict=True)))}",
         f"{indent}length: {flow(plain(op.length))}", *([f"{indent}reverse: true"] if op.reverse else []),
@@ -70,8 +70,8 @@ def loop(section: Section, node: Node, op: While, path: str, indent: str) -> lis
     names, outer = members(section, node), [section.names.get(i, "") for i in node.inputs]
     count = len(names)
     inner = inner_names(op.body.inputs, names)
-    test = branch(section.book, op.cond, inner, f"{path}.while.", ["holds"], indent + "  ")
-    rows, results = body(section.book, op.body, inner, f"{path}.", indent)
+    test = branch(section, op.cond, inner, f"{path}.while.", ["holds"], indent + "  ")
+    rows, results = body(section, op.body, inner, f"{path}.", indent)
     return [
         f"{indent}while:", *test,
         f"{indent}carry: {flow(dict(zip(inner[:count], outer, strict=False)))}",
@@ -90,12 +90,12 @@ def cond(section: Section, node: Node, op: Cond, path: str, indent: str) -> list
         for key, one in zip(("then", "else"), reversed(op.branches), strict=True):
             rows += [
                 f"{indent}{key}:",
-                *branch(section.book, one, inner, f"{path}.{key}.", names, indent + "  "),
+                *branch(section, one, inner, f"{path}.{key}.", names, indent + "  "),
             ]
         return rows
     rows = [f"{indent}cond: {scalar(section.names[number])}", *given, f"{indent}branches:"]
     for i, one in enumerate(op.branches):
-        head, *rest = branch(section.book, one, inner, f"{path}.{i}.", names, indent + "  ")
+        head, *rest = branch(section, one, inner, f"{path}.{i}.", names, indent + "  ")
         rows += [f"{indent}- {head.strip()}", *rest]
     return rows
 
@@ -137,33 +137,42 @@ def handed(
 
 
 def body(
-    book: Book, graph: Graph, inner: Sequence[str], prefix: str, indent: str, key: str = "body"
+    section: Section,
+    graph: Graph,
+    inner: Sequence[str],
+    prefix: str,
+    indent: str,
+    key: str = "body",
 ) -> tuple[list[str], list[str]]:
     """The lines of a body, and the names of its results."""
-    from xlac.exporters.spec.section import Section
-
-    known = {p: name for p, name in zip(graph.inputs, inner, strict=True) if p not in book.learned}
-    section = Section(book, graph, prefix, known, Names(known.values()))
-    rows = section.lines(indent + "  ")
+    learned = section.book.learned
+    known = {p: name for p, name in zip(graph.inputs, inner, strict=True) if p not in learned}
+    inside = section.nested(graph, prefix, known)
+    rows = inside.lines(indent + "  ")
     head = [f"{indent}{key}:", *rows] if rows else [f"{indent}{key}: {{}}"]
     # what is learned only passes through
-    return head, [section.names.get(n, "") for n in graph.outputs.values()]
+    return head, [inside.names.get(n, "") for n in graph.outputs.values()]
 
 
 def branch(
-    book: Book, graph: Graph, inner: Sequence[str], prefix: str, names: Sequence[str], indent: str
+    section: Section,
+    graph: Graph,
+    inner: Sequence[str],
+    prefix: str,
+    names: Sequence[str],
+    indent: str,
 ) -> list[str]:
     """A branch: its body and its results."""
-    rows, results = body(book, graph, inner, prefix, indent)
+    rows, results = body(section, graph, inner, prefix, indent)
     return [*rows, f"{indent}outputs: {flow(dict(zip(names, results, strict=True)))}"]
 
 
-def function(book: Book, graph: Graph, prefix: str, indent: str) -> list[str]:
+def function(section: Section, graph: Graph, prefix: str, indent: str) -> list[str]:
     """A body that sees its inputs only: their types, its graph and its results."""
     inner = inner_names(graph.inputs)
     types: dict[str, Any] = {
         name: type_text(p.type) for name, p in zip(inner, graph.inputs, strict=True)
     }
-    rows, results = body(book, graph, inner, prefix, indent, "graph")
+    rows, results = body(section, graph, inner, prefix, indent, "graph")
     outputs = {f"y{i}": name for i, name in enumerate(results)}
     return [f"{indent}inputs: {flow(types)}", *rows, f"{indent}outputs: {flow(outputs)}"]

@@ -73,6 +73,10 @@ class Section:
         for node in self.order:
             self._fold(node)
 
+    def nested(self, graph: Graph, prefix: str, names: dict[Node, str]) -> Section:
+        """The section of a graph inside one of the nodes, whose inputs have these names."""
+        return Section(self.book, graph, prefix, names, Names(names.values()))
+
     def lines(self, indent: str) -> list[str]:
         """Every entry."""
         keepers = self._keepers()
@@ -228,7 +232,7 @@ class Section:
             f"{head}  # {shown}",
             *rows,
             f"{indent}  body:",
-            *control.function(self.book, body, f"{path}.body.", indent + "    "),
+            *control.function(self, body, f"{path}.body.", indent + "    "),
         ]
 
     def _operation(self, node: Node) -> dict[str, Any]:

@@ -14,8 +14,9 @@ import numpy as np
 from xlac.exporters.spec.names import clean
 from xlac.exporters.stablehlo.literals import constant_text, type_text
 from xlac.exporters.unsaid import Unsaid
+from xlac.ir.composite import Composite
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import Array, Composite
+from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.ops.control.control import Pick
 from xlac.ops.tensor.leaf import Const, param

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.ir.graph import Graph
+from xlac.ir.interpret import run_body
 from xlac.ir.op import Array, ShapeError
 from xlac.ir.types import Type
 from xlac.ops.scalar.arithmetic import Compare, Scalar, Select
@@ -46,8 +47,6 @@ def listed(types: Sequence[Type]) -> str:
 
 def run(body: Graph, arrays: Sequence[Array]) -> list[Array]:
     """The results of a body, in order."""
-    from xlac.ir.interpret import run_body
-
     return run_body(body, arrays)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xlac.ir.dims import Dim, static
-from xlac.ir.faults import Fault
+from xlac.ir.faults import DeclaredFault, OutOfRange
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, Op, ShapeError, declare
 from xlac.ir.types import Type, Types
@@ -65,10 +65,8 @@ class Cond(Op):
     def bodies(self) -> Sequence[Graph]:
         return self.branches
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
-        from xlac.ops.faults import outside
-
-        return outside(inputs[0], (len(self.branches),), what="branch {value}")
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
+        return (OutOfRange(inputs[0], (len(self.branches),), what="branch {value}"),)
 
 
 @declare

@@ -9,15 +9,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim
-from xlac.ir.faults import Fault
+from xlac.ir.faults import DeclaredFault, OutOfRange
 from xlac.ir.graph import Node
-from xlac.ir.op import Composite, Sample, ShapeError, declare
+from xlac.ir.op import Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, INTEGERS, check_dtype, check_one_dtype, check_table, dims
-from xlac.ops.faults import outside
 from xlac.ops.nn.probability import Softmax
+from xlac.ops.tensor.dynamic import DimSize
 from xlac.ops.tensor.index import DynUpdate
 from xlac_sdk.dtypes import DType
 
@@ -301,8 +302,6 @@ class AttentionWithPast(Heads):
 
 def causal_after(past: Node, queries: Dim, keys: Dim) -> Node:
     """`causal` when the past may be of any length: query i sees the past and the present up to i."""
-    from xlac.ops.tensor.dynamic import DimSize
-
     if isinstance(past.shape[2], int):
         return causal(queries, keys)
     return causal(queries, keys, Node.of(DimSize(2), past))
@@ -364,13 +363,10 @@ class AttentionWithCache(Heads):
         y = self.attended(queries, keys, values, [causal(time, room, first)])
         return self.joined(y, q.type.rank), keys, values
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         q, cache, position = inputs[0], inputs[3], inputs[5]
-        return outside(
-            position,
-            (cache.shape[2] - self.apart(q, self.heads).shape[2] + 1,),
-            what="position {value}",
-        )
+        count = cache.shape[2] - self.apart(q, self.heads).shape[2] + 1
+        return (OutOfRange(position, (count,), what="position {value}"),)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -6,9 +6,10 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
-from xlac.ir.op import Composite, Sample, ShapeError, declare, family
+from xlac.ir.op import Sample, ShapeError, declare, family
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, check_dtype, check_one_dtype, check_rank

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim, Shape
 from xlac.ir.graph import Node
-from xlac.ir.op import Array, Composite, Sample, ShapeError, declare
+from xlac.ir.op import Array, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import build, numeric
 from xlac.ops.checks import FLOATS, NUMBERS, check_dtype, check_one_dtype

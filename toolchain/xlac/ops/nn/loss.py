@@ -6,9 +6,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Literal
 
-from xlac.ir.faults import Fault
+from xlac.ir.composite import Composite
+from xlac.ir.faults import DeclaredFault
 from xlac.ir.graph import Node
-from xlac.ir.op import Composite, Sample, ShapeError, declare, normal_axis
+from xlac.ir.op import Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, INTEGERS, check_dtype, check_one_dtype
@@ -209,7 +210,7 @@ class Classes(Composite):
             )
         return build.cast(reduced(build.mul(chosen, -1.0), self.reduction), x.type.dtype)
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, target = inputs
         if target.type.dtype.is_float:
             return ()

@@ -6,9 +6,10 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from xlac.ir.composite import Composite
 from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
-from xlac.ir.op import Composite, Sample, ShapeError, declare, normal_axis
+from xlac.ir.op import Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, check_dtype, check_one_dtype

@@ -8,9 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from xlac.ir.composite import Composite
 from xlac.ir.faults import INFINITY
 from xlac.ir.graph import Node
-from xlac.ir.op import Composite, Sample, ShapeError, declare, family
+from xlac.ir.op import Sample, ShapeError, declare, family
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, NUMBERS, check_dtype, check_rank, check_table

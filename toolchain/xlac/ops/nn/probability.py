@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
-from xlac.ir.op import Array, Composite, Sample, declare, normal_axis
+from xlac.ir.op import Array, Sample, declare, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import build, numeric
 from xlac.ops.checks import FLOATS, check_dtype

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
-from xlac.ir.op import Composite, Sample, ShapeError, declare
+from xlac.ir.op import Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, check_dtype, check_one_dtype

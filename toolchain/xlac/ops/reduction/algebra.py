@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
-from xlac.ir.op import Array, Composite, Sample, ShapeError, declare, normal_axis
+from xlac.ir.op import Array, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type, Types
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, check_dtype, check_one_dtype, check_table

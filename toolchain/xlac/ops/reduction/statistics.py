@@ -9,14 +9,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim, volume
 from xlac.ir.faults import INFINITY
 from xlac.ir.graph import Node
-from xlac.ir.op import Array, Composite, Sample, ShapeError, declare, family, normal_axis
+from xlac.ir.op import Array, Sample, ShapeError, declare, family, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import build, numeric
 from xlac.ops.checks import ANY, FLOATS, NUMBERS, check_dtype
 from xlac.ops.scalar import native
+from xlac.ops.tensor.dynamic import DimSize
 from xlac_sdk.dtypes import DType
 
 Axis = int | tuple[int, ...] | None
@@ -187,8 +189,6 @@ def number(x: Node, axis: Axis) -> Node:
     size = count(x, axis)
     if isinstance(size, int):
         return build.constant(float(size), x.type.dtype)
-    from xlac.ops.tensor.dynamic import DimSize
-
     found: Node | None = None
     for a in build.axes_of(axis, x.type.rank):
         part = build.cast(Node.of(DimSize(a), x), x.type.dtype)

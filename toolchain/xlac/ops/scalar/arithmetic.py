@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from xlac.ir.faults import INFINITY, Fault
+from xlac.ir.faults import INFINITY, DeclaredFault, IntegerDivision, NegativePower
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type
@@ -97,11 +97,9 @@ class Div(Binary):
 
     mnemonic, primitive = "div", Primitive.DIV
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
-        from xlac.ops.faults import divided
-
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, y = inputs
-        return divided(x, y)
+        return (IntegerDivision(x, y),)
 
 
 @declare
@@ -112,11 +110,9 @@ class Rem(Binary):
 
     mnemonic, primitive = "rem", Primitive.REM
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
-        from xlac.ops.faults import divided
-
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, y = inputs
-        return divided(x, y, overflows=False)
+        return (IntegerDivision(x, y, overflows=False),)
 
 
 @declare
@@ -127,11 +123,9 @@ class Pow(Binary):
 
     mnemonic, primitive = "pow", Primitive.POW
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
-        from xlac.ops.faults import raised
-
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, y = inputs
-        return raised(x, y)
+        return (NegativePower(x, y),)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xlac.ir.faults import Fault
+from xlac.ir.faults import DeclaredFault, IntegerDivision
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, declare
 from xlac.ops import build
 from xlac.ops.checks import NUMBERS
-from xlac.ops.faults import divided
 from xlac.ops.scalar import arithmetic, native
 from xlac.ops.scalar.formula import Direct
 
@@ -134,9 +133,9 @@ class FloorDivide(Direct):
         found = np.floor_divide(x, np.where(y == 0, 1, y))
         return np.where(y == 0, np.array(-1).astype(x.dtype), found)
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, y = inputs
-        return divided(x, y)
+        return (IntegerDivision(x, y),)
 
 
 def _crosses(x: Node, y: Node) -> Node:
@@ -173,9 +172,9 @@ class Mod(Direct):
             return np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
         return np.where(y == 0, x, np.mod(x, np.where(y == 0, 1, y)))
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, y = inputs
-        return divided(x, y, overflows=False)
+        return (IntegerDivision(x, y, overflows=False),)
 
 
 @declare

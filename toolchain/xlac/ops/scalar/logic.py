@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
-from xlac.ir.op import Array, Composite, Sample, declare
+from xlac.ir.op import Array, Sample, declare
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import ANY, NUMBERS, check_dtype, check_one_dtype

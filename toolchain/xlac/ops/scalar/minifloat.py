@@ -14,8 +14,9 @@ from functools import cache, cached_property
 
 import numpy as np
 
+from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
-from xlac.ir.op import Array, Composite, Sample, ShapeError, declare
+from xlac.ir.op import Array, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, check_dtype

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import math
 
+from xlac.ir.composite import Composite
 from xlac.ir.faults import INFINITY
 from xlac.ir.graph import Node
-from xlac.ir.op import Composite, declare
+from xlac.ir.op import declare
 from xlac.ops import build
 from xlac.ops.checks import BITS, FLOATS, INTEGERS, NUMBERS
 from xlac.ops.scalar import arithmetic, convert

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim, Shape
-from xlac.ir.faults import Fault
+from xlac.ir.faults import DeclaredFault, OutOfRange
 from xlac.ir.graph import Node
-from xlac.ir.op import Array, Composite, Sample, ShapeError, declare, normal_axis
+from xlac.ir.op import Array, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, INTEGERS, check_dtype, fits
-from xlac.ops.faults import outside
 from xlac.ops.tensor.index import Gather
 from xlac_sdk.dtypes import DType
 
@@ -26,9 +26,9 @@ def wrapped(indices: Node, size: Dim) -> Node:
     return build.from_end(indices, size) if isinstance(size, int) else indices
 
 
-def from_either_end(indices: Node, size: Dim) -> Sequence[Fault]:
+def from_either_end(indices: Node, size: Dim) -> Sequence[DeclaredFault]:
     """Indices that `wrapped` does not bring inside."""
-    return outside(indices, (size,), wraps=isinstance(size, int))
+    return (OutOfRange(indices, (size,), wraps=isinstance(size, int)),)
 
 
 @declare
@@ -70,8 +70,8 @@ class Embedding(Composite):
         indices, weight = inputs
         return build.take(weight, indices, 0)
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
-        return outside(inputs[0], (self.count,))
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
+        return (OutOfRange(inputs[0], (self.count,)),)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -121,7 +121,7 @@ class Take(Composite):
             return build.full(0, self.infer(x.type, indices.type).shape, x.type.dtype)
         return build.take(x, wrapped(indices, x.shape[axis]), axis)
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, indices = inputs
         return from_either_end(indices, x.shape[normal_axis(self.axis, x.type.rank)])
 
@@ -177,7 +177,7 @@ class TakeAlongAxis(Composite):
         )
         return Node.of(op, x, wrapped(indices, x.shape[axis]))
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, indices = inputs
         return from_either_end(indices, x.shape[normal_axis(self.axis, x.type.rank)])
 
@@ -251,11 +251,11 @@ class GatherNd(Composite):
         )
         return Node.of(op, x, indices)
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, indices = inputs
         depth = indices.shape[-1]
         assert isinstance(depth, int)
-        return outside(indices, x.shape[:depth], indices.type.rank - 1)
+        return (OutOfRange(indices, x.shape[:depth], indices.type.rank - 1),)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -308,8 +308,8 @@ class OneHot(Composite):
             build.compare(spread, "eq", build.iota(result.shape, axis, wide)), self.dtype
         )
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
-        return outside(inputs[0], (self.depth,))
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
+        return (OutOfRange(inputs[0], (self.depth,)),)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

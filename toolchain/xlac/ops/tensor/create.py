@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim, Shape
 from xlac.ir.graph import Node
-from xlac.ir.op import Array, Composite, Sample, ShapeError, declare
+from xlac.ir.op import Array, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import build, numeric
 from xlac.ops.checks import NUMBERS

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.ir.dims import Dim, static
-from xlac.ir.faults import Fault
+from xlac.ir.faults import DeclaredFault, SizeOverflow
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, Elementwise, Index, Op, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
@@ -40,10 +40,9 @@ class DimSize(Elementwise):
             else build.cast(build.lift(size), DType.I32)
         )
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
-        from xlac.ops.faults import holds
-
-        return holds(inputs[0].shape[self.axis], DType.I32, f"the size of axis {self.axis}")
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
+        size = inputs[0].shape[self.axis]
+        return (SizeOverflow(size, DType.I32, f"the size of axis {self.axis}"),)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -8,9 +8,10 @@ from itertools import product
 from math import prod
 from typing import Literal
 
+from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node
-from xlac.ir.op import Composite, Sample, ShapeError, declare
+from xlac.ir.op import Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, NUMBERS, check_dtype

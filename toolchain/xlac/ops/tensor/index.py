@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from xlac.ir.dims import Dim, Shape, static
-from xlac.ir.faults import Fault
+from xlac.ir.faults import DeclaredFault, OutOfRange
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, Elementwise, Index, Op, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
@@ -170,7 +170,7 @@ class Gather(Elementwise):
             where[axis] = build.add(where[axis], at[spot])
         return x.read(tuple(where))
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, indices = inputs
         if 0 in self.slice_sizes:
             return ()
@@ -395,7 +395,7 @@ class Scatter(Op):
     def bodies(self) -> Sequence[Any]:
         return () if self.body is None else (self.body,)
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         count = (len(inputs) - 1) // 2
         x, indices, update = inputs[0], inputs[count], inputs[count + 1]
         sizes: list[Dim] = [1] * x.type.rank
@@ -480,7 +480,7 @@ class DynSlice(Elementwise):
         first = [index_element(s.read(()), limit) for s, limit in zip(starts, limits, strict=True)]
         return x.read(tuple(build.add(f, i) for f, i in zip(first, at, strict=True)))
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, *starts = inputs
         return starts_out_of_range(starts, x.shape, self.sizes)
 
@@ -513,27 +513,24 @@ class DynSlice(Elementwise):
         ]
 
 
-def out_of_range(indices: Node, counts: Sequence[Dim], axis: int) -> Sequence[Fault]:
+def out_of_range(indices: Node, counts: Sequence[Dim], axis: int) -> Sequence[DeclaredFault]:
     """Starts of slices that would not lie inside, by how many starts there are for each position
     along an axis.
     """
-    from xlac.ops.faults import outside
-
-    if axis == indices.type.rank:
-        return outside(indices, counts)
-    return outside(indices, counts, axis)
+    each = tuple(counts)
+    return (OutOfRange(indices, each, None if axis == indices.type.rank else axis),)
 
 
-def starts_out_of_range(starts: Sequence[Node], shape: Shape, sizes: Shape) -> Sequence[Fault]:
+def starts_out_of_range(
+    starts: Sequence[Node], shape: Shape, sizes: Shape
+) -> Sequence[DeclaredFault]:
     """The same for starts that are scalars, one an axis."""
-    from xlac.ops.faults import outside
-
     if 0 in sizes:
         return ()
-    found: list[Fault] = []
-    for axis, (start, limit, size) in enumerate(zip(starts, shape, sizes, strict=True)):
-        found += outside(start, (limit - size + 1,), what=f"start {{value}} along axis {axis}")
-    return found
+    return [
+        OutOfRange(start, (limit - size + 1,), what=f"start {{value}} along axis {axis}")
+        for axis, (start, limit, size) in enumerate(zip(starts, shape, sizes, strict=True))
+    ]
 
 
 def check_starts(mnemonic: str, x: Type, starts: Sequence[Type], first: int) -> None:
@@ -601,7 +598,7 @@ class DynUpdate(Elementwise):
             else build.select(inside, new, build.cast(x.read(at), result.dtype.compute))
         )
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, update, *starts = inputs
         return starts_out_of_range(starts, x.shape, update.shape)
 

@@ -8,7 +8,7 @@ from dataclasses import field
 import numpy as np
 
 from xlac.ir.dims import Shape, static
-from xlac.ir.faults import Fault
+from xlac.ir.faults import DeclaredFault, SizeOverflow
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import (
     Array,
@@ -137,10 +137,9 @@ class Iota(Elementwise):
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
         return convert_element(at[self.axis], self.dtype)
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
-        from xlac.ops.faults import holds
-
-        return holds(self.shape[self.axis] - 1, self.dtype, "the last number of a count")
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
+        last = self.shape[self.axis] - 1
+        return (SizeOverflow(last, self.dtype, "the last number of a count"),)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from xlac.ir.faults import Fault
+from xlac.ir.composite import Composite
+from xlac.ir.faults import DeclaredFault
 from xlac.ir.graph import Node
-from xlac.ir.op import Composite, Sample, ShapeError, declare, normal_axis
+from xlac.ir.op import Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import ANY, INTEGERS, NUMBERS, check_dtype
@@ -54,7 +55,7 @@ class ScatterElements(Composite):
         op = Scatter((), axes, (), (), axes, x.type.rank, self.combine)
         return Node.of(op, x, vectors, updates)
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, indices, _ = inputs
         return from_either_end(indices, x.shape[normal_axis(self.axis, x.type.rank)])
 
@@ -107,7 +108,7 @@ class ScatterAdd(Composite):
     def expand(self, *inputs: Node) -> Node:
         return ScatterElements(self.axis, "add").expand(*inputs)
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         return ScatterElements(self.axis, "add").faults(*inputs)
 
     @classmethod
@@ -153,7 +154,7 @@ class ScatterNd(Composite):
         )
         return Node.of(op, x, indices, updates)
 
-    def faults(self, *inputs: Node) -> Sequence[Fault]:
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, indices, _ = inputs
         return GatherNd().faults(x, indices)
 

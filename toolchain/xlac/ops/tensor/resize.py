@@ -9,8 +9,9 @@ from typing import Literal
 
 import numpy as np
 
+from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
-from xlac.ir.op import Array, Composite, Sample, ShapeError, declare, normal_axis
+from xlac.ir.op import Array, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, NUMBERS, check_dtype, check_table

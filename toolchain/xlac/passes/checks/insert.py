@@ -17,17 +17,17 @@ from functools import partial
 import numpy as np
 
 from xlac.ir.dims import Shape
-from xlac.ir.faults import INFINITY, NAN, Fault
+from xlac.ir.faults import INFINITY, NAN
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Elementwise
 from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
-from xlac.ops.faults import both
 from xlac.ops.scalar.arithmetic import Scalar
 from xlac.ops.scalar.convert import Cast
 from xlac.ops.scalar.formula import Formula
 from xlac.ops.tensor.leaf import Const, Iota, Param
+from xlac.passes.checks.conditions import Condition, both, conditions
 from xlac.passes.checks.nodes import (
     WIDE,
     as_row,
@@ -103,7 +103,7 @@ class _Sheet:
         # number (0: fine), position, value there
         self.open: list[tuple[Node, Node, Node | None]] = []
         # what is looked for in one pass over values of a shape
-        self.groups: dict[Shape, list[tuple[Fault, Node]]] = {}
+        self.groups: dict[Shape, list[tuple[Condition, Node]]] = {}
         self.firsts: dict[tuple[Node, str], Node] = {}
 
     # ---- nodes -------------------------------------------------------------------------------
@@ -135,9 +135,10 @@ class _Sheet:
 
     def faults(self, node: Node) -> None:
         """What the operation itself declares."""
-        for fault in node.op.faults(*node.inputs):
-            if fault.kind in self.watch.kinds and fault.bad.type.size != 0:
-                self.note(fault, node)
+        for declared in node.op.faults(*node.inputs):
+            for fault in conditions(declared):
+                if fault.kind in self.watch.kinds and fault.bad.type.size != 0:
+                    self.note(fault, node)
 
     def appearing(self, node: Node) -> None:
         """NaN and infinity where no operand has any."""
@@ -156,7 +157,7 @@ class _Sheet:
                 given = [i for i in maker.inputs if i.type.dtype.is_float and i.type.size != 0]
                 told = f"{'NaN' if kind == NAN else 'infinity'} appears in the result of {maker.op.mnemonic}, and no operand holds any"
                 if isinstance(maker.op, Scalar | Cast | Formula):
-                    self.pointwise(Fault(kind, has(node, kind), told), given, node)
+                    self.pointwise(Condition(kind, has(node, kind), told), given, node)
                     continue
                 first = self.first(node, kind)
                 for i in given:
@@ -165,9 +166,9 @@ class _Sheet:
                         first,
                         no_position(node),
                     )
-                self.add(Fault(kind, node, told), node, first)
+                self.add(Condition(kind, node, told), node, first)
 
-    def pointwise(self, fault: Fault, given: Sequence[Node], node: Node) -> None:
+    def pointwise(self, fault: Condition, given: Sequence[Node], node: Node) -> None:
         """Elements of a kind where no element that they are computed from is of that kind; looked
         for with others.
         """
@@ -205,10 +206,10 @@ class _Sheet:
             self.firsts[key] = first_position(has(node, kind))
         return self.firsts[key]
 
-    def note(self, fault: Fault, node: Node) -> None:
+    def note(self, fault: Condition, node: Node) -> None:
         self.add(fault, node, first_position(fault.bad))
 
-    def add(self, fault: Fault, node: Node, first: Node) -> None:
+    def add(self, fault: Condition, node: Node, first: Node) -> None:
         """Notes a check whose first position at fault is known."""
         value = fault.value
         shown = None if value is None else element_at(value, first)

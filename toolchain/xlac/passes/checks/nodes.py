@@ -11,9 +11,9 @@ from xlac.ir.faults import NAN
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.faults import either, extent
 from xlac.ops.scalar.arithmetic import And, Shr
 from xlac.ops.scalar.native import Abs
+from xlac.passes.checks.conditions import either, extent
 from xlac.support.failures import WORDS
 from xlac_sdk.dtypes import DType
 

@@ -8,8 +8,9 @@ from typing import Any
 from xlac.ir.graph import Node
 from xlac.spec.elaborate import arithmetic
 from xlac.spec.elaborate.context import Context
-from xlac.spec.elaborate.entries import elaborate, entries_at, otherwise, whole
+from xlac.spec.elaborate.entries import elaborate, entries_at
 from xlac.spec.elaborate.evaluate import as_node, expression
+from xlac.spec.elaborate.node_keys import otherwise, whole
 from xlac.spec.elaborate.operations import same
 from xlac.spec.elaborate.scope import Bundle, Copies, Scope, Value
 from xlac.spec.report import Fault, Place, Poisoned, nearest

@@ -9,8 +9,8 @@ from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.spec.elaborate import arithmetic
 from xlac.spec.elaborate.context import Context
-from xlac.spec.elaborate.entries import whole
 from xlac.spec.elaborate.evaluate import as_node, expression
+from xlac.spec.elaborate.node_keys import whole
 from xlac.spec.elaborate.operations import same
 from xlac.spec.elaborate.scope import Copies, Scope, Value
 from xlac.spec.report import Fault, Place, Poisoned, nearest

@@ -4,25 +4,41 @@ learned tensors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xlac.ir.dims import UNBOUNDED, bounds, symbols
-from xlac.ir.graph import Node
+from xlac.ir.graph import Graph, Node
 from xlac.ir.types import RANK, Type
-from xlac.spec.elaborate.scope import Frame, Scope
-from xlac.spec.report import Fault, Report
+from xlac.spec.elaborate.scope import Frame, Scope, Value
+from xlac.spec.report import Fault, Place, Report
 from xlac.spec.schema import schema
 from xlac.spec.schema.document import Entry
 from xlac_sdk.source import Origin, Span
 
 if TYPE_CHECKING:
-    from xlac.spec.weights.find import Stored
+    from xlac.spec.elaborate.evaluate import Evaluator
+    from xlac.spec.weights.stored import Stored
 
 MAX_NODES = 200_000
 MAX_ELEMENTS = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """What elaborates each kind of entry, by the class of the schema that the entry is; and an
+    operation of the user's own, as an entry and as a call, and the body of an operation.
+
+    They need each other, so that none imports another: `handlers.py` has the table.
+    """
+
+    entries: Mapping[type, Callable[[Context, Scope, Any, str, Place], Value]]
+    custom_node: Callable[[Context, Scope, str, schema.OpNode, str, Place], Value]
+    custom_call: Callable[[Evaluator, ast.Call, Entry[schema.OpSpec]], Value]
+    function: Callable[[Context, Scope, schema.Function, str, Place], Graph]
 
 
 @dataclass
@@ -34,6 +50,7 @@ class Context:
     custom: dict[str, Entry[schema.OpSpec]]
     root: Frame
     stored: Stored
+    handlers: Handlers
     weights: dict[str, Node] = field(default_factory=dict)
     # blocks and custom ops being used, the innermost last
     stack: list[str] = field(default_factory=list)

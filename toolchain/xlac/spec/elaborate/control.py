@@ -13,8 +13,8 @@ from xlac.spec.elaborate import arithmetic
 from xlac.spec.elaborate.bodies import body_scope, branch, captured, handed, named, run_body, see
 from xlac.spec.elaborate.carried import Carried, body_input
 from xlac.spec.elaborate.context import Context
-from xlac.spec.elaborate.entries import flag, whole
 from xlac.spec.elaborate.evaluate import as_node, expression
+from xlac.spec.elaborate.node_keys import flag, whole
 from xlac.spec.elaborate.operations import same
 from xlac.spec.elaborate.scope import Bundle, Scope, Value
 from xlac.spec.report import Fault, Place

@@ -14,9 +14,11 @@ from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
 from xlac.spec.elaborate import arithmetic
 from xlac.spec.elaborate.arithmetic import Constants, type_parts
+from xlac.spec.elaborate.calls import positional
 from xlac.spec.elaborate.context import Context
-from xlac.spec.elaborate.entries import elaborate, entries_at, inputs
+from xlac.spec.elaborate.entries import elaborate, entries_at
 from xlac.spec.elaborate.evaluate import Evaluator, as_node
+from xlac.spec.elaborate.op_node import inputs
 from xlac.spec.elaborate.operations import Operand
 from xlac.spec.elaborate.scope import Bundle, Frame, Scope, Value
 from xlac.spec.report import Fault, Place, Poisoned, nearest
@@ -56,7 +58,7 @@ def call_operator(evaluator: Evaluator, node: ast.Call, entry: Entry[schema.OpSp
     name = node.func.id
     names = list(entry.spec.inputs)
     fields = list(entry.spec.params)
-    operands, parts, given, where = evaluator.positional(node, len(names), False, fields)
+    operands, parts, given, where = positional(evaluator, node, len(names), False, fields)
     for keyword in node.keywords:
         key = keyword.arg or ""
         if key not in fields or key in given:

@@ -8,25 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from xlac.ir.graph import Node
-from xlac.ir.op import Op
-from xlac.spec.elaborate import arithmetic, attributes
 from xlac.spec.elaborate.context import Context
 from xlac.spec.elaborate.evaluate import as_node, expression
-from xlac.spec.elaborate.operations import (
-    LITERALS,
-    Operand,
-    apply,
-    fields,
-    find,
-    operand_names,
-    table,
-)
+from xlac.spec.elaborate.operations import fields
 from xlac.spec.elaborate.references import reads, split_names
 from xlac.spec.elaborate.scope import Bundle, Copies, Scope, Value, in_order
-from xlac.spec.report import Fault, Place, Poisoned, nearest
-from xlac.spec.schema import schema
+from xlac.spec.report import Fault, Place, Poisoned
 from xlac.spec.schema.document import BROKEN, Entry
-from xlac.spec.text.spans import NodeSpans
 from xlac_sdk.source import Origin
 from xlac_sdk.support.limits import made
 
@@ -174,192 +162,10 @@ def rename(stack: list[Node], path: str, wanted: str) -> None:
 
 def make(context: Context, scope: Scope, key: str, spec: Any, place: Place) -> Value:
     """The value of one entry. Raises Fault or Poisoned."""
-    from xlac.spec.elaborate.blocks import use
-    from xlac.spec.elaborate.control import cond, loop, scan
-
     path = scope.path(split_names(key)[0])
     if spec == BROKEN:
         raise Poisoned
-    match spec:
-        case schema.OpNode():
-            return operation(context, scope, spec, path, place)
-        case schema.BlockNode():
-            return use(context, scope, spec, path, place)
-        case schema.ScanNode():
-            return scan(context, scope, spec, path, place)
-        case schema.WhileNode():
-            return loop(context, scope, spec, path, place)
-        case schema.CondNode():
-            return cond(context, scope, spec, path, place)
+    if (handler := context.handlers.entries.get(type(spec))) is not None:
+        return handler(context, scope, spec, path, place)
     found = expression(context, scope, spec, path, place)
     return as_node(context, found, spec, path, place) if isinstance(found, int | float) else found
-
-
-def flag(scope: Scope, value: Any, place: Place) -> bool:
-    """A true or false that may be arithmetic. Raises Fault."""
-    found = arithmetic.value(value, scope.constants, place)
-    if not isinstance(found, bool):
-        raise Fault("XL2006", f"expected true or false, and this is {found!r}", place.span)
-    return found
-
-
-def whole(scope: Scope, value: Any, place: Place, least: int, most: int) -> int:
-    """A whole number that may be arithmetic. Raises Fault."""
-    found = arithmetic.value(value, scope.constants, place)
-    if isinstance(found, bool) or not isinstance(found, int):
-        raise Fault("XL2006", f"expected a whole number, and this is {found}", place.span)
-    if not least <= found <= most:
-        raise Fault("XL2006", f"expected {least} to {most:,}, and this is {found:,}", place.span)
-    return found
-
-
-def otherwise(
-    context: Context, scope: Scope, spec: schema.OpNode | schema.BlockNode, path: str, place: Place
-) -> Value | None:
-    """The `else` of a node that is not there; None if it is there. Raises Fault."""
-    if spec.when is True or flag(scope, spec.when, place.at("when")):
-        return None
-    if spec.otherwise is None:
-        raise Fault("XL1011", "missing key 'else': the value when 'when' is false", place.key)
-    found = expression(context, scope, spec.otherwise, path, place.at("else"))
-    if isinstance(found, int | float):
-        return as_node(context, found, spec.otherwise, path, place.at("else"))
-    return found
-
-
-def operation(
-    context: Context, scope: Scope, spec: schema.OpNode, path: str, place: Place
-) -> Value:
-    """`{op: …, in: …}`. Raises Fault or Poisoned."""
-    if (other := otherwise(context, scope, spec, path, place)) is not None:
-        return other
-    name = arithmetic.value(spec.op, scope.constants, place.at("op"))
-    spans = NodeSpans(place, spec)
-    if not isinstance(name, str):
-        raise Fault("XL2001", f"an operation is a name, not {name!r}", spans.name())
-    if name in context.custom:
-        from xlac.spec.elaborate.custom import custom_node
-
-        return custom_node(context, scope, name, spec, path, place)
-    if name in LITERALS:
-        from xlac.spec.elaborate.literal import literal
-
-        return literal(context, scope, name, spec, path, place)
-    op = (
-        table()["call"]
-        if name == "call" and spec.body is not None
-        else find(context, name, spans.name())
-    )
-    allowed = fields(context, name) or frozenset()
-    body = None
-    if spec.body is not None:
-        if not attributes.holds_body(op):
-            raise Fault(
-                "XL2005", f"unknown key 'body' for {name}: it runs no graph", place.at("body").key
-            )
-        from xlac.spec.elaborate.bodies import function
-
-        body = function(context, scope, spec.body, path, place.at("body"))
-    given: dict[str, Any] = {}
-    learned: dict[str, Node] = {}
-    poisoned = False
-    for key, value in spec.attributes.items():
-        at = place.at(key)
-        try:
-            if (
-                key in allowed
-                or op.parameters is Op.parameters
-                or not isinstance(value, str)
-                or value.startswith("$")
-            ):
-                given[key] = arithmetic.value(value, scope.constants, at)
-                if key in attributes.types_in(op):
-                    given[key] = types(given[key], scope, at)
-            else:
-                found = expression(context, scope, value, f"{path}.{key}", at)
-                learned[key] = as_node(context, found, value, f"{path}.{key}", at)
-        except Fault as fault:
-            if key in attributes.flags(op) and fault.diagnostic.code == "XL2002":
-                given[key] = value  # an attribute after all, and of the wrong kind
-                continue
-            poisoned = True
-            if fault.diagnostic.code == "XL2002" and "." not in str(value):
-                context.report.add(
-                    "XL2005",
-                    f"unknown key {key!r} for {name}",
-                    at.key,
-                    nearest(key, [*sorted(allowed), "in"]),
-                )
-            else:
-                context.report.fault(fault)
-    operands = inputs(context, scope, spec.inputs, operand_names(op), name, path, place)
-    if poisoned:
-        raise Poisoned
-    exact = spec.exact is True or flag(scope, spec.exact, place.at("exact"))
-    return apply(
-        context, scope, name, operands, given, learned, path, spans, place.key, body, exact
-    )
-
-
-def types(given: Any, scope: Scope, place: Place) -> Any:
-    """Types where an attribute has their text. Raises Fault."""
-    if isinstance(given, list):
-        return [types(item, scope, place.at(i)) for i, item in enumerate(given)]
-    return arithmetic.type_value(given, scope.constants, place) if isinstance(given, str) else given
-
-
-def inputs(
-    context: Context,
-    scope: Scope,
-    given: Any,
-    names: list[str],
-    called: str,
-    path: str,
-    place: Place,
-) -> list[Operand]:
-    """The `in` of a node, in the order of the operands. Faults but the last go to the report.
-    Raises Fault.
-    """
-    items: list[tuple[Any, Place]]
-    at = place.at("in")
-    if isinstance(given, dict):
-        unknown = [key for key in given if key not in names]
-        for key in unknown:
-            context.report.add(
-                "XL2005", f"{called} has no input {key!r}", at.at(key).key, nearest(key, names)
-            )
-        if unknown:
-            raise Poisoned
-        ordered = [name for name in names if name in given]
-        if (
-            missing := next((n for n in names[: len(ordered)] if n not in given), None)
-        ) is not None:
-            raise Fault(
-                "XL2008", f"{called} needs its input {missing!r} before {ordered[-1]!r}", at.key
-            )
-        items = [(given[name], at.at(name)) for name in ordered]
-    elif isinstance(given, list):
-        items = [(item, at.at(i)) for i, item in enumerate(given)]
-    else:
-        items = [(given, at)]
-    operands: list[Operand] = []
-    failures: list[Fault | Poisoned] = []
-    for item, spot in items:
-        try:
-            found = expression(context, scope, item, path, spot)
-            if isinstance(found, Copies) and len(items) == 1 and names[-1:] and called == "concat":
-                operands += [as_node(context, one, item, path, spot) for one in found.items]
-            else:
-                operands.append(
-                    found
-                    if isinstance(found, int | float)
-                    else as_node(context, found, item, path, spot)
-                )
-        except Fault as fault:
-            context.report.fault(fault)
-            failures.append(fault)
-        except Poisoned as poisoned:
-            failures.append(poisoned)
-    if failures:
-        raise Poisoned
-    return operands

@@ -1,4 +1,4 @@
-"""From the tree of an expression to nodes."""
+"""From the tree of an expression to nodes: names, operators and comparisons."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Any
 
 from xlac.ir.dims import Sym
 from xlac.ir.graph import Node
-from xlac.ir.op import Op, ShapeError
+from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
-from xlac.spec.elaborate import arithmetic, attributes
+from xlac.spec.elaborate import arithmetic
 from xlac.spec.elaborate.arithmetic import parsed
+from xlac.spec.elaborate.calls import call
 from xlac.spec.elaborate.context import Context
-from xlac.spec.elaborate.operations import Operand, apply, find, operand_names
+from xlac.spec.elaborate.operations import Operand, apply
 from xlac.spec.elaborate.scope import Bundle, Copies, Scope, Value, tensor
-from xlac.spec.report import Fault, Place, nearest
+from xlac.spec.elaborate.subscripts import subscript
+from xlac.spec.report import Fault, Place
 from xlac.spec.text.expression import Parsed, braced, dotted
 from xlac.spec.text.floats import check_room
 from xlac.spec.text.spans import CallSpans
@@ -29,7 +31,6 @@ _OPERATORS: dict[type[ast.AST], str] = {
     ast.And: "logical_and", ast.Or: "logical_or",
 }  # fmt: skip
 _COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
-FILLS = {"zeros": 0, "ones": 1, "full": None}
 
 
 class Evaluator:
@@ -38,13 +39,8 @@ class Evaluator:
     def __init__(
         self, context: Context, scope: Scope, expression: Parsed, path: str, place: Place
     ) -> None:
-        self.context, self.scope, self.expression, self.path, self.place = (
-            context,
-            scope,
-            expression,
-            path,
-            place,
-        )
+        self.context, self.scope = context, scope
+        self.expression, self.path, self.place = expression, path, place
 
     def span(self, node: ast.AST) -> Span:
         return self.place.inside(*self.expression.place(node))
@@ -62,7 +58,7 @@ class Evaluator:
             case ast.Call():
                 if (inner := braced(node)) is not None:
                     return self.number(inner)
-                return self.call(node)
+                return call(self, node)
             case ast.BinOp() if type(node.op) in _OPERATORS:
                 return self.operator(node, _OPERATORS[type(node.op)], [node.left, node.right])
             case ast.UnaryOp(op=ast.UAdd()):
@@ -82,7 +78,7 @@ class Evaluator:
                 parts = [node.test, node.body, node.orelse]
                 return self.apply(node, "select", [self.operand(part) for part in parts], parts)
             case ast.Subscript():
-                return self.subscript(node)
+                return subscript(self, node)
         raise self.fault(node, "XL1017", "this is not part of the expression language here")
 
     def operand(self, node: ast.expr) -> Operand:
@@ -164,112 +160,6 @@ class Evaluator:
             self.context, self.scope, name, operands, given, {}, self.path, spans, self.span(node)
         )
 
-    # ---- calls -------------------------------------------------------------------------------
-
-    def call(self, node: ast.Call) -> Value:
-        assert isinstance(node.func, ast.Name)
-        name = node.func.id
-        if name in self.context.custom:
-            from xlac.spec.elaborate.custom import call_operator
-
-            return call_operator(self, node, self.context.custom[name])
-        if name in FILLS:
-            return self.fill(node, name)
-        if name in {d.value for d in DType} and len(node.args) == 1 and not node.keywords:
-            return self.apply(
-                node, "cast", [self.operand(node.args[0])], node.args, dtype=DType(name)
-            )
-        op = find(self.context, name, self.span(node.func))
-        slots, fields = operand_names(op), list(attributes.names(op))
-        many = any(o.startswith("*") for o in op.operands)
-        operands, parts, given, where = self.positional(node, len(slots), many, fields)
-        named: dict[str, ast.expr] = {}
-        learned: dict[str, Node] = {}
-        for keyword in node.keywords:
-            key = keyword.arg or ""
-            if key in given or key in named:
-                raise self.fault(keyword, "XL2005", f"{key!r} of {name} is given twice")
-            if key in fields and not (
-                op.parameters is not Op.parameters and self.is_value(keyword.value)
-            ):
-                given[key], where[key] = self.attribute(keyword.value), keyword.value
-            elif key in slots:
-                named[key] = keyword.value
-            elif op.parameters is not Op.parameters and self.is_value(keyword.value):
-                found = self.operand(keyword.value)
-                if not isinstance(found, Node):
-                    raise self.fault(keyword.value, "XL2006", f"{key} of {name} must be a tensor")
-                learned[key], where[key] = found, keyword.value
-            else:
-                raise self.fault(
-                    keyword,
-                    "XL2005",
-                    f"unknown attribute {key!r} for {name}",
-                    nearest(key, [*fields, *slots]),
-                )
-        for slot in slots[len(operands) :]:
-            if slot not in named:
-                break
-            parts.append(named[slot])
-            operands.append(self.operand(named.pop(slot)))
-        if named:
-            raise self.fault(
-                node, "XL2008", f"{name}: input {next(iter(named))!r} is given twice or after a gap"
-            )
-        spans = CallSpans(self.place, self.expression, node, parts, where)
-        return apply(
-            self.context,
-            self.scope,
-            name,
-            operands,
-            given,
-            learned,
-            self.path,
-            spans,
-            self.span(node),
-        )
-
-    def positional(
-        self, node: ast.Call, slots: int, many: bool, fields: list[str]
-    ) -> tuple[list[Operand], list[ast.expr], dict[str, Any], dict[str, ast.expr]]:
-        """Positional arguments: tensors first, then attributes in the order of their declaration."""
-        operands: list[Operand] = []
-        parts: list[ast.expr] = []
-        given: dict[str, Any] = {}
-        where: dict[str, ast.expr] = {}
-        for arg in node.args:
-            if isinstance(arg, ast.Starred):
-                raise self.fault(arg, "XL1017", "'*' is not part of the expression language here")
-            if (
-                isinstance(arg, ast.List | ast.Tuple)
-                and arg.elts
-                and all(self.is_value(a) for a in arg.elts)
-                and not given
-            ):
-                operands += [self.operand(a) for a in arg.elts]
-                parts += arg.elts
-            elif (
-                not given
-                and (many or len(operands) < slots)
-                and not isinstance(arg, ast.List | ast.Tuple)
-                and not _is_text(arg)
-            ):
-                found = self.value(arg)
-                if isinstance(found, Copies) and many:
-                    operands += [self.tensor(item, arg) for item in found.items]
-                    parts += [arg] * len(found.items)
-                else:
-                    operands.append(
-                        self.tensor(found, arg) if isinstance(found, Bundle | Copies) else found
-                    )
-                    parts.append(arg)
-            else:
-                index = len(given)
-                if index >= len(fields):
-                    raise self.fault(arg, "XL2008", "one argument too many")
-                given[fields[index]], where[fields[index]] = self.attribute(arg), arg
-        return operands, parts, given, where
-
     def is_value(self, node: ast.expr) -> bool:
         """Whether a tree reads a value of the graph, rather than numbers and sizes."""
         if isinstance(node, ast.Name | ast.Attribute):
@@ -294,100 +184,6 @@ class Evaluator:
         if isinstance(node, ast.Constant):
             return node.value
         return arithmetic.compute(self.expression, self.scope.constants, self.place, node)
-
-    def fill(self, node: ast.Call, name: str) -> Value:
-        """zeros(shape), ones(shape), full(shape, value); with dtype=…, f32 unless given."""
-        from xlac.ops import build
-
-        names = ["shape", "value", "dtype"] if name == "full" else ["shape", "dtype"]
-        given = dict(zip(names, node.args, strict=False))
-        for keyword in node.keywords:
-            if keyword.arg not in names or keyword.arg in given:
-                raise self.fault(
-                    keyword,
-                    "XL2005",
-                    f"unknown attribute {keyword.arg!r} for {name}",
-                    ", ".join(names),
-                )
-            given[keyword.arg] = keyword.value
-        if (
-            len(node.args) > len(names)
-            or "shape" not in given
-            or (name == "full" and "value" not in given)
-        ):
-            raise self.fault(node, "XL2008", f"{name} takes {', '.join(names[:-1])} and dtype")
-        text = self.attribute(given["dtype"]) if "dtype" in given else "f32"
-        if not isinstance(text, str) or text not in {d.value for d in DType}:
-            raise self.fault(
-                given["dtype"], "XL2006", "expected an element type such as f32 or i64"
-            )
-        shape = self.attribute(given["shape"])
-        items = (
-            given["shape"].elts
-            if isinstance(given["shape"], ast.List | ast.Tuple)
-            else [given["shape"]]
-        )
-        sizes = tuple(
-            arithmetic.size_value(found, self.place, self.span(item))
-            for found, item in zip(
-                shape if isinstance(shape, list) else [shape], items, strict=False
-            )
-        )
-        number = FILLS[name]
-        value = self.operand(given["value"]) if number is None else number
-        dtype = DType(text)
-        if "value" in given:
-            check_room(value, dtype, self.span(given["value"]))
-        try:
-            scalar = build.constant(value, dtype) if not isinstance(value, Node) else value
-            made = build.broadcast_to(scalar, sizes)
-        except ShapeError as error:
-            raise self.fault(node, "XL2009", f"{name}: {error}") from None
-        self.context.stamp([made], Origin(self.path, self.span(node)))
-        return made
-
-    # ---- indexing ----------------------------------------------------------------------------
-
-    def subscript(self, node: ast.Subscript) -> Value:
-        from xlac.ops import build
-
-        x = self.operand(node.value)
-        if not isinstance(x, Node):
-            raise self.fault(node.value, "XL2009", "a number cannot be indexed")
-        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        key = tuple(self.key(item) for item in items)
-        try:
-            made = build.index(x, key)
-        except ShapeError as error:
-            item = items[min(error.operand, len(items) - 1)] if error.operand is not None else node
-            raise self.fault(
-                item, "XL2009", f"{self.expression.text.strip()}: {error}", error.hint
-            ) from None
-        except (IndexError, TypeError, ValueError) as error:
-            raise self.fault(node, "XL2009", f"this index does not fit {x.type}: {error}") from None
-        self.context.stamp([made], Origin(self.path, self.span(node)))
-        return made
-
-    def key(self, node: ast.expr) -> Any:
-        if isinstance(node, ast.Slice):
-            parts = [
-                None if part is None else self.size(part)
-                for part in (node.lower, node.upper, node.step)
-            ]
-            return slice(*parts)
-        if isinstance(node, ast.Constant) and (node.value is None or node.value is Ellipsis):
-            return node.value
-        return self.operand(node) if self.is_value(node) else self.size(node)
-
-    def size(self, node: ast.expr) -> Any:
-        found = arithmetic.compute(self.expression, self.scope.constants, self.place, node)
-        if isinstance(found, bool) or not isinstance(found, int | Sym):
-            raise self.fault(node, "XL2006", f"an index is a whole number, not {found!r}")
-        return found
-
-
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def stacker(context: Context, path: str, span: Span) -> Any:

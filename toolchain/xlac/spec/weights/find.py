@@ -1,11 +1,9 @@
-"""Finding the data of every learned tensor: in files, or drawn from a seed."""
+"""The data of every learned tensor: found in files, or drawn from a seed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from fnmatch import fnmatchcase
 
 from xlac.ir.dims import Sym
 from xlac.ir.graph import Node
@@ -13,14 +11,12 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.spec.elaborate import arithmetic
 from xlac.spec.elaborate.arithmetic import Constants
-from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
+from xlac.spec.report import Fault, Place, Report, nearest
 from xlac.spec.schema import schema
-from xlac.spec.schema.document import Entry, resolved
+from xlac.spec.weights.initial import draw, scheme_of
+from xlac.spec.weights.stored import Stored, described, elements
+from xlac.spec.weights.tensor_files import TensorFile
 from xlac_sdk.dtypes import DType
-
-if TYPE_CHECKING:
-    from xlac.spec.weights.tensor_files import Tensor, TensorFile
-    from xlac_sdk.source import Span
 
 MAX_LISTED = 20
 NARROWER = {DType.F64: (DType.F32, DType.F16, DType.BF16), DType.F32: (DType.F16, DType.BF16)}
@@ -44,79 +40,6 @@ class Weights(Mapping[str, Array]):
 
     def __len__(self) -> int:
         return len(self._makers)
-
-
-class Stored:
-    """The tensors in the files that a spec names, opened when they are first asked for."""
-
-    def __init__(
-        self, entry: Entry[Any] | None, report: Report, folder: Path, allow_outside: bool
-    ) -> None:
-        self.entry, self.report, self.folder, self.allow_outside = (
-            entry,
-            report,
-            folder,
-            allow_outside,
-        )
-        self.readable = True
-        self.constants: set[str] = set()  # those that are constants of the graph
-
-    @property
-    def spec(self) -> schema.WeightsSpec:
-        given = self.entry.spec if self.entry is not None else schema.WeightsSpec()
-        return given if isinstance(given, schema.WeightsSpec) else schema.WeightsSpec(file=given)
-
-    @cached_property
-    def names(self) -> dict[str, tuple[TensorFile, str]]:
-        """Every tensor by the name that the spec knows it by: its file, and its name there."""
-        if self.entry is None:
-            return {}
-        place = self.entry.place
-        at = place.at("file") if isinstance(self.entry.spec, schema.WeightsSpec) else place
-        files, self.readable = read(self.spec, at, self.report, self.folder, self.allow_outside)
-        found = {name: (file, name) for file in files for name in file.tensors}
-        if self.spec.rename:
-            from xlac.spec.weights.rename import renamed
-
-            if self.readable:
-                before = len(self.report.found)
-                renames = renamed(found, self.spec.rename, place.at("rename"), self.report)
-                found = {new: found[old] for new, old in renames.items()}
-                self.readable = len(self.report.found) == before
-        return found
-
-    def constant(self, name: str, type: Type, span: Span) -> Array:
-        """A constant of the graph that is kept in a file. Raises Fault or Poisoned."""
-        self.constants.add(name)
-        if name not in self.names:
-            if not self.readable:
-                raise Poisoned
-            raise Fault(
-                "XL3005",
-                f"missing tensor {name}: {type}, the value of a constant",
-                span,
-                "give it as value, or name the file that holds it under weights",
-            )
-        file, own = self.names[name]
-        tensor = file.tensors[own]
-        if tensor.dtype is not type.dtype or tensor.shape != type.shape:
-            raise Fault(
-                "XL3006",
-                f"tensor {name} is {described(tensor)} in {file.path.name}, and the constant is {type}",
-                span,
-            )
-        return elements(file, own)
-
-
-def elements(file: TensorFile, name: str) -> Array:
-    """The elements of a tensor. Raises SourceError where the file turns out to be damaged."""
-    from xlac.spec.weights.tensor_files import BadFile
-    from xlac_sdk.source import Diagnostic, SourceError
-
-    try:
-        return file[name]
-    except BadFile as error:
-        raise SourceError(Diagnostic("XL3004", f"{file.path}: {error}")) from None
 
 
 def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> Weights:
@@ -181,8 +104,6 @@ def _read(file: TensorFile, name: str, type: Type) -> Callable[[], Array]:
 
 def _drawn(name: str, type: Type, init: schema.InitSpec) -> Callable[[], Array]:
     def make() -> Array:
-        from xlac.spec.weights.initial import draw, scheme_of
-
         return draw(name, type, init.seed, scheme_of(name, type, init))
 
     return make
@@ -197,50 +118,6 @@ def drawable(name: str, node: Node, place: Place, report: Report) -> bool:
         )
         return False
     return True
-
-
-def read(
-    spec: schema.WeightsSpec, at: Place, report: Report, folder: Path, allow_outside: bool
-) -> tuple[list[TensorFile], bool]:
-    """The files, and whether all of them could be read."""
-    from xlac.spec.weights.tensor_files import BadFile, opened
-
-    texts = [] if spec.file is None else [spec.file] if isinstance(spec.file, str) else spec.file
-    found: list[TensorFile] = []
-    seen: dict[str, str] = {}
-    good = True
-    for i, text in enumerate(texts):
-        spot = at.at(i) if isinstance(spec.file, list) else at
-        path = at.source.file.parent / text
-        if not resolved(path).is_relative_to(folder) and not allow_outside:
-            report.add(
-                "XL3002",
-                f"{text!r} is outside the spec's folder",
-                spot.span,
-                "--allow-outside permits it",
-            )
-            good = False
-            continue
-        try:
-            file = opened(path)
-        except FileNotFoundError:
-            names = (
-                [p.name for p in path.parent.glob("*.safetensors")] if path.parent.is_dir() else []
-            )
-            report.add("XL3001", f"no such file: {text}", spot.span, nearest(text, names))
-            good = False
-            continue
-        except (BadFile, OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            report.add("XL3004", f"{text}: {reason}", spot.span)
-            good = False
-            continue
-        for name in file.tensors:
-            if name in seen:
-                report.add("XL3009", f"tensor {name!r} is in {seen[name]} and in {text}", spot.span)
-            seen[name] = text
-        found.append(file)
-    return found, good
 
 
 def fits(
@@ -272,8 +149,6 @@ def not_ignored(extra: list[str], patterns: list[str], place: Place, report: Rep
     """The tensors that the model does not use and no pattern permits; a pattern that fits none of
     them is reported.
     """
-    from fnmatch import fnmatchcase
-
     for i, pattern in enumerate(patterns):
         if not any(fnmatchcase(name, pattern) for name in extra):
             report.add(
@@ -283,11 +158,6 @@ def not_ignored(extra: list[str], patterns: list[str], place: Place, report: Rep
                 nearest(pattern, extra),
             )
     return [name for name in extra if not any(fnmatchcase(name, pattern) for pattern in patterns)]
-
-
-def described(tensor: Tensor) -> str:
-    """The type of a tensor in a file."""
-    return f"{str(tensor.dtype).lower()}[{', '.join(map(str, tensor.shape))}]"
 
 
 def listed(
@@ -351,8 +221,6 @@ def check_declared(
 def dead_patterns(
     init: schema.InitSpec, wanted: Mapping[str, Node], place: Place, report: Report
 ) -> None:
-    from fnmatch import fnmatchcase
-
     for pattern in init.tensors:
         if not any(fnmatchcase(name, pattern) for name in wanted):
             report.add(

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from xlac.ir.op import Array
-from xlac.spec.weights.tensor_files import MAX_RANK, MAX_TENSORS, Archive, BadFile, Tensor, lacking
+from xlac.spec.weights.archive import Archive
+from xlac.spec.weights.tensor_files import MAX_RANK, MAX_TENSORS, BadFile, Tensor, lacking
 from xlac_sdk.dtypes import DType
 
 MAX_PICKLE = 64 << 20

@@ -1,15 +1,14 @@
-"""What operations declare of values that they take, but should not have been given, as nodes that
-find them.
-"""
+"""The nodes that are true where an operation met what it declares as a fault (`ir/faults.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from xlac.ir.dims import Dim
-from xlac.ir.faults import Fault
+from xlac.ir.dims import Dim, bounds
+from xlac.ir.faults import DeclaredFault, IntegerDivision, NegativePower, OutOfRange, SizeOverflow
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.scalar import arithmetic
@@ -19,6 +18,32 @@ from xlac_sdk.dtypes import DType
 WIDE = DType.I64
 
 
+class Condition(NamedTuple):
+    """Elements at fault: of a `kind` (bounds, division, sizes, nan, infinity), where `bad` is true.
+
+    `value` holds an integer to show for each element of `bad`, or is None; `told` says what is
+    wrong, with `{value}` where that number goes.
+    """
+
+    kind: str
+    bad: Node
+    told: str
+    value: Node | None = None
+
+
+def conditions(fault: DeclaredFault) -> tuple[Condition, ...]:
+    """The conditions that look for a declared fault; none where it cannot happen."""
+    match fault:
+        case OutOfRange():
+            return outside(fault)
+        case IntegerDivision():
+            return divided(fault)
+        case NegativePower():
+            return raised(fault)
+        case SizeOverflow():
+            return overflown(fault)
+
+
 def extent(size: Dim) -> Node:
     """A size as an i64 scalar, at the sizes of the call."""
     if isinstance(size, int):
@@ -26,20 +51,13 @@ def extent(size: Dim) -> Node:
     return build.cast(Node.of(DimSize(0), build.full(False, (size,), DType.BOOL)), WIDE)
 
 
-def outside(
-    indices: Node,
-    counts: Sequence[Dim],
-    axis: int | None = None,
-    wraps: bool = False,
-    what: str = "index {value}",
-) -> tuple[Fault, ...]:
-    """Indices that are not below the count, or are negative; those of at least -count are fine
-    where one `wraps`.
+def outside(fault: OutOfRange) -> tuple[Condition, ...]:
+    """Indices out of range.
 
-    With an axis of `indices` there is a count for each position along it; without, one for all.
-    Nothing where there is nothing to index (`what` it is, for the message), and for what `compact`
-    gives: its indices out of range stand for elements that are not there.
+    None where there is nothing to index, and none for what `compact` gives: its indices out of
+    range stand for elements that are not there.
     """
+    indices, counts, axis = fault.indices, fault.counts, fault.axis
     if not counts or any(count == 0 for count in counts) or _compacted(indices):
         return ()
     given = _unwrapped(indices, counts)
@@ -55,7 +73,7 @@ def outside(
             else build.concat([build.reshape(extent(n), (1,)) for n in counts])
         )
         most = build.spread(row, wide.shape, (axis,))
-    signed = wraps or given is not indices
+    signed = fault.wraps or given is not indices
     least = build.mul(most, -1) if signed and given.type.dtype.is_signed else build.like(0, wide)
     bad = either(build.compare(wide, "lt", least), build.compare(wide, "ge", most))
     span = (
@@ -63,7 +81,7 @@ def outside(
         if signed and given.type.dtype.is_signed
         else f"0 to {_told(counts)} - 1"
     )
-    return (Fault("bounds", bad, f"{what} is outside {_computed(counts, span)}", given),)
+    return (Condition("bounds", bad, f"{fault.what} is outside {_computed(counts, span)}", given),)
 
 
 def _told(counts: Sequence[Dim]) -> str:
@@ -115,43 +133,45 @@ def _compacted(indices: Node) -> bool:
     return False
 
 
-def divided(x: Node, y: Node, overflows: bool = True) -> tuple[Fault, ...]:
-    """Integers divided by zero and, where the quotient is wanted, the least of a signed type by -1."""
-    dtype = x.type.dtype
+def divided(fault: IntegerDivision) -> tuple[Condition, ...]:
+    """Divisions by zero and quotients that overflow."""
+    x, y, dtype = fault.x, fault.y, fault.x.type.dtype
     if not dtype.is_integer:
         return ()
-    found = [Fault("division", build.compare(y, "eq", 0), "{value} is divided by 0", x)]
-    if overflows and dtype.is_signed:
+    found = [Condition("division", build.compare(y, "eq", 0), "{value} is divided by 0", x)]
+    if fault.overflows and dtype.is_signed:
         least = int(np.iinfo(dtype.numpy).min)
         bad = both(build.compare(x, "eq", least), build.compare(y, "eq", -1))
-        found.append(
-            Fault("division", bad, f"{least} is divided by -1, and no {dtype} holds the quotient")
-        )
+        told = f"{least} is divided by -1, and no {dtype} holds the quotient"
+        found.append(Condition("division", bad, told))
     return tuple(found)
 
 
-def raised(x: Node, y: Node) -> tuple[Fault, ...]:
-    """Zero to a negative power, for integers."""
+def raised(fault: NegativePower) -> tuple[Condition, ...]:
+    """Integers that are zero, raised to a negative power."""
+    x, y = fault.x, fault.y
     if not x.type.dtype.is_signed or not x.type.dtype.is_integer:
         return ()
     bad = both(build.compare(x, "eq", 0), build.compare(y, "lt", 0))
-    return (Fault("division", bad, "0 is raised to the power {value}: a division by 0", y),)
+    return (Condition("division", bad, "0 is raised to the power {value}: a division by 0", y),)
 
 
-def holds(size: Dim, dtype: DType, what: str) -> tuple[Fault, ...]:
-    """A size that an integer type may be too narrow for."""
-    from xlac.ir.dims import bounds
-
-    if not dtype.is_integer or bounds(size)[1] <= int(np.iinfo(dtype.numpy).max):
+def overflown(fault: SizeOverflow) -> tuple[Condition, ...]:
+    """A size that is larger than its integer type holds."""
+    dtype = fault.dtype
+    if not dtype.is_integer or bounds(fault.size)[1] <= int(np.iinfo(dtype.numpy).max):
         return ()
-    value = extent(size)
+    value = extent(fault.size)
     bad = build.compare(value, "gt", build.constant(int(np.iinfo(dtype.numpy).max), WIDE))
-    return (Fault("sizes", bad, f"{what} is {{value}}, and {dtype} holds no such number", value),)
+    told = f"{fault.what} is {{value}}, and {dtype} holds no such number"
+    return (Condition("sizes", bad, told, value),)
 
 
 def both(x: Node, y: Node) -> Node:
+    """Where both of two conditions hold."""
     return Node.of(arithmetic.And(), x, y)
 
 
 def either(x: Node, y: Node) -> Node:
+    """Where one of two conditions holds; of integers, the bits that either has."""
     return Node.of(arithmetic.Or(), x, y)

@@ -1,0 +1,46 @@
+"""Operations that are defined by simpler ones."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from xlac.ir.graph import Graph, Node
+from xlac.ir.interpret import run_body
+from xlac.ir.op import OPS, Array, Op
+from xlac.ir.types import Type
+from xlac_sdk.dtypes import DType
+
+
+class Composite(Op):
+    """An operation defined by simpler ones. It keeps its name until a backend had the chance to
+    claim it.
+    """
+
+    @abstractmethod
+    def expand(self, *inputs: Node) -> Node | tuple[Node, ...]:
+        """The same from simpler operations; a tuple for several results."""
+
+    def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
+        """By expansion, unless a subclass says it directly in NumPy (it should, where that is
+        short).
+        """
+        return evaluate_expansion(self, arrays)
+
+
+def evaluate_expansion(op: Composite, arrays: Sequence[Array]) -> Array | tuple[Array, ...]:
+    """A composite by its expansion. Float64 arrays stand for whatever float type: the expansion is
+    for f64.
+    """
+    param: Any = OPS["param"]
+    types = [Type(DType.of(array.dtype), array.shape) for array in arrays]
+    params = tuple(
+        Node.of(param(name=f"x{number}", type=type)) for number, type in enumerate(types)
+    )
+    results = op.expand(*params)
+    outputs = {
+        str(n): r for n, r in enumerate(results if isinstance(results, tuple) else (results,))
+    }
+    found = run_body(Graph(op.mnemonic, params, outputs), arrays)
+    return found[0] if len(found) == 1 else tuple(found)

@@ -1,0 +1,24 @@
+"""Which function elaborates each kind of entry: the one place that knows all of them."""
+
+from __future__ import annotations
+
+from xlac.spec.elaborate.blocks import use
+from xlac.spec.elaborate.bodies import function
+from xlac.spec.elaborate.context import Handlers
+from xlac.spec.elaborate.control import cond, loop, scan
+from xlac.spec.elaborate.custom import call_operator, custom_node
+from xlac.spec.elaborate.op_node import operation
+from xlac.spec.schema import schema
+
+HANDLERS = Handlers(
+    entries={
+        schema.OpNode: operation,
+        schema.BlockNode: use,
+        schema.ScanNode: scan,
+        schema.WhileNode: loop,
+        schema.CondNode: cond,
+    },
+    custom_node=custom_node,
+    custom_call=call_operator,
+    function=function,
+)
