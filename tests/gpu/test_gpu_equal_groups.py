@@ -15,7 +15,7 @@ from test_gpu_library import TARGET as LIBRARY
 from xlac.codegen.claims import kind_taken
 from xlac.codegen.core.lowered_group import LoweredGroup, Packed, Scratch
 from xlac.codegen.kernel_dedup import structure, translated
-from xlac.codegen.lower import schedule
+from xlac.codegen.lower import lower
 from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias, partition
 from xlac.ir.graph import Graph, Node
@@ -43,7 +43,7 @@ def scheduled(
     for one, other in zip(first.groups, second.groups, strict=True):
         if is_alias(one) or one.kind in (Kind.CONTROL, Kind.CLAIMED):
             continue
-        yield one, schedule(one, target, "k"), other
+        yield one, lower(one, target, "k"), other
 
 
 def _partition(op: type[Op], sample: Sample, target: Target) -> Partition:

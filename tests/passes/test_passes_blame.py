@@ -12,7 +12,7 @@ import pytest
 
 from xlac.codegen import kernel_dedup
 from xlac.codegen.core.lowered_group import LoweredGroup
-from xlac.codegen.lower import schedule
+from xlac.codegen.lower import lower
 from xlac.fusion.group import Group
 from xlac.ops import build
 from xlac.ops.nn.probability import Softmax
@@ -94,7 +94,7 @@ def spoil_schedules(
     monkeypatch: pytest.MonkeyPatch, was: Primitive, chosen: Callable[[Group], bool]
 ) -> None:
     def wrong(group: Group, target: Target, name: str) -> LoweredGroup:
-        made = schedule(group, target, name)
+        made = lower(group, target, name)
         if not chosen(group):
             return made
         return replace(

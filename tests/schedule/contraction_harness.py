@@ -55,7 +55,7 @@ def program(made: Group, target: Target, weights: dict[str, Array]) -> Program:
     """The group as a whole program."""
     inputs = tuple(n for n in made.inputs if isinstance(n.op, Param) and n.op.kind == "input")
     graph = Graph("test", inputs, {f"y{i}": n for i, n in enumerate(made.outputs)})
-    scheduled = table.schedule(made, target, "kernel")
+    scheduled = table.lower(made, target, "kernel")
     result = plan(Partition(graph, (made,)), lambda _: scheduled, weights)
     verify_program(result)
     return result

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from xlac.codegen.claims import kind_taken
 from xlac.codegen.core.lowered_group import LoweredGroup, Scratch
-from xlac.codegen.lower import schedule
+from xlac.codegen.lower import lower
 from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias, partition
 from xlac.ir.composite import Composite
@@ -143,7 +143,7 @@ def check_group(
     wide = {n: a.astype(np.float64) for n, a in given.items()} if exact else given
     values = evaluate(group.outputs, wide)
     for target in targets:
-        scheduled = schedule(group, target, "k")
+        scheduled = lower(group, target, "k")
         found = run_scheduled(scheduled, group.outputs, values | given)
         for output in group.outputs:
             tolerance = 2e-2 if output.type.dtype.is_half else rtol
@@ -174,7 +174,7 @@ def check_graph(
         for group in parts.groups:
             if is_alias(group) or not any(o.type.size for o in group.outputs):
                 continue
-            found = run_scheduled(schedule(group, target, "k"), group.outputs, values)
+            found = run_scheduled(lower(group, target, "k"), group.outputs, values)
             for output in group.outputs:
                 tolerance = 2e-2 if output.type.dtype.is_half else rtol
                 message = f"{group.reason} on {target.name}"

@@ -10,7 +10,7 @@ from loops_harness import MASKED, PLAIN, SCALAR, assert_close, run_scheduled
 from numpy.typing import NDArray
 
 from xlac.codegen.claims import kind_taken
-from xlac.codegen.lower import schedule
+from xlac.codegen.lower import lower
 from xlac.fusion.partition import partition
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Op, Sample
@@ -66,7 +66,7 @@ def check(
     for target in targets:
         found: dict[Node, Array] = {}
         for group in partition(graph, target, kind_taken=kind_taken).groups:
-            found |= run_scheduled(schedule(group, target, "k"), group.outputs, feeds)
+            found |= run_scheduled(lower(group, target, "k"), group.outputs, feeds)
         for output in outputs:
             if found.get(output) is not None and output.type.size:
                 assert_close(

@@ -14,7 +14,7 @@ from test_dot_schedule import matmul
 
 from xlac.codegen.cpu.gemm import cache_blocking, gemm
 from xlac.codegen.cpu.gemm.cache_blocking import Cut
-from xlac.codegen.lower import schedule
+from xlac.codegen.lower import lower
 from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
 from xlac_sdk.target import Target
@@ -40,7 +40,7 @@ def cut_of(anchor: Node, kind: Kind, target: Target, monkeypatch: pytest.MonkeyP
         return found[-1]
 
     monkeypatch.setattr(gemm, "cut", seen)
-    schedule(group(kind, anchor), target, "kernel")
+    lower(group(kind, anchor), target, "kernel")
     return found[-1]
 
 

@@ -192,7 +192,7 @@ def test_results_in_another_layout(name):
 def test_results_along_rows_are_turned_around_in_registers():
     """No vector is scattered where rows are neighbours in memory."""
     anchor = conv((1, 20, 20, 8), (3, 3, 8, 32))
-    made = table.schedule(
+    made = table.lower(
         group(Kind.CONV, anchor, build.transpose(anchor, (0, 3, 1, 2))), TARGETS["avx512"], "kernel"
     )
     text = text_of(made.launches[-1].kernel)
@@ -201,9 +201,7 @@ def test_results_along_rows_are_turned_around_in_registers():
 
 def test_only_windows_that_leave_the_input_copy_it():
     kernels = {
-        name: len(
-            table.schedule(group(Kind.CONV, CASES[name]), TARGETS["avx512"], "kernel").launches
-        )
+        name: len(table.lower(group(Kind.CONV, CASES[name]), TARGETS["avx512"], "kernel").launches)
         for name in CASES
     }
     assert (

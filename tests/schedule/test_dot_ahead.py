@@ -12,7 +12,7 @@ from contraction_harness import TARGETS, agree, group
 from test_dot_schedule import matmul
 
 from xlac.codegen.core.lowered_group import Packed
-from xlac.codegen.lower import schedule
+from xlac.codegen.lower import lower
 from xlac.fusion.group import Group, Kind
 from xlac_sdk.dtypes import DType
 from xlac_sdk.interpreter.kernels import run_kernel
@@ -57,7 +57,7 @@ def every(body: tuple[Stmt, ...]) -> list[Stmt]:
 
 
 def kernel_of(made: Group, target: Target) -> Kernel:
-    return schedule(made, target, "k").launches[-1].kernel
+    return lower(made, target, "k").launches[-1].kernel
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def kernel_of(made: Group, target: Target) -> Kernel:
 @pytest.mark.sampled(3)
 def test_every_line_behind_the_first_panel_is_fetched(m: int, n: int, k: int) -> None:
     made = group(Kind.DOT, matmul(m, n, k, "weight"))
-    launch = schedule(made, SMALL, "k").launches[-1]
+    launch = lower(made, SMALL, "k").launches[-1]
     (packed,) = (value for value in launch.arguments if isinstance(value, Packed))
     lines = fetched(launch.kernel)
     first, last = min(lines), packed.size * 4 // 64

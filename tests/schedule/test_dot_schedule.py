@@ -88,7 +88,7 @@ def test_blocks_of_rows_and_threads():
     big = group(Kind.DOT, matmul(130, 70, 60, "weight"))
     agree(big, replace(small, threads=2))
     assert (
-        table.schedule(big, replace(small, threads=2), "kernel").launches[0].kernel.parallel
+        table.lower(big, replace(small, threads=2), "kernel").launches[0].kernel.parallel
         is not None
     )
 
@@ -102,7 +102,7 @@ def test_long_sums_are_added_in_chunks(name):
         made = group(
             Kind.DOT, anchor, build.maximum(build.add(anchor, param("bias", Type(F32, (n,)))), 0.0)
         )
-        (*_, last) = table.schedule(made, target, "kernel").launches
+        (*_, last) = table.lower(made, target, "kernel").launches
         assert any(isinstance(s, Allocate) for s in _statements(last.kernel.body))
         agree(made, target)
 
@@ -152,7 +152,7 @@ def test_weights_changed_by_the_group_are_computed_while_compiling():
         Dot(contract_lhs=(1,), contract_rhs=(0,)), param("x", Type(F32, (4, 15))), build.mul(w, 2.0)
     )
     made = group(Kind.DOT, anchor)
-    scheduled = table.schedule(made, TARGETS["avx512"], "kernel")
+    scheduled = table.lower(made, TARGETS["avx512"], "kernel")
     assert len(scheduled.launches) == 1
     assert any(isinstance(a, Packed) for a in scheduled.launches[0].arguments)
     agree(made, TARGETS["avx512"])
@@ -171,7 +171,7 @@ def test_halves_that_are_read_often_are_converted_once(dtype):
     anchor = matmul(9, 130, 20, "weight", dtype=dtype)
     for made in (group(Kind.DOT, anchor), group(Kind.DOT, anchor, build.maximum(anchor, 0.0))):
         for target in (TARGETS["avx512"], TARGETS["scalar"], TARGETS["size"]):
-            launches = table.schedule(made, target, "kernel").launches
+            launches = table.lower(made, target, "kernel").launches
             assert len(launches) == (1 if target.size else 2)
             agree(made, target)
 
@@ -179,14 +179,14 @@ def test_halves_that_are_read_often_are_converted_once(dtype):
 def test_a_constant_operand_is_packed_and_small_code_does_not_copy():
     made = group(Kind.DOT, matmul(64, 100, 50, "weight"))
     for name, packed in (("avx512", True), ("size", False)):
-        scheduled = table.schedule(made, TARGETS[name], "kernel")
+        scheduled = table.lower(made, TARGETS[name], "kernel")
         assert len(scheduled.launches) == 1
         assert any(isinstance(a, Packed) for a in scheduled.launches[0].arguments) is packed
 
 
 def test_a_small_layer_runs_without_packing():
     made = group(Kind.DOT, matmul(1, 128, 64, "weight"))
-    scheduled = table.schedule(made, TARGETS["avx512"], "kernel")
+    scheduled = table.lower(made, TARGETS["avx512"], "kernel")
     arguments = scheduled.launches[0].arguments
     assert len(scheduled.launches) == 1 and not any(
         isinstance(a, Packed | Scratch) for a in arguments
@@ -251,19 +251,15 @@ def test_an_epilogue_that_does_not_fuse_runs_afterwards():
 def test_outputs_take_the_place_of_residuals_only_where_that_is_safe():
     anchor, biased = _layer(16, 32, 16)
     residual = param("r", anchor.type)
-    safe = table.schedule(
+    safe = table.lower(
         group(Kind.DOT, anchor, build.add(biased, residual)), TARGETS["avx512"], "kernel"
     )
     assert [(b.op.name) for _, b in safe.in_place] == ["r"]
     square = matmul(16, 16, 16)
     crossed = build.add(square, build.transpose(param("r", square.type), (1, 0)))
-    assert (
-        table.schedule(group(Kind.DOT, square, crossed), TARGETS["avx512"], "kernel").in_place == ()
-    )
+    assert table.lower(group(Kind.DOT, square, crossed), TARGETS["avx512"], "kernel").in_place == ()
     itself = build.add(square, square.inputs[0])
-    assert (
-        table.schedule(group(Kind.DOT, square, itself), TARGETS["avx512"], "kernel").in_place == ()
-    )
+    assert table.lower(group(Kind.DOT, square, itself), TARGETS["avx512"], "kernel").in_place == ()
 
 
 # ---- shape of the code ---------------------------------------------------------------------------
@@ -288,7 +284,7 @@ def test_equal_shapes_give_equal_kernels():
     from xlac_sdk.kernel_ir.text import show
 
     first, second = (
-        table.schedule(group(Kind.DOT, _layer(9, 21, 33)[1].inputs[0]), TARGETS["avx2"], "k")
+        table.lower(group(Kind.DOT, _layer(9, 21, 33)[1].inputs[0]), TARGETS["avx2"], "k")
         for _ in range(2)
     )
     assert show(first.launches[0].kernel) == show(second.launches[0].kernel)
@@ -325,11 +321,11 @@ def test_on_this_machine(turned):
 )
 def test_an_operand_is_packed_at_run_time_where_that_is_repaid(rows, depth, columns, launches):
     made = group(Kind.DOT, matmul(rows, columns, depth))
-    assert len(table.schedule(made, TARGETS["avx512"], "kernel").launches) == launches
+    assert len(table.lower(made, TARGETS["avx512"], "kernel").launches) == launches
 
 
 def test_an_operand_is_read_where_it_lies():
     target = replace(TARGETS["avx512"], l1_bytes=64, l2_bytes=1 << 16)
     made = group(Kind.DOT, matmul(20, 67, 33))
-    assert len(table.schedule(made, target, "kernel").launches) == 1
+    assert len(table.lower(made, target, "kernel").launches) == 1
     agree(made, target)

@@ -7,7 +7,7 @@ from loops_harness import MASKED, TARGETS, check_graph, constant, graph_of, para
 from work import calls
 
 from xlac.codegen.claims import kind_taken
-from xlac.codegen.lower import schedule
+from xlac.codegen.lower import lower
 from xlac.fusion.cost import work
 from xlac.fusion.group import Kind, Partition
 from xlac.fusion.partition import is_alias, partition
@@ -33,7 +33,7 @@ def test_decomposed_softmax_is_one_kernel() -> None:
     total = build.reduce(power, "add", -1)
     (group,) = cut(build.div(power, Node.of(Broadcast(shape, kept), total))).groups
     assert group.kind is Kind.ROWS
-    assert len(schedule(group, MASKED, "k").launches) == 1
+    assert len(lower(group, MASKED, "k").launches) == 1
     assert work(group).bytes == 2 * 6 * 200 * 4
 
 
@@ -47,7 +47,7 @@ def test_layer_norm_and_gelu_are_one_kernel() -> None:
     x, scale, shift = param("x", (7, 96)), param("scale", (96,)), param("shift", (96,))
     (group,) = cut(apply("gelu", apply("layer_norm", x, scale, shift))).groups
     assert group.kind is Kind.ROWS
-    (launch,) = schedule(group, MASKED, "k").launches
+    (launch,) = lower(group, MASKED, "k").launches
     assert len(launch.kernel.parameters) == 4
 
 
@@ -185,7 +185,7 @@ def test_a_deep_chain_needs_no_deep_stack() -> None:
     parts = partition(graph_of(y), MASKED, kind_taken=kind_taken)
     assert len(parts.groups) <= 20
     for group in parts.groups[:2]:
-        assert schedule(group, MASKED, "k").launches
+        assert lower(group, MASKED, "k").launches
 
 
 def test_targets_without_vectors_fuse_alike() -> None:

@@ -17,7 +17,7 @@ from loops_harness import (
 )
 
 from xlac.codegen.claims import kind_taken
-from xlac.codegen.lower import schedule
+from xlac.codegen.lower import lower
 from xlac.fusion.group import Group, Kind
 from xlac.fusion.partition import partition
 from xlac.ir.graph import Graph, Node
@@ -86,7 +86,7 @@ def test_transpositions_by_squares(shape: tuple[int, ...], dtype: DType) -> None
 
 def test_a_transposition_in_vectors_turns_squares_around_in_registers() -> None:
     group = group_of(Kind.ELEMENTWISE, Node.of(Transpose((1, 0)), param("x", (64, 96))))
-    (launching,) = schedule(group, MASKED, "kernel").launches
+    (launching,) = lower(group, MASKED, "kernel").launches
     assert "Shuffle(" in repr(launching.kernel.body)
 
 
@@ -124,11 +124,11 @@ def test_nests_that_are_split_over_threads_have_kernels_of_their_own() -> None:
 
 def test_no_launch_for_nothing() -> None:
     group = group_of(Kind.ELEMENTWISE, Node.of(Exp(), param("x", (0, 5))))
-    assert not schedule(group, MASKED, "k").launches
+    assert not lower(group, MASKED, "k").launches
 
 
 def loops(group: Group, target: Target) -> list[For]:
-    (launch,) = schedule(group, target, "k").launches
+    (launch,) = lower(group, target, "k").launches
     return [s for s in launch.kernel.body if isinstance(s, For)]
 
 
@@ -144,7 +144,7 @@ def test_large_outputs_are_split_over_threads() -> None:
 
 def test_outputs_beyond_the_cache_are_streamed() -> None:
     x = param("x", (1 << 16,))
-    (launch,) = schedule(
+    (launch,) = lower(
         group_of(Kind.ELEMENTWISE, Node.of(Exp(), x)),
         Target("t", vector_bytes=64, l3_bytes=1 << 12),
         "k",
@@ -163,7 +163,7 @@ def test_contiguous_operands_are_read_by_vectors_through_reshapes() -> None:
     """Collapsed axes: no gather is left, whatever the shapes between."""
     x = param("x", (12, 35))
     y = Node.of(Exp(), Node.of(Reshape((7, 60)), Node.of(Exp(), Node.of(Reshape((35, 12)), x))))
-    (launch,) = schedule(group_of(Kind.ELEMENTWISE, y), PLAIN, "k").launches
+    (launch,) = lower(group_of(Kind.ELEMENTWISE, y), PLAIN, "k").launches
 
     def loads(stmts: tuple[object, ...]) -> list[Load]:
         return [s.value for s in stmts if isinstance(getattr(s, "value", None), Load)] + [  # type: ignore[attr-defined]
@@ -177,9 +177,9 @@ def test_contiguous_operands_are_read_by_vectors_through_reshapes() -> None:
 
 def test_an_operand_that_is_read_elsewhere_may_not_be_overwritten() -> None:
     x = param("x", (8, 8))
-    safe = schedule(group_of(Kind.ELEMENTWISE, Node.of(Exp(), x)), MASKED, "k")
+    safe = lower(group_of(Kind.ELEMENTWISE, Node.of(Exp(), x)), MASKED, "k")
     assert len(safe.in_place) == 1
-    unsafe = schedule(
+    unsafe = lower(
         group_of(Kind.ELEMENTWISE, Node.of(Add(), x, Node.of(Transpose((1, 0)), x))), MASKED, "k"
     )
     assert not unsafe.in_place
@@ -303,7 +303,7 @@ def test_rows_with_results_and_values_of_every_stage() -> None:
 
 
 def test_powers_are_computed_once() -> None:
-    (launch,) = schedule(group_of(Kind.ROWS, softmax(param("x", (64, 256)))), SCALAR, "k").launches
+    (launch,) = lower(group_of(Kind.ROWS, softmax(param("x", (64, 256)))), SCALAR, "k").launches
     from xlac_sdk.kernel_ir.text import show
 
     assert show(launch.kernel).count("exp(") == 1
@@ -311,7 +311,7 @@ def test_powers_are_computed_once() -> None:
 
 def test_kernels_say_what_they_cost_and_where_they_come_from() -> None:
     x = param("x", (64, 256))
-    (launch,) = schedule(group_of(Kind.ROWS, softmax(x)), MASKED, "k").launches
+    (launch,) = lower(group_of(Kind.ROWS, softmax(x)), MASKED, "k").launches
     assert launch.kernel.name == "k"
     assert launch.kernel.work.bytes == 2 * 64 * 256 * 4
     assert launch.kernel.parallel is not None
@@ -351,7 +351,7 @@ def test_fusion_leads_few_results_of_many_elements_to_threads(
     (group,) = partition(
         Graph("total", (x,), {"total": total}), threaded, kind_taken=kind_taken
     ).groups
-    first, second = schedule(group, threaded, "k").launches
+    first, second = lower(group, threaded, "k").launches
     assert first.kernel.parallel is not None and second.kernel.parallel is None
 
 
@@ -370,4 +370,4 @@ def test_few_results_of_many_elements_are_split_over_threads(
     assert len(scheduled.launches) == 2
     assert scheduled.launches[0].kernel.parallel is not None
     # the order of a sum is that of any number of threads
-    assert len(schedule(group, Target("one", vector_bytes=64), "k").launches) == 2
+    assert len(lower(group, Target("one", vector_bytes=64), "k").launches) == 2

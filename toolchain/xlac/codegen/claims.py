@@ -1,13 +1,15 @@
-"""Composites that schedules take whole: one kernel does better than those of the definition.
+"""Composites that lowerings take whole: one kernel does better than those of the definition.
 
 `TAKEN` says for a composite which kind of group it founds, and for which nodes and targets. The
-pass that expands composites asks here, and fusion; `schedule.py` finds the kernel by the kind, as
+pass that expands composites asks here, and fusion; `lower.py` finds the lowering by the kind, as
 for any other group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
 from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
@@ -16,14 +18,14 @@ from xlac_sdk.target import Target
 Takes = Callable[[Node, Target], bool]
 
 
+ATTENTION = {"cpu": "xlac.codegen.cpu.attention", "gpu": "xlac.codegen.gpu.attention.attention"}
+"""The module whose `takes` says it, imported when a device asks."""
+
+
 def attention(node: Node, target: Target) -> bool:
     """Where a GPU's threads share the queries, or the scores would not stay in a CPU's caches."""
-    if target.warp:
-        from xlac.codegen.gpu.attention.attention import takes
-    else:
-        from xlac.codegen.cpu.attention import takes
-
-    return takes(node, target)
+    module: Any = import_module(ATTENTION["gpu" if target.warp else "cpu"])
+    return bool(module.takes(node, target))
 
 
 TAKEN: dict[str, tuple[Kind, Takes]] = {"attention": (Kind.ATTENTION, attention)}
@@ -39,5 +41,5 @@ def kind_taken(node: Node, target: Target) -> Kind | None:
 
 
 def is_kept(node: Node, target: Target) -> bool:
-    """Whether a composite stays what it is: the target claims it, or a schedule takes it whole."""
+    """Whether a composite stays what it is: the target claims it, or a lowering takes it whole."""
     return node.op.mnemonic in target.claims or kind_taken(node, target) is not None

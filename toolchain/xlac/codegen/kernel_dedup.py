@@ -19,7 +19,7 @@ from xlac.codegen.core.lowered_group import (
     Packed,
     Scratch,
 )
-from xlac.codegen.lower import schedule
+from xlac.codegen.lower import lower
 from xlac.fusion.group import Group
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import attributes
@@ -48,7 +48,7 @@ class LoweringCache:
         if known is not None:
             return translated(*known, group)
         name = f"{group.anchor.op.mnemonic}_{len(self._of_structure)}"
-        scheduled = schedule(group, self.target, name)
+        scheduled = lower(group, self.target, name)
         self._of_structure[key] = (group, scheduled)
         return scheduled
 

@@ -1,18 +1,59 @@
-"""From a fused group to kernels: each kind of group has its schedule, in a file of its own."""
+"""From a fused group to kernels: which module lowers a kind of group on a device.
+
+The tables name modules as text, and a module is imported when a group asks for it: a compilation
+for a CPU loads no lowering of GPUs or libraries. So that no lowering imports another, each is handed
+`lower` itself for the parts of its group that are of other kinds.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
+from typing import Any
 
 from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.fusion.group import Group, Kind
 from xlac_sdk.support.limits import look
 from xlac_sdk.target import Target
 
+CPU = {
+    Kind.ELEMENTWISE: "xlac.codegen.cpu.elementwise",
+    Kind.ROWS: "xlac.codegen.cpu.reduction",
+    Kind.REDUCE: "xlac.codegen.cpu.reduction",
+    Kind.DOT: "xlac.codegen.cpu.gemm.dot",
+    Kind.CONV: "xlac.codegen.cpu.conv.conv",
+    Kind.ATTENTION: "xlac.codegen.cpu.attention",
+    Kind.WINDOW: "xlac.codegen.cpu.window",
+    Kind.SCATTER: "xlac.codegen.cpu.scatter",
+    Kind.UPDATE: "xlac.codegen.cpu.update",
+    Kind.CUMULATIVE: "xlac.codegen.cpu.cumulative",
+    Kind.SORT: "xlac.codegen.cpu.sort",
+    Kind.RANDOM: "xlac.codegen.cpu.random",
+}
+GPU = {
+    Kind.ELEMENTWISE: "xlac.codegen.gpu.elementwise",
+    Kind.ROWS: "xlac.codegen.gpu.reduction.choose",
+    Kind.REDUCE: "xlac.codegen.gpu.reduction.choose",
+    Kind.DOT: "xlac.codegen.gpu.gemm.dot",
+    Kind.CONV: "xlac.codegen.gpu.gemm.conv",
+    Kind.ATTENTION: "xlac.codegen.gpu.attention.attention",
+    Kind.WINDOW: "xlac.codegen.gpu.window",
+    Kind.SCATTER: "xlac.codegen.gpu.scatter",
+    Kind.UPDATE: "xlac.codegen.gpu.update",
+    Kind.CUMULATIVE: "xlac.codegen.gpu.scan.cumulative",
+    Kind.SORT: "xlac.codegen.gpu.sort.sort",
+    Kind.RANDOM: "xlac.codegen.gpu.random",
+}
+"""The module whose `lower(group, target, name, lower_part)` makes the kernels of a kind of group."""
+
+GPU_OPERATIONS = {"compact": "xlac.codegen.gpu.scan.compact"}
+"""Operations, by mnemonic, that a GPU lowers otherwise than the rest of their kind."""
+
+LIBRARY = "xlac.codegen.library.choose"
 LIBRARIES = (Kind.DOT, Kind.CONV, Kind.ATTENTION)  # kinds that a target's libraries may compute
 
 
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
+def lower(group: Group, target: Target, name: str) -> LoweredGroup:
     """The launches of a group; `name` is an identifier that no other group has.
 
     A group whose outputs hold no elements has none, and one that a library of the target computes
@@ -23,41 +64,20 @@ def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     if all(t.size == 0 for node in group.outputs for t in node.results):
         return LoweredGroup(())
     if group.kind in LIBRARIES and (target.products or target.convolutions or target.attentions):
-        from xlac.codegen.library.choose import called, without
-
-        found = called(group, target)
+        library: Any = import_module(LIBRARY)
+        found = library.called(group, target)
         if isinstance(found, LoweredGroup):
             return found
-        return replace(schedule(group, without(target), name), note=found)
-    if target.warp:
-        from xlac.codegen.gpu.lower import find
+        return replace(lower(group, library.without(target), name), note=found)
+    lowering: Any = import_module(module_of(group, target))
+    lowered: LoweredGroup = lowering.lower(group, target, name, lower)
+    return lowered
 
-        of_gpu = find(group.kind)
-        if of_gpu is not None:
-            return of_gpu(group, target, name)
-    match group.kind:
-        case Kind.ELEMENTWISE:
-            from xlac.codegen.cpu.elementwise import schedule as write
-        case Kind.ROWS | Kind.REDUCE:
-            from xlac.codegen.cpu.reduction import schedule as write
-        case Kind.DOT:
-            from xlac.codegen.core.dot import schedule as write
-        case Kind.CONV:
-            from xlac.codegen.core.conv import schedule as write
-        case Kind.ATTENTION:
-            from xlac.codegen.cpu.attention import schedule as write
-        case Kind.WINDOW:
-            from xlac.codegen.cpu.window import schedule as write
-        case Kind.SCATTER:
-            from xlac.codegen.cpu.scatter import schedule as write
-        case Kind.UPDATE:
-            from xlac.codegen.cpu.update import schedule as write
-        case Kind.CUMULATIVE:
-            from xlac.codegen.cpu.cumulative import schedule as write
-        case Kind.SORT:
-            from xlac.codegen.cpu.sort import schedule as write
-        case Kind.RANDOM:
-            from xlac.codegen.cpu.random import schedule as write
-        case Kind.CLAIMED | Kind.CONTROL:
-            raise AssertionError(f"a {group.kind.value} group has no kernels")
-    return write(group, target, name)
+
+def module_of(group: Group, target: Target) -> str:
+    """The name of the module that lowers a group for a device."""
+    if group.kind in (Kind.CLAIMED, Kind.CONTROL):
+        raise AssertionError(f"a {group.kind.value} group has no kernels")
+    if not target.warp:
+        return CPU[group.kind]
+    return GPU_OPERATIONS.get(group.anchor.op.mnemonic) or GPU[group.kind]

@@ -4,17 +4,26 @@ from their counters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from xlac.codegen.core.contraction import Axis, Contraction, Edge, Source, accumulator, merge
 from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.lowered_group import KernelLaunch
+from xlac.codegen.core.operands import View
+from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops.tensor import view
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr
+from xlac_sdk.target import Target
+
+LowerContraction = Callable[[Group, Target, str, Contraction, Epilogue, View], list[KernelLaunch]]
+"""The kernels that a device has for a contraction and its epilogue, which are those of a group;
+the view is where the right operand came from.
+"""
 
 
 class Run(NamedTuple):

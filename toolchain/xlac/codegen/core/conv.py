@@ -13,14 +13,11 @@ from dataclasses import dataclass
 
 from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.contraction import Axis, Contraction, Edge, Source
-from xlac.codegen.core.contraction_axes import Run, arranged, runs
+from xlac.codegen.core.contraction_axes import LowerContraction, Run, arranged, runs
 from xlac.codegen.core.elements import row_major
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.core.operands import View
-from xlac.codegen.cpu.conv import depthwise_nchw, depthwise_nhwc
-from xlac.codegen.cpu.conv.winograd import winograd
-from xlac.codegen.cpu.gemm import choose
 from xlac.fusion.group import Group, Kind
 from xlac.ir.dims import Dim, size_hint, upper_bound, volume
 from xlac.ir.graph import Node
@@ -57,56 +54,69 @@ class Geometry:
         return self.x[letter] * self.op.rhs_dilation[self.op.spatial.index(letter)]
 
 
-@dataclass(frozen=True, slots=True)
-class Ways:
-    """What kinds of targets do in ways of their own."""
+Launches = Callable[
+    [Group, Target, str, Epilogue, Geometry, Source, Source, View], list[KernelLaunch]
+]
+"""The kernels of a convolution that is no contraction: x and the kernel as sources, and the view
+that the kernel came from.
+"""
 
+
+@dataclass(frozen=True, slots=True)
+class Depthwise:
+    """A kernel template for convolutions whose channels stand alone. `masks`: it reads x as it
+    lies, and zeros where windows leave it; other templates want x copied with its padding.
+    """
+
+    launches: Launches
+    masks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Templates:
+    """What a device has for convolutions."""
+
+    contraction: LowerContraction
     masks: Callable[[Node], bool]
-    """Whether products read x as it lies, and zeros where windows leave it."""
-    alone: Callable[
-        [Group, Target, str, Epilogue, Geometry, Source, Source, View], list[KernelLaunch]
-    ]
-    """The kernels of a convolution whose channels stand alone, side by side in memory."""
+    """Whether a contraction's kernels read x as it lies, and zeros where windows leave it."""
+    depthwise: Callable[[Group, Target, Epilogue], Depthwise | None]
+    """The template for a convolution whose channels stand alone; None where it is a contraction."""
 
 
 TAPS = 1024  # of a kernel of one channel that are added in a row
-CPU = Ways(lambda anchor: False, depthwise_nhwc.launches)
 
 
-def schedule(group: Group, target: Target, name: str, ways: Ways = CPU) -> LoweredGroup:
+def lower(
+    group: Group, target: Target, name: str, lower_part: LowerPart, templates: Templates
+) -> LoweredGroup:
     """Launches for a convolution with what follows it: the padded copy and packed weights, if any,
     then the sums.
     """
     anchor = group.anchor
-    if (tiling := winograd.chosen(anchor, target)) and (
-        by_points := winograd.schedule(group, target, name, tiling)
-    ):
-        return by_points
     after = epilogue.of(group, anchor)
     if after is None:
-        return operands.apart(
-            group, anchor, lambda alone: schedule(alone, target, name, ways), target, name
-        )
-    by_plane = _short(anchor) and depthwise_nchw.pays(group, target, after)
-    by_channel = not by_plane and _short(anchor) and _depthwise(group) and not target.size
-    masked = by_channel or (depthwise_nchw.masks(group, target) if by_plane else ways.masks(anchor))
-    x, edges, launches = _input(group, target, name, padded=not masked)
+
+        def alone(part: Group) -> LoweredGroup:
+            return lower(part, target, name, lower_part, templates)
+
+        return operands.apart(group, anchor, alone, target, name, lower_part)
+    depthwise = templates.depthwise(group, target, after) if _short(anchor) else None
+    masked = depthwise.masks if depthwise else templates.masks(anchor)
+    x, edges, launches = _input(group, target, name, lower_part, padded=not masked)
     kernel = operands.resolve(anchor.inputs[1], group) or operands.folded(anchor.inputs[1], group)
     if kernel is None:
-        kernel, made = operands.materialize(anchor.inputs[1], group, target, f"{name}_kernel")
+        kernel, made = operands.materialize(
+            anchor.inputs[1], group, target, f"{name}_kernel", lower_part
+        )
         launches += made
     geometry = _geometry(anchor, x, edges, kernel)
     left = Source(x.value, anchor.inputs[0].type.dtype, geometry.offset)
     right = Source(kernel.value, anchor.inputs[1].type.dtype, kernel.offset)
-    if by_plane:
-        launches += depthwise_nchw.launches(
-            group, target, name, after, geometry, left, right, kernel
-        )
-    elif by_channel:
-        launches += ways.alone(group, target, name, after, geometry, left, right, kernel)
+    if depthwise:
+        launches += depthwise.launches(group, target, name, after, geometry, left, right, kernel)
     else:
         c = canonical(anchor, after, geometry, left, right)
-        launches += choose.launches(group, target, name, c, after, kernel)
+        launches += templates.contraction(group, target, name, c, after, kernel)
     used = {v.value for v in (x, kernel) if isinstance(v.value, Node)}
     return LoweredGroup(tuple(launches), epilogue.in_place(after, used))
 
@@ -120,7 +130,7 @@ def _short(anchor: Node) -> bool:
     return upper_bound(volume(tuple(taps[letter] for letter in anchor.op.spatial))) <= TAPS
 
 
-def _depthwise(group: Group) -> bool:
+def is_depthwise_nhwc(group: Group) -> bool:
     """One input and one output channel a group, channels next to each other in x and the result; x
     not spread.
     """
@@ -202,7 +212,7 @@ def canonical(
 
 
 def _input(
-    group: Group, target: Target, name: str, padded: bool
+    group: Group, target: Target, name: str, lower_part: LowerPart, padded: bool
 ) -> tuple[View, dict[str, Edge], list[KernelLaunch]]:
     """x as the window moves over it, where windows leave it, and the kernels that copy it, if it
     needs a copy.
@@ -233,7 +243,7 @@ def _input(
     launches: list[KernelLaunch] = []
     if not padded:
         if found is None:
-            found, made = operands.materialize(x, group, target, f"{name}_x")
+            found, made = operands.materialize(x, group, target, f"{name}_x", lower_part)
             launches += made
     elif edges or any(gaps) or x.type.size == 0:
         found = None
@@ -242,12 +252,18 @@ def _input(
         for n, stride in zip(low, found.strides, strict=True):
             start = start - stride * n
         return View(found.value, found.strides, start), edges, launches
-    found, made = _padded(group, low, high, gaps, target, f"{name}_pad")
+    found, made = _padded(group, low, high, gaps, target, f"{name}_pad", lower_part)
     return found, {}, [*launches, *made]
 
 
 def _padded(
-    group: Group, before: list[int], after: list[int], spread: list[int], target: Target, name: str
+    group: Group,
+    before: list[int],
+    after: list[int],
+    spread: list[int],
+    target: Target,
+    name: str,
+    lower_part: LowerPart,
 ) -> tuple[View, tuple[KernelLaunch, ...]]:
     """A copy of x with its padding, its axes in the order in which x lies so that rows are copied
     as rows.
@@ -286,7 +302,7 @@ def _padded(
         (copy,),
         "pads the input",
     )
-    found, made = operands.materialize(copy, wide, target, name)
+    found, made = operands.materialize(copy, wide, target, name, lower_part)
     return View(found.value, tuple(steps[perm.index(axis)] for axis in range(len(perm)))), made
 
 

@@ -1,14 +1,15 @@
-"""Dot products: any dimension numbers become one canonical contraction, which is then tiled."""
+"""Dot products: any dimension numbers become one canonical contraction, for which a device has
+kernels.
+"""
 
 from __future__ import annotations
 
 from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.contraction import Axis, Contraction, Source
-from xlac.codegen.core.contraction_axes import Run, arranged, runs
+from xlac.codegen.core.contraction_axes import LowerContraction, Run, arranged, runs
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, Scratch
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.operands import View
-from xlac.codegen.cpu.gemm import choose
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, size_hint, volume
 from xlac.ir.graph import Node
@@ -18,33 +19,49 @@ from xlac_sdk.target import Target
 WIDE = 128  # columns from which halves on the left are converted to f32 before the product
 
 
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
-    """Launches for a contraction with what follows it: kernels that make operands, if any, then the
-    product.
+def lower(
+    group: Group,
+    target: Target,
+    name: str,
+    lower_part: LowerPart,
+    contraction: LowerContraction,
+    *,
+    prologue: bool = False,
+    widens: bool = False,
+) -> LoweredGroup:
+    """Launches for a dot product with what follows it: kernels that make operands, if any, then
+    those of the contraction.
+
+    With `prologue`, operands that are computed element by element are computed where the kernel
+    reads them; with `widens`, halves on the left that are read often are converted once, in a copy.
     """
     anchor = group.anchor
     after = epilogue.of(group, anchor)
     if after is None:
-        return operands.apart(
-            group, anchor, lambda alone: schedule(alone, target, name), target, name
-        )
+
+        def alone(part: Group) -> LoweredGroup:
+            return lower(
+                part, target, name, lower_part, contraction, prologue=prologue, widens=widens
+            )
+
+        return operands.apart(group, anchor, alone, target, name, lower_part)
     launches: list[KernelLaunch] = []
     views: list[View] = []
     for side, node in zip(("left", "right"), anchor.inputs, strict=True):
-        if side == "left" and _widened(anchor, target):
-            wide, made = operands.widen(node, group, target, f"{name}_left")
+        if side == "left" and widens and _widened(anchor, target):
+            wide, made = operands.widen(node, group, target, f"{name}_left", lower_part)
             launches += made
             views.append(wide)
             continue
-        found = operands.resolve(node, group, prologue=target.warp != 0)
+        found = operands.resolve(node, group, prologue=prologue)
         if found is None and side == "right":
             found = operands.folded(node, group)
         if found is None:
-            found, made = operands.materialize(node, group, target, f"{name}_{side}")
+            found, made = operands.materialize(node, group, target, f"{name}_{side}", lower_part)
             launches += made
         views.append(found)
     c = canonical(anchor, after, views[0], views[1])
-    launches += choose.launches(group, target, name, c, after, views[1])
+    launches += contraction(group, target, name, c, after, views[1])
     used = {v.value for v in views if isinstance(v.value, Node)}
     return LoweredGroup(tuple(launches), epilogue.in_place(after, used))
 
@@ -61,7 +78,7 @@ def _widened(anchor: Node, target: Target) -> bool:
         volume(tuple(right.shape[a] for a in columns)),
     )
     many = size_hint(tall) >= 8 and size_hint(wide) >= WIDE
-    return left.type.dtype.is_half and many and not target.size and not target.warp
+    return left.type.dtype.is_half and many and not target.size
 
 
 def canonical(anchor: Node, after: Epilogue, left: View, right: View) -> Contraction:

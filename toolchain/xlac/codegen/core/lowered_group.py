@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, Shape, Sym
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.kernel import Kernel, Work
+from xlac_sdk.target import Target
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,3 +110,11 @@ class LoweredGroup:
         if self.copies or self.call is not None:
             raise AssertionError("a schedule that is part of another has more than launches")
         return self.launches
+
+
+LowerPart = Callable[[Group, Target, str], LoweredGroup]
+"""Lowers a part of a group, as a group of its own, under a name of its own.
+
+Every lowering is given one, which finds the lowering of the part's kind: so no lowering imports
+another.
+"""

@@ -11,7 +11,7 @@ import numpy as np
 
 from xlac.codegen.core.contraction import is_constant
 from xlac.codegen.core.elements import row_major
-from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, Scratch, Value
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch, Value
 from xlac.fusion import cost
 from xlac.fusion.cluster import is_pointwise
 from xlac.fusion.group import Group, Kind
@@ -157,19 +157,17 @@ def with_scratch(
 
 
 def materialize(
-    node: Node, group: Group, target: Target, name: str
+    node: Node, group: Group, target: Target, name: str, lower_part: LowerPart
 ) -> tuple[View, tuple[KernelLaunch, ...]]:
     """A kernel that computes an operand into scratch memory."""
-    from xlac.codegen.lower import schedule
-
     scratch = Scratch(node.type.dtype, node.type.size, "operand")
-    scheduled = schedule(part(group, (node,), frozenset()), target, name)
-    launches = with_scratch(scheduled.alone, {node: scratch})
+    lowered = lower_part(part(group, (node,), frozenset()), target, name)
+    launches = with_scratch(lowered.alone, {node: scratch})
     return View(scratch, row_major(node.shape)), launches
 
 
 def widen(
-    node: Node, group: Group, target: Target, name: str
+    node: Node, group: Group, target: Target, name: str, lower_part: LowerPart
 ) -> tuple[View, tuple[KernelLaunch, ...]]:
     """A kernel that converts an operand of halves into scratch memory."""
     wide = Node.of(convert.Cast(dtype=node.type.dtype.compute), node)
@@ -179,19 +177,22 @@ def widen(
     copied = Group(
         Kind.ELEMENTWISE, wide, (*group.nodes, wide), inputs, (wide,), "converts the operand"
     )
-    return materialize(wide, copied, target, name)
+    return materialize(wide, copied, target, name, lower_part)
 
 
 def apart(
-    group: Group, anchor: Node, alone: Callable[[Group], LoweredGroup], target: Target, name: str
+    group: Group,
+    anchor: Node,
+    alone: Callable[[Group], LoweredGroup],
+    target: Target,
+    name: str,
+    lower_part: LowerPart,
 ) -> LoweredGroup:
     """The anchor by itself, then everything after it: for groups whose epilogue does not fuse."""
-    from xlac.codegen.lower import schedule
-
     kernel = part(group, (anchor,), frozenset())
     first = alone(replace_kind(kernel, group.kind, anchor))
     rest = tuple(n for n in group.outputs if n is not anchor)
-    after = schedule(part(group, rest, frozenset({anchor})), target, f"{name}_epilogue")
+    after = lower_part(part(group, rest, frozenset({anchor})), target, f"{name}_epilogue")
     launches = (*first.alone, *after.alone)
     if anchor in group.outputs:
         return LoweredGroup(launches)

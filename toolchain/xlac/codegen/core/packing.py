@@ -20,7 +20,7 @@ from xlac.codegen.core.contraction import Axis, Contraction, Source, merge, offs
 from xlac.codegen.core.elements import Elements, row_major
 from xlac.codegen.core.loop_nest import CHUNKS, SERIAL_WORK, THREAD_WORK, bounded
 from xlac.codegen.core.lowered_group import KernelLaunch, Packed, Scratch
-from xlac.codegen.cpu.gemm.register_tile import Split, Tile
+from xlac.codegen.core.tiling import RegisterTile, Split
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, Shape, Sym, ceil_div, divisor, size_hint, static, volume
 from xlac.ir.op import Array
@@ -76,7 +76,7 @@ def direct(c: Contraction) -> Panels:
     return Panels(c.right, c.outer, c.inner, packed=False)
 
 
-def panel_count(columns: Dim, tile: Tile) -> Dim:
+def panel_count(columns: Dim, tile: RegisterTile) -> Dim:
     """Panels of columns, those narrower than others included."""
     if isinstance(columns, Sym):
         full = columns // tile.width
@@ -87,7 +87,7 @@ def panel_count(columns: Dim, tile: Tile) -> Dim:
 def each_panel(
     builder: Builder,
     columns: Dim,
-    tile: Tile,
+    tile: RegisterTile,
     panel: Expr,
     emit: Callable[[Expr, int, build.Number], None],
 ) -> None:
@@ -118,7 +118,7 @@ def each_panel(
 def _open_panel(
     builder: Builder,
     columns: Sym,
-    tile: Tile,
+    tile: RegisterTile,
     panel: Expr,
     emit: Callable[[Expr, int, build.Number], None],
 ) -> None:
@@ -138,7 +138,7 @@ def _open_panel(
 
 
 def _layout(
-    c: Contraction, tile: Tile, dtype: DType
+    c: Contraction, tile: RegisterTile, dtype: DType
 ) -> tuple[tuple[Axis, ...], tuple[Axis, ...], Dim]:
     """The outer axes that the packed operand has, all outer axes with packed strides, and its size
     in elements.
@@ -162,7 +162,7 @@ def _panels(c: Contraction, value: Packed | Scratch, outer: tuple[Axis, ...]) ->
 
 def constant(
     c: Contraction,
-    tile: Tile,
+    tile: RegisterTile,
     dtype: DType,
     before: Callable[[Array], Array] | None = None,
     key: str = "",
@@ -197,7 +197,7 @@ def constant(
     return _panels(c, Packed(dtype, size, (source.value,), make, name), outer)
 
 
-def is_packed_already(c: Contraction, tile: Tile) -> bool:
+def is_packed_already(c: Contraction, tile: RegisterTile) -> bool:
     """True when the operand as it lies is one panel: packing would copy it unchanged."""
     if c.columns.right != 1 or c.columns.extent != tile.width:
         return False
@@ -207,7 +207,7 @@ def is_packed_already(c: Contraction, tile: Tile) -> bool:
     return all(a.right == w for a, w in zip(axes, wanted, strict=False))
 
 
-def reads_well(c: Contraction, tile: Tile, reuse: int, target: Target) -> bool:
+def reads_well(c: Contraction, tile: RegisterTile, reuse: int, target: Target) -> bool:
     """Whether `reuse` row tiles read panels where they lie at least as fast as packing and then
     reading them takes.
 
@@ -242,7 +242,7 @@ def transposed(builder: Builder, rows: list[Expr]) -> list[Expr]:
 
 
 def running(
-    group: Group, target: Target, name: str, c: Contraction, tile: Tile, dtype: DType
+    group: Group, target: Target, name: str, c: Contraction, tile: RegisterTile, dtype: DType
 ) -> tuple[KernelLaunch, Panels]:
     """A kernel that packs the operand on every run, and the panels that it leaves."""
     own, outer, size = _layout(c, tile, dtype)

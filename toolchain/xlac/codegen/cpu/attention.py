@@ -16,11 +16,12 @@ from xlac.codegen.core.attention_problem import Heads, heads
 from xlac.codegen.core.contraction import Axis, Contraction
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import CHUNKS
-from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.core.operands import View
 from xlac.codegen.core.packing import Panels
+from xlac.codegen.core.tiling import RegisterTile, even_split
 from xlac.codegen.cpu.gemm import register_tile
-from xlac.codegen.cpu.gemm.register_tile import Tile
+from xlac.codegen.cpu.online_softmax import OnlineSoftmax
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import bounds, size_hint, volume
@@ -40,7 +41,7 @@ class Blocks:
     """How an attention is cut: the register tile of scores, tiles of queries in a block, keys at a
     time, and the lanes of vectors along the width of values."""
 
-    tile: Tile
+    tile: RegisterTile
     tall: int
     keys: int
     lanes: int
@@ -109,28 +110,32 @@ def choose(h: Heads, target: Target) -> Blocks:
     tall = max(1, target.l1_bytes // 2 // (each * tile.rows[1]))
     wanted = -(-CHUNKS * target.threads // max(1, size_hint(volume(h.batch))))
     count = -(-rows // tile.rows[1])
-    tall = register_tile.even(count, max(1, min(tall, count // wanted))).step
+    tall = even_split(count, max(1, min(tall, count // wanted))).step
     return Blocks(tile, tall, keys, vector(wide, lanes))
 
 
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """Launches for an attention with what follows it: kernels that make operands, if any, one that
     packs the keys, its own.
     """
-    from xlac.codegen.cpu.online_softmax import OnlineSoftmax
 
     anchor = group.anchor
     after = epilogue.of(group, anchor)
     if after is None:
         return operands.apart(
-            group, anchor, lambda alone: schedule(alone, target, name), target, name
+            group,
+            anchor,
+            lambda alone: lower(alone, target, name, lower_part),
+            target,
+            name,
+            lower_part,
         )
     launches: list[KernelLaunch] = []
     views: list[View] = []
     for side, node in zip("qkv", anchor.inputs, strict=False):
         found = operands.resolve(node, group)
         if found is None or (side == "v" and found.strides[-1] != 1):
-            found, made = operands.materialize(node, group, target, f"{name}_{side}")
+            found, made = operands.materialize(node, group, target, f"{name}_{side}", lower_part)
             launches += made
         views.append(found)
     h = heads(anchor, (views[0], views[1], views[2]))
@@ -144,7 +149,7 @@ def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
 
 
 def packed(
-    group: Group, target: Target, name: str, h: Heads, tile: Tile, dtype: DType
+    group: Group, target: Target, name: str, h: Heads, tile: RegisterTile, dtype: DType
 ) -> tuple[KernelLaunch, Panels]:
     """The keys of every head in panels, their columns."""
     keys = h.keys

@@ -14,7 +14,7 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import bounded, lanes_for, outer, pieces_of, strips
-from xlac.codegen.core.lowered_group import LoweredGroup, Scratch, Value
+from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch, Value
 from xlac.codegen.core.summation import compensated, two_sum
 from xlac.fusion import cost
 from xlac.fusion.group import Group
@@ -36,7 +36,7 @@ P = Primitive
 RUN = 8  # elements whose running sums are added by themselves
 
 
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch."""
     elements = Elements(Builder(), group, target)
     if isinstance(group.anchor.op, Compact):

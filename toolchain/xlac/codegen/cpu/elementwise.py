@@ -34,7 +34,8 @@ from xlac.codegen.core.loop_nest import (
     strips,
     unroll_for,
 )
-from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
+from xlac.codegen.core.packing import TURNED, transposed
 from xlac.fusion import cost
 from xlac.fusion.group import Group, is_immediate
 from xlac.ir.dims import Dim, Shape, divisor, size_hint, volume
@@ -64,7 +65,7 @@ class Job:
     stores: tuple[tuple[Node, Node, Shape], ...]  # value, output, shift an axis
 
 
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch for a group of one shape; a large group of several shapes takes one for each, a
     small one for every few.
     """
@@ -225,8 +226,6 @@ def _squares(
     """What turns a square of vectors around in registers, where one operand that runs along
     `crossed` is moved and no more.
     """
-    from xlac.codegen.core.packing import TURNED, transposed
-
     builder, lanes = elements.builder, lanes_for(elements.target, survey.dtypes, inner.extent)
     accesses, axis = survey.accesses, crossed.axes[-1]
     moved = (

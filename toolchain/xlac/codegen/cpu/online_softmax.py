@@ -21,7 +21,7 @@ from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.matrix_operand import Counters, apart
 from xlac.codegen.core.packing import Panels, each_panel
-from xlac.codegen.cpu.gemm import register_tile
+from xlac.codegen.core.tiling import even_split
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.ir.dims import ceil_div, divisor, size_hint, volume
 from xlac_sdk.kernel_ir import build
@@ -375,7 +375,7 @@ class OnlineSoftmax:
             for place, total in zip(chain(*places), chain(*sums), strict=True):
                 self._put(self.values, place, total)
 
-        split = register_tile.even(wide // lanes, self.blocks.tile.vectors)
+        split = even_split(wide // lanes, self.blocks.tile.vectors)
         with builder.loop("v", 0, split.full * split.step * lanes, split.step * lanes) as column:
             add(column, split.step)
         if split.rest:

@@ -8,7 +8,7 @@ from math import prod
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import lanes_for, outer, strips
-from xlac.codegen.core.lowered_group import LoweredGroup
+from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import static
@@ -28,8 +28,8 @@ ROUNDS = 100  # operations a block, about
 BATCH = 16  # vectors of blocks that a thread takes at a time
 
 
-def schedule(
-    group: Group, target: Target, name: str, bits: type[Bits] | None = None
+def lower(
+    group: Group, target: Target, name: str, lower_part: LowerPart, bits: type[Bits] | None = None
 ) -> LoweredGroup:
     """A launch for the bits, written by `bits`, and one for the new state, so that the first may be
     split over threads.

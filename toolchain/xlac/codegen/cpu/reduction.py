@@ -15,7 +15,7 @@ from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator, fixed, rounded, sums
 from xlac.codegen.core.elements import Elements, linear, row_major
 from xlac.codegen.core.loop_nest import SERIAL_WORK, bounded, lanes_for, outer, serial, strips
-from xlac.codegen.core.lowered_group import LoweredGroup, Scratch
+from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.reduction_plan import Space
 from xlac.codegen.core.summation import Pair
 from xlac.codegen.cpu.row_reduction import Rows
@@ -37,7 +37,7 @@ PIECES = 512  # at most, for any number of threads: the order of a sum depends o
 PIECE_WORK = 3 << 15  # operations of a piece at least: a claim costs a tenth of a microsecond
 
 
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch, or two for a reduction that is split."""
     rows = Rows(Elements(Builder(), group, target), Space.of(group))
     if not _is_split(rows):

@@ -37,30 +37,19 @@ from xlac.codegen.core.loop_nest import (
     strips,
     unroll_for,
 )
-from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.core.reduction_plan import Pass, Passes, Space, plan, reduced_inputs
 from xlac.codegen.core.summation import Blocks, blocks
-from xlac.fusion import cost
-from xlac.fusion.group import Group, is_immediate
+from xlac.fusion.group import is_immediate
 from xlac.ir.dims import Dim, Shape, Sym, ceil_div, divisor, size_hint, upper_bound, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops.control.control import Pick
 from xlac.ops.reduction.reduction import Reduce
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.target import Target
 
 KEEP_BYTES = 32 << 10  # of values kept between passes on a thread's stack
-
-
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
-    """One launch."""
-    rows = Rows(Elements(Builder(), group, target), Space.of(group))
-    rows.write()
-    return LoweredGroup((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
 
 
 class Rows:

@@ -1,85 +1,36 @@
-"""Scatter: the operand copied, unless it lies there already, then updates combined into it one
-after another.
-
-Sums of floats where many updates may meet are `scatter_sums.py`'s. Other updates run in their
-row-major order, so the result is the same whatever the machine; the innermost axis is a vector
-where it is an axis of the window that lies contiguous in the operand. With `unique`, threads share
-them.
+"""Scatter on a CPU: sums of floats where many updates may meet are `scatter_add`'s, other updates run
+one after another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 
-from xlac.codegen.core import operands
-from xlac.codegen.core.access_analysis import Run
-from xlac.codegen.core.elements import Elements, row_major
-from xlac.codegen.core.loop_nest import lanes_for, outer, pieces_of, serial, strips
-from xlac.codegen.core.lowered_group import BufferCopy, KernelLaunch, LoweredGroup, Scratch, Value
+from xlac.codegen.core import scatter
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Value
+from xlac.codegen.core.scatter import Updates
+from xlac.codegen.cpu import scatter_add
 from xlac.fusion import cost
-from xlac.fusion.group import Group, Kind
-from xlac.ir.dims import divisor, size_hint, volume
-from xlac.ir.graph import Node
-from xlac.ops import numeric
-from xlac.ops.control.control import Pick
-from xlac.ops.tensor import view
-from xlac.ops.tensor.index import Scatter
-from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir import build
+from xlac.fusion.group import Group
 from xlac_sdk.kernel_ir.build import Builder
-from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr
-from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
-P = Primitive
-FAR = 2**40  # far outside is outside however the window offsets it
-STEP = 8  # operations to place one update
-PIECE = 16  # vectors of columns that a thread takes
+
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
+    """A copy of every operand, then the launches for the updates."""
+    return scatter.lower(group, target, name, lower_part, _launches)
 
 
-Write = Callable[[Group, Target, str, Sequence[Value]], list[KernelLaunch]]
-"""The launches that combine the updates of a group into its results, which hold the operands
-already.
-"""
-
-
-def schedule(group: Group, target: Target, name: str, write: Write | None = None) -> LoweredGroup:
-    """A copy of every operand, then the launches for the updates: one, or those of `write`."""
-    anchor, op = group.anchor, group.anchor.op
-    assert isinstance(op, Scatter)
-    count = len(anchor.results)
-    found = {n.op.index if isinstance(n.op, Pick) else 0: n for n in group.outputs}
-    results: list[Value] = [
-        found.get(k) or Scratch(t.dtype, t.size, "result") for k, t in enumerate(anchor.results)
-    ]
-    launches: list[KernelLaunch] = []
-    copies: list[BufferCopy] = []
-    for number, (x, result) in enumerate(zip(anchor.inputs, results, strict=False)):
-        if x in group.members:
-            launches += _computed(group, x, result, target, f"{name}_copy{number or ''}")
-        else:
-            copies.append(BufferCopy(x, result))
-    xs, updates = anchor.inputs[:count], anchor.inputs[count + 1 :]
-    if updates[0].type.size != 0:
-        launches += (write or _on_a_cpu)(group, target, name, results)
-    elsewhere = set(operands.part(group, anchor.inputs[count:], frozenset()).inputs) | set(
-        anchor.inputs[count:]
-    )
-    in_place = tuple(
-        (n, xs[k]) for k, n in found.items() if xs[k] in group.inputs and xs[k] not in elsewhere
-    )
-    return LoweredGroup(tuple(launches), in_place if count == 1 else (), tuple(copies))
-
-
-def _on_a_cpu(
-    group: Group, target: Target, name: str, results: Sequence[Value]
+def _launches(
+    group: Group, target: Target, name: str, lower_part: LowerPart, results: Sequence[Value]
 ) -> list[KernelLaunch]:
     """Sums of many so that they keep their digits; all else in order."""
-    from xlac.codegen.cpu import scatter_add
-
-    found = scatter_add.launches(group, target, name, results) if len(results) == 1 else None
+    found = (
+        scatter_add.launches(group, target, name, lower_part, results)
+        if len(results) == 1
+        else None
+    )
     return _in_order(group, target, name, results) if found is None else found
 
 
@@ -90,181 +41,3 @@ def _in_order(
     elements = Elements(Builder(), group, target)
     Updates(elements, results).write()
     return [elements.launch(name, cost.work(group))]
-
-
-def _computed(
-    group: Group, x: Node, result: Value, target: Target, name: str
-) -> tuple[KernelLaunch, ...]:
-    """A kernel that computes what is updated where the result goes."""
-    from xlac.codegen.lower import schedule as of_kind
-
-    same = Node.of(view.Reshape(shape=x.shape), x)
-    wide = Group(
-        Kind.ELEMENTWISE,
-        same,
-        (*group.nodes, same),
-        group.inputs,
-        (same,),
-        "copies what is scattered into",
-    )
-    made = of_kind(operands.part(wide, (same,), frozenset()), target, name)
-    return tuple(
-        replace(launch, arguments=tuple(result if a is same else a for a in launch.arguments))
-        for launch in made.alone
-    )
-
-
-class Updates:
-    """Writes the kernel that combines the updates, in their row-major order."""
-
-    def __init__(self, elements: Elements, results: Sequence[Value]) -> None:
-        anchor = elements.group.anchor
-        assert isinstance(anchor.op, Scatter)
-        op = anchor.op
-        self.elements, self.builder, self.op = elements, elements.builder, op
-        count = len(results)
-        self.indices, self.updates = anchor.inputs[count], anchor.inputs[count + 1 :]
-        self.shape, self.sizes = anchor.results[0].shape, self.updates[0].shape
-        self.results = results
-        gone = {*op.inserted_window_dims, *op.input_batching_dims}
-        kept = [a for a in range(len(self.shape)) if a not in gone]
-        # axis of x -> axis of updates
-        self.window = dict(zip(kept, sorted(op.update_window_dims), strict=True))
-
-    @property
-    def buffers(self) -> list[Buffer]:
-        """What is updated."""
-        return [self.elements.parameter(r, Access.UPDATE) for r in self.results]
-
-    def write(self) -> None:
-        target, builder = self.elements.target, self.builder
-        last = len(self.sizes) - 1
-        width, lanes = (self.sizes[last], self.lanes(target)) if self.sizes else (volume(()), 1)
-        if lanes == 1:
-            with self._loops([Run(n, (a,)) for a, n in enumerate(self.sizes)], STEP) as counters:
-                self.update(
-                    tuple(counters[run] for run in sorted(counters, key=lambda r: r.axes)), None
-                )
-            return
-        loops = [Run(n, (a,)) for a, n in enumerate(self.sizes[:last])]
-        usual = size_hint(width)
-        block = lanes * (PIECE if usual >= 2 * PIECE * lanes else max(1, -(-usual // lanes)))
-        pieces = pieces_of(width, block)
-        # columns may be shared by threads whatever the places are: no two of them meet
-        with outer(
-            builder, target, [pieces], STEP * size_hint(volume(self.sizes)) // max(1, pieces.usual)
-        ) as split:
-            start = build.mul(split[pieces], block)
-            length: build.Number = block if divisor(width) % block == 0 else width
-            if pieces.extent != 1 and divisor(width) % block:
-                stop = build.apply(P.MIN, build.add(start, block), build.lift(width))
-                length = builder.let("length", build.sub(stop, start))
-            found: dict[Run, Expr] = {}
-            with serial(builder, loops, found):
-                before = tuple(found[run] for run in loops)
-
-                def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
-                    for base in bases:
-                        self.update((*before, build.ramp(base, 1, wide)), mask)
-
-                strips(builder, target, start, length, lanes, 1, strip)
-
-    @contextmanager
-    def _loops(self, loops: Sequence[Run], each: int) -> Iterator[dict[Run, Expr]]:
-        """One after another, or over threads where all places are known to differ."""
-        if self.op.unique:
-            with outer(self.builder, self.elements.target, loops, each) as counters:
-                yield counters
-            return
-        counters = {}
-        with serial(self.builder, loops, counters):
-            yield counters
-
-    def lanes(self, target: Target) -> int:
-        """Vectors along the last axis of the updates, if it is one of the window that lies dense in
-        x.
-        """
-        last = len(self.sizes) - 1
-        axis = next((a for a, spot in self.window.items() if spot == last), None)
-        if axis is None or volume(self.shape[axis + 1 :]) != 1:
-            return 1
-        if axis in self.op.scatter_dims_to_operand_dims and not target.masked:
-            return 1
-        return lanes_for(target, [u.type.dtype for u in self.updates], self.sizes[last])
-
-    def update(self, at: tuple[Expr, ...], mask: Expr | None) -> None:
-        """The element, or vector, of the updates at an index."""
-        place, inside = self.place(at)
-        scalar = [c for c in inside if c.lanes == 1]
-        masks = [c for c in inside if c.lanes > 1] + ([] if mask is None else [mask])
-        builder = self.builder
-        with ExitStack() as guards:
-            if scalar:
-                guards.enter_context(builder.when(all_of(scalar)))
-            if masks:
-                guards.enter_context(self.elements.masked(builder.let("mask", all_of(masks))))
-            self.combine(place, [self.elements.at(u, at) for u in self.updates])
-
-    def combine(self, place: Expr, news: Sequence[Expr]) -> None:
-        """Takes in what is new at a place, an element or a vector."""
-        if self.op.combine != "assign":
-            olds = [self.builder.let("old", self.elements.load(b, place)) for b in self.buffers]
-            if self.op.body is not None:
-                news = self.elements.inline(self.op.body, [*olds, *news])
-            else:
-                news = [build.apply(numeric.COMBINE[self.op.combine], olds[0], news[0])]
-        for buffer, value in zip(self.buffers, news, strict=True):
-            self.elements.store_to(buffer, place, value)
-
-    def place(self, at: tuple[Expr, ...]) -> tuple[Expr, list[Expr]]:
-        """The row-major place in x of an element of the updates, and what must hold for it to be
-        inside.
-        """
-        where, inside = self.where(at)
-        place: Expr = build.index(0)
-        for entry, stride in zip(where, row_major(self.shape), strict=True):
-            place = build.add(place, build.mul(entry, stride))
-        return place, inside
-
-    def where(self, at: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
-        """The index into x of an element of the updates, and what must hold for it to be inside."""
-        op, builder = self.op, self.builder
-        batch = [counter for a, counter in enumerate(at) if a not in op.update_window_dims]
-        where: list[Expr] = [build.index(0)] * len(self.shape)
-        for position, axis in enumerate(op.scatter_dims_to_operand_dims):
-            vector = list(batch)
-            if op.index_vector_dim < self.indices.type.rank:
-                vector.insert(op.index_vector_dim, build.index(position))
-            where[axis] = builder.let(
-                "start", _start(self.elements.at(self.indices, tuple(vector)))
-            )
-        for own, other in zip(
-            op.input_batching_dims, op.scatter_indices_batching_dims, strict=True
-        ):
-            where[own] = batch[other - (other > op.index_vector_dim)]
-        for axis, spot in self.window.items():
-            where[axis] = build.add(where[axis], at[spot])
-        inside = []
-        for axis in sorted(op.scatter_dims_to_operand_dims):
-            inside.append(build.apply(P.LE, build.index(0), where[axis]))
-            inside.append(build.apply(P.LT, where[axis], build.lift(self.shape[axis])))
-        return where, inside
-
-
-def _start(value: Expr) -> Expr:
-    """An integer from a tensor as an index that no offset brings back into range if it is far
-    outside.
-    """
-    if value.dtype is DType.U64:
-        value = build.apply(P.MIN, value, Const(FAR, DType.U64))
-    wide = build.cast(value, build.INDEX)
-    if value.dtype is DType.I64:
-        wide = build.apply(P.MAX, build.apply(P.MIN, wide, build.index(FAR)), build.index(-FAR))
-    return wide
-
-
-def all_of(conditions: Sequence[Expr]) -> Expr:
-    found = conditions[0]
-    for condition in conditions[1:]:
-        found = build.apply(P.AND, found, condition)
-    return found

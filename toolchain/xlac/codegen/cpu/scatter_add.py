@@ -18,9 +18,9 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements, linear, row_major
 from xlac.codegen.core.loop_nest import lanes_for, outer, piece, pieces_of, serial, strips
-from xlac.codegen.core.lowered_group import KernelLaunch, Scratch, Value
+from xlac.codegen.core.lowered_group import KernelLaunch, LowerPart, Scratch, Value
+from xlac.codegen.core.scatter import STEP, Updates, all_of
 from xlac.codegen.core.summation import BLOCK, Pair, compensated, two_sum, whole
-from xlac.codegen.cpu.scatter import STEP, Updates, all_of
 from xlac.fusion import cost
 from xlac.fusion.group import Group, Kind
 from xlac.ir.dims import Dim, size_hint, upper_bound, volume
@@ -49,7 +49,7 @@ PIECE = 1 << 13  # elements that a thread clears or finishes
 
 
 def launches(
-    group: Group, target: Target, name: str, results: Sequence[Value]
+    group: Group, target: Target, name: str, lower_part: LowerPart, results: Sequence[Value]
 ) -> list[KernelLaunch] | None:
     """The launches that add the updates to a result that holds the operand; None where only few may
     meet at a place.
@@ -59,7 +59,7 @@ def launches(
     if op.body is not None or op.unique or not compensated(op.combine, dtype):
         return None
     by_place, updates = (
-        _Here(group, target, results),
+        _Here(group, target, results, lower_part),
         Updates(Elements(Builder(), group, target), results),
     )
     if upper_bound(by_place.count) <= (1 if dtype.is_half else BLOCK):
@@ -70,7 +70,7 @@ def launches(
     near = inside <= NEAR and MANY * inside <= outside
     if near or not by_place.columns or size_hint(updates.sizes[-1]) < NARROW:
         return _beside(group, target, name, results)
-    return _Counted(group, target, results).launches(name)
+    return _Counted(group, target, results, lower_part).launches(name)
 
 
 # ---- with a second array -------------------------------------------------------------------------
@@ -298,6 +298,12 @@ class Sorted:
 class _Here(Sorted):
     """The same on a CPU: threads share the places, vectors go along windows."""
 
+    def __init__(
+        self, group: Group, target: Target, results: Sequence[Value], lower_part: LowerPart
+    ) -> None:
+        super().__init__(group, target, results)
+        self.lower_part = lower_part
+
     def windows(
         self, elements: Elements, updates: Updates, rank: Expr, stop: Expr, place: Expr
     ) -> None:
@@ -323,8 +329,6 @@ class _Here(Sorted):
                 strip([build.index(0)], 1, None)
 
     def order(self, name: str) -> list[KernelLaunch]:
-        from xlac.codegen.lower import schedule as of_kind
-
         elements = Elements(Builder(), self.group, self.target)
         pieces = pieces_of(self.count, PIECE)
         given = [Scratch(DType.I64, self.count, hint) for hint in ("given", "numbers")]
@@ -344,7 +348,7 @@ class _Here(Sorted):
         )
         sort = Node.of(Sort(axis=0), *params)
         picks = tuple(Node(Pick(index=k), (sort,), t) for k, t in enumerate(sort.results))
-        made = of_kind(
+        made = self.lower_part(
             Group(Kind.SORT, sort, (sort, *picks), params, picks, "sorts updates"),
             self.target,
             name,
@@ -370,8 +374,10 @@ class _Counted(_Here):
     than updates.
     """
 
-    def __init__(self, group: Group, target: Target, results: Sequence[Value]) -> None:
-        super().__init__(group, target, results)
+    def __init__(
+        self, group: Group, target: Target, results: Sequence[Value], lower_part: LowerPart
+    ) -> None:
+        super().__init__(group, target, results, lower_part)
         known = Updates(Elements(Builder(), group, target), results)
         self.shape = known.shape
         self.axes = [

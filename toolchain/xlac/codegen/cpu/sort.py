@@ -14,7 +14,7 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import outer
-from xlac.codegen.core.lowered_group import LoweredGroup, Scratch
+from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Sym, size_hint, upper_bound, volume
@@ -32,7 +32,7 @@ P = Primitive
 STEP = 12  # operations to move one element through one merge
 
 
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch."""
     elements = Elements(Builder(), group, target)
     _Sorter(elements).write()

@@ -13,7 +13,7 @@ from xlac.codegen.core import operands
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements, row_major
 from xlac.codegen.core.loop_nest import lanes_for, outer, pieces_of, strips
-from xlac.codegen.core.lowered_group import BufferCopy, KernelLaunch, LoweredGroup
+from xlac.codegen.core.lowered_group import BufferCopy, KernelLaunch, LoweredGroup, LowerPart
 from xlac.fusion import cost
 from xlac.fusion.group import Group, is_immediate
 from xlac.ir.dims import Shape, divisor, size_hint, volume
@@ -34,7 +34,9 @@ where it goes.
 """
 
 
-def schedule(group: Group, target: Target, name: str, write: Write | None = None) -> LoweredGroup:
+def lower(
+    group: Group, target: Target, name: str, lower_part: LowerPart, write: Write | None = None
+) -> LoweredGroup:
     """A copy of the operand, unless it is there already, then one launch for the slice, written by
     `write`.
     """

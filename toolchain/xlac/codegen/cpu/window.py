@@ -17,7 +17,7 @@ from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded, lanes_for, outer, strips
-from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, Scratch
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.summation import Pair, blocks, compensated
 from xlac.fusion import cost
 from xlac.fusion.group import Group, Kind
@@ -52,8 +52,12 @@ class Tap:
     hangs: bool
 
 
-def schedule(
-    group: Group, target: Target, name: str, windows: type[Windows] | None = None
+def lower(
+    group: Group,
+    target: Target,
+    name: str,
+    lower_part: LowerPart,
+    windows: type[Windows] | None = None,
 ) -> LoweredGroup:
     """The copies with padding, if any, then one kernel for the windows and what follows them,
     written by `windows`.
@@ -66,9 +70,14 @@ def schedule(
     after = None if several else epilogue.of(group, anchor)
     if after is None and not (several and all(isinstance(n.op, Pick) for n in group.outputs)):
         if several:
-            return _results_apart(group, target, name, windows)
+            return _results_apart(group, target, name, lower_part, windows)
         return operands.apart(
-            group, anchor, lambda alone: schedule(alone, target, name, windows), target, name
+            group,
+            anchor,
+            lambda alone: lower(alone, target, name, lower_part, windows),
+            target,
+            name,
+            lower_part,
         )
     xs = anchor.inputs if op.body is None else anchor.inputs[: len(anchor.inputs) // 2]
     shape = anchor.results[0].shape
@@ -76,14 +85,19 @@ def schedule(
     elements = Elements(Builder(), group, target)
     launches: list[KernelLaunch] = []
     if copied:
-        xs, launches = _copies(group, elements, xs, target, name)
+        xs, launches = _copies(group, elements, xs, target, name, lower_part)
     windows(elements, after, op, xs, copied).write(shape)
     launches.append(elements.launch(name, cost.work(group)))
     return LoweredGroup(tuple(launches))
 
 
 def _copies(
-    group: Group, elements: Elements, xs: Sequence[Node], target: Target, name: str
+    group: Group,
+    elements: Elements,
+    xs: Sequence[Node],
+    target: Target,
+    name: str,
+    lower_part: LowerPart,
 ) -> tuple[tuple[Node, ...], list[KernelLaunch]]:
     """Padded copies of the operands, bound in `elements`."""
     anchor = group.anchor
@@ -107,7 +121,9 @@ def _copies(
         wide = Group(
             Kind.ELEMENTWISE, padded, (*group.nodes, padded), inputs, (padded,), "pads the input"
         )
-        made, more = operands.materialize(padded, wide, target, f"{name}_pad{number or ''}")
+        made, more = operands.materialize(
+            padded, wide, target, f"{name}_pad{number or ''}", lower_part
+        )
         assert isinstance(made.value, Scratch)
         elements.bind(padded, elements.parameter(made.value))
         launches += more
@@ -115,17 +131,19 @@ def _copies(
     return tuple(found), launches
 
 
-def _results_apart(group: Group, target: Target, name: str, windows: type[Windows]) -> LoweredGroup:
+def _results_apart(
+    group: Group, target: Target, name: str, lower_part: LowerPart, windows: type[Windows]
+) -> LoweredGroup:
     """A window of several results whose epilogue is not just those results: they are stored, then
     worked on.
     """
-    from xlac.codegen.lower import schedule as of_kind
-
     picks = tuple(n for n in group.nodes if isinstance(n.op, Pick) and n.inputs[0] is group.anchor)
     alone = operands.part(group, picks, frozenset())
-    first = schedule(operands.replace_kind(alone, group.kind, group.anchor), target, name, windows)
+    first = lower(
+        operands.replace_kind(alone, group.kind, group.anchor), target, name, lower_part, windows
+    )
     rest = tuple(n for n in group.outputs if n not in picks)
-    after = of_kind(operands.part(group, rest, frozenset(picks)), target, f"{name}_epilogue")
+    after = lower_part(operands.part(group, rest, frozenset(picks)), target, f"{name}_epilogue")
     inner = [n for n in picks if n not in group.outputs]
     places = {n: Scratch(n.type.dtype, n.type.size, "result") for n in inner}
     return LoweredGroup(operands.with_scratch((*first.alone, *after.alone), places))

@@ -24,7 +24,7 @@ from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import View
-from xlac.codegen.cpu.gemm.register_tile import Tile
+from xlac.codegen.core.tiling import RegisterTile
 from xlac.codegen.gpu.core.grid import grid
 from xlac.codegen.gpu.core.shared_staging import all_of
 from xlac.codegen.gpu.gemm.block_tiling import vector_of
@@ -70,7 +70,7 @@ def launches(
         lambda o, r, n: (),
     )
     # one panel of all channels, a row for each tap
-    tile = Tile((1, 1), writer.channels // writer.lanes, writer.lanes)
+    tile = RegisterTile((1, 1), writer.channels // writer.lanes, writer.lanes)
     if right.constant:
         writer.write(
             packing.constant(c, tile, writer.accumulate, kernel.compute, kernel.key).source

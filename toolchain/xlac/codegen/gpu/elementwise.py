@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from xlac.codegen.core.access_analysis import Run, Survey, Surveyor, expand, runs, strided
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import bounded
-from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.cpu.elementwise import Job, jobs, overwritten, store
 from xlac.codegen.gpu import transpose
 from xlac.codegen.gpu.core.grid import RESIDENT, Grid, grid, power_of_two, threads_for, unravelled
@@ -35,7 +35,7 @@ IN_FLIGHT = 64  # bytes that a thread should be waiting for
 MOST_NESTS = 16  # in one launch
 
 
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch, or a few where there are very many shapes."""
     nests: list[_Nest] = []
     launches: list[KernelLaunch] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlac.codegen.core.access_analysis import Run
-from xlac.codegen.core.lowered_group import LoweredGroup
+from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.cpu import random
 from xlac.codegen.cpu.random import Bits, scalars
 from xlac.codegen.gpu.core.grid import beside, every
@@ -13,9 +13,9 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """A launch for the bits, and one for the new state."""
-    return random.schedule(group, target, name, _Threads)
+    return random.lower(group, target, name, lower_part, _Threads)
 
 
 class _Threads(Bits):

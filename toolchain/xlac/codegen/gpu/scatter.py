@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xlac.codegen.core import scatter
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, Value
-from xlac.codegen.cpu import scatter
-from xlac.codegen.cpu.scatter import Updates, all_of
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Value
+from xlac.codegen.core.scatter import Updates, all_of
 from xlac.codegen.cpu.scatter_add import Sorted
 from xlac.codegen.gpu.core.grid import every
 from xlac.codegen.gpu.sort.merge_sort import MergeSort
@@ -34,13 +34,13 @@ P = Primitive
 ATOMIC_BYTES = (4, 8)  # sizes of elements that GPUs combine atomically
 
 
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """A copy of every operand, then the launches for the updates."""
-    return scatter.schedule(group, target, name, _launches)
+    return scatter.lower(group, target, name, lower_part, _launches)
 
 
 def _launches(
-    group: Group, target: Target, name: str, results: Sequence[Value]
+    group: Group, target: Target, name: str, lower_part: LowerPart, results: Sequence[Value]
 ) -> list[KernelLaunch]:
     op = group.anchor.op
     assert isinstance(op, Scatter)

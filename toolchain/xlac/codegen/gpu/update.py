@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.lowered_group import LoweredGroup
+from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.cpu import update
 from xlac.codegen.gpu.core.grid import every, power_of_two
 from xlac.fusion.group import Group
@@ -14,9 +14,9 @@ from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.target import Target
 
 
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """A copy of the operand, unless it is there already, then one launch for the slice."""
-    return update.schedule(group, target, name, _write)
+    return update.lower(group, target, name, lower_part, _write)
 
 
 def _write(elements: Elements, group: Group, new: Group, target: Target) -> None:

@@ -5,7 +5,7 @@ window does not cross.
 from __future__ import annotations
 
 from xlac.codegen.core.access_analysis import Run
-from xlac.codegen.core.lowered_group import LoweredGroup
+from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.cpu import window
 from xlac.codegen.cpu.window import Windows
 from xlac.codegen.gpu.core.grid import every, power_of_two
@@ -17,9 +17,9 @@ from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.target import Target
 
 
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """Copies of operands that the window's padding is spread into, if any, then one launch."""
-    return window.schedule(group, target, name, _Threads)
+    return window.lower(group, target, name, lower_part, _Threads)
 
 
 class _Threads(Windows):

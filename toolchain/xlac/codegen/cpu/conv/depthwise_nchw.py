@@ -27,9 +27,8 @@ from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import CHUNKS
 from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import View
-from xlac.codegen.cpu.gemm import register_tile
+from xlac.codegen.core.tiling import RegisterTile, even_split
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
-from xlac.codegen.cpu.gemm.register_tile import Tile
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, size_hint, static, volume
@@ -155,7 +154,7 @@ class _Planes:
         )
         packs = right.constant and right.dtype is not DType.I8
         dtype = self.accumulate if packs else right.dtype
-        whole = packing.constant(c, Tile((1, 1), 1, 1), dtype, kernel.compute, kernel.key)
+        whole = packing.constant(c, RegisterTile((1, 1), 1, 1), dtype, kernel.compute, kernel.key)
         self.weights = whole if right.constant else packing.direct(c)
         self.depth = c.depth
         self.lanes = loop_nest.lanes_for(target, (self.accumulate,), g.result[self.across])
@@ -165,7 +164,7 @@ class _Planes:
         """Loops over batches, channels and bands of rows, fused into one that may run in parallel."""
         g, builder = self.g, self.builder
         (height,) = static((g.result[self.down] if self.down else 1,))
-        rows = register_tile.even(height, TALL)
+        rows = even_split(height, TALL)
         letters = ["N", "C", *self.outer]
         extents = [*(g.result[s] for s in letters), rows.count]
         items = size_hint(volume(tuple(extents)))

@@ -29,9 +29,9 @@ from xlac.codegen.core.loop_nest import CHUNKS
 from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import View
 from xlac.codegen.core.packing import Panels
+from xlac.codegen.core.tiling import RegisterTile, Split, even_split
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
-from xlac.codegen.cpu.gemm.register_tile import Split, Tile
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, size_hint, static, volume
@@ -67,7 +67,7 @@ def launches(
     c = Contraction(
         (), (Axis(1), Axis(1)), channels, taps, left, right, writer.accumulate, lambda o, r, n: ()
     )
-    tile = Tile((1, 1), whole, writer.lanes)
+    tile = RegisterTile((1, 1), whole, writer.lanes)
     before: list[KernelLaunch] = []
     if right.constant:
         dtype = right.dtype if right.dtype is DType.I8 else writer.accumulate
@@ -108,7 +108,7 @@ class _Depthwise:
         reach = self.taps.get(self.across, 1)
         room = self.target.vector_registers - wide * (min(reach, 3) + 1)
         (row,) = static((g.result.get(self.across, 1),))
-        pixels = register_tile.even(row, max(1, min(8, room // (2 * wide))))
+        pixels = even_split(row, max(1, min(8, room // (2 * wide))))
         panels_split = Split(vectors, wide)
         extents = [*(g.result[s] for s in letters), panels_split.count]
         turns = volume(tuple(extents))

@@ -26,8 +26,7 @@ from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.packing import Panels
 from xlac.codegen.core.partial_tiles import PRODUCTS, WHOLE, Waiting
 from xlac.codegen.core.summation import blocks
-from xlac.codegen.cpu.gemm import register_tile
-from xlac.codegen.cpu.gemm.register_tile import Split, Tile
+from xlac.codegen.core.tiling import RegisterTile, Split, even_split
 from xlac.ir.dims import Dim, upper_bound, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr
@@ -48,9 +47,9 @@ def pays(c: Contraction, target: Target) -> bool:
     return target.vectorizes and not target.size and known and c.columns.usual >= LEAST and readable
 
 
-def tile(c: Contraction) -> Tile:
+def tile(c: Contraction) -> RegisterTile:
     """A panel of columns, in elements."""
-    return Tile((1, 1), register_tile.even(c.columns.usual, WIDEST).step, 1)
+    return RegisterTile((1, 1), even_split(c.columns.usual, WIDEST).step, 1)
 
 
 class LaneLoops:

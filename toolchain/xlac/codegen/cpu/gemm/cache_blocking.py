@@ -14,8 +14,7 @@ from xlac.codegen.core.loop_nest import CHUNKS
 from xlac.codegen.core.packing import panel_count
 from xlac.codegen.core.partial_tiles import PRODUCTS, WHOLE
 from xlac.codegen.core.summation import Blocks
-from xlac.codegen.cpu.gemm import register_tile
-from xlac.codegen.cpu.gemm.register_tile import OpenSplit, Split, Tile, split_of
+from xlac.codegen.core.tiling import OpenSplit, RegisterTile, Split, even_split, split_of
 from xlac.ir.dims import Dim, ceil_div, size_hint, upper_bound, volume
 from xlac_sdk.target import Target
 
@@ -62,7 +61,7 @@ class Cut:
         return ceil_div(self.rows[self.axis].count, self.piece)
 
 
-def cut(c: Contraction, tile: Tile, target: Target) -> Cut:
+def cut(c: Contraction, tile: RegisterTile, target: Target) -> Cut:
     """Blocks of rows as large as stay in half the second cache, and enough pieces for every thread."""
     rows = (split_of(c.rows[0].extent, tile.rows[0]), split_of(c.rows[1].extent, tile.rows[1]))
     panels = panel_count(c.columns.extent, tile)
@@ -79,7 +78,7 @@ def cut(c: Contraction, tile: Tile, target: Target) -> Cut:
     near = _near(c, axis, tile.rows[axis], count, target.l2_bytes // 2)
     if chunk:  # the sums of a block wait in memory
         near = target.l2_bytes // 16 // (tile.rows[1] * tile.width * c.accumulate.nbytes)
-    block = register_tile.even(count, max(1, min(near, count))).step
+    block = even_split(count, max(1, min(near, count))).step
     parts = 1
     if target.threads > 1 and c.flops >= 2 * PARALLEL_FLOPS:
         pieces = max(CHUNKS * target.threads, min(PIECES * target.threads, c.flops // PIECE_FLOPS))
@@ -135,7 +134,9 @@ def _count(c: Contraction, blocks: Blocks | None) -> int:
     )
 
 
-def _chunk(c: Contraction, tile: Tile, target: Target, row_tiles: int, blocks: Blocks) -> int:
+def _chunk(
+    c: Contraction, tile: RegisterTile, target: Target, row_tiles: int, blocks: Blocks
+) -> int:
     """Steps of a long sum, so that a panel's part stays in the second cache while every row tile
     passes it.
     """

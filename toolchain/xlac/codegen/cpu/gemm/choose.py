@@ -11,9 +11,9 @@ from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import View
 from xlac.codegen.core.packing import Panels
+from xlac.codegen.core.tiling import RegisterTile
 from xlac.codegen.cpu.gemm import autovectorized, inner_product, register_tile, register_transpose
 from xlac.codegen.cpu.gemm.gemm import OuterProduct, streams
-from xlac.codegen.cpu.gemm.register_tile import Tile
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import divisor, size_hint
@@ -28,10 +28,6 @@ def launches(
     """The kernels of a contraction and its epilogue. `right` is the view that the right operand
     came from.
     """
-    if target.warp:
-        from xlac.codegen.gpu.gemm import choose as gpu
-
-        return gpu.launches(group, target, name, c, after, right)
     if (
         c.columns.extent == 1
         and c.row_count == c.rows[1].extent != 1
@@ -86,7 +82,7 @@ def launches(
 
 
 def _right(
-    group: Group, target: Target, name: str, c: Contraction, tile: Tile, view: View
+    group: Group, target: Target, name: str, c: Contraction, tile: RegisterTile, view: View
 ) -> tuple[Panels, list[KernelLaunch]]:
     """The right operand as the micro-kernel will read it, and what has to run before."""
     computed = view.compute is not None

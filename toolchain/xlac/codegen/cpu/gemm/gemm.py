@@ -18,11 +18,11 @@ from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.packing import Panels, each_panel
 from xlac.codegen.core.partial_tiles import Waiting, places
-from xlac.codegen.cpu.gemm import register_tile, register_transpose
+from xlac.codegen.core.tiling import OpenSplit, RegisterTile, Split, unroll
+from xlac.codegen.cpu.gemm import register_transpose
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS, PIECE_FLOPS, cut
 from xlac.codegen.cpu.gemm.prefetch import Ahead, ahead, pays
 from xlac.codegen.cpu.gemm.rank1_update import Step
-from xlac.codegen.cpu.gemm.register_tile import OpenSplit, Split, Tile
 from xlac.ir.dims import Dim, Shape, size_hint, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr, LoopKind, Space, Var
@@ -33,7 +33,7 @@ from xlac_sdk.target import Target
 LONG_EPILOGUE = 12
 
 
-def streams(c: Contraction, tile: Tile, target: Target) -> bool:
+def streams(c: Contraction, tile: RegisterTile, target: Target) -> bool:
     """True when the right operand is read once from end to end, and could as well be from the end
     to the start.
     """
@@ -55,7 +55,7 @@ class OuterProduct:
         elements: Elements,
         epilogue: Epilogue,
         c: Contraction,
-        tile: Tile,
+        tile: RegisterTile,
         right: Panels,
         target: Target,
         backward: bool = False,
@@ -392,9 +392,7 @@ class OuterProduct:
             axis, stride = inner[depth], strides[depth]
             last = depth == len(inner) - 1
             copies = (
-                register_tile.unroll(axis.usual, len(rows) * len(sums[0]))
-                if last and not self.target.size
-                else 1
+                unroll(axis.usual, len(rows) * len(sums[0])) if last and not self.target.size else 1
             )
             copies = 1 if crowds(axis, rows, copies, self.target) else copies
             main = axis.extent // copies * copies

@@ -24,9 +24,9 @@ from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.partial_tiles import PRODUCTS
 from xlac.codegen.core.summation import Pair
+from xlac.codegen.core.tiling import OpenSplit, Split, even_split, split_of
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
-from xlac.codegen.cpu.gemm.register_tile import OpenSplit, Split, split_of
 from xlac.ir.dims import Dim, divisor, size_hint, upper_bound, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -60,7 +60,7 @@ def choose(target: Target, dtype: DType, rows: int, columns: int) -> tuple[Split
         for wide in range(1, min(8, columns) + 1):
             if tall * wide + tall + wide > target.vector_registers:
                 break
-            down, across = register_tile.even(rows, tall), register_tile.even(columns, wide)
+            down, across = even_split(rows, tall), even_split(columns, wide)
             total = down.count * across.count * register_tile.cycles(down.step, across.step)
             if best is None or total < best[0] * 0.995:
                 best = total, down, across

@@ -14,10 +14,9 @@ begin in a cycle decides. What is held then is the fewer of the two operands: se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
-from xlac.ir.dims import Dim, Sym, ceil_div, size_hint
+from xlac.codegen.core.tiling import RegisterTile, Split, even_split
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
@@ -29,79 +28,6 @@ LOOP = 0.25  # cycles that counting takes where instructions are what is short
 LOAD = 0.08
 WIDEST = 8  # vectors a tile is wide at most
 ISSUE = 6  # instructions on vectors that begin in a cycle
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """A known extent cut into `full` tiles of `step` and a last one of `rest` elements (0: none)."""
-
-    extent: int
-    step: int
-
-    @property
-    def full(self) -> int:
-        return self.extent // self.step
-
-    @property
-    def rest(self) -> int:
-        return self.extent % self.step
-
-    @property
-    def count(self) -> int:
-        return self.full + bool(self.rest)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenSplit:
-    """An extent that the call decides, cut into `full` tiles of `step`, and what is left into
-    smaller ones.
-    """
-
-    extent: Sym
-    step: int
-
-    @property
-    def full(self) -> Dim:
-        return self.extent // self.step
-
-    @property
-    def count(self) -> Dim:
-        """Tiles, when all that is left counts as one."""
-        return ceil_div(self.extent, self.step)
-
-    @property
-    def smaller(self) -> tuple[int, ...]:
-        """Sizes of tiles for what is left, descending to 1: first the one that is usual, then
-        halves.
-        """
-        sizes = {size_hint(self.extent) % self.step} | {
-            self.step >> k for k in range(1, self.step.bit_length())
-        }
-        return tuple(sorted((size for size in sizes if size), reverse=True))
-
-
-def split_of(extent: Dim, step: int) -> Split | OpenSplit:
-    return OpenSplit(extent, step) if isinstance(extent, Sym) else Split(extent, step)
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """`rows` along each of the two row axes, and `vectors` of `lanes` columns."""
-
-    rows: tuple[int, int]
-    vectors: int
-    lanes: int
-
-    @property
-    def width(self) -> int:
-        """Columns of a panel."""
-        return self.vectors * self.lanes
-
-
-def even(extent: int, most: int) -> Split:
-    """An extent cut into as few tiles of at most `most` as there can be, as alike as they can be."""
-    count = -(-extent // most)
-    return Split(extent, -(-extent // count))
 
 
 def lanes_for(target: Target, dtype: DType, columns: int) -> int:
@@ -145,20 +71,20 @@ def registers(rows: int, vectors: int, target: Target) -> int:
 @cache
 def choose(
     target: Target, dtype: DType, rows: tuple[int, int], columns: int, depth: int = 1
-) -> Tile:
+) -> RegisterTile:
     """The tile for a result of `rows` (two axes) by `columns`, each a sum of `depth` products."""
     lanes = lanes_for(target, dtype, columns)
     if target.size:
-        return Tile((1, 1), 1, lanes)
+        return RegisterTile((1, 1), 1, lanes)
     vectors = -(-columns // lanes)
-    best: tuple[float, Tile] | None = None
+    best: tuple[float, RegisterTile] | None = None
     for tall in range(1, target.vector_registers):
         for wide in range(1, min(WIDEST, vectors) + 1):
             if registers(tall, wide, target) > target.vector_registers:
                 break
-            inner = even(rows[1], tall)
-            outer = even(rows[0], max(1, tall // inner.step))
-            across = even(vectors, wide)
+            inner = even_split(rows[1], tall)
+            outer = even_split(rows[0], max(1, tall // inner.step))
+            across = even_split(vectors, wide)
             passes = inner.count * outer.count
             far = (
                 passes > 1
@@ -177,7 +103,7 @@ def choose(
                             * max(cycles(height * length, breadth, apart(target)), moved / NEAR)
                         )
             if best is None or total < best[0] * 0.995:
-                best = total, Tile((outer.step, inner.step), across.step, lanes)
+                best = total, RegisterTile((outer.step, inner.step), across.step, lanes)
     assert best is not None
     return best[1]
 
@@ -185,16 +111,3 @@ def choose(
 def _parts(split: Split) -> list[tuple[int, int]]:
     """(size, how many) of the tiles of a split."""
     return [(split.step, split.full)] + ([(split.rest, 1)] if split.rest else [])
-
-
-def unroll(extent: int, products: int) -> int:
-    """Steps of the sum written out: enough to hide the loop's own instructions, a divisor where
-    there is one.
-    """
-    if extent <= 4:
-        return max(1, extent)
-    wanted = 4 if products <= 16 else 2
-    for steps in (wanted, wanted + 1, wanted + 2, 2, 3):
-        if extent % steps == 0:
-            return steps
-    return wanted

@@ -15,7 +15,7 @@ from xlac.codegen.core.contraction import Contraction, zero
 from xlac.codegen.core.elements import Elements, linear, plain, row_major
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.packing import TURNED, transposed
-from xlac.codegen.cpu.gemm.register_tile import Tile
+from xlac.codegen.core.tiling import RegisterTile
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac_sdk.kernel_ir import build
@@ -26,7 +26,7 @@ from xlac_sdk.target import Target
 WIDE = 2  # vectors of columns of a tile whose results are turned around
 
 
-def pays(epilogue: Epilogue, c: Contraction, tile: Tile, target: Target) -> bool:
+def pays(epilogue: Epilogue, c: Contraction, tile: RegisterTile, target: Target) -> bool:
     """Whether every output lies along the last row axis, and vectors of columns fit a square."""
     if not 1 < tile.lanes <= TURNED or tile.rows[1] < 2 or target.size:
         return False

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.attention_problem import heads
-from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.gpu.attention import flash_attention, split_kv_decode
 from xlac.fusion.group import Group
 from xlac.ir.dims import bounds, size_hint
@@ -38,7 +38,7 @@ def takes(node: Node, target: Target) -> bool:
     )
 
 
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """Launches for an attention with what follows it: kernels that make operands, if any, then its
     own.
     """
@@ -46,14 +46,19 @@ def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
     after = epilogue.of(group, anchor)
     if after is None:
         return operands.apart(
-            group, anchor, lambda alone: schedule(alone, target, name), target, name
+            group,
+            anchor,
+            lambda alone: lower(alone, target, name, lower_part),
+            target,
+            name,
+            lower_part,
         )
     launches: list[KernelLaunch] = []
     views = []
     for side, node in zip("qkv", anchor.inputs, strict=False):
         found = operands.resolve(node, group)
         if found is None:
-            found, made = operands.materialize(node, group, target, f"{name}_{side}")
+            found, made = operands.materialize(node, group, target, f"{name}_{side}", lower_part)
             launches += made
         views.append(found)
     h = heads(anchor, (views[0], views[1], views[2]))

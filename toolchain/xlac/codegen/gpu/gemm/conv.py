@@ -5,9 +5,11 @@ of reading a padded copy.
 from __future__ import annotations
 
 from xlac.codegen.core import conv
-from xlac.codegen.core.lowered_group import LoweredGroup
+from xlac.codegen.core.conv import Depthwise
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.gpu import depthwise
-from xlac.codegen.gpu.gemm import skinny_gemm
+from xlac.codegen.gpu.gemm import choose, skinny_gemm
 from xlac.fusion.group import Group
 from xlac.ir.dims import size_hint
 from xlac.ir.graph import Node
@@ -15,12 +17,18 @@ from xlac.ops.reduction.contraction import Conv
 from xlac_sdk.target import Target
 
 
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """Launches for a convolution with what follows it."""
-    return conv.schedule(group, target, name, conv.Ways(masks, depthwise.launches))
+    return conv.lower(group, target, name, lower_part, TEMPLATES)
 
 
-def masks(anchor: Node) -> bool:
+def _depthwise(group: Group, target: Target, after: Epilogue) -> Depthwise | None:
+    if conv.is_depthwise_nhwc(group) and not target.size:
+        return Depthwise(depthwise.launches, masks=True)
+    return None
+
+
+def _masks(anchor: Node) -> bool:
     """Whether x is not spread, and no product of few columns, which reads x a few elements at a
     time.
     """
@@ -32,3 +40,6 @@ def masks(anchor: Node) -> bool:
     pixels = size_hint(anchor.type.size) // max(1, channels)
     whole = all(step == 1 for step in op.lhs_dilation) and anchor.inputs[0].type.size != 0
     return whole and min(channels, pixels) > skinny_gemm.FEW
+
+
+TEMPLATES = conv.Templates(choose.launches, _masks, _depthwise)

@@ -15,10 +15,9 @@ from contextlib import ExitStack, contextmanager
 
 from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator, rounded
-from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import bounded
-from xlac.codegen.core.lowered_group import LoweredGroup, Scratch
-from xlac.codegen.core.reduction_plan import Pass, Space, reduced_inputs
+from xlac.codegen.core.lowered_group import Scratch
+from xlac.codegen.core.reduction_plan import Pass, reduced_inputs
 from xlac.codegen.core.summation import BLOCK
 from xlac.codegen.cpu.row_reduction import Rows
 from xlac.codegen.gpu.core.grid import at_least, grid, unravelled
@@ -26,35 +25,20 @@ from xlac.codegen.gpu.elementwise import access_lanes
 from xlac.codegen.gpu.reduction import arrival_counter, combine_partials
 from xlac.codegen.gpu.reduction.row_cache import read_again
 from xlac.codegen.gpu.reduction.threads_per_row import share
-from xlac.fusion import cost
-from xlac.fusion.group import Group, is_immediate
+from xlac.fusion.group import is_immediate
 from xlac.ir.dims import Dim, ceil_div, divisor, size_hint, upper_bound, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops import numeric
 from xlac.ops.reduction.reduction import Reduce
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Buffer, Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.target import Target
 
 P = Primitive
 REGISTERS = 32  # 32-bit registers of a thread that hold elements of its row
 STEPS = 8  # vectors of a thread that are written out
 AHEAD = 4  # vectors that a loop reads at once
-
-
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
-    """One launch, or two where there are too few results to keep the multiprocessors busy."""
-    from xlac.codegen.gpu.reduction import split_reduction
-
-    space = Space.of(group)
-    rows = split_reduction.of_group(Elements(Builder(), group, target), space)
-    if split_reduction.pays(rows):
-        return split_reduction.schedule(group, target, name, space)
-    rows.write()
-    return LoweredGroup((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
 
 
 class RowBlocks(Rows):

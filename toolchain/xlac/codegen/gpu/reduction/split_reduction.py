@@ -14,9 +14,8 @@ from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import LoweredGroup, Scratch
-from xlac.codegen.core.reduction_plan import Pass, Space
+from xlac.codegen.core.reduction_plan import Pass
 from xlac.codegen.gpu.core.grid import RESIDENT
-from xlac.codegen.gpu.reduction.columns import Columns
 from xlac.codegen.gpu.reduction.combine_partials import place_of_part
 from xlac.codegen.gpu.reduction.rows import RowBlocks
 from xlac.fusion import cost
@@ -27,44 +26,20 @@ from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Access, Expr
 from xlac_sdk.target import Target
 
-# elements for each multiprocessor that make combining parts worth while, times the blocks there are
-BLOCK_WORK = 1 << 9
 
-
-def schedule(group: Group, target: Target, name: str, space: Space) -> LoweredGroup:
-    """One launch, or two."""
-    rows = of_group(Elements(Builder(), group, target), space)
+def lower(group: Group, target: Target, name: str, rows: RowBlocks) -> LoweredGroup:
+    """One launch, or two, of what `rows` writes when it is cut into pieces."""
     blocks = size_hint(ceil_div(rows.rows, rows.side))
     rows.cut(max(1, 2 * RESIDENT * max(1, target.processors) // (rows.threads * blocks)))
     rows.write()
     if rows.finishes:
         return LoweredGroup((rows.elements.launch(name, cost.work(group)),))
-    combine = _Combine(Elements(Builder(), group, target), space)
+    combine = _Combine(Elements(Builder(), group, target), rows.space)
     combine.take(rows)
     combine.write()
     return LoweredGroup(
         (rows.elements.launch(f"{name}_parts", cost.work(group)), combine.elements.launch(name))
     )
-
-
-def of_group(elements: Elements, space: Space) -> RowBlocks:
-    """What writes the kernel of a group around reductions."""
-    rows = RowBlocks(elements, space)
-    return (
-        rows
-        if rows.by_row and not rows.ordered
-        else Columns(Elements(Builder(), elements.group, elements.target), space)
-    )
-
-
-def pays(rows: RowBlocks) -> bool:
-    """Whether a group is one pass without results for every element, whose blocks leave
-    multiprocessors idle.
-    """
-    one_pass = len(rows.plan.passes) == 1 and not rows.plan.passes[0].stores and not rows.ordered
-    blocks, processors = size_hint(ceil_div(rows.rows, rows.side)), max(1, rows.target.processors)
-    many = size_hint(volume(rows.space.shape)) > BLOCK_WORK * processors * blocks
-    return one_pass and blocks < processors and many
 
 
 class _Combine(RowBlocks):

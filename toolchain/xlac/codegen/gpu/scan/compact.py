@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.lowered_group import LoweredGroup, Scratch, Value
+from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch, Value
 from xlac.codegen.gpu.core.grid import THREADS, Grid, grid
 from xlac.codegen.gpu.scan.cumulative import EACH, Scan
 from xlac.fusion import cost
@@ -23,7 +23,7 @@ from xlac_sdk.target import Target
 P = Primitive
 
 
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """Counts of stretches, unless there is one; then positions, and what fills up to the bound."""
     compact = _Compact(group, target)
     launches = []

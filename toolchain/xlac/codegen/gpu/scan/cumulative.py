@@ -13,7 +13,7 @@ from collections.abc import Callable
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, Scratch
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.summation import Pair, compensated
 from xlac.codegen.cpu.cumulative import line
 from xlac.codegen.gpu.core.grid import RESIDENT, THREADS, WARP, Grid, beside, every, grid
@@ -23,7 +23,6 @@ from xlac.ir.dims import Dim, ceil_div, divisor, size_hint, upper_bound, volume
 from xlac.ir.op import Index
 from xlac.ops import numeric
 from xlac.ops.reduction.reduction import Cumulative
-from xlac.ops.tensor.dynamic import Compact
 from xlac.ops.tensor.leaf import convert_element
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
@@ -36,13 +35,9 @@ EACH = 4  # elements in a row that a thread has
 SHORT = 64  # elements of a line that a thread is sooner done with alone
 
 
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch where threads or single blocks have lines of their own, else two."""
     op = group.anchor.op
-    if isinstance(op, Compact):
-        from xlac.codegen.gpu.scan.compact import schedule as of_compact
-
-        return of_compact(group, target, name)
     assert isinstance(op, Cumulative)
     shape = group.anchor.shape
     count, lines = shape[op.axis], volume(tuple(n for a, n in enumerate(shape) if a != op.axis))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.lowered_group import LoweredGroup
+from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.cpu.sort import goes_before, results
 from xlac.codegen.gpu.sort.merge_sort import MergeSort
 from xlac.fusion.group import Group
@@ -17,7 +17,7 @@ from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.target import Target
 
 
-def schedule(group: Group, target: Target, name: str) -> LoweredGroup:
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch for axes of up to a tile, another each time that they are twice as long."""
     anchor, op = group.anchor, group.anchor.op
     assert isinstance(op, Sort)

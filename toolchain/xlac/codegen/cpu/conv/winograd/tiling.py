@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from xlac.codegen.core.packing import panel_count
 from xlac.codegen.core.partial_tiles import PRODUCTS
+from xlac.codegen.core.tiling import RegisterTile, Split, even_split, split_of
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import Cut
 from xlac.codegen.cpu.gemm.prefetch import LINE
-from xlac.codegen.cpu.gemm.register_tile import Tile, even, split_of
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
@@ -75,7 +75,7 @@ def plane(size: int) -> int:
     return size + LINE // DType.F32.nbytes
 
 
-def tile_of(t: Tiling, target: Target) -> Tile:
+def tile_of(t: Tiling, target: Target) -> RegisterTile:
     """The block of products that stays in registers. A chunk's weights at one pair of points are
     few enough for the first cache.
     """
@@ -87,7 +87,7 @@ def cut(t: Tiling, target: Target) -> Cut:
     every thread; the weights of so many channels at a time, at all points, stay in a quarter."""
     tile = tile_of(t, target)
     split, panels = split_of(t.tiles, tile.rows[1]), panel_count(t.columns, tile)
-    assert isinstance(split, register_tile.Split) and isinstance(panels, int)
+    assert isinstance(split, Split) and isinstance(panels, int)
     room, width = min(target.l2_bytes, STACK) // 4, t.points * tile.width * DType.F32.nbytes
     block = max(1, 2 * room // (width * split.step))
     if target.threads > 1:
@@ -98,4 +98,4 @@ def cut(t: Tiling, target: Target) -> Cut:
     chunk = next(
         n for n in range(t.channels, 0, -1) if t.channels % n == 0 and (n == 1 or n <= most)
     )
-    return Cut((split_of(1, 1), split), panels, 1, even(split.count, block).step, chunk=chunk)
+    return Cut((split_of(1, 1), split), panels, 1, even_split(split.count, block).step, chunk=chunk)

@@ -20,7 +20,7 @@ from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.contraction import Source
 from xlac.codegen.core.elements import linear, row_major
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.cpu.conv.winograd import fused_gemm_output_transform, input_transform, toom_cook
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling, cut
@@ -48,7 +48,7 @@ def chosen(anchor: Node, target: Target) -> Tiling | None:
     """The tiling that takes the fewest cycles, or None where the direct sum does or the form is not
     served.
     """
-    if target.size or target.warp or not target.vector_bytes:
+    if target.size or not target.vector_bytes:
         return None
     sides = toom_cook.POINTS if target.fast else (2,)
     candidates = [
@@ -150,7 +150,9 @@ def _waiting(t: Tiling, target: Target) -> float:
 # ----------------------------------------------------------------------------------
 
 
-def schedule(group: Group, target: Target, name: str, t: Tiling) -> LoweredGroup | None:
+def lower(
+    group: Group, target: Target, name: str, lower_part: LowerPart, t: Tiling
+) -> LoweredGroup | None:
     """Both kernels; None when the weights are not known while compiling."""
     anchor = group.anchor
     kernel = operands.resolve(anchor.inputs[1], group) or operands.folded(anchor.inputs[1], group)
@@ -163,15 +165,15 @@ def schedule(group: Group, target: Target, name: str, t: Tiling) -> LoweredGroup
     if after is None or not all(_dense(after, node) for node in group.outputs):
 
         def alone(part: Group) -> LoweredGroup:
-            found = schedule(part, target, name, t)
+            found = lower(part, target, name, lower_part, t)
             assert found is not None
             return found
 
-        return operands.apart(group, anchor, alone, target, name)
+        return operands.apart(group, anchor, alone, target, name, lower_part)
     x = operands.resolve(anchor.inputs[0], group)
     made: tuple[KernelLaunch, ...] = ()
     if x is None or x.strides[-1] != 1:
-        x, made = operands.materialize(anchor.inputs[0], group, target, f"{name}_x")
+        x, made = operands.materialize(anchor.inputs[0], group, target, f"{name}_x", lower_part)
     guard = Guard.of(t, kernel) if t.guarded else None
     first, seen = input_transform.launch(group, target, f"{name}_points", t, x, guard)
     second = fused_gemm_output_transform.launch(

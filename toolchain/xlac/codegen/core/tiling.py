@@ -1,0 +1,96 @@
+"""Extents cut into tiles, known ones and those that the call decides; and the tile of results that a
+micro-kernel keeps in registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xlac.ir.dims import Dim, Sym, ceil_div, size_hint
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A known extent cut into `full` tiles of `step` and a last one of `rest` elements (0: none)."""
+
+    extent: int
+    step: int
+
+    @property
+    def full(self) -> int:
+        return self.extent // self.step
+
+    @property
+    def rest(self) -> int:
+        return self.extent % self.step
+
+    @property
+    def count(self) -> int:
+        return self.full + bool(self.rest)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSplit:
+    """An extent that the call decides, cut into `full` tiles of `step`, and what is left into
+    smaller ones.
+    """
+
+    extent: Sym
+    step: int
+
+    @property
+    def full(self) -> Dim:
+        return self.extent // self.step
+
+    @property
+    def count(self) -> Dim:
+        """Tiles, when all that is left counts as one."""
+        return ceil_div(self.extent, self.step)
+
+    @property
+    def smaller(self) -> tuple[int, ...]:
+        """Sizes of tiles for what is left, descending to 1: first the one that is usual, then
+        halves.
+        """
+        sizes = {size_hint(self.extent) % self.step} | {
+            self.step >> k for k in range(1, self.step.bit_length())
+        }
+        return tuple(sorted((size for size in sizes if size), reverse=True))
+
+
+def split_of(extent: Dim, step: int) -> Split | OpenSplit:
+    """An extent cut into tiles of `step`, whether it is known or the call decides it."""
+    return OpenSplit(extent, step) if isinstance(extent, Sym) else Split(extent, step)
+
+
+def even_split(extent: int, most: int) -> Split:
+    """An extent cut into as few tiles of at most `most` as there can be, as alike as they can be."""
+    count = -(-extent // most)
+    return Split(extent, -(-extent // count))
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterTile:
+    """`rows` along each of the two row axes, and `vectors` of `lanes` columns."""
+
+    rows: tuple[int, int]
+    vectors: int
+    lanes: int
+
+    @property
+    def width(self) -> int:
+        """Columns of a panel."""
+        return self.vectors * self.lanes
+
+
+def unroll(extent: int, products: int) -> int:
+    """Steps of the sum written out: enough to hide the loop's own instructions, a divisor where
+    there is one.
+    """
+    if extent <= 4:
+        return max(1, extent)
+    wanted = 4 if products <= 16 else 2
+    for steps in (wanted, wanted + 1, wanted + 2, 2, 3):
+        if extent % steps == 0:
+            return steps
+    return wanted

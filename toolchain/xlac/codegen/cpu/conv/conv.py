@@ -1,0 +1,34 @@
+"""Which kernels a convolution has on a CPU: Winograd's, those for channels that stand alone, or those
+of a contraction.
+"""
+
+from __future__ import annotations
+
+from xlac.codegen.core import conv
+from xlac.codegen.core.conv import Depthwise
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
+from xlac.codegen.cpu.conv import depthwise_nchw, depthwise_nhwc
+from xlac.codegen.cpu.conv.winograd import winograd
+from xlac.codegen.cpu.gemm import choose
+from xlac.fusion.group import Group
+from xlac_sdk.target import Target
+
+
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
+    """Launches for a convolution with what follows it."""
+    tiling = winograd.chosen(group.anchor, target)
+    if tiling and (lowered := winograd.lower(group, target, name, lower_part, tiling)):
+        return lowered
+    return conv.lower(group, target, name, lower_part, TEMPLATES)
+
+
+def _depthwise(group: Group, target: Target, after: Epilogue) -> Depthwise | None:
+    if depthwise_nchw.pays(group, target, after):
+        return Depthwise(depthwise_nchw.launches, depthwise_nchw.masks(group, target))
+    if conv.is_depthwise_nhwc(group) and not target.size:
+        return Depthwise(depthwise_nhwc.launches, masks=True)
+    return None
+
+
+TEMPLATES = conv.Templates(choose.launches, lambda anchor: False, _depthwise)
