@@ -38,6 +38,7 @@ def compile(
     max_compile_memory: int | None = None,
     checked: Asked = None,
     copy_weights: bool = False,
+    schedules: str | os.PathLike[str] | Mapping[str, Any] | None = None,
 ) -> Compiled | Specializing:
     """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an
     onnx.ModelProto.
@@ -62,6 +63,8 @@ def compile(
     `max_compile_memory` bytes, or LimitError is raised; what is kept does not depend on these.
     Weights that are in files are mapped; with `copy_weights` they are read, and the files may be
     written to then.
+    `schedules`, a file or what stands in one, says how kernels are to be written in place of what
+    the compiler would choose: docs/SCHEDULES.md.
     Raises SourceError, UnsupportedError or LimitError.
 
     A file that was compiled before, and has not changed, is taken from the cache on disk; of one
@@ -69,7 +72,7 @@ def compile(
     """
     options = CompileOptions(
         dims or {}, params or {}, sizes, variants, threads, cpu, triple, arch, precision,
-        max_compile_seconds, max_compile_memory, checked, copy_weights,
+        max_compile_seconds, max_compile_memory, checked, copy_weights, schedules,
     )  # fmt: skip
     place = entry(source, target, options) if isinstance(source, str | os.PathLike) else None
     kept = load(place, copy_weights)

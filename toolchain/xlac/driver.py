@@ -15,6 +15,8 @@ from xlac.cache.store import Cache
 from xlac.codegen.claims import is_kept, kind_taken
 from xlac.codegen.gpu.core.instructions import permitted
 from xlac.codegen.kernel_dedup import LoweringCache
+from xlac.codegen.schedules import document
+from xlac.codegen.schedules.document import Asked
 from xlac.frontends.loader import load
 from xlac.fusion.group import Partition
 from xlac.fusion.partition import partition
@@ -68,6 +70,7 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
     """
     asked(options.variants, options.sizes)
     backend, checks = find(target), options.checks
+    wanted = document.read(options.schedules)
     facts = backend.target(options.request)
 
     def read(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Model:
@@ -81,7 +84,8 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
     def made(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
         with bounded():
             again = read(sizes, values) if model is None else model
-            return executable(lower(watched(specialized(again, sizes), checks), facts), backend)
+            model_of_sizes = watched(specialized(again, sizes), checks)
+            return executable(lower(model_of_sizes, facts, wanted=wanted, every=False), backend)
 
     def bounded() -> AbstractContextManager[None]:
         return within(options.max_compile_seconds, options.max_compile_memory)
@@ -96,7 +100,9 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
             return Specializing(undecided.interface, made)
         if model.dims and options.sizes == "specialize":
             return Specializing(model.interface, made)
-        lowered = lower(watched(unfixed(model), checks), facts, variants=options.variants)
+        lowered = lower(
+            watched(unfixed(model), checks), facts, variants=options.variants, wanted=wanted
+        )
         return executable(lowered, backend)
 
 
@@ -144,6 +150,8 @@ def lower(
     start: str | None = None,
     fuse: bool = True,
     int8: bool = False,
+    wanted: Asked | None = None,
+    every: bool = True,
 ) -> Lowered:
     """Model to program: optimise the graph, cut it into groups, schedule each, plan memory.
 
@@ -151,14 +159,16 @@ def lower(
     have the sizes of one of the `variants`, it has steps made for those. What `observers` see, and
     `trace` records, is of the others. Without `fuse` every node gets a kernel of its own: what
     fused programs are compared with. With `int8` the weights of contractions are 8-bit integers,
-    and `Lowered.quantised` says which.
+    and `Lowered.quantised` says which. Groups that `wanted` names get the schedules that it gives;
+    it is an error when `every` one of them is not met.
     """
-    chosen, schedules = (
-        checked(variants, model.dims),
-        LoweringCache(permitted(replace(target, fast=model.precision == "fast"), model.precision)),
-    )
+    chosen = checked(variants, model.dims)
+    facts = permitted(replace(target, fast=model.precision == "fast"), model.precision)
+    schedules = LoweringCache(facts, wanted)
     lowered = _lower(model, schedules, observers, trace, until, start, fuse, int8)
     if not chosen:
+        if every:
+            schedules.check_asked()
         return lowered
     made = [
         Variant(
@@ -167,6 +177,8 @@ def lower(
         )
         for sizes in chosen
     ]
+    if every:
+        schedules.check_asked()
     program = merged(lowered.program, made)
     check_addressable(program)
     return replace(lowered, program=program)

@@ -4,11 +4,13 @@ compilations apart by them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from xlac.settings import settings
+from xlac.support.dependencies import content
 from xlac.support.failures import Asked, kinds
 from xlac_sdk.target import Request
 
@@ -30,6 +32,7 @@ class CompileOptions:
     max_compile_memory: int | None = None
     checked: Asked = None
     copy_weights: bool = False
+    schedules: str | os.PathLike[str] | Mapping[str, Any] | None = None
 
     @property
     def request(self) -> Request:
@@ -43,9 +46,13 @@ class CompileOptions:
         return kinds(self.checked)
 
     def told(self) -> dict[str, Any]:
-        """What of these decides what is compiled, as JSON has it: part of the name in the cache."""
+        """What of these decides what is compiled, as JSON has it: part of the name in the cache.
+        Raises OSError for a file of schedules that cannot be read.
+        """
+        given = self.schedules
         return {
             "dims": dict(self.dims), "params": dict(self.params), "sizes": self.sizes,
             "precision": self.precision, "checked": list(self.checks),
             "variants": [dict(one) for one in self.variants],
+            "schedules": content(given) if isinstance(given, str | os.PathLike) else given,
         }  # fmt: skip

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from xlac.codegen.schedules.document import Asked
     from xlac.options import CompileOptions
     from xlac_sdk.programs.program import Program
     from xlac_sdk.target import Request
@@ -34,6 +35,7 @@ class Chosen:
     arch: str = ""
     precision: str = ""
     checked: bool | str | None = None  # as `xlac.compile` takes it
+    schedule: Path | None = None
 
     @property
     def compile_options(self) -> CompileOptions:
@@ -49,7 +51,15 @@ class Chosen:
             arch=self.arch,
             precision=self.precision,
             checked=self.checked,
+            schedules=self.schedule,
         )
+
+    @property
+    def wanted(self) -> Asked:
+        """The schedules that are asked for. Raises SourceError for a file that has none."""
+        from xlac.codegen.schedules.document import read
+
+        return read(self.schedule)
 
 
 def request(choice: Chosen) -> Request:
@@ -279,6 +289,17 @@ def target_options(function: Command) -> Command:
     return function
 
 
+def schedule_option(function: Command) -> Command:
+    """--schedule, of commands that compile."""
+    return click.option(
+        "--schedule",
+        type=click.Path(path_type=Path),
+        default=None,
+        metavar="FILE",
+        help="Write kernels by these schedules, of `xlac inspect --stage schedules` and edited.",
+    )(function)
+
+
 def chosen(
     spec: Path,
     dim: tuple[str, ...],
@@ -292,6 +313,7 @@ def chosen(
     precision: str | None = None,
     checked: bool = False,
     checks: str | None = None,
+    schedule: Path | None = None,
 ) -> Chosen:
     """The values of both groups of options, read and checked."""
     dims = {name: _size(value) for name, value in pairs(dim, "--dim", alone="..").items()}
@@ -311,6 +333,7 @@ def chosen(
         arch,
         precision or "",
         looked,
+        schedule,
     )
 
 
@@ -331,6 +354,7 @@ def artefact(spec: Path, **options: Any) -> Path:
         "precision",
         "checked",
         "checks",
+        "schedule",
     ):
         if options.get(name):
             option = "--set" if name == "sets" else f"--{name}"

@@ -6,6 +6,7 @@ and the compile time of the few that differ.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -20,6 +21,10 @@ from xlac.codegen.core.lowered_group import (
     Scratch,
 )
 from xlac.codegen.lower import lower
+from xlac.codegen.schedules.decisions import Decisions, PartMisfit, deciding
+from xlac.codegen.schedules.digest import digest
+from xlac.codegen.schedules.document import Asked
+from xlac.codegen.schedules.schedule import Schedule
 from xlac.fusion.group import Group
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import attributes
@@ -30,10 +35,13 @@ INLINE = 64  # elements up to which the values of a constant are part of a group
 
 
 class LoweringCache:
-    """Callable: the schedule of a group, shared with every group of the same structure."""
+    """Callable: what a group is lowered to, shared with every group of the same structure. Groups
+    that `asked` names are lowered by the schedules that it gives.
+    """
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
+    def __init__(self, target: Target, asked: Asked | None = None) -> None:
+        self.target, self.asked = target, asked or Asked()
+        self._met: set[str] = set()  # of the groups that are asked for
         self._of_group: dict[Group, LoweredGroup] = {}
         self._of_structure: dict[object, tuple[Group, LoweredGroup]] = {}
 
@@ -48,9 +56,37 @@ class LoweringCache:
         if known is not None:
             return translated(*known, group)
         name = f"{group.anchor.op.mnemonic}_{len(self._of_structure)}"
-        scheduled = lower(group, self.target, name)
+        scheduled = self._decided(group, name)
         self._of_structure[key] = (group, scheduled)
         return scheduled
+
+    def _decided(self, group: Group, name: str) -> LoweredGroup:
+        """Lowers a group by what is asked for it. Raises SourceError for what does not fit."""
+        which = digest(group) if self.asked.groups else ""
+        self._met.add(which)
+        wanted = self.asked.of(which)
+        with deciding(Decisions(name, wanted)) as decisions:
+            try:
+                scheduled = lower(group, self.target, name)
+            except PartMisfit as error:
+                raise self.asked.unfit(which, error) from None
+        for part in wanted:
+            if part not in decisions.made:
+                raise self.asked.idle(which, part, decisions.made)
+        return replace(scheduled, schedules=decisions.made)
+
+    def check_asked(self) -> None:
+        """Raises SourceError for schedules of groups that have not been lowered."""
+        strange = [group for group in self.asked.groups if group not in self._met]
+        if strange:
+            raise self.asked.strange(strange)
+
+    def table(self) -> dict[str, tuple[Group, Mapping[str, Schedule]]]:
+        """What was chosen for every group that has kernels, by the name of its structure: a group
+        of each.
+        """
+        made = self._of_structure.values()
+        return {digest(g): (g, found.schedules) for g, found in made if found.schedules}
 
 
 def structure(group: Group) -> object:

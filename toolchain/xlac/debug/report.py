@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xlac.codegen.core.lowered_group import LibraryCall
+from xlac.codegen.schedules.document import write
 from xlac.driver import Lowered
 from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias
@@ -73,6 +74,19 @@ def fused(lowered: Lowered) -> str:
         if made or call:
             lines.append(f"{pad}   {work.flops:,} flops, {work.bytes:,} bytes moved")
     return "\n".join(lines)
+
+
+def schedules(lowered: Lowered) -> str:
+    """What was chosen for the kernels of every group, as a document that `--schedule` takes."""
+    table = lowered.schedules.table()
+    titles = {
+        name: f"{group.kind.value}: {', '.join(k.name for k in kernels_of(lowered, group))}"
+        f" computes {', '.join(map(label, group.outputs))}"
+        for name, (group, _) in table.items()
+    }
+    made = {name: parts for name, (_, parts) in table.items()}
+    head = f"Schedules of {lowered.model.name} for {lowered.target.name}: docs/SCHEDULES.md"
+    return write(made, titles, head)
 
 
 def kernels(program: Program) -> str:

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from xlac.codegen.schedules.digest import digest
+from xlac.codegen.schedules.document import fields_of
 from xlac.debug.report import call_of, groups, kernels_of, work_of
 from xlac.driver import Lowered
 from xlac.fusion.group import Group, Kind
@@ -58,11 +60,12 @@ def tell(
     source: Graph,
     name: str | None = None,
     control: Mapping[str, str] | None = None,
+    schedules: bool = False,
 ) -> str:
     """The story of every entry of `source`, the graph as it was loaded; or of `name` and what is
     inside it.
 
-    `control` says who runs loops and branches, by mnemonic, where that is not the host.
+    With `schedules` what each kernel was written from is told too. `control` says who runs loops and branches, by mnemonic, where that is not the host.
     """
     entries = {
         p: e
@@ -81,6 +84,8 @@ def tell(
             )
         for group in mine:
             lines += (f"    {line}" for line in _group(lowered, group, path, control or {}))
+            if schedules:
+                lines += (f"      {line}" for line in _schedules(lowered, group))
     if lines and name is None:
         program = lowered.program
         lines.append(
@@ -143,6 +148,18 @@ def _group(lowered: Lowered, group: Group, path: str, control: Mapping[str, str]
     yield from _memory(group)
     work = call.work if call else work_of(made)
     yield f"  {work.flops:,} flops, {work.bytes:,} bytes moved"
+
+
+def _schedules(lowered: Lowered, group: Group) -> Iterator[str]:
+    """What was chosen for the kernels of a group, part by part, under the name of its structure."""
+    if is_alias(group) or group.kind in (Kind.CONTROL, Kind.CLAIMED):
+        return
+    made = lowered.schedules(group).schedules
+    if made:
+        yield f"schedules of {digest(group)}:"
+    for part, one in made.items():
+        yield f"  {part}:"
+        yield from (f"    {line}" for line in fields_of(one))
 
 
 def _memory(group: Group) -> Iterator[str]:

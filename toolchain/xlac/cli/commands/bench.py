@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.options import calling, chosen, request, running, spec_options, target_options
+from xlac.cli.options import (
+    calling,
+    chosen,
+    request,
+    running,
+    schedule_option,
+    spec_options,
+    target_options,
+)
 
 if TYPE_CHECKING:
     from xlac.debug.timing import Samples
@@ -20,6 +28,7 @@ if TYPE_CHECKING:
 @click.command(name="bench")
 @spec_options
 @target_options
+@schedule_option
 @running
 @click.option(
     "--seconds",
@@ -68,7 +77,7 @@ def command(
         model = open_model(choice)
         backend = find(choice.target)
         facts = backend.target(request(choice))
-        lowered = lower(model, facts)
+        lowered = lower(model, facts, wanted=choice.wanted)
     compiled = executable(lowered, backend)
     compile_seconds, compile_cpu = time.perf_counter() - start, time.process_time() - busy
 

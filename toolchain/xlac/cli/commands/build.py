@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.options import Chosen, chosen, request, spec_options, target_options, variants
+from xlac.cli.options import (
+    Chosen,
+    chosen,
+    request,
+    schedule_option,
+    spec_options,
+    target_options,
+    variants,
+)
 from xlac.codegen.claims import is_kept
 
 if TYPE_CHECKING:
@@ -29,6 +37,7 @@ TOLD = ("cpu", "triple", "arch", "precision", "dims", "params")
 @click.command(name="build")
 @spec_options
 @target_options
+@schedule_option
 @click.option(
     "-o",
     "--output",
@@ -169,13 +178,24 @@ def command(
     asked |= {"checked": choice.checked} if choice.checked else {}
     source = writer.Source.of(model, choice.spec, asked)
     fixed, int8 = variants(variant), quantize is not None
+    by_hand = choice.wanted
     lowered = lower(
-        model, facts, variants=fixed, observers=observers, start=start, trace=trace, int8=int8
+        model,
+        facts,
+        variants=fixed,
+        observers=observers,
+        start=start,
+        trace=trace,
+        int8=int8,
+        wanted=by_hand,
     )
     tell(trace, traced)
     programs = [
         lowered,
-        *(lower(model, other, variants=fixed, start=start, int8=int8) for other in targets[1:]),
+        *(
+            lower(model, other, variants=fixed, start=start, int8=int8, wanted=by_hand)
+            for other in targets[1:]
+        ),
     ]
     if lowered.quantised is not None:
         asked["quantize"] = loss_of(lowered)
@@ -202,6 +222,8 @@ def command(
             variants=fixed,
             start=start,
             int8=int8,
+            wanted=by_hand,
+            every=False,
         )
     files = writer.write(programs, backend, folder, wanted, source, unchecked)
     if dump:

@@ -8,14 +8,18 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import chosen, request, spec_options, target_options
+from xlac.cli.options import chosen, request, schedule_option, spec_options, target_options
 
 
 @click.command(name="explain")
 @spec_options
 @target_options
+@schedule_option
 @click.option("--node", default=None, metavar="PATH", help="Only this node, and those inside it.")
-def command(spec: Path, node: str | None, **options: Any) -> None:
+@click.option(
+    "--schedules", is_flag=True, help="How each kernel is written: tiles, vectors, threads."
+)
+def command(spec: Path, node: str | None, schedules: bool, **options: Any) -> None:
     """For each node of SPEC: which kernel computes it, fused with what and why, why not more, flops
     and bytes.
 
@@ -39,8 +43,8 @@ def command(spec: Path, node: str | None, **options: Any) -> None:
     model = open_model(choice)
     backend = find(choice.target)
     facts = backend.target(request(choice))
-    lowered = lower(model, facts)
-    text = story.tell(lowered, model.graph, node, backend.control)
+    lowered = lower(model, facts, wanted=choice.wanted)
+    text = story.tell(lowered, model.graph, node, backend.control, schedules)
     if not text and node is not None:
         known = list(story.written(model.graph))
         close = get_close_matches(node, known, n=1)

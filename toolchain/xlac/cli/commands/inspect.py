@@ -6,21 +6,22 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import chosen, request, spec_options, target_options
+from xlac.cli.options import chosen, request, schedule_option, spec_options, target_options
 
-STAGES = ("graph", "fused", "kernels", "memory", "source", "asm", "resources")
+STAGES = ("graph", "fused", "schedules", "kernels", "memory", "source", "asm", "resources")
 
 
 @click.command(name="inspect")
 @spec_options
 @target_options
+@schedule_option
 @click.option(
     "--stage", type=click.Choice(STAGES), default="fused", show_default=True, help="What to print."
 )
 def command(stage: str, **options: Any) -> None:
     """Print a stage of compiling SPEC.
 
-    The graph as loaded, fused groups, kernels, memory, source, assembly, or what each kernel takes
+    The graph as loaded, fused groups, schedules, kernels, memory, source, assembly, or what each kernel takes
     of a GPU.
     """
     from xlac.cli.commands.build import open_model
@@ -36,10 +37,12 @@ def command(stage: str, **options: Any) -> None:
         return
     backend = find(choice.target)
     facts = backend.target(request(choice))
-    lowered = lower(model, facts)
+    lowered = lower(model, facts, wanted=choice.wanted)
     match stage:
         case "fused":
             click.echo(report.fused(lowered))
+        case "schedules":
+            click.echo(report.schedules(lowered), nl=False)
         case "kernels":
             click.echo(report.kernels(lowered.program))
         case "memory":

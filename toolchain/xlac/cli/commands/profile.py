@@ -8,12 +8,21 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import calling, chosen, request, running, spec_options, target_options
+from xlac.cli.options import (
+    calling,
+    chosen,
+    request,
+    running,
+    schedule_option,
+    spec_options,
+    target_options,
+)
 
 
 @click.command(name="profile")
 @spec_options
 @target_options
+@schedule_option
 @running
 @click.option(
     "--seconds",
@@ -61,7 +70,7 @@ def command(
     backend = find(choice.target)
     with copying(copy_weights):
         model = open_model(choice)
-        lowered = lower(model, backend.target(request(choice)))
+        lowered = lower(model, backend.target(request(choice)), wanted=choice.wanted)
     generator = np.random.default_rng(0)
     inputs = [
         make("random", slot.dtype, slot.extents({}), generator) for slot in lowered.program.inputs

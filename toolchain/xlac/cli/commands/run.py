@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.options import calling, chosen, pairs, running, spec_options, target_options
+from xlac.cli.options import (
+    calling,
+    chosen,
+    pairs,
+    running,
+    schedule_option,
+    spec_options,
+    target_options,
+)
 
 if TYPE_CHECKING:
     from xlac.cache.compilations import Entry
@@ -25,6 +33,7 @@ Ready = tuple["Compiled", dict[str, Any], str, int]
 @click.command(name="run")
 @spec_options
 @target_options
+@schedule_option
 @running
 @click.option(
     "--input",
@@ -164,6 +173,7 @@ def _compiled(
             triple=choice.triple,
             arch=choice.arch,
             checked=choice.checked,
+            schedules=choice.schedule,
         )
     if isinstance(program, Specializing):
         return program.specialize(inputs), inputs

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.schedules.schedule import Misfit
 from xlac.fusion import cost
 from xlac.fusion.group import open_sizes
 from xlac.ir.dims import Dim, Shape, Sym, size_hint, upper_bound, volume
@@ -206,6 +208,29 @@ def runs(shape: Shape, survey: Survey, apart: Iterable[int] = ()) -> list[Run]:
             found.append(Run(shape[axis], (axis,)))
         last = axis
     return found
+
+
+def merged(shape: Shape, survey: Survey, wanted: Sequence[Sequence[int]]) -> list[Run]:
+    """The loops that cover these axes each. Raises Misfit where they are not all axes of more than
+    one element in order, or some cannot be crossed as one.
+    """
+    every = [a for a, n in enumerate(shape) if n != 1]
+    if [a for axes in wanted for a in axes] != every or not all(wanted):
+        raise Misfit(("loops",), f"the axes of all loops are {every}, in this order")
+    for number, axes in enumerate(wanted):
+        for before, axis in pairwise(axes):
+            if not _as_one(before, axis, shape[axis], survey):
+                raise Misfit(
+                    ("loops", number), f"axes {before} and {axis} do not lie as one everywhere"
+                )
+    return [Run(_extent(shape, axes), tuple(axes)) for axes in wanted]
+
+
+def _extent(shape: Shape, axes: Sequence[int]) -> Dim:
+    extent = shape[axes[0]]
+    for axis in axes[1:]:
+        extent = extent * shape[axis]
+    return extent
 
 
 def _as_one(before: int, axis: int, extent: Dim, survey: Survey) -> bool:

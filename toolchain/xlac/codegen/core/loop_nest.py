@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from math import gcd
 
 from xlac.codegen.core.access_analysis import Run
+from xlac.codegen.schedules.schedule import SERIAL, Misfit, Threads
 from xlac.ir.dims import Dim, Sym, ceil_div, divisor, size_hint, upper_bound, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -17,6 +18,7 @@ from xlac_sdk.target import Target
 
 SERIAL_WORK = 1 << 16  # operations below which a kernel is not worth splitting over threads
 THREAD_WORK = 1 << 15  # operations worth a thread of their own
+UNROLLED = 32  # vectors written out at most: more are a matter of patience
 CHUNKS = 8  # pieces a thread of a split loop, so that threads finish together
 
 Strip = Callable[[Sequence[Expr], int, Expr | None], None]
@@ -232,34 +234,72 @@ def bounded(builder: Builder, value: Expr, high: Dim | None, low: int = 0, by: i
     return var
 
 
-@contextmanager
-def outer(
-    builder: Builder, target: Target, loops: Sequence[Run], cost: int
-) -> Iterator[dict[Run, Expr]]:
-    """Loops over runs, the leading ones fused into one PARALLEL loop when there is enough work in
-    them.
-
-    `cost` is the operations of one iteration of the innermost. Yields the counter of each run. Must
-    be the first statement of the kernel, and the only one, when it is to be parallel.
+def share(target: Target, loops: Sequence[Run], cost: int) -> Threads:
+    """How many of the leading loops threads share, as one, and how much of them at once: none where
+    there is too little work. `cost` is the operations of one iteration of the innermost.
     """
     count = size_hint(volume(tuple(run.extent for run in loops)))
+    if count * cost < SERIAL_WORK or count < 2:
+        return SERIAL
+    leading, usual = 0, 1
+    while leading < len(loops) and usual < CHUNKS * max(2, target.threads):
+        usual *= loops[leading].usual
+        leading += 1
+    return Threads(leading, max(1, THREAD_WORK // max(1, cost * (count // usual))))
+
+
+@contextmanager
+def nest(builder: Builder, loops: Sequence[Run], threads: Threads) -> Iterator[dict[Run, Expr]]:
+    """Loops over runs, those that threads share fused into one PARALLEL loop. Yields the counter of
+    each run. Must be the first statement of the kernel, and the only one, when threads share it.
+    """
     counters: dict[Run, Expr] = {}
-    if count * cost < SERIAL_WORK or count < 2 or len(builder.open_blocks) > 1:
+    leading = threads.loops
+    if not leading:
         with serial(builder, loops, counters):
             yield counters
         return
-    leading, extent, usual = 0, volume(()), 1
-    while leading < len(loops) and usual < CHUNKS * max(2, target.threads):
-        extent, usual = extent * loops[leading].extent, usual * loops[leading].usual
-        leading += 1
-    grain = max(1, THREAD_WORK // max(1, cost * (count // usual)))
-    with builder.loop("p", 0, extent, kind=LoopKind.PARALLEL, grain=grain) as p:
+    extent = volume(())
+    for run in loops[:leading]:
+        extent = extent * run.extent
+    with builder.loop("p", 0, extent, kind=LoopKind.PARALLEL, grain=threads.grain) as p:
         for run in reversed(loops[1:leading]):
             counters[run] = builder.let("p", build.mod(p, run.extent))
             p = builder.let("p", build.div(p, run.extent))
         counters[loops[0]] = p
         with serial(builder, loops[leading:], counters):
             yield counters
+
+
+@contextmanager
+def outer(
+    builder: Builder, target: Target, loops: Sequence[Run], cost: int
+) -> Iterator[dict[Run, Expr]]:
+    """The `nest` of these loops, shared by threads where there is enough work in them and nothing
+    is around them.
+    """
+    inside = len(builder.open_blocks) > 1
+    with nest(builder, loops, SERIAL if inside else share(target, loops, cost)) as counters:
+        yield counters
+
+
+def check_vectors(lanes: int, unroll: int, join: bool, target: Target) -> None:
+    """Raises Misfit for vectors that a target has not: of more lanes than a register has bytes, or
+    of a number that is no power of two.
+    """
+    if lanes & (lanes - 1) or lanes > max(1, target.vector_bytes):
+        most = max(1, target.vector_bytes)
+        raise Misfit(("lanes",), f"it is a power of two, at most {most} on this target")
+    if unroll > UNROLLED:
+        raise Misfit(("unroll",), f"it is at most {UNROLLED}")
+    if join and unroll & (unroll - 1):
+        raise Misfit(("unroll",), "vectors that join are a power of two")
+
+
+def check_threads(threads: Threads, loops: int) -> None:
+    """Raises Misfit for threads that would share more than so many loops."""
+    if threads.loops > loops:
+        raise Misfit(("threads", "loops"), f"there are {loops} loops to share")
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from xlac.codegen.schedules.schedule import Schedule
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, Shape, Sym
 from xlac.ir.graph import Node
@@ -93,7 +94,7 @@ class LoweredGroup:
     `in_place` lists (output, input) pairs that may share memory: each element of the input is read
     only before, or in the same step as, the output's element of the same index is written. `call`
     stands in place of launches; `note` says, where there was a choice between kernels and a
-    library, how it fell and why.
+    library, how it fell and why. `schedules` are what the kernels were written from, by part.
     """
 
     launches: tuple[KernelLaunch, ...]
@@ -101,6 +102,7 @@ class LoweredGroup:
     copies: tuple[BufferCopy, ...] = ()
     call: LibraryCall | None = None
     note: str = ""
+    schedules: Mapping[str, Schedule] = field(default_factory=dict)
 
     @property
     def alone(self) -> tuple[KernelLaunch, ...]:

@@ -8,37 +8,20 @@ which piece it is from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 
-from xlac.codegen.core.access_analysis import (
-    Run,
-    Survey,
-    Surveyor,
-    contiguous,
-    expand,
-    runs,
-    strided,
-)
+from xlac.codegen.core.access_analysis import Run, Survey, Surveyor, expand, merged
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.loop_nest import (
-    CHUNKS,
-    SERIAL_WORK,
-    bounded,
-    chunk_of,
-    joins,
-    lanes_for,
-    outer,
-    piece,
-    pieces_of,
-    strips,
-    unroll_for,
-)
+from xlac.codegen.core.loop_nest import bounded, nest, piece, pieces_of, strips
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
-from xlac.codegen.core.packing import TURNED, transposed
+from xlac.codegen.core.packing import transposed
+from xlac.codegen.cpu.elementwise_choice import Job, check, choose
+from xlac.codegen.schedules.decisions import settle
+from xlac.codegen.schedules.elementwise import Nest, TransposedBlocks
 from xlac.fusion import cost
 from xlac.fusion.group import Group, is_immediate
-from xlac.ir.dims import Dim, Shape, divisor, size_hint, volume
+from xlac.ir.dims import Dim, Shape, divisor, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops.tensor import view
@@ -49,59 +32,33 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.support.limits import went
 from xlac_sdk.target import Target
 
-TILE = 32  # elements a side of the blocks in which a transposition is done
-Square = tuple[int, Callable[[dict[Run, Expr], Expr, Expr], None]]
-"""Lanes, and what moves so many rows by so many columns."""
-# of one kernel: compilers take longer than linear over long stretches of loads and stores
-NESTS = 32
-STREAM = 4  # times the last cache that outputs must exceed before they are written past it
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One nest: `value` at every index of its shape goes to `output` at that index plus `shift`."""
-
-    shape: Shape
-    stores: tuple[tuple[Node, Node, Shape], ...]  # value, output, shift an axis
-
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch for a group of one shape; a large group of several shapes takes one for each, a
     small one for every few.
     """
     found = [job for job in jobs(group) if volume(job.shape) != 0]
-    work = cost.work(group)
-    large = len(found) > 1 and (
-        work.flops + work.bytes > SERIAL_WORK or any(_parallel(j, group, target) for j in found)
+    dry = [_surveyed(group, target, job) for job in found]
+    surveyed = [(job, survey) for job, (_, survey) in zip(found, dry, strict=True)]
+    chosen = settle(
+        name, choose(surveyed, group, target), partial(check, jobs=surveyed, target=target)
     )
     launches: list[KernelLaunch] = []
-    in_place: list[tuple[Node, Node]] = []
-    together = (
-        1
-        if large and (len(found) <= NESTS or any(_parallel(j, group, target) for j in found))
-        else NESTS
-    )
-    for number, batch in enumerate(
-        found[start : start + together] for start in range(0, len(found), together)
-    ):
+    nests = list(zip(surveyed, chosen.nests, strict=True))
+    for first in range(0, len(nests), chosen.nests_per_kernel):
         elements = Elements(Builder(), group, target)
-        for job in batch:
-            dry = Surveyor(elements, job.shape)
-            store(dry.elements, dry.index, job.stores, streaming=False)
-            survey = dry.survey()
-            _nest(elements, job, survey, streaming=_streams(group, target))
-            if len(found) == 1:
-                in_place = overwritten(dry.elements, survey)
-        launches.append(elements.launch(f"{name}_{number}" if number else name, work))
+        for (job, survey), how in nests[first : first + chosen.nests_per_kernel]:
+            _Writer(elements, job, survey, how).write()
+        number = first // chosen.nests_per_kernel
+        launches.append(elements.launch(f"{name}_{number}" if number else name, cost.work(group)))
+    in_place = overwritten(*dry[0]) if len(dry) == 1 else []
     return LoweredGroup(tuple(launches), tuple(in_place))
 
 
-def _parallel(job: Job, group: Group, target: Target) -> bool:
-    """Whether a nest may be split over threads: then it is alone in its kernel."""
+def _surveyed(group: Group, target: Target, job: Job) -> tuple[Elements, Survey]:
     dry = Surveyor(Elements(Builder(), group, target), job.shape)
     store(dry.elements, dry.index, job.stores, streaming=False)
-    survey = dry.survey()
-    return size_hint(volume(job.shape)) * (survey.flops + len(survey.accesses)) >= SERIAL_WORK
+    return dry.elements, dry.survey()
 
 
 def jobs(group: Group) -> list[Job]:
@@ -132,150 +89,104 @@ def store(
         elements.store(output, moved, value, streaming=streaming)
 
 
-def _nest(elements: Elements, job: Job, survey: Survey, *, streaming: bool) -> None:
-    builder, target = elements.builder, elements.target
-    loops = runs(job.shape, survey)
-    each = survey.flops + len(survey.accesses)  # operations an element
-    if not loops:
-        store(elements, expand({}, job.shape), job.stores, streaming=False)
-        return
-    inner = loops[-1]
-    lanes = lanes_for(target, survey.dtypes, inner.extent)
-    copies, join = unroll_for(target, survey.statements, survey.flops), joins(target, survey.flops)
+class _Writer:
+    """Writes one nest as its schedule says."""
 
-    def strip(counters: dict[Run, Expr], start: build.Number, length: build.Number) -> None:
+    def __init__(self, elements: Elements, job: Job, survey: Survey, how: Nest) -> None:
+        self.elements, self.builder, self.job, self.how = elements, elements.builder, job, how
+        self.loops = merged(job.shape, survey, how.loops)
+
+    def write(self) -> None:
+        """All loops, from the outermost."""
+        builder, how = self.builder, self.how
+        if not self.loops:
+            store(self.elements, expand({}, self.job.shape), self.job.stores, streaming=False)
+            return
+        inner = self.loops[how.vector]
+        around = [run for run in self.loops if run is not inner]
+        if how.blocks:
+            self._blocked(inner, self.loops[how.blocks.across], around, how.blocks)
+            return
+        if how.chunk:
+            pieces = pieces_of(inner.extent, how.chunk)
+            with nest(builder, [*around, pieces], how.threads) as counters:
+                start = build.mul(counters.pop(pieces), how.chunk)
+                self._strip(counters, start, piece(builder, start, inner.extent, how.chunk))
+            return
+        with nest(builder, around, how.threads) as counters:
+            self._strip(counters, 0, inner.extent)
+
+    def _strip(self, counters: dict[Run, Expr], start: build.Number, length: build.Number) -> None:
+        """A stretch of the vector loop."""
+        elements, how, shape = self.elements, self.how, self.job.shape
+        inner = self.loops[how.vector]
+
         def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
             with elements.masked(mask):
                 for base in bases:
-                    at = expand({**counters, inner: build.ramp(base, 1, wide)}, job.shape)
-                    store(
-                        elements, at, job.stores, streaming=streaming and mask is None and wide > 1
-                    )
+                    at = expand({**counters, inner: build.ramp(base, 1, wide)}, shape)
+                    past = how.streaming and mask is None and wide > 1
+                    store(elements, at, self.job.stores, streaming=past)
 
-        strips(builder, target, start, length, lanes, copies, body, join)
+        strips(self.builder, elements.target, start, length, how.lanes, how.unroll, body, how.join)
 
-    crossed = [
-        run for run in loops[:-1] if strided(inner, survey) and contiguous(run, survey, job.shape)
-    ]
-    if crossed and inner.usual > TILE and crossed[-1].usual > TILE // 4:
-        _tiles(
-            elements,
-            loops[:-1],
-            inner,
-            crossed[-1],
-            each,
-            strip,
-            _squares(elements, job, survey, crossed[-1], inner),
-        )
-        return
-    rows = size_hint(volume(tuple(run.extent for run in loops[:-1])))
-    chunk = chunk_of(lanes * copies, each)
-    if (
-        rows * inner.usual * each >= SERIAL_WORK
-        and rows < CHUNKS * max(2, target.threads)
-        and inner.usual >= 2 * chunk
-    ):
-        pieces = pieces_of(inner.extent, chunk)
-        with outer(builder, target, [*loops[:-1], pieces], chunk * each) as counters:
-            start = build.mul(counters.pop(pieces), chunk)
-            strip(counters, start, piece(builder, start, inner.extent, chunk))
-        return
-    with outer(builder, target, loops[:-1], inner.usual * each) as counters:
-        strip(counters, 0, inner.extent)
+    def _blocked(
+        self, inner: Run, crossed: Run, around: Sequence[Run], blocks: TransposedBlocks
+    ) -> None:
+        """A transposition, in square blocks that stay in the cache: some operands run along one
+        axis, some along the other.
+        """
+        builder, side = self.builder, blocks.side
+        rest = [run for run in around if run is not crossed]
+        down, across = pieces_of(crossed.extent, side), pieces_of(inner.extent, side)
+        with nest(builder, [*rest, down, across], self.how.threads) as counters:
+            top, left = build.mul(counters.pop(down), side), build.mul(counters.pop(across), side)
+            bottom = _end(builder, top, crossed.extent, side)
+            if blocks.in_registers:
+                lanes = self.how.lanes
+                with (
+                    builder.loop("t", top, bottom, lanes) as row,
+                    builder.loop(
+                        "i", left, _end(builder, left, inner.extent, side), lanes
+                    ) as column,
+                ):
+                    self._square(counters, crossed, row, inner, column)
+                return
+            with builder.loop("t", top, bottom) as row:
+                counters[crossed] = row
+                if divisor(inner.extent) % side:
+                    end = _end(builder, left, inner.extent, side)
+                    self._strip(counters, left, build.sub(end, left))
+                else:
+                    self._strip(counters, left, side)
 
-
-def _tiles(
-    elements: Elements,
-    rest: Sequence[Run],
-    inner: Run,
-    crossed: Run,
-    each: int,
-    strip: Callable[[dict[Run, Expr], build.Number, build.Number], None],
-    square: Square | None,
-) -> None:
-    """A transposition, in square blocks that stay in the cache: some operands run along one axis,
-    some along the other.
-
-    Where there is a `square` of so many lanes, blocks are made of these.
-    """
-    builder, target = elements.builder, elements.target
-    around = [run for run in rest if run is not crossed]
-    down, across = pieces_of(crossed.extent, TILE), pieces_of(inner.extent, TILE)
-    with outer(builder, target, [*around, down, across], TILE * TILE * each) as counters:
-        top, left = build.mul(counters.pop(down), TILE), build.mul(counters.pop(across), TILE)
-        bottom = _end(builder, top, crossed.extent)
-        if square:
-            lanes, turn = square
-            with (
-                builder.loop("t", top, bottom, lanes) as row,
-                builder.loop("i", left, _end(builder, left, inner.extent), lanes) as column,
-            ):
-                turn(counters, row, column)
-            return
-        with builder.loop("t", top, bottom) as row:
-            counters[crossed] = row
-            if divisor(inner.extent) % TILE:
-                strip(counters, left, build.sub(_end(builder, left, inner.extent), left))
-            else:
-                strip(counters, left, TILE)
-
-
-def _squares(
-    elements: Elements, job: Job, survey: Survey, crossed: Run, inner: Run
-) -> Square | None:
-    """What turns a square of vectors around in registers, where one operand that runs along
-    `crossed` is moved and no more.
-    """
-    builder, lanes = elements.builder, lanes_for(elements.target, survey.dtypes, inner.extent)
-    accesses, axis = survey.accesses, crossed.axes[-1]
-    moved = (
-        len(job.stores) == 1
-        and not survey.flops
-        and len(accesses) == 2
-        and accesses[0].strides[axis] == 1
-    )
-    whole = all(isinstance(run.extent, int) and run.extent % lanes == 0 for run in (crossed, inner))
-    if (
-        not moved
-        or not whole
-        or accesses[0].opaque
-        or survey.opaque
-        or not 1 < lanes <= TURNED
-        or elements.target.size
-    ):
-        return None
-    ((value, output, shift),) = job.stores
-
-    def turn(counters: dict[Run, Expr], row: Expr, column: Expr) -> None:
+    def _square(
+        self, counters: dict[Run, Expr], crossed: Run, row: Expr, inner: Run, column: Expr
+    ) -> None:
+        """Moves so many rows by so many columns as a vector has lanes, turned around in
+        registers.
+        """
+        elements, shape, lanes = self.elements, self.job.shape, self.how.lanes
+        ((value, output, shift),) = self.job.stores
         along = {**counters, crossed: build.ramp(row, 1, lanes)}
         read = [
-            elements.at(value, expand({**along, inner: build.add(column, i)}, job.shape))
+            elements.at(value, expand({**along, inner: build.add(column, i)}, shape))
             for i in range(lanes)
         ]
-        for i, turned in enumerate(transposed(builder, read)):
+        for i, turned in enumerate(transposed(self.builder, read)):
             at = expand(
-                {**counters, crossed: build.add(row, i), inner: build.ramp(column, 1, lanes)},
-                job.shape,
+                {**counters, crossed: build.add(row, i), inner: build.ramp(column, 1, lanes)}, shape
             )
-            elements.store(
-                output,
-                tuple(build.add(a, s) if s else a for a, s in zip(at, shift, strict=True)),
-                turned,
-            )
-
-    return lanes, turn
+            moved = tuple(build.add(a, s) if s else a for a, s in zip(at, shift, strict=True))
+            elements.store(output, moved, turned)
 
 
-def _end(builder: Builder, start: Expr, extent: Dim) -> Expr:
-    """The end of a tile, which may be cut short by the end of the axis."""
-    stop = build.add(start, TILE)
-    if divisor(extent) % TILE == 0:
+def _end(builder: Builder, start: Expr, extent: Dim, side: int) -> Expr:
+    """The end of a block, which may be cut short by the end of the axis."""
+    stop = build.add(start, side)
+    if divisor(extent) % side == 0:
         return stop
     return bounded(builder, build.apply(Primitive.MIN, stop, build.lift(extent)), extent)
-
-
-def _streams(group: Group, target: Target) -> bool:
-    return sum(map(cost.nbytes, group.outputs)) > STREAM * target.l3_bytes
 
 
 def overwritten(dry: Elements, survey: Survey) -> list[tuple[Node, Node]]:

@@ -16,7 +16,8 @@ from xlac.codegen.core.access_analysis import Run, Survey, Surveyor, expand, run
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
-from xlac.codegen.cpu.elementwise import Job, jobs, overwritten, store
+from xlac.codegen.cpu.elementwise import jobs, overwritten, store
+from xlac.codegen.cpu.elementwise_choice import Job
 from xlac.codegen.gpu import transpose
 from xlac.codegen.gpu.core.grid import RESIDENT, Grid, grid, power_of_two, threads_for, unravelled
 from xlac.fusion import cost

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from xlac.codegen.core.access_analysis import Access, Run, Survey, expand, runs
 from xlac.codegen.core.elements import Elements, alignment
-from xlac.codegen.cpu.elementwise import Job, store
+from xlac.codegen.cpu.elementwise import store
+from xlac.codegen.cpu.elementwise_choice import Job
 from xlac.codegen.gpu.core.grid import WARP, Grid, grid
 from xlac.fusion.group import is_immediate
 from xlac.ir.dims import ceil_div, divisor, volume

@@ -1,0 +1,162 @@
+"""Chooses how the loops of elementwise groups are vectors, and how threads share them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xlac.codegen.core.access_analysis import Run, Survey, contiguous, merged, runs, strided
+from xlac.codegen.core.loop_nest import (
+    CHUNKS,
+    SERIAL_WORK,
+    check_threads,
+    check_vectors,
+    chunk_of,
+    joins,
+    lanes_for,
+    pieces_of,
+    share,
+    unroll_for,
+)
+from xlac.codegen.core.packing import TURNED
+from xlac.codegen.schedules.elementwise import ElementwiseSchedule, Nest, TransposedBlocks
+from xlac.codegen.schedules.schedule import SERIAL, Misfit
+from xlac.fusion import cost
+from xlac.fusion.group import Group
+from xlac.ir.dims import Shape, size_hint, volume
+from xlac.ir.graph import Node
+from xlac_sdk.target import Target
+
+TILE = 32  # elements a side of the blocks in which a transposition is done
+# of one kernel: compilers take longer than linear over long stretches of loads and stores
+NESTS = 32
+STREAM = 4  # times the last cache that outputs must exceed before they are written past it
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One nest: `value` at every index of its shape goes to `output` at that index plus `shift`."""
+
+    shape: Shape
+    stores: tuple[tuple[Node, Node, Shape], ...]  # value, output, shift an axis
+
+
+Surveyed = Sequence[tuple[Job, Survey]]
+
+
+def choose(jobs: Surveyed, group: Group, target: Target) -> ElementwiseSchedule:
+    """A kernel for each nest that has much to do; those that have little share a few."""
+    work = cost.work(group)
+    parallel = any(
+        size_hint(volume(job.shape)) * operations(survey) >= SERIAL_WORK for job, survey in jobs
+    )
+    large = len(jobs) > 1 and (work.flops + work.bytes > SERIAL_WORK or parallel)
+    apart = large and (len(jobs) <= NESTS or parallel)
+    return ElementwiseSchedule(
+        1 if apart else max(1, min(NESTS, len(jobs))),
+        tuple(_nest(job, survey, group, target) for job, survey in jobs),
+    )
+
+
+def operations(survey: Survey) -> int:
+    """Operations an element."""
+    return survey.flops + len(survey.accesses)
+
+
+def _nest(job: Job, survey: Survey, group: Group, target: Target) -> Nest:
+    loops = runs(job.shape, survey)
+    if not loops:
+        return Nest((), 0, 1, 1, False, None, 0, SERIAL, False)
+    each, (*around, inner) = operations(survey), loops
+    lanes = lanes_for(target, survey.dtypes, inner.extent)
+    unroll, join = unroll_for(target, survey.statements, survey.flops), joins(target, survey.flops)
+    blocks = _blocks(job, survey, loops, lanes, target)
+    chunk = 0
+    if blocks:
+        shared = [
+            *(run for run in around if run is not loops[blocks.across]),
+            pieces_of(loops[blocks.across].extent, blocks.side),
+            pieces_of(inner.extent, blocks.side),
+        ]
+        threads = share(target, shared, blocks.side * blocks.side * each)
+    else:
+        rows = size_hint(volume(tuple(run.extent for run in around)))
+        piece = chunk_of(lanes * unroll, each)
+        few = rows < CHUNKS * max(2, target.threads)
+        if rows * inner.usual * each >= SERIAL_WORK and few and inner.usual >= 2 * piece:
+            chunk = piece
+        shared = [*around, pieces_of(inner.extent, chunk)] if chunk else around
+        threads = share(target, shared, (chunk or inner.usual) * each)
+    streaming = sum(map(cost.nbytes, group.outputs)) > STREAM * target.l3_bytes
+    axes = tuple(run.axes for run in loops)
+    return Nest(axes, len(around), lanes, unroll, join, blocks, chunk, threads, streaming)
+
+
+def _blocks(
+    job: Job, survey: Survey, loops: Sequence[Run], lanes: int, target: Target
+) -> TransposedBlocks | None:
+    """Blocks where some operands run along the vectors and some along another loop, both long."""
+    *around, inner = loops
+    if not strided(inner, survey):
+        return None
+    crossed = [n for n, run in enumerate(around) if contiguous(run, survey, job.shape)]
+    if not crossed or inner.usual <= TILE or loops[crossed[-1]].usual <= TILE // 4:
+        return None
+    turned = not target.size and turns(job, survey, loops[crossed[-1]], inner, lanes)
+    return TransposedBlocks(crossed[-1], TILE, turned)
+
+
+def turns(job: Job, survey: Survey, crossed: Run, inner: Run, lanes: int) -> bool:
+    """Whether squares of vectors can be turned around in registers: one operand that runs along
+    `crossed` is moved and no more.
+    """
+    accesses = survey.accesses
+    whole = all(isinstance(run.extent, int) and run.extent % lanes == 0 for run in (crossed, inner))
+    return (
+        len(job.stores) == 1
+        and not survey.flops
+        and len(accesses) == 2
+        and accesses[0].strides[crossed.axes[-1]] == 1
+        and whole
+        and not accesses[0].opaque
+        and not survey.opaque
+        and 1 < lanes <= TURNED
+    )
+
+
+def check(schedule: ElementwiseSchedule, jobs: Surveyed, target: Target) -> None:
+    """Raises Misfit for a schedule that these nests cannot have."""
+    if len(schedule.nests) != len(jobs):
+        raise Misfit(("nests",), f"there are {len(jobs)} nests, not {len(schedule.nests)}")
+    for number, (nest, (job, survey)) in enumerate(zip(schedule.nests, jobs, strict=True)):
+        try:
+            _check_nest(nest, job, survey, target)
+            if nest.threads.loops and schedule.nests_per_kernel > 1 < len(jobs):
+                raise Misfit(("threads", "loops"), "threads share a nest alone in its kernel")
+        except Misfit as misfit:
+            raise Misfit(("nests", number, *misfit.path), misfit.problem, misfit.hint) from None
+
+
+def _check_nest(nest: Nest, job: Job, survey: Survey, target: Target) -> None:
+    loops = merged(job.shape, survey, nest.loops)
+    if nest.vector >= max(1, len(loops)):
+        raise Misfit(("vector",), f"there are {len(loops)} loops, counted from 0")
+    check_vectors(nest.lanes, nest.unroll, nest.join, target)
+    outside = len(loops) - 1
+    if nest.blocks:
+        if nest.blocks.across >= len(loops) or nest.blocks.across == nest.vector:
+            raise Misfit(("blocks", "across"), "it is another loop than the vector's")
+        if nest.chunk:
+            raise Misfit(("chunk",), "blocks are what threads share: it is 0 with them")
+        crossed, inner = loops[nest.blocks.across], loops[nest.vector]
+        if nest.blocks.in_registers and not turns(job, survey, crossed, inner, nest.lanes):
+            raise Misfit(("blocks", "in_registers"), "this is not moved in whole squares of lanes")
+        if nest.blocks.in_registers and nest.blocks.side % nest.lanes:
+            raise Misfit(("blocks", "side"), f"it is a multiple of {nest.lanes} lanes")
+        outside += 1
+    if nest.chunk % (nest.lanes * nest.unroll):
+        block = nest.lanes * nest.unroll
+        raise Misfit(("chunk",), f"it is a multiple of {block}, what one turn of the loop takes")
+    if nest.chunk and not loops:
+        raise Misfit(("chunk",), "there is no loop to cut")
+    check_threads(nest.threads, max(0, outside) + (nest.chunk > 0))

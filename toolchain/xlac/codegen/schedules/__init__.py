@@ -1,0 +1,1 @@
+"""What lowerings choose, as values: shown, written, read back and given from outside."""

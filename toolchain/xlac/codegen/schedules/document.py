@@ -1,0 +1,139 @@
+"""Schedules as a document: YAML with a mapping of groups, each a mapping of its parts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xlac.codegen.schedules import schedule
+from xlac.codegen.schedules.decisions import PartMisfit
+from xlac.codegen.schedules.schedule import Misfit, Schedule
+from xlac.codegen.schedules.templates import TEMPLATES
+from xlac.spec.text import yaml
+from xlac.spec.text.tree import Source
+from xlac_sdk.source import Diagnostic, SourceError, Span
+
+HEAD = "schedules"
+
+Given = str | os.PathLike[str] | Mapping[str, Any] | None
+"""A file of schedules, or what stands in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Schedules from outside: by the name of a group's structure, and by part."""
+
+    groups: Mapping[str, Mapping[str, Schedule]] = field(default_factory=dict)
+    source: Source | None = None  # where it was read from
+
+    def of(self, group: str) -> Mapping[str, Schedule]:
+        return self.groups.get(group, {})
+
+    def unfit(self, group: str, error: PartMisfit) -> SourceError:
+        """The error for a schedule that cannot be what its group is computed by."""
+        place, misfit = (group, error.part, *error.misfit.path), error.misfit
+        problem = f"the schedule of {' '.join(map(str, place))} does not fit: {misfit.problem}"
+        return SourceError(Diagnostic("XL4112", problem, self._span(place), misfit.hint))
+
+    def idle(self, group: str, part: str, parts: Iterable[str]) -> SourceError:
+        """The error for a schedule of a part that its group does not have."""
+        problem = f"group {group} has no part '{part}' as it is scheduled"
+        hint = f"its parts: {', '.join(parts)}"
+        return SourceError(Diagnostic("XL4112", problem, self._span((group, part), True), hint))
+
+    def strange(self, groups: Iterable[str]) -> SourceError:
+        """The error for schedules of groups that the model does not have."""
+        hint = "`xlac inspect --stage schedules` writes those that it has"
+        return SourceError(
+            *(
+                Diagnostic("XL4113", f"the model has no group {g}", self._span((g,), True), hint)
+                for g in groups
+            )
+        )
+
+    def _span(self, path: tuple[str | int, ...], key: bool = False) -> Span | None:
+        if self.source is None:
+            return None
+        return (self.source.key_span if key else self.source.span)((HEAD, *path))
+
+
+def read(given: Given) -> Asked:
+    """The schedules of a file, or of a mapping that has what a file would.
+
+    Raises SourceError: a file that cannot be read, and every entry that is no schedule.
+    """
+    if given is None:
+        return Asked()
+    if isinstance(given, Mapping):
+        return _entries(given, None)
+    source = yaml.read(Path(given))
+    return _entries(source.root.plain(), source)
+
+
+def _entries(data: Any, source: Source | None) -> Asked:
+    problems: list[Diagnostic] = []
+    found: dict[str, dict[str, Schedule]] = {}
+    asked = Asked(found, source)
+
+    def wrong(path: tuple[str | int, ...], problem: str, hint: str = "") -> None:
+        where = " ".join(map(str, path))
+        text = f"{where}: {problem}" if where else problem
+        problems.append(Diagnostic("XL4111", text, asked._span(path), hint))
+
+    groups = data.get(HEAD) if isinstance(data, Mapping) else None
+    if not isinstance(groups, Mapping) or len(data) != 1:
+        wrong((), f"it is a mapping of '{HEAD}' to schedules by group, and no more")
+        groups = {}
+    for group, parts in groups.items():
+        if not isinstance(parts, Mapping):
+            wrong((group,), "a group's schedules are a mapping by part")
+            continue
+        found[group] = {}
+        for part, entry in parts.items():
+            try:
+                found[group][part] = schedule.from_data(entry, TEMPLATES)
+            except Misfit as misfit:
+                wrong((group, part, *misfit.path), misfit.problem, misfit.hint)
+    if problems:
+        raise SourceError(*problems)
+    return asked
+
+
+def write(
+    groups: Mapping[str, Mapping[str, Schedule]], titles: Mapping[str, str], head: str
+) -> str:
+    """The document of schedules, each group under its title; `read` reads it back."""
+    lines = [f"# {head}", f"{HEAD}:" if groups else f"{HEAD}: {{}}"]
+    for group, parts in groups.items():
+        lines += [f"  # {titles[group]}", f"  {group}:"]
+        for part, made in parts.items():
+            lines.append(f"    {part}:")
+            lines += (f"      {line}" for line in fields_of(made))
+    return "\n".join(lines) + "\n"
+
+
+def fields_of(made: Schedule) -> list[str]:
+    """A schedule as lines of YAML, a field a line; lists of parts have a line for each."""
+    lines: list[str] = []
+    for name, value in schedule.to_data(made).items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            lines += [f"{name}:", *(f"- {_flow(part)}" for part in value)]
+        else:
+            lines.append(f"{name}: {_flow(value)}")
+    return lines
+
+
+def _flow(value: Any) -> str:
+    match value:
+        case dict():
+            return f"{{{', '.join(f'{name}: {_flow(part)}' for name, part in value.items())}}}"
+        case list():
+            return f"[{', '.join(map(_flow, value))}]"
+        case bool():
+            return "true" if value else "false"
+        case None:
+            return "null"
+    return str(value)

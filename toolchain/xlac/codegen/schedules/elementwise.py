@@ -1,0 +1,52 @@
+"""Schedules of elementwise groups on a CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xlac.codegen.schedules.schedule import Natural, Part, Positive, Schedule, Threads
+
+
+@dataclass(frozen=True, slots=True)
+class TransposedBlocks(Part):
+    """Square blocks of `side` elements in which a transposition is done, so that it stays in the
+    first cache: of the vector loop and of the loop `across`, along which some operands are
+    contiguous. `in_registers`, blocks are made of squares of vectors that registers turn around.
+    """
+
+    across: Natural
+    side: Positive
+    in_registers: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Nest(Part):
+    """One loop nest. `loops` are the axes that each loop covers, outermost first; the one of number
+    `vector` is innermost, along vectors of `lanes` elements, `unroll` of them at once, which
+    `join`ed are one long vector.
+
+    With a `chunk`, that loop is cut into pieces of so many elements, and loops over pieces are
+    outside with the others, where `threads` share them. `streaming` stores go past the caches.
+    """
+
+    loops: tuple[tuple[int, ...], ...]
+    vector: Natural
+    lanes: Positive
+    unroll: Positive
+    join: bool
+    blocks: TransposedBlocks | None
+    chunk: Natural
+    threads: Threads
+    streaming: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ElementwiseSchedule(Schedule):
+    """A nest for each shape of the outputs, and for each piece of an output that is a
+    concatenation; one kernel has at most `nests_per_kernel` of them.
+    """
+
+    template: ClassVar[str] = "elementwise"
+    nests_per_kernel: Positive
+    nests: tuple[Nest, ...]

@@ -1,0 +1,173 @@
+"""Schedules: what a lowering chose for a kernel, as a frozen dataclass of plain values.
+
+There is one class for each kernel template. Fields are truths, numbers, words, element types, other
+such classes, tuples of these, and None where a field says so; so each schedule is also plain data
+(`to_data`), and plain data is a schedule (`from_data`) or the reason why it is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from difflib import get_close_matches
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+
+from xlac_sdk.dtypes import DType
+
+Path = tuple[str | int, ...]
+"""Names of fields and places in lists that lead to a value inside a schedule."""
+
+
+class Misfit(Exception):
+    """A schedule that cannot be: `path` leads to the field, the message says why."""
+
+    def __init__(self, path: Path, problem: str, hint: str = "") -> None:
+        super().__init__(problem)
+        self.path, self.problem, self.hint = path, problem, hint
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """The least value that an integer field takes."""
+
+    value: int
+
+
+Positive = Annotated[int, Least(1)]
+Natural = Annotated[int, Least(0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A group of fields that several templates have, or one has several times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What was chosen for one kernel template, or for some that depend on each other."""
+
+    template: ClassVar[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Threads(Part):
+    """How threads share a loop nest: the turns of its `loops` outermost loops, at least `grain` of
+    them at once. Without `loops` one thread runs all of it.
+    """
+
+    loops: Natural
+    grain: Positive = 1
+
+
+SERIAL = Threads(0)
+
+
+def to_data(value: Any) -> Any:
+    """A schedule, or what is in one, as mappings, lists, numbers, truths, words and None."""
+    if isinstance(value, DType):
+        return value.value
+    if is_dataclass(value):
+        made = {f.name: to_data(getattr(value, f.name)) for f in fields(value)}
+        return {"template": value.template, **made} if isinstance(value, Schedule) else made
+    return [to_data(part) for part in value] if isinstance(value, tuple) else value
+
+
+def from_data(data: Any, templates: Mapping[str, type[Schedule]]) -> Schedule:
+    """The schedule of plain data. Raises Misfit for an unknown template or field, one that is
+    missing, and a value that the field does not take.
+    """
+    if not isinstance(data, Mapping):
+        raise Misfit((), f"a schedule is a mapping, not {_told(data)}")
+    name = data.get("template")
+    if name is None:
+        raise Misfit((), "a schedule says its template", f"one of {', '.join(sorted(templates))}")
+    if not isinstance(name, str) or name not in templates:
+        raise Misfit(("template",), f"there is no template {name!r}", _near(str(name), templates))
+    rest = {key: value for key, value in data.items() if key != "template"}
+    found = _made(templates[name], rest, ())
+    assert isinstance(found, Schedule)
+    return found
+
+
+@cache
+def kinds(of: type) -> dict[str, Any]:
+    """The types of the fields of a schedule or a part, by name, in order."""
+    hints = get_type_hints(of, include_extras=True)
+    return {f.name: hints[f.name] for f in fields(of)}
+
+
+def _made(of: type, data: Any, path: Path) -> Any:
+    if not isinstance(data, Mapping):
+        raise Misfit(path, f"{_word(of)} is a mapping of {', '.join(kinds(of))}, not {_told(data)}")
+    for key in data:
+        if key not in kinds(of):
+            raise Misfit(
+                (*path, key), f"{_word(of)} has no field {key!r}", _near(str(key), kinds(of))
+            )
+    missing = [name for name in kinds(of) if name not in data]
+    if missing:
+        raise Misfit(path, f"{_word(of)} lacks {', '.join(missing)}", "every field is given")
+    return of(**{name: _read(kind, data[name], (*path, name)) for name, kind in kinds(of).items()})
+
+
+def _read(kind: Any, data: Any, path: Path) -> Any:
+    """The value of a field of some type."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        if data is None and NoneType in arguments:
+            return None
+        (kind,) = (a for a in arguments if a is not NoneType)
+        return _read(kind, data, path)
+    if origin is Annotated:
+        number, (least,) = _read(arguments[0], data, path), arguments[1:]
+        if number < least.value:
+            raise Misfit(path, f"{path[-1]} is at least {least.value}, not {number}")
+        return number
+    if origin is Literal:
+        if type(data) is not str or data not in arguments:
+            words = ", ".join(map(str, arguments))
+            raise Misfit(path, f"{path[-1]} is one of {words}, not {_told(data)}")
+        return data
+    if origin is tuple:
+        return _tuple(arguments, data, path)
+    if kind is DType:
+        if data not in [d.value for d in DType]:
+            raise Misfit(path, f"{path[-1]} is an element type, not {_told(data)}")
+        return DType(data)
+    if is_dataclass(kind):
+        return _made(kind, data, path)  # type: ignore[arg-type]
+    if type(data) is not kind:
+        raise Misfit(path, f"{path[-1]} is {WORDS[kind]}, not {_told(data)}")
+    return data
+
+
+def _tuple(arguments: Sequence[Any], data: Any, path: Path) -> tuple[Any, ...]:
+    if not isinstance(data, list | tuple):
+        raise Misfit(path, f"{path[-1]} is a list, not {_told(data)}")
+    if arguments[-1] is Ellipsis:
+        return tuple(_read(arguments[0], part, (*path, n)) for n, part in enumerate(data))
+    if len(data) != len(arguments):
+        raise Misfit(path, f"{path[-1]} is a list of {len(arguments)}, not of {len(data)}")
+    return tuple(
+        _read(kind, part, (*path, n))
+        for n, (kind, part) in enumerate(zip(arguments, data, strict=True))
+    )
+
+
+WORDS = {int: "a whole number", bool: "true or false", str: "a word"}
+
+
+def _word(of: type) -> str:
+    return f"template {of.template}" if issubclass(of, Schedule) else of.__name__.lower()
+
+
+def _told(data: Any) -> str:
+    words = {NoneType: "nothing", dict: "a mapping", list: "a list"}
+    return words.get(type(data), repr(data))
+
+
+def _near(name: str, known: Mapping[str, Any]) -> str:
+    close = get_close_matches(name, known, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}"

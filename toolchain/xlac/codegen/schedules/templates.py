@@ -1,0 +1,8 @@
+"""Every template by its name, as documents write it."""
+
+from __future__ import annotations
+
+from xlac.codegen.schedules.elementwise import ElementwiseSchedule
+from xlac.codegen.schedules.schedule import Schedule
+
+TEMPLATES: dict[str, type[Schedule]] = {each.template: each for each in (ElementwiseSchedule,)}
