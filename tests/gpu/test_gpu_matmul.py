@@ -334,7 +334,7 @@ def test_f32_stays_f32_without_permission() -> None:
     target = replace(CORES, instructions=CORES.instructions - {MMA[D.F32]})
     agree(group(Kind.DOT, matmul(16, 24, 40)), replace(target, warp=8))
     (kernel,) = kernels(group(Kind.DOT, matmul(16, 24, 40)), target)
-    assert not any(name.startswith("cuda.mma") for name in named(kernel))
+    assert not any(name.startswith("matrix.multiply") for name in named(kernel))
 
 
 def test_whole_pieces_are_copied_without_registers() -> None:

@@ -1,4 +1,4 @@
-"""Instructions that schedules ask for by name, and how CUDA's text spells them.
+"""How CUDA's text spells the instructions that schedules ask for by name: `matrix.multiply.…`, `grid.arrive`.
 
 Their meanings are the schedules' own (`xlac.codegen.gpu.core.instructions`); the functions called
 here are in `templates`.
@@ -10,18 +10,18 @@ from importlib.resources import files
 
 MULTIPLY = "multiply_warp<{kind}, {{8}}, {{9}}, {{10}}, {{11}}, {{12}}, {{13}}>({{0}}, &{{1}}[{{2}}], {{3}}, &{{4}}[{{5}}], {{6}}, {{7}})"
 
-TF32 = "cuda.mma.m16n8k8.tf32"  # for f32 operands, where a model's precision lets them be rounded
+TF32 = "matrix.multiply.m16n8k8.tf32"  # for f32 operands, where a model's precision lets them be rounded
 
 INSTRUCTIONS = {
-    "cuda.copy_async.16": "copy_async(&{0}[{1}], &{2}[{3}], {4})",
-    "cuda.copy_async.commit": "copy_commit()",
-    "cuda.copy_async.wait": "copy_wait<{0}>()",
-    "cuda.warp_barrier": "warp_barrier()",
-    "cuda.fence": "memory_fence()",
-    "cuda.ticket": "take_ticket(&{0}[{1}], {2}, &{3}[0])",
-    "cuda.mma.m16n8k16.bf16": MULTIPLY.format(kind="Bf16Product"),
-    "cuda.mma.m16n8k16.f16": MULTIPLY.format(kind="F16Product"),
-    "cuda.mma.m16n8k32.i8": MULTIPLY.format(kind="I8Product"),
+    "copy.async.16": "copy_async(&{0}[{1}], &{2}[{3}], {4})",
+    "copy.async.commit": "copy_commit()",
+    "copy.async.wait": "copy_wait<{0}>()",
+    "warp.barrier": "warp_barrier()",
+    "memory.fence": "memory_fence()",
+    "grid.arrive": "take_ticket(&{0}[{1}], {2}, &{3}[0])",
+    "matrix.multiply.m16n8k16.bf16": MULTIPLY.format(kind="Bf16Product"),
+    "matrix.multiply.m16n8k16.f16": MULTIPLY.format(kind="F16Product"),
+    "matrix.multiply.m16n8k32.i8": MULTIPLY.format(kind="I8Product"),
     TF32: MULTIPLY.format(kind="Tf32Product"),
 }
 """By name: operands in the order that the schedules give them."""
@@ -30,21 +30,21 @@ MULTIPLY_GROUP = "multiply_group<{kind}, {{6}}, {{7}}>({{0}}, &{{1}}[{{2}}], {{3
 COORDINATES = range(5, 10)  # operands of a copy of a box, innermost axis first
 
 HOPPER = {
-    "cuda.fence_async": "fence_async()",
-    "cuda.wgmma.m64n256k64.bf16": MULTIPLY_GROUP.format(kind="Bf16Group"),
-    "cuda.wgmma.m64n256k64.f16": MULTIPLY_GROUP.format(kind="F16Group"),
-    "cuda.wgmma.wait": "settle_groups<{0}>()",
-    "cuda.mbarrier.begin": "barrier_begin(&{0}[{1}], {2})",
-    "cuda.mbarrier.ready": "barrier_ready()",
-    "cuda.mbarrier.wait": "barrier_wait(&{0}[{1}], {2})",
-    "cuda.mbarrier.expect": "barrier_expect(&{0}[{1}], {2})",
-    "cuda.mbarrier.done": "barrier_done(&{0}[{1}])",
+    "memory.fence.async": "fence_async()",
+    "matrix.multiply_group.m64n256k64.bf16": MULTIPLY_GROUP.format(kind="Bf16Group"),
+    "matrix.multiply_group.m64n256k64.f16": MULTIPLY_GROUP.format(kind="F16Group"),
+    "matrix.multiply_group.wait": "settle_groups<{0}>()",
+    "barrier.begin": "barrier_begin(&{0}[{1}], {2})",
+    "barrier.ready": "barrier_ready()",
+    "barrier.wait": "barrier_wait(&{0}[{1}], {2})",
+    "barrier.expect": "barrier_expect(&{0}[{1}], {2})",
+    "barrier.done": "barrier_done(&{0}[{1}])",
     **{
-        f"cuda.tensor_copy.{rank}": f"copy_box(&{{1}}[{{2}}], &{{0}}, &{{3}}[{{4}}], {', '.join(f'{{{n}}}' for n in COORDINATES[:rank])})"
+        f"copy.box.{rank}": f"copy_box(&{{1}}[{{2}}], &{{0}}, &{{3}}[{{4}}], {', '.join(f'{{{n}}}' for n in COORDINATES[:rank])})"
         for rank in range(2, 6)
     },
-    "cuda.registers.more": "more_registers<{0}>()",
-    "cuda.registers.fewer": "fewer_registers<{0}>()",
+    "registers.more": "more_registers<{0}>()",
+    "registers.fewer": "fewer_registers<{0}>()",
 }
 """Of sm_90a. No GPU has run them yet, so schedules see them only where `--arch sm_90a+wgmma` asks
 for them.

@@ -21,18 +21,21 @@ P = Primitive
 CHUNK = 16  # bytes that are copied, and read for the tensor cores, at once
 # what one product of a warp covers: of rows, of columns, and of each row's sum
 ROWS, COLUMNS, BYTES = 16, 8, 32
-WARP_BARRIER = "cuda.warp_barrier"
-COPY, COMMIT, WAIT = "cuda.copy_async.16", "cuda.copy_async.commit", "cuda.copy_async.wait"
+WARP_BARRIER = "warp.barrier"
+COPY, COMMIT, WAIT = "copy.async.16", "copy.async.commit", "copy.async.wait"
 MMA = {
-    DType.F16: "cuda.mma.m16n8k16.f16", DType.BF16: "cuda.mma.m16n8k16.bf16", DType.F32: "cuda.mma.m16n8k8.tf32",
-    DType.I8: "cuda.mma.m16n8k32.i8",
+    DType.F16: "matrix.multiply.m16n8k16.f16", DType.BF16: "matrix.multiply.m16n8k16.bf16", DType.F32: "matrix.multiply.m16n8k8.tf32",
+    DType.I8: "matrix.multiply.m16n8k32.i8",
 }  # fmt: skip
 """By the operands' type. A product takes 32 bytes of each row."""
 GROUP = 4  # warps that multiply together where they do
-GROUPED = {DType.F16: "cuda.wgmma.m64n256k64.f16", DType.BF16: "cuda.wgmma.m64n256k64.bf16"}
+GROUPED = {
+    DType.F16: "matrix.multiply_group.m64n256k64.f16",
+    DType.BF16: "matrix.multiply_group.m64n256k64.bf16",
+}
 """Products of four warps: 64 rows, 256 columns, and 128 bytes of each row's sum."""
-FENCE = "cuda.fence_async"
-SETTLE = "cuda.wgmma.wait"
+FENCE = "memory.fence.async"
+SETTLE = "matrix.multiply_group.wait"
 
 
 def permitted(target: Target, precision: str) -> Target:

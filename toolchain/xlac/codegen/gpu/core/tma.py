@@ -19,11 +19,11 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
 CHUNK = 16  # bytes; eight are exchanged in each row of a box
-BEGIN, READY = "cuda.mbarrier.begin", "cuda.mbarrier.ready"
-WAIT, EXPECT, DONE = "cuda.mbarrier.wait", "cuda.mbarrier.expect", "cuda.mbarrier.done"
-BRING = {rank: f"cuda.tensor_copy.{rank}" for rank in range(2, 6)}
+BEGIN, READY = "barrier.begin", "barrier.ready"
+WAIT, EXPECT, DONE = "barrier.wait", "barrier.expect", "barrier.done"
+BRING = {rank: f"copy.box.{rank}" for rank in range(2, 6)}
 """Copies of a box, by how many axes its array has."""
-MORE, FEWER = "cuda.registers.more", "cuda.registers.fewer"
+MORE, FEWER = "registers.more", "registers.fewer"
 NAMES = frozenset({BEGIN, READY, WAIT, EXPECT, DONE, MORE, FEWER, *BRING.values()})
 
 

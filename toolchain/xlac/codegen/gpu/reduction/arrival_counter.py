@@ -23,7 +23,7 @@ from xlac_sdk.target import Target
 
 P = Primitive
 U32 = DType.U32
-FENCE, TICKET = "cuda.fence", "cuda.ticket"
+FENCE, TICKET = "memory.fence", "grid.arrive"
 
 
 def has_tickets(target: Target) -> bool:
