@@ -1,4 +1,4 @@
-"""What docs/DESIGN.md, its chapters and README.md's rooms name is there: files,
+"""What docs/DESIGN.md, its chapters, docs/CHANGING.md and README.md's rooms name is there: files,
 functions and classes, rooms and the arrows between them.
 """
 
@@ -19,7 +19,7 @@ XLAC = ROOT / "toolchain" / "xlac"
 PACKAGES = (XLAC, ROOT / "backend_sdk", ROOT / "runtime", ROOT / "backends")
 BASES = (XLAC, ROOT, ROOT / "toolchain", ROOT / "backend_sdk", *(ROOT / "backends").iterdir())
 DESIGN = ROOT / "docs" / "DESIGN.md"
-PAGES = (DESIGN, *sorted((ROOT / "docs" / "design").glob("*.md")))
+PAGES = (DESIGN, *sorted((ROOT / "docs" / "design").glob("*.md")), ROOT / "docs" / "CHANGING.md")
 PATH = re.compile(
     r"[\w.-]+(/[\w.-]+)*(/|\.(py|md|txt|yaml|toml|c|ll|j2))|(tests|backends|bench)/[\w/]+"
 )
@@ -39,6 +39,13 @@ def prose(page: Path) -> str:
 def quoted(page: Path) -> list[str]:
     """What a page has in backquotes."""
     return re.findall(r"`([^`\n]+)`", prose(page))
+
+
+def made(page: Path) -> set[str]:
+    """The files that a page's blocks write, and a backend that its commands make."""
+    text = page.read_text("utf-8")
+    files = set(re.findall(r"`([^`]+)`:\n\n *```python$", text, re.MULTILINE))
+    return files | {word for word in quoted(page) if word.startswith("xlac-toy/")}
 
 
 def located(path: str) -> Path | None:
@@ -85,7 +92,9 @@ def unknown(name: str) -> bool:
 def test_every_file_and_name_is_there(page: Path) -> None:
     for word in quoted(page):
         if PATH.fullmatch(word):
-            assert located(word), f"{page.name} names {word}, which is not there"
+            assert located(word) or word in made(page), (
+                f"{page.name} names {word}, which is not there"
+            )
         elif NAME.fullmatch(word) and word not in OF_THE_FIELD:
             assert not unknown(word), f"{page.name} names {word}, which is not there"
 
