@@ -25,7 +25,9 @@ import torch
 import xlac
 from xlac import driver as compiler
 from xlac.frontends import loader
-from xlac_cuda.device import arrays, driver, gpu
+from xlac_cuda.device import arrays, driver
+from xlac_cuda.device import open as devices
+from xlac_cuda.device.gpu import Gpu
 from xlac_cuda.run import calls, executable
 from xlac_sdk.target import Request
 
@@ -52,8 +54,8 @@ def stand_in() -> Any:
     from cuda_harness import STANDIN, OnStandin
 
     driver.LIBRARY = str(STANDIN.driver)
-    gpu._opened = gpu.Gpu
-    gpu.gpu().index = -1  # what tensors of the host say they are on
+    devices._opened = Gpu
+    devices.gpu().index = -1  # what tensors of the host say they are on
     torch._C._cuda_getCurrentRawStream = {-1: 0}.__getitem__
     ours, theirs = arrays.is_on_gpu, arrays.given
     calls.is_on_gpu = executable.is_on_gpu = lambda value: (

@@ -11,7 +11,8 @@ import pytest
 from standin_build import SOURCES, Standin
 
 from xlac_cuda.backend import CudaBackend
-from xlac_cuda.device import driver, gpu
+from xlac_cuda.device import driver
+from xlac_cuda.device import open as devices
 from xlac_cuda.device.gpu import Gpu
 from xlac_cuda.run import conditions, faults
 from xlac_sdk.target import Request, Target
@@ -82,12 +83,12 @@ def standin(patch: pytest.MonkeyPatch) -> Iterator[Counts]:
     patch.setattr(driver, "LIBRARY", str(STANDIN.driver))
     patch.setattr(conditions, "image", condition_kernels)
     patch.setattr(faults, "MODULE", (str(Path(__file__).with_name("locate_standin.py")),))
-    patch.setattr(gpu, "_opened", Gpu)
-    patch.setattr(gpu, "_gpus", {})
+    patch.setattr(devices, "_opened", Gpu)
+    patch.setattr(devices, "_gpus", {})
     driver.driver.cache_clear()
     counts = Counts()
     counts.reset()
     yield counts
-    for device in gpu._gpus.values():
+    for device in devices._gpus.values():
         device.driver.raw["cuDevicePrimaryCtxRelease_v2"](device.device)
     driver.driver.cache_clear()

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from xlac_cuda.device import dlpack
 from xlac_cuda.device.arrays import LEGACY
-from xlac_cuda.device.gpu import Gpu, gpu
+from xlac_cuda.device.gpu import Gpu
+from xlac_cuda.device.open import gpu
 from xlac_sdk.dtypes import DType
 
 

@@ -13,7 +13,7 @@ from cuda_harness import Counts, OnStandin, condition_kernels
 
 from xlac.debug.conformance import check as check_op
 from xlac.ops import OPS
-from xlac_cuda.device.gpu import gpu
+from xlac_cuda.device.open import gpu
 from xlac_cuda.device.pycuda_gpu import PycudaGpu
 from xlac_cuda.run import conditions
 from xlac_sdk.conformance import cases, check

@@ -23,7 +23,7 @@ from xlac.runtime.compiled import Compiled
 from xlac_cuda.backend import CudaBackend
 from xlac_cuda.device import dlpack
 from xlac_cuda.device.arrays import DeviceArray
-from xlac_cuda.device.gpu import gpu
+from xlac_cuda.device.open import gpu
 from xlac_cuda.run.graph import VARIANTS
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import SourceError

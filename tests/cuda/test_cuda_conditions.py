@@ -21,10 +21,11 @@ from xlac.driver import executable, lower
 from xlac.frontends.loader import load
 from xlac.runtime.compiled import Compiled
 from xlac_cuda.backend import CudaBackend
+from xlac_cuda.device.capture import captured
 from xlac_cuda.device.errors import DeviceError
-from xlac_cuda.device.gpu import gpu
+from xlac_cuda.device.open import gpu
 from xlac_cuda.run.graph import Graph
-from xlac_cuda.run.nodes import WHILE, Nodes, Tools, captured
+from xlac_cuda.run.nodes import WHILE, Nodes, Tools
 from xlac_sdk.target import Request
 
 SPECS = Path(__file__).parents[2] / "specs"

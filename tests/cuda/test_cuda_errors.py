@@ -21,8 +21,8 @@ from xlac.ops import build
 from xlac.runtime.compiled import Compiled
 from xlac_cuda.device import driver
 from xlac_cuda.device.errors import DeviceError
-from xlac_cuda.device.gpu import gpu as opened
 from xlac_cuda.device.memory import text_of
+from xlac_cuda.device.open import gpu as opened
 from xlac_sdk.dims import Sym, Symbol
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import LimitError, SourceError, UnsupportedError, XlacError

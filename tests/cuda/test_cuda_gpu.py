@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from xlac.api import compile as compiled
-from xlac_cuda.device.gpu import gpu
+from xlac_cuda.device.open import gpu
 from xlac_cuda.run.conditions import BRANCHES, LOOPS
 from xlac_cuda.run.graph import Graph
 

@@ -21,7 +21,7 @@ from xlac.runtime.compiled import Compiled
 from xlac_cuda.backend import CudaBackend
 from xlac_cuda.device import outputs
 from xlac_cuda.device.arrays import DeviceArray
-from xlac_cuda.device.gpu import gpu
+from xlac_cuda.device.open import gpu
 from xlac_cuda.run import executable as executables
 from xlac_cuda.run.calls import device_call
 from xlac_sdk.dims import Sym, Symbol

@@ -16,7 +16,7 @@ from xlac.model import Model
 from xlac.ops import build
 from xlac.runtime.compiled import Compiled
 from xlac_cuda.backend import CudaBackend
-from xlac_cuda.device.gpu import gpu
+from xlac_cuda.device.open import gpu
 from xlac_cuda.run import executable as executables
 from xlac_sdk.dims import Sym, Symbol
 from xlac_sdk.dtypes import DType

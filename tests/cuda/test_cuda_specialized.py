@@ -34,7 +34,7 @@ from xlac_cuda.build import compiler, resources
 from xlac_cuda.device import tensor_maps
 from xlac_cuda.device.driver import driver
 from xlac_cuda.device.errors import DeviceError
-from xlac_cuda.device.gpu import gpu
+from xlac_cuda.device.open import gpu
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Request, Target
 

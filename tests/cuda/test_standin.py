@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from xlac_cuda.device.errors import DeviceError
 from xlac_cuda.device.gpu import Gpu
-from xlac_cuda.device.gpu import gpu as opened
+from xlac_cuda.device.open import gpu as opened
 
 THREADS = 64
 FLOATS = 256  # of the buffer that kernels get

@@ -114,11 +114,6 @@ def described(name: str, size: bool = False) -> Target:
     )
 
 
-def arch_of(target: Target) -> str:
-    """The architecture that a target's facts name."""
-    return str(target.machine["arch"])
-
-
 def _here(gpu: int) -> str:
     """The architecture of one of this machine's GPUs."""
     from xlac_cuda.device import devices

@@ -56,19 +56,19 @@ class CudaBackend(Backend):
         return compiler.build(sources, folder)
 
     def load(self, artifact: Path, program: Program, target: Target) -> Executable:
-        from xlac_cuda.device.gpu import gpu
+        from xlac_cuda.device.open import gpu
         from xlac_cuda.run.executable import CudaExecutable
 
         return CudaExecutable(artifact, program, target, gpu(self.device))
 
     def package(self, variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
-        from xlac_cuda.build import package
+        from xlac_cuda import package
 
         return package.package(variants, wanted, folder)
 
     def open(self, artefact: Artefact) -> Executable:
         """Loads machine code, PTX (which the driver compiles), or the text, compiled now."""
-        from xlac_cuda.build import package
+        from xlac_cuda import package
 
         return package.opened(artefact)
 

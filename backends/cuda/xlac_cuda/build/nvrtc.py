@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from xlac_cuda.build import toolkit
+from xlac_cuda import toolkit
 
 WHEELS = ("nvidia.cu13.lib", "nvidia.cuda_nvrtc.lib")  # where NVIDIA's packages on PyPI put it
 LEAST = 12  # the first major version whose architectures and options are those used here

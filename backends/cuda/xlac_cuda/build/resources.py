@@ -7,11 +7,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from xlac_cuda.architectures import WARP, Architecture, arch_of, known
+from xlac_cuda.architectures import WARP, Architecture, known
 from xlac_cuda.build import compiler
+from xlac_cuda.device.launch import Entry
 from xlac_cuda.emit import module
-from xlac_cuda.emit.lowering import lowered
-from xlac_cuda.run.launch import Entry
+from xlac_cuda.emit.lowering import arch_of, lowered
 from xlac_sdk.kernel_ir.grid import grid
 from xlac_sdk.kernel_ir.kernel import Const, Kernel
 from xlac_sdk.programs.program import Program

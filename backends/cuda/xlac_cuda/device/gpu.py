@@ -9,7 +9,6 @@ stays in the thread that called.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -216,28 +215,3 @@ class Packed:
     def fill(self, packed: bytes) -> None:
         """Other arguments of the same kernel."""
         self._buffer.raw = packed
-
-
-_gpus: dict[int, Gpu] = {}
-_lock = threading.Lock()
-
-
-def gpu(index: int = 0) -> Gpu:
-    """The device of a number, with its context; the same object each time.
-
-    By pycuda where it is installed. Raises UnsupportedError without a driver or a GPU, SourceError
-    for another number.
-    """
-    with _lock:
-        if index not in _gpus:
-            _gpus[index] = _opened(index)
-        return _gpus[index]
-
-
-def _opened(index: int) -> Gpu:
-    driver()  # without one pycuda would say so in its own words
-    try:
-        from xlac_cuda.device.pycuda_gpu import PycudaGpu
-    except ImportError:
-        return Gpu(index)
-    return PycudaGpu(index)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from xlac_cuda.device.errors import DeviceError
 from xlac_cuda.device.gpu import Gpu
 from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.source import Diagnostic, LimitError
@@ -126,8 +127,6 @@ def text_of(nbytes: int) -> str:
 
 def released(gpu: Gpu, what: Iterable[Callable[[], None]]) -> None:
     """Calls each, in order, with the context current. What a lost context refuses went with it."""
-    from xlac_cuda.device.errors import DeviceError
-
     try:
         with gpu.current():
             for give_back in what:

@@ -5,7 +5,7 @@ call's when the caller has dropped them, at the same addresses, so that a graph 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -15,7 +15,6 @@ from xlac_cuda.device.arrays import LEGACY, DeviceArray
 from xlac_cuda.device.errors import DeviceError
 from xlac_cuda.device.gpu import Gpu
 from xlac_cuda.device.memory import text_of
-from xlac_cuda.run.faults import Faults
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, LimitError
 
@@ -35,8 +34,9 @@ class Outputs:
     whose ends are taken and put in one step. The lock is for what happens rarely.
     """
 
-    def __init__(self, gpu: Gpu, faults: Faults) -> None:
-        self.gpu, self._faults = gpu, faults
+    def __init__(self, gpu: Gpu, named: Callable[[DeviceError], DeviceError]) -> None:
+        """`named` gives an error the name of the kernel that failed, where that can be found out."""
+        self.gpu, self._named = gpu, named
         self.stream = gpu.stream()
         self._waiting: dict[int, list[Piece]] = {}  # to be used again, by size
         self._events: list[int] = []  # that nobody uses at the moment
@@ -122,7 +122,7 @@ class Outputs:
                     )
                 self.gpu.sync(source.stream)
         except DeviceError as error:
-            raise self._faults.named(error) from None
+            raise self._named(error) from None
 
     def close(self) -> None:
         """Gives back what waits to be used again; results that callers hold stay theirs."""

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pycuda.driver as cuda
 
+from xlac_cuda.device.capture import KernelNode, captured
 from xlac_cuda.device.driver import Driver
 from xlac_cuda.device.gpu import NON_BLOCKING, USUAL_SHARED, Gpu
-from xlac_cuda.run.nodes import KernelNode, captured
 
 SAID = re.compile(r"(\w+) failed: (.*?)(?: - .*)?\s*$", re.DOTALL)
 CODES = 1000  # the driver's errors have smaller numbers

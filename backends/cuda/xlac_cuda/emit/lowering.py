@@ -55,3 +55,8 @@ def _aligned(kernel: Kernel, known: tuple[int, ...]) -> Kernel:
         return kernel
     parameters = tuple(changed.get(b, b) for b in kernel.parameters)
     return replace(kernel, parameters=parameters, body=Rewriter(buffers=changed).block(kernel.body))
+
+
+def arch_of(target: Target) -> str:
+    """The architecture that a target's facts name."""
+    return str(target.machine["arch"])

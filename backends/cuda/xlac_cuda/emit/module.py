@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from xlac_cuda.architectures import arch_of
 from xlac_cuda.emit.dialect import CUDA
 from xlac_cuda.emit.functions import BEFORE, functions
 from xlac_cuda.emit.instructions import functions_called
-from xlac_cuda.emit.lowering import lowered
+from xlac_cuda.emit.lowering import arch_of, lowered
 from xlac_sdk.emit.cfunctions import needed
 from xlac_sdk.emit.ctext import Function, comment, kernel_text
 from xlac_sdk.emit.cvectors import declarations

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from xlac_cuda.device.gpu import Gpu
-from xlac_cuda.run.plan import Arrays, Whole
+from xlac_cuda.plan import Arrays, Whole
 from xlac_sdk.libraries.attention import ATTENTION
 from xlac_sdk.libraries.convolution import CONVOLUTION
 from xlac_sdk.libraries.findings import Findings, Nothing
@@ -37,6 +37,7 @@ class Libraries:
         self.findings: Findings = Nothing()
         self._open: dict[str, MatrixProducts | CudnnCalls] = {}
         try:
+            # a program that calls one library loads no bindings of the other
             if PRODUCT in calls:
                 from xlac_cuda.libraries.products import MatrixProducts
 

@@ -62,6 +62,7 @@ def claims(features: Sequence[str], capability: int, at_once: bool) -> Claims:
 
 
 def _installed(capability: int) -> Claims:
+    # what calls the libraries is imported where they may be here only
     from xlac_cuda.libraries import cublaslt, cudnn, cudnn_calls
 
     dnn = cudnn.found()

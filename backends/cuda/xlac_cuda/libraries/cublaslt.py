@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from xlac_cuda.build import toolkit
+from xlac_cuda import toolkit
 from xlac_cuda.device.errors import DeviceError
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError, XlacError

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from xlac_cuda.build import toolkit
+from xlac_cuda import toolkit
 from xlac_cuda.device.errors import DeviceError
 from xlac_cuda.libraries.cudnn_names import (
     NOT_INITIALIZED,

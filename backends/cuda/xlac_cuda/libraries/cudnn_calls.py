@@ -14,7 +14,7 @@ from xlac_cuda.libraries.cudnn import WITHOUT, Cudnn, wanted
 from xlac_cuda.libraries.cudnn_graph import MOST_KNOBS, Choice, Machine, Operations, Plan
 from xlac_cuda.libraries.cudnn_names import Attribute, Kind
 from xlac_cuda.libraries.cudnn_problems import ALIGNED, Problem, offsets, refused, written
-from xlac_cuda.run.plan import Arrays, Whole
+from xlac_cuda.plan import Arrays, Whole
 from xlac_sdk.libraries.attention import Attention
 from xlac_sdk.libraries.findings import Findings
 from xlac_sdk.libraries.library import problem

@@ -30,7 +30,7 @@ from xlac_cuda.libraries.cublaslt import (
     Preference,
     wanted,
 )
-from xlac_cuda.run.plan import Arrays, Whole
+from xlac_cuda.plan import Arrays, Whole
 from xlac_sdk.dims import static
 from xlac_sdk.dtypes import DType
 from xlac_sdk.libraries.findings import Findings

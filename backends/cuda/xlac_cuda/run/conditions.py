@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from xlac_cuda.device.errors import DeviceError
 from xlac_cuda.device.gpu import Gpu
-from xlac_cuda.run.plan import Action, Loop, Mark, Switch
+from xlac_cuda.plan import Action, Loop, Mark, Switch
 from xlac_sdk.programs.program import Branch, Program, While, walk
 from xlac_sdk.source import UnsupportedError
 

@@ -15,18 +15,19 @@ import numpy as np
 
 from xlac_cuda.device.arrays import is_on_gpu
 from xlac_cuda.device.errors import DeviceError
-from xlac_cuda.device.gpu import Gpu, gpu
+from xlac_cuda.device.gpu import Gpu
+from xlac_cuda.device.launch import Entry, entries
 from xlac_cuda.device.memory import Memory, released
+from xlac_cuda.device.open import gpu
 from xlac_cuda.device.outputs import Outputs
 from xlac_cuda.device.staging import Staging
 from xlac_cuda.libraries.calls import Libraries
+from xlac_cuda.plan import Action, Arrays, Planner, count
 from xlac_cuda.run.calls import Form, Shapes, device_call, form_of
 from xlac_cuda.run.conditions import loaded
 from xlac_cuda.run.faults import Faults
 from xlac_cuda.run.graph import Graph
-from xlac_cuda.run.launch import Entry, entries
 from xlac_cuda.run.nodes import Tools
-from xlac_cuda.run.plan import Action, Arrays, Planner, count
 from xlac_cuda.run.replay import Replay
 from xlac_cuda.run.steps import Part, Performer, blocking, graphs, recorded
 from xlac_cuda.run.turn import Turn
@@ -85,7 +86,7 @@ class CudaExecutable:
         }
         self.memory = Memory(device, program)
         give_back.append(self.memory.free)
-        self.results = Outputs(device, self.faults)
+        self.results = Outputs(device, self.faults.named)
         self.stream = self.last = self.results.stream
         give_back.append(self.results.close)
         arrays = (*program.inputs, *program.outputs)

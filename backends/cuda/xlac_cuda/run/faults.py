@@ -22,7 +22,7 @@ import numpy as np
 
 from xlac_cuda.device.errors import DeviceError
 from xlac_cuda.device.gpu import Gpu
-from xlac_cuda.run.launch import symbol
+from xlac_cuda.device.launch import symbol
 from xlac_sdk.programs import portable
 from xlac_sdk.programs.program import Call, Launch, Program, walk
 from xlac_sdk.source import Diagnostic

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from xlac_cuda.run.nodes import CopyNode, KernelNode, Moving, Nodes, Tools
-from xlac_cuda.run.plan import Action, Arrays, Move, Run
+from xlac_cuda.device.capture import KernelNode
+from xlac_cuda.plan import Action, Arrays, Move, Run
+from xlac_cuda.run.nodes import CopyNode, Moving, Nodes, Tools
 
 VARIANTS = 4  # of a graph: sets of arrays that calls take turns among
 

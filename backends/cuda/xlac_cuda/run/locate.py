@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from xlac_cuda.device.errors import DeviceError
-from xlac_cuda.device.gpu import gpu
+from xlac_cuda.device.open import gpu
 from xlac_cuda.run.executable import CudaExecutable
 from xlac_cuda.run.faults import CALL, IMAGE, launched
 from xlac_sdk.dtypes import Array

@@ -8,30 +8,20 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from xlac_cuda.device.capture import KernelNode, captured
 from xlac_cuda.device.driver import Driver
 from xlac_cuda.device.gpu import Gpu, Packed
+from xlac_cuda.device.launch import Entry
+from xlac_cuda.plan import Action, Arrays, Loop, Mark, Move, Place, Run, Switch, Whole
 from xlac_cuda.run.conditions import Conditions
-from xlac_cuda.run.launch import Entry
-from xlac_cuda.run.plan import Action, Arrays, Loop, Mark, Move, Place, Run, Switch, Whole
 
 DEVICE = 2  # CU_MEMORYTYPE_DEVICE
 CONDITIONAL, WHILE, SWITCH = 13, 1, 2  # CU_GRAPH_NODE_TYPE_…, CU_GRAPH_COND_TYPE_…
-THREAD_LOCAL = 1  # a capture that other threads' calls do not disturb
 
 Functions = Mapping[Entry, int]  # the handle of each kernel
 Library = Callable[[Whole, Arrays], Callable[[int], None]]
 """Makes ready to run a whole operation on arrays (memory and code are allocated and loaded, which
 nothing may while work is recorded), and gives what asks for it, in a stream."""
-
-
-class KernelNode(ctypes.Structure):
-    """CUDA_KERNEL_NODE_PARAMS_v2"""
-
-    _fields_ = (
-        ("function", ctypes.c_void_p), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("dynamic", ctypes.c_uint),
-        ("each", ctypes.c_void_p), ("extra", ctypes.c_void_p), ("kernel", ctypes.c_void_p), ("context", ctypes.c_void_p),
-    )  # fmt: skip
-    packed: Packed  # what `extra` points into
 
 
 _SIDE = (
@@ -227,19 +217,3 @@ def copy_node(move: Move, arrays: Arrays) -> CopyNode:
 def _after(graph: int, before: int) -> tuple[int, ctypes.Array[ctypes.c_void_p] | None, int]:
     """A graph, and one node in it or none that a new one comes after."""
     return (graph, (ctypes.c_void_p * 1)(before), 1) if before else (graph, None, 0)
-
-
-def captured(driver: Driver, stream: int, work: Callable[[], None]) -> int:
-    """What is asked of a stream meanwhile, as a graph; nothing of it runs."""
-    found = ctypes.c_void_p()
-    driver("cuStreamBeginCapture_v2", stream, THREAD_LOCAL)
-    try:
-        work()
-    except BaseException:
-        driver.raw["cuStreamEndCapture"](stream, ctypes.addressof(found))
-        if found.value:
-            driver("cuGraphDestroy", found.value)
-        raise
-    driver("cuStreamEndCapture", stream, ctypes.addressof(found))
-    assert found.value is not None
-    return found.value

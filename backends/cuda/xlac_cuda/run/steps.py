@@ -14,10 +14,10 @@ import numpy as np
 
 from xlac_cuda.device.errors import DeviceError
 from xlac_cuda.device.gpu import Gpu
+from xlac_cuda.plan import Action, Arrays, Loop, Mark, Move, Place, Run, Switch, Whole
 from xlac_cuda.run.faults import of_kernel
 from xlac_cuda.run.graph import Graph
 from xlac_cuda.run.nodes import Functions, Library
-from xlac_cuda.run.plan import Action, Arrays, Loop, Mark, Move, Place, Run, Switch, Whole
 from xlac_sdk.host import stopping
 from xlac_sdk.programs.program import Call, Launch
 

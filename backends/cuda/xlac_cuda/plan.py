@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xlac_cuda.run.launch import Entry
+from xlac_cuda.device.launch import Entry
 from xlac_sdk.dims import evaluate
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.programs.program import (
