@@ -28,7 +28,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.memory.alternate import caches
 from xlac.model import Model
 from xlac.ops import build
-from xlac.passes.pipeline import PASSES, optimize
+from xlac.passes.pipeline import DEFAULT, optimize
 from xlac.passes.weights import Weights
 from xlac.spec.load import load
 from xlac_sdk.dtypes import DType
@@ -161,8 +161,7 @@ def stages(make: Callable[[], Model], target: str = "cpu") -> list[tuple[str, Ca
                 held["graph"],
                 facts,
                 weights=held["weights"],
-                start=name,
-                until=name,
+                pipeline=DEFAULT.between(name, name),
                 is_kept=is_kept,
             )
 
@@ -181,7 +180,7 @@ def stages(make: Callable[[], Model], target: str = "cpu") -> list[tuple[str, Ca
 
     return [
         ("read", read),
-        *((name, one_pass(name)) for name in PASSES),
+        *((name, one_pass(name)) for name, _ in DEFAULT.stages),
         ("fusion", fuse),
         ("plan", planned),
         ("emit", emit),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Generator
+from zlib import crc32
 
 import pytest
 from goldens import Golden
@@ -50,9 +51,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """A tool that a test runs and that is not there is a reason to skip it."""
+    """A tool that a test runs and that is not there is a reason to skip it. One test of eight, drawn
+    by name, verifies the graph after every pass; with --all, every one.
+    """
     try:
-        return (yield)
+        with pytest.MonkeyPatch.context() as patch:
+            if item.config.getoption("--all") or crc32(item.nodeid.encode()) % 8 == 0:
+                patch.setenv("XLAC_VERIFY_EACH", "1")
+            return (yield)
     except FileNotFoundError as missing:
         if str(missing.filename) in TOOLS:
             pytest.skip(f"no {missing.filename}")

@@ -181,7 +181,7 @@ def test_dump_until_and_from_meet(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert status(["build", DIGITS, "--until", "expand"]) == 0
     graph = tmp_path / "expanded.graph"
     graph.write_text(capsys.readouterr().out)
-    going_on = ["--from", "simplify-expanded", "--graph", str(graph)]
+    going_on = ["--from", "simplify-2", "--graph", str(graph)]
     a, b = tmp_path / "a", tmp_path / "b"
     assert (
         status(
@@ -209,8 +209,7 @@ def test_dump_until_and_from_meet(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_trace_names_rules_and_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        status(["build", str(SPECS / "bert_layer.yaml"), "--trace", "--until", "simplify-expanded"])
-        == 0
+        status(["build", str(SPECS / "bert_layer.yaml"), "--trace", "--until", "simplify-2"]) == 0
     )
     said = capsys.readouterr().err
     assert " at ln2" in said and "bert_layer.yaml:" in said

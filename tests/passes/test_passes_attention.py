@@ -238,7 +238,7 @@ def same(g: Graph, other: Graph, tolerance: float = 1e-12) -> None:
 def test_what_is_attention_is_said_so_and_means_the_same(name: str) -> None:
     make, attributes = SAID[name]
     g = graph(make())
-    found = optimize(g, WHOLE, weights={}, checked=True, is_kept=is_kept)
+    found = optimize(g, WHOLE, weights={}, verify_each=True, is_kept=is_kept)
     (op,) = told(found)
     assert {key: getattr(op, key) for key in attributes} == attributes
     assert not any(isinstance(n.op, Reduce) for n in found.nodes())
@@ -261,7 +261,7 @@ def test_a_target_of_parts_gets_what_was_written(name: str) -> None:
 @pytest.mark.parametrize("name", KEPT)
 def test_what_means_something_else_stays(name: str) -> None:
     g = graph(KEPT[name]())
-    found = optimize(g, WHOLE, weights={}, checked=True, is_kept=is_kept)
+    found = optimize(g, WHOLE, weights={}, verify_each=True, is_kept=is_kept)
     assert not told(found)
     same(g, found, 1e-3 if name == "halves in between" else 1e-12)
 
@@ -295,7 +295,7 @@ def test_open_sizes() -> None:
     q, k, v = p("q", batch, time, 3, W), p("k", batch, past, 3, W), p("v", batch, past, 3, W)
     scores = build.add(einsum("bthw,bshw->bhts", q, k), p("m", batch, 1, 1, past))
     g = graph(einsum("bhts,bshw->bthw", softmax(scores), v))
-    found = optimize(g, WHOLE, weights={}, checked=True, is_kept=is_kept)
+    found = optimize(g, WHOLE, weights={}, verify_each=True, is_kept=is_kept)
     assert told(found)
     same(
         substituted(g, {"batch": 2, "time": 3, "past": 4}),

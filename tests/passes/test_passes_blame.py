@@ -104,7 +104,7 @@ def spoil_schedules(
             ),
         )
 
-    monkeypatch.setattr(kernel_dedup, "schedule", wrong)
+    monkeypatch.setattr(kernel_dedup, "lower", wrong)
 
 
 def test_a_wrong_rule_is_named_with_its_line(

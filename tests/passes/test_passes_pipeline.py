@@ -19,8 +19,7 @@ from xlac.codegen.claims import is_kept
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ops import build
-from xlac.passes import pipeline
-from xlac.passes.pipeline import PASSES, optimize
+from xlac.passes.pipeline import DEFAULT, optimize
 from xlac.passes.rewrite.pattern import Equation
 from xlac.passes.rewrite.rule import Structural
 from xlac.passes.rewrite.trace import Trace
@@ -42,7 +41,7 @@ def agrees(case: Case, precision: str = "default") -> Graph:
         weights=weights,
         precision=precision,
         trace=trace,
-        checked=True,
+        verify_each=True,
         is_kept=is_kept,
     )
     assert not trace.gave_up, "rules undo each other"
@@ -60,7 +59,7 @@ def agrees(case: Case, precision: str = "default") -> Graph:
                 f"{name} in {'float64' if wide else 'its own type'}"
             )
     again = optimize(
-        graph, TARGET, weights=weights, precision=precision, checked=True, is_kept=is_kept
+        graph, TARGET, weights=weights, precision=precision, verify_each=True, is_kept=is_kept
     )
     assert again is graph, "the pipeline finds more to do in what it made"
     return graph
@@ -82,7 +81,7 @@ def test_fast_precision_stays_near(seed: int) -> None:
     case = make(Random(1000 + seed), 12)
     weights = Weights(case.weights)
     graph = optimize(
-        case.graph, TARGET, weights=weights, precision="fast", checked=True, is_kept=is_kept
+        case.graph, TARGET, weights=weights, precision="fast", verify_each=True, is_kept=is_kept
     )
     with np.errstate(all="ignore"):
         before = interpret(case.graph, case.inputs, case.weights, float64=True)
@@ -109,7 +108,7 @@ def test_shipped_specs_settle(spec: Path) -> None:
         weights=weights,
         precision=model.precision,
         trace=trace,
-        checked=True,
+        verify_each=True,
         is_kept=is_kept,
     )
     assert not trace.gave_up
@@ -193,22 +192,24 @@ def test_observers_are_told_of_every_pass() -> None:
         observers=[lambda name, before, after, seconds: seen.append((name, before, after))],
         is_kept=is_kept,
     )
-    assert [name for name, *_ in seen] == list(PASSES)
+    assert [name for name, *_ in seen] == [stage.name for stage in DEFAULT.stages]
     assert seen[0][1] is graph
     assert all(a[2] is b[1] for a, b in itertools.pairwise(seen))
 
 
 def test_a_part_of_the_pipeline() -> None:
-    assert pipeline.chosen("inline", "cse") == ["inline", "simplify-expanded", "cse"]
+    part = DEFAULT.between("inline", "cse")
+    assert [stage.name for stage in part.stages] == ["inline", "simplify-2", "cse"]
     with pytest.raises(SourceError, match="there is no pass 'fuse'"):
-        pipeline.chosen(None, "fuse")
+        DEFAULT.between(None, "fuse")
 
 
 def test_half_the_passes_then_the_other_half() -> None:
     weights = Weights({"w": np.zeros((4, 4), np.float32)})
     whole = optimize(chain(20), TARGET, weights=weights, is_kept=is_kept)
-    first = optimize(chain(20), TARGET, weights=weights, until="loops", is_kept=is_kept)
-    second = optimize(first, TARGET, weights=weights, start="dce", is_kept=is_kept)
+    parts = DEFAULT.between(None, "hoist-loop-invariants"), DEFAULT.between("dce", None)
+    first = optimize(chain(20), TARGET, weights=weights, pipeline=parts[0], is_kept=is_kept)
+    second = optimize(first, TARGET, weights=weights, pipeline=parts[1], is_kept=is_kept)
     assert [n.op.mnemonic for n in second.nodes()] == [n.op.mnemonic for n in whole.nodes()]
 
 

@@ -39,6 +39,8 @@ def compile(
     checked: Asked = None,
     copy_weights: bool = False,
     schedules: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    passes: str = "",
+    verify_each: bool = False,
 ) -> Compiled | Specializing:
     """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an
     onnx.ModelProto.
@@ -65,6 +67,8 @@ def compile(
     written to then.
     `schedules`, a file or what stands in one, says how kernels are to be written in place of what
     the compiler would choose: docs/SCHEDULES.md.
+    `passes` is another pipeline of the optimizer, as text: `xlac inspect --stage passes` prints the
+    default one. With `verify_each` a graph that is compiled is verified after every pass.
     Raises SourceError, UnsupportedError or LimitError.
 
     A file that was compiled before, and has not changed, is taken from the cache on disk; of one
@@ -72,7 +76,7 @@ def compile(
     """
     options = CompileOptions(
         dims or {}, params or {}, sizes, variants, threads, cpu, triple, arch, precision,
-        max_compile_seconds, max_compile_memory, checked, copy_weights, schedules,
+        max_compile_seconds, max_compile_memory, checked, copy_weights, schedules, passes, verify_each,
     )  # fmt: skip
     place = entry(source, target, options) if isinstance(source, str | os.PathLike) else None
     kept = load(place, copy_weights)

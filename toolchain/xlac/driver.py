@@ -30,7 +30,7 @@ from xlac.passes.capture import captured
 from xlac.passes.checks.insert import facts as checks_told
 from xlac.passes.checks.insert import watched
 from xlac.passes.narrow import narrowed
-from xlac.passes.pipeline import Observer, optimize
+from xlac.passes.pipeline import DEFAULT, Observer, Pipeline, optimize
 from xlac.passes.quantize import Quantised, quantised
 from xlac.passes.rewrite.trace import Trace
 from xlac.passes.specialize import substituted
@@ -72,6 +72,7 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
     backend, checks = find(target), options.checks
     wanted = document.read(options.schedules)
     facts = backend.target(options.request)
+    pipeline = Pipeline.parse(options.passes) if options.passes else DEFAULT
 
     def read(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Model:
         return load(
@@ -84,8 +85,16 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
     def made(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
         with bounded():
             again = read(sizes, values) if model is None else model
-            model_of_sizes = watched(specialized(again, sizes), checks)
-            return executable(lower(model_of_sizes, facts, wanted=wanted, every=False), backend)
+            closed = watched(specialized(again, sizes), checks)
+            lowered = lower(
+                closed,
+                facts,
+                wanted=wanted,
+                every=False,
+                pipeline=pipeline,
+                verify_each=options.verify_each,
+            )
+            return executable(lowered, backend)
 
     def bounded() -> AbstractContextManager[None]:
         return within(options.max_compile_seconds, options.max_compile_memory)
@@ -101,7 +110,12 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
         if model.dims and options.sizes == "specialize":
             return Specializing(model.interface, made)
         lowered = lower(
-            watched(unfixed(model), checks), facts, variants=options.variants, wanted=wanted
+            watched(unfixed(model), checks),
+            facts,
+            variants=options.variants,
+            wanted=wanted,
+            pipeline=pipeline,
+            verify_each=options.verify_each,
         )
         return executable(lowered, backend)
 
@@ -146,8 +160,8 @@ def lower(
     variants: Sequence[Mapping[str, int]] = (),
     observers: Sequence[Observer] = (),
     trace: Trace | None = None,
-    until: str | None = None,
-    start: str | None = None,
+    pipeline: Pipeline = DEFAULT,
+    verify_each: bool = False,
     fuse: bool = True,
     int8: bool = False,
     wanted: Asked | None = None,
@@ -156,7 +170,8 @@ def lower(
     """Model to program: optimise the graph, cut it into groups, schedule each, plan memory.
 
     Sizes left open (see `unfixed`) are open in the program: every call chooses them. For calls that
-    have the sizes of one of the `variants`, it has steps made for those. What `observers` see, and
+    have the sizes of one of the `variants`, it has steps made for those. `pipeline` and
+    `verify_each` are those of `optimize`. What `observers` see, and
     `trace` records, is of the others. Without `fuse` every node gets a kernel of its own: what
     fused programs are compared with. With `int8` the weights of contractions are 8-bit integers,
     and `Lowered.quantised` says which. Groups that `wanted` names get the schedules that it gives;
@@ -165,7 +180,7 @@ def lower(
     chosen = checked(variants, model.dims)
     facts = permitted(replace(target, fast=model.precision == "fast"), model.precision)
     schedules = LoweringCache(facts, wanted)
-    lowered = _lower(model, schedules, observers, trace, until, start, fuse, int8)
+    lowered = _lower(model, schedules, observers, trace, pipeline, verify_each, fuse, int8)
     if not chosen:
         if every:
             schedules.check_asked()
@@ -173,7 +188,9 @@ def lower(
     made = [
         Variant(
             sizes,
-            _lower(fixed(model, sizes), schedules, (), None, until, start, fuse, int8).program,
+            _lower(
+                fixed(model, sizes), schedules, (), None, pipeline, verify_each, fuse, int8
+            ).program,
         )
         for sizes in chosen
     ]
@@ -189,8 +206,8 @@ def _lower(
     schedules: LoweringCache,
     observers: Sequence[Observer],
     trace: Trace | None,
-    until: str | None,
-    start: str | None,
+    pipeline: Pipeline,
+    verify_each: bool,
     fuse: bool,
     int8: bool,
 ) -> Lowered:
@@ -205,8 +222,8 @@ def _lower(
             precision=model.precision,
             observers=observers,
             trace=trace,
-            until=until,
-            start=start,
+            pipeline=pipeline,
+            verify_each=verify_each or settings().verify_each,
             is_kept=is_kept,
         )
         scheduled, done = quantised(captured(graph), weights) if int8 else (captured(graph), None)

@@ -33,6 +33,8 @@ class CompileOptions:
     checked: Asked = None
     copy_weights: bool = False
     schedules: str | os.PathLike[str] | Mapping[str, Any] | None = None
+    passes: str = ""  # a pipeline as text; empty: the default one
+    verify_each: bool = False
 
     @property
     def request(self) -> Request:
@@ -53,6 +55,6 @@ class CompileOptions:
         return {
             "dims": dict(self.dims), "params": dict(self.params), "sizes": self.sizes,
             "precision": self.precision, "checked": list(self.checks),
-            "variants": [dict(one) for one in self.variants],
+            "variants": [dict(one) for one in self.variants], "passes": self.passes,
             "schedules": content(given) if isinstance(given, str | os.PathLike) else given,
         }  # fmt: skip

@@ -12,8 +12,8 @@ CACHE_BYTES = 1 << 30
 
 
 class Settings(NamedTuple):
-    """XLAC_THREADS, XLAC_CACHE (a folder; `off` or `0` for none), XLAC_CACHE_BYTES and
-    XLAC_CHECKED.
+    """XLAC_THREADS, XLAC_CACHE (a folder; `off` or `0` for none), XLAC_CACHE_BYTES, XLAC_CHECKED
+    and XLAC_VERIFY_EACH.
     """
 
     threads: int
@@ -21,6 +21,7 @@ class Settings(NamedTuple):
     cache_bytes: int
     # 1: every program is checked; or the kinds of checks, as `xlac.compile` takes them
     checked: bool | str = False
+    verify_each: bool = False  # 1: the graph is verified after every pass that changed it
 
 
 def settings() -> Settings:
@@ -30,6 +31,7 @@ def settings() -> Settings:
         _cache(),
         _number("XLAC_CACHE_BYTES", CACHE_BYTES, 0, 1 << 50),
         _checked(),
+        os.environ.get("XLAC_VERIFY_EACH", "").lower() not in ("", "0", "off"),
     )
 
 

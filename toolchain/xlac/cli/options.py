@@ -14,6 +14,7 @@ import click
 if TYPE_CHECKING:
     from xlac.codegen.schedules.document import Asked
     from xlac.options import CompileOptions
+    from xlac.passes.pipeline import Pipeline
     from xlac_sdk.programs.program import Program
     from xlac_sdk.target import Request
 
@@ -36,6 +37,8 @@ class Chosen:
     precision: str = ""
     checked: bool | str | None = None  # as `xlac.compile` takes it
     schedule: Path | None = None
+    passes: str = ""
+    verify_each: bool = False
 
     @property
     def compile_options(self) -> CompileOptions:
@@ -52,6 +55,8 @@ class Chosen:
             precision=self.precision,
             checked=self.checked,
             schedules=self.schedule,
+            passes=self.passes,
+            verify_each=self.verify_each,
         )
 
     @property
@@ -60,6 +65,13 @@ class Chosen:
         from xlac.codegen.schedules.document import read
 
         return read(self.schedule)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The passes that `--passes` names. Raises SourceError for what is no pipeline."""
+        from xlac.passes.pipeline import DEFAULT, Pipeline
+
+        return Pipeline.parse(self.passes) if self.passes else DEFAULT
 
 
 def request(choice: Chosen) -> Request:
@@ -300,6 +312,26 @@ def schedule_option(function: Command) -> Command:
     )(function)
 
 
+def pass_options(function: Command) -> Command:
+    """--passes and --verify-each."""
+    decorators = [
+        click.option(
+            "--passes",
+            default="",
+            metavar="PIPELINE",
+            help="The optimizer's passes, with their options in braces; inspect --stage passes has the usual ones.",
+        ),
+        click.option(
+            "--verify-each",
+            is_flag=True,
+            help="Verify the graph after every pass that changed it, and name the pass that broke it.",
+        ),
+    ]
+    for decorator in reversed(decorators):
+        function = decorator(function)
+    return function
+
+
 def chosen(
     spec: Path,
     dim: tuple[str, ...],
@@ -314,8 +346,10 @@ def chosen(
     checked: bool = False,
     checks: str | None = None,
     schedule: Path | None = None,
+    passes: str = "",
+    verify_each: bool = False,
 ) -> Chosen:
-    """The values of both groups of options, read and checked."""
+    """The values of these groups of options, read and checked."""
     dims = {name: _size(value) for name, value in pairs(dim, "--dim", alone="..").items()}
     params = {name: _scalar(value) for name, value in pairs(sets, "--set").items()}
     from xlac.settings import settings
@@ -334,6 +368,8 @@ def chosen(
         precision or "",
         looked,
         schedule,
+        passes,
+        verify_each,
     )
 
 
@@ -355,8 +391,10 @@ def artefact(spec: Path, **options: Any) -> Path:
         "checked",
         "checks",
         "schedule",
+        "passes",
+        "verify_each",
     ):
         if options.get(name):
-            option = "--set" if name == "sets" else f"--{name}"
+            option = "--set" if name == "sets" else f"--{name.replace('_', '-')}"
             raise click.UsageError(f"{option} is for specs; an artefact is as it was built")
     return spec

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from xlac_sdk.backend import Backend
 
 
+def pass_line(name: str, before: Graph, after: Graph, seconds: float) -> str:
+    """What a pass took, and whether it did nothing."""
+    return f"{name:<25} {seconds * 1e3:9.2f} ms{'' if after is not before else '  (unchanged)'}"
+
+
 class Dump:
     """An observer of the passes. Files are numbered in the order of the pipeline, so that `diff`
     tells the story.
@@ -31,9 +36,7 @@ class Dump:
         if after is not before:
             self.write(f"{name}.graph", after)
         with (self.folder / "passes.txt").open("a", encoding="utf-8") as log:
-            log.write(
-                f"{self.count:02} {name:<20} {seconds * 1e3:9.2f} ms{'' if after is not before else '  (unchanged)'}\n"
-            )
+            log.write(f"{self.count:02} {pass_line(name, before, after, seconds)}\n")
 
     def write(self, name: str, graph: Graph) -> None:
         from xlac.ir.text import show

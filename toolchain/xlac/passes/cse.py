@@ -5,13 +5,18 @@ from __future__ import annotations
 from xlac.ir.graph import Graph, Node
 from xlac.ops.control.effect import Barrier, CustomCall
 from xlac.ops.tensor.leaf import Param
+from xlac.passes.registry import Pass, register
 from xlac.passes.rewrite.context import Context
 from xlac.passes.rewrite.rewriter import everywhere
 from xlac.passes.rewrite.trace import Trace
 
 
-def run(graph: Graph, trace: Trace, context: Context) -> Graph:
-    return everywhere(graph, lambda g: merge(g, trace))
+@register("cse")
+class CsePass(Pass):
+    """Merges nodes that compute the same value (common subexpressions)."""
+
+    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+        return everywhere(graph, lambda g: merge(g, trace))
 
 
 def merge(graph: Graph, trace: Trace) -> Graph:

@@ -11,13 +11,18 @@ from xlac.ir.composite import Composite
 from xlac.ir.graph import Graph, Node, map_bodies
 from xlac.ir.op import Elementwise, Op
 from xlac.ops.control.control import Pick
+from xlac.passes.registry import Pass, register
 from xlac.passes.rewrite.context import Context
 from xlac.passes.rewrite.trace import Trace
 from xlac_sdk.source import Origin
 
 
-def run(graph: Graph, trace: Trace, context: Context) -> Graph:
-    return Expander(context, trace).graph(graph)
+@register("expand")
+class ExpandPass(Pass):
+    """Replaces composites that nothing takes whole by their definitions."""
+
+    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+        return Expander(context, trace).graph(graph)
 
 
 class Expander:

@@ -17,20 +17,29 @@ from xlac.ops.scalar.convert import Cast
 from xlac.ops.tensor.leaf import Const, Iota, Param, RngBits
 from xlac.ops.tensor.view import Broadcast, Reshape
 from xlac.passes.expand import is_expanded
+from xlac.passes.registry import Pass, at_least, register
 from xlac.passes.rewrite.context import Context
 from xlac.passes.rewrite.rewriter import everywhere, rebuild
 from xlac.passes.rewrite.trace import Trace
-
-SMALL = 4096  # bytes: a constant of up to so many may be made from nothing
-WORK = 4 << 20  # bytes: larger intermediate values are not computed at compile time
 
 OPAQUE = (
     control.While, control.Scan, control.Cond, control.Call, control.Pick, effect.CustomCall, effect.Barrier, RngBits,
 )  # fmt: skip
 
 
-def run(graph: Graph, trace: Trace, context: Context) -> Graph:
-    return everywhere(graph, lambda g: Folder(trace, context).run(g))
+@register("fold")
+class FoldPass(Pass):
+    """Computes constants now, and makes weights of what depends on weights.
+
+    A constant of up to `small` bytes may be made from nothing; intermediate values of more than
+    `work` bytes are not computed at compile time.
+    """
+
+    small: int = at_least(0, 4096)
+    work: int = at_least(0, 4 << 20)
+
+    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+        return everywhere(graph, lambda g: Folder(self, trace, context).run(g))
 
 
 class Folder:
@@ -38,8 +47,8 @@ class Folder:
     its value.
     """
 
-    def __init__(self, trace: Trace, context: Context) -> None:
-        self.trace, self.context = trace, context
+    def __init__(self, limits: FoldPass, trace: Trace, context: Context) -> None:
+        self.limits, self.trace, self.context = limits, trace, context
         self.sources: dict[Node, int] = {}  # bytes of the leaves under each foldable node
         self.weighted: set[Node] = set()  # foldable nodes with a weight among their leaves
         self.values: dict[Node, tuple[Array, ...]] = {}
@@ -62,7 +71,7 @@ class Folder:
     def classify(self, node: Node) -> None:
         op = node.op
         if isinstance(op, Iota):
-            if node.type.nbytes <= WORK:
+            if node.type.nbytes <= self.limits.work:
                 self.sources[node] = 0
         elif isinstance(op, Const):
             self.sources[node] = node.type.nbytes
@@ -81,7 +90,7 @@ class Folder:
                 return
             sources = sum(self.sources[i] for i in dict.fromkeys(node.inputs))
             weighted = any(i in self.weighted for i in node.inputs)
-            most = max(SMALL, 4 * sources) if weighted else WORK
+            most = max(self.limits.small, 4 * sources) if weighted else self.limits.work
             if not isinstance(op, Broadcast) and node.type.nbytes > most:
                 return
             self.sources[node] = sources
@@ -102,7 +111,7 @@ class Folder:
             and node.type.dtype is narrow.compute
         ):
             return False
-        return node.type.nbytes <= max(SMALL, self.sources[node])
+        return node.type.nbytes <= max(self.limits.small, self.sources[node])
 
     def value(self, old: Node, new: Node) -> Node:
         if not self.trace.permits("fold", old):

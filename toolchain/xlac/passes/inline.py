@@ -14,14 +14,19 @@ from xlac.ir.graph import Graph, Node
 from xlac.ops.control.control import Call, Cond, Pick, Scan
 from xlac.ops.tensor.leaf import Const
 from xlac.ops.tensor.view import Reshape
+from xlac.passes.registry import Pass, register
 from xlac.passes.rewrite.context import Context
 from xlac.passes.rewrite.rewriter import everywhere, rebuild
 from xlac.passes.rewrite.rule import constant
 from xlac.passes.rewrite.trace import Trace
 
 
-def run(graph: Graph, trace: Trace, context: Context) -> Graph:
-    return everywhere(graph, lambda g: Inliner(trace).run(g))
+@register("inline")
+class InlinePass(Pass):
+    """Puts bodies in place of what runs them once."""
+
+    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+        return everywhere(graph, lambda g: Inliner(trace).run(g))
 
 
 class Inliner:

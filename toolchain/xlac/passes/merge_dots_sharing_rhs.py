@@ -15,25 +15,38 @@ from dataclasses import replace
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
 from xlac.ops.reduction.contraction import Dot
+from xlac.passes.registry import Pass, at_least, register
 from xlac.passes.rewrite.context import Context
 from xlac.passes.rewrite.rewriter import everywhere, rebuild
 from xlac.passes.rewrite.trace import Trace
 
-ROWS = 8  # of a product, above which reading the matrix again does not matter
-ROUNDS = 64  # products made of others in one graph
+
+@register("merge-dots-sharing-rhs")
+class MergeDotsSharingRhsPass(Pass):
+    """Makes one product of several values with one matrix.
+
+    For a product of more than `rows` rows, reading the matrix again does not matter; `rounds`
+    products at most are made of others in one graph.
+    """
+
+    rows: int = at_least(0, 8)
+    rounds: int = at_least(0, 64)
+
+    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+        near = context.target.l1_bytes // 2
+        return everywhere(graph, lambda g: joined(g, self, trace, near))
 
 
-def run(graph: Graph, trace: Trace, context: Context) -> Graph:
-    near = context.target.l1_bytes // 2
-    return everywhere(graph, lambda g: joined(g, trace, near))
-
-
-def joined(graph: Graph, trace: Trace, near: int) -> Graph:
+def joined(graph: Graph, limits: MergeDotsSharingRhsPass, trace: Trace, near: int) -> Graph:
     """A graph, whose bodies are done, with products by matrices of more than `near` bytes made
     together.
     """
-    for _ in range(ROUNDS):
-        alike = (level for products in by_matrix(graph, near) for level in levels(graph, products))
+    for _ in range(limits.rounds):
+        alike = (
+            level
+            for products in by_matrix(graph, limits.rows, near)
+            for level in levels(graph, products)
+        )
         products = next((level for level in alike if len(level) > 1), None)
         if products is None or not trace.permits("products by one matrix", products[0]):
             break
@@ -41,7 +54,7 @@ def joined(graph: Graph, trace: Trace, near: int) -> Graph:
     return graph
 
 
-def by_matrix(graph: Graph, near: int) -> list[list[Node]]:
+def by_matrix(graph: Graph, most: int, near: int) -> list[list[Node]]:
     """Products of few rows that read the same large matrix and differ in nothing but the values."""
     found: dict[object, list[Node]] = {}
     for node in graph.nodes():
@@ -49,7 +62,7 @@ def by_matrix(graph: Graph, near: int) -> list[list[Node]]:
             continue
         left, right = node.inputs
         rows = node.op.rows(left.type, right.type)
-        if isinstance(rows, int) and rows <= ROWS and right.type.nbytes > near:
+        if isinstance(rows, int) and rows <= most and right.type.nbytes > near:
             found.setdefault((node.op, left.types, right), []).append(node)
     return [products for products in found.values() if len(products) > 1]
 

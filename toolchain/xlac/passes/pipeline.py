@@ -2,62 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from time import perf_counter
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from xlac.ir.graph import Graph
 from xlac.ir.op import Array
-from xlac.passes import (
-    contractions,
-    cse,
-    dce,
-    expand,
-    fold,
-    inline,
-    layout,
-    loops,
-    merge_dots_sharing_rhs,
-    motion,
-    simplify,
-    split_matmul_over_concat,
-)
-from xlac.passes.attention import recognize
+from xlac.ir.verify import GraphError, verify
+from xlac.passes import canonicalize_dots, channels_last, simplify
+from xlac.passes.attention.recognize import RecognizeAttentionPass
+from xlac.passes.canonicalize_dots import CanonicalizeDotsPass
+from xlac.passes.channels_last import ChannelsLastPass
+from xlac.passes.cse import CsePass
+from xlac.passes.dce import DcePass
+from xlac.passes.expand import ExpandPass
+from xlac.passes.fold import FoldPass
+from xlac.passes.hoist_loop_invariants import HoistLoopInvariantsPass
+from xlac.passes.inline import InlinePass
+from xlac.passes.merge_dots_sharing_rhs import MergeDotsSharingRhsPass
+from xlac.passes.motion import MotionPass
+from xlac.passes.pipeline_text import parsed
+from xlac.passes.registry import Pass
 from xlac.passes.rewrite.context import Context, IsKept
 from xlac.passes.rewrite.rule import Rule
 from xlac.passes.rewrite.trace import Trace
+from xlac.passes.simplify import SimplifyPass
+from xlac.passes.split_matmul_over_concat import SplitMatmulOverConcatPass
 from xlac.passes.weights import Weights
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.limits import look
 from xlac_sdk.target import Target
 
-Pass = Callable[[Graph, Trace, Context], Graph]
 
-PASSES: dict[str, Pass] = {
-    "simplify": simplify.run,  # what the user wrote, while composites still have their names
-    "expand": expand.run,  # composites that the target does not claim become primitives
-    "inline": inline.run,  # calls, branches that are known to be taken, loops of one step
-    "simplify-expanded": simplify.run,
-    "cse": cse.run,
-    "fold": fold.run,  # constants are computed, weight expressions become derived weights
-    # said by its name where it was written by hand and the target takes it whole
-    "attention": recognize.run,
-    "loops": loops.run,  # invariants and whole products leave loops
-    "dce": dce.run,  # results, carried values and operands of loops and branches that nothing needs
-    # products of few rows read the parts of a concatenation where they lie
-    "pieces": split_matmul_over_concat.run,
-    "motion": motion.run,  # views sink through computation and cancel
-    "layout": layout.run,  # convolutions take channels last; transposes between them cancel
-    "contractions": contractions.run,  # dots in canonical form; batch norm goes into weights
-    # products of several values with one matrix are one product
-    "together": merge_dots_sharing_rhs.run,
-    "fold-moved": fold.run,  # what the last three left to do to weights
-    "simplify-folded": simplify.run,
-    "cse-folded": cse.run,
-}
+class Stage(NamedTuple):
+    """A pass at its place in a pipeline: the second `simplify` is the stage `simplify-2`."""
+
+    name: str
+    run: Pass
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Passes in order. Prints as text (`simplify,expand,motion{limit=3}`) and is parsed from it."""
+
+    stages: tuple[Stage, ...]
+
+    @staticmethod
+    def of(passes: Iterable[Pass]) -> Pipeline:
+        """A pipeline of some passes, each of which may occur more than once."""
+        count: dict[str, int] = {}
+        stages = []
+        for one in passes:
+            number = count[one.name] = count.get(one.name, 0) + 1
+            stages.append(Stage(one.name if number == 1 else f"{one.name}-{number}", one))
+        return Pipeline(tuple(stages))
+
+    @staticmethod
+    def parse(text: str) -> Pipeline:
+        """The pipeline of a text. Raises SourceError, with the place, for what is none."""
+        return Pipeline.of(parsed(text))
+
+    def __str__(self) -> str:
+        return ",".join(str(stage.run) for stage in self.stages)
+
+    def between(self, start: str | None, until: str | None) -> Pipeline:
+        """The stages from `start` to `until`, both included. Raises SourceError for a name that is
+        no stage's.
+        """
+        names = [stage.name for stage in self.stages]
+        for name in (start, until):
+            if name is not None and name not in names:
+                problem, hint = f"there is no pass {name!r}", f"there are {', '.join(names)}"
+                raise SourceError(Diagnostic("XL4101", problem, hint=hint))
+        first = names.index(start) if start is not None else 0
+        last = names.index(until) if until is not None else len(names) - 1
+        return Pipeline(self.stages[first : last + 1])
+
+
+DEFAULT = Pipeline.of(
+    (
+        SimplifyPass(),  # what the user wrote, while composites still have their names
+        ExpandPass(),  # composites that the target does not claim become primitives
+        InlinePass(),  # calls, branches that are known to be taken, loops of one step
+        SimplifyPass(),
+        CsePass(),
+        FoldPass(),  # constants are computed, weight expressions become derived weights
+        # attention written by hand gets its name where the target takes it whole
+        RecognizeAttentionPass(),
+        HoistLoopInvariantsPass(),  # and whole products leave loops
+        DcePass(),  # results, carried values and operands of loops and branches
+        SplitMatmulOverConcatPass(),  # products of few rows read the parts where they lie
+        MotionPass(),  # views sink through computation and cancel
+        ChannelsLastPass(),  # of convolutions; transposes between them cancel
+        CanonicalizeDotsPass(),  # batch norm goes into weights
+        MergeDotsSharingRhsPass(),  # products of several values with one matrix are one product
+        FoldPass(),  # what the last three left to do to weights
+        SimplifyPass(),
+        CsePass(),
+    )
+)
+"""What compiling does unless it is told otherwise."""
 
 RULES: tuple[Rule, ...] = tuple(
-    dict.fromkeys((*simplify.RULES, *layout.RULES, *contractions.RULES))
+    dict.fromkeys((*simplify.RULES, *channels_last.RULES, *canonicalize_dots.RULES))
 )
 """Every rule that some pass applies, each once."""
 
@@ -76,43 +124,34 @@ def optimize(
     precision: str = "default",
     observers: Sequence[Observer] = (),
     trace: Trace | None = None,
-    until: str | None = None,
-    start: str | None = None,
-    checked: bool = False,
+    pipeline: Pipeline = DEFAULT,
+    verify_each: bool = False,
     is_kept: IsKept,
 ) -> Graph:
-    """The graph after every pass, or those from `start` to `until`.
+    """The graph after every pass of the pipeline.
 
     Weights that passes derive are added to `weights` if it is a `Weights`, so make one
-    (`Weights.over`) to have them. `checked` verifies the graph after each pass that changed it.
-    `is_kept` says which composites are not expanded: `codegen.claims.is_kept`.
+    (`Weights.over`) to have them. `verify_each` verifies the graph after each pass that changed it.
+    `is_kept` says which composites are not expanded: `codegen.claims.is_kept`. Raises GraphError,
+    which names the pass, for a graph that is broken.
     """
     known = trace or Trace()
     context = Context(target, Weights.over(weights), precision, is_kept)
-    for name in chosen(start, until):
+    for name, one in pipeline.stages:
         look(f"pass {name}")
         before, began, known.stage = graph, perf_counter(), name
-        graph = PASSES[name](graph, known, context)
+        graph = one.run(graph, known, context)
         seconds = perf_counter() - began
-        if checked and graph is not before:
-            from xlac.ir.verify import verify
-
-            verify(graph)
+        if verify_each and graph is not before:
+            check(graph, name)
         for observe in observers:
             observe(name, before, graph, seconds)
     return graph
 
 
-def chosen(start: str | None, until: str | None) -> list[str]:
-    """The passes from `start` to `until`, both included."""
-    names = list(PASSES)
-    for name in (start, until):
-        if name is not None and name not in PASSES:
-            raise SourceError(
-                Diagnostic(
-                    "XL4101", f"there is no pass {name!r}", hint=f"there are {', '.join(names)}"
-                )
-            )
-    first = names.index(start) if start is not None else 0
-    last = names.index(until) if until is not None else len(names) - 1
-    return names[first : last + 1]
+def check(graph: Graph, name: str) -> None:
+    """Verifies what a pass made. Raises GraphError, which names the pass."""
+    try:
+        verify(graph)
+    except GraphError as error:
+        raise GraphError(f"pass '{name}' broke the graph: {error}", error.node) from error

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from xlac.ir.graph import Graph
+from xlac.passes.registry import Pass, at_least, register
 from xlac.passes.rewrite.context import Context
-from xlac.passes.rewrite.rewriter import rewrite
+from xlac.passes.rewrite.rewriter import MOST, rewrite
 from xlac.passes.rewrite.rule import Rule
 from xlac.passes.rewrite.trace import Trace
 from xlac.passes.rules.algebra import ALGEBRA
@@ -32,5 +33,14 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def run(graph: Graph, trace: Trace, context: Context) -> Graph:
-    return rewrite(graph, RULES, trace, context)
+@register("simplify")
+class SimplifyPass(Pass):
+    """Applies the algebra, the logic and the rules of views until none applies.
+
+    `limit` is how many rewrites one node of the graph may set off.
+    """
+
+    limit: int = at_least(0, MOST)
+
+    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+        return rewrite(graph, RULES, trace, context, self.limit)

@@ -16,20 +16,29 @@ from xlac.ir.graph import Graph, Node
 from xlac.ops import build
 from xlac.ops.reduction.contraction import Dot
 from xlac.ops.tensor.view import Concat, Reshape, Transpose
+from xlac.passes.registry import Pass, at_least, register
 from xlac.passes.rewrite.context import Context
 from xlac.passes.rewrite.rewriter import everywhere, readers, rebuild
 from xlac.passes.rewrite.trace import Trace
 
-ROWS = 8  # of a product, above which it takes longer than writing its operand
-PARTS = 4  # of a concatenation
+
+@register("split-matmul-over-concat")
+class SplitMatmulOverConcatPass(Pass):
+    """Multiplies by the parts of a concatenation one by one.
+
+    A product of more than `rows` rows takes longer than writing its operand; concatenations of more
+    than `parts` parts are left alone.
+    """
+
+    rows: int = at_least(0, 8)
+    parts: int = at_least(0, 4)
+
+    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+        near = context.target.l1_bytes
+        return everywhere(graph, lambda g: divided(g, self, trace, near))
 
 
-def run(graph: Graph, trace: Trace, context: Context) -> Graph:
-    near = context.target.l1_bytes
-    return everywhere(graph, lambda g: divided(g, trace, near))
-
-
-def divided(graph: Graph, trace: Trace, near: int) -> Graph:
+def divided(graph: Graph, limits: SplitMatmulOverConcatPass, trace: Trace, near: int) -> Graph:
     """A graph, whose bodies are done, with products of concatenations of more than `near` bytes
     made part by part.
     """
@@ -38,11 +47,15 @@ def divided(graph: Graph, trace: Trace, near: int) -> Graph:
     count = readers(graph)
 
     def visit(old: Node, node: Node) -> Node:
-        if not isinstance(node.op, Dot) or node.inputs[1].type.nbytes <= near or not few(node):
+        if (
+            not isinstance(node.op, Dot)
+            or node.inputs[1].type.nbytes <= near
+            or not few(node, limits.rows)
+        ):
             return node
         if any(count[n] > 1 for n in chain(old.inputs[1])):
             return node
-        better = by_parts(node)
+        better = by_parts(node, limits.parts)
         return (
             better
             if better is not None and trace.permits("products of a concatenation's parts", node)
@@ -52,11 +65,11 @@ def divided(graph: Graph, trace: Trace, near: int) -> Graph:
     return rebuild(graph, visit)
 
 
-def few(node: Node) -> bool:
+def few(node: Node, most: int) -> bool:
     """Whether a product has few rows for each position of its batch."""
     assert isinstance(node.op, Dot)
     rows = node.op.rows(*(i.type for i in node.inputs))
-    return isinstance(rows, int) and rows <= ROWS
+    return isinstance(rows, int) and rows <= most
 
 
 def chain(node: Node) -> list[Node]:
@@ -69,12 +82,12 @@ def chain(node: Node) -> list[Node]:
     return found[::-1] if isinstance(found[-1].op, Concat) else []
 
 
-def by_parts(node: Node) -> Node | None:
+def by_parts(node: Node, most: int) -> Node | None:
     """A product whose right operand is a view of a concatenation, as what the parts' products make."""
     op, (left, right) = node.op, node.inputs
     assert isinstance(op, Dot)
     whole, *views = chain(right) or (right,)
-    if not isinstance(whole.op, Concat) or len(whole.inputs) > PARTS:
+    if not isinstance(whole.op, Concat) or len(whole.inputs) > most:
         return None
     sizes = [part.shape[whole.op.axis] for part in whole.inputs]
     parts, axis = list(whole.inputs), whole.op.axis

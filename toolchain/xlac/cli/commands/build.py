@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import click
 from xlac.cli.options import (
     Chosen,
     chosen,
+    pass_options,
     request,
     schedule_option,
     spec_options,
@@ -22,6 +24,7 @@ from xlac.codegen.claims import is_kept
 
 if TYPE_CHECKING:
     from xlac.driver import Lowered
+    from xlac.passes.pipeline import Observer
     from xlac_sdk.backend import Backend
     from xlac_sdk.host.package import Packaging
     from xlac_sdk.programs.program import Program
@@ -38,6 +41,7 @@ TOLD = ("cpu", "triple", "arch", "precision", "dims", "params")
 @spec_options
 @target_options
 @schedule_option
+@pass_options
 @click.option(
     "-o",
     "--output",
@@ -100,6 +104,9 @@ TOLD = ("cpu", "triple", "arch", "precision", "dims", "params")
     "--trace", "traced", is_flag=True, help="Print every rewrite that was made, with its place."
 )
 @click.option("--list-passes", is_flag=True, help="Print the passes in order.")
+@click.option(
+    "--time-passes", is_flag=True, help="Print how long each pass took, and which changed nothing."
+)
 def command(
     output: Path | None,
     variant: tuple[str, ...],
@@ -116,6 +123,7 @@ def command(
     edited: Path | None,
     traced: bool,
     list_passes: bool,
+    time_passes: bool,
     **options: Any,
 ) -> None:
     """Compile SPEC to an artefact.
@@ -128,21 +136,22 @@ def command(
     prints the graph, which `--graph` takes, edited if you like, to go on `--from` the next pass.
     """
     from xlac.artefact import writer
-    from xlac.debug.dump import Dump
-    from xlac.driver import lower
+    from xlac.debug.dump import Dump, pass_line
+    from xlac.driver import lower as lower_model
     from xlac.ir.text import show
     from xlac.memory import limit as memory_limit
-    from xlac.passes.pipeline import PASSES, optimize
+    from xlac.passes.pipeline import optimize
     from xlac.passes.rewrite.trace import Trace
     from xlac.program_variants import own
     from xlac.support.failures import FACT
     from xlac_sdk.host.registry import find
 
-    if list_passes:
-        for name in PASSES:
-            click.echo(name)
-        return
     choice = chosen(**options)
+    if list_passes:
+        for stage in choice.pipeline.stages:
+            click.echo(stage.name)
+        return
+    pipeline = choice.pipeline.between(start, until)
     # what is built does not depend on the environment
     choice = replace(choice, checked=choice.checked or False)
     ranges = {name for name, size in choice.dims.items() if isinstance(size, str)}
@@ -154,7 +163,10 @@ def command(
     limit = memory_limit.parse(most) if most is not None else None
     targets = machines(backend, choice, wanted, options["threads"], small)
     facts = targets[0]
-    observers, trace = (Dump(dump),) if dump else (), Trace()
+    observers: list[Observer] = [Dump(dump)] if dump else []
+    if time_passes:
+        observers.append(lambda *told: click.echo(pass_line(*told), err=True))
+    trace = Trace()
     if until is not None:
         graph = optimize(
             model.graph,
@@ -162,8 +174,8 @@ def command(
             weights=model.weights,
             precision=model.precision,
             observers=observers,
-            until=until,
-            start=start,
+            pipeline=pipeline,
+            verify_each=choice.verify_each,
             trace=trace,
             is_kept=is_kept,
         )
@@ -176,27 +188,20 @@ def command(
         "size": small,
     }
     asked |= {"checked": choice.checked} if choice.checked else {}
+    asked |= {"passes": choice.passes} if choice.passes else {}
     source = writer.Source.of(model, choice.spec, asked)
     fixed, int8 = variants(variant), quantize is not None
-    by_hand = choice.wanted
-    lowered = lower(
-        model,
-        facts,
+    lower = partial(
+        lower_model,
         variants=fixed,
-        observers=observers,
-        start=start,
-        trace=trace,
+        pipeline=pipeline,
+        verify_each=choice.verify_each,
         int8=int8,
-        wanted=by_hand,
+        wanted=choice.wanted,
     )
+    lowered = lower(model, facts, observers=observers, trace=trace)
     tell(trace, traced)
-    programs = [
-        lowered,
-        *(
-            lower(model, other, variants=fixed, start=start, int8=int8, wanted=by_hand)
-            for other in targets[1:]
-        ),
-    ]
+    programs = [lowered, *(lower(model, other) for other in targets[1:])]
     if lowered.quantised is not None:
         asked["quantize"] = loss_of(lowered)
     if limit is not None:
@@ -216,15 +221,8 @@ def command(
         )
     unchecked = None
     if lowered.program.facts.get(FACT) and backend.chooses_checks:
-        unchecked = lower(
-            open_model(replace(choice, checked=False), ranges, quiet=True),
-            facts,
-            variants=fixed,
-            start=start,
-            int8=int8,
-            wanted=by_hand,
-            every=False,
-        )
+        open_unchecked = open_model(replace(choice, checked=False), ranges, quiet=True)
+        unchecked = lower(open_unchecked, facts, every=False)
     files = writer.write(programs, backend, folder, wanted, source, unchecked)
     if dump:
         Dump.finish(dump, lowered, backend)

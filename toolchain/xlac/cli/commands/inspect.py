@@ -6,22 +6,40 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import chosen, request, schedule_option, spec_options, target_options
+from xlac.cli.options import (
+    chosen,
+    pass_options,
+    request,
+    schedule_option,
+    spec_options,
+    target_options,
+)
 
-STAGES = ("graph", "fused", "schedules", "kernels", "memory", "source", "asm", "resources")
+STAGES = (
+    "graph",
+    "passes",
+    "fused",
+    "schedules",
+    "kernels",
+    "memory",
+    "source",
+    "asm",
+    "resources",
+)
 
 
 @click.command(name="inspect")
 @spec_options
 @target_options
 @schedule_option
+@pass_options
 @click.option(
     "--stage", type=click.Choice(STAGES), default="fused", show_default=True, help="What to print."
 )
 def command(stage: str, **options: Any) -> None:
     """Print a stage of compiling SPEC.
 
-    The graph as loaded, fused groups, schedules, kernels, memory, source, assembly, or what each kernel takes
+    The graph as loaded, the pipeline of passes, fused groups, schedules, kernels, memory, source, assembly, or what each kernel takes
     of a GPU.
     """
     from xlac.cli.commands.build import open_model
@@ -35,9 +53,14 @@ def command(stage: str, **options: Any) -> None:
     if stage == "graph":
         click.echo(show(model.graph), nl=False)
         return
+    if stage == "passes":
+        click.echo(str(choice.pipeline))
+        return
     backend = find(choice.target)
     facts = backend.target(request(choice))
-    lowered = lower(model, facts, wanted=choice.wanted)
+    lowered = lower(
+        model, facts, wanted=choice.wanted, pipeline=choice.pipeline, verify_each=choice.verify_each
+    )
     match stage:
         case "fused":
             click.echo(report.fused(lowered))

@@ -12,6 +12,7 @@ from xlac.cli.options import (
     calling,
     chosen,
     pairs,
+    pass_options,
     running,
     schedule_option,
     spec_options,
@@ -34,6 +35,7 @@ Ready = tuple["Compiled", dict[str, Any], str, int]
 @spec_options
 @target_options
 @schedule_option
+@pass_options
 @running
 @click.option(
     "--input",
@@ -128,7 +130,7 @@ def spec_run(
 
     choice = chosen(**options)
     place = None
-    if not choice.allow_outside:
+    if not choice.allow_outside and not choice.verify_each:  # what is kept was verified, or not
         place = entry(choice.spec, choice.target, choice.compile_options)
     program = load(place, copy)
     if program is None:
@@ -174,6 +176,8 @@ def _compiled(
             arch=choice.arch,
             checked=choice.checked,
             schedules=choice.schedule,
+            passes=choice.passes,
+            verify_each=choice.verify_each,
         )
     if isinstance(program, Specializing):
         return program.specialize(inputs), inputs

@@ -21,14 +21,19 @@ from xlac.passes.attention.axis_factors import VIEWS, Axes, Factors, Ints
 from xlac.passes.attention.build import attention, operands
 from xlac.passes.attention.scores import Scores, scores, softmax
 from xlac.passes.expand import until
+from xlac.passes.registry import Pass, register
 from xlac.passes.rewrite.context import Context
 from xlac.passes.rewrite.rewriter import everywhere, readers, rebuild
 from xlac.passes.rewrite.trace import Trace
 from xlac_sdk.dtypes import DType
 
 
-def run(graph: Graph, trace: Trace, context: Context) -> Graph:
-    return everywhere(graph, lambda g: Finder(trace, context).run(g))
+@register("recognize-attention")
+class RecognizeAttentionPass(Pass):
+    """Says `attention` where it was written by hand, for targets that take it whole."""
+
+    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+        return everywhere(graph, lambda g: Finder(trace, context).run(g))
 
 
 class Finder:

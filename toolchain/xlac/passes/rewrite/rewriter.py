@@ -31,8 +31,8 @@ def index(rules: Iterable[Rule], context: Context) -> Index:
 class Rewriter:
     """One walk over a graph. It is also the `Site` of the rules that it tries."""
 
-    def __init__(self, rules: Index, trace: Trace, context: Context) -> None:
-        self.rules, self.trace, self.context = rules, trace, context
+    def __init__(self, rules: Index, trace: Trace, context: Context, limit: int = MOST) -> None:
+        self.rules, self.trace, self.context, self.limit = rules, trace, context, limit
         self.readers: dict[Node, int] = {}
         self.shared: set[Node] = set()  # read through a node that has several readers
         self.origin: Origin | None = None
@@ -73,7 +73,7 @@ class Rewriter:
         for i in node.inputs:
             if not self.single(i):
                 self.shared.update(i.inputs)
-        if self.depth >= DEPTH or self.spent >= MOST:
+        if self.depth >= DEPTH or self.spent >= self.limit:
             self.trace.gave_up = True
             return node
         self.depth += 1
@@ -117,10 +117,15 @@ def readers(graph: Graph) -> dict[Node, int]:
     return found
 
 
-def rewrite(graph: Graph, rules: Sequence[Rule], trace: Trace, context: Context) -> Graph:
-    """The graph with rules applied everywhere, in bodies too; the same object when none applies."""
+def rewrite(
+    graph: Graph, rules: Sequence[Rule], trace: Trace, context: Context, limit: int = MOST
+) -> Graph:
+    """The graph with rules applied everywhere, in bodies too; the same object when none applies.
+
+    A node of the graph sets off no more than `limit` rewrites.
+    """
     known = index(rules, context)
-    return everywhere(graph, lambda g: Rewriter(known, trace, context).run(g))
+    return everywhere(graph, lambda g: Rewriter(known, trace, context, limit).run(g))
 
 
 def everywhere(graph: Graph, run: Callable[[Graph], Graph]) -> Graph:

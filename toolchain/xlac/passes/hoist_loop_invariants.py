@@ -23,6 +23,7 @@ from xlac.ops.tensor.leaf import Const, Iota, Param
 from xlac.ops.tensor.view import Broadcast, Reshape, Transpose
 from xlac.ops.values import results
 from xlac.passes.expand import is_expanded
+from xlac.passes.registry import Pass, register
 from xlac.passes.rewrite.context import Context
 from xlac.passes.rewrite.rewriter import everywhere, rebuild
 from xlac.passes.rewrite.trace import Trace
@@ -40,8 +41,12 @@ FIXED = (
 FREE = (Const, Iota, Broadcast, Reshape)
 
 
-def run(graph: Graph, trace: Trace, context: Context) -> Graph:
-    return everywhere(graph, lambda g: Hoister(trace).run(g))
+@register("hoist-loop-invariants")
+class HoistLoopInvariantsPass(Pass):
+    """Takes what every step of a loop computes alike, and products of all steps, out of loops."""
+
+    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+        return everywhere(graph, lambda g: Hoister(trace).run(g))
 
 
 class Hoister:

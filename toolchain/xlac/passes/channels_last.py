@@ -12,8 +12,9 @@ from xlac.ir.graph import Graph, Node
 from xlac.ops.reduction.contraction import Conv
 from xlac.ops.tensor.view import Transpose
 from xlac.passes import motion
+from xlac.passes.registry import Pass, at_least, register
 from xlac.passes.rewrite.context import Context
-from xlac.passes.rewrite.rewriter import rewrite
+from xlac.passes.rewrite.rewriter import MOST, rewrite
 from xlac.passes.rewrite.rule import Parameter, Rule, Site, rule
 from xlac.passes.rewrite.trace import Trace
 
@@ -65,5 +66,14 @@ def channels_last(node: Node, site: Site) -> Node | None:
 RULES: tuple[Rule, ...] = (channels_last, *motion.RULES)
 
 
-def run(graph: Graph, trace: Trace, context: Context) -> Graph:
-    return rewrite(graph, RULES, trace, context)
+@register("channels-last")
+class ChannelsLastPass(Pass):
+    """Brings every convolution to one layout, channels last.
+
+    `limit` is how many rewrites one node of the graph may set off.
+    """
+
+    limit: int = at_least(0, MOST)
+
+    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+        return rewrite(graph, RULES, trace, context, self.limit)
