@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # few targets have such
     from xlac_sdk.libraries.product import Products
 
 MAX_THREADS = 1024
+DEVICES = ("cpu", "gpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Target:
     l2_bytes: int = 512 << 10
     l3_bytes: int = 8 << 20
     pointer_bits: int = 64
-    warp: int = 0  # threads that run in step; 0: not a GPU
+    warp: int = 0  # threads that run in step, of a GPU
     block_threads: int = 0  # most threads of a block
     shared_bytes: int = 0
     dtypes: frozenset[DType] = frozenset(DType)
@@ -79,6 +80,17 @@ class Target:
     fast: bool = False
     convolutions: frozenset[Products] = frozenset()  # likewise
     attentions: frozenset[Attentions] = frozenset()  # likewise
+    # "cpu" or "gpu": whose lowerings are taken; of a port that does not say, gpu where there are warps
+    device: str = ""
+
+    def __post_init__(self) -> None:
+        device = self.device or ("gpu" if self.warp else "cpu")
+        if device not in DEVICES or (device == "gpu" and not self.warp):
+            raise ValueError(
+                f"target '{self.name}': device is {' or '.join(DEVICES)}, and a gpu's warp is not 0;"
+                f" here device is {device!r} and warp {self.warp}"
+            )
+        object.__setattr__(self, "device", device)
 
     @property
     def machine(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ ATTENTION = {"cpu": "xlac.codegen.cpu.attention", "gpu": "xlac.codegen.gpu.atten
 
 def attention(node: Node, target: Target) -> bool:
     """Where a GPU's threads share the queries, or the scores would not stay in a CPU's caches."""
-    module: Any = import_module(ATTENTION["gpu" if target.warp else "cpu"])
+    module: Any = import_module(ATTENTION[target.device])
     return bool(module.takes(node, target))
 
 

@@ -16,7 +16,7 @@ from xlac.fusion.group import Group, Kind
 from xlac_sdk.support.limits import look
 from xlac_sdk.target import Target
 
-CPU = {
+CPU: dict[Kind, str] = {
     Kind.ELEMENTWISE: "xlac.codegen.cpu.elementwise",
     Kind.ROWS: "xlac.codegen.cpu.reduction",
     Kind.REDUCE: "xlac.codegen.cpu.reduction",
@@ -30,7 +30,7 @@ CPU = {
     Kind.SORT: "xlac.codegen.cpu.sort",
     Kind.RANDOM: "xlac.codegen.cpu.random",
 }
-GPU = {
+GPU: dict[Kind, str] = {
     Kind.ELEMENTWISE: "xlac.codegen.gpu.elementwise",
     Kind.ROWS: "xlac.codegen.gpu.reduction.choose",
     Kind.REDUCE: "xlac.codegen.gpu.reduction.choose",
@@ -78,6 +78,6 @@ def module_of(group: Group, target: Target) -> str:
     """The name of the module that lowers a group for a device."""
     if group.kind in (Kind.CLAIMED, Kind.CONTROL):
         raise AssertionError(f"a {group.kind.value} group has no kernels")
-    if not target.warp:
+    if target.device == "cpu":
         return CPU[group.kind]
     return GPU_OPERATIONS.get(group.anchor.op.mnemonic) or GPU[group.kind]

@@ -244,7 +244,7 @@ def _events(log: _Log, rate: float) -> Iterator[Event]:
 def take(lowered: Lowered, backend: Backend, inputs: Sequence[Array], seconds: float) -> Profile:
     """Builds the instrumented program of a model and calls it for some seconds."""
     target = lowered.target
-    program, timed = instrumented(lowered.program, 1 if target.warp else target.threads)
+    program, timed = instrumented(lowered.program, 1 if target.device == "gpu" else target.threads)
     compiled = executable(replace(lowered, program=program), backend)
 
     def call() -> Mapping[str, Array]:

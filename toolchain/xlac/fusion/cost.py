@@ -41,12 +41,12 @@ GPU_HIDDEN = 8  # operations on an element that a GPU does while it waits for me
 
 def launch_bytes(target: Target) -> int:
     """Bytes that could be moved in the time that another kernel takes to begin."""
-    return GPU_LAUNCH if target.warp else LAUNCH
+    return GPU_LAUNCH if target.device == "gpu" else LAUNCH
 
 
 def operation_bytes(target: Target) -> float:
     """Bytes that could be moved in the time of one operation on one element."""
-    if target.warp:
+    if target.device == "gpu":
         return GPU_FLOP_BYTES
     return FLOP_BYTES if target.vector_bytes else SCALAR_FLOP_BYTES
 
@@ -54,7 +54,9 @@ def operation_bytes(target: Target) -> float:
 def recomputing(target: Target, operations: float, size: float) -> float:
     """Bytes that could be moved in the time of some operations on each of so many elements."""
     return (
-        max(0.0, operations - (GPU_HIDDEN if target.warp else 0)) * size * operation_bytes(target)
+        max(0.0, operations - (GPU_HIDDEN if target.device == "gpu" else 0))
+        * size
+        * operation_bytes(target)
     )
 
 

@@ -42,7 +42,7 @@ def join_siblings(
             for node in reads[cluster]
             if node.shape == shape and not is_immediate(node)
         ]
-        if _written(cluster) <= (GPU_TINY if target.warp else TINY):
+        if _written(cluster) <= (GPU_TINY if target.device == "gpu" else TINY):
             keys.append("tiny")
         for key in keys:
             other = latest.get(key)

@@ -52,7 +52,7 @@ def prologues(
     """Those that pay, in a graph whose nodes are numbered in order. None where there are no blocks
     of threads.
     """
-    if not target.warp:
+    if target.device != "gpu":
         return Prologues()
     reads: dict[Node, list[Read]] = {}
     for node in number:

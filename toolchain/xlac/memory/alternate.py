@@ -40,7 +40,7 @@ def caches(target: Target) -> tuple[int, ...]:
     """The sizes of the caches whose contents are worth knowing."""
     return (
         ()
-        if target.warp or target.size or not target.vector_bytes
+        if target.device == "gpu" or target.size or not target.vector_bytes
         else (target.l1_bytes, target.l2_bytes, target.l3_bytes)
     )
 

@@ -109,7 +109,7 @@ def info(name: str, arch: str) -> None:
         "claims": " ".join(sorted(target.claims)) or "nothing",
         "instructions": " ".join(sorted(target.instructions)) or "none",
     }
-    if target.warp:
+    if target.device == "gpu":
         rows["gpu"] = (
             f"warps of {target.warp}, {target.block_threads} threads a block, {target.shared_bytes >> 10} KiB shared"
         )

@@ -108,7 +108,7 @@ class _Depthwise:
             self.channels // self.lanes,
         ]
         count, threads = volume(tuple(extents)), min(THREADS, self.target.block_threads)
-        with grid(builder, ceil_div(count, threads), threads) as at:
+        with grid(builder, self.target, ceil_div(count, threads), threads) as at:
             number = builder.let("number", build.add(build.mul(at.block, threads), at.thread))
             with builder.when(build.apply(Primitive.LT, number, build.lift(count))):
                 counters = dict(zip(letters, unravel(builder, number, extents), strict=True))

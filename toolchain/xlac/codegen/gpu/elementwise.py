@@ -74,7 +74,7 @@ def _write(elements: Elements, nests: Sequence[_Nest]) -> None:
     total: Dim = 0
     for count in counts:
         total = total + count
-    with grid(builder, total, threads) as here:
+    with grid(builder, elements.target, total, threads) as here:
         start: Dim = 0
         for nest, count in zip(nests, counts, strict=True):
             with _share(here, start, count, total) as block:

@@ -14,7 +14,7 @@ from xlac.codegen.core.access_analysis import Access, Run, Survey, expand, runs
 from xlac.codegen.core.elements import Elements, alignment
 from xlac.codegen.cpu.elementwise import store
 from xlac.codegen.cpu.elementwise_choice import Job
-from xlac.codegen.gpu.core.grid import WARP, Grid, grid
+from xlac.codegen.gpu.core.grid import Grid, grid
 from xlac.fusion.group import is_immediate
 from xlac.ir.dims import ceil_div, divisor, volume
 from xlac.ir.graph import Node
@@ -91,7 +91,8 @@ class _Tiles:
         narrow = max(1, WORD // max(t.node.type.dtype.nbytes for t in turned))
         even = divisor(crossed.extent) % narrow == 0 and divisor(inner.extent) % narrow == 0
         self.lanes = narrow if even else 1  # of an access, so that a warp's is a cache line
-        self.side = WARP * self.lanes
+        self.warp = elements.target.warp
+        self.side = self.warp * self.lanes
 
     def write(self) -> None:
         down, across = (
@@ -99,7 +100,7 @@ class _Tiles:
             ceil_div(self.inner.extent, self.side),
         )
         blocks = volume(tuple(run.extent for run in self.around)) * down * across
-        with grid(self.builder, blocks, WARP * ROWS) as here:
+        with grid(self.builder, self.elements.target, blocks, self.warp * ROWS) as here:
             builder, rest = self.builder, here.block
             left = builder.let("left", build.mul(build.mod(rest, across), self.side))
             rest = builder.let("rest", build.div(rest, across))
@@ -119,8 +120,8 @@ class _Tiles:
     def _tile(self, here: Grid, counters: Mapping[Run, Expr], top: Expr, left: Expr) -> None:
         """Reads with the threads of a warp along `crossed`, and writes with them along `inner`."""
         builder, side = self.builder, self.side
-        beside = builder.let("beside", build.mul(build.mod(here.thread, WARP), self.lanes))
-        row = builder.let("row", build.div(here.thread, WARP))
+        beside = builder.let("beside", build.mul(build.mod(here.thread, self.warp), self.lanes))
+        row = builder.let("row", build.div(here.thread, self.warp))
         rows = [builder.let("row", build.add(row, k)) for k in range(0, side, ROWS)]
         tiles: dict[Node, Buffer] = {}
         loaded: list[tuple[Buffer, Expr, Expr]] = []

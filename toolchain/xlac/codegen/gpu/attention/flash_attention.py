@@ -23,7 +23,7 @@ from xlac.codegen.gpu.attention import fragments
 from xlac.codegen.gpu.attention.fragments import BY_CORES, BY_QUADS
 from xlac.codegen.gpu.core import instructions, pipeline
 from xlac.codegen.gpu.core.grid import Grid, at_least, grid
-from xlac.codegen.gpu.core.instructions import CHUNK, COLUMNS, MMA, ROWS, Operand, Swizzled
+from xlac.codegen.gpu.core.instructions import CHUNK, COLUMNS, LANES, MMA, ROWS, Operand, Swizzled
 from xlac.codegen.gpu.core.pipeline import Lane
 from xlac.codegen.gpu.core.shared_staging import Staging, tile_shape
 from xlac.fusion import cost
@@ -69,7 +69,7 @@ class Tile:
 def takes(widths: tuple[int, int], dtype: DType, target: Target) -> bool:
     """True for halves that tensor cores multiply, and f32, of a width whose sums stay in registers."""
     if (
-        target.warp != 32
+        target.warp != LANES
         or target.block_threads < target.warp
         or dtype not in MMA
         or not dtype.is_float
@@ -162,7 +162,7 @@ class Prefill:
         h, tile, builder = self.h, self.tile, self.builder
         tiles = ceil_div(h.rows, tile.rows)
         extents = [*h.batch, tiles]
-        with grid(builder, volume(tuple(extents)), tile.warps * self.target.warp) as g:
+        with grid(builder, self.target, volume(tuple(extents)), tile.warps * self.target.warp) as g:
             *batch, number = unravel(builder, g.block, extents)
             down = build.sub(tiles - 1, number) if h.gap is not None else number
             first = builder.let("first", build.mul(bounded(builder, down, tiles - 1), tile.rows))
@@ -177,8 +177,8 @@ class Prefill:
         ]
         shares = g.shared("shares", dtype, tile.rows * tile.keys)
         warp, lane = (
-            builder.let("warp", build.div(g.thread, 32)),
-            builder.let("lane", build.mod(g.thread, 32)),
+            builder.let("warp", build.div(g.thread, g.warp)),
+            builder.let("lane", build.mod(g.thread, g.warp)),
         )
         row = builder.let("row", build.mul(warp, ROWS))
         self._queries(g.thread, batch, first, queries)

@@ -129,7 +129,7 @@ def combine(elements: Elements, after: Epilogue, h: Heads, found: Found) -> None
     builder, threads = elements.builder, 128
     extents = [*h.batch, h.rows, h.widths[1] // found.part]
     count = volume(tuple(extents))
-    with grid(builder, ceil_div(count, threads), threads) as g:
+    with grid(builder, elements.target, ceil_div(count, threads), threads) as g:
         number = builder.let("number", build.add(build.mul(g.block, threads), g.thread))
         with builder.when(build.apply(P.LT, number, build.lift(count))):
             *batch, row, column = unravel(builder, number, extents)

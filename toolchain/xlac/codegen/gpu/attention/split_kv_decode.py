@@ -136,7 +136,7 @@ class Decode:
         """A block for some rows of every key head and a share of its keys."""
         h, how, builder = self.h, self.how, self.builder
         extents = [*h.batch, ceil_div(h.rows, how.few), how.splits]
-        with grid(builder, volume(tuple(extents)), how.warps * self.target.warp) as g:
+        with grid(builder, self.target, volume(tuple(extents)), how.warps * self.target.warp) as g:
             *batch, down, split = unravel(builder, g.block, extents)
             first = builder.let("row", build.mul(down, how.few))
             keys = ceil_div(h.length, how.splits)

@@ -28,7 +28,6 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-WARP = 32  # threads that exchange values; `Target.warp` of every GPU that has these schedules
 THREADS = 256  # of a block, where nothing asks for more or fewer
 RESIDENT = 1024  # threads that keep a multiprocessor busy
 
@@ -41,6 +40,7 @@ class Grid:
     block: Expr
     thread: Expr
     threads: int  # of a block, a power of two
+    warp: int  # threads that exchange values
     allocations: list[Stmt]  # what is written before the threads begin
 
     def shared(self, hint: str, dtype: DType, size: int, align: int = 64) -> Buffer:
@@ -69,12 +69,12 @@ class Grid:
         Every thread of the block has to come here.
         """
         builder = self.builder
-        within = [self.tree(primitive, value, min(lanes, WARP)) for primitive, value in values]
-        if lanes <= WARP or not values:
+        within = [self.tree(primitive, value, min(lanes, self.warp)) for primitive, value in values]
+        if lanes <= self.warp or not values:
             return within
         assert lanes == self.threads, "a sum over several warps is one of the whole block"
-        warps = lanes // WARP
-        lane, warp = build.mod(self.thread, WARP), build.div(self.thread, WARP)
+        warps = lanes // self.warp
+        lane, warp = build.mod(self.thread, self.warp), build.div(self.thread, self.warp)
         buffers = [self.shared("warps", value.dtype, warps) for value in within]
         with builder.when(build.apply(P.EQ, lane, build.index(0))):
             for buffer, value in zip(buffers, within, strict=True):
@@ -88,12 +88,12 @@ class Grid:
 
 
 @contextmanager
-def grid(builder: Builder, blocks: build.Number, threads: int) -> Iterator[Grid]:
+def grid(builder: Builder, target: Target, blocks: build.Number, threads: int) -> Iterator[Grid]:
     """The loops that every kernel of a GPU is: `blocks` of them, of `threads` threads each."""
     with builder.loop("block", 0, blocks, kind=LoopKind.BLOCK) as block:
         allocations = builder.open_blocks[-1]
         with builder.loop("thread", 0, threads, kind=LoopKind.THREAD) as thread:
-            yield Grid(builder, block, thread, threads, allocations)
+            yield Grid(builder, block, thread, threads, target.warp, allocations)
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def every(builder: Builder, target: Target, loops: Sequence[Run]) -> Iterator[di
     """
     total = volume(tuple(run.extent for run in loops))
     threads = threads_for(target, size_hint(total))
-    with grid(builder, ceil_div(total, threads), threads) as here:
+    with grid(builder, target, ceil_div(total, threads), threads) as here:
         number = builder.let("n", build.add(build.mul(here.block, threads), here.thread))
         if divisor(total) % threads == 0:
             yield unravelled(builder, number, loops)
@@ -137,7 +137,7 @@ def threads_for(target: Target, work: int) -> int:
     share them otherwise.
     """
     threads = min(THREADS, power_of_two(target.block_threads or THREADS))
-    while threads > 2 * WARP and work < threads * max(1, target.processors):
+    while threads > 2 * target.warp and work < threads * max(1, target.processors):
         threads //= 2
     return threads
 

@@ -28,6 +28,7 @@ MMA = {
     DType.I8: "matrix.multiply.m16n8k32.i8",
 }  # fmt: skip
 """By the operands' type. A product takes 32 bytes of each row."""
+LANES = 32  # threads of a warp, where these multiply: each holds its part of a product
 GROUP = 4  # warps that multiply together where they do
 GROUPED = {
     DType.F16: "matrix.multiply_group.m64n256k64.f16",

@@ -49,7 +49,7 @@ class Matmul:
         p, tile, builder = self.p, self.tile, self.builder
         counts = ceil_div(p.rows.size, tile.rows), ceil_div(p.columns.size, tile.columns)
         extents = [*p.batch, counts[1], counts[0]]
-        with grid(builder, volume(tuple(extents)), tile.threads) as g:
+        with grid(builder, self.target, volume(tuple(extents)), tile.threads) as g:
             memory = [
                 g.shared(hint, p.accumulate, STAGES * tile.step * n)
                 for hint, n in zip(("left", "right"), self.pitches, strict=True)

@@ -121,7 +121,9 @@ class Skinny:
             ceil_div(self.thin.size, how.few),
             ceil_div(self.wide.size, how.columns),
         ]
-        with grid(self.builder, volume(tuple(extents)), how.warps * self.target.warp) as g:
+        with grid(
+            self.builder, self.target, volume(tuple(extents)), how.warps * self.target.warp
+        ) as g:
             *batch, down, across = unravel(self.builder, g.block, extents)
             first = build.mul(down, how.few), build.mul(across, how.columns)
             self._thread(g, batch, first)

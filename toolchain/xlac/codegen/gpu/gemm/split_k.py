@@ -114,7 +114,7 @@ def finish(elements: Elements, after: Epilogue, p: Product, found: Partial, targ
     extents = [*p.batch, p.rows.size, p.columns.size // lanes]
     count, threads = volume(tuple(extents)), min(THREADS, target.block_threads)
     steps = row_major(found.shape)
-    with grid(builder, ceil_div(count, threads), threads) as g:
+    with grid(builder, target, ceil_div(count, threads), threads) as g:
         number = builder.let("number", build.add(build.mul(g.block, threads), g.thread))
         with builder.when(build.apply(Primitive.LT, number, build.lift(count))):
             *batch, row, column = unravel(builder, number, extents)

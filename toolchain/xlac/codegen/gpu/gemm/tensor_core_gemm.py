@@ -15,7 +15,16 @@ from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.matrix_operand import Counters, Side
 from xlac.codegen.gpu.core import instructions, pipeline
 from xlac.codegen.gpu.core.grid import grid
-from xlac.codegen.gpu.core.instructions import BYTES, CHUNK, COLUMNS, MMA, ROWS, Operand, Swizzled
+from xlac.codegen.gpu.core.instructions import (
+    BYTES,
+    CHUNK,
+    COLUMNS,
+    LANES,
+    MMA,
+    ROWS,
+    Operand,
+    Swizzled,
+)
 from xlac.codegen.gpu.core.pipeline import Lane
 from xlac.codegen.gpu.core.shared_staging import Staging, TileShape, tile_shape
 from xlac.codegen.gpu.gemm import block_tiling
@@ -71,7 +80,7 @@ def operand(p: Product, target: Target) -> DType | None:
     (dtype,) = quantised if len(quantised) == 1 else types if len(types) == 1 else (DType.F64,)
     summed = DType.I32 if dtype is DType.I8 else DType.F32
     known = dtype in MMA and MMA[dtype] in target.instructions
-    return dtype if known and p.accumulate is summed and target.warp == 32 else None
+    return dtype if known and p.accumulate is summed and target.warp == LANES else None
 
 
 def choose(target: Target, p: Product, dtype: DType) -> Tile | None:
@@ -139,7 +148,7 @@ class TensorCores:
         p, tile, builder = self.p, self.tile, self.builder
         counts = ceil_div(p.rows.size, tile.rows), ceil_div(p.columns.size, tile.columns)
         extents = [*p.batch, counts[1], counts[0]]
-        with grid(builder, volume(tuple(extents)), tile.threads) as g:
+        with grid(builder, self.target, volume(tuple(extents)), tile.threads) as g:
             memory = [
                 g.shared(hint, self.dtype, STAGES * tile.step * span)
                 for hint, span in (("left", tile.rows), ("right", tile.columns))

@@ -21,6 +21,7 @@ from xlac.codegen.gpu.core.instructions import (
     CHUNK,
     COLUMNS,
     GROUP,
+    LANES,
     ROWS,
     Operand,
     Panels,
@@ -56,11 +57,11 @@ class Tile(wgmma.Tile):
     @property
     def consumers(self) -> int:
         """Threads that multiply."""
-        return self.groups * GROUP * 32
+        return self.groups * GROUP * LANES
 
     @property
     def threads(self) -> int:
-        return self.consumers + GROUP * 32
+        return self.consumers + GROUP * LANES
 
 
 def choose(p: Product, target: Target) -> Tile | None:
@@ -205,7 +206,7 @@ class Specialized:
             if isinstance(self.tiles, int)
             else build.apply(P.MIN, build.lift(self.tiles), build.index(most))
         )
-        with grid(builder, blocks, tile.threads) as g:
+        with grid(builder, self.target, blocks, tile.threads) as g:
             sides = ("left", self.p.rows, tile.rows), ("right", self.p.columns, WIDE)
             self.operands = [
                 _Operand(
@@ -221,7 +222,7 @@ class Specialized:
             arrived = sum(operand.size for operand in self.operands) * self.dtype.nbytes
             self.full = Barriers(g.shared("full", DType.I64, tile.stages), arrived, 1)
             self.empty = Barriers(
-                g.shared("empty", DType.I64, tile.stages), tile.consumers, tile.consumers // 32
+                g.shared("empty", DType.I64, tile.stages), tile.consumers, tile.consumers // LANES
             )
             with builder.when(build.apply(P.EQ, g.thread, build.index(0))):
                 for slot in range(tile.stages):
@@ -291,8 +292,8 @@ class Specialized:
         tile, builder = self.tile, self.builder
         if tile.groups > 1:
             builder.emit(tma.registers(MULTIPLYING, more=True))
-        lane = builder.let("lane", build.mod(g.thread, 32))
-        row = builder.let("m", build.mul(build.div(g.thread, 32), ROWS))
+        lane = builder.let("lane", build.mod(g.thread, LANES))
+        row = builder.let("m", build.mul(build.div(g.thread, LANES), ROWS))
         sums = builder.local("sums", self.p.accumulate, WIDE // COLUMNS * 4)
         with self._each_tile(g) as (batch, first, before):
             with builder.loop("z", 0, sums.size, 2, kind=LoopKind.UNROLLED) as z:

@@ -19,6 +19,7 @@ from xlac.codegen.gpu.core.instructions import (
     COPY,
     GROUP,
     GROUPED,
+    LANES,
     ROWS,
     Operand,
     Swizzled,
@@ -56,7 +57,7 @@ class Tile:
 
     @property
     def threads(self) -> int:
-        return self.groups * GROUP * 32
+        return self.groups * GROUP * LANES
 
 
 def choose(p: Product, target: Target) -> Tile | None:
@@ -95,6 +96,7 @@ def multiplies(p: Product, target: Target) -> bool:
     )
     return (
         halves
+        and target.warp == LANES
         and dtype in GROUPED
         and target.instructions.issuperset({GROUPED[dtype], instructions.SETTLE})
     )
@@ -126,7 +128,7 @@ class WarpGroups:
         p, tile, builder = self.p, self.tile, self.builder
         counts = ceil_div(p.rows.size, tile.rows), ceil_div(p.columns.size, WIDE)
         extents = [*p.batch, counts[1], counts[0]]
-        with grid(builder, volume(tuple(extents)), tile.threads) as g:
+        with grid(builder, self.target, volume(tuple(extents)), tile.threads) as g:
             memory = [
                 g.shared(hint, self.dtype, tile.stages * tile.step * span, ALIGN)
                 for hint, span in (("left", tile.rows), ("right", WIDE))
@@ -142,8 +144,8 @@ class WarpGroups:
         self, thread: Expr, batch: Counters, first: tuple[Expr, Expr], memory: list[Buffer]
     ) -> None:
         p, tile, builder = self.p, self.tile, self.builder
-        lane = builder.let("lane", build.mod(thread, 32))
-        row = builder.let("m", build.mul(build.div(thread, 32), ROWS))
+        lane = builder.let("lane", build.mod(thread, LANES))
+        row = builder.let("m", build.mul(build.div(thread, LANES), ROWS))
         lanes = []
         for number, (side, span) in enumerate(((p.rows, tile.rows), (p.columns, WIDE))):
             shape = tile_shape(side, p.depths, span, tile.step, CHUNK // self.dtype.nbytes)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator, fixed, sums
 from xlac.codegen.core.summation import BLOCK, Pair
-from xlac.codegen.gpu.core.grid import RESIDENT, WARP, at_least, threads_for
+from xlac.codegen.gpu.core.grid import RESIDENT, at_least, threads_for
 from xlac.codegen.gpu.elementwise import access_lanes
 from xlac.codegen.gpu.reduction.rows import REGISTERS, STEPS, RowBlocks
 from xlac.ir.dims import size_hint, volume
@@ -57,7 +57,7 @@ class Columns(RowBlocks):
     def _share(self, vectors: int, rows: int) -> None:
         """A rectangle of `side` results and `width` threads for each."""
         limit = min(MOST, self.target.block_threads)
-        self.side, self.width = min(WARP, at_least(max(1, rows))), 1
+        self.side, self.width = min(self.target.warp, at_least(max(1, rows))), 1
         busy = RESIDENT * max(1, self.target.processors)
         if not self.ordered:
             while (
@@ -66,9 +66,10 @@ class Columns(RowBlocks):
                 and 2 * self.width <= vectors
             ):
                 self.width *= 2
-        if self.side * self.width < WARP or self.width == 1:
+        if self.side * self.width < self.target.warp or self.width == 1:
             self.side = max(
-                WARP // self.width, threads_for(self.target, rows) if self.width == 1 else 0
+                self.target.warp // self.width,
+                threads_for(self.target, rows) if self.width == 1 else 0,
             )
         self.threads = self.side * self.width
         steps = -(-vectors // self.width)

@@ -76,7 +76,10 @@ class RowBlocks(Rows):
     def write(self) -> None:
         """One row, or a stretch of one, for every `width` threads."""
         builder, blocks = self.builder, ceil_div(self.rows, self.side)
-        with grid(builder, blocks * self.pieces, self.threads) as here, ExitStack() as guards:
+        with (
+            grid(builder, self.target, blocks * self.pieces, self.threads) as here,
+            ExitStack() as guards,
+        ):
             self.here, block = here, here.block
             if self.pieces != 1:
                 self.piece = builder.let("piece", build.div(here.block, blocks))

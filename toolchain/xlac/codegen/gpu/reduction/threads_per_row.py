@@ -4,7 +4,7 @@ something to do.
 
 from __future__ import annotations
 
-from xlac.codegen.gpu.core.grid import RESIDENT, WARP, at_least
+from xlac.codegen.gpu.core.grid import RESIDENT, at_least
 from xlac_sdk.target import Target
 
 THREADS = 128  # of a block whose warps have rows of their own
@@ -18,17 +18,18 @@ def share(target: Target, vectors: int, rows: int, steps: int) -> tuple[int, int
     Up to a warp, several rows share a block; beyond, a row is a block's. A thread should have up to
     `steps` vectors.
     """
+    warp = target.warp
     limit, processors = min(MOST, target.block_threads), max(1, target.processors)
     width = at_least(max(1, vectors))
-    if width > WARP:
-        width = max(WARP, at_least(-(-vectors // steps)))
+    if width > warp:
+        width = max(warp, at_least(-(-vectors // steps)))
     while width < at_least(vectors) and rows * width < RESIDENT * processors:
         if _room(vectors, 2 * width) > IDLE * _room(vectors, width):
             break
         width *= 2
     width = min(width, limit)
-    threads = width if width > WARP else min(THREADS, limit)
-    while threads > max(width, WARP) and rows * width < threads * processors:
+    threads = width if width > warp else min(THREADS, limit)
+    while threads > max(width, warp) and rows * width < threads * processors:
         threads //= 2
     return width, threads
 

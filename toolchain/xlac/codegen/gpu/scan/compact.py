@@ -71,7 +71,7 @@ class _Compact:
 
     def count(self, elements: Elements) -> None:
         """The kernel that counts each stretch."""
-        with grid(elements.builder, self.pieces, self.threads) as here:
+        with grid(elements.builder, self.target, self.pieces, self.threads) as here:
             (total,) = here.across(
                 [(P.ADD, self._sum(elements, self._elements(elements, here)))], self.threads
             )
@@ -86,7 +86,7 @@ class _Compact:
         picks: dict[int, Value] = {
             n.op.index: n for n in self.group.outputs if isinstance(n.op, Pick)
         }
-        with grid(builder, self.pieces, self.threads) as here:
+        with grid(builder, self.target, self.pieces, self.threads) as here:
             found = self._elements(elements, here)
             before, total = Scan(here, P.ADD, build.index(0)).exclusive(self._sum(elements, found))
             if upper_bound(self.pieces) > 1:

@@ -16,7 +16,7 @@ from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.summation import Pair, compensated
 from xlac.codegen.cpu.cumulative import line
-from xlac.codegen.gpu.core.grid import RESIDENT, THREADS, WARP, Grid, beside, every, grid
+from xlac.codegen.gpu.core.grid import RESIDENT, THREADS, Grid, beside, every, grid
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, ceil_div, divisor, size_hint, upper_bound, volume
@@ -68,9 +68,9 @@ class Scan:
     def exclusive(self, value: Expr) -> tuple[Expr, Expr]:
         """What the values of all threads before combine to, and what those of the whole block do."""
         builder, here = self.builder, self.here
-        lane, warp = build.mod(here.thread, WARP), build.div(here.thread, WARP)
-        before, total = self._within(value, lane, WARP)
-        warps = here.threads // WARP
+        lane, warp = build.mod(here.thread, here.warp), build.div(here.thread, here.warp)
+        before, total = self._within(value, lane, here.warp)
+        warps = here.threads // here.warp
         if warps == 1:
             return before, total
         sums = here.shared("sums", value.dtype, warps)
@@ -144,7 +144,7 @@ class _Lines:
     ) -> None:
         """A block for every stretch of every line."""
         builder = elements.builder
-        with grid(builder, self.lines * self.pieces, self.threads) as here:
+        with grid(builder, self.target, self.lines * self.pieces, self.threads) as here:
             line = builder.let("line", build.div(here.block, self.pieces))
             work(elements, here, line, builder.let("piece", build.mod(here.block, self.pieces)))
 

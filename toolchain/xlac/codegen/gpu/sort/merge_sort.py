@@ -16,7 +16,7 @@ from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import KernelLaunch, Scratch
-from xlac.codegen.gpu.core.grid import WARP, at_least, every, grid
+from xlac.codegen.gpu.core.grid import at_least, every, grid
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, ceil_div, upper_bound
@@ -107,9 +107,9 @@ class MergeSort:
         builder, tile = self.elements.builder, self.tile
         side = max(1, min(THREADS, self.target.block_threads) // tile)  # strings of a block
         total = side * tile
-        threads = max(WARP, min(THREADS, self.target.block_threads, total))
+        threads = max(self.target.warp, min(THREADS, self.target.block_threads, total))
         pieces = ceil_div(self.count, tile)
-        with grid(builder, ceil_div(self.strings, side) * pieces, threads) as here:
+        with grid(builder, self.target, ceil_div(self.strings, side) * pieces, threads) as here:
             piece = builder.let("piece", build.mod(here.block, pieces))
             group = builder.let("strings", build.mul(build.div(here.block, pieces), side))
             start = builder.let("start", build.mul(piece, tile))
