@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 
 @cache
 def template(name: str, trim: bool = False) -> Template:
     """A template of this package; `trim` takes away the lines that hold its instructions only."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # most programs need none
+
     environment = Environment(
         loader=PackageLoader("xlac_cpu"),
         undefined=StrictUndefined,

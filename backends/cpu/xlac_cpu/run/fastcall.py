@@ -1,9 +1,10 @@
 """The quick way into a program: a C function over NumPy arrays, made by LLVM instead of a C
 compiler.
 
-It is written once for all programs and driven by a plan, a block of memory that says what each
-input must be and what to allocate. It relies on how CPython (with its lock, 64 bits, not a debug
-build) and NumPy lay out objects; elsewhere there is none, and programs are called through ctypes.
+It is written once for all programs (`templates/fastcall.ll`, which explains itself) and driven by a
+plan, a block of memory that says what each input must be and what to allocate: `PLAN` names its
+words. Where `supported` says no, programs are called through ctypes. bench/CALLS.md has what that
+costs, and what other ways would.
 """
 
 from __future__ import annotations
@@ -16,12 +17,11 @@ import sys
 import weakref
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 from xlac_cpu import stop_block
 from xlac_cpu.llvm.code import Code
-from xlac_cpu.run import watch
+from xlac_cpu.run import numpy_layout, watch
 from xlac_sdk.host import stopping
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import sources
@@ -29,37 +29,18 @@ from xlac_sdk.programs.sizes import sources
 EXPORTS = ("call", "discard")
 RELEASE = 10_000  # nanoseconds of work from which on others may run Python meanwhile
 
-PLAN = {
-    name: 8 * i
-    for i, name in enumerate(
-        (
-            "inputs",
-            "outputs",
-            "type",
-            "specs",
-            "arena_bytes",
-            "allocate",
-            "arenas",
-            "run",
-            "fixed",
-            "pool",
-            "release",
-            "otherwise",
-            "sizes",
-            "sources",
-            "chosen",
-            "extents",
-            "shapes",
-            "limits",
-            "host",
-        )
-    )
-}
-SOURCE = {
-    name: 8 * i
-    for i, name in enumerate(("input", "axis", "factor", "constant", "min", "max", "multiple"))
-}
-SPEC = {"descr": 0, "rank": 8, "extents": 16, "name": 24, "size": 32}
+
+def _words(*names: str) -> dict[str, int]:
+    """The byte of each of these 64-bit words in a row."""
+    return {name: 8 * place for place, name in enumerate(names)}
+
+
+PLAN = _words(
+    "inputs", "outputs", "type", "specs", "arena_bytes", "allocate", "arenas", "run", "fixed", "pool", "release", "otherwise",
+    "sizes", "sources", "chosen", "extents", "shapes", "limits", "host",
+)  # fmt: skip
+SOURCE = _words("input", "axis", "factor", "constant", "min", "max", "multiple")
+SPEC = {**_words("descr", "rank", "extents", "name"), "size": 32}
 _FASTCALL_KEYWORDS = 0x80 | 0x02
 
 
@@ -74,7 +55,9 @@ class _Method(ctypes.Structure):
 
 @cache
 def supported() -> bool:
-    """Whether this interpreter lays out its objects as the function expects."""
+    """Whether the function can be used here: it is for CPython with its lock, 64 bits, not a debug
+    build, and for arrays that are laid out as `numpy_layout` says.
+    """
     return (
         sys.implementation.name == "cpython"
         and struct.calcsize("P") == 8
@@ -82,6 +65,7 @@ def supported() -> bool:
         and (3, 11) <= sys.version_info < (3, 15)
         and "t" not in sys.abiflags  # free threads
         and not hasattr(sys, "gettotalrefcount")
+        and numpy_layout.as_assumed()
     )
 
 
@@ -99,6 +83,7 @@ def object_code() -> bytes:
         "plan": PLAN,
         "spec": SPEC,
         "source": {**SOURCE, "size": 8 * len(SOURCE)},
+        "array": {**numpy_layout.FIELDS, "dense": numpy_layout.DENSE},
         "stop": {**stop_block.BLOCK, "bytes": stop_block.BYTES},
     }
     offsets = {
@@ -121,18 +106,6 @@ def code() -> Code:
     from xlac_cpu.llvm import link
 
     return Code(*link.load([object_code()], EXPORTS))
-
-
-def _numpy_api() -> tuple[int, int]:
-    """The addresses of NumPy's array type and of PyArray_NewFromDescr."""
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    try:
-        core = import_module("numpy._core._multiarray_umath")
-    except ImportError:  # NumPy 1
-        core = import_module("numpy.core._multiarray_umath")
-    table = ctypes.cast(get(core._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
-    return int(table[2] or 0), int(table[94] or 0)
 
 
 def function(
@@ -198,7 +171,11 @@ def _plan(
 ) -> tuple[ctypes.Array[ctypes.c_uint64], list[object]]:
     """The plan and the Python objects that it points to."""
     slots = (*program.inputs, *program.outputs)
-    kind, allocate = _numpy_api()
+    numpy_functions = numpy_layout.c_functions()
+    kind, allocate = (
+        int(numpy_functions[at] or 0)
+        for at in (numpy_layout.ARRAY_TYPE, numpy_layout.NEW_FROM_DESCR)
+    )
     words: list[int] = []
     kept: list[object] = []
     usual = {symbol.name: symbol.opt for symbol in program.sizes}

@@ -1,11 +1,36 @@
 ; xlac ${header}
 target triple = "${triple}"
-; A Python function over NumPy arrays, one for all programs: what differs is in the plan that its `self`,
-; a capsule, points to. See fastcall.py for the plan's layout. Arrays that are not exactly as planned, and
-; anything else unexpected, get NotImplemented for an answer.
+; The function that Python calls with NumPy arrays, one for all programs. As C it would be:
+;
+;   PyObject *call(PyObject *self, PyObject **args, Py_ssize_t given, PyObject *names) {
+;     plan = PyCapsule_GetPointer(self, "xlac.plan");
+;     if (*plan->limits) goto other;
+;     if (names) { given + len(names) must be plan->inputs, and names[k] the name of input given + k }
+;     else       { given must be plan->inputs }
+;     for (z < plan->sizes)   chosen[z] = io[arrays + z] = a size of this call, from an axis of an input
+;     if (plan->sizes)        plan->extents(chosen, plan->shapes);
+;     for (i < plan->inputs)  { args[i] must be exactly the dense array of specs[i];  io[i] = its data }
+;     for (o < plan->outputs) { made[o] = PyArray_NewFromDescr(...);  io[inputs + o] = its data }
+;     arena = plan->arena_bytes ? taken from plan->arenas, or new : null
+;     plan->run(io, plan->fixed, arena, plan->pool);      // without Python's lock where that pays
+;     the arena goes back to plan->arenas
+;     return outputs == 1 ? made[0] : a tuple of made;
+;   other:                                                // whatever "must be" and is not
+;     return plan->otherwise;                             // NotImplemented
+;   }
+;
+; The plan is what differs between programs: 64-bit words that run/fastcall.py names and fills. Their bytes are
+; called plan_..., spec_... and source_... here, those of stop_block.py stop_...
+; To read the text: %x.at is the address of %x; a field is read by `getelementptr` (an address, and the field's
+; byte) and `load`; a `phi` is a counter, given for each block that it may come from.
+;
+; What is assumed of CPython and NumPy: the functions declared below, which are public and keep their parameters;
+; and the bytes at which an array has its fields (array_type, array_data and so on), which run/numpy_layout.py checks
+; before any of this is used. To assume something more, add it there, and what checks it.
 
 @capsule = private constant [10 x i8] c"xlac.plan\00"
 
+; of CPython
 declare ptr @PyCapsule_GetPointer(ptr, ptr)
 declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
@@ -18,12 +43,16 @@ declare void @Py_DecRef(ptr)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare void @PyErr_Restore(ptr, ptr, ptr)
+; of the C library
 declare i32 @posix_memalign(ptr, i64, i64)
 declare i64 @pthread_self()
 
+; METH_FASTCALL | METH_KEYWORDS: `args` has the positional arguments, then those of `names`, a tuple or null.
+; It borrows all of them; the result is a new reference.
 define ptr @call(ptr %self, ptr %args, i64 %given, ptr %names) #0 {
 entry:
   %plan = call ptr @PyCapsule_GetPointer(ptr %self, ptr @capsule)
+  ; how many inputs and outputs there are, NumPy's array type, what each array must be
   %inputs.at = getelementptr i8, ptr %plan, i64 ${plan_inputs}
   %inputs = load i64, ptr %inputs.at
   %outputs.at = getelementptr i8, ptr %plan, i64 ${plan_outputs}
@@ -32,6 +61,7 @@ entry:
   %type = load ptr, ptr %type.at
   %specs.at = getelementptr i8, ptr %plan, i64 ${plan_specs}
   %specs = load ptr, ptr %specs.at
+  ; bytes of temporaries; how many sizes differ from call to call
   %arena.bytes.at = getelementptr i8, ptr %plan, i64 ${plan_arena_bytes}
   %arena.bytes = load i64, ptr %arena.bytes.at
   %sizes.at = getelementptr i8, ptr %plan, i64 ${plan_sizes}
@@ -39,28 +69,37 @@ entry:
   %arrays = add i64 %inputs, %outputs
   %words = add i64 %arrays, %sizes
   %words.all = add i64 %words, 1
+  ; io: addresses of inputs, of outputs, the sizes of the call, and the address of %stop
   %io = alloca ptr, i64 %words.all
+  ; the outputs: references that go to the caller, or are dropped
   %made = alloca ptr, i64 %outputs
+  ; where posix_memalign writes an address
   %fresh = alloca ptr
+  ; what a program that may run long looks at (stop_block.py)
   %stop = alloca [${stop_bytes} x i8], align 8
+  ; how many time-outs are set in this process: calls under one go through ctypes, which heeds it
   %limits.at = getelementptr i8, ptr %plan, i64 ${plan_limits}
   %limits = load ptr, ptr %limits.at
   %limited = load i32, ptr %limits
   %free = icmp eq i32 %limited, 0
-  br i1 %free, label %begin, label %other ; time-outs are not for the quick way
+  br i1 %free, label %begin, label %other
+; are there names?
 begin:
   %named = icmp ne ptr %names, null
   br i1 %named, label %names.count, label %positional
 
-names.count: ; names are taken in order; those that a call site spells are the very same objects
+; names are taken in the order of the inputs only; with the positional arguments they must be all
+names.count:
   %name.count = call i64 @PyTuple_Size(ptr %names)
   %total = add i64 %given, %name.count
   %enough = icmp eq i64 %total, %inputs
   br i1 %enough, label %names.next, label %other
+; for (k = 0; k < len(names); k++)
 names.next:
   %k = phi i64 [ 0, %names.count ], [ %k.next, %names.same ]
   %k.more = icmp slt i64 %k, %name.count
   br i1 %k.more, label %names.test, label %size.any
+; names[k] and specs[given + k].name: both are interned, so they are nearly always one object
 names.test:
   %name = call ptr @PyTuple_GetItem(ptr %names, i64 %k)
   %name.place = add i64 %given, %k
@@ -70,28 +109,34 @@ names.test:
   %name.wanted = load ptr, ptr %name.at
   %same = icmp eq ptr %name, %name.wanted
   br i1 %same, label %names.same, label %names.compare
+; else their text is compared
 names.compare:
   %order = call i32 @PyUnicode_Compare(ptr %name, ptr %name.wanted)
   %equal = icmp eq i32 %order, 0
   br i1 %equal, label %names.same, label %other
+; it is the one
 names.same:
   %k.next = add i64 %k, 1
   br label %names.next
+; no names: all inputs must be positional
 positional:
   %exact = icmp eq i64 %given, %inputs
   br i1 %exact, label %size.any, label %other
 
-size.any: ; the sizes of the call, each from one axis of one input; then the extents that all arrays must have
+; are there sizes that differ from call to call?
+size.any:
   %sources.at = getelementptr i8, ptr %plan, i64 ${plan_sources}
   %sources = load ptr, ptr %sources.at
   %values.at = getelementptr i8, ptr %plan, i64 ${plan_chosen}
   %values = load ptr, ptr %values.at
   %open = icmp ne i64 %sizes, 0
   br i1 %open, label %size, label %input
+; for (z = 0; z < sizes; z++)
 size:
   %z = phi i64 [ 0, %size.any ], [ %z.next, %size.fits ]
   %z.more = icmp slt i64 %z, %sizes
   br i1 %z.more, label %size.source, label %size.extents
+; sources[z]: extent `axis` of input `input` is factor * size + constant; min <= size <= max, size % multiple == 0
 size.source:
   %source.offset = mul i64 %z, ${source_size}
   %source = getelementptr i8, ptr %sources, i64 %source.offset
@@ -111,18 +156,20 @@ size.source:
   %source.multiple = load i64, ptr %source.multiple.at
   %telling.at = getelementptr ptr, ptr %args, i64 %source.input
   %telling = load ptr, ptr %telling.at
-  %telling.type.at = getelementptr i8, ptr %telling, i64 8
+  %telling.type.at = getelementptr i8, ptr %telling, i64 ${array_type}
   %telling.type = load ptr, ptr %telling.type.at
   %tells = icmp eq ptr %telling.type, %type
   br i1 %tells, label %size.axis, label %other
+; the argument is an array, so it has a rank: the axis must be one of it
 size.axis:
-  %telling.rank.at = getelementptr i8, ptr %telling, i64 24
+  %telling.rank.at = getelementptr i8, ptr %telling, i64 ${array_rank}
   %telling.rank.int = load i32, ptr %telling.rank.at
   %telling.rank = sext i32 %telling.rank.int to i64
   %there = icmp slt i64 %source.axis, %telling.rank
   br i1 %there, label %size.value, label %other
+; size = (extent - constant) / factor, which must be whole and allowed
 size.value:
-  %telling.extents.at = getelementptr i8, ptr %telling, i64 32
+  %telling.extents.at = getelementptr i8, ptr %telling, i64 ${array_extents}
   %telling.extents = load ptr, ptr %telling.extents.at
   %extent.at = getelementptr i64, ptr %telling.extents, i64 %source.axis
   %extent.here = load i64, ptr %extent.at
@@ -138,6 +185,7 @@ size.value:
   %value.2 = and i1 %value.1, %below
   %value.3 = and i1 %value.2, %even
   br i1 %value.3, label %size.fits, label %other
+; chosen[z] = io[inputs + outputs + z] = size
 size.fits:
   %value.at = getelementptr i64, ptr %values, i64 %z
   store i64 %value, ptr %value.at
@@ -146,6 +194,8 @@ size.fits:
   store i64 %value, ptr %word.at
   %z.next = add i64 %z, 1
   br label %size
+; the program writes the extents of all arrays for these sizes to where the specs point; the lock is held, so no
+; other call of this program is between here and the last use of them
 size.extents:
   %write.extents.at = getelementptr i8, ptr %plan, i64 ${plan_extents}
   %write.extents = load ptr, ptr %write.extents.at
@@ -154,25 +204,29 @@ size.extents:
   call void %write.extents(ptr %values, ptr %shapes)
   br label %input
 
+; for (i = 0; i < inputs; i++)
 input:
   %i = phi i64 [ 0, %size.any ], [ 0, %size.extents ], [ %i.next, %input.fits ]
   %i.more = icmp slt i64 %i, %inputs
   br i1 %i.more, label %input.type, label %output
+; exactly an ndarray and no subclass, which may mean something else by its memory: ob_type is compared
 input.type:
   %array.at = getelementptr ptr, ptr %args, i64 %i
   %array = load ptr, ptr %array.at
-  %array.type.at = getelementptr i8, ptr %array, i64 8
+  %array.type.at = getelementptr i8, ptr %array, i64 ${array_type}
   %array.type = load ptr, ptr %array.type.at
   %is.array = icmp eq ptr %array.type, %type
   br i1 %is.array, label %input.facts, label %other
+; the array's fields; specs[i] says which dtype object (one for each type in native order), rank and extents it
+; must have; flags must say that it is dense and aligned
 input.facts:
   %offset = mul i64 %i, ${spec_size}
   %spec = getelementptr i8, ptr %specs, i64 %offset
-  %data.at = getelementptr i8, ptr %array, i64 16
-  %rank.at = getelementptr i8, ptr %array, i64 24
-  %extents.at = getelementptr i8, ptr %array, i64 32
-  %descr.at = getelementptr i8, ptr %array, i64 56
-  %flags.at = getelementptr i8, ptr %array, i64 64
+  %data.at = getelementptr i8, ptr %array, i64 ${array_data}
+  %rank.at = getelementptr i8, ptr %array, i64 ${array_rank}
+  %extents.at = getelementptr i8, ptr %array, i64 ${array_extents}
+  %descr.at = getelementptr i8, ptr %array, i64 ${array_descr}
+  %flags.at = getelementptr i8, ptr %array, i64 ${array_flags}
   %data = load ptr, ptr %data.at
   %rank = load i32, ptr %rank.at
   %extents = load ptr, ptr %extents.at
@@ -183,18 +237,20 @@ input.facts:
   %spec.rank = load i64, ptr %spec.rank.at
   %spec.extents.at = getelementptr i8, ptr %spec, i64 ${spec_extents}
   %spec.extents = load ptr, ptr %spec.extents.at
-  %fitting = and i32 %flags, 257 ; C-contiguous and aligned
-  %dense = icmp eq i32 %fitting, 257
+  %fitting = and i32 %flags, ${array_dense} ; C-contiguous and aligned
+  %dense = icmp eq i32 %fitting, ${array_dense}
   %same.descr = icmp eq ptr %descr, %spec.descr
   %wide.rank = sext i32 %rank to i64
   %same.rank = icmp eq i64 %wide.rank, %spec.rank
   %fine.1 = and i1 %dense, %same.descr
   %fine.2 = and i1 %fine.1, %same.rank
   br i1 %fine.2, label %extent, label %other
+; for (d = 0; d < rank; d++)
 extent:
   %d = phi i64 [ 0, %input.facts ], [ %d.next, %extent.test ]
   %d.more = icmp slt i64 %d, %spec.rank
   br i1 %d.more, label %extent.test, label %input.fits
+; extents must be equal
 extent.test:
   %d.next = add i64 %d, 1
   %have.at = getelementptr i64, ptr %extents, i64 %d
@@ -203,16 +259,19 @@ extent.test:
   %want = load i64, ptr %want.at
   %same.extent = icmp eq i64 %have, %want
   br i1 %same.extent, label %extent, label %other
+; io[i] = data
 input.fits:
   %io.at = getelementptr ptr, ptr %io, i64 %i
   store ptr %data, ptr %io.at
   %i.next = add i64 %i, 1
   br label %input
 
+; for (o = 0; o < outputs; o++)
 output:
   %o = phi i64 [ 0, %input ], [ %o.next, %output.made ]
   %o.more = icmp slt i64 %o, %outputs
   br i1 %o.more, label %output.make, label %memory
+; PyArray_NewFromDescr(type, descr, rank, extents, strides: null, data: null, flags: 0, object: null)
 output.make:
   %o.place = add i64 %inputs, %o
   %o.offset = mul i64 %o.place, ${spec_size}
@@ -229,37 +288,45 @@ output.make:
   %new = call ptr %allocate(ptr %type, ptr %o.descr, i32 %o.rank.int, ptr %o.extents, ptr null, ptr null, i32 0, ptr null)
   %failed = icmp eq ptr %new, null
   br i1 %failed, label %undo, label %output.made
+; made[o] = the array; io[inputs + o] = its data
 output.made:
   %made.at = getelementptr ptr, ptr %made, i64 %o
   store ptr %new, ptr %made.at
-  %new.data.at = getelementptr i8, ptr %new, i64 16
+  %new.data.at = getelementptr i8, ptr %new, i64 ${array_data}
   %new.data = load ptr, ptr %new.data.at
   %o.io.at = getelementptr ptr, ptr %io, i64 %o.place
   store ptr %new.data, ptr %o.io.at
   %o.next = add i64 %o, 1
   br label %output
 
-memory: ; arenas not in use are a list, each holding the next one's address; the interpreter's lock guards it
+; memory for temporaries: arenas that no call uses are a list, each beginning with the address of the next;
+; Python's lock guards it
+memory:
   %needs = icmp ne i64 %arena.bytes, 0
   br i1 %needs, label %arena.take, label %ready
+; plan->arenas: the first one, or null
 arena.take:
   %head.at = getelementptr i8, ptr %plan, i64 ${plan_arenas}
   %head = load ptr, ptr %head.at
   %some = icmp ne ptr %head, null
   br i1 %some, label %arena.pop, label %arena.make
+; take it; the list begins with the next
 arena.pop:
   %following = load ptr, ptr %head
   store ptr %following, ptr %head.at
   br label %ready
+; none is free: this is the first call, or others are under way
 arena.make:
   %error = call i32 @posix_memalign(ptr %fresh, i64 64, i64 %arena.bytes)
   %new.arena = load ptr, ptr %fresh
   %got = icmp eq i32 %error, 0
   br i1 %got, label %ready, label %no.memory
+; raise MemoryError
 no.memory:
   %raised = call ptr @PyErr_NoMemory()
   br label %undo
 
+; how the program is run: watched (it may be stopped), free (without Python's lock), or held
 ready:
   %arena = phi ptr [ null, %memory ], [ %head, %arena.pop ], [ %new.arena, %arena.make ]
   %run.at = getelementptr i8, ptr %plan, i64 ${plan_run}
@@ -275,7 +342,9 @@ ready:
   %host = load ptr, ptr %host.at
   %watched = icmp ne ptr %host, null
   br i1 %watched, label %run.watched, label %run.any
-run.watched: ; see stop_function.py for what it looks at
+; io's last word = &stop, zeros but for: no deadline, this thread, and Python's functions that it asks with
+; (stop_function.py says what it looks at)
+run.watched:
   %last.at = getelementptr ptr, ptr %io, i64 %words
   store ptr %stop, ptr %last.at
   call void @llvm.memset.p0.i64(ptr align 8 %stop, i8 0, i64 ${stop_bytes}, i1 false)
@@ -292,6 +361,7 @@ run.watched: ; see stop_function.py for what it looks at
   %flag = load i32, ptr %stop
   %stopped = icmp ne i32 %flag, 0
   br i1 %stopped, label %run.stopped, label %give.back
+; a signal's handler raised while the program looked: what it raised is in the block; raise it here
 run.stopped:
   %type.kept.at = getelementptr i8, ptr %stop, i64 ${stop_type}
   %value.kept.at = getelementptr i8, ptr %stop, i64 ${stop_value}
@@ -301,19 +371,24 @@ run.stopped:
   %trace.kept = load ptr, ptr %trace.kept.at
   call void @PyErr_Restore(ptr %type.kept, ptr %value.kept, ptr %trace.kept)
   br label %give.back
+; not watched: does it take longer than to give the lock away and take it again?
 run.any:
   br i1 %long, label %run.free, label %run.held
+; others run Python meanwhile
 run.free:
   %thread = call ptr @PyEval_SaveThread()
   call void %run(ptr %io, ptr %fixed, ptr %arena, ptr %pool)
   call void @PyEval_RestoreThread(ptr %thread)
   br label %give.back
+; it is over sooner
 run.held:
   call void %run(ptr %io, ptr %fixed, ptr %arena, ptr %pool)
   br label %give.back
+; %raised.in: an exception is set; put the arena in front of the list again, under the lock
 give.back:
   %raised.in = phi i1 [ false, %run.free ], [ false, %run.held ], [ false, %run.watched ], [ true, %run.stopped ]
   br i1 %needs, label %arena.push, label %results
+; the arena's first word = the list; the list = the arena
 arena.push:
   %list = getelementptr i8, ptr %plan, i64 ${plan_arenas}
   %top = load ptr, ptr %list
@@ -321,44 +396,55 @@ arena.push:
   store ptr %arena, ptr %list
   br label %results
 
+; an exception, or outputs?
 results:
   br i1 %raised.in, label %undo, label %give
+; one output is returned as it is
 give:
   %single = icmp eq i64 %outputs, 1
   br i1 %single, label %one, label %several
+; the reference goes to the caller
 one:
   %only = load ptr, ptr %made
   ret ptr %only
+; several are a tuple
 several:
   %tuple = call ptr @PyTuple_New(i64 %outputs)
   %no.tuple = icmp eq ptr %tuple, null
   br i1 %no.tuple, label %undo, label %pack
+; for (p = 0; p < outputs; p++)
 pack:
   %p = phi i64 [ 0, %several ], [ %p.next, %pack.item ]
   %p.more = icmp slt i64 %p, %outputs
   br i1 %p.more, label %pack.item, label %packed
+; PyTuple_SetItem takes the reference over; it cannot fail on a new tuple
 pack.item:
   %item.at = getelementptr ptr, ptr %made, i64 %p
   %item = load ptr, ptr %item.at
   %set = call i32 @PyTuple_SetItem(ptr %tuple, i64 %p, ptr %item)
   %p.next = add i64 %p, 1
   br label %pack
+; the tuple goes to the caller
 packed:
   ret ptr %tuple
 
-undo: ; an exception is set: drop the outputs made so far
+; an exception is set: drop the %u outputs made so far, the last first
+undo:
   %u = phi i64 [ %o, %output.make ], [ %outputs, %no.memory ], [ %outputs, %several ], [ %outputs, %results ], [ %u.next, %undo.one ]
   %u.more = icmp sgt i64 %u, 0
   br i1 %u.more, label %undo.one, label %undone
+; made[u - 1]
 undo.one:
   %u.next = sub i64 %u, 1
   %drop.at = getelementptr ptr, ptr %made, i64 %u.next
   %drop = load ptr, ptr %drop.at
   call void @Py_DecRef(ptr %drop)
   br label %undo
+; null tells Python of the exception
 undone:
   ret ptr null
 
+; the arguments are not exactly what was planned: whoever called converts them, or says what is wrong
 other:
   %otherwise.at = getelementptr i8, ptr %plan, i64 ${plan_otherwise}
   %otherwise = load ptr, ptr %otherwise.at
@@ -366,6 +452,7 @@ other:
   ret ptr %otherwise
 }
 
+; Frees the arenas of a plan, when nobody can call it any more.
 define void @discard(ptr %plan) #0 {
 entry:
   %list = getelementptr i8, ptr %plan, i64 ${plan_arenas}
@@ -383,6 +470,7 @@ done:
   ret void
 }
 
+; of the C library, and LLVM's own
 declare void @free(ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
