@@ -10,13 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from xlac.frontends.jax_arrays import inward, outward
 from xlac.frontends.stablehlo import load
 from xlac.ir.dims import Symbol
 from xlac.ir.op import Array
 from xlac.model import Model
-from xlac_sdk.host.call_binding import as_array, fits, other_shape, other_type
 from xlac_sdk.source import Diagnostic, SourceError
 
 
@@ -227,81 +225,3 @@ def _exported(
         kept,
         frozenset(),
     )
-
-
-# ---- arrays
-# ------------------------------------------------------------------------------------------
-
-
-def is_key(dtype: Any) -> bool:
-    """Whether an element type is one of JAX's keys for random numbers."""
-    return not isinstance(dtype, np.dtype) and hasattr(dtype, "_impl")
-
-
-def inward(leaf: Any, type: Any, name: str) -> Array:
-    """A leaf of the arguments as the array that the model takes. Raises SourceError, which calls it
-    by its name.
-    """
-    if is_key(type.dtype):
-        import jax
-
-        return np.asarray(jax.random.key_data(leaf))
-    array = as_array(leaf, None, name)
-    # JAX gives them the type that it lowered for
-    if isinstance(leaf, bool | int | float | complex) and not isinstance(leaf, np.generic):
-        array = _typed(array, type.dtype, name)
-    if array.dtype != type.dtype:
-        raise other_type("input", name, type.dtype, array.dtype)
-    if not fits(array.shape, type.shape):
-        raise other_shape("input", name, type.shape, array.shape)
-    return stored(array)
-
-
-def _typed(number: Array, dtype: Any, name: str) -> Array:
-    """A number of Python's in the type that the function was lowered for, if that can hold it."""
-    with np.errstate(all="ignore"):
-        found = number.astype(dtype)
-    if (np.dtype(dtype).kind in "iub" and found != number) or (
-        np.dtype(dtype).kind != "c" and number.dtype.kind == "c"
-    ):
-        raise SourceError(
-            Diagnostic("XL6002", f"input '{name}' must be {dtype}, which cannot hold {number}")
-        )
-    return found
-
-
-def stored(array: Array) -> Array:
-    """An array as xlac holds it: parts of complex numbers along a last axis, minifloats as codes,
-    narrow integers in 8 bits.
-    """
-    if array.dtype.kind == "c":
-        return np.ascontiguousarray(array).view(array.real.dtype).reshape(*array.shape, 2)
-    if narrow(array.dtype):
-        return array.astype(np.uint8 if array.dtype.name.startswith("u") else np.int8)
-    return array.view(np.uint8) if minifloat(array.dtype) else array
-
-
-def narrow(dtype: np.dtype[Any]) -> bool:
-    """Whether it is one of ml_dtypes' integers of fewer than 8 bits."""
-    return dtype.isbuiltin != 1 and dtype.name.startswith(("int", "uint"))
-
-
-def minifloat(dtype: np.dtype[Any]) -> bool:
-    """Whether it is one of ml_dtypes' floats of up to 8 bits."""
-    return dtype.isbuiltin != 1 and dtype.name.startswith("float") and dtype.itemsize == 1
-
-
-def outward(array: Array, type: Any) -> Any:
-    """A result of the model as the function gives it."""
-    if is_key(type.dtype):
-        import jax
-
-        return jax.random.wrap_key_data(jax.numpy.asarray(array), impl=type.dtype._impl.name)
-    dtype = np.dtype(type.dtype)
-    if dtype.kind == "c":
-        return np.ascontiguousarray(array).view(dtype).reshape(array.shape[:-1])
-    if dtype.name.startswith("void"):  # float0, the derivative of integers
-        return np.zeros(array.shape, dtype)
-    if narrow(dtype):
-        return array.astype(dtype)
-    return array.view(dtype) if minifloat(dtype) else array

@@ -12,7 +12,8 @@ from xlac.api import compile
 from xlac.frontends.arguments import Arguments
 from xlac.frontends.pytree import PyTree, flatten, is_number, unflatten
 from xlac.frontends.receivers import Receiver, unchanged
-from xlac.frontends.tracing import Leaf, Tensor, Traced, inlined, is_tracing, trace
+from xlac.frontends.traced_function import Leaf, Traced, inlined, is_tracing, trace
+from xlac.frontends.tracing import Tensor
 from xlac.ir.types import Type
 from xlac.model import Model, chosen_precision
 from xlac.runtime.programs import Programs

@@ -11,7 +11,8 @@ import numpy as np
 import xlac.frontends.stablehlo.ops  # noqa: F401  # fills the table
 from xlac.frontends.sizes import sized
 from xlac.frontends.stablehlo.bytecode.read import is_bytecode, text_of
-from xlac.frontends.stablehlo.importer import Importer, Unequal, unsupported
+from xlac.frontends.stablehlo.importer import Importer, unsupported
+from xlac.frontends.stablehlo.scope import Unequal
 from xlac.frontends.stablehlo.table import REFUSED, TABLE
 from xlac.frontends.stablehlo.text.errors import TEXT, Source
 from xlac.frontends.stablehlo.text.parser import parse

@@ -16,7 +16,8 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 
 if TYPE_CHECKING:
-    from xlac.frontends.stablehlo.importer import Importer, Scope
+    from xlac.frontends.stablehlo.importer import Importer
+    from xlac.frontends.stablehlo.scope import Scope
 
 Built = Value | Sequence[Value] | Node | Sequence[Node]
 Builder = Callable[["Site"], Built]

@@ -12,7 +12,8 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from xlac.frontends.torch.decompositions import export_decompositions
 from xlac.frontends.torch.errors import NotExpressible, Unsupported, refused
-from xlac.frontends.torch.importer import Importer, inputs_of, output_of
+from xlac.frontends.torch.fx_nodes import inputs_of, output_of
+from xlac.frontends.torch.importer import Importer
 from xlac.frontends.torch.sizes import Sizes
 from xlac.frontends.torch.table import BUILDERS
 from xlac.frontends.torch.tensors import array_of

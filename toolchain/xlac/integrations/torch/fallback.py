@@ -17,7 +17,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from xlac.frontends.torch.errors import Unsupported, refused
-from xlac.frontends.torch.importer import output_of
+from xlac.frontends.torch.fx_nodes import output_of
 from xlac.frontends.torch.table import BUILDERS
 from xlac.integrations.torch.resizing import Resizing
 from xlac.integrations.torch.subgraph import Options, Subgraph

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 from xlac.api import compile
 from xlac.frontends.arguments import Arguments
 from xlac.frontends.torch.exported import Exported, imported
-from xlac.frontends.torch.importer import inputs_of
+from xlac.frontends.torch.fx_nodes import inputs_of
 from xlac.integrations.torch import exporting
 from xlac.integrations.torch.leaves import check_written, checked, constant
 from xlac.integrations.torch.program import Input, Output, TensorProgram

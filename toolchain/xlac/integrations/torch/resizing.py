@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from xlac.frontends.torch.importer import inputs_of
+from xlac.frontends.torch.fx_nodes import inputs_of
 from xlac.integrations.torch.program import TensorProgram
 from xlac.integrations.torch.subgraph import Options, Subgraph
 from xlac.runtime.programs import Programs

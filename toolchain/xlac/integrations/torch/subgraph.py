@@ -13,7 +13,8 @@ from torch.fx import Node as FxNode
 from xlac.api import compile
 from xlac.frontends.torch.aliases import viewed
 from xlac.frontends.torch.errors import NotExpressible, Unsupported
-from xlac.frontends.torch.importer import Importer, inputs_of, output_of
+from xlac.frontends.torch.fx_nodes import inputs_of, output_of
+from xlac.frontends.torch.importer import Importer
 from xlac.frontends.torch.layout import inverse, is_dense, order, usual
 from xlac.frontends.torch.sizes import Sizes
 from xlac.integrations.torch.program import Input, Output, Passed, Result, TensorProgram, View

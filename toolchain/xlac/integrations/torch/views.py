@@ -14,7 +14,7 @@ from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 
 from xlac.frontends.torch.aliases import root
-from xlac.frontends.torch.importer import output_of
+from xlac.frontends.torch.fx_nodes import output_of
 from xlac.frontends.torch.layout import is_dense, number
 from xlac.ir.dims import Dim, Shape
 

@@ -7,6 +7,7 @@ from xlac.frontends.stablehlo.ops import (
     composites,
     contraction,
     control,
+    conversion,
     creation,
     dynamic,
     elementwise,
@@ -22,6 +23,6 @@ from xlac.frontends.stablehlo.ops import (
 )
 
 __all__ = [
-    "chlo", "composites", "contraction", "control", "creation", "dynamic", "elementwise", "indexing", "linear",
+    "chlo", "composites", "contraction", "control", "conversion", "creation", "dynamic", "elementwise", "indexing", "linear",
     "normalization", "random", "reductions", "refused", "sorting", "views", "windows",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlac.frontends.stablehlo.ops.elementwise import convert_to
+from xlac.frontends.stablehlo.ops.conversion import convert_to
 from xlac.frontends.stablehlo.site import Built, Site
 from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.text.elements import part_of

@@ -20,7 +20,7 @@ from xlac.frontends.stablehlo.text.syntax import (
 )
 
 if TYPE_CHECKING:
-    from xlac.frontends.stablehlo.text.parser import Parser
+    from xlac.frontends.stablehlo.text.operations import OperationReader
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ def typed(
 # ---- forms of their own --------------------------------------------------------------------------
 
 
-def constant(parser: Parser, found: Pretty) -> None:
+def constant(parser: OperationReader, found: Pretty) -> None:
     """`constant {…} dense<…> : type`"""
     if parser.text == "{":
         found.named |= parser.attributes()
@@ -102,7 +102,7 @@ def constant(parser: Parser, found: Pretty) -> None:
     found.types = [type]
 
 
-def slice_(parser: Parser, found: Pretty) -> None:
+def slice_(parser: OperationReader, found: Pretty) -> None:
     """`slice %x [0:2, 1:9:2] : …`"""
     found.operands.append(parser.take("value", "an operand"))
     parser.expect("[")
@@ -122,7 +122,7 @@ def slice_(parser: Parser, found: Pretty) -> None:
         found.named |= parser.attributes()
 
 
-def reduce_(parser: Parser, found: Pretty) -> None:
+def reduce_(parser: OperationReader, found: Pretty) -> None:
     """`reduce(%x init: %a), (%y init: %b) applies stablehlo.add across dimensions = [1] : …`, or
     with a `reducer`.
     """
@@ -153,7 +153,7 @@ def reduce_(parser: Parser, found: Pretty) -> None:
         parser.expect("reducer")
         pairs = []
         while parser.accept("("):
-            pairs.append(parser.listed(")", lambda: parser._argument()[:2]))
+            pairs.append(parser.listed(")", lambda: parser.argument()[:2]))
             if len(pairs[-1]) != 2:
                 parser.unexpected("two arguments for each operand")
         found.regions.append(parser.region([pair[side] for side in (0, 1) for pair in pairs]))
@@ -167,7 +167,7 @@ def reduce_(parser: Parser, found: Pretty) -> None:
     found.regions.append(Region([("%0", scalar), ("%1", scalar)], [step, last], at))
 
 
-def while_(parser: Parser, found: Pretty) -> None:
+def while_(parser: OperationReader, found: Pretty) -> None:
     """`while(%a = %x, %b = %y) : types cond {…} do {…}`"""
     parser.expect("(")
 
@@ -201,7 +201,7 @@ WINDOW = {
 }  # fmt: skip
 
 
-def convolution(parser: Parser, found: Pretty) -> None:
+def convolution(parser: OperationReader, found: Pretty) -> None:
     """`convolution(%x, %k) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0], window = {stride = [2]}
     {…} : …`
     """
@@ -223,7 +223,7 @@ def convolution(parser: Parser, found: Pretty) -> None:
         found.named |= parser.attributes()
 
 
-def call(parser: Parser, found: Pretty) -> None:
+def call(parser: OperationReader, found: Pretty) -> None:
     """`call @f(%x) {…} : …`, and so `custom_call`"""
     target = parser.symbol().name
     found.words.append(target if found.name == "custom_call" else Symbol(target))
@@ -233,7 +233,7 @@ def call(parser: Parser, found: Pretty) -> None:
         found.named |= parser.attributes()
 
 
-def sharding(parser: Parser, found: Pretty) -> None:
+def sharding(parser: OperationReader, found: Pretty) -> None:
     """`sdy.sharding_constraint %x <@mesh, [...]> : …`, of which the sharding is not read"""
     found.operands.append(parser.take("value", "an operand"))
     if parser.text != "<":
@@ -241,7 +241,7 @@ def sharding(parser: Parser, found: Pretty) -> None:
     parser.balanced()
 
 
-FORMS: dict[str, Callable[[Parser, Pretty], None]] = {
+FORMS: dict[str, Callable[[OperationReader, Pretty], None]] = {
     "constant": constant, "chlo.constant": constant, "slice": slice_, "reduce": reduce_, "while": while_, "convolution": convolution, "call": call, "custom_call": call,
     "sdy.sharding_constraint": sharding,
 }  # fmt: skip

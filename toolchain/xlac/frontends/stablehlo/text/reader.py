@@ -1,194 +1,23 @@
-"""Types and attributes in MLIR text."""
+"""Attributes in MLIR text: numbers, texts, lists, constants."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
-from xlac.frontends.stablehlo.quantization import quantized
 from xlac.frontends.stablehlo.text import literals
-from xlac.frontends.stablehlo.text.elements import ELEMENTS, complex_of
-from xlac.frontends.stablehlo.text.errors import DEPTH, Source
+from xlac.frontends.stablehlo.text.elements import ELEMENTS
 from xlac.frontends.stablehlo.text.errors import ELEMENTS as MOST_ELEMENTS
-from xlac.frontends.stablehlo.text.lexer import Lexer
-from xlac.frontends.stablehlo.text.syntax import (
-    Element,
-    FunctionType,
-    Raw,
-    Symbol,
-    TensorType,
-    TokenType,
-    TupleType,
-    ValueType,
-)
+from xlac.frontends.stablehlo.text.syntax import Element, Raw, Symbol, TensorType
+from xlac.frontends.stablehlo.text.types import TypeReader
 from xlac.ir.op import Array
-from xlac.ir.types import RANK
 
-T = TypeVar("T")
-SIMPLE = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(\w+|complex<\w+>)>")
-SIZES = re.compile(r"\s*((?:(?:\d+|\?)\s*x\s*)*)")
 WORDS = re.compile(r"\w+")
-OPENING, CLOSING = "([{<", ")]}>"
 
 
-class Reader(Lexer):
-    """Reads types and attributes; `aliases` are the `#name = ...` and `!name = ...` met so far."""
-
-    def __init__(self, source: Source) -> None:
-        self.aliases: dict[str, Any] = {}
-        self.resources: dict[str, bytes] = {}
-        self._known: dict[str, TensorType] = {}
-        self._depth = 0
-        super().__init__(source)
-
-    @contextmanager
-    def deeper(self) -> Iterator[None]:
-        """Inside of something that can hold itself."""
-        self._depth += 1
-        if self._depth > DEPTH:
-            self.source.too_much(f"nested more than {DEPTH} deep", self.at)
-        yield
-        self._depth -= 1
-
-    def listed(self, close: str, item: Callable[[], T]) -> list[T]:
-        """Items between commas up to a closing mark, which is taken."""
-        found: list[T] = []
-        while not self.accept(close):
-            if found:
-                self.expect(",")
-            found.append(item())
-        return found
-
-    # ---- types -----------------------------------------------------------------------------------
-
-    def type(self) -> Any:
-        """A type of a value, or an element type."""
-        if self.text == "tensor":
-            return self._tensor()
-        with self.deeper():
-            if self.text == "tuple":
-                self.next()
-                self.expect("<")
-                return TupleType(tuple(self.listed(">", self.type)))
-            if self.text == "(":
-                return self.function_type()
-            if self.kind == "alias" and self.text in ("!stablehlo.token", "!mhlo.token"):
-                self.next()
-                return TokenType()
-            if self.kind == "alias" and self.text in self.aliases:
-                return self.aliases[self.next()]
-            return self.element()
-
-    def _tensor(self) -> TensorType:
-        simple = SIMPLE.match(self.all, self.at)
-        if simple is None:
-            return self._any_tensor()
-        found = self._known.get(simple.group())
-        if found is None:
-            element = self._named(simple.group(2))
-            if element is None:
-                return self._any_tensor()
-            sizes = tuple(
-                None if n == "?" else self.size(n) for n in simple.group(1).split("x")[:-1]
-            )
-            found = self._known[simple.group()] = self._checked(TensorType(element, sizes))
-        self.seek(simple.end())
-        return found
-
-    def _named(self, name: str) -> Element | None:
-        if name.startswith("complex<"):
-            part = ELEMENTS.get(name[8:-1])
-            return complex_of(part) if part and part.text in ("f32", "f64") else None
-        return ELEMENTS.get(name)
-
-    def _any_tensor(self) -> TensorType:
-        """One with bounds, a quantised element, or something wrong."""
-        self.next()
-        if self.text != "<":
-            self.unexpected("'<'")
-        sizes = SIZES.match(self.all, self.end)
-        assert sizes is not None
-        shape = tuple(
-            None if n.strip() == "?" else self.size(n.strip())
-            for n in sizes.group(1).split("x")[:-1]
-        )
-        self.seek(sizes.end())
-        element = self.element()
-        bounds: tuple[int | None, ...] = ()
-        if self.accept(","):
-            bounds = self._bounds(self.attribute(), len(shape))
-        self.expect(">")
-        return self._checked(TensorType(element, shape, bounds))
-
-    def _bounds(self, encoding: Any, rank: int) -> tuple[int | None, ...]:
-        """`#stablehlo.bounds<8, ?>`, and as it was once written, `#stablehlo.type_extensions<bounds
-        = [8, ?]>`.
-        """
-        text = encoding.text if isinstance(encoding, Raw) else str(encoding)
-        found = re.findall(r"-?\d+|\?", text)
-        if len(found) != rank:
-            self.source.fail(
-                "XL7201", f"bounds of {len(found)} sizes for a tensor of rank {rank}", self.at
-            )
-        return tuple(None if n == "?" or n.startswith("-") else int(n) for n in found)
-
-    def size(self, text: str) -> int:
-        if len(text) > 18:
-            self.source.too_much(f"a size of {len(text)} digits", self.at)
-        if not text.isdecimal():
-            self.source.fail("XL7201", f"{text!r} is no size", self.at)
-        return int(text)
-
-    def _checked(self, type: TensorType) -> TensorType:
-        if len(type.shape) > RANK:
-            self.source.too_much(
-                f"a tensor of rank {len(type.shape)}; at most {RANK} axes are supported", self.at
-            )
-        if prod(n or 1 for n in type.shape) * type.element.dtype.nbytes >= 1 << 62:
-            self.source.too_much(f"{type} is too large for any memory", self.at)
-        return type
-
-    def element(self) -> Element:
-        """An element type."""
-        if self.kind == "alias" and self.text == "!quant.uniform":
-            at = self.at
-            self.next()
-            return self._trying(lambda: quantized(self.balanced(), ELEMENTS), at)
-        if self.kind == "alias" and isinstance(self.aliases.get(self.text), Element):
-            return self.aliases[self.next()]  # type: ignore[no-any-return]
-        if self.text == "complex":
-            self.next()
-            self.expect("<")
-            part = self.element()
-            self.expect(">")
-            if part.text not in ("f32", "f64"):
-                self.source.fail(
-                    "XL7201", f"complex numbers have parts of f32 or f64, not {part.text}", self.at
-                )
-            return complex_of(part)
-        if self.text == "index":
-            self.next()
-            return ELEMENTS["i64"]
-        if self.text in ELEMENTS:
-            return ELEMENTS[self.next()]
-        self.unexpected("a type that StableHLO has")
-
-    def function_type(self) -> FunctionType:
-        """`(types) -> types`, and `type -> types` as chlo writes it."""
-        self.expect("(")
-        takes = tuple(self.listed(")", self.type))
-        self.expect("->")
-        return FunctionType(takes, self.results())
-
-    def results(self) -> tuple[ValueType, ...]:
-        if self.accept("("):
-            return tuple(self.listed(")", self.type))
-        return (self.type(),)
-
-    # ---- attributes ------------------------------------------------------------------------------
+class Reader(TypeReader):
+    """Reads types and attributes."""
 
     def attributes(self) -> dict[str, Any]:
         """`{name = value, flag}`."""
@@ -257,7 +86,7 @@ class Reader(Lexer):
             found = self.type()
             element = found if isinstance(found, Element) else None
         if element is not None and element.dtype.is_float and not element.complex:
-            return self._trying(lambda: float(literals.numbers([text], element)[0]), at)
+            return self.trying(lambda: float(literals.numbers([text], element)[0]), at)
         return self.number(at, text)
 
     def number(self, at: int, text: str) -> int | float:
@@ -271,12 +100,6 @@ class Reader(Lexer):
             if "x" in text
             else int(text)
         )
-
-    def _trying(self, read: Callable[[], T], at: int) -> T:
-        try:
-            return read()
-        except (ValueError, OverflowError) as error:
-            self.source.fail("XL7201", str(error), at)
 
     def dense(self) -> tuple[Array, TensorType]:
         """`dense<numbers> : type`, `dense<"0x...">` and `dense_resource<name>`; an array of the
@@ -293,7 +116,7 @@ class Reader(Lexer):
             data = self.resources.get(name.strip('"'))
             if data is None:
                 self.source.fail("XL7204", f"there is no resource {name[:60]}", at)
-            return self._trying(lambda: literals.raw(data, type.element, shape), at), type
+            return self.trying(lambda: literals.raw(data, type.element, shape), at), type
         start = self.end
         close = self.all.find(">", start)
         if close < 0:
@@ -302,13 +125,13 @@ class Reader(Lexer):
         self.seek(close + 1)
         type, shape = self._typed(at)
         if inside.lstrip().startswith('"'):
-            return self._trying(
+            return self.trying(
                 lambda: literals.raw(
                     bytes.fromhex(inside.strip()[1:-1].removeprefix("0x")), type.element, shape
                 ),
                 at,
             ), type
-        return self._trying(lambda: literals.dense(inside, type.element, shape), at), type
+        return self.trying(lambda: literals.dense(inside, type.element, shape), at), type
 
     def _typed(self, at: int) -> tuple[TensorType, tuple[int, ...]]:
         self.expect(":")
@@ -328,7 +151,7 @@ class Reader(Lexer):
             return []
         self.expect(":")
         found = self.listed(">", self.next)
-        return self._trying(lambda: literals.numbers(found, element).tolist(), self.at)
+        return self.trying(lambda: literals.numbers(found, element).tolist(), self.at)
 
     def _dialect(self) -> Any:
         """`#alias`, `#stablehlo<kind WORD>` (the word), `#stablehlo.name<key = value>` (a dict), or
@@ -351,25 +174,6 @@ class Reader(Lexer):
         found = dict(self.listed(">", self.entry))
         self.seek(end)
         return found
-
-    def balanced(self) -> str:
-        """What stands between an opening mark and its closing one, unread."""
-        start, open_ = self.end, []
-        while True:
-            if self.kind == "end":
-                self.source.fail("XL7201", "a bracket is not closed", start)
-            if self.kind == "mark" and self.text in OPENING:
-                open_.append(CLOSING[OPENING.index(self.text)])
-            elif (
-                self.kind == "mark"
-                and self.text in CLOSING
-                and (not open_ or open_.pop() != self.text)
-            ):
-                self.unexpected("the bracket that closes")
-            end = self.at
-            self.next()
-            if not open_:
-                return self.all[start:end]
 
     def location(self) -> None:
         """`loc(...)`, which says nothing that we need."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from xlac.frontends.onnx.graph.call import Call
 from xlac.frontends.onnx.ops.math.matrices import gemm
 from xlac.frontends.onnx.ops.nn.convolution import convolution
-from xlac.frontends.onnx.ops.nn.pooling import max_pool
+from xlac.frontends.onnx.ops.nn.max_pooling import max_pool
 from xlac.frontends.onnx.registry import MICROSOFT, operator
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError

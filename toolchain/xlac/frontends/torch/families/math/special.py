@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from xlac.frontends.torch.families.pointwise import computed, operands, rounded
+from xlac.frontends.torch.families.math.pointwise import computed, operands, rounded
 from xlac.frontends.torch.table import Call, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ops import build

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xlac.frontends.torch.families.pooling import known, returned
+from xlac.frontends.torch.families.nn.pooling import known, returned
 from xlac.frontends.torch.table import Call, aten
 from xlac.ir.graph import Node
 from xlac.ir.op import Array

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xlac.frontends.torch.families import logic, special  # first: some of theirs are named below
-from xlac.frontends.torch.families.pointwise import operands
-from xlac.frontends.torch.families.reductions import extreme, reduced
+from xlac.frontends.torch.families.math import (  # first: some of theirs are named below
+    logic,
+    special,
+)
+from xlac.frontends.torch.families.math.pointwise import operands
+from xlac.frontends.torch.families.math.reductions import extreme, reduced
 from xlac.frontends.torch.table import BUILDERS, Call, Scalar, aten
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from xlac.frontends.torch.families.pooling import known
+from xlac.frontends.torch.families.nn.pooling import known
 from xlac.frontends.torch.table import Call, aten
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node

@@ -5,20 +5,17 @@ end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
-
-import numpy as np
 
 from xlac.frontends.torch.errors import NotExpressible
-from xlac.frontends.torch.families.indexing import (
+from xlac.frontends.torch.families.math.logic import where
+from xlac.frontends.torch.families.tensor.indexing import (
     index_axes,
     place_of_indices,
     to_front,
     vectors,
     wrapped,
 )
-from xlac.frontends.torch.families.logic import where
-from xlac.frontends.torch.families.views import bound
+from xlac.frontends.torch.families.tensor.scatter import REDUCES, Combine, divided, identity_of
 from xlac.frontends.torch.table import Call, Scalar, aten
 from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node
@@ -26,8 +23,6 @@ from xlac.ir.op import normal_axis
 from xlac.ops import build
 from xlac.ops.tensor.index import Scatter
 from xlac_sdk.dtypes import DType
-
-Combine = Literal["assign", "add", "mul", "max", "min"]
 
 
 @aten("index_put", "_unsafe_index_put", "index_put_", "_index_put_impl_")
@@ -97,196 +92,6 @@ def _masked_put(
     return where(call, wide, new, x)
 
 
-# ---- scatter along an axis ---------------------------------------------------------------------
-
-
-def scattered(call: Call, x: Node, dim: int, index: Node, updates: Node, combine: Combine) -> Node:
-    """Elements of `updates` combined into the places along an axis; as many of them as there are
-    indices.
-    """
-    if not x.shape:
-        flat = [build.reshape(v, (1,)) for v in (x, index, updates)]
-        return build.reshape(scattered(call, flat[0], 0, flat[1], flat[2], combine), ())
-    if any(size == 0 for size in index.shape):
-        return x
-    axis = normal_axis(dim, x.type.rank)
-    index = index if index.shape else build.reshape(index, (1,))
-    updates = updates if updates.shape else build.reshape(updates, (1,))
-    for other in range(x.type.rank):
-        updates = build.cut(updates, other, 0, index.shape[other])
-    places = wrapped(call, index, x.shape[axis])
-    if x.type.dtype is DType.BOOL and combine != "assign":
-        wide = build.apply1(
-            "scatter_elements",
-            build.cast(x, DType.U8),
-            places,
-            build.cast(updates, DType.U8),
-            axis=axis,
-            combine=combine,
-        )
-        return build.cast(wide, DType.BOOL)
-    return build.apply1("scatter_elements", x, places, updates, axis=axis, combine=combine)
-
-
-@aten("scatter.src")
-def scatter_src(call: Call, x: Node, dim: int, index: Node, src: Node) -> Node:
-    return scattered(call, x, dim, index, src, "assign")
-
-
-@aten("scatter.value")
-def scatter_value(call: Call, x: Node, dim: int, index: Node, value: Scalar) -> Node:
-    return scattered(
-        call,
-        x,
-        dim,
-        index,
-        build.broadcast_to(call.node(value, x.type.dtype), index.shape),
-        "assign",
-    )
-
-
-@aten("scatter_add")
-def scatter_add(call: Call, x: Node, dim: int, index: Node, src: Node) -> Node:
-    return scattered(call, x, dim, index, src, "add")
-
-
-REDUCES: dict[str, Combine] = {
-    "sum": "add",
-    "add": "add",
-    "mean": "add",
-    "prod": "mul",
-    "multiply": "mul",
-    "amax": "max",
-    "amin": "min",
-}
-
-
-@aten("scatter_reduce.two")
-def scatter_reduce(
-    call: Call, x: Node, dim: int, index: Node, src: Node, reduce: str, include_self: bool = True
-) -> Node:
-    """Without `include_self` what stands in a place that gets updates is forgotten first."""
-    combine, dtype = REDUCES[reduce], x.type.dtype
-    ones = build.full(1, index.shape, DType.I64)
-    if not include_self:
-        hit = scattered(call, build.full(0, x.shape, DType.I64), dim, index, ones, "max")
-        x = build.select(
-            build.compare(hit, "eq", 1),
-            build.broadcast_to(build.constant(_identity(combine, dtype), dtype), x.shape),
-            x,
-        )
-    total = scattered(call, x, dim, index, src, combine)
-    if reduce != "mean":
-        return total
-    start = build.full(int(include_self), x.shape, DType.I64)
-    return _divided(total, build.maximum(scattered(call, start, dim, index, ones, "add"), 1))
-
-
-def _identity(combine: Combine, dtype: DType) -> float | int:
-    if combine in ("add", "mul"):
-        return int(combine == "mul")
-    if dtype.is_float:
-        return -np.inf if combine == "max" else np.inf
-    if dtype is DType.BOOL:
-        return combine == "min"
-    limits = np.iinfo(dtype.numpy)
-    return int(limits.min if combine == "max" else limits.max)
-
-
-@aten("scatter.reduce")
-def scatter_with(call: Call, x: Node, dim: int, index: Node, src: Node, reduce: str) -> Node:
-    return scattered(call, x, dim, index, src, REDUCES[reduce])
-
-
-@aten("scatter.value_reduce")
-def scatter_value_with(
-    call: Call, x: Node, dim: int, index: Node, value: Scalar, reduce: str
-) -> Node:
-    return scattered(
-        call,
-        x,
-        dim,
-        index,
-        build.broadcast_to(call.node(value, x.type.dtype), index.shape),
-        REDUCES[reduce],
-    )
-
-
-# ---- whole slices ------------------------------------------------------------------------------
-
-
-@aten("select_scatter")
-def select_scatter(call: Call, x: Node, src: Node, dim: int, index: int) -> Node:
-    axis = normal_axis(dim, x.type.rank)
-    at = bound(index, x.shape[axis], 0)
-    return _replaced(
-        call, x, build.reshape(src, (*x.shape[:axis], 1, *x.shape[axis + 1 :])), axis, at, 1
-    )
-
-
-@aten("slice_scatter")
-def slice_scatter(
-    call: Call,
-    x: Node,
-    src: Node,
-    dim: int = 0,
-    start: Dim | None = None,
-    end: Dim | None = None,
-    step: int = 1,
-) -> Node:
-    axis = normal_axis(dim, x.type.rank)
-    return _replaced(call, x, src, axis, bound(start, x.shape[axis], 0), step)
-
-
-def _replaced(call: Call, x: Node, src: Node, axis: int, start: Dim, step: int) -> Node:
-    """x with every `step`-th slice from `start` on replaced by those of `src`."""
-    size, count = x.shape[axis], src.shape[axis]
-    src = build.broadcast_to(
-        build.cast(src, x.type.dtype), (*x.shape[:axis], count, *x.shape[axis + 1 :])
-    )
-    if count == 0:
-        return x
-    if step == 1:
-        parts = [build.cut(x, axis, 0, start), src, build.cut(x, axis, start + count, size)]
-        return build.concat([p for p in parts if p.shape[axis] != 0], axis)
-    if not isinstance(size, int) or not isinstance(start, int) or not isinstance(count, int):
-        raise NotExpressible("slices with a step are replaced along axes of known size only")
-    low, high, between = [0] * x.type.rank, [0] * x.type.rank, [0] * x.type.rank
-    low[axis], between[axis] = start, step - 1
-    high[axis] = size - start - ((count - 1) * step + 1)
-    wide = build.pad(src, build.constant(0, x.type.dtype), low, high, between)
-    hit = build.pad(
-        build.full(True, src.shape, DType.BOOL), build.constant(False), low, high, between
-    )
-    return build.select(hit, wide, x)
-
-
-@aten("diagonal_scatter")
-def diagonal_scatter(
-    call: Call, x: Node, src: Node, offset: int = 0, dim1: int = 0, dim2: int = 1
-) -> Node:
-    """A diagonal of two axes replaced."""
-    rank = x.type.rank
-    axes = normal_axis(dim1, rank), normal_axis(dim2, rank)
-    perm = [*(a for a in range(rank) if a not in axes), *axes]
-    moved = build.transpose(x, perm)
-    rows, columns = moved.shape[-2:]
-    first = max(0, -offset)
-    outer = [0] * (rank - 2)
-    along = build.pad(
-        src,
-        build.constant(0, x.type.dtype),
-        [*outer, first],
-        [*outer, rows - first - src.shape[-1]],
-    )
-    wide = build.broadcast_to(build.reshape(along, (*along.shape, 1)), moved.shape)
-    gap = build.sub(build.iota((rows, columns), 1), build.iota((rows, columns), 0))
-    found = build.select(
-        build.broadcast_to(build.compare(gap, "eq", offset), moved.shape), wide, moved
-    )
-    return build.transpose(found, [perm.index(a) for a in range(rank)])
-
-
 @aten("embedding_dense_backward")
 def embedding_backward(
     call: Call, grad: Node, indices: Node, num_weights: Dim, padding_idx: int, scale_by_freq: bool
@@ -346,7 +151,7 @@ def index_reduce(
     ones = build.full(1, source.shape, DType.I64)
     if not include_self:
         hit = _by_slices(call, build.full(0, x.shape, DType.I64), dim, index, ones, "max")
-        start = build.broadcast_to(build.constant(_identity(combine, dtype), dtype), x.shape)
+        start = build.broadcast_to(build.constant(identity_of(combine, dtype), dtype), x.shape)
         x = build.select(build.compare(hit, "eq", 1), start, x)
     total = _by_slices(call, x, dim, index, source, combine)
     if reduce != "mean":
@@ -354,15 +159,7 @@ def index_reduce(
     count = _by_slices(
         call, build.full(int(include_self), x.shape, DType.I64), dim, index, ones, "add"
     )
-    return _divided(total, build.maximum(count, 1))
-
-
-def _divided(total: Node, count: Node) -> Node:
-    """Sums over counts; integers round down."""
-    dtype = total.type.dtype
-    if not dtype.is_float:
-        return build.apply1("floor_divide", total, build.cast(count, dtype))
-    return build.cast(build.div(build.compute(total), build.cast(count, dtype.compute)), dtype)
+    return divided(total, build.maximum(count, 1))
 
 
 @aten("put")

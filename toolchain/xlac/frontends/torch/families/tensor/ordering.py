@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from xlac.frontends.torch.errors import NotExpressible
-from xlac.frontends.torch.families.reductions import position
+from xlac.frontends.torch.families.math.reductions import position
 from xlac.frontends.torch.table import Call, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis

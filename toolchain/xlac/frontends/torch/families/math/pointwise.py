@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from xlac.frontends.torch.table import Call, Scalar, aten
 from xlac.ir.graph import Node
@@ -271,33 +270,3 @@ def addcmul(call: Call, x: Node, y: Node, z: Node, value: Scalar = 1) -> Node:
 def addcdiv(call: Call, x: Node, y: Node, z: Node, value: Scalar = 1) -> Node:
     a, b, c = computed(call, x, y, z)
     return rounded(call, build.add(a, build.mul(build.div(b, c), call.node(value, a.type.dtype))))
-
-
-@aten(
-    "_to_copy",
-    "clone",
-    "alias",
-    "detach",
-    "lift_fresh_copy",
-    "lift_fresh",
-    "lift",
-    "contiguous",
-    "prims.convert_element_type.default",
-)
-def converted(call: Call, x: Node, *_: Any, **__: Any) -> Node:
-    return build.cast(x, call.dtype)
-
-
-@aten("copy")
-def copy(call: Call, x: Node, source: Node, non_blocking: bool = False) -> Node:
-    return call.filled(source)
-
-
-@aten("view_copy.dtype", "view.dtype")
-def reinterpreted(call: Call, x: Node, dtype: DType) -> Node:
-    if dtype.bits == x.type.dtype.bits:
-        return build.apply1("bitcast", x, dtype=dtype)
-    if dtype.bits < x.type.dtype.bits:
-        return build.reshape(build.apply1("bitcast", x, dtype=dtype), call.shape)
-    times = dtype.bits // x.type.dtype.bits
-    return build.apply1("bitcast", build.reshape(x, (*call.shape, times)), dtype=dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.frontends.torch.families.pointwise import operands
+from xlac.frontends.torch.families.math.pointwise import operands
 from xlac.frontends.torch.table import Call, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ops import build

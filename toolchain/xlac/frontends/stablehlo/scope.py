@@ -1,0 +1,93 @@
+"""Names that are known where an operation stands, and what a region captures of those around it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xlac.frontends.stablehlo.text.syntax import Operation
+from xlac.frontends.stablehlo.values import Value, nodes_of, rebuilt
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.ops.tensor.leaf import Const, Param
+from xlac.ops.tensor.view import Broadcast
+
+if TYPE_CHECKING:
+    from xlac.frontends.stablehlo.importer import Importer
+
+
+class Unequal(Exception):
+    """Two symbolic sizes that the program takes for one."""
+
+    def __init__(self, first: Dim, second: Dim) -> None:
+        super().__init__(f"{first} is {second}")
+        self.first, self.second = first, second
+
+
+class Scope:
+    """Names of a region, and where to look for others."""
+
+    def __init__(self, importer: Importer, parent: Scope | None = None) -> None:
+        self.importer, self.parent = importer, parent
+        self.values: dict[str, Value] = {}
+
+    def define(self, name: str, value: Value, at: int) -> None:
+        if name in self.values:
+            self.importer.source.fail("XL7204", f"{name[:60]} is defined twice", at)
+        self.values[name] = value
+
+    def find(self, name: str, op: Operation) -> Value:
+        """The value of a name. Raises SourceError."""
+        found = self.seek(name)
+        if found is None and name.endswith("#0"):
+            found = self.seek(name[:-2])
+        if found is None:
+            self.importer.source.fail("XL7204", f"{name[:60]} is not defined here", op.at, op.width)
+        return found
+
+    def seek(self, name: str) -> Value | None:
+        found = self.values.get(name)
+        return self.parent.seek(name) if found is None and self.parent else found
+
+
+class Closed(Scope):
+    """The scope of a graph of its own: what it takes from outside becomes an input, unless it is a
+    constant.
+    """
+
+    def __init__(self, importer: Importer, outside: Scope) -> None:
+        super().__init__(importer)
+        self.outside = outside
+        self.captured: list[Value] = []
+        self.inputs: list[Node] = []
+
+    def parameter(self, type: Type) -> Node:
+        node = Node.of(Param(f"x{len(self.inputs)}", type))
+        self.inputs.append(node)
+        return node
+
+    def capture(self, value: Value) -> Value:
+        """A value of outside as an input."""
+        self.captured.append(value)
+        inner = []
+        for node in nodes_of([value]):
+            inner.append(self.parameter(node.type))
+            self.importer.known.outside[inner[-1]] = node
+        return rebuilt(value, inner)
+
+    def seek(self, name: str) -> Value | None:
+        found = self.values.get(name)
+        if found is None:
+            found = self.outside.seek(name)
+            if found is not None:
+                if not all(map(is_constant, nodes_of([found]))):
+                    found = self.capture(found)
+                self.values[name] = found
+        return found
+
+
+def is_constant(node: Node) -> bool:
+    """One that a closed graph can hold itself: a constant, or one repeated."""
+    return isinstance(node.op, Const) or (
+        isinstance(node.op, Broadcast) and isinstance(node.inputs[0].op, Const)
+    )

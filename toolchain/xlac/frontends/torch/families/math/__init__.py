@@ -1,0 +1,1 @@
+"""ATen operations on numbers: pointwise, reductions, products."""

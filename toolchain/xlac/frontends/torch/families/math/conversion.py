@@ -1,0 +1,40 @@
+"""Copies, and values as another element type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xlac.frontends.torch.table import Call, aten
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+
+
+@aten(
+    "_to_copy",
+    "clone",
+    "alias",
+    "detach",
+    "lift_fresh_copy",
+    "lift_fresh",
+    "lift",
+    "contiguous",
+    "prims.convert_element_type.default",
+)
+def converted(call: Call, x: Node, *_: Any, **__: Any) -> Node:
+    return build.cast(x, call.dtype)
+
+
+@aten("copy")
+def copy(call: Call, x: Node, source: Node, non_blocking: bool = False) -> Node:
+    return call.filled(source)
+
+
+@aten("view_copy.dtype", "view.dtype")
+def reinterpreted(call: Call, x: Node, dtype: DType) -> Node:
+    if dtype.bits == x.type.dtype.bits:
+        return build.apply1("bitcast", x, dtype=dtype)
+    if dtype.bits < x.type.dtype.bits:
+        return build.reshape(build.apply1("bitcast", x, dtype=dtype), call.shape)
+    times = dtype.bits // x.type.dtype.bits
+    return build.apply1("bitcast", build.reshape(x, (*call.shape, times)), dtype=dtype)

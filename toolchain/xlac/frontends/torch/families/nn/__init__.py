@@ -1,0 +1,1 @@
+"""ATen operations of networks: activations, normalization, convolution, pooling, attention."""

@@ -1,0 +1,1 @@
+"""ATen operations on elements and their places: creation, views, indexing, order."""

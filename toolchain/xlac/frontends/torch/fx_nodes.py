@@ -1,0 +1,67 @@
+"""What nodes and graphs of torch.fx say of themselves: names, places, inputs, results, element types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule
+from torch.fx import Node as FxNode
+
+from xlac.frontends.torch.errors import NotExpressible
+from xlac.frontends.torch.tensors import DTYPES
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Origin
+
+
+def known_dtype(dtype: torch.dtype) -> DType:
+    if dtype not in DTYPES:
+        raise NotExpressible(f"xlac has no element type {str(dtype).removeprefix('torch.')}")
+    return DTYPES[dtype]
+
+
+def dtype_of(tensor: torch.Tensor) -> DType:
+    """The element type of a dense tensor on the CPU. Raises NotExpressible."""
+    if tensor.device.type != "cpu":
+        raise NotExpressible(f"a tensor on the device {tensor.device}")
+    if tensor.layout is not torch.strided:
+        raise NotExpressible(f"a tensor of layout {str(tensor.layout).removeprefix('torch.')}")
+    return known_dtype(tensor.dtype)
+
+
+def tensors_in(meta: Any) -> list[torch.Tensor]:
+    many = meta if isinstance(meta, tuple | list) else (meta,)
+    return [m for m in many if isinstance(m, torch.Tensor)]
+
+
+def name_of(node: FxNode) -> str:
+    """The name of a node's operation: `aten.add.Tensor`."""
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload | str):
+        return str(target)
+    found = getattr(target, "_name", None) or getattr(target, "__name__", None) or str(target)
+    return str(found)
+
+
+def origin_of(node: FxNode) -> Origin:
+    """The module that asked for a node, and the node's name: `encoder.layer.0.dense.addmm_3`."""
+    stack: Any = node.meta.get("nn_module_stack") or {}
+    path = ""
+    for held, _ in stack.values():
+        path = held if isinstance(held, str) else path
+    path = path.removeprefix("L['self'].").removeprefix("L__self___")
+    plain = path if path.replace(".", "").replace("_", "").isalnum() and path.isascii() else ""
+    return Origin(f"{plain}.{node.name}" if plain else node.name)
+
+
+def inputs_of(graph: Graph) -> list[FxNode]:
+    """The arguments of a graph, in order; torch.fx calls them placeholders."""
+    return [n for n in graph.nodes if n.op == "placeholder"]
+
+
+def output_of(module: GraphModule) -> Sequence[Any]:
+    """The results of a graph, in order."""
+    (last,) = (n for n in module.graph.nodes if n.op == "output")
+    found = last.args[0]
+    return found if isinstance(found, tuple | list) else (found,)

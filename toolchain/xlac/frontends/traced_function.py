@@ -1,0 +1,113 @@
+"""A Python function as a model: run once, its arguments tensors that record what is done to them."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from xlac.frontends.pytree import PyTree, flatten, is_number, mapped
+from xlac.frontends.tracing import Number, Tensor, node_of
+from xlac.ir.graph import Graph, Node
+from xlac.ir.types import Type
+from xlac.model import Model
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Diagnostic, Origin, SourceError
+
+_tracing: ContextVar[bool] = ContextVar("tracing", default=False)
+
+
+def is_tracing() -> bool:
+    """Whether a function is being traced now, here: what it calls is part of it."""
+    return _tracing.get()
+
+
+class Traced(NamedTuple):
+    """A function as a model: what its inputs are of the call's leaves, and the nest of its outputs.
+
+    `takes` has, for each input, the number of a leaf, and for a number of Python's the element type
+    that it is given in.
+    """
+
+    model: Model
+    takes: tuple[tuple[int, DType | None], ...]
+    result: PyTree
+
+
+Leaf = Type | type[int] | type[float]
+"""What is known of a leaf of a call: the type of an array, or the kind of a number."""
+
+
+def trace(name: str, traced: Callable[[list[Tensor]], Any], leaves: Sequence[Leaf]) -> Traced:
+    """The model of a function of tensors, one for each leaf of a call.
+
+    Inputs are called arg0, arg1, … and outputs out0, out1, …, in the order of the nests' leaves; a
+    number that meets tensors of several types is an input for each. Raises SourceError for a
+    function that calls itself without end.
+    """
+    inputs = [_Input(name, f"arg{number}", leaf) for number, leaf in enumerate(leaves)]
+    made: list[Any] = []
+    token = _tracing.set(True)
+    try:
+        result = flatten(traced([one.tensor for one in inputs]), made)
+    except RecursionError:
+        problem = f"{name}() calls itself without end, or deeper than Python's {sys.getrecursionlimit()} calls"
+        raise SourceError(Diagnostic("XL2033", problem)) from None
+    finally:
+        _tracing.reset(token)
+    outputs = {f"out{i}": node_of(leaf) for i, leaf in enumerate(made)}
+    if not outputs:
+        raise SourceError(Diagnostic("XL2032", f"{name}() returned no tensor"))
+    params = [
+        (number, dtype, node) for number, one in enumerate(inputs) for dtype, node in one.params()
+    ]
+    graph = Graph(name, tuple(node for _, _, node in params), outputs)
+    return Traced(Model(graph, {}), tuple((number, dtype) for number, dtype, _ in params), result)
+
+
+class _Input:
+    """A leaf of a call as inputs of the model: one, or for a number one for each type that it is
+    needed in.
+    """
+
+    def __init__(self, name: str, label: str, leaf: Leaf) -> None:
+        self._name, self._label = name, label
+        self._params: dict[DType | None, Node] = {}
+        if isinstance(leaf, Type):
+            self._params[None] = node = build.param(
+                label, leaf.dtype, leaf.shape, origin=Origin(f"{name}.{label}")
+            )
+            self.tensor = Tensor(node)
+        else:
+            self.tensor = Number(build.Weak(leaf, self._typed))
+
+    def _typed(self, dtype: DType) -> Node:
+        label = f"{self._label}_{dtype}" if self._params else self._label
+        self._params[dtype] = build.param(label, dtype, origin=Origin(f"{self._name}.{label}"))
+        return self._params[dtype]
+
+    def params(self) -> list[tuple[DType | None, Node]]:
+        if not self._params:
+            assert isinstance(self.tensor, Number)
+            self.tensor.weak.node()
+        return list(self._params.items())
+
+
+def inlined(value: Any) -> Any:
+    """A nest of what a traced function gives to another, or gets from it, as tensors."""
+    return mapped(value, _tensor)
+
+
+def _tensor(value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    if is_number(value):
+        return Number(
+            build.Weak(
+                float if isinstance(value, float) else int, functools.partial(build.as_node, value)
+            )
+        )
+    return Tensor(node_of(value))
