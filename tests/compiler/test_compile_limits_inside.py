@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from xlac.codegen import kernel_dedup
-from xlac.codegen.cpu import elementwise
+from xlac.codegen.cpu import elementwise, elementwise_choice
 from xlac.driver import Lowered, lower
 from xlac.fusion import horizontal_fusion, partition
 from xlac.fusion.consumer_fusion import ConsumerFusion
@@ -99,8 +99,8 @@ def test_fusion_ends_inside(home: Any, name: str, monkeypatch: pytest.MonkeyPatc
     late.ends(limits.OFTEN, lambda: lower(groups(), target))
 
 
-def test_schedules_end_with_the_group_that_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    late = Late(monkeypatch, kernel_dedup, "schedule")
+def test_lowering_ends_with_the_group_that_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = Late(monkeypatch, kernel_dedup, "lower")
     target = find("cpu").target(Request())
     late.ends(1, lambda: lower(groups(), target))
 
@@ -108,10 +108,10 @@ def test_schedules_end_with_the_group_that_is_begun(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 @pytest.mark.parametrize(
     ("home", "name"),
-    [(Builder, "emit"), (elementwise, "_nest"), (elementwise, "store")],
+    [(Builder, "emit"), (elementwise_choice, "_nest"), (elementwise, "store")],
     ids=["statement", "nest", "store"],
 )
-def test_the_schedule_of_a_long_concatenation_ends_inside(
+def test_the_lowering_of_a_long_concatenation_ends_inside(
     target: str, home: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = Late(monkeypatch, home, name)
@@ -121,7 +121,7 @@ def test_the_schedule_of_a_long_concatenation_ends_inside(
 
 @pytest.mark.parametrize("name", ["_round", "_fit"])
 def test_the_memory_plan_ends_inside(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    spans = [arena.Span(n % 7 * 100, n, n + 20 + n % 13) for n in range(5 * MANY)]
+    spans = [arena.LiveRange(n % 7 * 100, n, n + 20 + n % 13) for n in range(5 * MANY)]
     late = Late(monkeypatch, arena, name)
     late.ends(
         5 * MANY + limits.OFTEN if name == "_round" else limits.OFTEN, lambda: arena.pack(spans)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xlac.memory.arena import ALIGN, Span, live_bound, pack
+from xlac.memory.arena import ALIGN, LiveRange, live_bound, pack
 
 SPANS = st.lists(
     st.tuples(st.integers(0, 5000), st.integers(0, 40), st.integers(0, 10)).map(
-        lambda t: Span(t[0], t[1], t[1] + t[2])
+        lambda t: LiveRange(t[0], t[1], t[1] + t[2])
     ),
     max_size=60,
 )
@@ -17,7 +17,7 @@ SPANS = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @given(SPANS)
-def test_buffers_alive_together_do_not_overlap(spans: list[Span]) -> None:
+def test_buffers_alive_together_do_not_overlap(spans: list[LiveRange]) -> None:
     layout = pack(spans)
     for i, a in enumerate(spans):
         assert layout.offsets[i] % ALIGN == 0
@@ -30,13 +30,13 @@ def test_buffers_alive_together_do_not_overlap(spans: list[Span]) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(SPANS)
-def test_the_arena_is_never_below_the_bound(spans: list[Span]) -> None:
+def test_the_arena_is_never_below_the_bound(spans: list[LiveRange]) -> None:
     layout = pack(spans)
     assert layout.bound == live_bound(spans) <= layout.nbytes
 
 
 def test_a_chain_needs_two_buffers() -> None:
-    spans = [Span(1000, step, step + 1) for step in range(100)]
+    spans = [LiveRange(1000, step, step + 1) for step in range(100)]
     assert pack(spans).nbytes == 2 * 1024
 
 
@@ -47,15 +47,18 @@ def test_what_did_not_fit_is_placed_earlier_the_next_time() -> None:
     Largest first, the rows of two layers get one place and what is put together the other end, with
     the small results above it: 16 + 5 + 5.
     """
-    unit, layers = 64 * 32, list[Span]()
+    unit, layers = 64 * 32, list[LiveRange]()
     for start in (0, 20, 40):
-        layers += [Span(5 * unit, start, start + 1), Span(16 * unit, start + 1, start + 18)]
-        layers += [Span(64 * 10, start + step, start + 20) for step in range(2, 18)]
+        layers += [
+            LiveRange(5 * unit, start, start + 1),
+            LiveRange(16 * unit, start + 1, start + 18),
+        ]
+        layers += [LiveRange(64 * 10, start + step, start + 20) for step in range(2, 18)]
     layout = pack(layers)
     assert layout.nbytes <= layout.bound * 1.01
 
 
 def test_many_buffers_are_packed_in_order_of_time() -> None:
-    spans = [Span(64 * (1 + i % 7), i, i + 3) for i in range(20_000)]
+    spans = [LiveRange(64 * (1 + i % 7), i, i + 3) for i in range(20_000)]
     layout = pack(spans)
     assert layout.nbytes <= 1.3 * layout.bound

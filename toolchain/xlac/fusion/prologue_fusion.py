@@ -59,7 +59,7 @@ def prologues(
         if isinstance(node.op, Dot):
             for side, operand in enumerate(node.inputs):
                 reads.setdefault(_beneath(operand), []).append((node, side))
-    search = _Search(number, users, frozenset(results), target)
+    search = _PrologueSearch(number, users, frozenset(results), target)
     found: dict[Node, set[Node]] = {}
     alone: set[Node] = set()
     for top, by in reads.items():
@@ -74,7 +74,7 @@ def prologues(
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class _PrologueSearch:
     """The graph in which operands are looked at."""
 
     number: Mapping[Node, int]

@@ -46,7 +46,7 @@ def caches(target: Target) -> tuple[int, ...]:
 
 
 @dataclass
-class _Reading:
+class _WeightReads:
     """What was read so far: bytes in all, and of each weight where its last reader stopped and in
     which direction it went.
     """
@@ -61,7 +61,7 @@ def alternated(steps: Steps, backwards: Backwards, sizes: Sequence[int]) -> Step
     """
     if not sizes or not backwards:
         return steps
-    return _Alternation(backwards, sizes).steps(steps, _Reading())
+    return _Alternation(backwards, sizes).steps(steps, _WeightReads())
 
 
 class _Alternation:
@@ -69,7 +69,7 @@ class _Alternation:
         self.backwards, self.sizes = backwards, sizes
         self.made: dict[Kernel, Kernel] = {}
 
-    def steps(self, steps: Steps, reading: _Reading) -> Steps:
+    def steps(self, steps: Steps, reading: _WeightReads) -> Steps:
         found: list[Step] = []
         for step in steps:
             match step:
@@ -87,7 +87,7 @@ class _Alternation:
             found.append(step)
         return tuple(found)
 
-    def launch(self, step: Launch, reading: _Reading) -> Launch:
+    def launch(self, step: Launch, reading: _WeightReads) -> Launch:
         weight = self.weight(step)
         back = False
         if weight in reading.last:
@@ -124,7 +124,7 @@ class _Alternation:
         """A loop; one whose second turn is to go through its weights backwards makes two turns at
         once.
         """
-        reading = _Reading()
+        reading = _WeightReads()
         first, second, third = (self.steps(step.body, reading) for _ in range(3))
         if count < 2 or second == first or third != first:
             return (replace(step, body=first),)

@@ -23,7 +23,7 @@ TURNS = 8  # orders tried from one to begin with
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class LiveRange:
     """A buffer of `nbytes` alive from step `first` to step `last`, both inclusive."""
 
     nbytes: int
@@ -32,7 +32,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ArenaLayout:
     """An offset for every buffer, the size of the block, and the size no layout can go below."""
 
     offsets: tuple[int, ...]
@@ -40,7 +40,7 @@ class Layout:
     bound: int
 
 
-def pack(spans: Sequence[Span]) -> Layout:
+def pack(spans: Sequence[LiveRange]) -> ArenaLayout:
     """Offsets such that buffers alive at the same step never overlap."""
     sizes = [_round(s.nbytes) for s in spans]
     best, bound = _by_time(spans, sizes), live_bound(spans)
@@ -54,10 +54,10 @@ def pack(spans: Sequence[Span]) -> Layout:
             best = min(best, offsets, key=lambda offsets: _extent(offsets, sizes))
             if _extent(best, sizes) <= bound + bound // 100:
                 break
-    return Layout(tuple(best), _extent(best, sizes), bound)
+    return ArenaLayout(tuple(best), _extent(best, sizes), bound)
 
 
-def live_bound(spans: Sequence[Span]) -> int:
+def live_bound(spans: Sequence[LiveRange]) -> int:
     """The most bytes alive at one step."""
     changes: dict[int, int] = {}
     for s in spans:
@@ -89,7 +89,9 @@ def _fit(size: int, taken: Iterable[tuple[int, int]]) -> int:
     return best if best >= 0 else end
 
 
-def _meetings(spans: Sequence[Span], sizes: Sequence[int]) -> Iterator[tuple[int, dict[int, None]]]:
+def _meetings(
+    spans: Sequence[LiveRange], sizes: Sequence[int]
+) -> Iterator[tuple[int, dict[int, None]]]:
     """Each buffer, in order of time, with those made before it that are still alive."""
     alive: dict[int, None] = {}
     dying: list[tuple[int, int]] = []
@@ -104,7 +106,9 @@ def _meetings(spans: Sequence[Span], sizes: Sequence[int]) -> Iterator[tuple[int
         heappush(dying, (spans[i].last, i))
 
 
-def _by_importance(spans: Sequence[Span], sizes: Sequence[int], bound: int) -> Iterator[list[int]]:
+def _by_importance(
+    spans: Sequence[LiveRange], sizes: Sequence[int], bound: int
+) -> Iterator[list[int]]:
     """Layouts made buffer by buffer, in orders that learn from what the one before left above the
     bound.
     """
@@ -146,7 +150,7 @@ def _sooner(
     return sorted(order, key=lambda i: (rank[i], place[i]))
 
 
-def _by_time(spans: Sequence[Span], sizes: Sequence[int]) -> list[int]:
+def _by_time(spans: Sequence[LiveRange], sizes: Sequence[int]) -> list[int]:
     offsets = [0] * len(spans)
     free = _Free()
     dying: list[tuple[int, int]] = []

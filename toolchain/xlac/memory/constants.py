@@ -19,7 +19,7 @@ from xlac_sdk.programs.program import Role, Slot
 OFTEN = 8 << 20  # bytes of packings, after which what they left behind is given back
 
 
-class Lazy(Mapping[str, Array]):
+class LazyArrays(Mapping[str, Array]):
     """Arrays by symbol, each made at its first use."""
 
     def __init__(self) -> None:
@@ -44,12 +44,12 @@ class Lazy(Mapping[str, Array]):
         return len(self._makers)
 
 
-class Constants:
+class ConstantSlots:
     """Gives each constant one slot, however often it is used."""
 
     def __init__(self, weights: Mapping[str, Array]) -> None:
         self.weights = weights
-        self.arrays = Lazy()
+        self.arrays = LazyArrays()
         self.slots: list[Slot] = []
         self._known: dict[object, Slot] = {}
         self._packed_bytes = 0  # since memory was last given back

@@ -20,14 +20,14 @@ from xlac_sdk.programs.program import Argument, Branch, Repeat, Step, While
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 if TYPE_CHECKING:
-    from xlac.memory.planner import Planner
+    from xlac.memory.planner import MemoryPlanner
 
 Move = tuple[Node, Node, Argument]
 """A value that lives on: its parameter, its next value, and its place."""
 
 
 def control(
-    planner: Planner, group: Group, partition: Partition, places: Places, direct: Places
+    planner: MemoryPlanner, group: Group, partition: Partition, places: Places, direct: Places
 ) -> list[Step]:
     """The steps of a call, a branch or a loop, around those of its bodies."""
     node = group.anchor
@@ -61,7 +61,7 @@ def control(
 
 
 def results(
-    planner: Planner, node: Node, group: Group, places: Places, direct: Places
+    planner: MemoryPlanner, node: Node, group: Group, places: Places, direct: Places
 ) -> list[Argument]:
     """Places for every result of a control operation, known to the nodes that pick them."""
     picks: dict[int, list[Node]] = {}
@@ -79,7 +79,7 @@ def results(
 
 
 def while_loop(
-    planner: Planner,
+    planner: MemoryPlanner,
     op: WhileOp,
     partition: Partition,
     given: list[Argument],
@@ -102,7 +102,11 @@ def while_loop(
 
 
 def scan(
-    planner: Planner, op: Scan, partition: Partition, given: list[Argument], results: list[Argument]
+    planner: MemoryPlanner,
+    op: Scan,
+    partition: Partition,
+    given: list[Argument],
+    results: list[Argument],
 ) -> list[Step]:
     length, turn = op.length, closed(op.body)
     counter = planner.counter()
@@ -137,7 +141,11 @@ def scan(
 
 
 def iteration(
-    planner: Planner, partition: Partition, known: Places, carry: list[Argument], stacked: Wanted
+    planner: MemoryPlanner,
+    partition: Partition,
+    known: Places,
+    carry: list[Argument],
+    stacked: Wanted,
 ) -> tuple[Step, ...]:
     """One turn of a loop: the next value of each carry ends where the carry lives."""
     graph = partition.graph
@@ -146,7 +154,7 @@ def iteration(
 
 
 def advance(
-    planner: Planner, partition: Partition, known: Places, moves: list[Move], others: Wanted
+    planner: MemoryPlanner, partition: Partition, known: Places, moves: list[Move], others: Wanted
 ) -> tuple[Step, ...]:
     """The steps of a graph that ends with next values where the old ones were, in place where that
     is safe.
@@ -168,7 +176,7 @@ def advance(
 
 
 def overwritable(
-    planner: Planner, partition: Partition, readers: Readers, parameter: Node, node: Node
+    planner: MemoryPlanner, partition: Partition, readers: Readers, parameter: Node, node: Node
 ) -> bool:
     """Whether the next value may be written over the carry: nobody reads the old one afterwards."""
     root = readers.value(node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from xlac.memory.arena import Span
+from xlac.memory.arena import LiveRange
 from xlac_sdk.programs.program import Role, Slot
 
 
@@ -50,5 +50,7 @@ class Lifetimes:
                 self._spans[slot][1] = self.now
         self.tick()
 
-    def spans(self) -> dict[Slot, Span]:
-        return {slot: Span(slot.nbytes, first, last) for slot, (first, last) in self._spans.items()}
+    def spans(self) -> dict[Slot, LiveRange]:
+        return {
+            slot: LiveRange(slot.nbytes, first, last) for slot, (first, last) in self._spans.items()
+        }

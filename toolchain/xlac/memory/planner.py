@@ -20,7 +20,7 @@ from xlac.ir.op import Array, attributes
 from xlac.ir.types import Type
 from xlac.memory.alternate import alternated
 from xlac.memory.arena import ALIGN, pack
-from xlac.memory.constants import Constants
+from xlac.memory.constants import ConstantSlots
 from xlac.memory.control import Move, advance, control
 from xlac.memory.lifetimes import Lifetimes
 from xlac.memory.places import Lowering, Places, Readers, Wanted
@@ -48,10 +48,10 @@ def plan(
     `<state>.next` is not the caller's. `caches` are the sizes of those that the order of reading is
     to suit.
     """
-    return Planner(schedules, weights, tuple(sizes), caches).program(partition, state or {})
+    return MemoryPlanner(schedules, weights, tuple(sizes), caches).program(partition, state or {})
 
 
-class Planner:
+class MemoryPlanner:
     """A program being written. `control` writes its loops and branches."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Planner:
         caches: Sequence[int] = (),
     ) -> None:
         self.schedules, self.sizes, self.caches = schedules, sizes, caches
-        self.constants = Constants(weights)
+        self.constants = ConstantSlots(weights)
         self.lifetimes = Lifetimes()
         self.slots: list[Slot] = []
         self.counters = 0

@@ -40,7 +40,7 @@ from xlac_sdk.kernel_ir.kernel import (
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ElementAccess:
     """One load or store: its element stride along each axis; `opaque` are axes that move it in no
     fixed stride.
 
@@ -59,13 +59,13 @@ class Survey:
     itself a value.
     """
 
-    accesses: tuple[Access, ...]
+    accesses: tuple[ElementAccess, ...]
     opaque: frozenset[int]
     statements: int
     flops: int
     dtypes: frozenset[DType]
 
-    def exact(self, buffer: Buffer) -> list[Access]:
+    def exact(self, buffer: Buffer) -> list[ElementAccess]:
         return [a for a in self.accesses if a.buffer is buffer]
 
 
@@ -112,7 +112,7 @@ class Surveyor:
         depends: dict[str, frozenset[int]] = {
             f"axis{a}": frozenset({a}) for a in range(len(self.shape))
         }
-        accesses: list[Access] = []
+        accesses: list[ElementAccess] = []
         opaque: set[int] = set()
         flops = statements = 0
         dtypes: set[DType] = set()
@@ -146,7 +146,7 @@ class Surveyor:
                 case Shuffle(values=values):
                     return frozenset().union(*map(scan, values))
 
-        def address(buffer: Buffer, index: Expr) -> Access:
+        def address(buffer: Buffer, index: Expr) -> ElementAccess:
             strides, constant, unknown = (
                 [build.Terms() for _ in self.shape],
                 build.Terms(),
@@ -162,7 +162,7 @@ class Surveyor:
                     strides[self._axis[moving[0]]][build.joined(parts)] = factor
                 else:
                     unknown |= inner(term)
-            return Access(buffer, tuple(map(_stride, strides)), _stride(constant), unknown)
+            return ElementAccess(buffer, tuple(map(_stride, strides)), _stride(constant), unknown)
 
         def inner(term: Expr) -> frozenset[int]:
             """The axes inside an opaque part of an address, which is not a value of its own."""

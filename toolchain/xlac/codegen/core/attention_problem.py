@@ -14,7 +14,7 @@ import numpy as np
 
 from xlac.codegen.core.contraction import Source
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.matrix_operand import Counters, Side
+from xlac.codegen.core.matrix_operand import Counters, MatrixOperand
 from xlac.codegen.core.operands import View
 from xlac.ir.dims import Dim, Shape, size_hint
 from xlac.ir.graph import Node
@@ -32,15 +32,15 @@ LOWEST = {DType.F32: float(np.finfo(np.float32).min), DType.F64: float(np.finfo(
 
 
 @dataclass(frozen=True, slots=True)
-class Heads:
+class AttentionProblem:
     """One attention. `queries` has its rows as axes (heads that share keys, time); `keys` and
     `values` are summed over time, their own axis is the width. All are batched over (batch, key
     heads)."""
 
     node: Node
-    queries: Side
-    keys: Side
-    values: Side
+    queries: MatrixOperand
+    keys: MatrixOperand
+    values: MatrixOperand
     batch: Shape
     time: Dim
     length: Dim  # keys
@@ -152,7 +152,7 @@ def exponential(value: Expr) -> Expr:
     return build.apply(P.EXP2, build.apply(P.MUL, value, Const(LOG2E, value.dtype)))
 
 
-def heads(node: Node, views: tuple[View, View, View]) -> Heads:
+def attention_problem(node: Node, views: tuple[View, View, View]) -> AttentionProblem:
     """The attention that a node is, its operands lying where the views say."""
     op = node.op
     assert isinstance(op, Attention)
@@ -166,12 +166,14 @@ def heads(node: Node, views: tuple[View, View, View]) -> Heads:
         found.append((Source(view.value, given.type.dtype, view.offset), steps))
     (source, (b, h, t, w)), *others = found
     own, steps = ((shared, time), (h, t)) if shared > 1 else ((time,), (t,))
-    queries = Side(source, own, steps, (b, h * shared), (w,))
+    queries = MatrixOperand(source, own, steps, (b, h * shared), (w,))
     keys, values = (
-        Side(where, (size,), (s[3],), (s[0], s[1]), (s[2],))
+        MatrixOperand(where, (size,), (s[3],), (s[0], s[1]), (s[2],))
         for (where, s), size in zip(others, (width, wide), strict=True)
     )
-    return Heads(node, queries, keys, values, (batch, few), time, length, shared, (width, wide))
+    return AttentionProblem(
+        node, queries, keys, values, (batch, few), time, length, shared, (width, wide)
+    )
 
 
 def _split(strides: Shape, width: Dim) -> Shape:

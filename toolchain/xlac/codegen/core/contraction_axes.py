@@ -26,7 +26,7 @@ the view is where the right operand came from.
 """
 
 
-class Run(NamedTuple):
+class ContractionLoop(NamedTuple):
     """Neighbouring axes of the result that one loop crosses; a step of the loop is `step` elements
     of the last.
     """
@@ -36,26 +36,26 @@ class Run(NamedTuple):
     step: Dim = 1
 
 
-def runs(axes: Sequence[Axis], first: int = 0) -> list[Run]:
+def runs(axes: Sequence[Axis], first: int = 0) -> list[ContractionLoop]:
     """Result axes of more than one element, the first of them numbered `first`, neighbours merged
     where both operands cross them as one."""
-    found: list[Run] = []
+    found: list[ContractionLoop] = []
     for axis, loop in enumerate(axes, first):
         if loop.extent == 1:
             continue
         if found and len(merged := merge((found[-1].loop, loop))) == 1:
-            found[-1] = Run(merged[0], (*found[-1].axes, axis))
+            found[-1] = ContractionLoop(merged[0], (*found[-1].axes, axis))
         else:
-            found.append(Run(loop, (axis,)))
+            found.append(ContractionLoop(loop, (axis,)))
     return found
 
 
 def arranged(
     anchor: Node,
     after: Epilogue,
-    around: Sequence[Run],
-    rows: Sequence[Run],
-    columns: Run,
+    around: Sequence[ContractionLoop],
+    rows: Sequence[ContractionLoop],
+    columns: ContractionLoop,
     summed: Sequence[Axis],
     left: Source,
     right: Source,
@@ -66,7 +66,7 @@ def arranged(
     chosen = [r for r in around if r in rows]  # in the order of the result
     outer = [r for r in around if r not in rows]
     while len(chosen) < 2:
-        chosen.insert(0, Run(Axis(1), ()))
+        chosen.insert(0, ContractionLoop(Axis(1), ()))
     inner = merge(sorted(summed, key=lambda a: -abs(size_hint(a.left))))
 
     def place(counters: Sequence[Expr], row_counters: Sequence[Expr], column: Expr) -> Index:

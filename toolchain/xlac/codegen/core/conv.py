@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.contraction import Axis, Contraction, Edge, Source
-from xlac.codegen.core.contraction_axes import LowerContraction, Run, arranged, runs
+from xlac.codegen.core.contraction_axes import ContractionLoop, LowerContraction, arranged, runs
 from xlac.codegen.core.elements import row_major
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
@@ -29,7 +29,7 @@ from xlac_sdk.target import Target
 
 
 @dataclass(frozen=True, slots=True)
-class Geometry:
+class ConvGeometry:
     """A convolution's sizes and strides by letter."""
 
     op: Conv
@@ -55,7 +55,7 @@ class Geometry:
 
 
 Launches = Callable[
-    [Group, Target, str, Epilogue, Geometry, Source, Source, View], list[KernelLaunch]
+    [Group, Target, str, Epilogue, ConvGeometry, Source, Source, View], list[KernelLaunch]
 ]
 """The kernels of a convolution that is no contraction: x and the kernel as sources, and the view
 that the kernel came from.
@@ -157,10 +157,10 @@ def is_depthwise_nhwc(group: Group) -> bool:
     )
 
 
-def _geometry(anchor: Node, x: View, edges: dict[str, Edge], kernel: View) -> Geometry:
+def _geometry(anchor: Node, x: View, edges: dict[str, Edge], kernel: View) -> ConvGeometry:
     op = anchor.op
     assert isinstance(op, Conv)
-    return Geometry(
+    return ConvGeometry(
         op,
         dict(zip(op.layout[0], x.strides, strict=True)),
         dict(zip(op.layout[1], kernel.strides, strict=True)),
@@ -172,7 +172,7 @@ def _geometry(anchor: Node, x: View, edges: dict[str, Edge], kernel: View) -> Ge
 
 
 def canonical(
-    anchor: Node, after: Epilogue, g: Geometry, left: Source, right: Source
+    anchor: Node, after: Epilogue, g: ConvGeometry, left: Source, right: Source
 ) -> Contraction:
     """The convolution with its axes sorted into outer, rows, columns and inner."""
     letters = g.op.layout[2]
@@ -190,9 +190,12 @@ def canonical(
     if g.groups > 1:
         per_batch = g.x["N"] * g.result["N"] if g.op.batch_groups > 1 else g.x["C"] * g.taps["I"]
         around.insert(
-            0, Run(Axis(g.groups, per_batch, g.kernel["O"] * per_group), (channel,), per_group)
+            0,
+            ContractionLoop(
+                Axis(g.groups, per_batch, g.kernel["O"] * per_group), (channel,), per_group
+            ),
         )
-    columns = Run(Axis(per_group, 0, g.kernel["O"]), (channel,))
+    columns = ContractionLoop(Axis(per_group, 0, g.kernel["O"]), (channel,))
     summed = [
         Axis(
             g.taps[s],

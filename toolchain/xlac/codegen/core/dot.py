@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.contraction import Axis, Contraction, Source
-from xlac.codegen.core.contraction_axes import LowerContraction, Run, arranged, runs
+from xlac.codegen.core.contraction_axes import ContractionLoop, LowerContraction, arranged, runs
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.operands import View
@@ -97,7 +97,7 @@ def canonical(anchor: Node, after: Epilogue, left: View, right: View) -> Contrac
     split = len(shape) - len(free_right)
     axes = [Axis(n, *p) for n, p in zip(shape, pairs, strict=True)]
     around, across = runs(axes[:split]), runs(axes[split:], split)
-    columns = across.pop() if across else Run(Axis(1), ())
+    columns = across.pop() if across else ContractionLoop(Axis(1), ())
     rows = sorted((r for r in around if not r.loop.right), key=lambda r: -r.loop.usual)[:2]
     summed = [
         Axis(sizes[a], left.strides[a], right.strides[b])

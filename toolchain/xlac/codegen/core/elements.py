@@ -37,7 +37,7 @@ from contextlib import contextmanager
 from math import gcd
 
 from xlac.codegen.core.lowered_group import KernelLaunch, Scratch, Value
-from xlac.codegen.core.value_scope import Remembered
+from xlac.codegen.core.value_scope import ValueScope
 from xlac.fusion.group import Group, open_sizes, origins, ranks
 from xlac.ir.dims import Dim, Shape, Sym, symbols, volume
 from xlac.ir.graph import Graph, Node
@@ -73,7 +73,7 @@ class Elements:
         self._reads: dict[Node, Read] = {}
         self._parameters: dict[Value, Buffer] = {}
         self._local: dict[Value, Buffer] = {}
-        self._known = Remembered(builder)
+        self._known = ValueScope(builder)
         self._depth = 0
 
     # ---- parameters --------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def unroll_for(target: Target, statements: int, flops: int = 0) -> int:
     return 2 if statements <= 40 else 1
 
 
-def strips(
+def strip_mine(
     builder: Builder,
     target: Target,
     start: build.Number,
@@ -122,7 +122,7 @@ def strips(
                 body([build.add(start, i)], 1, None)
         return
     if isinstance(length, Sym):
-        _open_strips(builder, target, start, length, lanes, copies, body, join)
+        _strip_mine_open(builder, target, start, length, lanes, copies, body, join)
         return
     stop = build.add(start, length)
     high = build.bounds(stop)[1]
@@ -141,7 +141,7 @@ def strips(
             body([i], 1, None)
 
 
-def _open_strips(
+def _strip_mine_open(
     builder: Builder,
     target: Target,
     start: build.Number,
@@ -256,7 +256,7 @@ def nest(builder: Builder, loops: Sequence[Run], threads: Threads) -> Iterator[d
     counters: dict[Run, Expr] = {}
     leading = threads.loops
     if not leading:
-        with serial(builder, loops, counters):
+        with serial_loops(builder, loops, counters):
             yield counters
         return
     extent = volume(())
@@ -267,12 +267,12 @@ def nest(builder: Builder, loops: Sequence[Run], threads: Threads) -> Iterator[d
             counters[run] = builder.let("p", build.mod(p, run.extent))
             p = builder.let("p", build.div(p, run.extent))
         counters[loops[0]] = p
-        with serial(builder, loops[leading:], counters):
+        with serial_loops(builder, loops[leading:], counters):
             yield counters
 
 
 @contextmanager
-def outer(
+def parallel_loops(
     builder: Builder, target: Target, loops: Sequence[Run], cost: int
 ) -> Iterator[dict[Run, Expr]]:
     """The `nest` of these loops, shared by threads where there is enough work in them and nothing
@@ -303,12 +303,14 @@ def check_threads(threads: Threads, loops: int) -> None:
 
 
 @contextmanager
-def serial(builder: Builder, loops: Sequence[Run], counters: dict[Run, Expr]) -> Iterator[None]:
+def serial_loops(
+    builder: Builder, loops: Sequence[Run], counters: dict[Run, Expr]
+) -> Iterator[None]:
     """Loops over runs, one inside the other, their counters added to `counters`."""
     if not loops:
         yield
         return
     with builder.loop("o", 0, loops[0].extent) as counter:
         counters[loops[0]] = counter
-        with serial(builder, loops[1:], counters):
+        with serial_loops(builder, loops[1:], counters):
             yield

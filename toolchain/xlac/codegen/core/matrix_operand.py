@@ -19,7 +19,7 @@ Counters = Sequence[Expr]
 
 
 @dataclass(frozen=True, slots=True)
-class Border:
+class Padding:
     """An axis of an operand that ends: it has `extent` places, begins `low` after where the
     counters do, and a step along each axis moves so far along it."""
 
@@ -31,7 +31,7 @@ class Border:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class MatrixOperand:
     """One operand: its own axes, outermost first, and how far a step along every axis moves in it,
     in elements. Beyond its borders it is zero."""
 
@@ -40,7 +40,7 @@ class Side:
     strides: Shape
     batch: Shape  # strides along the batch's axes
     depth: Shape  # strides along the summed axes
-    borders: tuple[Border, ...] = ()
+    borders: tuple[Padding, ...] = ()
 
     @property
     def size(self) -> Dim:

@@ -20,17 +20,17 @@ DEAR = 6  # operations an element above which a value is kept for a later pass, 
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class ReductionSpace:
     """The shape that the reductions of a group read, and the axes that they reduce."""
 
     shape: Shape
     reduced: frozenset[int]
 
     @staticmethod
-    def of(group: Group) -> Space:
+    def of(group: Group) -> ReductionSpace:
         first = next(node for node in group.nodes if isinstance(node.op, Reduce))
         assert isinstance(first.op, Reduce)
-        return Space(first.inputs[0].shape, frozenset(first.op.axes))
+        return ReductionSpace(first.inputs[0].shape, frozenset(first.op.axes))
 
     @property
     def kept(self) -> Shape:
@@ -65,7 +65,7 @@ def _dense(shape: Iterable[Dim]) -> Shape:
 
 
 @dataclass(slots=True)
-class Pass:
+class ReductionPass:
     """One crossing of the reduced axes."""
 
     reductions: list[Node] = field(default_factory=list)
@@ -81,10 +81,10 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class Passes:
+class ReductionPlan:
     """The passes in order, and the outputs with one value for each position of the kept axes."""
 
-    passes: tuple[Pass, ...]
+    passes: tuple[ReductionPass, ...]
     results: tuple[Node, ...]
 
 
@@ -94,13 +94,13 @@ def reduced_inputs(node: Node) -> tuple[Node, ...]:
     return node.inputs if node.op.body is None else node.inputs[: len(node.inputs) // 2]
 
 
-def plan(group: Group, space: Space) -> Passes:
+def plan(group: Group, space: ReductionSpace) -> ReductionPlan:
     """Every value in the first pass that can compute it."""
     level: dict[Node, int] = {}
     for node in group.nodes:
         before = max((level.get(i, 0) for i in node.inputs), default=0)
         level[node] = before + isinstance(node.op, Reduce)
-    found = [Pass() for _ in range(1 + max(level.values(), default=0))]
+    found = [ReductionPass() for _ in range(1 + max(level.values(), default=0))]
     for node in group.nodes:
         if isinstance(node.op, Reduce):
             found[level[node] - 1].reductions.append(node)
@@ -118,10 +118,12 @@ def plan(group: Group, space: Space) -> Passes:
         else:
             results.append(node)
     _keep(group, space, found, level)
-    return Passes(tuple(p for p in found if p.reductions or p.stores), tuple(results))
+    return ReductionPlan(tuple(p for p in found if p.reductions or p.stores), tuple(results))
 
 
-def _keep(group: Group, space: Space, passes: list[Pass], level: dict[Node, int]) -> None:
+def _keep(
+    group: Group, space: ReductionSpace, passes: list[ReductionPass], level: dict[Node, int]
+) -> None:
     """Marks values that a later pass needs again and that are dear to compute."""
     first: dict[Node, int] = {}  # the pass that first computes a value of the full space
     for number, one in enumerate(passes):

@@ -14,7 +14,13 @@ from dataclasses import replace
 from xlac.codegen.core import operands
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements, row_major
-from xlac.codegen.core.loop_nest import lanes_for, outer, pieces_of, serial, strips
+from xlac.codegen.core.loop_nest import (
+    lanes_for,
+    parallel_loops,
+    pieces_of,
+    serial_loops,
+    strip_mine,
+)
 from xlac.codegen.core.lowered_group import (
     BufferCopy,
     KernelLaunch,
@@ -137,7 +143,7 @@ class Updates:
         block = lanes * (PIECE if usual >= 2 * PIECE * lanes else max(1, -(-usual // lanes)))
         pieces = pieces_of(width, block)
         # columns may be shared by threads whatever the places are: no two of them meet
-        with outer(
+        with parallel_loops(
             builder, target, [pieces], STEP * size_hint(volume(self.sizes)) // max(1, pieces.usual)
         ) as split:
             start = build.mul(split[pieces], block)
@@ -146,24 +152,24 @@ class Updates:
                 stop = build.apply(P.MIN, build.add(start, block), build.lift(width))
                 length = builder.let("length", build.sub(stop, start))
             found: dict[Run, Expr] = {}
-            with serial(builder, loops, found):
+            with serial_loops(builder, loops, found):
                 before = tuple(found[run] for run in loops)
 
                 def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
                     for base in bases:
                         self.update((*before, build.ramp(base, 1, wide)), mask)
 
-                strips(builder, target, start, length, lanes, 1, strip)
+                strip_mine(builder, target, start, length, lanes, 1, strip)
 
     @contextmanager
     def _loops(self, loops: Sequence[Run], each: int) -> Iterator[dict[Run, Expr]]:
         """One after another, or over threads where all places are known to differ."""
         if self.op.unique:
-            with outer(self.builder, self.elements.target, loops, each) as counters:
+            with parallel_loops(self.builder, self.elements.target, loops, each) as counters:
                 yield counters
             return
         counters = {}
-        with serial(self.builder, loops, counters):
+        with serial_loops(self.builder, loops, counters):
             yield counters
 
     def lanes(self, target: Target) -> int:

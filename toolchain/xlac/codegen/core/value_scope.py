@@ -13,7 +13,7 @@ Key = tuple[Index, Expr | None, Expr | None]
 """Where elements were read, and under which mask and condition."""
 
 
-class Remembered:
+class ValueScope:
     """Elements of nodes by where they were read. What a block named is forgotten when it is closed."""
 
     def __init__(self, builder: Builder) -> None:

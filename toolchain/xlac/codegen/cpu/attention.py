@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xlac.codegen.core import epilogue, operands, packing
-from xlac.codegen.core.attention_problem import Heads, heads
+from xlac.codegen.core.attention_problem import AttentionProblem, attention_problem
 from xlac.codegen.core.contraction import Axis, Contraction
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import CHUNKS
@@ -37,7 +37,7 @@ NEAR = 8  # scores that take less than such a part of the second cache are near 
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class AttentionBlocks:
     """How an attention is cut: the register tile of scores, tiles of queries in a block, keys at a
     time, and the lanes of vectors along the width of values."""
 
@@ -92,7 +92,7 @@ def vector(width: int, most: int) -> int:
     return min(most, width & -width)
 
 
-def choose(h: Heads, target: Target) -> Blocks:
+def choose(h: AttentionProblem, target: Target) -> AttentionBlocks:
     """Blocks whose queries and sums take half the first cache, tiles of keys and values that take a
     quarter of the second.
     """
@@ -111,7 +111,7 @@ def choose(h: Heads, target: Target) -> Blocks:
     wanted = -(-CHUNKS * target.threads // max(1, size_hint(volume(h.batch))))
     count = -(-rows // tile.rows[1])
     tall = even_split(count, max(1, min(tall, count // wanted))).step
-    return Blocks(tile, tall, keys, vector(wide, lanes))
+    return AttentionBlocks(tile, tall, keys, vector(wide, lanes))
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
@@ -138,7 +138,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
             found, made = operands.materialize(node, group, target, f"{name}_{side}", lower_part)
             launches += made
         views.append(found)
-    h = heads(anchor, (views[0], views[1], views[2]))
+    h = attention_problem(anchor, (views[0], views[1], views[2]))
     blocks = choose(h, target)
     packing_keys, panels = packed(group, target, f"{name}_keys", h, blocks.tile, h.dtype.compute)
     elements = Elements(Builder(), group, target)
@@ -149,7 +149,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 
 
 def packed(
-    group: Group, target: Target, name: str, h: Heads, tile: RegisterTile, dtype: DType
+    group: Group, target: Target, name: str, h: AttentionProblem, tile: RegisterTile, dtype: DType
 ) -> tuple[KernelLaunch, Panels]:
     """The keys of every head in panels, their columns."""
     keys = h.keys

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.loop_nest import bounded, lanes_for, outer, pieces_of, strips
+from xlac.codegen.core.loop_nest import bounded, lanes_for, parallel_loops, pieces_of, strip_mine
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch, Value
 from xlac.codegen.core.summation import compensated, two_sum
 from xlac.fusion import cost
@@ -58,7 +58,7 @@ def _lines(elements: Elements) -> None:
     pieces = pieces_of(across, block)
     loops = [Run(n, (a,)) for a, n in enumerate(shape[:axis])] + [pieces]
 
-    with outer(builder, target, loops, size_hint(count) * block) as counters:
+    with parallel_loops(builder, target, loops, size_hint(count) * block) as counters:
         before = tuple(counters[run] for run in loops[:-1])
         start = build.mul(counters[pieces], block)
         if divisor(across) % block == 0:
@@ -74,7 +74,7 @@ def _lines(elements: Elements) -> None:
             for base in bases:
                 line(elements, op, x, before, build.ramp(base, 1, wide), mask)
 
-        strips(builder, target, start, build.sub(stop, start), lanes, 1, strip)
+        strip_mine(builder, target, start, build.sub(stop, start), lanes, 1, strip)
 
 
 def line(

@@ -13,7 +13,7 @@ from functools import partial
 
 from xlac.codegen.core.access_analysis import Run, Survey, Surveyor, expand, merged
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.loop_nest import bounded, nest, piece, pieces_of, strips
+from xlac.codegen.core.loop_nest import bounded, nest, piece, pieces_of, strip_mine
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.core.packing import transposed
 from xlac.codegen.cpu.elementwise_choice import Job, check, choose
@@ -128,7 +128,9 @@ class _Writer:
                     past = how.streaming and mask is None and wide > 1
                     store(elements, at, self.job.stores, streaming=past)
 
-        strips(self.builder, elements.target, start, length, how.lanes, how.unroll, body, how.join)
+        strip_mine(
+            self.builder, elements.target, start, length, how.lanes, how.unroll, body, how.join
+        )
 
     def _blocked(
         self, inner: Run, crossed: Run, around: Sequence[Run], blocks: TransposedBlocks

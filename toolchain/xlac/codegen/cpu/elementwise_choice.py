@@ -25,6 +25,7 @@ from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Shape, size_hint, volume
 from xlac.ir.graph import Node
+from xlac_sdk.support.limits import went
 from xlac_sdk.target import Target
 
 TILE = 32  # elements a side of the blocks in which a transposition is done
@@ -64,6 +65,7 @@ def operations(survey: Survey) -> int:
 
 
 def _nest(job: Job, survey: Survey, group: Group, target: Target) -> Nest:
+    went()
     loops = runs(job.shape, survey)
     if not loops:
         return Nest((), 0, 1, 1, False, None, 0, SERIAL, False)

@@ -14,7 +14,7 @@ from functools import partial, reduce
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from xlac.codegen.core.attention_problem import LOWEST, Heads
+from xlac.codegen.core.attention_problem import LOWEST, AttentionProblem
 from xlac.codegen.core.contraction import multiply, multiply_add, unravel, zero
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
@@ -30,7 +30,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 if TYPE_CHECKING:
-    from xlac.codegen.cpu.attention import Blocks
+    from xlac.codegen.cpu.attention import AttentionBlocks
 
 P = Primitive
 
@@ -42,8 +42,8 @@ class OnlineSoftmax:
         self,
         elements: Elements,
         after: Epilogue,
-        h: Heads,
-        blocks: Blocks,
+        h: AttentionProblem,
+        blocks: AttentionBlocks,
         panels: Panels,
         target: Target,
     ) -> None:

@@ -7,7 +7,7 @@ from math import prod
 
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.loop_nest import lanes_for, outer, strips
+from xlac.codegen.core.loop_nest import lanes_for, parallel_loops, strip_mine
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.fusion import cost
 from xlac.fusion.group import Group
@@ -29,7 +29,11 @@ BATCH = 16  # vectors of blocks that a thread takes at a time
 
 
 def lower(
-    group: Group, target: Target, name: str, lower_part: LowerPart, bits: type[Bits] | None = None
+    group: Group,
+    target: Target,
+    name: str,
+    lower_part: LowerPart,
+    bits: type[RandomBits] | None = None,
 ) -> LoweredGroup:
     """A launch for the bits, written by `bits`, and one for the new state, so that the first may be
     split over threads.
@@ -41,7 +45,7 @@ def lower(
     launches = []
     if 1 in picks and count:
         elements = Elements(Builder(), group, target)
-        (bits or Bits)(elements, op, picks[1]).write()
+        (bits or RandomBits)(elements, op, picks[1]).write()
         launches.append(elements.launch(name, cost.work(group)))
     if 0 in picks:
         elements = Elements(Builder(), group, target)
@@ -57,7 +61,7 @@ def _state(elements: Elements) -> Callable[[int], Expr]:
     return lambda k: elements.at(source, (build.index(k),))
 
 
-class Bits:
+class RandomBits:
     """Writes the kernel for the bits."""
 
     def __init__(self, elements: Elements, op: RngBits, pick: Node) -> None:
@@ -91,7 +95,7 @@ class Bits:
         wide = lanes * each
         vectors, full = -(-blocks // lanes), count // wide
         row, batch = Run(self.layout.outer, ()), Run(-(-vectors // BATCH), (1,))
-        with outer(
+        with parallel_loops(
             builder, self.target, [row, batch], ROUNDS * lanes * min(BATCH, vectors)
         ) as counters:
             first = build.mul(counters[batch], BATCH)
@@ -125,7 +129,7 @@ class Bits:
         builder, layout = self.builder, self.layout
         lanes = lanes_for(self.target, [DType.U32], layout.inner)
         step = Run(layout.outer * layout.steps, ())
-        with outer(builder, self.target, [step], ROUNDS * layout.inner) as counters:
+        with parallel_loops(builder, self.target, [step], ROUNDS * layout.inner) as counters:
             s = counters[step]
             plane = builder.let("plane", build.div(s, layout.steps))
             p = builder.let("step", build.mod(s, layout.steps))
@@ -148,7 +152,7 @@ class Bits:
                         else:
                             builder.store(self.out, at, part, mask)
 
-            strips(builder, self.target, 0, layout.inner, lanes, 1, strip)
+            strip_mine(builder, self.target, 0, layout.inner, lanes, 1, strip)
 
 
 def scalars(

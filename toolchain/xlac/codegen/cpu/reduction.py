@@ -14,9 +14,16 @@ from math import gcd
 from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator, fixed, rounded, sums
 from xlac.codegen.core.elements import Elements, linear, row_major
-from xlac.codegen.core.loop_nest import SERIAL_WORK, bounded, lanes_for, outer, serial, strips
+from xlac.codegen.core.loop_nest import (
+    SERIAL_WORK,
+    bounded,
+    lanes_for,
+    parallel_loops,
+    serial_loops,
+    strip_mine,
+)
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch
-from xlac.codegen.core.reduction_plan import Space
+from xlac.codegen.core.reduction_plan import ReductionSpace
 from xlac.codegen.core.summation import Pair
 from xlac.codegen.cpu.row_reduction import Rows
 from xlac.fusion import cost
@@ -39,13 +46,13 @@ PIECE_WORK = 3 << 15  # operations of a piece at least: a claim costs a tenth of
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch, or two for a reduction that is split."""
-    rows = Rows(Elements(Builder(), group, target), Space.of(group))
+    rows = Rows(Elements(Builder(), group, target), ReductionSpace.of(group))
     if not _is_split(rows):
         rows.write()
         return LoweredGroup((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
     partial = _Partial(Elements(Builder(), group, target), rows.space)
     partial.write()
-    combine = _Combine(Elements(Builder(), group, target), rows.space, partial)
+    combine = _CombineParts(Elements(Builder(), group, target), rows.space, partial)
     combine.write()
     first = partial.elements.launch(f"{name}_parts", cost.work(group))
     return LoweredGroup((first, combine.elements.launch(name)), ())
@@ -66,7 +73,7 @@ def _is_split(rows: Rows) -> bool:
 class _Partial(Rows):
     """Reduces stretches of one reduced run each, into scratch memory."""
 
-    def __init__(self, elements: Elements, space: Space) -> None:
+    def __init__(self, elements: Elements, space: ReductionSpace) -> None:
         super().__init__(elements, space)
         others = [run for run in self.reduced if run is not self.vector]
         self.run = max(others or self.reduced, key=lambda r: r.usual)
@@ -86,7 +93,7 @@ class _Partial(Rows):
     def write(self) -> None:
         """One parallel loop over stretches; inside it the loops over the kept axes."""
         every = Run(self.pieces, ())
-        with outer(
+        with parallel_loops(
             self.builder,
             self.target,
             [every],
@@ -104,7 +111,7 @@ class _Partial(Rows):
                 )
             vector = self.vector
             kept = [run for run in self.kept if run is not vector]
-            with serial(self.builder, kept, counters):
+            with serial_loops(self.builder, kept, counters):
                 if self.by_row or vector is None:
                     self._row(counters)
                     return
@@ -113,7 +120,9 @@ class _Partial(Rows):
                     with self.elements.masked(mask):
                         self._columns(counters, vector, bases, wide)
 
-                strips(self.builder, self.target, 0, vector.extent, self.lanes, self.copies, body)
+                strip_mine(
+                    self.builder, self.target, 0, vector.extent, self.lanes, self.copies, body
+                )
 
     def _stretch(self, run: Run) -> tuple[build.Number, build.Number]:
         return (
@@ -137,10 +146,10 @@ class _Partial(Rows):
         """The second launch does."""
 
 
-class _Combine(Rows):
+class _CombineParts(Rows):
     """Combines the stretches, and computes what follows."""
 
-    def __init__(self, elements: Elements, space: Space, partial: _Partial) -> None:
+    def __init__(self, elements: Elements, space: ReductionSpace, partial: _Partial) -> None:
         super().__init__(elements, space)
         self.partial = partial
 
@@ -148,7 +157,7 @@ class _Combine(Rows):
         last = self.kept[-1] if self.kept else None
         lanes = lanes_for(self.target, self.survey.dtypes, last.extent) if last else 1
         counters: dict[Run, Expr] = {}
-        with serial(self.builder, self.kept[:-1], counters):
+        with serial_loops(self.builder, self.kept[:-1], counters):
 
             def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
                 with self.elements.masked(mask):
@@ -159,7 +168,7 @@ class _Combine(Rows):
             if last is None:
                 body([build.index(0)], 1, None)
             else:
-                strips(self.builder, self.target, 0, last.extent, lanes, 1, body)
+                strip_mine(self.builder, self.target, 0, last.extent, lanes, 1, body)
 
     def _position(self, index: Index, wide: int) -> None:
         for reduction, scratch in self.partial.scratch.items():
@@ -180,7 +189,7 @@ class _Combine(Rows):
         self._store_results(index)
 
 
-def _place(space: Space, piece: Expr, index: Index) -> Expr:
+def _place(space: ReductionSpace, piece: Expr, index: Index) -> Expr:
     """Where a partial result lies: pieces one after another, each with all results."""
     kept = tuple(entry for axis, entry in enumerate(index) if axis not in space.reduced)
     return build.add(

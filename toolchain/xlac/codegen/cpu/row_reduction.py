@@ -31,13 +31,19 @@ from xlac.codegen.core.loop_nest import (
     chunk_of,
     joins,
     lanes_for,
-    outer,
+    parallel_loops,
     piece,
     pieces_of,
-    strips,
+    strip_mine,
     unroll_for,
 )
-from xlac.codegen.core.reduction_plan import Pass, Passes, Space, plan, reduced_inputs
+from xlac.codegen.core.reduction_plan import (
+    ReductionPass,
+    ReductionPlan,
+    ReductionSpace,
+    plan,
+    reduced_inputs,
+)
 from xlac.codegen.core.summation import Blocks, blocks
 from xlac.fusion.group import is_immediate
 from xlac.ir.dims import Dim, Shape, Sym, ceil_div, divisor, size_hint, upper_bound, volume
@@ -55,10 +61,10 @@ KEEP_BYTES = 32 << 10  # of values kept between passes on a thread's stack
 class Rows:
     """Writes the loops of one group around reductions."""
 
-    def __init__(self, elements: Elements, space: Space) -> None:
+    def __init__(self, elements: Elements, space: ReductionSpace) -> None:
         self.elements, self.space = elements, space
         self.builder, self.target, self.group = elements.builder, elements.target, elements.group
-        self.plan: Passes = plan(self.group, space)
+        self.plan: ReductionPlan = plan(self.group, space)
         self.results: dict[Node, dict[Index, Expr]] = {}
         self.dry, self.survey = self._survey()
         self.runs = runs(space.shape, self.survey, self._borders())
@@ -119,7 +125,7 @@ class Rows:
     def write(self) -> None:
         """All loops, from the outermost."""
         if self.by_row:
-            with outer(
+            with parallel_loops(
                 self.builder, self.target, self.kept, self.each * size_hint(self.space.count)
             ) as counters:
                 self._row(counters)
@@ -136,7 +142,7 @@ class Rows:
                 with self.elements.masked(mask):
                     self._columns(counters, vector, bases, wide)
 
-            strips(self.builder, self.target, start, length, self.lanes, self.copies, body)
+            strip_mine(self.builder, self.target, start, length, self.lanes, self.copies, body)
 
         if (
             rows * vector.usual * each >= SERIAL_WORK
@@ -144,11 +150,13 @@ class Rows:
             and vector.usual >= 2 * chunk
         ):
             pieces = pieces_of(vector.extent, chunk)
-            with outer(self.builder, self.target, [*rest, pieces], chunk * each) as counters:
+            with parallel_loops(
+                self.builder, self.target, [*rest, pieces], chunk * each
+            ) as counters:
                 start = build.mul(counters.pop(pieces), chunk)
                 strip(counters, start, piece(self.builder, start, vector.extent, chunk))
             return
-        with outer(self.builder, self.target, rest, vector.usual * each) as counters:
+        with parallel_loops(self.builder, self.target, rest, vector.usual * each) as counters:
             strip(counters, 0, vector.extent)
 
     def _row(self, counters: Mapping[Run, Expr]) -> None:
@@ -178,7 +186,7 @@ class Rows:
                 bases: Sequence[Expr],
                 wide: int,
                 mask: Expr | None,
-                one: Pass = one,
+                one: ReductionPass = one,
                 homes: Mapping[Node, _Home] = homes,
                 gathered: Mapping[Node, Accumulator] = gathered,
                 inside: dict[Run, Expr] = inside,
@@ -197,12 +205,14 @@ class Rows:
                     body([build.index(0)], 1, None)
                 elif cut is None or cut.loop < len(others):
                     start, length = self._stretch(vector)
-                    strips(builder, self.target, start, length, self.lanes, copies, body, self.join)
+                    strip_mine(
+                        builder, self.target, start, length, self.lanes, copies, body, self.join
+                    )
                 else:
                     with self._block(
                         vector, cut.turns * self.lanes * copies, list(gathered.values())
                     ) as (start, length):
-                        strips(
+                        strip_mine(
                             builder, self.target, start, length, self.lanes, copies, body, self.join
                         )
             for r, accumulator in gathered.items():
@@ -257,7 +267,7 @@ class Rows:
             yield build.add(start, block), left
 
     def _blocks(
-        self, one: Pass, others: Sequence[Run], vector: Run | None = None, copies: int = 1
+        self, one: ReductionPass, others: Sequence[Run], vector: Run | None = None, copies: int = 1
     ) -> Blocks | None:
         """How the loops of a pass, the last of them along vectors, are cut so that no sum is taken
         in one go that is long.
@@ -280,7 +290,7 @@ class Rows:
         """What becomes of one reduction's partial results when its loops are done."""
         self._deliver(reduction, index, accumulator.result(copy))
 
-    def _copies(self, one: Pass) -> int:
+    def _copies(self, one: ReductionPass) -> int:
         """Vectors that a pass along rows works on at once: as many accumulators hide the latency of
         each.
         """
@@ -320,7 +330,7 @@ class Rows:
 
     def _step(
         self,
-        one: Pass,
+        one: ReductionPass,
         index: Index,
         gathered: Mapping[Node, Accumulator],
         copy: int,
@@ -339,7 +349,7 @@ class Rows:
         for (node, at), value in zip(stores, values, strict=True):
             self.elements.store(node, at, value)
 
-    def _settle(self, one: Pass, index: Index) -> None:
+    def _settle(self, one: ReductionPass, index: Index) -> None:
         """Computes what follows from the results of a pass here, outside the loops of the next."""
         if one is not self.plan.passes[-1]:
             for node in one.after:
@@ -379,7 +389,7 @@ class Rows:
 
     # ---- values kept between passes ----------------------------------------------------------
 
-    def _homes(self, one: Pass) -> dict[Node, _Home]:
+    def _homes(self, one: ReductionPass) -> dict[Node, _Home]:
         """Buffers for the values that this pass keeps, with the strides to reach them; none for
         those that do not fit.
         """

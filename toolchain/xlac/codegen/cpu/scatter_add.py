@@ -17,7 +17,14 @@ from xlac.codegen.core import operands
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements, linear, row_major
-from xlac.codegen.core.loop_nest import lanes_for, outer, piece, pieces_of, serial, strips
+from xlac.codegen.core.loop_nest import (
+    lanes_for,
+    parallel_loops,
+    piece,
+    pieces_of,
+    serial_loops,
+    strip_mine,
+)
 from xlac.codegen.core.lowered_group import KernelLaunch, LowerPart, Scratch, Value
 from xlac.codegen.core.scatter import STEP, Updates, all_of
 from xlac.codegen.core.summation import BLOCK, Pair, compensated, two_sum, whole
@@ -88,7 +95,7 @@ def _beside(
     def swept(suffix: str, work: Callable[[Elements, Expr], None]) -> KernelLaunch:
         elements = Elements(Builder(), group, target)
         pieces = pieces_of(size, PIECE)
-        with outer(elements.builder, target, [pieces], PIECE) as counters:
+        with parallel_loops(elements.builder, target, [pieces], PIECE) as counters:
             start = build.mul(counters[pieces], PIECE)
 
             def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
@@ -96,7 +103,7 @@ def _beside(
                     for base in bases:
                         work(elements, build.ramp(base, 1, wide))
 
-            strips(
+            strip_mine(
                 elements.builder,
                 target,
                 start,
@@ -314,7 +321,7 @@ class _Here(Sorted):
             [Run(self.sizes[a], (a,)) for a in self.columns],
         )
         found: dict[Run, Expr] = {}
-        with serial(builder, loops[:-1], found):
+        with serial_loops(builder, loops[:-1], found):
             before = [found[run] for run in loops[:-1]]
 
             def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
@@ -324,7 +331,7 @@ class _Here(Sorted):
                         self.gather(elements, updates, rank, stop, place, inner)
 
             if loops:
-                strips(builder, target, 0, loops[-1].extent, updates.lanes(target), 1, strip)
+                strip_mine(builder, target, 0, loops[-1].extent, updates.lanes(target), 1, strip)
             else:
                 strip([build.index(0)], 1, None)
 
@@ -332,7 +339,7 @@ class _Here(Sorted):
         elements = Elements(Builder(), self.group, self.target)
         pieces = pieces_of(self.count, PIECE)
         given = [Scratch(DType.I64, self.count, hint) for hint in ("given", "numbers")]
-        with outer(elements.builder, self.target, [pieces], PIECE * STEP) as counters:
+        with parallel_loops(elements.builder, self.target, [pieces], PIECE * STEP) as counters:
             start = build.mul(counters[pieces], PIECE)
             with elements.builder.loop(
                 "n", 0, piece(elements.builder, start, self.count, PIECE)
@@ -358,7 +365,7 @@ class _Here(Sorted):
 
     def combine(self, elements: Elements, updates: Updates) -> None:
         ranks = Run(self.count, ())
-        with outer(
+        with parallel_loops(
             elements.builder,
             self.target,
             [ranks],
@@ -424,7 +431,7 @@ class _Counted(_Here):
 
     def combine(self, elements: Elements, updates: Updates) -> None:
         builder, rows = elements.builder, Run(self.targets, ())
-        with outer(
+        with parallel_loops(
             builder, self.target, [rows], STEP * size_hint(volume(self.sizes)) // max(1, rows.usual)
         ) as counters:
             row = counters[rows]

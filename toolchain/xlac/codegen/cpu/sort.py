@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.loop_nest import outer
+from xlac.codegen.core.loop_nest import parallel_loops
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch
 from xlac.fusion import cost
 from xlac.fusion.group import Group
@@ -63,7 +63,7 @@ class _Sorter:
         loops = [Run(n, (a,)) for a, n in enumerate(self.shape) if a != axis]
         usual = size_hint(self.count)
         levels = max(1, usual - 1).bit_length() if usual > 1 else 0
-        with outer(
+        with parallel_loops(
             self.builder, self.elements.target, loops, STEP * usual * (levels + 1)
         ) as counters:
             place = {run.axes[0]: counter for run, counter in counters.items()}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from xlac.codegen.core import operands
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements, row_major
-from xlac.codegen.core.loop_nest import lanes_for, outer, pieces_of, strips
+from xlac.codegen.core.loop_nest import lanes_for, parallel_loops, pieces_of, strip_mine
 from xlac.codegen.core.lowered_group import BufferCopy, KernelLaunch, LoweredGroup, LowerPart
 from xlac.fusion import cost
 from xlac.fusion.group import Group, is_immediate
@@ -75,7 +75,7 @@ def _write(elements: Elements, group: Group, new: Group, target: Target) -> None
     loops = [Run(extent, (axis,)) for axis, extent in enumerate(sizes[:-1])]
     pieces = pieces_of(width, block)
     each = block * (1 + cost.weight(update.op))
-    with outer(builder, target, [*loops, pieces], each) as counters:
+    with parallel_loops(builder, target, [*loops, pieces], each) as counters:
         firsts = clamped_starts(elements, group)
         before = tuple(counters[run] for run in loops)
         base = build.mul(counters[pieces], block)
@@ -94,7 +94,7 @@ def _write(elements: Elements, group: Group, new: Group, target: Target) -> None
                     with elements.masked(mask):
                         elements.store_to(buffer, place, elements.at(update, spot))
 
-        strips(builder, target, base, length, lanes, 1, strip)
+        strip_mine(builder, target, base, length, lanes, 1, strip)
 
 
 def updated(elements: Elements) -> Buffer:

@@ -16,7 +16,7 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.loop_nest import bounded, lanes_for, outer, strips
+from xlac.codegen.core.loop_nest import bounded, lanes_for, parallel_loops, strip_mine
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.summation import Pair, blocks, compensated
 from xlac.fusion import cost
@@ -39,7 +39,7 @@ UNROLLED = 16  # positions of the window up to which its loops are written out
 
 
 @dataclass(frozen=True, slots=True)
-class Tap:
+class WindowAxis:
     """One axis of the window: its positions, how they lie in x, and whether they may lie outside of
     it.
     """
@@ -57,12 +57,12 @@ def lower(
     target: Target,
     name: str,
     lower_part: LowerPart,
-    windows: type[Windows] | None = None,
+    windows: type[WindowLoops] | None = None,
 ) -> LoweredGroup:
     """The copies with padding, if any, then one kernel for the windows and what follows them,
     written by `windows`.
     """
-    windows = windows or Windows
+    windows = windows or WindowLoops
     anchor = group.anchor
     op = anchor.op
     assert isinstance(op, Window)
@@ -132,7 +132,7 @@ def _copies(
 
 
 def _results_apart(
-    group: Group, target: Target, name: str, lower_part: LowerPart, windows: type[Windows]
+    group: Group, target: Target, name: str, lower_part: LowerPart, windows: type[WindowLoops]
 ) -> LoweredGroup:
     """A window of several results whose epilogue is not just those results: they are stored, then
     worked on.
@@ -149,7 +149,7 @@ def _results_apart(
     return LoweredGroup(operands.with_scratch((*first.alone, *after.alone), places))
 
 
-class Windows:
+class WindowLoops:
     """Writes the kernel's loops."""
 
     @staticmethod
@@ -185,7 +185,9 @@ class Windows:
             low, high = (0, 0) if copied else (op.low[axis], op.high[axis])
             hangs = low > 0 or high > 0
             self.taps.append(
-                Tap(extent, sizes[axis], op.strides[axis], low, op.window_dilation[axis], hangs)
+                WindowAxis(
+                    extent, sizes[axis], op.strides[axis], low, op.window_dilation[axis], hangs
+                )
             )
 
     def write(self, shape: Shape) -> None:
@@ -199,7 +201,7 @@ class Windows:
         loops = [Run(n, (a,)) for a, n in enumerate(shape[:-1]) if n != 1]
         copies = 4 if target.vector_bytes and not target.size and self.op.body is None else 1
 
-        with outer(builder, target, loops, size_hint(shape[-1]) * each) as counters:
+        with parallel_loops(builder, target, loops, size_hint(shape[-1]) * each) as counters:
             front: list[Expr] = [build.index(0)] * (len(shape) - 1)
             for run, counter in counters.items():
                 front[run.axes[0]] = counter
@@ -209,7 +211,7 @@ class Windows:
                     ats = [(*front, build.ramp(base, 1, wide)) for base in bases]
                     self.several(ats, wide)
 
-            strips(builder, target, 0, shape[-1], lanes, copies, body)
+            strip_mine(builder, target, 0, shape[-1], lanes, copies, body)
 
     def several(self, ats: Sequence[Index], lanes: int) -> None:
         """The results at some indices that differ in the last axis only; their loops over the
@@ -272,13 +274,13 @@ class Windows:
         for at, state in zip(ats, totals, strict=True):
             self._store(at, state)
 
-    def _place(self, tap: Tap, at: Expr, position: Expr) -> Expr:
+    def _place(self, tap: WindowAxis, at: Expr, position: Expr) -> Expr:
         """Where in x a position of the window lies."""
         return build.add(
             build.add(build.mul(at, tap.stride), build.mul(position, tap.dilation)), -tap.low
         )
 
-    def _inside(self, tap: Tap, at: Expr) -> tuple[Expr, Expr]:
+    def _inside(self, tap: WindowAxis, at: Expr) -> tuple[Expr, Expr]:
         """The positions of the window that lie inside x along an axis of dilation 1."""
         first = build.sub(tap.low, build.mul(at, tap.stride))
         start = build.apply(Primitive.MAX, build.index(0), first)

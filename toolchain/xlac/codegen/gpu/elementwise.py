@@ -19,7 +19,14 @@ from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPar
 from xlac.codegen.cpu.elementwise import jobs, overwritten, store
 from xlac.codegen.cpu.elementwise_choice import Job
 from xlac.codegen.gpu import transpose
-from xlac.codegen.gpu.core.grid import RESIDENT, Grid, grid, power_of_two, threads_for, unravelled
+from xlac.codegen.gpu.core.grid import (
+    RESIDENT,
+    GridThread,
+    grid,
+    power_of_two,
+    threads_for,
+    unravelled,
+)
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, Shape, ceil_div, divisor, size_hint, volume
@@ -83,7 +90,7 @@ def _write(elements: Elements, nests: Sequence[_Nest]) -> None:
 
 
 @contextmanager
-def _share(here: Grid, start: Dim, count: Dim, total: Dim) -> Iterator[Expr]:
+def _share(here: GridThread, start: Dim, count: Dim, total: Dim) -> Iterator[Expr]:
     """What a range of the blocks does; yields a block's number within it."""
     if count == total:
         yield here.block
@@ -115,7 +122,7 @@ class _Nest:
     def blocks(self, threads: int) -> Dim:
         return ceil_div(self.total, threads * self.copies)
 
-    def write(self, elements: Elements, here: Grid, block: Expr) -> None:
+    def write(self, elements: Elements, here: GridThread, block: Expr) -> None:
         """The vectors of one thread: all at once where the whole block has them, else one after
         another as they are there.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.cpu import random
-from xlac.codegen.cpu.random import Bits, scalars
+from xlac.codegen.cpu.random import RandomBits, scalars
 from xlac.codegen.gpu.core.grid import beside, every
 from xlac.fusion.group import Group
 from xlac_sdk.kernel_ir import build
@@ -15,10 +15,10 @@ from xlac_sdk.target import Target
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """A launch for the bits, and one for the new state."""
-    return random.lower(group, target, name, lower_part, _Threads)
+    return random.lower(group, target, name, lower_part, _BitsByThread)
 
 
-class _Threads(Bits):
+class _BitsByThread(RandomBits):
     """Writes the kernel for the bits."""
 
     def rows(self) -> None:

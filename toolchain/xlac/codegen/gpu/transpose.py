@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xlac.codegen.core.access_analysis import Access, Run, Survey, expand, runs
+from xlac.codegen.core.access_analysis import ElementAccess, Run, Survey, expand, runs
 from xlac.codegen.core.elements import Elements, alignment
 from xlac.codegen.cpu.elementwise import store
 from xlac.codegen.cpu.elementwise_choice import Job
-from xlac.codegen.gpu.core.grid import Grid, grid
+from xlac.codegen.gpu.core.grid import GridThread, grid
 from xlac.fusion.group import is_immediate
 from xlac.ir.dims import ceil_div, divisor, volume
 from xlac.ir.graph import Node
@@ -34,7 +34,7 @@ class _Turned:
     """An operand that is contiguous along another run than the result."""
 
     node: Node
-    access: Access
+    access: ElementAccess
 
 
 def write(elements: Elements, dry: Elements, job: Job, survey: Survey) -> bool:
@@ -117,7 +117,7 @@ class _Tiles:
                 rest = build.div(rest, run.extent)
             self._tile(here, counters, top, left)
 
-    def _tile(self, here: Grid, counters: Mapping[Run, Expr], top: Expr, left: Expr) -> None:
+    def _tile(self, here: GridThread, counters: Mapping[Run, Expr], top: Expr, left: Expr) -> None:
         """Reads with the threads of a warp along `crossed`, and writes with them along `inner`."""
         builder, side = self.builder, self.side
         beside = builder.let("beside", build.mul(build.mod(here.thread, self.warp), self.lanes))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.cpu import window
-from xlac.codegen.cpu.window import Windows
+from xlac.codegen.cpu.window import WindowLoops
 from xlac.codegen.gpu.core.grid import every, power_of_two
 from xlac.fusion.group import Group
 from xlac.ir.dims import Shape, divisor, size_hint
@@ -19,10 +19,10 @@ from xlac_sdk.target import Target
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """Copies of operands that the window's padding is spread into, if any, then one launch."""
-    return window.lower(group, target, name, lower_part, _Threads)
+    return window.lower(group, target, name, lower_part, _WindowByThread)
 
 
-class _Threads(Windows):
+class _WindowByThread(WindowLoops):
     """Writes the kernel: every thread finds which positions of the window lie inside x."""
 
     @staticmethod

@@ -13,7 +13,7 @@ from xlac.codegen.core import operands
 from xlac.codegen.core.elements import row_major
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.operands import View
-from xlac.codegen.library.refused import Refused
+from xlac.codegen.library.refused import LibraryRefused
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, Shape
 from xlac.ir.graph import Node
@@ -53,7 +53,7 @@ class Parts:
 def parts(after: Epilogue, library: Products, fast: bool, columns: frozenset[int]) -> Parts:
     """Reads an epilogue from the anchor on; a bias runs along some `columns` of its result's axes.
     Raises Refused for what the library cannot say, or would round otherwise."""
-    return _Reading(after, library, fast, columns).read()
+    return _EpilogueReader(after, library, fast, columns).read()
 
 
 def over_result(after: Epilogue, node: Node, strides: Shape) -> Shape:
@@ -66,12 +66,14 @@ def over_result(after: Epilogue, node: Node, strides: Shape) -> Shape:
             continue
         found = operands.reshaped(moved.shape, strides, moved.inputs[0].shape)
         if found is None:
-            raise Refused("the result, or what is added to it, is in an order that no strides say")
+            raise LibraryRefused(
+                "the result, or what is added to it, is in an order that no strides say"
+            )
         strides = found
     return strides
 
 
-class _Reading:
+class _EpilogueReader:
     """Follows what is computed from the anchor's result, step by step."""
 
     def __init__(
@@ -86,7 +88,7 @@ class _Reading:
 
     def read(self) -> Parts:
         if self.dtype not in self.library.results:
-            raise Refused(
+            raise LibraryRefused(
                 f"{self.library.library} gives no {self.dtype} for {self.library.operands}"
             )
         node = self.after.anchor
@@ -143,10 +145,10 @@ class _Reading:
         if found is not None:
             found = replace(found, strides=over_result(self.after, user, found.strides))
         if found is None or (wide and self._is_matrix(found.strides)):
-            raise Refused(f"what is added is computed, or is not {self.dtype}")
+            raise LibraryRefused(f"what is added is computed, or is not {self.dtype}")
         seen, matrix = found, self._is_matrix(found.strides)
         if (self.found.addend if matrix else self.found.bias) is not None:
-            raise Refused(f"{self.library.library} adds one matrix and one row")
+            raise LibraryRefused(f"{self.library.library} adds one matrix and one row")
         self.found = replace(self.found, addend=seen) if matrix else replace(self.found, bias=seen)
 
     def _is_matrix(self, strides: tuple[Dim, ...]) -> bool:
@@ -178,7 +180,9 @@ class _Reading:
 
     def _activated(self, name: str) -> None:
         if self.found.activation or name not in self.library.activations:
-            raise Refused(f"{self.library.library} ends in one activation, and not in this {name}")
+            raise LibraryRefused(
+                f"{self.library.library} ends in one activation, and not in this {name}"
+            )
         if name not in self.library.exact:
             self._asks_for_fast(
                 f"the {name} of {self.library.library}, whose last bits and NaNs are its own"
@@ -202,12 +206,14 @@ class _Reading:
 
     def _asks_for_fast(self, what: str) -> None:
         if not self.fast:
-            raise Refused(
+            raise LibraryRefused(
                 f"only precision: fast lets {self.library.library} compute it: it leaves out {what}"
             )
 
-    def _unknown(self, node: Node) -> Refused:
-        return Refused(f"{self.library.library} has no epilogue for '{node.op.mnemonic}' here")
+    def _unknown(self, node: Node) -> LibraryRefused:
+        return LibraryRefused(
+            f"{self.library.library} has no epilogue for '{node.op.mnemonic}' here"
+        )
 
 
 def _uniform(node: Node) -> float | None:

@@ -8,7 +8,7 @@ from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.core.operands import View
 from xlac.codegen.library.after import over_result
 from xlac.codegen.library.call import call, epilogue_of, of_type
-from xlac.codegen.library.refused import Refused
+from xlac.codegen.library.refused import LibraryRefused
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, Shape, bounds, divisor, size_hint
@@ -35,7 +35,7 @@ def called(group: Group, target: Target) -> LoweredGroup:
         for node in after.paths
         if node is not anchor
     ):
-        raise Refused(f"{library.library} has no epilogue for attention")
+        raise LibraryRefused(f"{library.library} has no epilogue for attention")
     shapes = op.shapes(*(node.type for node in anchor.inputs[:3]))
     _check(anchor, op, shapes, library)
     views = [operands.resolve(node, group) for node in anchor.inputs[:3]]
@@ -80,21 +80,23 @@ def _check(
     if any(
         not isinstance(size, int) or size % LANES or size > library.widest for size in (width, wide)
     ):
-        raise Refused(f"{name} takes widths that are a multiple of {LANES}, up to {library.widest}")
+        raise LibraryRefused(
+            f"{name} takes widths that are a multiple of {LANES}, up to {library.widest}"
+        )
     rows = size_hint(time) * (size_hint(many) // max(1, size_hint(few)))
     if rows < library.least:
-        raise Refused(
+        raise LibraryRefused(
             f"{rows} queries share keys, fewer than the {library.least} from which {name} is taken"
         )
     flops = cost.flops(anchor)
     if flops < library.flops:
-        raise Refused(
+        raise LibraryRefused(
             f"{flops:,} flops are fewer than the {library.flops:,} from which {name} is taken"
         )
     if bounds(length)[0] < 1:
-        raise Refused("there may be no keys")
+        raise LibraryRefused("there may be no keys")
     if op.causal and bounds(length - time)[0] < 0:
-        raise Refused(
+        raise LibraryRefused(
             f"some queries see no key: they get the mean of all values, and nothing from {name}"
         )
 
@@ -102,14 +104,16 @@ def _check(
 def _heads(found: View | None, rank: int, shape: Shape, dtype: DType) -> Strided:
     """Where an operand lies as (batch, heads, time, width)."""
     if found is None:
-        raise Refused("an operand is in an order that no strides say")
+        raise LibraryRefused("an operand is in an order that no strides say")
     steps = found.strides
     if rank == 3:
         steps = steps[0], steps[2] * shape[3], steps[1], steps[2]
     if any(step == 0 and extent != 1 for step, extent in zip(steps, shape, strict=True)):
-        raise Refused("an operand is repeated along one of its axes")
+        raise LibraryRefused("an operand is repeated along one of its axes")
     if steps[3] != 1 or any(divisor(n) % LANES for n in (*steps[:3], found.offset)):
-        raise Refused("the numbers of a head are apart in memory, or do not begin at 16 bytes")
+        raise LibraryRefused(
+            "the numbers of a head are apart in memory, or do not begin at 16 bytes"
+        )
     return Strided(dtype, shape, steps, found.offset)
 
 
@@ -119,14 +123,14 @@ def _mask(
     """An additive mask, and where it lies."""
     node, name = anchor.inputs[3], library.library
     if node.type.dtype is DType.BOOL:
-        raise Refused(f"{name} adds masks, and this one chooses")
+        raise LibraryRefused(f"{name} adds masks, and this one chooses")
     if not fast:
-        raise Refused(
+        raise LibraryRefused(
             f"only precision: fast lets {name} add a mask: rows of nothing but infinity are its own"
         )
     found = operands.resolve(node, group)
     if found is None or node.shape[-1:] != scores[-1:] or found.strides[-1] != 1:
-        raise Refused("the mask is not side by side in memory for each query")
+        raise LibraryRefused("the mask is not side by side in memory for each query")
     missing = 4 - node.type.rank
     steps = (0,) * missing + found.strides
     extents = tuple(

@@ -11,7 +11,7 @@ from xlac.codegen.core import epilogue
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import LibraryCall, LoweredGroup, Packed, Scratch, Value
 from xlac.codegen.core.operands import View
-from xlac.codegen.library.refused import Refused
+from xlac.codegen.library.refused import LibraryRefused
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Shape
@@ -30,7 +30,7 @@ def of_type(anchor: Node, libraries: Iterable[Facts], what: str) -> Facts:
     found = next((library for library in libraries if types == [library.operands]), None)
     if found is None:
         name = next(iter(libraries)).library
-        raise Refused(f"{name} is not asked for {what} of {' and '.join(map(str, types))}")
+        raise LibraryRefused(f"{name} is not asked for {what} of {' and '.join(map(str, types))}")
     return found
 
 
@@ -40,7 +40,7 @@ def epilogue_of(group: Group, library: str) -> Epilogue:
     """
     after = epilogue.of(group, group.anchor)
     if after is None or len(group.outputs) > 1:
-        raise Refused(f"{library} has one result, and no epilogue that gives all of these")
+        raise LibraryRefused(f"{library} has one result, and no epilogue that gives all of these")
     return after
 
 

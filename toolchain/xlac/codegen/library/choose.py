@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.library import attention, convolution, product
-from xlac.codegen.library.refused import Refused
+from xlac.codegen.library.refused import LibraryRefused
 from xlac.fusion.group import Group, Kind
 from xlac_sdk.target import Target
 
@@ -27,7 +27,7 @@ def called(group: Group, target: Target) -> LoweredGroup | str:
     for of_library in _choices(group, target):
         try:
             return of_library(group, target)
-        except Refused as refused:
+        except LibraryRefused as refused:
             reasons.append(str(refused))
     return f"not by a library: {'; '.join(reasons)}" if reasons else ""
 

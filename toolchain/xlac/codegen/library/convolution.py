@@ -14,7 +14,7 @@ from xlac.codegen.core.lowered_group import LoweredGroup, Packed
 from xlac.codegen.core.operands import View
 from xlac.codegen.library.after import Parts, over_result, parts
 from xlac.codegen.library.call import call, epilogue_of, of_type
-from xlac.codegen.library.refused import Refused
+from xlac.codegen.library.refused import LibraryRefused
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, Shape, bounds, size_hint, static
@@ -36,17 +36,17 @@ def called(group: Group, target: Target) -> LoweredGroup:
     assert isinstance(op, Conv)
     library = of_type(anchor, target.convolutions, "convolutions")
     if library.rounds and not target.fast:
-        raise Refused(
+        raise LibraryRefused(
             f"only precision: fast makes convolutions of {library.operands} by {library.library} worth it: it may then round to tf32"
         )
     _check(anchor, op, library)
     after = epilogue_of(group, library.library)
     x, kernel = operands.resolve(anchor.inputs[0], group), _kernel(anchor.inputs[1], group, op)
     if x is None or kernel is None:
-        raise Refused("an operand is in an order that no strides say")
+        raise LibraryRefused("an operand is in an order that no strides say")
     found = parts(after, library, target.fast, frozenset({op.layout[2].index("C")}))
     if found.scale != 1:
-        raise Refused(f"{library.library} scales no convolution")
+        raise LibraryRefused(f"{library.library} scales no convolution")
     return _call(after, x, kernel, found, library, target.fast)
 
 
@@ -60,26 +60,26 @@ def _check(anchor: Node, op: Conv, library: Products) -> None:
         ),
     )
     if op.batch_groups > 1 or any(step != 1 for step in op.lhs_dilation):
-        raise Refused(f"{name} spreads no input and groups no batch")
+        raise LibraryRefused(f"{name} spreads no input and groups no batch")
     if min((*op.low, *op.high), default=0) < 0:
-        raise Refused(f"{name} has no padding that crops")
+        raise LibraryRefused(f"{name} has no padding that crops")
     if not 1 <= len(op.spatial) <= DEEPEST:
-        raise Refused(f"{name} convolves along 1 to {DEEPEST} axes")
+        raise LibraryRefused(f"{name} convolves along 1 to {DEEPEST} axes")
     channels, filters = size_hint(kernel["I"]), size_hint(kernel["O"]) // op.feature_groups
     if min(channels, filters) < library.least:
-        raise Refused(
+        raise LibraryRefused(
             f"{channels} channels and {filters} filters of a group are fewer than the {library.least} from which {name} is taken"
         )
     flops = cost.flops(anchor)
     if flops < library.flops:
-        raise Refused(
+        raise LibraryRefused(
             f"{flops:,} flops are fewer than the {library.flops:,} from which {name} is taken"
         )
     if any(
         bounds(extent)[0] < 1
         for extent in (*(x[letter] for letter in op.spatial), *kernel.values())
     ):
-        raise Refused("there may be nothing to sum")
+        raise LibraryRefused("there may be nothing to sum")
 
 
 def _call(
@@ -91,14 +91,14 @@ def _call(
     if bias is not None and any(
         step != (letter == "C") for step, letter in zip(bias.strides, op.layout[2], strict=True)
     ):
-        raise Refused(
+        raise LibraryRefused(
             "what is added is neither one number for each filter, nor of the result's shape"
         )
     if found.addend is not None and any(
         step == 0 and extent != 1
         for step, extent in zip(found.addend.strides, anchor.shape, strict=True)
     ):
-        raise Refused("what is added is repeated along some axes of the result")
+        raise LibraryRefused("what is added is repeated along some axes of the result")
     of_x, of_kernel, of_result = ("NC" + op.spatial, "OI" + op.spatial, "NC" + op.spatial)
 
     def strided(view: View, dtype: DType, extents: Shape, letters: str, wanted: str) -> Strided:
@@ -113,7 +113,7 @@ def _call(
     if not (
         _dense(x.strides, anchor.inputs[0].shape) and _dense(kernel.strides, anchor.inputs[1].shape)
     ):
-        raise Refused("an operand is a part of what is in memory, or repeated")
+        raise LibraryRefused("an operand is a part of what is in memory, or repeated")
     place = View(output, over_result(after, output, row_major(output.shape)))
     convolution = Convolution(
         strided(x, library.operands, anchor.inputs[0].shape, op.layout[0], of_x),
@@ -156,7 +156,7 @@ def _check_ends(convolution: Convolution, library: Products) -> None:
         (convolution.result.dtype,) if follows else (convolution.result.dtype, None)
     ):
         return
-    raise Refused(
+    raise LibraryRefused(
         f"{library.library} ends in a bias of the result's type, perhaps with relu, where channels are apart in memory"
     )
 

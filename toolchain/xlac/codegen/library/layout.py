@@ -11,7 +11,7 @@ from xlac.codegen.core.elements import row_major
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.operands import View
 from xlac.codegen.library.after import Parts, over_result
-from xlac.codegen.library.refused import Refused
+from xlac.codegen.library.refused import LibraryRefused
 from xlac.ir.dims import Dim, Shape, bounds, size_hint, upper_bound
 from xlac.ir.graph import Node
 from xlac_sdk.libraries.product import Matrices, Products
@@ -21,7 +21,7 @@ LEFT, RIGHT, RESULT, ADDEND, BIAS = range(5)
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class MatrixLayout:
     """Extents, and where everything lies, the result's columns side by side. Where that takes the
     operands the other way round (the transposed result is the product of the transposed), `left` is
     the contraction's right operand."""
@@ -38,7 +38,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class _ProductAxis:
     """An axis of the product: its extent, and how far a step moves in left, right, result, addend
     and bias.
     """
@@ -66,7 +66,7 @@ class Sums:
     summed: tuple[Walk, ...]
 
 
-def layout(after: Epilogue, sums: Sums, found: Parts, library: Products) -> Layout:
+def layout(after: Epilogue, sums: Sums, found: Parts, library: Products) -> MatrixLayout:
     """Raises Refused for what is no product of matrices, or one that is too small to be worth a
     call.
     """
@@ -77,27 +77,29 @@ def layout(after: Epilogue, sums: Sums, found: Parts, library: Products) -> Layo
         found.bias.strides if found.bias else nothing,
     )  # fmt: skip
     axes = [
-        _Axis(walk.extent, (walk.left, walk.right, *steps))
+        _ProductAxis(walk.extent, (walk.left, walk.right, *steps))
         for walk, *steps in zip(sums.axes, *others, strict=True)
     ]
     depth = _one(
-        _merged(_Axis(walk.extent, (walk.left, walk.right, 0, 0, 0)) for walk in sums.summed),
+        _merged(
+            _ProductAxis(walk.extent, (walk.left, walk.right, 0, 0, 0)) for walk in sums.summed
+        ),
         "summed terms",
         library,
     )
     if bounds(depth.extent)[0] < 1:
-        raise Refused("there may be nothing to sum")
+        raise LibraryRefused("there may be nothing to sum")
     return _arranged(axes, depth, (sums.left, sums.right), output, found, library)
 
 
 def _arranged(
-    axes: list[_Axis],
-    depth: _Axis,
+    axes: list[_ProductAxis],
+    depth: _ProductAxis,
     views: tuple[View, View],
     output: Node,
     found: Parts,
     library: Products,
-) -> Layout:
+) -> MatrixLayout:
     batch = _merged(axis for axis in axes if axis.steps[LEFT] != 0 and axis.steps[RIGHT] != 0)
     down = _merged(axis for axis in axes if axis.steps[RIGHT] == 0)
     across = _merged(axis for axis in axes if axis.steps[LEFT] == 0 and axis.steps[RIGHT] != 0)
@@ -107,20 +109,22 @@ def _arranged(
             batch.append(side.pop(0))
     rows, columns = _one(down, "rows", library), _one(across, "columns", library)
     if len(batch) > 1:
-        raise Refused(
+        raise LibraryRefused(
             f"{library.library} steps through a batch along one axis, and there are {len(batch)}"
         )
-    count = batch[0] if batch else _Axis(1, (0,) * 5)
+    count = batch[0] if batch else _ProductAxis(1, (0,) * 5)
     sides = (LEFT, RIGHT)
     if columns.steps[RESULT] != 1:
         rows, columns, sides, views = columns, rows, (RIGHT, LEFT), views[::-1]
     if max(upper_bound(axis.extent) for axis in (count, rows, columns, depth)) > LARGEST:
-        raise Refused(f"{library.library} counts up to {LARGEST:,}")
+        raise LibraryRefused(f"{library.library} counts up to {LARGEST:,}")
 
-    def matrices(which: int, down: _Axis, across: _Axis, offset: Dim = 0) -> Matrices:
+    def matrices(which: int, down: _ProductAxis, across: _ProductAxis, offset: Dim = 0) -> Matrices:
         steps = down.steps[which], across.steps[which]
         if 1 not in steps or any(isinstance(step, int) and step < 1 for step in steps):
-            raise Refused("an operand's rows and columns are both apart in memory, or overlap")
+            raise LibraryRefused(
+                "an operand's rows and columns are both apart in memory, or overlap"
+            )
         dtype = library.operands if which in (LEFT, RIGHT) else output.type.dtype
         return Matrices(dtype, *steps, count.steps[which], offset)
 
@@ -128,18 +132,18 @@ def _arranged(
     if found.addend is not None:
         addend = matrices(ADDEND, rows, columns, found.addend.offset)
         if count.extent != 1 and addend.batch == 0:
-            raise Refused("one matrix is added to all of a batch")
+            raise LibraryRefused("one matrix is added to all of a batch")
     if any(
         side.columns != 1 for side in (addend, matrices(RESULT, rows, columns)) if side is not None
     ):
-        raise Refused("the result, or what is added to it, has its columns apart in memory")
+        raise LibraryRefused("the result, or what is added to it, has its columns apart in memory")
     if found.bias is not None and (columns.steps[BIAS], rows.steps[BIAS], count.steps[BIAS]) != (
         1,
         0,
         0,
     ):
-        raise Refused("what is added is neither one row for all rows, nor a matrix")
-    return Layout(
+        raise LibraryRefused("what is added is neither one row for all rows, nor a matrix")
+    return MatrixLayout(
         count.extent,
         rows.extent,
         columns.extent,
@@ -152,27 +156,27 @@ def _arranged(
     )
 
 
-def _merged(axes: Iterable[_Axis]) -> list[_Axis]:
+def _merged(axes: Iterable[_ProductAxis]) -> list[_ProductAxis]:
     """Axes that everything crosses as one become one; axes of one element disappear."""
-    found: list[_Axis] = []
+    found: list[_ProductAxis] = []
     for axis in sorted(axes, key=lambda axis: -size_hint(axis.steps[RESULT] or axis.steps[LEFT])):
         if axis.extent == 1:
             continue
         if found and all(
             a == b * axis.extent for a, b in zip(found[-1].steps, axis.steps, strict=True)
         ):
-            axis = _Axis(found.pop().extent * axis.extent, axis.steps)
+            axis = _ProductAxis(found.pop().extent * axis.extent, axis.steps)
         found.append(axis)
     return found
 
 
-def _one(found: list[_Axis], what: str, library: Products) -> _Axis:
+def _one(found: list[_ProductAxis], what: str, library: Products) -> _ProductAxis:
     """The one axis that merged ones are. Raises Refused where they are not one, or it is short."""
     if len(found) > 1:
-        raise Refused(f"the {what} are along {len(found)} axes that no stride joins")
+        raise LibraryRefused(f"the {what} are along {len(found)} axes that no stride joins")
     usual = size_hint(found[0].extent) if found else 1
     if not found or usual < library.least:
-        raise Refused(
+        raise LibraryRefused(
             f"{usual} {what} are fewer than the {library.least} from which {library.library} is taken"
         )
     return found[0]

@@ -11,7 +11,7 @@ from xlac.codegen.core.operands import View
 from xlac.codegen.library.after import parts
 from xlac.codegen.library.call import call, epilogue_of, of_type
 from xlac.codegen.library.layout import Sums, Walk, layout
-from xlac.codegen.library.refused import Refused
+from xlac.codegen.library.refused import LibraryRefused
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.graph import Node
@@ -26,7 +26,7 @@ def called(group: Group, target: Target) -> LoweredGroup:
     library = of_type(group.anchor, target.products, "products")
     flops = cost.flops(group.anchor)
     if flops < library.flops:
-        raise Refused(
+        raise LibraryRefused(
             f"{flops:,} flops are fewer than the {library.flops:,} from which {library.library} is taken"
         )
     return _call(epilogue_of(group, library.library), library, target.fast)
@@ -53,7 +53,7 @@ def _call(after: Epilogue, library: Products, fast: bool) -> LoweredGroup:
     group, anchor = after.group, after.anchor
     left, right = (operands.resolve(node, group) for node in anchor.inputs)
     if left is None or right is None:
-        raise Refused("an operand is in an order that no strides say")
+        raise LibraryRefused("an operand is in an order that no strides say")
     sums, columns = (
         _of_dot(anchor, left, right)
         if isinstance(anchor.op, Dot)

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class Refused(Exception):
+class LibraryRefused(Exception):
     """The library does not compute a group; its text says why, for people."""

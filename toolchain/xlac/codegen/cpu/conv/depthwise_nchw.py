@@ -43,7 +43,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 if TYPE_CHECKING:
-    from xlac.codegen.core.conv import Geometry
+    from xlac.codegen.core.conv import ConvGeometry
 
 TALL = 7  # rows of a tile at most: as many sums as hide a multiply-add's latency
 
@@ -106,23 +106,23 @@ def launches(
     target: Target,
     name: str,
     after: Epilogue,
-    g: Geometry,
+    g: ConvGeometry,
     left: Source,
     right: Source,
     kernel: View,
 ) -> list[KernelLaunch]:
     """The kernel, over an x whose windows stay inside it unless it `masks`."""
     elements = Elements(Builder(), group, target)
-    _Planes(elements, after, g, left, right, kernel, target).write()
+    _DepthwiseNchw(elements, after, g, left, right, kernel, target).write()
     return [elements.launch(name, cost.work(group))]
 
 
-class _Planes:
+class _DepthwiseNchw:
     def __init__(
         self,
         elements: Elements,
         after: Epilogue,
-        g: Geometry,
+        g: ConvGeometry,
         left: Source,
         right: Source,
         kernel: View,
@@ -246,7 +246,7 @@ class _Planes:
                 )
 
         if edge is None:
-            loop_nest.strips(self.builder, self.target, 0, width, lanes, 1, strip)
+            loop_nest.strip_mine(self.builder, self.target, 0, width, lanes, 1, strip)
             return
         (size,) = static((edge.extent,))
         reach = (self.taps[self.across] - 1) * self._apart(self.across) + lanes

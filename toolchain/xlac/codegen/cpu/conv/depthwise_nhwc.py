@@ -43,7 +43,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 if TYPE_CHECKING:
-    from xlac.codegen.core.conv import Geometry
+    from xlac.codegen.core.conv import ConvGeometry
 
 
 def launches(
@@ -51,7 +51,7 @@ def launches(
     target: Target,
     name: str,
     after: Epilogue,
-    g: Geometry,
+    g: ConvGeometry,
     left: Source,
     right: Source,
     kernel: View,
@@ -60,7 +60,7 @@ def launches(
     constant.
     """
     elements = Elements(Builder(), group, target)
-    writer = _Depthwise(elements, after, g, left, target)
+    writer = _DepthwiseNhwc(elements, after, g, left, target)
     taps = tuple(Axis(writer.taps[s], 0, g.kernel[s]) for s in g.op.spatial) or (Axis(1),)
     channels = Axis(writer.channels, 0, g.kernel["O"])
     whole = -(-writer.channels // writer.lanes)
@@ -79,9 +79,9 @@ def launches(
     return [*before, elements.launch(name, cost.work(group))]
 
 
-class _Depthwise:
+class _DepthwiseNhwc:
     def __init__(
-        self, elements: Elements, after: Epilogue, g: Geometry, left: Source, target: Target
+        self, elements: Elements, after: Epilogue, g: ConvGeometry, left: Source, target: Target
     ) -> None:
         self.elements, self.builder, self.after, self.g, self.left = (
             elements,

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from xlac.codegen.core import epilogue, operands
-from xlac.codegen.core.attention_problem import heads
+from xlac.codegen.core.attention_problem import attention_problem
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.gpu.attention import flash_attention, split_kv_decode
 from xlac.fusion.group import Group
@@ -61,7 +61,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
             found, made = operands.materialize(node, group, target, f"{name}_{side}", lower_part)
             launches += made
         views.append(found)
-    h = heads(anchor, (views[0], views[1], views[2]))
+    h = attention_problem(anchor, (views[0], views[1], views[2]))
     few = split_kv_decode.takes(size_hint(h.rows), h.widths, h.dtype, target)
     launches += (split_kv_decode if few else flash_attention).launches(
         group, target, name, h, after

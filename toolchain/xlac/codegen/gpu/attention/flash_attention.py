@@ -12,20 +12,28 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from xlac.codegen.core.attention_problem import LOWEST, Heads, exponential
+from xlac.codegen.core.attention_problem import LOWEST, AttentionProblem, exponential
 from xlac.codegen.core.contraction import multiply_add, unravel, zero
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import KernelLaunch
-from xlac.codegen.core.matrix_operand import Counters, Side
+from xlac.codegen.core.matrix_operand import Counters, MatrixOperand
 from xlac.codegen.gpu.attention import fragments
 from xlac.codegen.gpu.attention.fragments import BY_CORES, BY_QUADS
 from xlac.codegen.gpu.core import instructions, pipeline
-from xlac.codegen.gpu.core.grid import Grid, at_least, grid
-from xlac.codegen.gpu.core.instructions import CHUNK, COLUMNS, LANES, MMA, ROWS, Operand, Swizzled
+from xlac.codegen.gpu.core.grid import GridThread, at_least, grid
+from xlac.codegen.gpu.core.instructions import (
+    CHUNK,
+    COLUMNS,
+    LANES,
+    MMA,
+    ROWS,
+    FragmentOperand,
+    Swizzled,
+)
 from xlac.codegen.gpu.core.pipeline import Lane
-from xlac.codegen.gpu.core.shared_staging import Staging, tile_shape
+from xlac.codegen.gpu.core.shared_staging import SharedStaging, tile_shape
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, ceil_div, divisor, size_hint, volume
@@ -44,7 +52,7 @@ F32 = DType.F32
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class FlashTile:
     """Warps of a block, each with 16 rows; the widths of keys and values filled up to powers of
     two; keys of a tile.
     """
@@ -82,12 +90,12 @@ def takes(widths: tuple[int, int], dtype: DType, target: Target) -> bool:
     return fits and (dtype is F32 or MMA[dtype] in target.instructions)
 
 
-def _tile(dtype: DType, widths: tuple[int, int], warps: int, keys: int) -> Tile:
+def _tile(dtype: DType, widths: tuple[int, int], warps: int, keys: int) -> FlashTile:
     width, wide = (max(2 * COLUMNS, at_least(w)) for w in widths)
-    return Tile(dtype, warps, width, wide, keys)
+    return FlashTile(dtype, warps, width, wide, keys)
 
 
-def choose(h: Heads, target: Target) -> Tile:
+def choose(h: AttentionProblem, target: Target) -> FlashTile:
     """As many warps as there are rows and room for, of tiles of few keys where registers are full
     of results; threads that multiply for themselves in blocks of half as many, two at once."""
     by_threads = MMA[h.dtype] not in target.instructions
@@ -109,7 +117,7 @@ def choose(h: Heads, target: Target) -> Tile:
 
 
 def launches(
-    group: Group, target: Target, name: str, h: Heads, after: Epilogue
+    group: Group, target: Target, name: str, h: AttentionProblem, after: Epilogue
 ) -> list[KernelLaunch]:
     elements = Elements(Builder(), group, target)
     Prefill(elements, after, h, choose(h, target), target).write()
@@ -133,7 +141,12 @@ class Prefill:
     """Writes the kernel's body with the builder of `elements`."""
 
     def __init__(
-        self, elements: Elements, after: Epilogue, h: Heads, tile: Tile, target: Target
+        self,
+        elements: Elements,
+        after: Epilogue,
+        h: AttentionProblem,
+        tile: FlashTile,
+        target: Target,
     ) -> None:
         self.elements, self.builder, self.after, self.h, self.tile, self.target = (
             elements,
@@ -168,7 +181,7 @@ class Prefill:
             first = builder.let("first", build.mul(bounded(builder, down, tiles - 1), tile.rows))
             self._thread(g, batch, first)
 
-    def _thread(self, g: Grid, batch: Counters, first: Expr) -> None:
+    def _thread(self, g: GridThread, batch: Counters, first: Expr) -> None:
         h, tile, builder, dtype = self.h, self.tile, self.builder, self.h.dtype
         queries = g.shared("queries", dtype, tile.rows * tile.width)
         memory = [
@@ -202,8 +215,8 @@ class Prefill:
 
         def multiply(k: Expr, starts: list[Expr]) -> None:
             self._clear(scores)
-            left = Operand(queries, build.index(0), row, self.by_query)
-            right = Operand(memory[0], starts[0], build.index(0), self.by_query)
+            left = FragmentOperand(queries, build.index(0), row, self.by_query)
+            right = FragmentOperand(memory[0], starts[0], build.index(0), self.by_query)
             if self.by_cores:
                 fragments.by_cores(builder, scores, left, right, tile.width, lane, tile.keys)
             else:
@@ -221,8 +234,8 @@ class Prefill:
                     column,
                 )
             builder.emit(instructions.warp_barrier())
-            left = Operand(shares, build.index(0), row, self.of_weights)
-            right = Operand(memory[1], starts[1], build.index(0), self.by_key[1])
+            left = FragmentOperand(shares, build.index(0), row, self.of_weights)
+            right = FragmentOperand(memory[1], starts[1], build.index(0), self.by_key[1])
             if self.by_cores:
                 fragments.by_cores(builder, sums, left, right, tile.keys, lane, tile.wide)
             else:
@@ -246,11 +259,11 @@ class Prefill:
     # ---- memory ------------------------------------------------------------------------------
 
     def _staging(
-        self, side: Side, depths: tuple[Dim], span: int, step: int, layout: Swizzled
-    ) -> Staging:
+        self, side: MatrixOperand, depths: tuple[Dim], span: int, step: int, layout: Swizzled
+    ) -> SharedStaging:
         most = max(1, min(CHUNK, self.target.access_bytes) // self.h.dtype.nbytes)
         shape = tile_shape(side, depths, span, step, most)
-        return Staging(
+        return SharedStaging(
             self.elements,
             side,
             depths,

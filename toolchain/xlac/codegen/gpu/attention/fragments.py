@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from xlac.codegen.core.contraction import multiply_add
 from xlac.codegen.gpu.core import instructions
-from xlac.codegen.gpu.core.instructions import BYTES, CHUNK, COLUMNS, Operand
+from xlac.codegen.gpu.core.instructions import BYTES, CHUNK, COLUMNS, FragmentOperand
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr, LoopKind, Shuffle
@@ -50,8 +50,8 @@ BY_CORES, BY_QUADS = Pairs(COLUMNS), Pairs(2 * COLUMNS)
 def by_cores(
     builder: Builder,
     sums: Buffer,
-    left: Operand,
-    right: Operand,
+    left: FragmentOperand,
+    right: FragmentOperand,
     depth: int,
     lane: Expr,
     columns: int,
@@ -69,8 +69,8 @@ def along_depth(
     builder: Builder,
     target: Target,
     sums: Buffer,
-    left: Operand,
-    right: Operand,
+    left: FragmentOperand,
+    right: FragmentOperand,
     depth: int,
     lane: Expr,
     columns: int,
@@ -100,8 +100,8 @@ def across(
     builder: Builder,
     target: Target,
     sums: Buffer,
-    left: Operand,
-    right: Operand,
+    left: FragmentOperand,
+    right: FragmentOperand,
     depth: int,
     lane: Expr,
     columns: int,
@@ -131,17 +131,17 @@ def across(
                     )
 
 
-def _rows(builder: Builder, left: Operand, lane: Expr) -> list[Expr]:
+def _rows(builder: Builder, left: FragmentOperand, lane: Expr) -> list[Expr]:
     return [
         builder.let("row", build.add(left.first, build.add(build.div(lane, 4), half * 8)))
         for half in range(2)
     ]
 
 
-def _lanes(operand: Operand) -> int:
+def _lanes(operand: FragmentOperand) -> int:
     return CHUNK // operand.layout.dtype.nbytes
 
 
-def _chunk(builder: Builder, operand: Operand, place: Expr, step: Expr) -> Expr:
+def _chunk(builder: Builder, operand: FragmentOperand, place: Expr, step: Expr) -> Expr:
     where = build.add(operand.layout.place(place, step), operand.start)
     return builder.let("chunk", build.load(operand.buffer, where, _lanes(operand), align=CHUNK))

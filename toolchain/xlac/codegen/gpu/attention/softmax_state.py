@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xlac.codegen.core.attention_problem import Heads, exponential
+from xlac.codegen.core.attention_problem import AttentionProblem, exponential
 from xlac.codegen.core.contraction import unravel
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
@@ -23,7 +23,7 @@ P = Primitive
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class SoftmaxState:
     """What is known of a row: the greatest score, the sum of the weights, and parts of the weighted
     values.
     """
@@ -33,7 +33,7 @@ class State:
     values: tuple[Expr, ...]
 
 
-def merged(builder: Builder, one: State, other: State) -> State:
+def merge_states(builder: Builder, one: SoftmaxState, other: SoftmaxState) -> SoftmaxState:
     """What both know together."""
     top = builder.let("top", build.apply(P.MAX, one.greatest, other.greatest))
     less, more = (
@@ -47,17 +47,17 @@ def merged(builder: Builder, one: State, other: State) -> State:
         )
 
     pairs = zip(one.values, other.values, strict=True)
-    return State(top, both(one.weight, other.weight), tuple(both(x, y) for x, y in pairs))
+    return SoftmaxState(top, both(one.weight, other.weight), tuple(both(x, y) for x, y in pairs))
 
 
 def store(
     elements: Elements,
     after: Epilogue,
-    h: Heads,
+    h: AttentionProblem,
     batch: Counters,
     row: Expr,
     column: Expr,
-    state: State,
+    state: SoftmaxState,
 ) -> None:
     """Stores weighted values, divided by the weights' sum."""
     (value,) = state.values
@@ -66,7 +66,7 @@ def store(
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SplitResults:
     """What the blocks that share the keys of a head have found: weighted values, and (greatest
     score, sum of weights), for every (batch, key head, row, block); `part` neighbours of a row's
     values are combined at once."""
@@ -77,16 +77,16 @@ class Found:
     part: int
 
     @staticmethod
-    def of(h: Heads, splits: int, part: int) -> Found:
+    def of(h: AttentionProblem, splits: int, part: int) -> SplitResults:
         dtype, parts = h.dtype.compute, volume(h.batch) * h.rows * splits
-        return Found(
+        return SplitResults(
             Scratch(dtype, parts * h.widths[1], "values"),
             Scratch(dtype, parts * 2, "weights"),
             splits,
             part,
         )
 
-    def place(self, h: Heads, batch: Counters, row: Expr, split: build.Number) -> Expr:
+    def place(self, h: AttentionProblem, batch: Counters, row: Expr, split: build.Number) -> Expr:
         """The number of what one block found for a row."""
         at = build.add(build.mul(batch[0], h.batch[1]), batch[1])
         return build.add(build.mul(build.add(build.mul(at, h.rows), row), self.splits), split)
@@ -95,7 +95,7 @@ class Found:
         self,
         elements: Elements,
         after: Epilogue,
-        h: Heads,
+        h: AttentionProblem,
         batch: Counters,
         row: Expr,
         column: Expr,
@@ -105,7 +105,7 @@ class Found:
         values, weights = (
             elements.parameter(one, Access.READ) for one in (self.values, self.weights)
         )
-        state: State | None = None
+        state: SoftmaxState | None = None
         for split in range(self.splits):
             at = builder.let("at", self.place(h, batch, row, split))
             top, weight = (
@@ -116,13 +116,13 @@ class Found:
                 "value",
                 build.load(values, build.add(build.mul(at, h.widths[1]), column), self.part),
             )
-            more = State(top, weight, (value,))
-            state = more if state is None else merged(builder, state, more)
+            more = SoftmaxState(top, weight, (value,))
+            state = more if state is None else merge_states(builder, state, more)
         assert state is not None
         store(elements, after, h, batch, row, column, state)
 
 
-def combine(elements: Elements, after: Epilogue, h: Heads, found: Found) -> None:
+def combine(elements: Elements, after: Epilogue, h: AttentionProblem, found: SplitResults) -> None:
     """The kernel that combines what blocks have found of the same rows: a thread for every few
     elements of the result.
     """

@@ -11,15 +11,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xlac.codegen.core.attention_problem import LOWEST, Heads, exponential
+from xlac.codegen.core.attention_problem import LOWEST, AttentionProblem, exponential
 from xlac.codegen.core.contraction import multiply_add, unravel, zero
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import KernelLaunch
-from xlac.codegen.core.matrix_operand import Counters, Side, apart, offset
-from xlac.codegen.gpu.attention.softmax_state import Found, State, combine, merged, store
-from xlac.codegen.gpu.core.grid import Grid, at_least, grid
+from xlac.codegen.core.matrix_operand import Counters, MatrixOperand, apart, offset
+from xlac.codegen.gpu.attention.softmax_state import (
+    SoftmaxState,
+    SplitResults,
+    combine,
+    merge_states,
+    store,
+)
+from xlac.codegen.gpu.core.grid import GridThread, at_least, grid
 from xlac.codegen.gpu.core.shared_staging import all_of
 from xlac.codegen.gpu.gemm import block_tiling
 from xlac.codegen.gpu.reduction import arrival_counter
@@ -42,7 +48,7 @@ AHEAD = 2  # keys that a thread reads before it needs the first
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class DecodeSplit:
     """How the work is shared: rows at a time, elements of a row that a thread holds and that are
     worked on at once, threads of a row, and the blocks that share the keys of one head."""
 
@@ -74,7 +80,7 @@ def _lanes(width: int, dtype: DType, target: Target) -> int:
     return lanes
 
 
-def share(h: Heads, target: Target) -> Share:
+def share(h: AttentionProblem, target: Target) -> DecodeSplit:
     """Enough blocks to keep every multiprocessor reading, and few enough that each has something to
     read.
     """
@@ -82,7 +88,7 @@ def share(h: Heads, target: Target) -> Share:
     few = min(FEW, at_least(size_hint(h.rows)))
     heads = size_hint(volume(h.batch)) * -(-size_hint(h.rows) // few)
     wanted = -(-2 * (target.processors or block_tiling.PROCESSORS) // max(1, heads))
-    return Share(
+    return DecodeSplit(
         few,
         lanes,
         min(lanes, max(1, min(4, target.access_bytes // h.dtype.compute.nbytes))),
@@ -93,7 +99,7 @@ def share(h: Heads, target: Target) -> Share:
 
 
 def launches(
-    group: Group, target: Target, name: str, h: Heads, after: Epilogue
+    group: Group, target: Target, name: str, h: AttentionProblem, after: Epilogue
 ) -> list[KernelLaunch]:
     """One kernel, whose blocks may share the keys; where the target has no tickets another combines
     what they found.
@@ -102,7 +108,7 @@ def launches(
     if how.splits == 1:
         Decode(elements, after, h, how, target, None).write()
         return [elements.launch(name, cost.work(group))]
-    found = Found.of(h, how.splits, how.part)
+    found = SplitResults.of(h, how.splits, how.part)
     Decode(elements, after, h, how, target, found).write()
     if arrival_counter.has_tickets(target):
         return [elements.launch(name, cost.work(group))]
@@ -118,10 +124,10 @@ class Decode:
         self,
         elements: Elements,
         after: Epilogue,
-        h: Heads,
-        how: Share,
+        h: AttentionProblem,
+        how: DecodeSplit,
         target: Target,
-        found: Found | None,
+        found: SplitResults | None,
     ) -> None:
         self.elements, self.builder, self.after, self.h, self.how = (
             elements,
@@ -153,8 +159,8 @@ class Decode:
             self._finish(g, batch, first, split, lane, states)
 
     def _look(
-        self, g: Grid, batch: Counters, first: Expr, begin: Expr, end: Expr, lane: Expr
-    ) -> list[State]:
+        self, g: GridThread, batch: Counters, first: Expr, begin: Expr, end: Expr, lane: Expr
+    ) -> list[SoftmaxState]:
         """One thread's part of the rows, over its share of the keys."""
         h, how, builder, warp = self.h, self.how, self.builder, self.target.warp
         slot = builder.let(
@@ -218,7 +224,9 @@ class Decode:
                             multiply_add(self.target, build.splat(share, how.part), part, kept),
                         )
                     builder.assign(greatest[number], top)
-        return [State(m, s, tuple(v)) for m, s, v in zip(greatest, weights, values, strict=True)]
+        return [
+            SoftmaxState(m, s, tuple(v)) for m, s, v in zip(greatest, weights, values, strict=True)
+        ]
 
     def _row(self, row: Expr) -> Expr:
         """A row of the operand; one past the last is read as the last, and not stored."""
@@ -231,7 +239,9 @@ class Decode:
         base = side.moved(side.start(batch), apart(self.builder, row, side.extents))
         return self._read(side, self.builder.let("base", base), [element], held)
 
-    def _read(self, side: Side, base: Expr, counters: Counters, there: list[Expr]) -> list[Expr]:
+    def _read(
+        self, side: MatrixOperand, base: Expr, counters: Counters, there: list[Expr]
+    ) -> list[Expr]:
         """A thread's part of a row's width, in parts, in the type of the sums."""
         builder, how = self.builder, self.how
         buffer = self.elements.parameter(side.source.value, Access.READ)
@@ -281,19 +291,25 @@ class Decode:
 
     # ---- combining ---------------------------------------------------------------------------
 
-    def _exchanged(self, state: State, distance: int) -> State:
+    def _exchanged(self, state: SoftmaxState, distance: int) -> SoftmaxState:
         """What the thread so many lanes away knows."""
         mine = (state.greatest, state.weight, *state.values)
         greatest, weight, *values = (
             self.builder.let("other", Exchange(self.builder.let("mine", x), distance)) for x in mine
         )
-        return State(greatest, weight, tuple(values))
+        return SoftmaxState(greatest, weight, tuple(values))
 
-    def _merged(self, one: State, other: State) -> State:
-        return merged(self.builder, one, other)
+    def _merged(self, one: SoftmaxState, other: SoftmaxState) -> SoftmaxState:
+        return merge_states(self.builder, one, other)
 
     def _finish(
-        self, g: Grid, batch: Counters, first: Expr, split: Expr, lane: Expr, states: list[State]
+        self,
+        g: GridThread,
+        batch: Counters,
+        first: Expr,
+        split: Expr,
+        lane: Expr,
+        states: list[SoftmaxState],
     ) -> None:
         """Warps' sums meet in SHARED memory; the first threads combine and store them."""
         h, how, builder = self.h, self.how, self.builder
@@ -333,7 +349,7 @@ class Decode:
                             builder.let("sum", build.load(sums, build.add(build.mul(at, 2), e)))
                             for e in range(2)
                         )
-                        found.append(State(top, weight, (value,)))
+                        found.append(SoftmaxState(top, weight, (value,)))
                     state = found[0]
                     for more in found[1:]:
                         state = self._merged(state, more)
@@ -346,7 +362,7 @@ class Decode:
             ):
                 self._combine(g, batch, first, self.found)
 
-    def _combine(self, g: Grid, batch: Counters, first: Expr, found: Found) -> None:
+    def _combine(self, g: GridThread, batch: Counters, first: Expr, found: SplitResults) -> None:
         """The rows of the block, by its threads, from what all blocks have found."""
         builder, across = self.builder, self.h.widths[1] // self.how.part
         with builder.loop("place", g.thread, self.how.few * across, g.threads) as place:
@@ -355,7 +371,9 @@ class Decode:
                 column = builder.let("column", build.mul(build.mod(place, across), self.how.part))
                 found.result(self.elements, self.after, self.h, batch, row, column)
 
-    def _store(self, batch: Counters, row: Expr, column: Expr, split: Expr, state: State) -> None:
+    def _store(
+        self, batch: Counters, row: Expr, column: Expr, split: Expr, state: SoftmaxState
+    ) -> None:
         h, builder = self.h, self.builder
         if self.found is None:
             store(self.elements, self.after, h, batch, row, column, state)

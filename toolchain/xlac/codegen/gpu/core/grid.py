@@ -33,7 +33,7 @@ RESIDENT = 1024  # threads that keep a multiprocessor busy
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class GridThread:
     """A thread of a kernel being written."""
 
     builder: Builder
@@ -88,12 +88,14 @@ class Grid:
 
 
 @contextmanager
-def grid(builder: Builder, target: Target, blocks: build.Number, threads: int) -> Iterator[Grid]:
+def grid(
+    builder: Builder, target: Target, blocks: build.Number, threads: int
+) -> Iterator[GridThread]:
     """The loops that every kernel of a GPU is: `blocks` of them, of `threads` threads each."""
     with builder.loop("block", 0, blocks, kind=LoopKind.BLOCK) as block:
         allocations = builder.open_blocks[-1]
         with builder.loop("thread", 0, threads, kind=LoopKind.THREAD) as thread:
-            yield Grid(builder, block, thread, threads, target.warp, allocations)
+            yield GridThread(builder, block, thread, threads, target.warp, allocations)
 
 
 @contextmanager

@@ -106,7 +106,7 @@ class Swizzled:
 
 
 @dataclass(frozen=True, slots=True)
-class Panels:
+class SwizzledPanels:
     """A tile's layout for products of four warps where neighbours lie along the operand's side:
     panels of 128 bytes, each a row for every step of the sum, 128 bytes' worth of steps."""
 
@@ -134,7 +134,7 @@ class Panels:
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class FragmentOperand:
     """A warp's part of a tile: its first place along the side, in the memory of a tile that begins
     at `start`.
     """
@@ -142,11 +142,16 @@ class Operand:
     buffer: Buffer
     start: Expr
     first: Expr
-    layout: Swizzled | Panels
+    layout: Swizzled | SwizzledPanels
 
 
 def multiply(
-    sums: Buffer, left: Operand, right: Operand, step: Expr, lane: Expr, tiles: tuple[int, int]
+    sums: Buffer,
+    left: FragmentOperand,
+    right: FragmentOperand,
+    step: Expr,
+    lane: Expr,
+    tiles: tuple[int, int],
 ) -> Instruction:
     """Adds a warp's products over 32 bytes of the sum from `step` on: `tiles` (down, across) of 16
     rows by 8 columns.
@@ -192,7 +197,7 @@ def multiply(
 
 
 def multiply_grouped(
-    sums: Buffer, left: Operand, right: Operand, lane: Expr, columns: int
+    sums: Buffer, left: FragmentOperand, right: FragmentOperand, lane: Expr, columns: int
 ) -> Instruction:
     """Begins to add the products of a warp's 16 rows over a tile's 128 bytes of the sum, as
     `multiply` would step by step.
@@ -226,7 +231,7 @@ def fence() -> Instruction:
     return Instruction(FENCE, (), ())
 
 
-def _along(operand: Operand, place: Expr, step: Expr, dtype: DType) -> Expr:
+def _along(operand: FragmentOperand, place: Expr, step: Expr, dtype: DType) -> Expr:
     """A chunk's worth of steps at one place along the side, in the type that products are summed
     in.
     """

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xlac.codegen.gpu.core import instructions
-from xlac.codegen.gpu.core.shared_staging import Staging
+from xlac.codegen.gpu.core.shared_staging import SharedStaging
 from xlac.ir.dims import Dim
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
@@ -23,7 +23,7 @@ from xlac_sdk.target import Target
 class Lane:
     """One operand's ring: how its tiles come, where they lie, and the elements that one takes."""
 
-    side: Staging
+    side: SharedStaging
     buffer: Buffer
     size: int
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.matrix_operand import Counters, Side, apart, offset
+from xlac.codegen.core.matrix_operand import Counters, MatrixOperand, apart, offset
 from xlac.codegen.gpu.core import instructions
 from xlac.codegen.gpu.gemm.operand_load import read
 from xlac.ir.dims import Shape, divisor, volume
@@ -26,7 +26,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 
-class Layout(Protocol):
+class SharedLayout(Protocol):
     """How a tile lies in SHARED memory."""
 
     @property
@@ -55,7 +55,7 @@ class TileShape:
         return self.span * self.step // self.lanes
 
 
-def tile_shape(side: Side, depths: Shape, span: int, step: int, most: int) -> TileShape:
+def tile_shape(side: MatrixOperand, depths: Shape, span: int, step: int, most: int) -> TileShape:
     """A tile read in vectors as wide as the operand's strides allow, up to `most` elements."""
     deep = side.width(min(most, step), along_depth=True, depth=depths)
     wide = side.width(min(most, span), along_depth=False, depth=depths)
@@ -83,16 +83,16 @@ class _Piece:
 
 
 @dataclass(slots=True)
-class Staging:
+class SharedStaging:
     """One operand's way to SHARED memory, for one thread of a block."""
 
     elements: Elements
-    side: Side
+    side: MatrixOperand
     depths: Shape
     shape: TileShape
     dtype: DType  # of the elements in SHARED memory
     threads: int
-    layout: Layout
+    layout: SharedLayout
     pieces: list[_Piece] = field(default_factory=list)
 
     def begin(self, thread: Expr, first: Expr, batch: Counters) -> None:

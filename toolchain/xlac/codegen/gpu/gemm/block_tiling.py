@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xlac.codegen.gpu.gemm.matrix_product import Product
+from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
@@ -13,7 +13,7 @@ RESIDENT = 512  # threads that keep a multiprocessor's arithmetic busy
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class BlockTile:
     """A block's tile: `warps` (down, across), each of `lanes` threads (down, across) of `pieces`
     vectors each way.
     """
@@ -55,17 +55,17 @@ def spread(warp: int) -> tuple[int, int]:
     return warp // across, across
 
 
-def choose(target: Target, p: Product) -> Tile:
+def choose(target: Target, p: MatrixProduct) -> BlockTile:
     """The tile that fills the machine in the least time: large ones read SHARED memory less, small
     ones leave fewer idle.
     """
     batch, rows, columns, _ = p.usual
     vector, lanes = vector_of(target, p.accumulate), spread(target.warp)
     step = 8
-    best: tuple[float, Tile] | None = None
+    best: tuple[float, BlockTile] | None = None
     for warps in _WARPS:
         for pieces in _PIECES:
-            tile = Tile(warps, lanes, pieces, vector, step)
+            tile = BlockTile(warps, lanes, pieces, vector, step)
             if (
                 tile.threads > target.block_threads
                 or tile.shared_bytes(p.accumulate) > target.shared_bytes

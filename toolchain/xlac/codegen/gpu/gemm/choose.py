@@ -21,8 +21,8 @@ from xlac.codegen.gpu.gemm import (
     wgmma,
 )
 from xlac.codegen.gpu.gemm.epilogue_store import Stores
-from xlac.codegen.gpu.gemm.matrix_product import Product, product
-from xlac.codegen.gpu.gemm.simt_gemm import Matmul
+from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct, matrix_product
+from xlac.codegen.gpu.gemm.simt_gemm import SimtGemm
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import static
@@ -40,10 +40,10 @@ def launches(
     """
     if right.compute is not None:
         c = replace(c, right=_computed(group, c.right, right))
-    p = product(c, after)
+    p = matrix_product(c, after)
     elements = Elements(Builder(), group, target)
     if skinny_gemm.pays(p):
-        skinny_gemm.Skinny(elements, after, p, skinny_gemm.share(p, target), target).write()
+        skinny_gemm.SkinnyGemm(elements, after, p, skinny_gemm.share(p, target), target).write()
         return [elements.launch(name, cost.work(group))]
     tiled = _tiled(p, target)
     parts = split_k.parts(p, tiled.blocks, tiled.step, target.processors or block_tiling.PROCESSORS)
@@ -66,42 +66,42 @@ class _Tiled:
 
     blocks: int
     step: int
-    write: Callable[[Elements, Stores, Product], None]
+    write: Callable[[Elements, Stores, MatrixProduct], None]
 
 
-def _tiled(p: Product, target: Target) -> _Tiled:
+def _tiled(p: MatrixProduct, target: Target) -> _Tiled:
     """On tensor cores, where they take the operands as they are; else on ordinary arithmetic."""
     roles = warp_specialized_gemm.choose(p, target)
     if roles:
 
-        def by_roles(elements: Elements, after: Stores, p: Product) -> None:
-            warp_specialized_gemm.Specialized(elements, after, p, roles, target).write()
+        def by_roles(elements: Elements, after: Stores, p: MatrixProduct) -> None:
+            warp_specialized_gemm.WarpSpecializedGemm(elements, after, p, roles, target).write()
 
         return _Tiled(_blocks(p, roles.rows, roles.columns), roles.step, by_roles)
     groups = wgmma.choose(p, target)
     if groups:
 
-        def by_groups(elements: Elements, after: Stores, p: Product) -> None:
-            wgmma.WarpGroups(elements, after, p, groups, target).write()
+        def by_groups(elements: Elements, after: Stores, p: MatrixProduct) -> None:
+            wgmma.WgmmaGemm(elements, after, p, groups, target).write()
 
         return _Tiled(_blocks(p, groups.rows, groups.columns), groups.step, by_groups)
     dtype = tensor_core_gemm.operand(p, target)
     cores = tensor_core_gemm.choose(target, p, dtype) if dtype else None
     if dtype and cores:
 
-        def by_cores(elements: Elements, after: Stores, p: Product) -> None:
-            tensor_core_gemm.TensorCores(elements, after, p, cores, dtype, target).write()
+        def by_cores(elements: Elements, after: Stores, p: MatrixProduct) -> None:
+            tensor_core_gemm.TensorCoreGemm(elements, after, p, cores, dtype, target).write()
 
         return _Tiled(_blocks(p, cores.rows, cores.columns), cores.step, by_cores)
     tile = block_tiling.choose(target, p)
 
-    def plain(elements: Elements, after: Stores, p: Product) -> None:
-        Matmul(elements, after, p, tile, target).write()
+    def plain(elements: Elements, after: Stores, p: MatrixProduct) -> None:
+        SimtGemm(elements, after, p, tile, target).write()
 
     return _Tiled(_blocks(p, tile.rows, tile.columns), tile.step, plain)
 
 
-def _blocks(p: Product, rows: int, columns: int) -> int:
+def _blocks(p: MatrixProduct, rows: int, columns: int) -> int:
     batch, down, across, _ = p.usual
     return batch * -(-down // rows) * -(-across // columns)
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.matrix_operand import Counters
-from xlac.codegen.gpu.gemm.matrix_product import Product
+from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
 from xlac.ir.dims import divisor
 from xlac.ir.op import Index
 from xlac_sdk.kernel_ir import build
@@ -36,13 +36,19 @@ class Stores(Protocol):
         """
 
 
-class Results:
+class EpilogueStore:
     """Stores results of one position of the batch; `tall` and `wide` where tiles may reach past the
     last row and column.
     """
 
     def __init__(
-        self, elements: Elements, after: Stores, p: Product, batch: Counters, tall: bool, wide: bool
+        self,
+        elements: Elements,
+        after: Stores,
+        p: MatrixProduct,
+        batch: Counters,
+        tall: bool,
+        wide: bool,
     ) -> None:
         self.elements, self.builder, self.after, self.p, self.batch = (
             elements,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from xlac.codegen.core.contraction import Axis, Contraction, Source
 from xlac.codegen.core.elements import linear, row_major
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.matrix_operand import Border, Counters, Side, apart
+from xlac.codegen.core.matrix_operand import Counters, MatrixOperand, Padding, apart
 from xlac.ir.dims import Dim, Shape, size_hint, volume
 from xlac.ir.op import Index
 from xlac_sdk.dtypes import DType
@@ -29,13 +29,13 @@ Place = Callable[[Counters, Counters, Counters], Index]
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class MatrixProduct:
     """See the module's docstring."""
 
     batch: Shape
     depths: Shape  # extents of the summed axes, outermost first
-    rows: Side
-    columns: Side
+    rows: MatrixOperand
+    columns: MatrixOperand
     accumulate: DType
     place: Place
 
@@ -64,13 +64,15 @@ class Product:
             size_hint(self.depth),
         )
 
-    def turned(self) -> Product:
+    def turned(self) -> MatrixProduct:
         """With rows and columns exchanged."""
 
         def place(batch: Counters, rows: Counters, columns: Counters) -> Index:
             return self.place(batch, columns, rows)
 
-        return Product(self.batch, self.depths, self.columns, self.rows, self.accumulate, place)
+        return MatrixProduct(
+            self.batch, self.depths, self.columns, self.rows, self.accumulate, place
+        )
 
     def index(self, builder: Builder, batch: Counters, row: Expr, column: Expr) -> Index:
         """The result's index for one row and column (or as many as they have lanes)."""
@@ -81,7 +83,7 @@ class Product:
         )
 
 
-def product(c: Contraction, after: Epilogue) -> Product:
+def matrix_product(c: Contraction, after: Epilogue) -> MatrixProduct:
     """The product that a contraction is, its columns along the axis in which results are stored
     side by side.
     """
@@ -108,21 +110,21 @@ def product(c: Contraction, after: Epilogue) -> Product:
         both = [found.get(len(c.outer) + k, zero) for k in range(2)]
         return c.place(outer, both, found.get(-1, zero))
 
-    def side(source: Source, axes: Sequence[Axis], name: str) -> Side:
+    def side(source: Source, axes: Sequence[Axis], name: str) -> MatrixOperand:
         def steps(of: Sequence[Axis]) -> Shape:
             return tuple(getattr(a, name) for a in of)
 
         others = [c.outer[k] for k in batch]
         borders = [
-            Border(e.low, e.extent, *(_along(of, n) for of in (axes, others, summed)))
+            Padding(e.low, e.extent, *(_along(of, n) for of in (axes, others, summed)))
             for n, e in enumerate(c.borders)
         ]
         has = tuple(borders) if name == "left" else ()
-        return Side(
+        return MatrixOperand(
             source, tuple(a.extent for a in axes), steps(axes), steps(others), steps(summed), has
         )
 
-    found = Product(
+    found = MatrixProduct(
         tuple(c.outer[k].extent for k in batch),
         tuple(a.extent for a in summed),
         side(c.left, [a for _, a in rows], "left"),
@@ -142,7 +144,7 @@ def _along(axes: Sequence[Axis], border: int) -> tuple[int, ...]:
     return tuple(a.along[border] if a.along else 0 for a in axes)
 
 
-def _side_by_side(p: Product, after: Epilogue) -> bool:
+def _side_by_side(p: MatrixProduct, after: Epilogue) -> bool:
     """Whether neighbouring columns are neighbours in the first output."""
     if not p.columns.extents:
         return False

@@ -18,10 +18,10 @@ from xlac.codegen.core.summation import Pair
 from xlac.codegen.gpu.core import pipeline
 from xlac.codegen.gpu.core.grid import grid
 from xlac.codegen.gpu.core.pipeline import Lane
-from xlac.codegen.gpu.core.shared_staging import Staging, tile_shape
-from xlac.codegen.gpu.gemm.block_tiling import Tile
-from xlac.codegen.gpu.gemm.epilogue_store import Results, Stores
-from xlac.codegen.gpu.gemm.matrix_product import Product
+from xlac.codegen.gpu.core.shared_staging import SharedStaging, tile_shape
+from xlac.codegen.gpu.gemm.block_tiling import BlockTile
+from xlac.codegen.gpu.gemm.epilogue_store import EpilogueStore, Stores
+from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
 from xlac.ir.dims import ceil_div, divisor, upper_bound, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr, LoopKind, Shuffle, Var
@@ -33,11 +33,11 @@ LONG = 4096  # products that a sum in registers takes in a row: whole tiles
 STAGES = 2
 
 
-class Matmul:
+class SimtGemm:
     """Writes the kernel's body with the builder of `elements`."""
 
     def __init__(
-        self, elements: Elements, after: Stores, p: Product, tile: Tile, target: Target
+        self, elements: Elements, after: Stores, p: MatrixProduct, tile: BlockTile, target: Target
     ) -> None:
         self.elements, self.builder, self.after = elements, elements.builder, after
         self.p, self.tile, self.target = p, tile, target
@@ -82,7 +82,7 @@ class Matmul:
             shape = tile_shape(
                 side, p.depths, span, tile.step, max(1, self.target.access_bytes // widest)
             )
-            staging = Staging(
+            staging = SharedStaging(
                 self.elements,
                 side,
                 p.depths,
@@ -188,7 +188,7 @@ class Matmul:
             divisor(p.rows.size) % tile.rows != 0,
             divisor(p.columns.size) % tile.columns != 0,
         )
-        Results(self.elements, self.after, p, batch, tall, wide).store(rows, columns, sums)
+        EpilogueStore(self.elements, self.after, p, batch, tall, wide).store(rows, columns, sums)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ from itertools import chain
 from xlac.codegen.core.contraction import multiply_add, unravel, zero
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.matrix_operand import Counters, Side, apart, offset
+from xlac.codegen.core.matrix_operand import Counters, MatrixOperand, apart, offset
 from xlac.codegen.core.partial_tiles import PRODUCTS
 from xlac.codegen.core.summation import Pair
-from xlac.codegen.gpu.core.grid import Grid, at_least, grid, power_of_two
+from xlac.codegen.gpu.core.grid import GridThread, at_least, grid, power_of_two
 from xlac.codegen.gpu.core.shared_staging import all_of
 from xlac.codegen.gpu.gemm import block_tiling
-from xlac.codegen.gpu.gemm.epilogue_store import Results
-from xlac.codegen.gpu.gemm.matrix_product import Product
+from xlac.codegen.gpu.gemm.epilogue_store import EpilogueStore
+from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
 from xlac.codegen.gpu.gemm.operand_load import read
 from xlac.ir.dims import ceil_div, divisor, upper_bound, volume
 from xlac_sdk.kernel_ir import build
@@ -37,7 +37,7 @@ AHEAD = 4  # reads of the large operand that a thread begins before it needs the
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class SkinnyTile:
     """How a block's threads share the work."""
 
     few: int  # rows of the small operand at a time
@@ -56,13 +56,13 @@ class Share:
         return self.across * self.each
 
 
-def pays(p: Product) -> bool:
+def pays(p: MatrixProduct) -> bool:
     """True when one of the operands has few rows, so that the other one's size is what counts."""
     _, rows, columns, depth = p.usual
     return min(rows, columns) <= FEW and depth > 1 and not p.rows.borders and not p.columns.borders
 
 
-def share(p: Product, target: Target) -> Share:
+def share(p: MatrixProduct, target: Target) -> SkinnyTile:
     """The widest reads that memory allows, and enough blocks to keep every multiprocessor reading."""
     wide, _ = _sides(p)
     most = max(1, target.access_bytes // max(wide.source.dtype.nbytes, 1))
@@ -86,20 +86,20 @@ def share(p: Product, target: Target) -> Share:
     warps = min(
         WARPS, target.block_threads // target.warp, power_of_two(max(1, threads // target.warp))
     )
-    return Share(few, lanes, along_depth, across, max(1, warps))
+    return SkinnyTile(few, lanes, along_depth, across, max(1, warps))
 
 
-def _sides(p: Product) -> tuple[Side, Side]:
+def _sides(p: MatrixProduct) -> tuple[MatrixOperand, MatrixOperand]:
     """The large operand and the small one."""
     _, rows, columns, _ = p.usual
     return (p.columns, p.rows) if rows <= columns else (p.rows, p.columns)
 
 
-class Skinny:
+class SkinnyGemm:
     """Writes the kernel's body with the builder of `elements`."""
 
     def __init__(
-        self, elements: Elements, after: Epilogue, p: Product, how: Share, target: Target
+        self, elements: Elements, after: Epilogue, p: MatrixProduct, how: SkinnyTile, target: Target
     ) -> None:
         self.elements, self.builder, self.after, self.how, self.target = (
             elements,
@@ -128,7 +128,7 @@ class Skinny:
             first = build.mul(down, how.few), build.mul(across, how.columns)
             self._thread(g, batch, first)
 
-    def _thread(self, g: Grid, batch: Counters, first: tuple[Expr, Expr]) -> None:
+    def _thread(self, g: GridThread, batch: Counters, first: tuple[Expr, Expr]) -> None:
         builder, how, warp = self.builder, self.how, self.target.warp
         lane = builder.let("lane", build.mod(g.thread, warp))
         column = builder.let("column", build.mul(build.mod(lane, how.across), how.each))
@@ -248,7 +248,7 @@ class Skinny:
             self.builder.assign(total, multiply_add(self.target, one, right, total))
 
     def _base(
-        self, side: Side, batch: Counters, position: Expr, span: int
+        self, side: MatrixOperand, batch: Counters, position: Expr, span: int
     ) -> tuple[Expr, list[Expr]]:
         """Where a place along a side begins in its operand, and what must hold for it to be there."""
         builder = self.builder
@@ -261,7 +261,13 @@ class Skinny:
         return where, [builder.let("inside", build.apply(P.LT, position, build.lift(side.size)))]
 
     def _read(
-        self, side: Side, base: Expr, step: Expr, lanes: int, there: list[Expr], along_depth: bool
+        self,
+        side: MatrixOperand,
+        base: Expr,
+        step: Expr,
+        lanes: int,
+        there: list[Expr],
+        along_depth: bool,
     ) -> list[Expr]:
         """Elements at a step of the sum, as vectors of sums are long; neighbours along it or
         across.
@@ -283,7 +289,9 @@ class Skinny:
 
     # ---- results -----------------------------------------------------------------------------
 
-    def _finish(self, g: Grid, batch: Counters, first: tuple[Expr, Expr], kept: Buffer) -> None:
+    def _finish(
+        self, g: GridThread, batch: Counters, first: tuple[Expr, Expr], kept: Buffer
+    ) -> None:
         """Adds what the warps have found and stores it, a vector for each of the first threads."""
         builder, how, p = self.builder, self.how, self.p
         lanes = min(self.part, how.each)
@@ -292,7 +300,7 @@ class Skinny:
             divisor(self.thin.size) % how.few != 0,
             divisor(self.wide.size) % how.columns != 0,
         )
-        results = Results(self.elements, self.after, p, batch, tall, wide)
+        results = EpilogueStore(self.elements, self.after, p, batch, tall, wide)
         for begin in range(0, how.few * across, threads):
             number = build.add(g.thread, begin)
             with builder.when(build.apply(P.LT, number, build.index(how.few * across))):

@@ -10,12 +10,12 @@ from xlac.codegen.core.contraction import unravel
 from xlac.codegen.core.elements import Elements, linear, row_major
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import Scratch
-from xlac.codegen.core.matrix_operand import Counters, Side
+from xlac.codegen.core.matrix_operand import Counters, MatrixOperand
 from xlac.codegen.core.summation import Pair
 from xlac.codegen.gpu.core.grid import grid
 from xlac.codegen.gpu.gemm import block_tiling
-from xlac.codegen.gpu.gemm.epilogue_store import Results
-from xlac.codegen.gpu.gemm.matrix_product import Product
+from xlac.codegen.gpu.gemm.epilogue_store import EpilogueStore
+from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
 from xlac.ir.dims import Shape, ceil_div, divisor, size_hint, volume
 from xlac.ir.op import Index
 from xlac_sdk.kernel_ir import build
@@ -29,7 +29,7 @@ STEPS = 8  # tiles of a part, at least
 THREADS = 128
 
 
-def parts(p: Product, count: int, step: int, processors: int) -> int:
+def parts(p: MatrixProduct, count: int, step: int, processors: int) -> int:
     """In how many parts to cut the sum of a product that has so many blocks without: 1 where they
     are enough, and the sum is not so long that it would lose digits.
 
@@ -50,21 +50,21 @@ def parts(p: Product, count: int, step: int, processors: int) -> int:
     return next((n for n in range(wanted, 1, -1) if outermost % (n * unit) == 0), 1)
 
 
-def split(p: Product, count: int) -> Product:
+def split(p: MatrixProduct, count: int) -> MatrixProduct:
     """The product with another axis in front of its batch: the part of the sum. Its results are
     numbered (part, batch…, row, column)."""
     first = p.depths[0]
     assert isinstance(first, int)
     length = first // count
 
-    def side(of: Side) -> Side:
+    def side(of: MatrixOperand) -> MatrixOperand:
         borders = tuple(replace(b, batch=(b.depth[0] * length, *b.batch)) for b in of.borders)
         return replace(of, batch=(of.depth[0] * length, *of.batch), borders=borders)
 
     def place(batch: Counters, rows: Counters, columns: Counters) -> Index:
         return *batch, _joined(rows, p.rows.extents), _joined(columns, p.columns.extents)
 
-    return Product(
+    return MatrixProduct(
         (count, *p.batch),
         (length, *p.depths[1:]),
         side(p.rows),
@@ -97,13 +97,15 @@ class Partial:
         elements.store_to(elements.parameter(self.scratch, Access.WRITE), where, value)
 
 
-def partial(p: Product) -> Partial:
+def partial(p: MatrixProduct) -> Partial:
     """Where the sums of a product with parts go."""
     shape = (*p.batch, p.rows.size, p.columns.size)
     return Partial(Scratch(p.accumulate, volume(shape), "sums"), shape)
 
 
-def finish(elements: Elements, after: Epilogue, p: Product, found: Partial, target: Target) -> None:
+def finish(
+    elements: Elements, after: Epilogue, p: MatrixProduct, found: Partial, target: Target
+) -> None:
     """The kernel that adds the parts and does what follows, for a few neighbouring columns in each
     thread.
     """
@@ -139,6 +141,6 @@ def finish(elements: Elements, after: Epilogue, p: Product, found: Partial, targ
             else:
                 for k in range(1, size_hint(found.shape[0])):
                     total = builder.let("total", build.apply(Primitive.ADD, total, part(k)))
-            Results(elements, after, p, batch, False, False).store(
+            EpilogueStore(elements, after, p, batch, False, False).store(
                 lambda _: row, lambda _: column, [[total]]
             )

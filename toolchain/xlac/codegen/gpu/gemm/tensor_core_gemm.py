@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from xlac.codegen.core.contraction import unravel, zero
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.matrix_operand import Counters, Side
+from xlac.codegen.core.matrix_operand import Counters, MatrixOperand
 from xlac.codegen.gpu.core import instructions, pipeline
 from xlac.codegen.gpu.core.grid import grid
 from xlac.codegen.gpu.core.instructions import (
@@ -22,14 +22,14 @@ from xlac.codegen.gpu.core.instructions import (
     LANES,
     MMA,
     ROWS,
-    Operand,
+    FragmentOperand,
     Swizzled,
 )
 from xlac.codegen.gpu.core.pipeline import Lane
-from xlac.codegen.gpu.core.shared_staging import Staging, TileShape, tile_shape
+from xlac.codegen.gpu.core.shared_staging import SharedStaging, TileShape, tile_shape
 from xlac.codegen.gpu.gemm import block_tiling
-from xlac.codegen.gpu.gemm.epilogue_store import Results, Stores
-from xlac.codegen.gpu.gemm.matrix_product import Product
+from xlac.codegen.gpu.gemm.epilogue_store import EpilogueStore, Stores
+from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
 from xlac.ir.dims import ceil_div, divisor, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -41,7 +41,7 @@ OPERATION = 8  # products that tensor cores add in the time of one operation on 
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class TensorCoreTile:
     """A block's tile: `warps` (down, across), each of `parts` (down, across) products; `step` of
     the sum at once.
     """
@@ -73,7 +73,7 @@ _TILES = (
 )  # fmt: skip
 
 
-def operand(p: Product, target: Target) -> DType | None:
+def operand(p: MatrixProduct, target: Target) -> DType | None:
     """The type that the tensor cores would multiply in; None where they cannot give this product."""
     types = {p.rows.source.dtype, p.columns.source.dtype}
     quantised = types - {DType.I8}
@@ -83,15 +83,15 @@ def operand(p: Product, target: Target) -> DType | None:
     return dtype if known and p.accumulate is summed and target.warp == LANES else None
 
 
-def choose(target: Target, p: Product, dtype: DType) -> Tile | None:
+def choose(target: Target, p: MatrixProduct, dtype: DType) -> TensorCoreTile | None:
     """The tile that fills the machine in the least time; None where no product is worth one."""
     batch, rows, columns, depth = p.usual
     if min(rows, columns) < COLUMNS or depth * dtype.nbytes < BYTES:
         return None
     step = 2 * BYTES // dtype.nbytes
-    best: tuple[float, Tile] | None = None
+    best: tuple[float, TensorCoreTile] | None = None
     for warps, parts in _TILES:
-        tile = Tile(warps, parts, step, target.warp)
+        tile = TensorCoreTile(warps, parts, step, target.warp)
         if tile.threads > target.block_threads or tile.shared_bytes(dtype) > target.shared_bytes:
             continue
         count = batch * -(-rows // tile.rows) * -(-columns // tile.columns)
@@ -112,15 +112,15 @@ def choose(target: Target, p: Product, dtype: DType) -> Tile | None:
     return best[1] if best else None
 
 
-class TensorCores:
+class TensorCoreGemm:
     """Writes the kernel's body with the builder of `elements`."""
 
     def __init__(
         self,
         elements: Elements,
         after: Stores,
-        p: Product,
-        tile: Tile,
+        p: MatrixProduct,
+        tile: TensorCoreTile,
         dtype: DType,
         target: Target,
     ) -> None:
@@ -129,7 +129,7 @@ class TensorCores:
         self.shapes = self._shape(p.rows, tile.rows), self._shape(p.columns, tile.columns)
         self.layouts = self._layout(self.shapes[0]), self._layout(self.shapes[1])
 
-    def _shape(self, side: Side, span: int) -> TileShape:
+    def _shape(self, side: MatrixOperand, span: int) -> TileShape:
         widest = max(side.source.dtype.nbytes, self.dtype.nbytes)
         return tile_shape(
             side,
@@ -173,7 +173,7 @@ class TensorCores:
         column = builder.let("n", build.mul(build.mod(warp, tile.warps[1]), spans[1]))
         lanes = []
         for number, side in enumerate((p.rows, p.columns)):
-            staging = Staging(
+            staging = SharedStaging(
                 self.elements,
                 side,
                 p.depths,
@@ -189,8 +189,8 @@ class TensorCores:
             builder.store(sums, z, zero(p.accumulate, 2))
 
         def multiply(_: Expr, starts: list[Expr]) -> None:
-            left = Operand(memory[0], starts[0], row, self.layouts[0])
-            right = Operand(memory[1], starts[1], column, self.layouts[1])
+            left = FragmentOperand(memory[0], starts[0], row, self.layouts[0])
+            right = FragmentOperand(memory[1], starts[1], column, self.layouts[1])
             for step in range(0, tile.step, BYTES // self.dtype.nbytes):
                 builder.emit(
                     instructions.multiply(sums, left, right, build.index(step), lane, tile.parts)
@@ -224,4 +224,4 @@ class TensorCores:
             ]
             for i in range(2 * tile.parts[0])
         ]
-        Results(self.elements, self.after, p, batch, tall, wide).store(rows, columns, values)
+        EpilogueStore(self.elements, self.after, p, batch, tall, wide).store(rows, columns, values)

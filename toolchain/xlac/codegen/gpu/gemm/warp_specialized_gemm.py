@@ -14,23 +14,23 @@ from dataclasses import dataclass
 
 from xlac.codegen.core.contraction import unravel, zero
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.matrix_operand import Counters, Side
+from xlac.codegen.core.matrix_operand import Counters, MatrixOperand
 from xlac.codegen.gpu.core import instructions, tma
-from xlac.codegen.gpu.core.grid import Grid, grid
+from xlac.codegen.gpu.core.grid import GridThread, grid
 from xlac.codegen.gpu.core.instructions import (
     CHUNK,
     COLUMNS,
     GROUP,
     LANES,
     ROWS,
-    Operand,
-    Panels,
+    FragmentOperand,
     Swizzled,
+    SwizzledPanels,
 )
 from xlac.codegen.gpu.core.tma import Barriers
 from xlac.codegen.gpu.gemm import wgmma
 from xlac.codegen.gpu.gemm.epilogue_store import Stores
-from xlac.codegen.gpu.gemm.matrix_product import Product
+from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
 from xlac.codegen.gpu.gemm.wgmma import ALIGN, ROW, WIDE
 from xlac.ir.dims import Dim, ceil_div, size_hint, volume
 from xlac_sdk.dtypes import DType
@@ -49,7 +49,7 @@ ASKING, MULTIPLYING = 40, 232  # registers of a thread, where there are three gr
 
 
 @dataclass(frozen=True, slots=True)
-class Tile(wgmma.Tile):
+class WarpSpecializedTile(wgmma.WgmmaTile):
     """A block's tile: groups of four warps, each with 64 rows and all columns, and one group that
     brings operands.
     """
@@ -64,7 +64,7 @@ class Tile(wgmma.Tile):
         return self.consumers + GROUP * LANES
 
 
-def choose(p: Product, target: Target) -> Tile | None:
+def choose(p: MatrixProduct, target: Target) -> WarpSpecializedTile | None:
     """The tile, for products that fill the machine with such tiles and whose operands the copy
     engine can bring.
     """
@@ -76,7 +76,7 @@ def choose(p: Product, target: Target) -> Tile | None:
     step = ROW // dtype.nbytes
     for groups in (2, 1):
         each = (groups * GROUP * ROWS + WIDE) * ROW + 16
-        tile = Tile(groups, min(MOST_STAGES, target.shared_bytes // each), step)
+        tile = WarpSpecializedTile(groups, min(MOST_STAGES, target.shared_bytes // each), step)
         if (
             tile.stages > 1
             and tile.threads <= target.block_threads
@@ -95,7 +95,7 @@ class _Axis:
     stride: Dim
 
 
-def _axes(p: Product, side: Side) -> list[_Axis]:
+def _axes(p: MatrixProduct, side: MatrixOperand) -> list[_Axis]:
     """An operand's axes, outermost first; none where the copy engine does not take it as it is.
 
     It takes 16 bytes or more side by side, one axis each of the side and of the sum, and strides of
@@ -129,14 +129,22 @@ class _Operand:
     """One operand's way to SHARED memory: what the copy engine is told, and the boxes of a tile."""
 
     def __init__(
-        self, elements: Elements, p: Product, side: Side, span: int, memory: Buffer, hint: str
+        self,
+        elements: Elements,
+        p: MatrixProduct,
+        side: MatrixOperand,
+        span: int,
+        memory: Buffer,
+        hint: str,
     ) -> None:
         self.memory, self.span = memory, span
         self.axes = _axes(p, side)
         self.width = ROW // memory.dtype.nbytes
         self.along_depth = self.axes[-1].of == "depth"
-        self.layout: Swizzled | Panels = (
-            Swizzled(memory.dtype, self.width, True) if self.along_depth else Panels(memory.dtype)
+        self.layout: Swizzled | SwizzledPanels = (
+            Swizzled(memory.dtype, self.width, True)
+            if self.along_depth
+            else SwizzledPanels(memory.dtype)
         )
         rows = {"side": span, "depth": self.width}
         box = (*(rows.get(axis.of, 1) for axis in self.axes[:-1]), self.width)
@@ -177,11 +185,16 @@ class _Operand:
             builder.emit(tma.bring(self.map, self.memory, to, full, slot, place))
 
 
-class Specialized:
+class WarpSpecializedGemm:
     """Writes the kernel's body with the builder of `elements`."""
 
     def __init__(
-        self, elements: Elements, after: Stores, p: Product, tile: Tile, target: Target
+        self,
+        elements: Elements,
+        after: Stores,
+        p: MatrixProduct,
+        tile: WarpSpecializedTile,
+        target: Target,
     ) -> None:
         self.elements, self.builder, self.after = elements, elements.builder, after
         self.p, self.tile, self.target, self.dtype = p, tile, target, p.rows.source.dtype
@@ -243,7 +256,7 @@ class Specialized:
             )
 
     @contextmanager
-    def _each_tile(self, g: Grid) -> Iterator[tuple[Counters, tuple[Expr, Expr], Expr]]:
+    def _each_tile(self, g: GridThread) -> Iterator[tuple[Counters, tuple[Expr, Expr], Expr]]:
         """A loop over the block's tiles: the product's place in the batch, the first row and
         column, turns before.
         """
@@ -264,7 +277,7 @@ class Specialized:
         """The place in the ring of a turn's tiles."""
         return self.builder.let("slot", build.mod(turn, self.tile.stages))
 
-    def _ask(self, g: Grid) -> None:
+    def _ask(self, g: GridThread) -> None:
         """One thread: waits until a place in the ring is free, and has it filled."""
         tile, builder = self.tile, self.builder
         if tile.groups > 1:
@@ -285,7 +298,7 @@ class Specialized:
                     builder, build.mul(slot, operand.size), self.full, slot, batch, place, step
                 )
 
-    def _multiply(self, g: Grid) -> None:
+    def _multiply(self, g: GridThread) -> None:
         """Groups of four warps: the product of one turn is begun before that of the turn before is
         waited for.
         """
@@ -307,7 +320,7 @@ class Specialized:
                     )
                 )
                 left, right = (
-                    Operand(
+                    FragmentOperand(
                         operand.memory,
                         builder.let("tile", build.mul(slot, operand.size)),
                         start,

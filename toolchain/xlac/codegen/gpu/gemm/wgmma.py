@@ -21,13 +21,13 @@ from xlac.codegen.gpu.core.instructions import (
     GROUPED,
     LANES,
     ROWS,
-    Operand,
+    FragmentOperand,
     Swizzled,
 )
 from xlac.codegen.gpu.core.pipeline import Lane
-from xlac.codegen.gpu.core.shared_staging import Staging, tile_shape
-from xlac.codegen.gpu.gemm.epilogue_store import Results, Stores
-from xlac.codegen.gpu.gemm.matrix_product import Product
+from xlac.codegen.gpu.core.shared_staging import SharedStaging, tile_shape
+from xlac.codegen.gpu.gemm.epilogue_store import EpilogueStore, Stores
+from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
 from xlac.ir.dims import ceil_div, divisor, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -40,7 +40,7 @@ ALIGN = 1024  # bytes: what eight rows take, whose chunks are exchanged
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class WgmmaTile:
     """A block's tile: groups of four warps, each with 64 rows and all columns."""
 
     groups: int
@@ -60,7 +60,7 @@ class Tile:
         return self.groups * GROUP * LANES
 
 
-def choose(p: Product, target: Target) -> Tile | None:
+def choose(p: MatrixProduct, target: Target) -> WgmmaTile | None:
     """The tile, for products that fill the machine with such tiles and whose operands are copied as
     they are.
     """
@@ -73,7 +73,7 @@ def choose(p: Product, target: Target) -> Tile | None:
     )
     step = ROW // dtype.nbytes
     for groups in (2, 1):
-        tile = Tile(
+        tile = WgmmaTile(
             groups,
             max(2, min(4, target.shared_bytes // ((groups * GROUP * ROWS + WIDE) * ROW))),
             step,
@@ -87,7 +87,7 @@ def choose(p: Product, target: Target) -> Tile | None:
     return None
 
 
-def multiplies(p: Product, target: Target) -> bool:
+def multiplies(p: MatrixProduct, target: Target) -> bool:
     """Whether groups of four warps can multiply the operands: halves of one type, in memory."""
     sources, dtype = (p.rows.source, p.columns.source), p.rows.source.dtype
     halves = (
@@ -102,7 +102,7 @@ def multiplies(p: Product, target: Target) -> bool:
     )
 
 
-def fills(tile: Tile, p: Product, target: Target) -> bool:
+def fills(tile: WgmmaTile, p: MatrixProduct, target: Target) -> bool:
     """Whether a product has enough of such tiles for the machine, nearly all of which are full."""
     batch, rows, columns, depth = p.usual
     full = 4 * rows >= 3 * tile.rows and 4 * columns >= 3 * WIDE
@@ -113,11 +113,11 @@ def fills(tile: Tile, p: Product, target: Target) -> bool:
     )
 
 
-class WarpGroups:
+class WgmmaGemm:
     """Writes the kernel's body with the builder of `elements`."""
 
     def __init__(
-        self, elements: Elements, after: Stores, p: Product, tile: Tile, target: Target
+        self, elements: Elements, after: Stores, p: MatrixProduct, tile: WgmmaTile, target: Target
     ) -> None:
         self.elements, self.builder, self.after = elements, elements.builder, after
         self.p, self.tile, self.target, self.dtype = p, tile, target, p.rows.source.dtype
@@ -149,7 +149,7 @@ class WarpGroups:
         lanes = []
         for number, (side, span) in enumerate(((p.rows, tile.rows), (p.columns, WIDE))):
             shape = tile_shape(side, p.depths, span, tile.step, CHUNK // self.dtype.nbytes)
-            staging = Staging(
+            staging = SharedStaging(
                 self.elements, side, p.depths, shape, self.dtype, tile.threads, self.layout
             )
             staging.begin(thread, first[number], batch)
@@ -159,8 +159,8 @@ class WarpGroups:
             builder.store(sums, z, zero(p.accumulate, 2))
 
         def multiply(_: Expr, starts: list[Expr]) -> None:
-            left = Operand(memory[0], starts[0], row, self.layout)
-            right = Operand(memory[1], starts[1], build.index(0), self.layout)
+            left = FragmentOperand(memory[0], starts[0], row, self.layout)
+            right = FragmentOperand(memory[1], starts[1], build.index(0), self.layout)
             builder.emit(instructions.multiply_grouped(sums, left, right, lane, WIDE))
             builder.emit(instructions.settle(0))
 
@@ -192,8 +192,8 @@ class WarpGroups:
 def store(
     elements: Elements,
     after: Stores,
-    p: Product,
-    tile: Tile,
+    p: MatrixProduct,
+    tile: WgmmaTile,
     batch: Counters,
     first: tuple[Expr, Expr],
     lane: Expr,
@@ -207,7 +207,7 @@ def store(
     values = [
         [build.load(sums, j * 4 + i * 2, 2) for j in range(WIDE // COLUMNS)] for i in range(2)
     ]
-    results = Results(elements, after, p, batch, tall, wide)
+    results = EpilogueStore(elements, after, p, batch, tall, wide)
     results.store(
         lambda i: build.add(row, build.mul(i, ROWS // 2)),
         lambda j: build.add(column, build.mul(j, COLUMNS)),

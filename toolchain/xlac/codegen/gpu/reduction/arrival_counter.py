@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import Scratch
-from xlac.codegen.gpu.core.grid import Grid
+from xlac.codegen.gpu.core.grid import GridThread
 from xlac.ir.dims import Dim
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -51,7 +51,9 @@ def ticket(counters: Buffer, at: Expr, count: Expr, last: Buffer) -> Instruction
 
 
 @contextmanager
-def last(elements: Elements, here: Grid, result: Expr, results: Dim, parts: Dim) -> Iterator[None]:
+def last(
+    elements: Elements, here: GridThread, result: Expr, results: Dim, parts: Dim
+) -> Iterator[None]:
     """What the last block does of those that share a result (a number below `results`). Every
     thread has to come; those that stored something for others have done a fence."""
     builder = elements.builder

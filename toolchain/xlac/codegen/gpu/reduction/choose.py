@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
-from xlac.codegen.core.reduction_plan import Space
+from xlac.codegen.core.reduction_plan import ReductionSpace
 from xlac.codegen.gpu.reduction import split_reduction
 from xlac.codegen.gpu.reduction.columns import Columns
 from xlac.codegen.gpu.reduction.rows import RowBlocks
@@ -22,7 +22,7 @@ BLOCK_WORK = 1 << 9
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch, or two where there are too few results to keep the multiprocessors busy."""
-    space = Space.of(group)
+    space = ReductionSpace.of(group)
     rows = of_group(Elements(Builder(), group, target), space)
     if pays(rows):
         return split_reduction.lower(
@@ -32,7 +32,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     return LoweredGroup((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
 
 
-def of_group(elements: Elements, space: Space) -> RowBlocks:
+def of_group(elements: Elements, space: ReductionSpace) -> RowBlocks:
     """What writes the kernel of a group around reductions."""
     rows = RowBlocks(elements, space)
     return (

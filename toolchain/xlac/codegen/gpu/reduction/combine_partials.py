@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from xlac.codegen.core.accumulators import Accumulator
 from xlac.codegen.core.elements import linear, row_major
-from xlac.codegen.core.reduction_plan import Pass, Space
+from xlac.codegen.core.reduction_plan import ReductionPass, ReductionSpace
 from xlac.codegen.gpu.reduction import arrival_counter
 from xlac.ir.dims import volume
 from xlac.ir.graph import Node
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xlac.codegen.gpu.reduction.rows import RowBlocks
 
 
-def place_of_part(space: Space, piece: Expr, index: Index) -> Expr:
+def place_of_part(space: ReductionSpace, piece: Expr, index: Index) -> Expr:
     """Where a part of a result lies: pieces one after another, each with all results."""
     kept = tuple(entry for axis, entry in enumerate(index) if axis not in space.reduced)
     return build.add(
@@ -41,7 +41,7 @@ def store(rows: RowBlocks, totals: Mapping[Node, Sequence[Expr]], kept: Index) -
             rows.builder.emit(arrival_counter.fence())
 
 
-def finish(rows: RowBlocks, one: Pass, kept: Index) -> None:
+def finish(rows: RowBlocks, one: ReductionPass, kept: Index) -> None:
     """The last block of those that share some results combines the parts and does what follows."""
     elements = rows.elements
     with arrival_counter.last(elements, rows.here, *rows.shared_result, rows.pieces):

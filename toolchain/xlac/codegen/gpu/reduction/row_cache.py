@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from xlac.codegen.core.reduction_plan import Pass, Passes, Space
+from xlac.codegen.core.reduction_plan import ReductionPass, ReductionPlan, ReductionSpace
 from xlac.fusion.group import Group, is_immediate
 from xlac.ir.graph import Node
 from xlac.ops.reduction.reduction import Reduce
 
 
-def read_again(group: Group, plan: Passes, space: Space, kept: AbstractSet[Node]) -> list[Node]:
+def read_again(
+    group: Group, plan: ReductionPlan, space: ReductionSpace, kept: AbstractSet[Node]
+) -> list[Node]:
     """Inputs of the space's shape that the first pass reads and a later one needs that finds `kept`
     computed.
     """
@@ -22,7 +24,7 @@ def read_again(group: Group, plan: Passes, space: Space, kept: AbstractSet[Node]
     return [n for n in group.inputs if n in needed and n.shape == space.shape]
 
 
-def _inputs(group: Group, one: Pass, known: AbstractSet[Node]) -> set[Node]:
+def _inputs(group: Group, one: ReductionPass, known: AbstractSet[Node]) -> set[Node]:
     """Inputs of the group that a pass reads, given values that need not be computed."""
     found: set[Node] = set()
     stack, seen = list(one.roots), set[Node]()

@@ -17,7 +17,7 @@ from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator, rounded
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import Scratch
-from xlac.codegen.core.reduction_plan import Pass, reduced_inputs
+from xlac.codegen.core.reduction_plan import ReductionPass, reduced_inputs
 from xlac.codegen.core.summation import BLOCK
 from xlac.codegen.cpu.row_reduction import Rows
 from xlac.codegen.gpu.core.grid import at_least, grid, unravelled
@@ -126,7 +126,9 @@ class RowBlocks(Rows):
         with self.only(self.firsts()):
             self._store_results(kept)
 
-    def _finish_pass(self, one: Pass, gathered: Mapping[Node, Accumulator], kept: Index) -> None:
+    def _finish_pass(
+        self, one: ReductionPass, gathered: Mapping[Node, Accumulator], kept: Index
+    ) -> None:
         """The results of a pass, or what a stretch of it adds to them."""
         if self.pieces == 1:
             self.deliver(one, gathered, kept)
@@ -135,7 +137,9 @@ class RowBlocks(Rows):
         if self.finishes:
             combine_partials.finish(self, one, kept)
 
-    def deliver(self, one: Pass, gathered: Mapping[Node, Accumulator], kept: Index) -> None:
+    def deliver(
+        self, one: ReductionPass, gathered: Mapping[Node, Accumulator], kept: Index
+    ) -> None:
         """The results of a pass, for all that reads them."""
         for r, values in self._combine(gathered).items():
             self._deliver(r, kept, rounded(self.elements, r, values))
@@ -260,7 +264,7 @@ class RowBlocks(Rows):
         found[self.vector] = build.ramp(build.mul(along, self.lanes), 1, self.lanes)
         return expand(found, self.space.shape)
 
-    def _read(self, one: Pass, counters: Mapping[Run, Expr], vector: Expr) -> None:
+    def _read(self, one: ReductionPass, counters: Mapping[Run, Expr], vector: Expr) -> None:
         """Names all that a pass does something with at one vector."""
         index, zero = self._index(counters, vector), build.index(0)
         self.at_vector = vector
@@ -269,7 +273,7 @@ class RowBlocks(Rows):
 
     def _vector(
         self,
-        one: Pass,
+        one: ReductionPass,
         counters: Mapping[Run, Expr],
         vector: Expr,
         gathered: Mapping[Node, Accumulator],

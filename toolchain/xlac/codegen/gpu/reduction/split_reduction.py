@@ -14,7 +14,7 @@ from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import LoweredGroup, Scratch
-from xlac.codegen.core.reduction_plan import Pass
+from xlac.codegen.core.reduction_plan import ReductionPass
 from xlac.codegen.gpu.core.grid import RESIDENT
 from xlac.codegen.gpu.reduction.combine_partials import place_of_part
 from xlac.codegen.gpu.reduction.rows import RowBlocks
@@ -34,7 +34,7 @@ def lower(group: Group, target: Target, name: str, rows: RowBlocks) -> LoweredGr
     rows.write()
     if rows.finishes:
         return LoweredGroup((rows.elements.launch(name, cost.work(group)),))
-    combine = _Combine(Elements(Builder(), group, target), rows.space)
+    combine = _CombineBlocks(Elements(Builder(), group, target), rows.space)
     combine.take(rows)
     combine.write()
     return LoweredGroup(
@@ -42,7 +42,7 @@ def lower(group: Group, target: Target, name: str, rows: RowBlocks) -> LoweredGr
     )
 
 
-class _Combine(RowBlocks):
+class _CombineBlocks(RowBlocks):
     """Combines the parts and computes what follows: every result has some threads, each with some
     of its parts.
     """
@@ -69,7 +69,11 @@ class _Combine(RowBlocks):
         self.store_results(kept)
 
     def _take_parts(
-        self, one: Pass, gathered: Mapping[Node, Accumulator], piece: Expr, kept: tuple[Expr, ...]
+        self,
+        one: ReductionPass,
+        gathered: Mapping[Node, Accumulator],
+        piece: Expr,
+        kept: tuple[Expr, ...],
     ) -> None:
         for r in one.reductions:
             buffer = self.elements.parameter(self.parts[r], Access.READ)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch, Value
-from xlac.codegen.gpu.core.grid import THREADS, Grid, grid
-from xlac.codegen.gpu.scan.cumulative import EACH, Scan
+from xlac.codegen.gpu.core.grid import THREADS, GridThread, grid
+from xlac.codegen.gpu.scan.cumulative import EACH, BlockScan
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, upper_bound, volume
@@ -47,7 +47,7 @@ class _Compact:
         self.pieces = self.size // self.stretch + 1  # one even of nothing: it fills the positions
         self.counts = Scratch(DType.I64, self.pieces, "counts")
 
-    def _elements(self, elements: Elements, here: Grid) -> list[tuple[Expr, Expr]]:
+    def _elements(self, elements: Elements, here: GridThread) -> list[tuple[Expr, Expr]]:
         """A thread's elements and their positions; outside of the mask there is nothing true."""
         builder = elements.builder
         found = []
@@ -88,7 +88,9 @@ class _Compact:
         }
         with grid(builder, self.target, self.pieces, self.threads) as here:
             found = self._elements(elements, here)
-            before, total = Scan(here, P.ADD, build.index(0)).exclusive(self._sum(elements, found))
+            before, total = BlockScan(here, P.ADD, build.index(0)).exclusive(
+                self._sum(elements, found)
+            )
             if upper_bound(self.pieces) > 1:
                 earlier, total = self._others(elements, here)
                 before = build.apply(P.ADD, earlier, before)
@@ -112,7 +114,7 @@ class _Compact:
                 ):
                     builder.store(elements.parameter(picks[1], Access.WRITE), 0, total)
 
-    def _others(self, elements: Elements, here: Grid) -> tuple[Expr, Expr]:
+    def _others(self, elements: Elements, here: GridThread) -> tuple[Expr, Expr]:
         """How many there are in the stretches before that of a block, and in all."""
         builder = elements.builder
         counts = elements.parameter(self.counts, Access.READ)

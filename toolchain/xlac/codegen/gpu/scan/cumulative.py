@@ -16,7 +16,7 @@ from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.summation import Pair, compensated
 from xlac.codegen.cpu.cumulative import line
-from xlac.codegen.gpu.core.grid import RESIDENT, THREADS, Grid, beside, every, grid
+from xlac.codegen.gpu.core.grid import RESIDENT, THREADS, GridThread, beside, every, grid
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, ceil_div, divisor, size_hint, upper_bound, volume
@@ -58,10 +58,10 @@ def _alone(elements: Elements, op: Cumulative) -> None:
         line(elements, op, x, tuple(counters[run] for run in outer), counters[across], None)
 
 
-class Scan:
+class BlockScan:
     """A stretch of a line in a block: running combinations of its elements by one primitive."""
 
-    def __init__(self, here: Grid, primitive: Primitive, identity: Const) -> None:
+    def __init__(self, here: GridThread, primitive: Primitive, identity: Const) -> None:
         self.here, self.builder = here, here.builder
         self.primitive, self.identity = primitive, identity
 
@@ -140,7 +140,7 @@ class _Lines:
         return [*found, elements.launch(name, cost.work(self.group))]
 
     def _write(
-        self, elements: Elements, work: Callable[[Elements, Grid, Expr, Expr], None]
+        self, elements: Elements, work: Callable[[Elements, GridThread, Expr, Expr], None]
     ) -> None:
         """A block for every stretch of every line."""
         builder = elements.builder
@@ -149,7 +149,7 @@ class _Lines:
             work(elements, here, line, builder.let("piece", build.mod(here.block, self.pieces)))
 
     def _elements(
-        self, elements: Elements, here: Grid, line: Expr, piece: Expr
+        self, elements: Elements, here: GridThread, line: Expr, piece: Expr
     ) -> list[tuple[Expr, Expr, Expr]]:
         """A thread's elements, with their places along the line and whether they are there; the
         identity where not.
@@ -191,7 +191,7 @@ class _Lines:
             line = build.div(line, self.shape[a])
         return tuple(found)
 
-    def _sum(self, elements: Elements, here: Grid, line: Expr, piece: Expr) -> None:
+    def _sum(self, elements: Elements, here: GridThread, line: Expr, piece: Expr) -> None:
         total: Expr = self.identity
         for value, _, _ in self._elements(elements, here, line, piece):
             total = elements.builder.let("sum", build.apply(self.primitive, total, value))
@@ -200,14 +200,14 @@ class _Lines:
             buffer = elements.parameter(self.sums, Access.WRITE)
             elements.store_to(buffer, build.add(build.mul(line, self.pieces), piece), total)
 
-    def _scan(self, elements: Elements, here: Grid, line: Expr, piece: Expr) -> None:
+    def _scan(self, elements: Elements, here: GridThread, line: Expr, piece: Expr) -> None:
         builder = elements.builder
         carry = self._carry(elements, here, line, piece) if upper_bound(self.pieces) > 1 else None
         values = self._elements(elements, here, line, piece)
         own: Expr = self.identity
         for value, _, _ in values:
             own = builder.let("sum", build.apply(self.primitive, own, value))
-        running, _ = Scan(here, self.primitive, self.identity).exclusive(own)
+        running, _ = BlockScan(here, self.primitive, self.identity).exclusive(own)
         if carry is not None:
             running = build.apply(self.primitive, carry, running)
         results: list[Expr] = []
@@ -232,7 +232,7 @@ class _Lines:
             with builder.when(there):
                 elements.store(anchor, self._index(line, place), result)
 
-    def _carry(self, elements: Elements, here: Grid, line: Expr, piece: Expr) -> Expr:
+    def _carry(self, elements: Elements, here: GridThread, line: Expr, piece: Expr) -> Expr:
         """What the stretches before one combine to: the threads of its block share them."""
         builder = elements.builder
         buffer = elements.parameter(self.sums, Access.READ)

@@ -68,7 +68,9 @@ class Pixels:
         """Loops over batches and tiles, in parallel."""
         t, builder = self.t, self.builder
         loops = [Run(size, (axis,)) for axis, size in enumerate((t.batch, *t.grid))]
-        with loop_nest.outer(builder, self.target, loops, t.points * t.channels * 4) as counters:
+        with loop_nest.parallel_loops(
+            builder, self.target, loops, t.points * t.channels * 4
+        ) as counters:
             number, down, across = (counters[run] for run in loops)
             tile = linear((number, down, across), (t.grid[0] * t.grid[1], t.grid[1], 1))
             base = builder.let("a", build.add(build.mul(number, self.x.strides[0]), self.x.offset))
