@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import Value
-from xlac.codegen.core.tiling import unroll
+from xlac.codegen.core.tiling import FEW_PRODUCTS, unroll
 from xlac.ir.dims import Dim, size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
@@ -201,7 +201,11 @@ def multiply(
             for vector, total in zip(vectors, totals, strict=True):
                 builder.assign(total, multiply_add(target, value, vector, total))
 
-    copies = unroll(int(depth.value), len(sums) * len(sums[0])) if isinstance(depth, Const) else 2
+    copies = (
+        unroll(int(depth.value), 4 if len(sums) * len(sums[0]) <= FEW_PRODUCTS else 2)
+        if isinstance(depth, Const)
+        else 2
+    )
     main = build.mul(build.div(depth, copies), copies)
     with builder.loop("k", 0, main, copies) as k:
         for u in range(copies):

@@ -18,9 +18,12 @@ import numpy as np
 
 from xlac.codegen.core.contraction import Axis, Contraction, Source, merge, offset, unravel, zero
 from xlac.codegen.core.elements import Elements, row_major
-from xlac.codegen.core.loop_nest import CHUNKS, SERIAL_WORK, THREAD_WORK, bounded
+from xlac.codegen.core.loop_nest import CHUNKS, SERIAL_WORK, THREAD_WORK, bounded, check_threads
 from xlac.codegen.core.lowered_group import KernelLaunch, Packed, Scratch
 from xlac.codegen.core.tiling import RegisterTile, Split
+from xlac.codegen.schedules.decisions import settle
+from xlac.codegen.schedules.gemm import PackSchedule
+from xlac.codegen.schedules.schedule import Misfit, Threads
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, Shape, Sym, ceil_div, divisor, size_hint, static, volume
 from xlac.ir.op import Array
@@ -64,11 +67,17 @@ class Panels:
 
     def merged(self, c: Contraction) -> tuple[Contraction, Panels]:
         """Both with summed axes merged where the left operand allows: packed panels always do."""
-        steps = row_major([a.extent for a in c.inner])
-        inner = merge([Axis(a.extent, a.left, s) for a, s in zip(c.inner, steps, strict=True)]) or (
-            Axis(c.depth),
-        )
-        return replace(c, inner=inner), replace(self, inner=inner)
+        found = merged(c)
+        return found, replace(self, inner=found.inner)
+
+
+def merged(c: Contraction) -> Contraction:
+    """A contraction whose right operand is packed: summed axes are merged where the left operand
+    allows.
+    """
+    steps = row_major([a.extent for a in c.inner])
+    axes = merge([Axis(a.extent, a.left, s) for a, s in zip(c.inner, steps, strict=True)])
+    return replace(c, inner=axes or (Axis(c.depth),))
 
 
 def direct(c: Contraction) -> Panels:
@@ -241,6 +250,11 @@ def transposed(builder: Builder, rows: list[Expr]) -> list[Expr]:
 # ---- while running -------------------------------------------------------------------------------
 
 
+def _turns(c: Contraction, tile: RegisterTile) -> bool:
+    """Whether squares of vectors can be read along the sum and turned around in registers."""
+    return c.inner[-1].right == 1 and c.columns.right != 1 and 1 < tile.lanes <= TURNED
+
+
 def running(
     group: Group, target: Target, name: str, c: Contraction, tile: RegisterTile, dtype: DType
 ) -> tuple[KernelLaunch, Panels]:
@@ -257,9 +271,19 @@ def running(
     trips = volume(tuple(loops))
     items, work = size_hint(trips), size_hint(size)
     lanes = tile.lanes
-    turns = (
-        c.inner[-1].right == 1 and c.columns.right != 1 and 1 < lanes <= TURNED and not target.size
+    turns = _turns(c, tile)
+    parallel = items > 1 and work >= SERIAL_WORK
+    grain = max(1, THREAD_WORK * items // max(1, work)) if work >= SERIAL_WORK else 1
+    chosen = PackSchedule(
+        turns and not target.size, Threads(int(parallel), min(grain, max(1, items // CHUNKS)))
     )
+
+    def check(schedule: PackSchedule) -> None:
+        if schedule.transposed and not turns:
+            raise Misfit(("transposed",), "the operand does not lie along the sum")
+        check_threads(schedule.threads, 1)
+
+    schedule = settle(name, chosen, check)
 
     def fill(counters: list[Expr], column: Expr, vectors: int, partial: build.Number) -> None:
         start = offset(own, counters[:-1], "right", c.right.offset)
@@ -274,7 +298,7 @@ def running(
             if level < len(c.inner):
                 axis = c.inner[level]
                 turned: Dim = 0
-                if turns and level == len(c.inner) - 1 and isinstance(partial, int):
+                if schedule.transposed and level == len(c.inner) - 1 and isinstance(partial, int):
                     turned = axis.extent // lanes * lanes
                     with builder.loop("k", 0, turned, lanes) as k:
                         to_here = build.add(to_where, build.mul(k, vectors * lanes))
@@ -342,9 +366,8 @@ def running(
 
         steps(0, build.add(start, build.mul(column, c.columns.right)), target_base)
 
-    kind = LoopKind.PARALLEL if items > 1 and work >= SERIAL_WORK else LoopKind.SERIAL
-    grain = max(1, THREAD_WORK * items // max(1, work)) if work >= SERIAL_WORK else 1
-    with builder.loop("t", 0, trips, kind=kind, grain=min(grain, max(1, items // CHUNKS))) as t:
+    kind = LoopKind.PARALLEL if schedule.threads.loops else LoopKind.SERIAL
+    with builder.loop("t", 0, trips, kind=kind, grain=schedule.threads.grain) as t:
         counters = unravel(builder, t, loops)
         each_panel(builder, columns, tile, counters[-1], lambda *panel: fill(counters, *panel))
     moved = work * (dtype.nbytes + c.right.dtype.nbytes)

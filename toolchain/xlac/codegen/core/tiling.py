@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xlac.codegen.schedules.schedule import Part, Positive
 from xlac.ir.dims import Dim, Sym, ceil_div, size_hint
 
 
@@ -70,12 +71,12 @@ def even_split(extent: int, most: int) -> Split:
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterTile:
+class RegisterTile(Part):
     """`rows` along each of the two row axes, and `vectors` of `lanes` columns."""
 
-    rows: tuple[int, int]
-    vectors: int
-    lanes: int
+    rows: tuple[Positive, Positive]
+    vectors: Positive
+    lanes: Positive
 
     @property
     def width(self) -> int:
@@ -83,14 +84,18 @@ class RegisterTile:
         return self.vectors * self.lanes
 
 
-def unroll(extent: int, products: int) -> int:
-    """Steps of the sum written out: enough to hide the loop's own instructions, a divisor where
-    there is one.
+def unroll(extent: int, wanted: int) -> int:
+    """Steps of a sum written out, where about so many are `wanted`: all of a short one, else a
+    divisor where one is near.
     """
+    if wanted == 1:
+        return 1
     if extent <= 4:
         return max(1, extent)
-    wanted = 4 if products <= 16 else 2
     for steps in (wanted, wanted + 1, wanted + 2, 2, 3):
         if extent % steps == 0:
             return steps
     return wanted
+
+
+FEW_PRODUCTS = 16  # of a tile: with more, counting a loop's turns hides behind them sooner

@@ -10,7 +10,7 @@ from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.cpu.conv import depthwise_nchw, depthwise_nhwc
 from xlac.codegen.cpu.conv.winograd import winograd
-from xlac.codegen.cpu.gemm import choose
+from xlac.codegen.cpu.gemm.launches import launches
 from xlac.fusion.group import Group
 from xlac_sdk.target import Target
 
@@ -31,4 +31,4 @@ def _depthwise(group: Group, target: Target, after: Epilogue) -> Depthwise | Non
     return None
 
 
-TEMPLATES = conv.Templates(choose.launches, lambda anchor: False, _depthwise)
+TEMPLATES = conv.Templates(launches, lambda anchor: False, _depthwise)

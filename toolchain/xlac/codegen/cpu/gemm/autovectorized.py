@@ -23,10 +23,14 @@ from xlac.codegen.core.contraction import (
 )
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.loop_nest import UNROLLED
+from xlac.codegen.core.operands import View
 from xlac.codegen.core.packing import Panels
 from xlac.codegen.core.partial_tiles import PRODUCTS, WHOLE, Waiting
 from xlac.codegen.core.summation import blocks
 from xlac.codegen.core.tiling import RegisterTile, Split, even_split
+from xlac.codegen.schedules.gemm import AutovectorizedSchedule
+from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import Dim, upper_bound, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr
@@ -47,20 +51,47 @@ def pays(c: Contraction, target: Target) -> bool:
     return target.vectorizes and not target.size and known and c.columns.usual >= LEAST and readable
 
 
-def tile(c: Contraction) -> RegisterTile:
+def chosen(c: Contraction, swap: bool) -> AutovectorizedSchedule:
+    """The schedule of a contraction for which this pays."""
+    width = even_split(c.columns.usual, WIDEST).step
+    return AutovectorizedSchedule(
+        swap, width, ROWS, STEPS, "constant" if c.right.constant else "direct"
+    )
+
+
+def check(schedule: AutovectorizedSchedule, c: Contraction, view: View) -> None:
+    """Raises Misfit for a schedule that a contraction cannot have."""
+    if not all(isinstance(a.extent, int) for a in (c.columns, *c.inner)):
+        raise Misfit(("template",), "its columns or its sum are of a size that calls decide")
+    if schedule.right == "constant" and not c.right.constant:
+        raise Misfit(("right",), "it is known only when the program runs")
+    if schedule.right == "direct" and (c.columns.right != 1 or view.compute is not None):
+        raise Misfit(("right",), "its columns do not lie side by side")
+    if schedule.width > max(1, c.columns.usual):
+        raise Misfit(("width",), f"there are {c.columns.usual} columns")
+    if schedule.rows > UNROLLED or schedule.steps > UNROLLED:
+        raise Misfit(("rows",), f"rows and steps are at most {UNROLLED} each")
+
+
+def tile(schedule: AutovectorizedSchedule) -> RegisterTile:
     """A panel of columns, in elements."""
-    return RegisterTile((1, 1), even_split(c.columns.usual, WIDEST).step, 1)
+    return RegisterTile((1, 1), schedule.width, 1)
 
 
 class LaneLoops:
     """Writes the kernel's body with the builder of `elements`."""
 
     def __init__(
-        self, elements: Elements, epilogue: Epilogue, c: Contraction, panels: Panels, target: Target
+        self,
+        elements: Elements,
+        epilogue: Epilogue,
+        c: Contraction,
+        panels: Panels,
+        schedule: AutovectorizedSchedule,
     ) -> None:
         self.elements, self.builder, self.epilogue = elements, elements.builder, epilogue
-        self.c, self.right, self.target = c, panels, target
-        self.columns = Split(c.columns.usual, tile(c).width)
+        self.c, self.right, self.target, self.schedule = c, panels, elements.target, schedule
+        self.columns = Split(c.columns.usual, schedule.width)
         # of the row axes, the one of which several are taken at once
         self.axis = 1 if c.rows[1].usual > 1 else 0
 
@@ -81,7 +112,7 @@ class LaneLoops:
         left = offset(c.outer, outer, "left", c.left.offset)
         right = builder.let("b", self.right.base(outer, column, c.depth))
         rows = c.rows[self.axis].extent
-        several = max(1, min(ROWS, rows)) if isinstance(rows, int) else 1
+        several = max(1, min(self.schedule.rows, rows)) if isinstance(rows, int) else 1
 
         def sums(first: Expr, second: Expr, count: int) -> None:
             start = (first, second) if self.axis else (second, first)
@@ -172,7 +203,7 @@ class LaneLoops:
         def level(depth: int, a: Expr, b: Expr) -> None:
             axis, stride = inner[depth], strides[depth]
             last = depth == len(inner) - 1
-            steps = min(STEPS, max(1, axis.usual)) if last else 1
+            steps = min(self.schedule.steps, max(1, axis.usual)) if last else 1
             main = axis.usual // steps * steps
             with builder.loop("k", 0, main, steps) as k:
                 here = builder.let("a", build.add(a, build.mul(k, axis.left)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from math import prod
+from typing import Literal
 
 from xlac.codegen.core import summation
 from xlac.codegen.core.contraction import Contraction
@@ -15,6 +16,8 @@ from xlac.codegen.core.packing import panel_count
 from xlac.codegen.core.partial_tiles import PRODUCTS, WHOLE
 from xlac.codegen.core.summation import Blocks
 from xlac.codegen.core.tiling import OpenSplit, RegisterTile, Split, even_split, split_of
+from xlac.codegen.schedules.gemm import CacheBlocking
+from xlac.codegen.schedules.schedule import Misfit, Threads
 from xlac.ir.dims import Dim, ceil_div, size_hint, upper_bound, volume
 from xlac_sdk.target import Target
 
@@ -22,6 +25,7 @@ PARALLEL_FLOPS = 1 << 19  # operations of a kernel that repay waking another thr
 # pieces a thread of a contraction that is split: the last one is waited for, but each reads its
 # panel anew
 PIECES = 16
+AXES: tuple[Literal["first", "second"], ...] = ("first", "second")  # of rows
 PIECE_FLOPS = 1 << 18  # operations of such a piece at least
 
 
@@ -61,20 +65,18 @@ class Cut:
         return ceil_div(self.rows[self.axis].count, self.piece)
 
 
-def cut(c: Contraction, tile: RegisterTile, target: Target) -> Cut:
+def choose(c: Contraction, tile: RegisterTile, target: Target) -> CacheBlocking:
     """Blocks of rows as large as stay in half the second cache, and enough pieces for every thread."""
-    rows = (split_of(c.rows[0].extent, tile.rows[0]), split_of(c.rows[1].extent, tile.rows[1]))
+    rows = _rows(c, tile)
     panels = panel_count(c.columns.extent, tile)
     axis = 0 if c.rows[0].extent != 1 else 1
     count = max(1, size_hint(rows[axis].count))
-    blocks = summation.blocks([a.extent for a in c.inner], PRODUCTS, WHOLE)
+    blocks = _blocks(c)
     chunk = (
         _chunk(c, tile, target, max(1, size_hint(rows[1].count)), blocks)
         if blocks and c.rows[0].extent == 1
         else 0
     )
-    if not chunk and not c.accumulate.is_float:
-        blocks = None
     near = _near(c, axis, tile.rows[axis], count, target.l2_bytes // 2)
     if chunk:  # the sums of a block wait in memory
         near = target.l2_bytes // 16 // (tile.rows[1] * tile.width * c.accumulate.nbytes)
@@ -85,16 +87,63 @@ def cut(c: Contraction, tile: RegisterTile, target: Target) -> Cut:
         others = size_hint(volume(tuple(a.extent for a in c.outer)) * panels) * -(-count // block)
         parts = min(block, -(-pieces // max(1, others)))
     piece = -(-block // parts)
+    return CacheBlocking(AXES[axis], piece, -(-block // piece) if not chunk else 1, chunk)
+
+
+def check(blocking: CacheBlocking, c: Contraction, tile: RegisterTile, target: Target) -> None:
+    """Raises Misfit for a blocking that a contraction cannot have."""
+    count = max(1, size_hint(_rows(c, tile)[AXES.index(blocking.axis)].count))
+    if (blocking.parts - 1) * blocking.piece >= count:
+        raise Misfit(("blocking", "parts"), f"there are {count} row tiles for all pieces together")
+    if not blocking.chunk:
+        return
+    blocks = _blocks(c)
+    if not isinstance(c.depth, int) or len(c.inner) != 1 or c.rows[0].extent != 1 or not blocks:
+        raise Misfit(("blocking", "chunk"), "only a long sum along one axis is cut into chunks")
+    if blocking.chunk % blocks.turns:
+        raise Misfit(("blocking", "chunk"), f"it is a multiple of {blocks.turns} steps")
+    if blocking.axis != "second" or blocking.parts != 1:
+        raise Misfit(("blocking", "parts"), "chunks take pieces of the second axis, one a block")
+    waiting = blocking.piece * tile.rows[1] * tile.width * c.accumulate.nbytes
+    if waiting > target.l2_bytes // 2:
+        raise Misfit(("blocking", "piece"), f"{waiting:,} bytes of sums would wait in memory")
+
+
+def cut(c: Contraction, tile: RegisterTile, blocking: CacheBlocking) -> Cut:
+    """The cut that a blocking is, of the axes of a contraction."""
+    blocks = _blocks(c) if blocking.chunk or c.accumulate.is_float else None
     return Cut(
-        rows,
-        panels,
-        axis,
-        piece,
-        -(-block // piece) if not chunk else 1,
+        _rows(c, tile),
+        panel_count(c.columns.extent, tile),
+        AXES.index(blocking.axis),
+        blocking.piece,
+        blocking.parts,
         blocks,
         _count(c, blocks),
-        chunk,
+        blocking.chunk,
     )
+
+
+def loops(c: Contraction, cut: Cut) -> list[Dim]:
+    """The extents of the loops around tiles: outer axes, blocks, panels, pieces of a block."""
+    return [*(a.extent for a in c.outer), cut.blocks, cut.panels, cut.parts]
+
+
+def threads(c: Contraction, cut: Cut) -> Threads:
+    """How threads share the loops around tiles, as one."""
+    items = size_hint(volume(tuple(loops(c, cut))))
+    parallel = items > 1 and c.flops >= 2 * PARALLEL_FLOPS
+    each = max(1, c.flops // max(1, items))
+    return Threads(int(parallel), min(max(1, PIECE_FLOPS // each), max(1, items // 2)))
+
+
+def _rows(c: Contraction, tile: RegisterTile) -> tuple[Split | OpenSplit, Split | OpenSplit]:
+    return split_of(c.rows[0].extent, tile.rows[0]), split_of(c.rows[1].extent, tile.rows[1])
+
+
+def _blocks(c: Contraction) -> Blocks | None:
+    """How a long sum is cut so that its digits are kept."""
+    return summation.blocks([a.extent for a in c.inner], PRODUCTS, WHOLE)
 
 
 def _near(c: Contraction, axis: int, step: int, count: int, room: int) -> int:

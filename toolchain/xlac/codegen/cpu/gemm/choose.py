@@ -1,104 +1,191 @@
-"""Decides how a canonical contraction is computed: which operand is packed, and by which kernel."""
+"""Decides how a canonical contraction is computed: by which kernel, how its right operand is read,
+and how it is cut.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from xlac.codegen.core import packing
 from xlac.codegen.core.contraction import Contraction
-from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import View
-from xlac.codegen.core.packing import Panels
 from xlac.codegen.core.tiling import RegisterTile
-from xlac.codegen.cpu.gemm import autovectorized, inner_product, register_tile, register_transpose
-from xlac.codegen.cpu.gemm.gemm import OuterProduct, streams
-from xlac.fusion import cost
-from xlac.fusion.group import Group
+from xlac.codegen.cpu.gemm import (
+    autovectorized,
+    cache_blocking,
+    inner_product,
+    prefetch,
+    register_tile,
+    register_transpose,
+)
+from xlac.codegen.schedules.gemm import (
+    AutovectorizedSchedule,
+    CacheBlocking,
+    ContractionSchedule,
+    GemmSchedule,
+    InnerProductSchedule,
+    Operand,
+)
+from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import divisor, size_hint
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.target import Target
 
+# operations an element above which the epilogue is a loop over rows, not written out for each
+LONG_EPILOGUE = 12
 
-def launches(
-    group: Group, target: Target, name: str, c: Contraction, after: Epilogue, right: View
-) -> list[KernelLaunch]:
-    """The kernels of a contraction and its epilogue. `right` is the view that the right operand
-    came from.
-    """
-    if (
-        c.columns.extent == 1
-        and c.row_count == c.rows[1].extent != 1
-        and right.compute is None
-        and len(c.inner) == 1
-    ):
-        c = c.swapped()
-    if right.compute is None and inner_product.pays(c, target):
-        elements = Elements(Builder(), group, target)
-        inner_product.InnerProduct(elements, after, c, target).write()
-        return [elements.launch(name, cost.work(group))]
+
+def choose(c: Contraction, after: Epilogue, view: View, target: Target) -> ContractionSchedule:
+    """The schedule of a contraction and its epilogue. `view` is what its right operand came from."""
+    swap = swaps(c, view)
+    c = c.swapped() if swap else c
+    if view.compute is None and inner_product.pays(c, target):
+        return inner_product.chosen(c, swap, target)
     if autovectorized.pays(c, target):
-        wide = autovectorized.tile(c)
-        panels = (
-            packing.constant(c, wide, c.right.dtype, right.compute, right.key)
-            if c.right.constant
-            else packing.direct(c)
-        )
-        if panels.packed:
-            c, panels = panels.merged(c)
-        elements = Elements(Builder(), group, target)
-        autovectorized.LaneLoops(elements, after, c, panels, target).write()
-        return [elements.launch(name, cost.work(group))]
+        return autovectorized.chosen(c, swap)
     rows = (max(1, c.rows[0].usual), max(1, c.rows[1].usual))
-    tile = register_tile.choose(
-        target, c.accumulate, rows, max(1, c.columns.usual), max(1, size_hint(c.depth))
-    )
+    columns, depth = max(1, c.columns.usual), max(1, size_hint(c.depth))
+    tile = register_tile.choose(target, c.accumulate, rows, columns, depth)
     # squares of vectors are turned around: tall tiles fill them
     if register_transpose.pays(after, c, tile, target):
-        tile = register_tile.choose(
-            target,
-            c.accumulate,
-            rows,
-            min(max(1, c.columns.usual), register_transpose.WIDE * tile.lanes),
-            max(1, size_hint(c.depth)),
-        )
-    panels, before = _right(group, target, name, c, tile, right)
-    if panels.packed:
-        c, panels = panels.merged(c)
-
-    def written(name: str, backward: bool) -> KernelLaunch:
-        elements = Elements(Builder(), group, target)
-        OuterProduct(elements, after, c, tile, panels, target, backward).write()
-        return elements.launch(name, cost.work(group))
-
-    forward = written(name, backward=False)
-    if c.right.constant and streams(c, tile, target):
-        forward = replace(
-            forward, backward=lambda: written(f"{name}_backward", backward=True).kernel
-        )
-    return [*before, forward]
+        columns = min(columns, register_transpose.WIDE * tile.lanes)
+        tile = register_tile.choose(target, c.accumulate, rows, columns, depth)
+    right, dtype = _right(c, tile, view, target)
+    return gemm(c, after, swap, tile, right, dtype, target)
 
 
-def _right(
-    group: Group, target: Target, name: str, c: Contraction, tile: RegisterTile, view: View
-) -> tuple[Panels, list[KernelLaunch]]:
-    """The right operand as the micro-kernel will read it, and what has to run before."""
-    computed = view.compute is not None
+def gemm(
+    c: Contraction,
+    after: Epilogue,
+    swap: bool,
+    tile: RegisterTile,
+    right: Operand,
+    dtype: DType,
+    target: Target,
+) -> GemmSchedule:
+    """A gemm of this tile, whose right operand is read so."""
+    packed = right != "direct"
+    axes = packing.merged(c) if packed else c
+    blocking = cache_blocking.choose(axes, tile, target)
+    cut = cache_blocking.cut(axes, tile, blocking)
+    turned = isinstance(c.columns.extent, int) and register_transpose.pays(after, c, tile, target)
+    return GemmSchedule(
+        swap,
+        tile,
+        right,
+        dtype,
+        blocking,
+        (1, 1) if target.size else (4, 2),
+        True,
+        "fewer" if register_tile.apart(target) else "right",
+        cache_blocking.threads(axes, cut),
+        packed and prefetch.pays(axes, dtype, target),
+        turned,
+        after.weight > LONG_EPILOGUE,
+        c.right.constant and streams(axes, tile, blocking),
+    )
+
+
+def swaps(c: Contraction, view: View) -> bool:
+    """Whether a product with one column is better computed as one with one row."""
+    return (
+        c.columns.extent == 1
+        and c.row_count == c.rows[1].extent != 1
+        and view.compute is None
+        and len(c.inner) == 1
+    )
+
+
+def streams(c: Contraction, tile: RegisterTile, blocking: CacheBlocking) -> bool:
+    """True when the right operand is read once from end to end, and could as well be from the end
+    to the start.
+    """
+    known = all(isinstance(a.extent, int) for a in (*c.outer, *c.rows, *c.inner, c.columns))
+    extents = (c.rows[0].extent, c.rows[1].extent)
+    return known and extents == tile.rows and not blocking.chunk
+
+
+def _readable(c: Contraction, tile: RegisterTile, view: View, target: Target) -> bool:
+    """Whether vectors of columns can be read where they lie."""
     whole = divisor(c.columns.extent) % tile.lanes == 0 or target.masked or tile.lanes == 1
-    readable = c.columns.right == 1 and whole and not computed
+    return c.columns.right == 1 and whole and view.compute is None
+
+
+def _right(c: Contraction, tile: RegisterTile, view: View, target: Target) -> tuple[Operand, DType]:
+    """How the right operand is read, and as what."""
+    readable = _readable(c, tile, view, target)
     reuse = -(-c.rows[0].usual // tile.rows[0]) * -(-c.rows[1].usual // tile.rows[1])
     # stays so: small is what it is for
     quantised = c.right.dtype is DType.I8 and c.accumulate.is_float
     dtype = c.accumulate if reuse > 2 and not quantised else c.right.dtype
     if c.right.constant:
         if readable and (target.size or packing.is_packed_already(c, tile)):
-            return packing.direct(c), []
-        return packing.constant(c, tile, dtype, view.compute, view.key), []
+            return "direct", c.right.dtype
+        return "constant", dtype
     near = size_hint(c.depth * c.columns.extent) * c.right.dtype.nbytes <= target.l1_bytes // 2
     unconverted = c.right.dtype is c.accumulate and packing.reads_well(c, tile, reuse, target)
     if readable and (target.size or reuse <= 2 or near or unconverted):
-        return packing.direct(c), []
-    launching, panels = packing.running(group, target, f"{name}_pack", c, tile, dtype)
-    return panels, [launching]
+        return "direct", c.right.dtype
+    return "running", dtype
+
+
+def check(
+    schedule: ContractionSchedule, c: Contraction, after: Epilogue, view: View, target: Target
+) -> None:
+    """Raises Misfit for a schedule by which the contraction cannot be computed."""
+    if schedule.swap and not swaps(c, view):
+        raise Misfit(("swap",), "only a product with one column of a matrix can be swapped")
+    c = c.swapped() if schedule.swap else c
+    match schedule:
+        case InnerProductSchedule():
+            inner_product.check(schedule, c, view, target)
+        case AutovectorizedSchedule():
+            autovectorized.check(schedule, c, view)
+        case GemmSchedule():
+            _check_gemm(schedule, c, after, view, target)
+
+
+def _check_gemm(
+    schedule: GemmSchedule, c: Contraction, after: Epilogue, view: View, target: Target
+) -> None:
+    tile = schedule.tile
+    _check_tile(tile, c, target)
+    _check_right(schedule, c, view, target)
+    axes = packing.merged(c) if schedule.right != "direct" else c
+    cache_blocking.check(schedule.blocking, axes, tile, target)
+    if schedule.threads.loops > 1:
+        raise Misfit(("threads", "loops"), "all loops around tiles are one: there is 1 to share")
+    if schedule.prefetch and (schedule.right == "direct" or not target.vector_bytes):
+        raise Misfit(("prefetch",), "only packed panels of vectors are read in order")
+    known = isinstance(c.columns.extent, int)
+    if schedule.transposed_store and not (known and register_transpose.able(after, c, tile)):
+        raise Misfit(("transposed_store",), "results do not lie along rows, or tiles have one row")
+    if schedule.backward and not (c.right.constant and streams(axes, tile, schedule.blocking)):
+        raise Misfit(("backward",), "only a constant that one row of tiles reads once can be")
+
+
+def _check_tile(tile: RegisterTile, c: Contraction, target: Target) -> None:
+    most = target.lanes(c.accumulate)
+    if tile.lanes & (tile.lanes - 1) or tile.lanes > most:
+        raise Misfit(("tile", "lanes"), f"it is a power of two, at most {most} on this target")
+    height = tile.rows[0] * tile.rows[1]
+    used = register_tile.registers(height, tile.vectors, target)
+    if used > target.vector_registers and (height, tile.vectors) != (1, 1):
+        raise Misfit(
+            ("tile",), f"it takes {used} registers, and there are {target.vector_registers}"
+        )
+    for axis, (rows, loop) in enumerate(zip(tile.rows, c.rows, strict=True)):
+        if rows > max(1, loop.usual):
+            raise Misfit(("tile", "rows", axis), f"there are {max(1, loop.usual)} rows")
+
+
+def _check_right(schedule: GemmSchedule, c: Contraction, view: View, target: Target) -> None:
+    if schedule.right == "direct" and not _readable(c, schedule.tile, view, target):
+        raise Misfit(("right",), "its columns do not lie as vectors of the tile")
+    if schedule.right == "constant" and not c.right.constant:
+        raise Misfit(("right",), "it is known only when the program runs")
+    if schedule.right == "running" and c.right.constant:
+        raise Misfit(("right",), "it is a constant, which is packed while compiling")
+    able = {c.right.dtype} if schedule.right == "direct" else {c.right.dtype, c.accumulate}
+    if schedule.dtype not in able:
+        words = " or ".join(sorted(d.value for d in able))
+        raise Misfit(("dtype",), f"it can be {words}")

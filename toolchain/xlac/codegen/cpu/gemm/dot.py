@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from xlac.codegen.core import dot
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
-from xlac.codegen.cpu.gemm import choose
+from xlac.codegen.cpu.gemm.launches import launches
 from xlac.fusion.group import Group
 from xlac_sdk.target import Target
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """Launches for a dot product with what follows it."""
-    return dot.lower(group, target, name, lower_part, choose.launches, widens=True)
+    return dot.lower(group, target, name, lower_part, launches, widens=True)

@@ -18,71 +18,46 @@ from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.packing import Panels, each_panel
 from xlac.codegen.core.partial_tiles import Waiting, places
-from xlac.codegen.core.tiling import OpenSplit, RegisterTile, Split, unroll
+from xlac.codegen.core.tiling import FEW_PRODUCTS, OpenSplit, Split, unroll
 from xlac.codegen.cpu.gemm import register_transpose
-from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS, PIECE_FLOPS, cut
-from xlac.codegen.cpu.gemm.prefetch import Ahead, ahead, pays
+from xlac.codegen.cpu.gemm.cache_blocking import cut, loops
+from xlac.codegen.cpu.gemm.prefetch import Ahead, ahead
 from xlac.codegen.cpu.gemm.rank1_update import Step
+from xlac.codegen.schedules.gemm import GemmSchedule
 from xlac.ir.dims import Dim, Shape, size_hint, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr, LoopKind, Space, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.target import Target
-
-# operations an element above which the epilogue is a loop over rows, not written out for each
-LONG_EPILOGUE = 12
-
-
-def streams(c: Contraction, tile: RegisterTile, target: Target) -> bool:
-    """True when the right operand is read once from end to end, and could as well be from the end
-    to the start.
-    """
-    known = all(isinstance(a.extent, int) for a in (*c.outer, *c.rows, *c.inner, c.columns))
-    return (
-        known
-        and (c.rows[0].extent, c.rows[1].extent) == tile.rows
-        and not cut(c, tile, target).chunk
-    )
 
 
 class OuterProduct:
-    """Writes the kernel's body with the builder of `elements`. `backward` is for operands that it
-    `streams`.
-    """
+    """Writes the kernel's body with the builder of `elements`, or the one that goes backward."""
 
     def __init__(
         self,
         elements: Elements,
         epilogue: Epilogue,
         c: Contraction,
-        tile: RegisterTile,
         right: Panels,
-        target: Target,
+        schedule: GemmSchedule,
         backward: bool = False,
     ) -> None:
         self.elements, self.builder, self.epilogue = elements, elements.builder, epilogue
-        self.c, self.tile, self.right, self.target, self.backward = c, tile, right, target, backward
-        self.cut = cut(c, tile, target)
-        self.step = Step(elements, c, right, tile.lanes, target)
-        self.fetches = pays(c, right, target)
+        self.c, self.right, self.target, self.backward = c, right, elements.target, backward
+        self.schedule, self.tile = schedule, schedule.tile
+        self.cut = cut(c, schedule.tile, schedule.blocking)
+        self.step = Step(elements, c, right, self.tile.lanes, schedule.hold)
         self.mask: Expr | None = None
-        self.turned = isinstance(c.columns.extent, int) and register_transpose.pays(
-            epilogue, c, tile, target
-        )
 
     def write(self) -> None:
         """The loops over outer axes, blocks of rows, panels and pieces, fused into one that may run
         in parallel.
         """
         c, builder = self.c, self.builder
-        extents = [*(a.extent for a in c.outer), self.cut.blocks, self.cut.panels, self.cut.parts]
-        turns = volume(tuple(extents))
-        items = size_hint(turns)
-        each = max(1, c.flops // max(1, items))
-        parallel = items > 1 and c.flops >= 2 * PARALLEL_FLOPS
-        kind = LoopKind.PARALLEL if parallel else LoopKind.SERIAL
-        grain = min(max(1, PIECE_FLOPS // each), max(1, items // 2))
-        with builder.loop("t", 0, turns, kind=kind, grain=grain) as t:
+        extents = loops(c, self.cut)
+        turns, threads = volume(tuple(extents)), self.schedule.threads
+        kind = LoopKind.PARALLEL if threads.loops else LoopKind.SERIAL
+        with builder.loop("t", 0, turns, kind=kind, grain=threads.grain) as t:
             *outer, block, panel, part = unravel(builder, self._turned(t, turns, 1), extents)
             piece = build.add(build.mul(block, self.cut.parts), part)
 
@@ -262,7 +237,7 @@ class OuterProduct:
 
     def _ahead(self, right: Expr, depth: Dim, width: int, tile: Expr, tiles: Dim) -> Ahead | None:
         """What a tile fetches of what follows `depth` steps of a panel from `right`."""
-        if not self.fetches or not isinstance(depth, int):
+        if not self.schedule.prefetch or not isinstance(depth, int):
             return None
         return ahead(self.elements, self.right, right, depth * width, tile, tiles)
 
@@ -391,10 +366,10 @@ class OuterProduct:
                 return
             axis, stride = inner[depth], strides[depth]
             last = depth == len(inner) - 1
-            copies = (
-                unroll(axis.usual, len(rows) * len(sums[0])) if last and not self.target.size else 1
-            )
-            copies = 1 if crowds(axis, rows, copies, self.target) else copies
+            few = len(rows) * len(sums[0]) <= FEW_PRODUCTS
+            copies = unroll(axis.usual, self.schedule.unroll[0 if few else 1]) if last else 1
+            if self.schedule.uncrowded and crowds(axis, rows, copies, self.target):
+                copies = 1
             main = axis.extent // copies * copies
             rest = range(size_hint(main), axis.extent) if isinstance(axis.extent, int) else range(0)
 
@@ -444,8 +419,8 @@ class OuterProduct:
         """
         vectors, lanes = len(sums[0]), self.tile.lanes
         scalars = partial if partial != 0 and self.mask is None else 0
-        long = self.epilogue.weight > LONG_EPILOGUE and len(rows) * vectors > 2
-        if not long and scalars == 0 and self.turned and size[1] > 1:
+        long = self.schedule.epilogue_loop and len(rows) * vectors > 2
+        if not long and scalars == 0 and self.schedule.transposed_store and size[1] > 1:
             register_transpose.store(
                 self.elements,
                 self.epilogue,

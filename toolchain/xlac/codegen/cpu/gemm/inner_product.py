@@ -22,11 +22,15 @@ from xlac.codegen.core.contraction import (
 )
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.loop_nest import UNROLLED, check_threads
+from xlac.codegen.core.operands import View
 from xlac.codegen.core.partial_tiles import PRODUCTS
 from xlac.codegen.core.summation import Pair
 from xlac.codegen.core.tiling import OpenSplit, Split, even_split, split_of
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
+from xlac.codegen.schedules.gemm import InnerProductSchedule
+from xlac.codegen.schedules.schedule import Misfit, Threads
 from xlac.ir.dims import Dim, divisor, size_hint, upper_bound, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -68,41 +72,62 @@ def choose(target: Target, dtype: DType, rows: int, columns: int) -> tuple[Split
     return best[1], best[2]
 
 
+def chosen(c: Contraction, swap: bool, target: Target) -> InnerProductSchedule:
+    """The schedule of a contraction for which this pays."""
+    down, across = choose(target, c.accumulate, max(1, c.rows[1].usual), max(1, c.columns.usual))
+    lanes = target.lanes(c.accumulate)
+    unroll = 2 if c.inner[0].usual >= 4 * lanes else 1
+    turns = volume(tuple(_loops(c, down.step, across.step)))
+    items = size_hint(turns)
+    parallel = items > 1 and c.flops >= 2 * PARALLEL_FLOPS
+    each = max(1, c.flops // max(1, items))
+    threads = Threads(int(parallel), min(max(1, PARALLEL_FLOPS // each), max(1, items // 2)))
+    return InnerProductSchedule(swap, lanes, down.step, across.step, unroll, threads)
+
+
+def check(schedule: InnerProductSchedule, c: Contraction, view: View, target: Target) -> None:
+    """Raises Misfit for a schedule that a contraction cannot have."""
+    if view.compute is not None or len(c.inner) != 1:
+        raise Misfit(("template",), "the right operand is computed, or summed along several axes")
+    if c.inner[0].left != 1 or c.inner[0].right != 1:
+        raise Misfit(("template",), "the operands are not contiguous along the sum")
+    most = target.lanes(c.accumulate)
+    if schedule.lanes < 2 or schedule.lanes & (schedule.lanes - 1) or schedule.lanes > most:
+        raise Misfit(("lanes",), f"it is a power of two from 2 to {most} on this target")
+    used = schedule.rows * schedule.columns + schedule.rows + schedule.columns
+    if used > target.vector_registers and (schedule.rows, schedule.columns) != (1, 1):
+        raise Misfit(("rows",), f"{used} registers of {target.vector_registers} are taken")
+    if schedule.unroll > UNROLLED:
+        raise Misfit(("unroll",), f"it is at most {UNROLLED}")
+    check_threads(schedule.threads, 1)
+
+
+def _loops(c: Contraction, rows: int, columns: int) -> list[Dim]:
+    """The extents of the loops around tiles."""
+    tiles = split_of(c.rows[1].extent, rows).count, split_of(c.columns.extent, columns).count
+    return [*(a.extent for a in c.outer), c.rows[0].extent, *tiles]
+
+
 class InnerProduct:
     """Writes the kernel's body with the builder of `elements`."""
 
-    def __init__(self, elements: Elements, after: Epilogue, c: Contraction, target: Target) -> None:
-        self.elements, self.builder, self.after, self.c, self.target = (
-            elements,
-            elements.builder,
-            after,
-            c,
-            target,
-        )
-        self.lanes = target.lanes(c.accumulate)
-        down, across = choose(
-            target, c.accumulate, max(1, c.rows[1].usual), max(1, c.columns.usual)
-        )
-        self.rows, self.columns = (
-            split_of(c.rows[1].extent, down.step),
-            split_of(c.columns.extent, across.step),
-        )
+    def __init__(
+        self, elements: Elements, after: Epilogue, c: Contraction, schedule: InnerProductSchedule
+    ) -> None:
+        self.elements, self.builder, self.after, self.c = elements, elements.builder, after, c
+        self.target, self.schedule, self.lanes = elements.target, schedule, schedule.lanes
+        self.rows = split_of(c.rows[1].extent, schedule.rows)
+        self.columns = split_of(c.columns.extent, schedule.columns)
 
     def write(self) -> None:
         """One loop over outer axes, rows of the first axis and tiles."""
         c, builder = self.c, self.builder
-        extents = [
-            *(a.extent for a in c.outer),
-            c.rows[0].extent,
-            self.rows.count,
-            self.columns.count,
-        ]
-        turns = volume(tuple(extents))
-        items = size_hint(turns)
-        each = max(1, c.flops // max(1, items))
-        kind = LoopKind.PARALLEL if items > 1 and c.flops >= 2 * PARALLEL_FLOPS else LoopKind.SERIAL
-        grain = min(max(1, PARALLEL_FLOPS // each), max(1, items // 2))
-        with builder.loop("t", 0, turns, kind=kind, grain=grain) as t:
+        extents, threads = (
+            _loops(c, self.schedule.rows, self.schedule.columns),
+            self.schedule.threads,
+        )
+        kind = LoopKind.PARALLEL if threads.loops else LoopKind.SERIAL
+        with builder.loop("t", 0, volume(tuple(extents)), kind=kind, grain=threads.grain) as t:
             *outer, first, down, across = unravel(builder, t, extents)
 
             def row(start: Expr, height: int) -> None:
@@ -162,7 +187,7 @@ class InnerProduct:
             [builder.variable("c", zero(c.accumulate, self.lanes)) for _ in acrosses] for _ in downs
         ]
         depth, lanes = c.inner[0].extent, self.lanes
-        copies = 2 if height * width <= 8 and c.inner[0].usual >= 4 * lanes else 1
+        copies = self.schedule.unroll if height * width <= 8 else 1
         size = PRODUCTS * lanes
         totals = [
             [builder.let("t", t) for t in row]

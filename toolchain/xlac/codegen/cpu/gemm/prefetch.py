@@ -13,6 +13,7 @@ from xlac.codegen.core.contraction import Contraction
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.packing import Panels
 from xlac.ir.dims import Dim, size_hint, volume
+from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr
@@ -23,15 +24,15 @@ LINE = 64  # bytes of a cache line
 LEAST = 4
 
 
-def pays(c: Contraction, panels: Panels, target: Target) -> bool:
-    """True when panels are read in order, by vectors, and all of them together do not stay in the
-    second cache.
+def pays(c: Contraction, dtype: DType, target: Target) -> bool:
+    """True when packed panels of a type are read by vectors, and all of them together do not stay
+    in the second cache.
     """
     columns = size_hint(
         c.depth * c.columns.extent * volume(tuple(a.extent for a in c.outer if a.right != 0))
     )
-    large = columns * panels.source.dtype.nbytes > target.l2_bytes // 2
-    return large and panels.packed and target.vector_bytes > 0 and not target.size
+    large = columns * dtype.nbytes > target.l2_bytes // 2
+    return large and target.vector_bytes > 0 and not target.size
 
 
 @dataclass(frozen=True, slots=True)

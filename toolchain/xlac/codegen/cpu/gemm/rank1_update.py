@@ -6,15 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from xlac.codegen.core.contraction import Contraction, multiply_add, read
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.packing import Panels
-from xlac.codegen.cpu.gemm import register_tile
 from xlac.ir.dims import Dim
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr, Var
-from xlac_sdk.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Step:
     c: Contraction
     right: Panels
     lanes: int
-    target: Target
+    hold: Literal["right", "fewer"]
 
     def write(
         self,
@@ -39,7 +38,7 @@ class Step:
         says, where it is not packed.
         """
         down, across = range(len(rows)), range(len(sums[0]))
-        if register_tile.by_columns(len(down), len(across), self.target):
+        if self.hold == "fewer" and len(down) < len(across):
             wides = [self._element(left, row) for row in rows]
             for j in across:
                 column = self._vector(right, j, mask if j == across[-1] else None)
@@ -72,4 +71,4 @@ class Step:
         return self.elements.builder.let("x", build.splat(value, self.lanes))
 
     def _add(self, total: Var, wide: Expr, column: Expr) -> None:
-        self.elements.builder.assign(total, multiply_add(self.target, wide, column, total))
+        self.elements.builder.assign(total, multiply_add(self.elements.target, wide, column, total))

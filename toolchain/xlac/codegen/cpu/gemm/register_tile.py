@@ -9,7 +9,7 @@ load. The tile that covers the result in the fewest cycles wins.
 
 Without fused multiply-adds a product takes a register of its own and three instructions (a copy,
 since the product overwrites a factor, a multiplication, an addition), and how many instructions
-begin in a cycle decides. What is held then is the fewer of the two operands: see `by_columns`.
+begin in a cycle decides. What is held then is the fewer of the two operands.
 """
 
 from __future__ import annotations
@@ -54,13 +54,6 @@ def cycles(rows: int, vectors: int, apart: bool = False) -> float:
         # a broadcast is a load and a shuffle
         return max((3 * products + copied + 2 * rows) / ISSUE, loads / 2, LATENCY) + LOOP
     return max(products / 2, loads / 2, LATENCY) + LOAD * loads
-
-
-def by_columns(rows: int, vectors: int, target: Target) -> bool:
-    """Whether a step goes column by column, the elements of the left broadcast before, instead of
-    row by row.
-    """
-    return apart(target) and rows < vectors
 
 
 def registers(rows: int, vectors: int, target: Target) -> int:

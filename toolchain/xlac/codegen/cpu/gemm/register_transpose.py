@@ -27,17 +27,29 @@ WIDE = 2  # vectors of columns of a tile whose results are turned around
 
 
 def pays(epilogue: Epilogue, c: Contraction, tile: RegisterTile, target: Target) -> bool:
-    """Whether every output lies along the last row axis, and vectors of columns fit a square."""
-    if not 1 < tile.lanes <= TURNED or tile.rows[1] < 2 or target.size:
+    """Whether every output lies along the last row axis, none along columns, and vectors of columns
+    fit a square.
+    """
+    if target.size or not able(epilogue, c, tile):
         return False
+    _, by_column = _places(c, tile)
+    return not any(_dense(epilogue, node, by_column) for node in epilogue.group.outputs)
+
+
+def able(epilogue: Epilogue, c: Contraction, tile: RegisterTile) -> bool:
+    """Whether every output lies along the last row axis, and vectors of columns fit a square."""
+    if not 1 < tile.lanes <= TURNED or tile.rows[1] < 2:
+        return False
+    by_row, _ = _places(c, tile)
+    return all(_dense(epilogue, node, by_row) for node in epilogue.group.outputs)
+
+
+def _places(c: Contraction, tile: RegisterTile) -> tuple[Index, Index]:
+    """The indices of results along the last row axis, and along columns."""
     first, second, column = (Var(name, build.INDEX) for name in ("m", "m_1", "n"))
     outer = [Var(f"t_{number}", build.INDEX) for number in range(len(c.outer))]
     by_row = c.place(outer, (first, build.ramp(second, 1, tile.lanes)), column)
-    by_column = c.place(outer, (first, second), build.ramp(column, 1, tile.lanes))
-    return all(
-        _dense(epilogue, node, by_row) and not _dense(epilogue, node, by_column)
-        for node in epilogue.group.outputs
-    )
+    return by_row, c.place(outer, (first, second), build.ramp(column, 1, tile.lanes))
 
 
 def _dense(epilogue: Epilogue, node: Node, at: Index) -> bool:

@@ -21,8 +21,9 @@ from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
 from xlac.codegen.cpu.conv.winograd.direct_tiles import DirectSum
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling, cut, plane, tile_of
+from xlac.codegen.cpu.gemm import choose
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
-from xlac.codegen.cpu.gemm.gemm import LONG_EPILOGUE, OuterProduct
+from xlac.codegen.cpu.gemm.gemm import OuterProduct
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import size_hint
@@ -105,7 +106,8 @@ class _Products(OuterProduct):
         self.brought = Scratch(DType.F32, t.points * plane(depth * tile.width), "weights")
         inner = (Axis(depth, 1, tile.width),)
         c = replace(given, inner=inner, right=Source(self.brought, DType.F32))
-        super().__init__(elements, after, c, tile, Panels(c.right, (), inner, packed=True), target)
+        schedule = choose.gemm(c, after, False, tile, "constant", DType.F32, target)
+        super().__init__(elements, after, c, Panels(c.right, (), inner, packed=True), schedule)
         self.cut, self.t, self.given, self.guard, self.direct = whole, t, panels, guard, direct
         self.fetches, self.depth = False, depth
         self.kept: Buffer | None = None
@@ -284,7 +286,7 @@ class _Products(OuterProduct):
         ends inside the tile.
         """
         t, builder, (batch, y, x) = self.t, self.builder, at
-        if self.epilogue.weight > LONG_EPILOGUE:
+        if self.schedule.epilogue_loop:
             self._each(rows, at, column)
             return
         channels = build.ramp(column, 1, self.tile.lanes)

@@ -1,0 +1,237 @@
+"""Kernels of schedules drawn at random compute what the graph means, and every field is heeded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partialmethod
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from contraction_harness import TARGETS, TOLERANCE, compute, group, meaning, param, values
+from schedule_draws import Field, drawn, every_field, lowered, neighbours, text
+from test_conv_schedule import conv
+
+from xlac.codegen.cpu import elementwise
+from xlac.codegen.cpu.gemm.inner_product import InnerProduct
+from xlac.codegen.schedules.decisions import Decisions, deciding
+from xlac.codegen.schedules.schedule import Schedule, from_data, to_data
+from xlac.codegen.schedules.templates import TEMPLATES
+from xlac.fusion.group import Group, Kind
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.tensor.view import Broadcast
+from xlac_sdk.dtypes import DType
+from xlac_sdk.interpreter.kernels import KernelFault
+from xlac_sdk.target import Target
+
+F32, F16 = DType.F32, DType.F16
+AVX512, AVX2, SSE = TARGETS["avx512"], TARGETS["avx2"], TARGETS["sse"]
+VECTORIZED = replace(SSE, vectorizes=True)
+
+
+def x(name: str, *shape: int, dtype: DType = F32, kind: str = "input") -> Node:
+    return param(name, Type(dtype, shape), kind)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A group whose schedules are drawn, of some templates; `exact` where no schedule changes what
+    is rounded.
+    """
+
+    made: Callable[[], Group]
+    target: Target
+    templates: str
+    exact: bool = False
+    starts: tuple[Mapping[str, object], ...] = ()  # values of fields beside which others matter
+
+
+def matmul(m: int, n: int, k: int, turned: bool = False, kind: str = "input") -> Node:
+    b = x("b", *((n, k) if turned else (k, n)), kind=kind)
+    return Node.of(Dot(contract_lhs=(1,), contract_rhs=(int(turned),)), x("a", m, k), b)
+
+
+def dot(m: int, n: int, k: int, turned: bool = False, kind: str = "input") -> Callable[[], Group]:
+    return lambda: group(Kind.DOT, matmul(m, n, k, turned, kind))
+
+
+def chain() -> Group:
+    first, row = x("x", 7, 5, 12), x("y", 5, 1)
+    wide = Node.of(Broadcast((7, 5, 12), (1, 2)), row)
+    return group(Kind.ELEMENTWISE, build.mul(build.add(first, wide), first))
+
+
+def two_shapes() -> Group:
+    y, z = build.exp(x("x", 9, 33)), build.exp(x("z", 70))
+    return group(Kind.ELEMENTWISE, y, y, z)
+
+
+def transposition() -> Group:
+    return group(Kind.ELEMENTWISE, build.transpose(x("x", 48, 64), (1, 0)))
+
+
+def turned_cube() -> Group:
+    return group(Kind.ELEMENTWISE, build.transpose(x("x", 34, 33, 35), (2, 1, 0)))
+
+
+def large() -> Group:
+    y = x("x", 300, 300)
+    return group(Kind.ELEMENTWISE, build.add(y, y))
+
+
+def half() -> Group:
+    b = x("b", 40, 19, dtype=F16, kind="weight")
+    y = Node.of(Dot(contract_lhs=(1,), contract_rhs=(0,)), x("a", 9, 40, dtype=F16), b)
+    return group(Kind.DOT, y)
+
+
+def column() -> Group:
+    """A matrix, the other way round, by a vector: swapped, the product of one row by a matrix."""
+    a, b = x("a", 12, 30, kind="weight"), x("b", 12, 1, kind="weight")
+    return group(Kind.DOT, Node.of(Dot(contract_lhs=(0,), contract_rhs=(0,)), a, b))
+
+
+def window() -> Group:
+    """A convolution whose neighbouring rows read elements of each other's next steps."""
+    return group(Kind.CONV, conv((1, 1, 30, 1), (1, 3, 1, 8)))
+
+
+def transposed_result() -> Group:
+    y = build.transpose(matmul(20, 24, 9), (1, 0))
+    return group(Kind.DOT, y.inputs[0], y)
+
+
+def long_epilogue() -> Group:
+    y = matmul(10, 20, 7, kind="weight")
+    z = y
+    for _ in range(7):
+        z = build.add(build.mul(z, z), y)
+    return group(Kind.DOT, y, z)
+
+
+ONE = {"rows": (1, 1), "vectors": 1, "lanes": 1}
+SINGLE = {"tile": ONE, "right": "constant", "backward": False}
+PIECES = {"blocking": {"axis": "second", "piece": 1, "parts": 1, "chunk": 0}}
+SHARED = {"threads": {"loops": 1, "grain": 1}}
+CASES: dict[str, Drawn] = {
+    "chain": Drawn(chain, AVX512, "elementwise", exact=True),
+    "chain_sse": Drawn(chain, SSE, "elementwise", exact=True),
+    "two_shapes": Drawn(two_shapes, AVX2, "elementwise", exact=True),
+    "transposition": Drawn(transposition, AVX2, "elementwise", exact=True),
+    "turned_cube": Drawn(turned_cube, AVX2, "elementwise", exact=True),
+    "large": Drawn(large, SSE, "elementwise", exact=True),
+    "dot_constant": Drawn(dot(13, 40, 19, kind="weight"), AVX512, "gemm", starts=(SHARED, PIECES)),
+    "dot_stream": Drawn(dot(1, 40, 19, kind="weight"), AVX2, "gemm"),
+    "dot_direct": Drawn(dot(9, 32, 21), AVX2, "gemm"),
+    "dot_packed": Drawn(dot(21, 35, 17, turned=True), SSE, "gemm pack", starts=(SHARED,)),
+    "dot_long": Drawn(dot(20, 8, 512, kind="weight"), replace(AVX2, l2_bytes=4 << 10), "gemm"),
+    "dot_half": Drawn(half, AVX512, "gemm"),
+    "window": Drawn(window, SSE, "gemm"),
+    "dot_column": Drawn(dot(30, 1, 40), AVX512, "inner_product", starts=(SHARED,)),
+    "dot_transposed": Drawn(transposed_result, AVX2, "gemm"),
+    "dot_epilogue": Drawn(long_epilogue, AVX2, "gemm"),
+    "inner_product": Drawn(dot(3, 7, 70, turned=True), AVX512, "inner_product"),
+    "vectorized": Drawn(dot(5, 30, 11, kind="weight"), VECTORIZED, "autovectorized"),
+    "vectorized_column": Drawn(
+        column, VECTORIZED, "autovectorized", starts=({"width": 1, "right": "constant"},)
+    ),
+    "gemm_column": Drawn(column, SSE, "gemm", starts=(SINGLE,)),
+}
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(14)
+def test_any_schedule_computes_the_same(name: str, seed: int) -> None:
+    case, rng = CASES[name], Random(f"{name} {seed}")
+    made = case.made()
+    chosen = lowered(made, case.target)
+    assert chosen is not None and chosen.schedules
+    given = values(made, seed)
+    wanted, before = meaning(made, given), compute(made, case.target, given)
+    tried = 0
+    for _ in range(60):
+        part = rng.choice(sorted(chosen.schedules))
+        asked = {part: drawn(chosen.schedules[part], rng, rng.randint(1, 3))}
+        if lowered(made, case.target, asked) is None:
+            continue
+        with deciding(Decisions("kernel", asked)):
+            found = compute(made, case.target, given)
+        for got, want, same in zip(found, wanted, before, strict=True):
+            if case.exact:
+                np.testing.assert_array_equal(got, same, err_msg=str(asked))
+            bound = TOLERANCE[want.dtype.name]
+            scale = float(np.abs(want).max(initial=1.0))
+            np.testing.assert_allclose(
+                got, want, rtol=bound, atol=bound * scale, err_msg=str(asked)
+            )
+        tried += 1
+        if tried == 4:
+            return
+    assert tried, "no schedule that was drawn fits"
+
+
+def unheeded(template: str) -> set[Field]:
+    """The fields of a template that change no kernel: each is changed alone beside what was chosen,
+    beside what cases say and beside some schedules that are drawn.
+    """
+    left = set(every_field(TEMPLATES[template]))
+    for name, case in CASES.items():
+        made = case.made()
+        chosen = lowered(made, case.target) if template in case.templates.split() else None
+        for part, schedule in chosen.schedules.items() if chosen else ():
+            if schedule.template == template:
+                for start in starts(name, schedule):
+                    heeded(made, case.target, part, start, left)
+    return left
+
+
+def starts(name: str, schedule: Schedule) -> Iterator[Schedule]:
+    yield schedule
+    for more in CASES[name].starts:
+        yield from_data({**to_data(schedule), **more}, TEMPLATES)
+    rng = Random(name)
+    yield from (drawn(schedule, rng, changes) for changes in (1, 1, 2, 2, 3))
+
+
+def heeded(made: Group, target: Target, part: str, start: Schedule, left: set[Field]) -> None:
+    """Takes the fields, one of which alone changes the kernels beside a schedule, from those left."""
+    beside = lowered(made, target, {part: start}) if left else None
+    if beside is None:
+        return
+    for field, other in neighbours(start, frozenset(left)):
+        if field in left:
+            again = lowered(made, target, {part: other})
+            if again is not None and text(again) != text(beside):
+                left.discard(field)
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.sampled(8)
+def test_every_field_changes_some_kernel(template: str) -> None:
+    assert unheeded(template) == set()
+
+
+def test_a_field_that_is_not_heeded_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(InnerProduct, "_stretch", partialmethod(_one_vector, InnerProduct._stretch))
+    assert unheeded("inner_product") == {("unroll",)}
+
+
+def _one_vector(self: InnerProduct, stretch: Callable[..., Any], *given: Any) -> Any:
+    """The emitter with a fault: it takes one vector at a time, whatever its schedule says."""
+    return stretch(self, *given[:-1], 1)
+
+
+def test_a_field_that_is_misused_gives_wrong_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    def short(builder: object, start: object, extent: int, size: int) -> int:
+        return size // 2
+
+    monkeypatch.setattr(elementwise, "piece", short)
+    with pytest.raises((AssertionError, KernelFault)):
+        for seed in range(20):
+            test_any_schedule_computes_the_same("chain", seed)

@@ -1,0 +1,100 @@
+"""The kernels of a canonical contraction and its epilogue, as their schedule says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from xlac.codegen.core import packing
+from xlac.codegen.core.contraction import Contraction
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.lowered_group import KernelLaunch
+from xlac.codegen.core.operands import View
+from xlac.codegen.core.packing import Panels
+from xlac.codegen.cpu.gemm import autovectorized
+from xlac.codegen.cpu.gemm.choose import check, choose
+from xlac.codegen.cpu.gemm.gemm import OuterProduct
+from xlac.codegen.cpu.gemm.inner_product import InnerProduct
+from xlac.codegen.schedules.decisions import settle
+from xlac.codegen.schedules.gemm import (
+    CONTRACTIONS,
+    AutovectorizedSchedule,
+    ContractionSchedule,
+    GemmSchedule,
+    InnerProductSchedule,
+)
+from xlac.fusion import cost
+from xlac.fusion.group import Group
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.target import Target
+
+
+def launches(
+    group: Group, target: Target, name: str, c: Contraction, after: Epilogue, right: View
+) -> list[KernelLaunch]:
+    """The kernels of a contraction and its epilogue. `right` is the view that the right operand
+    came from.
+    """
+    fits = partial(check, c=c, after=after, view=right, target=target)
+    schedule: ContractionSchedule = settle(
+        name, choose(c, after, right, target), fits, CONTRACTIONS
+    )
+    c = c.swapped() if schedule.swap else c
+    elements = Elements(Builder(), group, target)
+    match schedule:
+        case InnerProductSchedule():
+            InnerProduct(elements, after, c, schedule).write()
+        case AutovectorizedSchedule():
+            panels = packing.direct(c)
+            if schedule.right == "constant":
+                tile = autovectorized.tile(schedule)
+                panels = packing.constant(c, tile, c.right.dtype, right.compute, right.key)
+                c, panels = panels.merged(c)
+            autovectorized.LaneLoops(elements, after, c, panels, schedule).write()
+        case GemmSchedule():
+            return _gemm(group, target, name, c, after, right, schedule)
+    return [elements.launch(name, cost.work(group))]
+
+
+def _gemm(
+    group: Group,
+    target: Target,
+    name: str,
+    c: Contraction,
+    after: Epilogue,
+    view: View,
+    schedule: GemmSchedule,
+) -> list[KernelLaunch]:
+    panels, before = _panels(group, target, name, c, view, schedule)
+    if panels.packed:
+        c, panels = panels.merged(c)
+
+    def written(name: str, backward: bool) -> KernelLaunch:
+        elements = Elements(Builder(), group, target)
+        OuterProduct(elements, after, c, panels, schedule, backward).write()
+        return elements.launch(name, cost.work(group))
+
+    forward = written(name, backward=False)
+    if schedule.backward:
+        forward = replace(
+            forward, backward=lambda: written(f"{name}_backward", backward=True).kernel
+        )
+    return [*before, forward]
+
+
+def _panels(
+    group: Group, target: Target, name: str, c: Contraction, view: View, schedule: GemmSchedule
+) -> tuple[Panels, list[KernelLaunch]]:
+    """The right operand as the kernel will read it, and what has to run before."""
+    match schedule.right:
+        case "direct":
+            return packing.direct(c), []
+        case "constant":
+            tile, dtype = schedule.tile, schedule.dtype
+            return packing.constant(c, tile, dtype, view.compute, view.key), []
+        case "running":
+            launch, panels = packing.running(
+                group, target, f"{name}_pack", c, schedule.tile, schedule.dtype
+            )
+            return panels, [launch]
