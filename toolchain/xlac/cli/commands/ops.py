@@ -8,7 +8,10 @@ import click
 @click.command(name="ops")
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(name: str | None, as_json: bool) -> None:
+@click.option(
+    "--coverage", is_flag=True, help="Tell which ways in and out have the operations, or NAME."
+)
+def command(name: str | None, as_json: bool, coverage: bool) -> None:
     """List every operation, or describe NAME: its inputs, attributes and meaning."""
     import json
     from difflib import get_close_matches
@@ -17,6 +20,13 @@ def command(name: str | None, as_json: bool) -> None:
     from xlac.ops import OPS, reference
     from xlac_sdk.source import Diagnostic, SourceError
 
+    if name is None and coverage:
+        from xlac.debug import op_coverage
+
+        found = op_coverage.coverage()
+        text = json.dumps(found, indent=1) if as_json else op_coverage.table(found, sorted(OPS))
+        click.echo(text)
+        return
     if name is None:
         rows = {m: summary(op) for m, op in sorted(OPS.items())}
         if as_json:
@@ -30,4 +40,10 @@ def command(name: str | None, as_json: bool) -> None:
         close = get_close_matches(name, OPS, n=1)
         hint = f"did you mean '{close[0]}'?" if close else "`xlac ops` lists them"
         raise SourceError(Diagnostic("XL2001", f"unknown operation '{name}'", hint=hint))
+    if coverage:
+        from xlac.debug import op_coverage
+
+        for way, has in op_coverage.coverage()[name].items():
+            click.echo(f"{way:<14} {has or '-'}")
+        return
     click.echo(reference.describe(OPS[name]))

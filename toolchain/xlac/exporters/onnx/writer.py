@@ -37,6 +37,11 @@ ELEMENT: dict[DType, int] = {
 
 Rule = Callable[..., "str | Sequence[str]"]
 RULES: dict[str, Rule] = {}
+REFUSED = {
+    "custom_call": "only who wrote the function knows what it does",
+    "rng_bits": "ONNX draws random numbers by no rule that is said",
+}
+"""Operations that cannot be written, and why. Every other one has a rule or an expansion."""
 
 
 def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
@@ -245,7 +250,7 @@ class Writer:
                     raise
                 del self.nodes[mark:]
         if not isinstance(node.op, Composite):
-            raise Unsaid("ONNX has no operators that mean it")
+            raise Unsaid(REFUSED[node.op.mnemonic])
         results = node.op.expand(*node.inputs)
         roots = results if isinstance(results, tuple) else (results,)
         known = {i: values[i] for i in node.inputs}

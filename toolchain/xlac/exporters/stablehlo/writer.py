@@ -34,6 +34,8 @@ class Value:
 
 Rule = Callable[..., "Value | Sequence[Value]"]
 RULES: dict[str, Rule] = {}
+REFUSED: dict[str, str] = {}
+"""Operations that cannot be written, and why. Every other one has a rule or an expansion."""
 
 
 def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
@@ -191,7 +193,7 @@ class Writer:
             made = found(self, node, *(values[i] for i in node.inputs))
             return made if isinstance(made, Value) or len(node.results) > 1 else made[0]
         if not isinstance(node.op, Composite):
-            raise Unsaid("StableHLO has no operations that mean it")
+            raise Unsaid(REFUSED[node.op.mnemonic])
         results = node.op.expand(*node.inputs)
         roots = results if isinstance(results, tuple) else (results,)
         known = {i: values[i] for i in node.inputs}

@@ -38,7 +38,12 @@ def table() -> Mapping[str, type[Op]]:
 
 def known(context: Context) -> list[str]:
     """The operations that a spec may use."""
-    return [*context.custom, *LITERALS, *(name for name in table() if name not in STRUCTURAL)]
+    return [*context.custom, *LITERALS, *known_names()]
+
+
+def known_names() -> list[str]:
+    """The operations of the compiler that a spec asks for by name."""
+    return [name for name in table() if name not in STRUCTURAL]
 
 
 def find(context: Context, name: str, span: Span) -> type[Op]:
