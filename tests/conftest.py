@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Callable, Generator
 from zlib import crc32
 
@@ -29,6 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell that runs this in the background may have it ignore ctrl-C, and so all that it starts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # what asks for a C compiler, in fixtures too, is skipped by the error that says so
     if shutil.which("cc") is None:
         UnsupportedError.__init__ = _skipping(UnsupportedError.__init__)  # type: ignore[method-assign]
