@@ -16,7 +16,8 @@ from faulty_disk import ERRORS, FaultyDisk, Killed
 
 import xlac
 from xlac.cache import seals
-from xlac.cache.store import ENTRY, MARK, ROOM, Cache, _read, _signed
+from xlac.cache.seals import ENTRY, read_entry, signed
+from xlac.cache.store import MARK, ROOM, Cache
 from xlac_reference import BACKEND
 
 KEY, OTHER = "ab" * 32, "cd" * 32
@@ -191,9 +192,9 @@ def test_times_count_only_since_the_machine_was_booted(
     (place / "large").write_bytes(bytes(len(LARGE)))
     facts = (place / "large").stat()
     told = [facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
-    entry = _read(str(place))
+    entry = read_entry(str(place))
     entry["files"]["large"][2:5] = told
-    (place / ENTRY).write_text(_signed(entry))
+    (place / ENTRY).write_text(signed(entry))
     assert cache.find(KEY), "while it runs, times tell: the point of them"
     monkeypatch.setattr(seals, "_boot", lambda: boot)
     assert cache.find(KEY) is None

@@ -16,7 +16,8 @@ import pytest
 
 from xlac import driver
 from xlac.cache.fingerprint import key_of
-from xlac.cache.store import ROOM, Cache, _read, _signed
+from xlac.cache.seals import read_entry, signed
+from xlac.cache.store import ROOM, Cache
 from xlac.cli import status
 from xlac.options import CompileOptions
 from xlac.support.digest import digest
@@ -90,11 +91,11 @@ def test_a_damaged_entry_is_made_again(folder: Path, builds: list[int], harm: st
         case "entry":
             (place / "entry.json").write_text("{")
         case "escape":
-            entry = _read(str(place))
+            entry = read_entry(str(place))
             outside = folder.parent / "evil.a"
             outside.write_bytes(artifact.read_bytes())
             entry["artifact"] = "../../../evil.a"
-            (place / "entry.json").write_text(_signed(entry))
+            (place / "entry.json").write_text(signed(entry))
         case "list":
             (place / "entry.json").write_text(f"{digest('[]')}\n[]")
     np.testing.assert_array_equal(compile(SPEC)(X), expected)

@@ -16,7 +16,8 @@ import pytest
 from click.testing import CliRunner
 
 from xlac.cli import root
-from xlac.debug import profile
+from xlac.debug import profile, profile_log
+from xlac.debug.profile_log import Log
 from xlac.driver import Lowered, executable, lower, specialized
 from xlac.frontends.loader import load
 from xlac_sdk.host.registry import find
@@ -67,7 +68,7 @@ def test_results_stay_and_every_run_is_logged(target: str) -> None:
 
 
 def test_a_full_log_loses_the_rest_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile, "ROOM", 4)
+    monkeypatch.setattr(profile_log, "ROOM", 4)
     found, steps = measured(lowered("lstm_3x60", "cpu", T=5))
     assert sum(row.times for row in found.rows) == 3
     assert found.lost == steps - 3
@@ -166,7 +167,7 @@ def test_the_trace_is_of_the_median_call() -> None:
 
 def test_parts_without_room_are_counted() -> None:
     log = np.array([1, 0, 5, 3, 77, 6, 7, 0], np.int64)
-    found = profile._Log.of(log, 5)
+    found = Log.of(log, 5)
     assert len(found.parts) == 1 and found.lost_parts == 2
 
 

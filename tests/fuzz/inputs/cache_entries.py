@@ -18,8 +18,9 @@ from harness.target import ROOT, Target
 from inputs.manifests import mutate as _mutated
 
 import xlac
-from xlac.cache import compilations
-from xlac.cache.store import ENTRY, Cache, _signed
+from xlac.cache import compilations, seals
+from xlac.cache.seals import ENTRY
+from xlac.cache.store import Cache
 from xlac.support.digest import digest
 from xlac_reference import BACKEND
 from xlac_sdk.source import XlacError
@@ -42,7 +43,7 @@ def run(data: bytes) -> None:
                 told["files"] = {
                     name: _seal(place, name, value) for name, value in told["files"].items()
                 }
-            signed = _signed(told)
+            signed = seals.signed(told)
         except (ValueError, RecursionError):
             signed = f"{digest(text)}\n" + text.decode(errors="replace")
         (place / ENTRY).write_text(signed, errors="replace")

@@ -1,4 +1,4 @@
-"""What is recorded of a file in the cache, and whether the file is still what was recorded.
+"""What is recorded of a file in the cache, and of an entry, and whether it is still what was recorded.
 
 Small files are hashed whenever they are read. Large ones, constants that a program maps, would take
 longer to read than everything else of a warm start: they count as whole while their size, times and
@@ -10,13 +10,16 @@ the measurements.
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from xlac.support.digest import digest, file_digest
 
+ENTRY = "entry.json"  # in the folder of an entry: what it says, after its hash
 SEALED = 2 << 20  # bytes from which on a file is not hashed
 WORDS = 512  # of 64 bits in a row of the sums
 ROWS = 1024
@@ -90,3 +93,32 @@ def sums(file: str) -> str:
             )
             if count < len(view):
                 return digest(*parts)
+
+
+# ---- entries ----------------------------------------------------------------------------------
+
+
+def signed(told: dict[str, Any]) -> str:
+    """The text of an entry: the hash of all that follows, then what it says."""
+    text = json.dumps(told)
+    return f"{digest(text)}\n{text}"
+
+
+def read_entry(place: str) -> dict[str, Any]:
+    """What an entry says. Raises OSError, and ValueError for one that is damaged."""
+    with open(os.path.join(place, ENTRY), encoding="utf-8") as file:
+        told, _, text = file.read().partition("\n")
+    if told != digest(text):
+        raise ValueError("not as it was written")
+    entry: dict[str, Any] = json.loads(text)
+    return entry
+
+
+def tells_of(name: str, files: Mapping[str, Any]) -> bool:
+    """Whether the artefact is one of the files, and all of them are in the entry."""
+    return name in files and not any(os.path.isabs(f) or ".." in f.split("/") for f in files)
+
+
+def tops(files: Mapping[str, Any]) -> list[str]:
+    """What there is in an entry's folder."""
+    return sorted({ENTRY, *(name.partition("/")[0] for name in files)})

@@ -12,21 +12,19 @@ cannot be written is not kept.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from xlac.cache.seals import outdated, seal, whole
-from xlac.support.digest import BYTES, digest
+from xlac.cache.seals import ENTRY, outdated, read_entry, seal, signed, tells_of, tops, whole
+from xlac.support.digest import BYTES
 
 if TYPE_CHECKING:  # looking for an entry does without: it is what a warm start waits for
     from pathlib import Path
 
-ENTRY = "entry.json"
 ROOM = "xlac-room-"  # begins the name of a folder in which an entry is written, or thrown away
 MARK = "made-by-xlac"  # a file in each: nobody else's folder has it
 FRESH = 60.0  # seconds for which an entry is not collected: somebody may be about to load it
@@ -105,7 +103,7 @@ class Cache:
                 "artifact": artifact,
                 "files": files,
             }
-            (made / ENTRY).write_text(_signed(told), encoding="utf-8")
+            (made / ENTRY).write_text(signed(told), encoding="utf-8")
             self._publish(str(made), self._place(key), anew)
         except OSError:
             return None
@@ -121,9 +119,9 @@ class Cache:
         try:
             if not self._private():
                 return None
-            entry = _read(place)
+            entry = read_entry(place)
             files: dict[str, Any] = entry["files"]
-            fine = _inside(entry["artifact"], files) and sorted(os.listdir(place)) == _tops(files)
+            fine = tells_of(entry["artifact"], files) and sorted(os.listdir(place)) == tops(files)
             if not fine or not all(
                 whole(os.path.join(place, name), told) for name, told in files.items()
             ):
@@ -255,7 +253,7 @@ class Cache:
             try:
                 files = {name: seal(os.path.join(place, name)) for name in entry["files"]}
                 if all(files[name][:2] == told[:2] for name, told in entry["files"].items()):
-                    (room / ENTRY).write_text(_signed({**entry, "files": files}), encoding="utf-8")
+                    (room / ENTRY).write_text(signed({**entry, "files": files}), encoding="utf-8")
                     (room / ENTRY).replace(os.path.join(place, ENTRY))
             finally:
                 shutil.rmtree(room, ignore_errors=True)
@@ -278,41 +276,15 @@ class Cache:
         return True
 
 
-def _signed(told: dict[str, Any]) -> str:
-    """The text of an entry: the hash of all that follows, then what it says."""
-    text = json.dumps(told)
-    return f"{digest(text)}\n{text}"
-
-
-def _read(place: str) -> dict[str, Any]:
-    """What an entry says. Raises OSError, and ValueError for one that is damaged."""
-    with open(os.path.join(place, ENTRY), encoding="utf-8") as file:
-        told, _, text = file.read().partition("\n")
-    if told != digest(text):
-        raise ValueError("not as it was written")
-    entry: dict[str, Any] = json.loads(text)
-    return entry
-
-
 def _whose(place: Path) -> tuple[str, str]:
     """The program and the backend of an entry; "?" of one that is damaged, or of an earlier
     version. Raises OSError.
     """
     try:
-        entry = _read(str(place))
+        entry = read_entry(str(place))
         return str(entry["program"]), str(entry["backend"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return "?", "?"
-
-
-def _inside(name: str, files: Mapping[str, Any]) -> bool:
-    """Whether the artefact is one of the files, and all of them are in the entry."""
-    return name in files and not any(os.path.isabs(f) or ".." in f.split("/") for f in files)
-
-
-def _tops(files: Mapping[str, Any]) -> list[str]:
-    """What there is in an entry's folder."""
-    return sorted({ENTRY, *(name.partition("/")[0] for name in files)})
 
 
 def _is_key(name: str) -> bool:

@@ -7,14 +7,14 @@ steps (a loop's counter, a branch) counts to the second.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from xlac.debug.profile_log import KEPT, LOG, Event, Log, Timed, events_of, room_for, steps_untold
 from xlac.driver import Lowered, executable
 from xlac.ir.op import Array
 from xlac.support.failures import FACT
@@ -22,31 +22,9 @@ from xlac_sdk.backend import Backend
 from xlac_sdk.dims import size_hint
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.kernel import Work
-from xlac_sdk.programs.program import (
-    Argument,
-    Call,
-    Choice,
-    Copy,
-    Launch,
-    Program,
-    Repeat,
-    Role,
-    Slot,
-    Stamp,
-    Step,
-    While,
-    walk,
-)
+from xlac_sdk.programs.program import Argument, Call, Copy, Launch, Program, Role, Slot, Stamp, Step
 from xlac_sdk.programs.rewrite import with_steps
 from xlac_sdk.source import Origin
-
-LOG = "profile log"
-ROOM = 1 << 18  # entries of a log
-PARTS = 128  # parts of a launch for each thread that a log has room for, and ROOM of them in all
-KEPT = 1 << 29  # bytes of logs that are held at most; measuring ends then
-UNKNOWN = 1 << 12  # times that a loop of unknown length is taken to run
-
-Timed = Launch | Copy | Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +65,6 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """One run of a step, or of the part of it that one thread ran at once; seconds from the start
-    of its call.
-
-    Thread 0 is the one that called; `part` tells parts from the step, which takes as long as the
-    last of them.
-    """
-
-    row: int
-    start: float
-    seconds: float
-    thread: int = 0
-    part: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Profile:
     """Times of a call: the median of every step over `calls`, and the events of the call that took
     the median time.
@@ -126,8 +88,7 @@ def instrumented(program: Program, threads: int = 1) -> tuple[Program, tuple[Tim
     The log is one more output; with several threads it has room for what each of them runs of a
     launch.
     """
-    entries, runs = _entries(program), PARTS * threads
-    parts = 1 + 3 * min(ROOM, runs * entries) if threads > 1 else 0
+    entries, parts = room_for(program, threads)
     log = Slot(LOG, _free("log", program), DType.I64, (1 + 2 * entries + parts,), Role.OUTPUT)
     timed: list[Timed] = []
 
@@ -160,12 +121,12 @@ def measure(
     what its stamps say.
     """
     call()
-    logs: list[_Log] = []
+    logs: list[Log] = []
     held = 0
     begun = time.perf_counter()
     end = begun + seconds
     while len(logs) < 2 or (time.perf_counter() < end and held < KEPT):
-        logs.append(_Log.of(call()[LOG], parts))
+        logs.append(Log.of(call()[LOG], parts))
         held += logs[-1].nbytes
         last = time.perf_counter()
     ticks = int(logs[-1].stamps[-1]) - int(logs[0].stamps[0])
@@ -179,66 +140,13 @@ def measure(
         Row(s, int(n), float(t))
         for s, n, t in zip(timed, counts, np.median(spent, axis=0), strict=True)
     )
-    lost = _unlogged(counts, timed) if log.full else 0
-    return Profile(rows, tuple(_events(log, rate)), len(logs), lost, log.lost_parts)
+    lost = steps_untold(counts, timed) if log.full else 0
+    return Profile(rows, tuple(events_of(log, rate)), len(logs), lost, log.lost_parts)
 
 
 def typical(seconds: Sequence[float]) -> int:
     """Which of some calls took the median time; of two in the middle the shorter."""
     return int(np.argsort(seconds, kind="stable")[(len(seconds) - 1) // 2])
-
-
-@dataclass(frozen=True, slots=True)
-class _Log:
-    """What the stamps of a call wrote: the code of every step that ran, and ticks at the start and
-    after each of them.
-    """
-
-    codes: Array
-    stamps: Array
-    parts: Array  # thread, begin and end of every part of a launch
-    full: bool
-    lost_parts: int
-
-    @staticmethod
-    def of(log: Array, parts: int) -> _Log:
-        """Of the output, the last `parts` words of which are for parts. A copy."""
-        head, tail = log[: len(log) - parts], log[len(log) - parts :]
-        count, ran = int(head[0]), int(tail[0]) if parts else 0
-        told = min(ran, (parts - 1) // 3) if parts else 0
-        entries = head[1 : 1 + 2 * count].reshape(count, 2).copy()
-        return _Log(
-            entries[1:, 0],
-            entries[:, 1],
-            tail[1 : 1 + 3 * told].reshape(told, 3).copy(),
-            count == len(head) // 2,
-            ran - told,
-        )
-
-    @property
-    def nbytes(self) -> int:
-        return 16 * len(self.stamps) + self.parts.nbytes
-
-
-def _events(log: _Log, rate: float) -> Iterator[Event]:
-    """Every step of a call and every part of one, threads numbered in the order in which they
-    begin.
-    """
-    start = log.stamps[0]
-    for code, begin, end in zip(log.codes, log.stamps[:-1], log.stamps[1:], strict=True):
-        yield Event(int(code) - 1, float((begin - start) * rate), float((end - begin) * rate))
-    numbers = {threading.get_ident(): 0}
-    for thread, begin, end in log.parts[np.argsort(log.parts[:, 1], kind="stable")]:
-        step = int(np.searchsorted(log.stamps[1:], begin, side="right"))
-        if step < len(log.codes):  # the log told of it
-            number = numbers.setdefault(int(thread), len(numbers))
-            yield Event(
-                int(log.codes[step]) - 1,
-                float((begin - start) * rate),
-                float((end - begin) * rate),
-                number,
-                part=True,
-            )
 
 
 def take(lowered: Lowered, backend: Backend, inputs: Sequence[Array], seconds: float) -> Profile:
@@ -311,33 +219,6 @@ def chrome_trace(profile: Profile, model: str) -> dict[str, Any]:
         events.append({"ph": "X", "pid": 0, "tid": event.thread, "cat": "part" if event.part else "kernel", "name": row.name,
                        "ts": event.start * 1e6, "dur": event.seconds * 1e6, "args": {} if event.part else told})  # fmt: skip
     return {"traceEvents": events, "displayTimeUnit": "ns"}
-
-
-def _entries(program: Program) -> int:
-    """Room for a stamp after every step that a call runs, at most ROOM."""
-
-    def count(steps: tuple[Step, ...]) -> int:
-        total = 0
-        for step in steps:
-            match step:
-                case Repeat(count=times, body=body):
-                    total += size_hint(times) * count(body)
-                case While(condition=condition, body=body):
-                    total += UNKNOWN * (count(condition) + count(body))
-                case Choice():
-                    total += sum(map(count, step.paths))
-                case Launch() | Copy() | Call():
-                    total += 1
-                case _:
-                    total += sum(isinstance(inner, Launch | Copy | Call) for inner in walk((step,)))
-        return total
-
-    return min(ROOM, 1 + count(program.steps))
-
-
-def _unlogged(counts: Array, timed: tuple[Timed, ...]) -> int:
-    """At least how many steps of a call a full log does not tell of: those that it never mentions."""
-    return int(np.count_nonzero(counts[: len(timed)] == 0))
 
 
 def _free(wanted: str, program: Program) -> str:

@@ -94,10 +94,8 @@ def test(name: str, html: Path | None, only: str, kernels: bool, first: bool, ag
             )
     _print(found)
     if not found.ok:
-        click.echo(
-            f"xlac backend test {name} --lf runs what failed again"
-            + (" (stopped at the first)" if first else "")
-        )
+        more = " (stopped at the first)" if first else ""
+        click.echo(f"xlac backend test {name} --lf runs what failed again{more}")
     if html is not None:
         html.write_text(found.html(), encoding="utf-8")
         click.echo(f"report: {html}")

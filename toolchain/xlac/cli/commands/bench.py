@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.options import (
-    calling,
-    chosen,
-    request,
-    running,
-    schedule_option,
-    spec_options,
-    target_options,
-)
+from xlac.cli.choice import chosen, request
+from xlac.cli.options import calling, running, schedule_option, spec_options, target_options
 
 if TYPE_CHECKING:
     from xlac.debug.timing import Samples
+    from xlac.driver import Lowered
+    from xlac.runtime.compiled import Compiled
+    from xlac_sdk.backend import Backend
     from xlac_sdk.kernel_ir.kernel import Work
+    from xlac_sdk.programs.program import Slot
+    from xlac_sdk.target import Target
 
 
 @click.command(name="bench")
@@ -56,17 +54,12 @@ def command(
     """
     import time
 
-    import numpy as np
-
-    from xlac.cli.arrays import make
-    from xlac.cli.options import is_artefact
+    from xlac.cli.choice import is_artefact
 
     if is_artefact(options["spec"]):
         artefact_bench(seconds, as_json, timeout, allow_long, copy_weights, options)
         return
-    from xlac.cli.commands.build import open_model
-    from xlac.cli.progress import current
-    from xlac.debug import ceilings, timing
+    from xlac.cli.models import open_model
     from xlac.driver import executable, lower
     from xlac.support.dependencies import copying
     from xlac_sdk.host.registry import find
@@ -81,13 +74,47 @@ def command(
     compiled = executable(lowered, backend)
     compile_seconds, compile_cpu = time.perf_counter() - start, time.process_time() - busy
 
-    generator = np.random.default_rng(0)
-    inputs = [
-        make("random", slot.dtype, slot.extents({}), generator) for slot in compiled.program.inputs
-    ]
+    inputs = drawn(compiled.program.inputs, {})
     with calling(compiled.program, choice.target, choice.threads, timeout, allow_long):
         # a time-out makes calls slower: only the first has one, and the others are as long
         compiled(*inputs)
+    result = {
+        "model": model.name,
+        "target": choice.target,
+        "threads": choice.threads,
+        "compile_seconds": round(compile_seconds, 4),
+        "compile_cpu_seconds": round(compile_cpu, 4),
+        **measured(lowered, backend, facts, compiled, inputs, seconds),
+    }
+    if as_json:
+        click.echo(json.dumps(result))
+    else:
+        tell(result)
+
+
+def drawn(slots: Iterable[Slot], sizes: Mapping[str, int]) -> list[Any]:
+    """A random array for each input of a program, at some sizes."""
+    import numpy as np
+
+    from xlac.cli.arrays import make
+
+    generator = np.random.default_rng(0)
+    return [make("random", slot.dtype, slot.extents(sizes), generator) for slot in slots]
+
+
+def measured(
+    lowered: Lowered,
+    backend: Backend,
+    facts: Target,
+    compiled: Compiled,
+    inputs: list[Any],
+    seconds: float,
+) -> dict[str, Any]:
+    """What calls take, in all and by kernel, and what the program needs."""
+    from xlac.cli.progress import current
+    from xlac.debug import ceilings, timing
+
+    program = compiled.program
     with ceilings.probes(backend, facts) if facts.vector_bytes else nullcontext(()) as probes:
         samples = timing.take(
             lambda: compiled(*inputs),
@@ -95,13 +122,7 @@ def command(
             [probe.run for probe in probes],
             tell=partial(current().count, "measuring, in bursts"),
         )
-    program = compiled.program
-    result = {
-        "model": model.name,
-        "target": choice.target,
-        "threads": choice.threads,
-        "compile_seconds": round(compile_seconds, 4),
-        "compile_cpu_seconds": round(compile_cpu, 4),
+    return {
         **spread(samples),
         **rates(program.work, samples, [probe.amount for probe in probes]),
         "kernels": len(program.kernels),
@@ -109,10 +130,6 @@ def command(
         "arena_bytes": program.arena_bytes,
         "constant_bytes": sum(s.nbytes for s in program.slots if s.role.value == "constant"),
     }
-    if as_json:
-        click.echo(json.dumps(result))
-    else:
-        tell(result)
 
 
 def artefact_bench(
@@ -124,19 +141,14 @@ def artefact_bench(
     options: dict[str, Any],
 ) -> None:
     """Times calls of an artefact at its sizes' `opt`; the compiler is not imported."""
-    import numpy as np
 
     from xlac.artefact.loader import load
-    from xlac.cli.arrays import make
-    from xlac.cli.options import artefact
+    from xlac.cli.choice import artefact
     from xlac.debug import timing
 
     model = load(artefact(**options), copy_weights=copy_weights)
     sizes = {symbol.name: symbol.opt for symbol in model.program.sizes}
-    generator = np.random.default_rng(0)
-    inputs = [
-        make("random", slot.dtype, slot.extents(sizes), generator) for slot in model.program.inputs
-    ]
+    inputs = drawn(model.program.inputs, sizes)
     facts = model.manifest
     with calling(model.program, facts.target, 1, timeout, allow_long):
         model(*inputs)
@@ -237,7 +249,7 @@ def shares(lowered: Any, backend: Any, inputs: Any, seconds: float) -> dict[str,
 
 def tell(result: dict[str, Any]) -> None:
     """The figures for people."""
-    from xlac.cli.commands.build import size
+    from xlac.cli.amounts import size
 
     def of_most(kind: str, what: str) -> str:
         ceiling = result[f"ceiling_{kind}"]

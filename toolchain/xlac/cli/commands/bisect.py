@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import chosen, pairs, request, spec_options, target_options
+from xlac.cli.choice import chosen, pairs, request
+from xlac.cli.options import spec_options, target_options
 
 
 @click.command(name="bisect")
@@ -46,8 +47,8 @@ def command(given: tuple[str, ...], archive: Path | None, seed: int, **options: 
 
 def open_subject(choice: Any, given: dict[str, str], archive: Path | None, seed: int) -> Any:
     """The model that the options name, its inputs, and what it is compiled for."""
-    from xlac.cli.commands.build import open_model
-    from xlac.cli.commands.run import gather
+    from xlac.cli.inputs import gather
+    from xlac.cli.models import open_model
     from xlac.debug.compare import Subject
     from xlac_sdk.host.registry import find
 

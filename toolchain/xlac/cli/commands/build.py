@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-from dataclasses import asdict, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.options import (
-    Chosen,
-    chosen,
-    pass_options,
-    request,
-    schedule_option,
-    spec_options,
-    target_options,
-    variants,
-)
+from xlac.cli.amounts import peak, size
+from xlac.cli.choice import Chosen, chosen, variants
+from xlac.cli.models import open_model, read_graph
+from xlac.cli.options import pass_options, schedule_option, spec_options, target_options
 from xlac.codegen.claims import is_kept
 
 if TYPE_CHECKING:
     from xlac.driver import Lowered
-    from xlac.passes.pipeline import Observer
-    from xlac_sdk.backend import Backend
-    from xlac_sdk.host.package import Packaging
+    from xlac.model import Model
+    from xlac.passes.pipeline import Observer, Pipeline
     from xlac_sdk.programs.program import Program
     from xlac_sdk.target import Target
+from xlac.cli.packages import machines, packaging
 
 # --help imports no backend
 FORMS = "c h hpp rs cmake main so exe (c); h hpp rs cmake o a so exe s ll wasm (cpu); cu ptx cubin (cuda)"
@@ -107,25 +100,7 @@ TOLD = ("cpu", "triple", "arch", "precision", "dims", "params")
 @click.option(
     "--time-passes", is_flag=True, help="Print how long each pass took, and which changed nothing."
 )
-def command(
-    output: Path | None,
-    variant: tuple[str, ...],
-    emitted: str | None,
-    where: str | None,
-    static: bool,
-    no_libm: bool,
-    small: bool,
-    most: str | None,
-    quantize: str | None,
-    dump: Path | None,
-    until: str | None,
-    start: str | None,
-    edited: Path | None,
-    traced: bool,
-    list_passes: bool,
-    time_passes: bool,
-    **options: Any,
-) -> None:
+def command(list_passes: bool, **options: Any) -> None:
     """Compile SPEC to an artefact.
 
     Sizes left open are fixed at their `opt`. Those given as a range (--dim batch=1..8), or by name
@@ -135,81 +110,154 @@ def command(
     processors after --cpu (x86-64-v2,x86-64-v3) give code for each, chosen when it runs. `--until`
     prints the graph, which `--graph` takes, edited if you like, to go on `--from` the next pass.
     """
-    from xlac.artefact import writer
-    from xlac.debug.dump import Dump, pass_line
-    from xlac.driver import lower as lower_model
-    from xlac.ir.text import show
-    from xlac.memory import limit as memory_limit
-    from xlac.passes.pipeline import optimize
-    from xlac.passes.rewrite.trace import Trace
-    from xlac.program_variants import own
-    from xlac.support.failures import FACT
-    from xlac_sdk.host.registry import find
-
-    choice = chosen(**options)
+    names = {field.name for field in fields(Build)} - {"choice", "threads"}
+    own = {name: options.pop(name) for name in names}
+    build = Build(choice=chosen(**options), threads=options["threads"], **own)
     if list_passes:
-        for stage in choice.pipeline.stages:
+        for stage in build.choice.pipeline.stages:
             click.echo(stage.name)
-        return
-    pipeline = choice.pipeline.between(start, until)
-    # what is built does not depend on the environment
-    choice = replace(choice, checked=choice.checked or False)
-    ranges = {name for name, size in choice.dims.items() if isinstance(size, str)}
-    model = open_model(choice, ranges)
-    if edited is not None:
-        model = replace(model, graph=read_graph(edited, model))
-    backend = find(choice.target)
-    wanted = packaging(backend, emitted, where, static, not no_libm)
-    limit = memory_limit.parse(most) if most is not None else None
-    targets = machines(backend, choice, wanted, options["threads"], small)
-    facts = targets[0]
-    observers: list[Observer] = [Dump(dump)] if dump else []
-    if time_passes:
-        observers.append(lambda *told: click.echo(pass_line(*told), err=True))
-    trace = Trace()
-    if until is not None:
+    else:
+        build.run()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    """What is asked of one build: `choice`, by options that verbs share, and by those of this one."""
+
+    choice: Chosen
+    threads: int | None
+    output: Path | None
+    variant: tuple[str, ...]
+    emitted: str | None
+    where: str | None
+    static: bool
+    no_libm: bool
+    small: bool
+    most: str | None
+    quantize: str | None
+    dump: Path | None
+    until: str | None
+    start: str | None
+    edited: Path | None
+    traced: bool
+    time_passes: bool
+
+    def run(self) -> None:
+        """Writes the folder; with `until`, prints the graph after that pass instead."""
+        from xlac.artefact import writer
+        from xlac.debug.dump import Dump
+        from xlac.memory import limit as memory_limit
+        from xlac.support.failures import FACT
+        from xlac_sdk.host.registry import find
+
+        pipeline = self.choice.pipeline.between(self.start, self.until)
+        # what is built does not depend on the environment
+        choice = replace(self.choice, checked=self.choice.checked or False)
+        ranges = {name for name, size in choice.dims.items() if isinstance(size, str)}
+        model = open_model(choice, ranges)
+        if self.edited is not None:
+            model = replace(model, graph=read_graph(self.edited, model))
+        backend = find(choice.target)
+        wanted = packaging(backend, self.emitted, self.where, self.static, not self.no_libm)
+        limit = memory_limit.parse(self.most) if self.most is not None else None
+        targets = machines(backend, choice, wanted, self.threads, self.small)
+        if self.until is not None:
+            self.print_graph(model, targets[0], pipeline)
+            return
+        asked = self.told(choice)
+        source = writer.Source.of(model, choice.spec, asked)
+        programs = self.lowered(model, targets, pipeline)
+        first = programs[0]
+        if first.quantised is not None:
+            asked["quantize"] = loss_of(first)
+        if limit is not None:
+            for each in programs:
+                memory_limit.check(each.program, limit, not wanted.weights.inside)
+        announce(model.name, choice.target, first.program)
+        unchecked = None
+        if first.program.facts.get(FACT) and backend.chooses_checks:
+            plain = open_model(replace(choice, checked=False), ranges, quiet=True)
+            (unchecked,) = self.lowered(plain, targets[:1], pipeline, quiet=True)
+        folder = self.output or Path("out") / choice.spec.stem
+        files = writer.write(programs, backend, folder, wanted, source, unchecked)
+        if self.dump:
+            Dump.finish(self.dump, first, backend)
+        for file in files:
+            click.echo(f"  {file}  {size(file.stat().st_size)}")
+
+    def lowered(
+        self, model: Model, targets: Sequence[Target], pipeline: Pipeline, quiet: bool = False
+    ) -> list[Lowered]:
+        """The model's program for each target; passes on the way to the first are shown as asked,
+        unless `quiet`, and then schedules of kernels that the model lacks are no error.
+        """
+        from xlac.driver import lower
+        from xlac.passes.rewrite.trace import Trace
+
+        made: list[Lowered] = []
+        trace = Trace()
+        for number, target in enumerate(targets):
+            shown = number == 0 and not quiet
+            one = lower(
+                model,
+                target,
+                variants=variants(self.variant),
+                observers=self.observers() if shown else (),
+                trace=trace if shown else None,
+                pipeline=pipeline,
+                verify_each=self.choice.verify_each,
+                int8=self.quantize is not None,
+                wanted=self.choice.wanted,
+                every=not quiet,
+            )
+            if shown:
+                tell(trace, self.traced)
+            made.append(one)
+        return made
+
+    def print_graph(self, model: Model, facts: Target, pipeline: Pipeline) -> None:
+        """Prints the graph after the last of some passes."""
+        from xlac.ir.text import show
+        from xlac.passes.pipeline import optimize
+        from xlac.passes.rewrite.trace import Trace
+
+        trace = Trace()
         graph = optimize(
             model.graph,
             facts,
             weights=model.weights,
             precision=model.precision,
-            observers=observers,
+            observers=self.observers(),
             pipeline=pipeline,
-            verify_each=choice.verify_each,
+            verify_each=self.choice.verify_each,
             trace=trace,
             is_kept=is_kept,
         )
-        tell(trace, traced)
+        tell(trace, self.traced)
         click.echo(show(graph), nl=False)
-        return
-    asked = {key: value for key, value in asdict(choice).items() if key in TOLD} | {
-        "static": static,
-        "libm": not no_libm,
-        "size": small,
-    }
-    asked |= {"checked": choice.checked} if choice.checked else {}
-    asked |= {"passes": choice.passes} if choice.passes else {}
-    source = writer.Source.of(model, choice.spec, asked)
-    fixed, int8 = variants(variant), quantize is not None
-    lower = partial(
-        lower_model,
-        variants=fixed,
-        pipeline=pipeline,
-        verify_each=choice.verify_each,
-        int8=int8,
-        wanted=choice.wanted,
-    )
-    lowered = lower(model, facts, observers=observers, trace=trace)
-    tell(trace, traced)
-    programs = [lowered, *(lower(model, other) for other in targets[1:])]
-    if lowered.quantised is not None:
-        asked["quantize"] = loss_of(lowered)
-    if limit is not None:
-        for each in programs:
-            memory_limit.check(each.program, limit, not wanted.weights.inside)
-    folder = output or Path("out") / choice.spec.stem
-    program = lowered.program
-    click.echo(f"{model.name} for {choice.target}: {len(program.kernels)} kernels, {peak(program)}")
+
+    def observers(self) -> list[Observer]:
+        """What is told of every pass: the dump, and the times on standard error."""
+        from xlac.debug.dump import Dump, pass_line
+
+        found: list[Observer] = [Dump(self.dump)] if self.dump else []
+        if self.time_passes:
+            found.append(lambda *told: click.echo(pass_line(*told), err=True))
+        return found
+
+    def told(self, choice: Chosen) -> dict[str, Any]:
+        """The options that the manifest keeps."""
+        asked = {key: value for key, value in asdict(choice).items() if key in TOLD}
+        asked |= {"static": self.static, "libm": not self.no_libm, "size": self.small}
+        asked |= {"checked": choice.checked} if choice.checked else {}
+        return asked | ({"passes": choice.passes} if choice.passes else {})
+
+
+def announce(name: str, target: str, program: Program) -> None:
+    """Says how many kernels a program has, what memory it takes, and what its variants add."""
+    from xlac.program_variants import own
+
+    click.echo(f"{name} for {target}: {len(program.kernels)} kernels, {peak(program)}")
     for one in own(program):
         kept = (
             f"{size(one.weights)} of weights in a layout of its own"
@@ -219,15 +267,6 @@ def command(
         click.echo(
             f"  variant {one.title}: {one.kernels} kernels and {kept} beside those for any size"
         )
-    unchecked = None
-    if lowered.program.facts.get(FACT) and backend.chooses_checks:
-        open_unchecked = open_model(replace(choice, checked=False), ranges, quiet=True)
-        unchecked = lower(open_unchecked, facts, every=False)
-    files = writer.write(programs, backend, folder, wanted, source, unchecked)
-    if dump:
-        Dump.finish(dump, lowered, backend)
-    for file in files:
-        click.echo(f"  {file}  {size(file.stat().st_size)}")
 
 
 def loss_of(lowered: Lowered) -> dict[str, Any]:
@@ -249,129 +288,8 @@ def loss_of(lowered: Lowered) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def packaging(
-    backend: Backend, emitted: str | None, where: str | None, static: bool, libm: bool
-) -> Packaging:
-    """What the options ask of a backend. Raises for a form, or a place of the weights, that it does
-    not have.
-    """
-    from xlac_sdk.host.package import Packaging, forms, offered
-    from xlac_sdk.programs.constants import Weights
-    from xlac_sdk.source import Diagnostic, UnsupportedError
-
-    names = forms(backend, emitted) if emitted is not None else backend.usual
-    if not names and (where or static or not libm):
-        problem = "--weights, --static and --no-libm choose how packages are written"
-        raise UnsupportedError(Diagnostic("XL5011", problem, hint=offered(backend)))
-    return Packaging(names, Weights(where or "embed"), static, libm)
-
-
-def machines(
-    backend: Backend, choice: Chosen, wanted: Packaging, threads: int | None, small: bool
-) -> list[Target]:
-    """The processors to compile for, as `--cpu` lists them. What is written ahead of time runs on
-    its caller's thread.
-    """
-    from xlac_sdk.source import Diagnostic, SourceError
-
-    cpus = choice.cpu.split(",")
-    if not wanted.forms and len(cpus) > 1:
-        problem = f"target '{choice.target}' compiles for one processor at a time"
-        raise SourceError(Diagnostic("XL5101", problem, hint=f"--cpu {cpus[0]}"))
-    if wanted.forms:
-        if threads is not None and threads > 1:
-            problem = "what is compiled ahead of time runs on its caller's thread"
-            raise SourceError(Diagnostic("XL5005", problem, hint="leave --threads out"))
-        choice = replace(choice, threads=1)
-    asked = [request(replace(choice, cpu=cpu.strip())) for cpu in cpus]
-    return [backend.target(replace(one, size=small, ahead=True)) for one in asked]
-
-
 def tell(trace: Any, wanted: bool) -> None:
     """Prints the rewrites of a trace on standard error, in order."""
     if wanted:
         for number, line in enumerate(trace.fired):
             click.echo(f"{number:5}  {line}", err=True)
-
-
-def open_model(choice: Any, ranges: Container[str] = (), quiet: bool = False) -> Any:
-    """The model that the options name, its open sizes but `ranges` fixed at `opt` (said on standard
-    error).
-    """
-    from xlac.driver import specialized, unfixed
-    from xlac.frontends.loader import load
-    from xlac.passes.checks.insert import watched
-    from xlac.support.failures import kinds
-
-    model = load(
-        choice.spec,
-        dims=choice.dims,
-        params=choice.params,
-        allow_outside=choice.allow_outside,
-        precision=choice.precision,
-    )
-    kept = {name: symbol for name, symbol in model.dims.items() if name in ranges}
-    closed = {name: symbol for name, symbol in model.dims.items() if name not in kept}
-    if closed and not quiet:
-        fixed = ", ".join(f"{name}={symbol.opt}" for name, symbol in closed.items())
-        click.echo(f"note: {fixed} (the sizes' opt; --dim chooses others)", err=True)
-    model = replace(specialized(replace(model, dims=closed)), dims=kept)
-    return watched(unfixed(model) if kept else model, kinds(choice.checked))
-
-
-def read_graph(file: Path, model: Any) -> Any:
-    """A graph from its text, whose weights must be those of the model."""
-    from xlac.ir.op import ShapeError
-    from xlac.ir.text import parse
-    from xlac.ops.tensor.leaf import Param
-    from xlac_sdk.source import Diagnostic, SourceError
-
-    try:
-        from xlac_sdk.support.files import regular
-
-        graph = parse(regular(file).read_text(encoding="utf-8"))
-    except UnicodeDecodeError:
-        raise SourceError(Diagnostic("XL1001", f"{file} is not UTF-8 text")) from None
-    except (ValueError, ShapeError) as error:
-        hint = "a graph as --until or --dump prints it"
-        raise SourceError(Diagnostic("XL1004", f"{file}: {error}", hint=hint)) from None
-    for node in graph.nodes():
-        if (
-            isinstance(node.op, Param)
-            and node.op.kind == "weight"
-            and node.op.name not in model.weights
-        ):
-            problem = f"{file}: weight '{node.op.name}' is not one of the model"
-            hint = "weights that a pass derives exist only while it runs: resume before the pass 'fold'"
-            raise SourceError(
-                Diagnostic("XL3011", problem, hint=hint if "~" in node.op.name else "")
-            )
-    return graph
-
-
-def peak(program: Program) -> str:
-    """The exact memory that a call takes: what the plan holds, beside the caller's inputs and
-    outputs.
-    """
-    from xlac_sdk.programs.program import Role
-
-    constants = sum(s.nbytes for s in program.slots if s.role is Role.CONSTANT)
-    return memory(program.arena_bytes, constants, program.state_bytes)
-
-
-def memory(arena: int, weights: int, state: int) -> str:
-    """The parts of the memory that a call takes, and their sum."""
-    kept = f", {state:,} bytes of state" if state else ""
-    return (
-        f"peak memory {arena + weights + state:,} bytes: {arena:,} arena, {weights:,} weights{kept}"
-    )
-
-
-def size(nbytes: int) -> str:
-    """Bytes for people."""
-    value = float(nbytes)
-    for unit in ("B", "KiB", "MiB"):
-        if value < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} GiB"

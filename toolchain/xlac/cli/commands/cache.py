@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import chosen, request, spec_options, target_options
+from xlac.cli.choice import chosen, request
+from xlac.cli.options import spec_options, target_options
 
 
 @click.group(name="cache")
@@ -30,7 +31,7 @@ def list_() -> None:
     """List the entries, the least recently used first."""
     import time
 
-    from xlac.cli.commands.build import size
+    from xlac.cli.amounts import size
 
     cache = _open()
     total = count = 0
@@ -58,7 +59,7 @@ def gc(everything: bool) -> None:
 def why(**options: Any) -> None:
     """Say whether SPEC would be taken from the cache, and if not, what is there of the same name."""
     from xlac.cache.fingerprint import key_of
-    from xlac.cli.commands.build import open_model
+    from xlac.cli.models import open_model
     from xlac.driver import lower
     from xlac_sdk.host.registry import find
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.options import chosen, spec_options
+from xlac.cli.choice import chosen
+from xlac.cli.options import spec_options
 
 if TYPE_CHECKING:
     from xlac.model import Model
@@ -78,6 +79,11 @@ def command(
         ]
         _table(rows)
         click.echo()
+    _totals(found)
+
+
+def _totals(found: dict[str, Any]) -> None:
+    """Prints the model's name, its open sizes, and sums over its nodes."""
     total: dict[str, Any] = found["totals"]
     click.echo(f"model       {found['model']}")
     for name, symbol in found["dims"].items():

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import chosen, spec_options
+from xlac.cli.choice import chosen
+from xlac.cli.options import spec_options
 
 
 @click.command(name="expand")

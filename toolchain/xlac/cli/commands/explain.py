@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import chosen, request, schedule_option, spec_options, target_options
+from xlac.cli.choice import chosen, request
+from xlac.cli.options import schedule_option, spec_options, target_options
 
 
 @click.command(name="explain")
@@ -33,7 +34,7 @@ def command(spec: Path, node: str | None, schedules: bool, **options: Any) -> No
 
     from difflib import get_close_matches
 
-    from xlac.cli.commands.build import open_model
+    from xlac.cli.models import open_model
     from xlac.debug import story
     from xlac.driver import lower
     from xlac_sdk.host.registry import find

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import chosen, spec_options
+from xlac.cli.choice import chosen
+from xlac.cli.options import spec_options
 
 SUFFIXES = {"onnx": ".onnx", "stablehlo": ".mlir"}
 
@@ -30,7 +31,7 @@ def command(form: str, output: Path | None, force: bool, **options: Any) -> None
     Sizes stay open in ONNX; StableHLO is written with sizes at their `opt`, or as --dim says. State
     becomes inputs and outputs. What the format cannot say is listed, node by node.
     """
-    from xlac.cli.commands.build import size
+    from xlac.cli.amounts import size
     from xlac.cli.commands.import_ import refuse_existing
     from xlac.cli.progress import current
     from xlac.frontends.loader import load

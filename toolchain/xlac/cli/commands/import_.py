@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import chosen, spec_options
+from xlac.cli.choice import chosen
+from xlac.cli.options import spec_options
 
 
 @click.command(name="import")
@@ -28,7 +29,7 @@ def command(output: Path | None, force: bool, **options: Any) -> None:
     can stand in an expression; `from` keeps what a node was called otherwise. Both files appear
     whole or not at all.
     """
-    from xlac.cli.commands.build import size
+    from xlac.cli.amounts import size
     from xlac.cli.progress import current
     from xlac.exporters.spec import write
     from xlac.frontends.loader import load

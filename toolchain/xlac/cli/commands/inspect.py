@@ -6,14 +6,8 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import (
-    chosen,
-    pass_options,
-    request,
-    schedule_option,
-    spec_options,
-    target_options,
-)
+from xlac.cli.choice import chosen, request
+from xlac.cli.options import pass_options, schedule_option, spec_options, target_options
 
 STAGES = (
     "graph",
@@ -42,7 +36,7 @@ def command(stage: str, **options: Any) -> None:
     The graph as loaded, the pipeline of passes, fused groups, schedules, kernels, memory, source, assembly, or what each kernel takes
     of a GPU.
     """
-    from xlac.cli.commands.build import open_model
+    from xlac.cli.models import open_model
     from xlac.debug import report
     from xlac.driver import lower
     from xlac.ir.text import show

@@ -8,15 +8,8 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import (
-    calling,
-    chosen,
-    request,
-    running,
-    schedule_option,
-    spec_options,
-    target_options,
-)
+from xlac.cli.choice import chosen, request
+from xlac.cli.options import calling, running, schedule_option, spec_options, target_options
 
 
 @click.command(name="profile")
@@ -59,7 +52,7 @@ def command(
     import numpy as np
 
     from xlac.cli.arrays import make
-    from xlac.cli.commands.build import open_model
+    from xlac.cli.models import open_model
     from xlac.cli.progress import current
     from xlac.debug import profile
     from xlac.driver import lower

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import chosen, pairs, spec_options, target_options
+from xlac.cli.choice import chosen, pairs
+from xlac.cli.options import spec_options, target_options
 
 
 @click.command(name="reduce")

@@ -1,0 +1,200 @@
+"""What the user of a command chose: values of options, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from xlac.codegen.schedules.document import Asked
+    from xlac.options import CompileOptions
+    from xlac.passes.pipeline import Pipeline
+    from xlac_sdk.target import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the user chose: the spec, its sizes and parameters, and the target."""
+
+    spec: Path
+    target: str = "cpu"
+    threads: int = 1
+    cpu: str = ""
+    triple: str = ""
+    dims: dict[str, int | str] = field(default_factory=dict)
+    params: dict[str, object] = field(default_factory=dict)
+    allow_outside: bool = False
+    arch: str = ""
+    precision: str = ""
+    checked: bool | str | None = None  # as `xlac.compile` takes it
+    schedule: Path | None = None
+    passes: str = ""
+    verify_each: bool = False
+
+    @property
+    def compile_options(self) -> CompileOptions:
+        """What of this `xlac.compile` would be asked."""
+        from xlac.options import CompileOptions
+
+        return CompileOptions(
+            dims=self.dims,
+            params=self.params,
+            threads=self.threads,
+            cpu=self.cpu,
+            triple=self.triple,
+            arch=self.arch,
+            precision=self.precision,
+            checked=self.checked,
+            schedules=self.schedule,
+            passes=self.passes,
+            verify_each=self.verify_each,
+        )
+
+    @property
+    def wanted(self) -> Asked:
+        """The schedules that are asked for. Raises SourceError for a file that has none."""
+        from xlac.codegen.schedules.document import read
+
+        return read(self.schedule)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The passes that `--passes` names. Raises SourceError for what is no pipeline."""
+        from xlac.passes.pipeline import DEFAULT, Pipeline
+
+        return Pipeline.parse(self.passes) if self.passes else DEFAULT
+
+
+def request(choice: Chosen) -> Request:
+    """What the choice asks of a backend."""
+    from xlac_sdk.target import Request
+
+    return Request(cpu=choice.cpu, triple=choice.triple, arch=choice.arch, threads=choice.threads)
+
+
+def pairs(texts: Sequence[str], option: str, alone: str | None = None) -> dict[str, str]:
+    """`name=value` texts as a dict; a usage error for one without `=`, or a name given twice.
+
+    A name without `=` has the value `alone`, where there is such.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals and name and alone is not None:
+            value = alone
+        elif not equals or not name:
+            raise click.UsageError(f"{option} takes name=value, not '{text}'")
+        if name in found:
+            raise click.UsageError(f"{option} gives '{name}' twice")
+        found[name] = value
+    return found
+
+
+def _size(text: str) -> int | str:
+    return int(text) if text.lstrip("-").isdigit() else text
+
+
+def _scalar(text: str) -> object:
+    """A number, a truth, null, a list of these as `[2, 3]`, an array as `@file.npy`, or text."""
+    if text.startswith("["):
+        return _listed(text)
+    if text.startswith("@") and text.endswith(".npy"):
+        from xlac.cli.arrays import load_npy
+
+        return load_npy(Path(text[1:]), text)
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False, "null": None}.get(text, text)
+
+
+def _listed(text: str) -> object:
+    """A list of numbers, also of lists; other text as it is."""
+    import json
+
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def variants(texts: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Sizes by name, of texts `batch=8,past=1024`."""
+    return [
+        {name: _size(value) for name, value in pairs(text.split(","), "--variant").items()}
+        for text in texts
+    ]
+
+
+def chosen(
+    spec: Path,
+    dim: tuple[str, ...],
+    sets: tuple[str, ...],
+    allow_outside: bool,
+    target: str = "cpu",
+    threads: int | None = None,
+    cpu: str = "",
+    triple: str = "",
+    arch: str = "",
+    precision: str | None = None,
+    checked: bool = False,
+    checks: str | None = None,
+    schedule: Path | None = None,
+    passes: str = "",
+    verify_each: bool = False,
+) -> Chosen:
+    """The values of these groups of options, read and checked."""
+    dims = {name: _size(value) for name, value in pairs(dim, "--dim", alone="..").items()}
+    params = {name: _scalar(value) for name, value in pairs(sets, "--set").items()}
+    from xlac.settings import settings
+
+    looked = checks or (True if checked else None)
+    return Chosen(
+        spec,
+        target,
+        threads or settings().threads,
+        cpu,
+        triple,
+        dims,
+        params,
+        allow_outside,
+        arch,
+        precision or "",
+        looked,
+        schedule,
+        passes,
+        verify_each,
+    )
+
+
+def is_artefact(spec: Path) -> bool:
+    """Whether the user named a folder that `xlac build` made, rather than a spec."""
+    return spec.is_dir()
+
+
+def artefact(spec: Path, **options: Any) -> Path:
+    """The folder of an artefact. A usage error for an option that only compiling has."""
+    for name in (
+        "dim",
+        "sets",
+        "threads",
+        "cpu",
+        "triple",
+        "arch",
+        "precision",
+        "checked",
+        "checks",
+        "schedule",
+        "passes",
+        "verify_each",
+    ):
+        if options.get(name):
+            option = "--set" if name == "sets" else f"--{name.replace('_', '-')}"
+            raise click.UsageError(f"{option} is for specs; an artefact is as it was built")
+    return spec

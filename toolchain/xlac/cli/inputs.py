@@ -1,0 +1,122 @@
+"""The inputs of a call, of files and literals that the user gives; the others are random."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xlac.model import Model
+    from xlac_sdk.dtypes import DType
+
+
+def value(found: Any) -> Any:
+    """What decides a size, as an array."""
+    import numpy as np
+
+    from xlac.cli.arrays import Numbers
+
+    return (
+        np.asarray(found.values if len(found.values) > 1 else found.values[0])
+        if isinstance(found, Numbers)
+        else found
+    )
+
+
+def gather(
+    model: Model,
+    given: dict[str, str],
+    archive: Path | None,
+    seed: int,
+    decided: frozenset[str] = frozenset(),
+) -> dict[str, Any]:
+    """An array for every input: from files and literals first, so that they decide the open sizes."""
+    from xlac.ir.dims import substitute, symbols
+    from xlac.ops.tensor.leaf import param
+    from xlac.runtime.specialization import solve
+
+    types = {param(node).name: node.type for node in model.inputs}
+    found = {
+        name: array
+        for name, array in brought([*types, *decided], given, archive).items()
+        if name not in decided
+    }
+    sizes = solve(
+        model.inputs, shapes_of(found, {name: len(type.shape) for name, type in types.items()})
+    )
+
+    def fixed(dim: Any) -> Any:
+        return substitute(dim, {s.name: sizes.get(s.name, s.opt) for s in symbols(dim)})
+
+    closed = {name: (type.dtype, tuple(map(fixed, type.shape))) for name, type in types.items()}
+    return filled(found, closed, given, seed)
+
+
+def brought(names: Iterable[str], given: dict[str, str], archive: Path | None) -> dict[str, Any]:
+    """The arrays and numbers that the user has in files and literals. Raises SourceError for one
+    that the model does not take.
+    """
+    from xlac.cli.arrays import KINDS, load_npz, read
+    from xlac_sdk.host.call_binding import unknown
+
+    found: dict[str, Any] = {}
+    if archive is not None:
+        found.update(load_npz(archive))
+    for name, text in given.items():
+        if text not in KINDS:
+            found[name] = read(text, name)
+    for name in (*found, *given):
+        if name not in names:
+            raise unknown("input", name, [*names])
+    return found
+
+
+def shapes_of(found: Mapping[str, Any], ranks: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The shapes that the user's arrays say, and rows of numbers where the input has one axis."""
+    from xlac.cli.arrays import Numbers
+
+    shapes = {name: value.shape for name, value in found.items() if not isinstance(value, Numbers)}
+    rows = {
+        n: v
+        for n, v in found.items()
+        if isinstance(v, Numbers) and len(v.values) > 1 and ranks.get(n) == 1
+    }
+    return shapes | {name: (len(value.values),) for name, value in rows.items()}
+
+
+def check_outputs(named: Iterable[str], outputs: Iterable[str]) -> None:
+    """Raises SourceError for an output that the user names and the model has not."""
+    from xlac_sdk.host.call_binding import unknown
+
+    known = [*outputs]
+    for name in named:
+        if name not in known:
+            raise unknown("output", name, known)
+
+
+def filled(
+    found: dict[str, Any],
+    types: Mapping[str, tuple[DType, tuple[int, ...]]],
+    given: dict[str, str],
+    seed: int,
+) -> dict[str, Any]:
+    """Every input: what was found, and what was asked for (random when nothing was) of its type.
+
+    Raises SourceError for an array of another type or shape.
+    """
+    import numpy as np
+
+    from xlac.cli.arrays import Numbers, make
+    from xlac_sdk.host.call_binding import as_input
+
+    generator = np.random.default_rng(seed)
+    inputs = {}
+    for name, (dtype, shape) in types.items():
+        if name not in found:
+            inputs[name] = make(given.get(name, "random"), dtype, shape, generator)
+        elif isinstance(found[name], Numbers):
+            inputs[name] = found[name].of(name, dtype, shape)
+        else:
+            inputs[name] = as_input(name, dtype, shape, found[name])
+    return inputs

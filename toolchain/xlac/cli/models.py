@@ -1,0 +1,65 @@
+"""The models that options and files name, for the verbs that take one."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+def open_model(choice: Any, ranges: Container[str] = (), quiet: bool = False) -> Any:
+    """The model that the options name, its open sizes but `ranges` fixed at `opt` (said on standard
+    error).
+    """
+    from xlac.driver import specialized, unfixed
+    from xlac.frontends.loader import load
+    from xlac.passes.checks.insert import watched
+    from xlac.support.failures import kinds
+
+    model = load(
+        choice.spec,
+        dims=choice.dims,
+        params=choice.params,
+        allow_outside=choice.allow_outside,
+        precision=choice.precision,
+    )
+    kept = {name: symbol for name, symbol in model.dims.items() if name in ranges}
+    closed = {name: symbol for name, symbol in model.dims.items() if name not in kept}
+    if closed and not quiet:
+        fixed = ", ".join(f"{name}={symbol.opt}" for name, symbol in closed.items())
+        click.echo(f"note: {fixed} (the sizes' opt; --dim chooses others)", err=True)
+    model = replace(specialized(replace(model, dims=closed)), dims=kept)
+    return watched(unfixed(model) if kept else model, kinds(choice.checked))
+
+
+def read_graph(file: Path, model: Any) -> Any:
+    """A graph from its text, whose weights must be those of the model."""
+    from xlac.ir.op import ShapeError
+    from xlac.ir.text import parse
+    from xlac.ops.tensor.leaf import Param
+    from xlac_sdk.source import Diagnostic, SourceError
+
+    try:
+        from xlac_sdk.support.files import regular
+
+        graph = parse(regular(file).read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise SourceError(Diagnostic("XL1001", f"{file} is not UTF-8 text")) from None
+    except (ValueError, ShapeError) as error:
+        hint = "a graph as --until or --dump prints it"
+        raise SourceError(Diagnostic("XL1004", f"{file}: {error}", hint=hint)) from None
+    for node in graph.nodes():
+        if (
+            isinstance(node.op, Param)
+            and node.op.kind == "weight"
+            and node.op.name not in model.weights
+        ):
+            problem = f"{file}: weight '{node.op.name}' is not one of the model"
+            hint = "weights that a pass derives exist only while it runs: resume before the pass 'fold'"
+            raise SourceError(
+                Diagnostic("XL3011", problem, hint=hint if "~" in node.op.name else "")
+            )
+    return graph

@@ -1,0 +1,51 @@
+"""What `xlac build` asks of a backend: the forms of a package, and the processors that it is for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from xlac.cli.choice import Chosen, request
+
+if TYPE_CHECKING:
+    from xlac_sdk.backend import Backend
+    from xlac_sdk.host.package import Packaging
+    from xlac_sdk.target import Target
+
+
+def packaging(
+    backend: Backend, emitted: str | None, where: str | None, static: bool, libm: bool
+) -> Packaging:
+    """What the options ask of a backend. Raises for a form, or a place of the weights, that it does
+    not have.
+    """
+    from xlac_sdk.host.package import Packaging, forms, offered
+    from xlac_sdk.programs.constants import Weights
+    from xlac_sdk.source import Diagnostic, UnsupportedError
+
+    names = forms(backend, emitted) if emitted is not None else backend.usual
+    if not names and (where or static or not libm):
+        problem = "--weights, --static and --no-libm choose how packages are written"
+        raise UnsupportedError(Diagnostic("XL5011", problem, hint=offered(backend)))
+    return Packaging(names, Weights(where or "embed"), static, libm)
+
+
+def machines(
+    backend: Backend, choice: Chosen, wanted: Packaging, threads: int | None, small: bool
+) -> list[Target]:
+    """The processors to compile for, as `--cpu` lists them. What is written ahead of time runs on
+    its caller's thread.
+    """
+    from xlac_sdk.source import Diagnostic, SourceError
+
+    cpus = choice.cpu.split(",")
+    if not wanted.forms and len(cpus) > 1:
+        problem = f"target '{choice.target}' compiles for one processor at a time"
+        raise SourceError(Diagnostic("XL5101", problem, hint=f"--cpu {cpus[0]}"))
+    if wanted.forms:
+        if threads is not None and threads > 1:
+            problem = "what is compiled ahead of time runs on its caller's thread"
+            raise SourceError(Diagnostic("XL5005", problem, hint="leave --threads out"))
+        choice = replace(choice, threads=1)
+    asked = [request(replace(choice, cpu=cpu.strip())) for cpu in cpus]
+    return [backend.target(replace(one, size=small, ahead=True)) for one in asked]
