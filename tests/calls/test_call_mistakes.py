@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import xlac
-from xlac_sdk.host.call_binding import NOWHERE
+from xlac_sdk.host.array_values import NOWHERE
 from xlac_sdk.source import SourceError
 
 X, Y = np.arange(4, dtype=np.float32), np.ones(4, np.float32)

@@ -16,7 +16,7 @@ import pytest
 from cpu_programs import kernel_of, loaded, machine, program_of
 
 from xlac_cpu import BACKEND
-from xlac_cpu.emit import driver
+from xlac_cpu.emit import division as division_of
 from xlac_cpu.emit.pool import text as pool_text
 from xlac_cpu.run import pool
 from xlac_sdk.dtypes import DType
@@ -74,7 +74,7 @@ def test_every_iteration_runs_once(
 def test_only_work_that_pays_is_split() -> None:
     def chunks(**facts: int) -> int:
         launch = next(s for s in parallel(**facts).steps if hasattr(s, "kernel"))
-        division = driver.split(launch, 4)
+        division = division_of.split(launch, 4)
         assert division is not None
         return division.chunks
 

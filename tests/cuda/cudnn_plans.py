@@ -11,8 +11,9 @@ from typing import Any
 
 from xlac_cuda.libraries import cudnn
 from xlac_cuda.libraries.claims import SPACE
-from xlac_cuda.libraries.cudnn_graph import Machine, Operations
+from xlac_cuda.libraries.cudnn_graph import Operations
 from xlac_cuda.libraries.cudnn_names import Type
+from xlac_cuda.libraries.cudnn_plans import Machine
 from xlac_cuda.libraries.cudnn_problems import refused, written
 from xlac_sdk.dtypes import DType
 from xlac_sdk.libraries.attention import Attention

@@ -13,8 +13,9 @@ from xlac.cache.findings import CachedFindings
 from xlac.cache.store import Cache
 from xlac_cuda import architectures
 from xlac_cuda.libraries import claims, cublaslt, cudnn, cudnn_calls
-from xlac_cuda.libraries.cudnn_graph import Choice, Machine, Operations
+from xlac_cuda.libraries.cudnn_graph import Operations
 from xlac_cuda.libraries.cudnn_names import Attribute, Kind, Note, Pointwise
+from xlac_cuda.libraries.cudnn_plans import Choice, Machine
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import XlacError
 from xlac_sdk.target import Request

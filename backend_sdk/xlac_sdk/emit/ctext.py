@@ -79,12 +79,8 @@ def kernel_text(
     lines = tuple(writer.block(kernel.body, 1))
     used = frozenset(writer.touched)
     name = dialect.identifier
-    unused = [
-        n
-        for n in [*(b.name for b in kernel.parameters), *(v.name for v in kernel.sizes)]
-        if n not in used
-    ]
-    lines = (*(f"    (void){name(n)};" for n in unused), *lines)
+    given = [*(b.name for b in kernel.parameters), *(v.name for v in kernel.sizes)]
+    lines = (*(f"    (void){name(n)};" for n in given if n not in used), *lines)
     parameters = [
         dialect.tensor_map.format(name=name(m.name))
         for m in tensor_maps(kernel, dialect.instructions)

@@ -29,19 +29,26 @@ class KernelFault(Exception):
 # ---- what the generated source calls ---------------------------------------------------------
 
 
-def _runtime(kernel: Kernel) -> dict[str, object]:
-    def outside(buffer: str, index: object, lanes: int, size: int) -> NoReturn:
+class _Accesses:
+    """What the source of a kernel calls for accesses that are no plain index."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def outside(self, buffer: str, index: object, lanes: int, size: int) -> NoReturn:
         what = f"index {index}" if lanes == 1 else f"{lanes} lanes from index {index}"
         at = int(index) if isinstance(index, int | np.integer) else -1
         if at >= 0 and at + lanes <= size:
             raise KernelFault(
-                f"kernel {kernel.name}: buffer '{buffer}' is read at {what} before it was written"
+                f"kernel {self.kernel.name}: buffer '{buffer}' is read at {what} before it was written"
             )
         raise KernelFault(
-            f"kernel {kernel.name}: buffer '{buffer}' of {size} elements is accessed at {what}"
+            f"kernel {self.kernel.name}: buffer '{buffer}' of {size} elements is accessed at {what}"
         )
 
-    def active(name: str, size: int, index: Any, mask: Any, lanes: int) -> tuple[Array, Array]:
+    def active(
+        self, name: str, size: int, index: Any, mask: Any, lanes: int
+    ) -> tuple[Array, Array]:
         """The element of each lane and which lanes take part, checked."""
         at = np.asarray(index)
         at = (
@@ -56,20 +63,21 @@ def _runtime(kernel: Kernel) -> dict[str, object]:
         )
         wrong = on & ((at < 0) | (at >= size))
         if wrong.any():
-            outside(name, int(at[wrong][0]), 1, size)
+            self.outside(name, int(at[wrong][0]), 1, size)
         return np.where(on, at, 0), on
 
     def gather(
-        name: str, buffer: Array, written: Array | None, index: Any, mask: Any, lanes: int
+        self, name: str, buffer: Array, written: Array | None, index: Any, mask: Any, lanes: int
     ) -> Array:
-        at, on = active(name, len(buffer), index, mask, lanes)
+        at, on = self.active(name, len(buffer), index, mask, lanes)
         if written is not None and not written[at[on]].all():
-            outside(name, int(at[on][~written[at[on]]][0]), 1, len(buffer))
+            self.outside(name, int(at[on][~written[at[on]]][0]), 1, len(buffer))
         result = np.zeros(lanes, buffer.dtype)
         result[on] = buffer[at[on]]
         return result
 
     def scatter(
+        self,
         name: str,
         buffer: Array,
         written: Array | None,
@@ -80,11 +88,11 @@ def _runtime(kernel: Kernel) -> dict[str, object]:
         primitive: Primitive | None,
         dtype: Any,
     ) -> None:
-        at, on = active(name, len(buffer), index, mask, lanes)
+        at, on = self.active(name, len(buffer), index, mask, lanes)
         value = np.broadcast_to(np.asarray(value, buffer.dtype), (lanes,))
         if written is not None:
             if primitive is not None and not written[at[on]].all():
-                outside(name, int(at[on][~written[at[on]]][0]), 1, len(buffer))
+                self.outside(name, int(at[on][~written[at[on]]][0]), 1, len(buffer))
             written[at[on]] = True
         if primitive is None:
             buffer[at[on]] = value[on]
@@ -92,14 +100,12 @@ def _runtime(kernel: Kernel) -> dict[str, object]:
         for where, one in zip(at[on], value[on], strict=True):
             buffer[where] = evaluate(primitive, (buffer[where], one), DType.of(dtype))
 
-    def aligned(name: str, index: int, step: int, mask: Any) -> int:
+    def aligned(self, name: str, index: int, step: int, mask: Any) -> int:
         if index % step and np.any(mask):
             raise KernelFault(
-                f"kernel {kernel.name}: buffer '{name}' is accessed at index {index}, which is no multiple of {step}"
+                f"kernel {self.kernel.name}: buffer '{name}' is accessed at index {index}, which is no multiple of {step}"
             )
         return index
-
-    return {"outside": outside, "gather": gather, "scatter": scatter, "aligned": aligned}
 
 
 def _poisoned(dtype: np.dtype[Any], size: int) -> Array:
@@ -167,7 +173,11 @@ def compile_kernel(kernel: Kernel, looks: Container[int] = ()) -> Callable[..., 
     Between the turns of loops in `looks`, by identity, it looks whether it is to stop.
     """
     text = Text(kernel, looks)
-    scope: dict[str, Any] = {**_SHARED, **_runtime(kernel), **text.names}
+    accesses = _Accesses(kernel)
+    checked = {
+        name: getattr(accesses, name) for name in ("outside", "gather", "scatter", "aligned")
+    }
+    scope: dict[str, Any] = {**_SHARED, **checked, **text.names}
     exec(compile(text.source, f"<kernel {kernel.name}>", "exec"), scope)  # noqa: S102  (our own text, of a kernel's own identifiers)
     function: Callable[..., None] = scope["kernel"]
     return function

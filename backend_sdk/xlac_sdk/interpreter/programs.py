@@ -110,99 +110,150 @@ class Interpreter:
 
     def _action(self, step: Step) -> Action:
         match step:
-            case Launch(kernel=kernel, arguments=arguments, sizes=sizes):
-                function = self._functions[kernel]
+            case Launch():
+                return self._launch(step)
+            case Copy():
+                return self._copy(step)
+            case Repeat():
+                return self._repeat(step)
+            case While():
+                return self._loop(step)
+            case Branch():
+                return self._branch(step)
+            case Choice():
+                return self._choice(step)
+            case Stamp():
+                return self._stamp(step)
+            case Call():
+                return self._call(step)
 
-                def launch(memory: Memory, counters: Counters) -> None:
-                    given = [at_sizes(size, counters) for size in sizes]
-                    names = {v.name: value for v, value in zip(kernel.sizes, given, strict=True)}
-                    extents = [
-                        b.size if isinstance(b.size, int) else extent(b.size, names)
-                        for b in kernel.parameters
-                    ]
-                    pairs = zip(arguments, extents, strict=True)
-                    function(*(_part(memory, counters, a, count) for a, count in pairs), *given)
+    def _launch(self, step: Launch) -> Action:
+        """Runs a kernel on parts of slots."""
+        kernel = step.kernel
+        arguments = step.arguments
+        sizes = step.sizes
+        function = self._functions[kernel]
 
-                return launch
-            case Copy(target=target, source=source, count=count):
+        def launch(memory: Memory, counters: Counters) -> None:
+            given = [at_sizes(size, counters) for size in sizes]
+            names = {v.name: value for v, value in zip(kernel.sizes, given, strict=True)}
+            extents = [
+                b.size if isinstance(b.size, int) else extent(b.size, names)
+                for b in kernel.parameters
+            ]
+            pairs = zip(arguments, extents, strict=True)
+            function(*(_part(memory, counters, a, count) for a, count in pairs), *given)
 
-                def copy(memory: Memory, counters: Counters) -> None:
-                    many = at_sizes(count, counters)
-                    _part(memory, counters, target, many)[:] = _part(memory, counters, source, many)
+        return launch
 
-                return copy
-            case Repeat(counter=counter, count=count, body=body):
-                inner = [self._action(s) for s in body]
+    def _copy(self, step: Copy) -> Action:
+        """Copies elements."""
+        target = step.target
+        source = step.source
+        count = step.count
 
-                def repeat(memory: Memory, counters: Counters) -> None:
-                    for number in range(at_sizes(count, counters)):
-                        stopping.check()
-                        now = {**counters, counter: number}
-                        for action in inner:
-                            action(memory, now)
+        def copy(memory: Memory, counters: Counters) -> None:
+            many = at_sizes(count, counters)
+            _part(memory, counters, target, many)[:] = _part(memory, counters, source, many)
 
-                return repeat
-            case While(condition=condition, flag=flag, body=body):
-                first, then = [self._action(s) for s in condition], [self._action(s) for s in body]
+        return copy
 
-                def loop(memory: Memory, counters: Counters) -> None:
-                    while True:
-                        for action in first:
-                            action(memory, counters)
-                        if not _part(memory, counters, flag, 1)[0]:
-                            return
-                        stopping.check()
-                        for action in then:
-                            action(memory, counters)
+    def _repeat(self, step: Repeat) -> Action:
+        """Runs steps a number of times, which is a size."""
+        counter = step.counter
+        count = step.count
+        body = step.body
+        inner = [self._action(s) for s in body]
 
-                return loop
-            case Branch(index=index, branches=branches):
-                choices = [[self._action(s) for s in branch] for branch in branches]
+        def repeat(memory: Memory, counters: Counters) -> None:
+            for number in range(at_sizes(count, counters)):
+                stopping.check()
+                now = {**counters, counter: number}
+                for action in inner:
+                    action(memory, now)
 
-                def branch(memory: Memory, counters: Counters) -> None:
-                    number = int(_part(memory, counters, index, 1)[0])
-                    for action in choices[number if 0 <= number < len(choices) else -1]:
-                        action(memory, counters)
+        return repeat
 
-                return branch
-            case Choice(cases=cases, otherwise=otherwise):
-                paths = [(case, [self._action(s) for s in case.steps]) for case in cases]
-                usual = [self._action(s) for s in otherwise]
+    def _loop(self, step: While) -> Action:
+        """Runs steps while others set a flag."""
+        condition = step.condition
+        flag = step.flag
+        body = step.body
+        first, then = [self._action(s) for s in condition], [self._action(s) for s in body]
 
-                def choose(memory: Memory, counters: Counters) -> None:
-                    for action in next(
-                        (actions for case, actions in paths if case.takes(counters)), usual
-                    ):
-                        action(memory, counters)
+        def loop(memory: Memory, counters: Counters) -> None:
+            while True:
+                for action in first:
+                    action(memory, counters)
+                if not _part(memory, counters, flag, 1)[0]:
+                    return
+                stopping.check()
+                for action in then:
+                    action(memory, counters)
 
-                return choose
-            case Stamp(log=log, code=code, parts=parts):
+        return loop
 
-                def stamp(memory: Memory, counters: Counters) -> None:
-                    room = log.slot.size - at_sizes(log.offset, counters)
-                    held = _part(memory, counters, log, room)
-                    count = int(held[0]) if code else 0
-                    if parts and not code:
-                        held[room - parts] = 0
-                    if 3 + 2 * count <= room - parts:
-                        held[1 + 2 * count : 3 + 2 * count] = code, time.perf_counter_ns()
-                        held[0] = count + 1
+    def _branch(self, step: Branch) -> Action:
+        """Runs the steps that an index chooses."""
+        index = step.index
+        branches = step.branches
+        choices = [[self._action(s) for s in branch] for branch in branches]
 
-                return stamp
-            case Call(name=name, arguments=arguments):
-                if name not in self._claimed:
-                    raise NotImplementedError(f"the interpreter was told no way to run '{name}'")
-                whole = self._claimed[name]
+        def branch(memory: Memory, counters: Counters) -> None:
+            number = int(_part(memory, counters, index, 1)[0])
+            for action in choices[number if 0 <= number < len(choices) else -1]:
+                action(memory, counters)
 
-                def call(memory: Memory, counters: Counters) -> None:
-                    known = step.at(counters)
-                    pairs = [(a, static(s)) for a, s in zip(arguments, known.shapes, strict=True)]
-                    whole(
-                        known.attributes,
-                        *(_part(memory, counters, a, prod(s)).reshape(s) for a, s in pairs),
-                    )
+        return branch
 
-                return call
+    def _choice(self, step: Choice) -> Action:
+        """Runs the steps of the first case that takes the sizes."""
+        cases = step.cases
+        otherwise = step.otherwise
+        paths = [(case, [self._action(s) for s in case.steps]) for case in cases]
+        usual = [self._action(s) for s in otherwise]
+
+        def choose(memory: Memory, counters: Counters) -> None:
+            for action in next((actions for case, actions in paths if case.takes(counters)), usual):
+                action(memory, counters)
+
+        return choose
+
+    def _stamp(self, step: Stamp) -> Action:
+        """Writes the time into a log."""
+        log = step.log
+        code = step.code
+        parts = step.parts
+
+        def stamp(memory: Memory, counters: Counters) -> None:
+            room = log.slot.size - at_sizes(log.offset, counters)
+            held = _part(memory, counters, log, room)
+            count = int(held[0]) if code else 0
+            if parts and not code:
+                held[room - parts] = 0
+            if 3 + 2 * count <= room - parts:
+                held[1 + 2 * count : 3 + 2 * count] = code, time.perf_counter_ns()
+                held[0] = count + 1
+
+        return stamp
+
+    def _call(self, step: Call) -> Action:
+        """Runs a whole operation."""
+        name = step.name
+        arguments = step.arguments
+        if name not in self._claimed:
+            raise NotImplementedError(f"the interpreter was told no way to run '{name}'")
+        whole = self._claimed[name]
+
+        def call(memory: Memory, counters: Counters) -> None:
+            known = step.at(counters)
+            pairs = [(a, static(s)) for a, s in zip(arguments, known.shapes, strict=True)]
+            whole(
+                known.attributes,
+                *(_part(memory, counters, a, prod(s)).reshape(s) for a, s in pairs),
+            )
+
+        return call
 
 
 def _read_only(array: Array) -> Array:

@@ -12,23 +12,8 @@ from functools import cached_property
 from math import ceil, inf
 
 from xlac_sdk.dims import size_hint, upper_bound
-from xlac_sdk.kernel_ir.bounds import bounds
-from xlac_sdk.kernel_ir.kernel import (
-    Apply,
-    Const,
-    Expr,
-    For,
-    If,
-    Instruction,
-    Kernel,
-    Load,
-    Splat,
-    Stmt,
-    Var,
-    children,
-)
-from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.sharing import roots, walk
+from xlac_sdk.kernel_ir.kernel import For, Kernel, Stmt, children
+from xlac_sdk.lowering.loop_times import BYTES, FLOPS, Sizes, Turns, known_time
 from xlac_sdk.programs.program import (
     Branch,
     Call,
@@ -43,121 +28,11 @@ from xlac_sdk.programs.program import (
 )
 from xlac_sdk.programs.steps import work
 
-P = Primitive
 LONG = 20e6  # nanoseconds up to which a program, or a kernel, does not look
 # nanoseconds that a kernel works between two looks; estimates may be wrong by a factor of a hundred
 GRAIN = 100e3
-NODE = 0.3  # nanoseconds an operation takes, on as many bytes as a vector has
-VECTOR = 32  # bytes
-CALLED = 30  # operations that a function of the C library takes
 LAUNCH = 20.0  # nanoseconds a launch takes at least
 COMMIT = 1e9  # nanoseconds of work that a call finishes rather than leave its state half changed
-_FUNCTIONS = frozenset(
-    (
-        P.EXP,
-        P.LOG,
-        P.SIN,
-        P.COS,
-        P.POW,
-        P.TANH,
-        P.ERF,
-        P.ATAN2,
-        P.EXPM1,
-        P.LOG1P,
-        P.EXP2,
-        P.LOG2,
-        P.SIGMOID,
-        P.GELU,
-        P.REM,
-    )
-)
-FLOPS, _BYTES = 7.0, 10.0  # operations and bytes a nanosecond, of a modest core
-
-Sizes = Mapping[str, float]
-
-
-class Turns:
-    """How long a kernel takes at some sizes, and each of its loops."""
-
-    def __init__(self, kernel: Kernel, sizes: Sizes, costs: dict[int, float]) -> None:
-        """`costs` of single statements, by identity: they are the same at all sizes.
-
-        Where the kernel's work is known all of them count the same, which is found much sooner;
-        only their number matters.
-        """
-        self.values: dict[str, float] = dict(sizes)
-        self.costs = costs
-        self.alike = _known(kernel) > 0
-        # nanoseconds of one turn of a loop, by the loop's identity
-        self.turn: dict[int, float] = {}
-        self.total = self.block(kernel.body)
-
-    def block(self, body: tuple[Stmt, ...]) -> float:
-        return sum(map(self.statement, body))
-
-    def statement(self, stmt: Stmt) -> float:
-        match stmt:
-            case For(counter=counter, start=start, stop=stop, step=step):
-                first, end = self.value(start, 0.0), self.value(stop, 64.0)
-                trips = max(0.0, ceil((end - first) / step))
-                self.values[counter.name] = first + max(0.0, end - first) / 2
-                turn = self.turn[id(stmt)] = self.block(stmt.body) + NODE
-                return trips * turn
-            case If(then=then, otherwise=otherwise):
-                return self.cost(stmt) + max(self.block(then), self.block(otherwise))
-            case Instruction(meaning=meaning):
-                return self.block(meaning)
-        return self.cost(stmt)
-
-    def cost(self, stmt: Stmt) -> float:
-        if self.alike:
-            return 1.0
-        known = self.costs.get(id(stmt))
-        if known is None:
-            known = self.costs[id(stmt)] = NODE * (1 + sum(map(_weight, walk(roots(stmt)))))
-        return known
-
-    def value(self, expr: Expr, unknown: float) -> float:
-        found = self._value(expr)
-        if found is None:
-            found = bounds(expr)[1]
-        return unknown if found is None else float(found)
-
-    def _value(self, expr: Expr) -> float | None:
-        match expr:
-            case Const(value=value):
-                return float(value)
-            case Var(name=name):
-                return self.values.get(name)
-            case Splat(value=value):
-                return self._value(value)
-            case Apply(primitive=primitive, operands=(a, b)):
-                x, y = self._value(a), self._value(b)
-                if x is None or y is None:
-                    return None
-                match primitive:
-                    case P.ADD:
-                        return x + y
-                    case P.SUB:
-                        return x - y
-                    case P.MUL:
-                        return x * y
-                    case P.DIV:
-                        return x // y if y else None
-                    case P.MIN:
-                        return min(x, y)
-                    case P.MAX:
-                        return max(x, y)
-        return None
-
-
-def _weight(expr: Expr) -> float:
-    if isinstance(expr, Const | Var):
-        return 0.0
-    vectors = max(1.0, expr.lanes * expr.dtype.nbytes / VECTOR)
-    if isinstance(expr, Load):
-        return expr.lanes if expr.index.lanes > 1 else vectors
-    return vectors * (CALLED if isinstance(expr, Apply) and expr.primitive in _FUNCTIONS else 1)
 
 
 def _loops(body: tuple[Stmt, ...]) -> list[For]:
@@ -195,7 +70,7 @@ class Looks:
         steps = self.program.steps
         if not self.program.sizes and not _endless(steps):
             known = work(steps)
-            if self._slow * max(known.flops / FLOPS, known.bytes / _BYTES) < LONG and _all_known(
+            if self._slow * max(known.flops / FLOPS, known.bytes / BYTES) < LONG and _all_known(
                 steps
             ):
                 return False
@@ -245,7 +120,7 @@ class Looks:
                 case Launch(kernel=kernel):
                     total += LAUNCH + self._measure(kernel)[which]
                 case Copy(count=count, target=target):
-                    total += LAUNCH + size(count) * target.slot.dtype.nbytes / _BYTES
+                    total += LAUNCH + size(count) * target.slot.dtype.nbytes / BYTES
                 case Repeat(count=count, body=body):
                     total += size(count) * self._time(body, which)
                 case While(condition=condition, body=body):
@@ -255,13 +130,13 @@ class Looks:
                 case Choice():
                     total += max(self._time(path, which) for path in step.paths)
                 case Call(work=known) if known is not None:
-                    total += max(known.flops / FLOPS, known.bytes / _BYTES)
+                    total += max(known.flops / FLOPS, known.bytes / BYTES)
         return total
 
     def _measure(self, kernel: Kernel) -> tuple[float, float]:
         """Nanoseconds of a launch, usually and at the greatest sizes."""
         if kernel not in self._times:
-            known = _known(kernel)
+            known = known_time(kernel)
             if known and not kernel.sizes:
                 self._times[kernel] = known, known
             else:
@@ -285,16 +160,11 @@ def _both(kernel: Kernel, usual: Sizes, greatest: Sizes) -> tuple[float, float, 
     largest = Turns(kernel, greatest, costs)
     typical = Turns(kernel, usual, costs) if usual != greatest else largest
     if typical.alike:
-        scale = _known(kernel) / max(typical.total, 1.0)
+        scale = known_time(kernel) / max(typical.total, 1.0)
         for turns in {id(typical): typical, id(largest): largest}.values():
             turns.total *= scale
             turns.turn = {loop: time * scale for loop, time in turns.turn.items()}
     return typical.total, largest.total, typical, largest
-
-
-def _known(kernel: Kernel) -> float:
-    """Nanoseconds of a launch by what the kernel says of its work; 0 where it says nothing."""
-    return max(kernel.work.flops / FLOPS, kernel.work.bytes / _BYTES)
 
 
 def _choose(

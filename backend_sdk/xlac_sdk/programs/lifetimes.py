@@ -9,38 +9,11 @@ sizes that the case takes.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from heapq import heappop, heappush
+from collections.abc import Iterator
 
-from xlac_sdk.dims import Dim, evaluate, volume
-from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.extent import extent
-from xlac_sdk.kernel_ir.kernel import Access
-from xlac_sdk.programs.program import (
-    Argument,
-    Branch,
-    Call,
-    Case,
-    Choice,
-    Copy,
-    Launch,
-    Program,
-    Repeat,
-    Role,
-    Slot,
-    Stamp,
-    Step,
-    While,
-)
+from xlac_sdk.programs.program import Case, Program, Role, Slot
+from xlac_sdk.programs.step_checks import StepChecks, byte_range
 from xlac_sdk.source import VerifyError
-
-
-@dataclass(slots=True)
-class _Life:
-    first: int
-    last: int
 
 
 def check(program: Program) -> None:
@@ -70,7 +43,7 @@ def largest_live(program: Program) -> tuple[Slot, ...]:
     return max(map(_largest, _walks(program)), key=lambda slots: sum(slot.nbytes for slot in slots))
 
 
-def _largest(steps: _Steps) -> tuple[Slot, ...]:
+def _largest(steps: StepChecks) -> tuple[Slot, ...]:
     steps.run()
     lives = {
         slot: life
@@ -89,7 +62,7 @@ def _largest(steps: _Steps) -> tuple[Slot, ...]:
     return tuple(slot for slot, life in lives.items() if life.first <= moment <= life.last)
 
 
-def _walks(program: Program) -> Iterator[_Steps]:
+def _walks(program: Program) -> Iterator[StepChecks]:
     """One with all sizes at their least and one at their greatest: what is said over sizes is
     checked at both.
 
@@ -99,7 +72,7 @@ def _walks(program: Program) -> Iterator[_Steps]:
     for case in (None, *program.cases):
         named = {symbol.name: value for symbol, value in case.sizes} if case else {}
         for sizes in (least, greatest) if program.sizes else ({},):
-            yield _Steps(program, {**sizes, **named}, case)
+            yield StepChecks(program, {**sizes, **named}, case)
 
 
 def _possible(program: Program, case: Case) -> None:
@@ -117,240 +90,8 @@ def _placed(program: Program, slot: Slot) -> None:
     if slot.role in (Role.TEMPORARY, Role.STATE):
         block = program.arena_bytes if slot.role is Role.TEMPORARY else program.state_bytes
         if slot.offset < 0 or slot.offset + slot.nbytes > block:
-            raise VerifyError(f"{slot.told} takes {_bytes(slot)} of a block of {block}")
+            raise VerifyError(f"{slot.told} takes {byte_range(slot)} of a block of {block}")
         if slot.nbytes and slot.offset % slot.align:
             raise VerifyError(f"{slot.told} at byte {slot.offset} is not aligned to {slot.align}")
     if slot.role is Role.CONSTANT and slot.symbol not in program.constants:
         raise VerifyError(f"constant {slot.told} has no data")
-
-
-def _offset(slot: Slot) -> int:
-    return slot.offset
-
-
-def _bytes(slot: Slot) -> str:
-    return f"bytes {slot.offset} to {slot.offset + slot.nbytes}"
-
-
-class _Steps:
-    """Walks the steps once, in order, keeping a clock; the sizes of the program have these values.
-
-    Where sizes choose, the walk takes the steps of `case`, or else those for any sizes.
-    """
-
-    def __init__(
-        self, program: Program, sizes: Mapping[str, int], case: Case | None = None
-    ) -> None:
-        self.program, self.slots, self.sizes, self.case = program, set(program.slots), sizes, case
-        self.now = 0
-        self.lives: dict[Slot, _Life] = {}
-        self.written: set[Slot] = set()
-        self.counts: dict[str, int] = {}
-        # per open loop: slots whose first use in it is a read
-        self.first_reads: list[set[Slot]] = []
-        self.seen: list[set[Slot]] = []
-        self.pieces: list[set[Slot]] = []
-
-    def known(self, size: Dim) -> int:
-        return evaluate(size, self.sizes)
-
-    def run(self) -> None:
-        self.steps(self.program.steps)
-        live = [s for s in self.lives if s.role is Role.TEMPORARY and s.nbytes]
-        live.sort(key=lambda s: self.lives[s].first)
-        held: list[Slot] = []  # alive at once and apart from one another, by offset
-        ends: list[tuple[int, int, Slot]] = []  # when each of them dies, soonest first
-        for number, one in enumerate(live):
-            while ends and ends[0][0] < self.lives[one].first:
-                gone = heappop(ends)[2]
-                del held[bisect_left(held, gone.offset, key=_offset)]
-            at = bisect_left(held, one.offset, key=_offset)
-            # what ends before a neighbour begins is farther away
-            for other in held[max(0, at - 1) : at + 1]:
-                self.apart(other, one)
-            held.insert(at, one)
-            heappush(ends, (self.lives[one].last, number, one))
-
-    def apart(self, one: Slot, other: Slot) -> None:
-        """Checks two temporaries that are alive at the same step."""
-        if one.offset < other.offset + other.nbytes and other.offset < one.offset + one.nbytes:
-            a, b = self.lives[one], self.lives[other]
-            raise VerifyError(
-                f"slots {one.told} ({_bytes(one)}, live from step {a.first} to {a.last}) and {other.told} "
-                f"({_bytes(other)}, live from step {b.first} to {b.last}) share memory while both are live"
-            )
-
-    # ---- steps -------------------------------------------------------------------------------
-
-    def steps(self, steps: tuple[Step, ...]) -> None:
-        for step in steps:
-            self.now += 1
-            match step:
-                case Launch():
-                    self.launch(step)
-                case Copy(target=target, source=source, count=count):
-                    if target.slot.dtype is not source.slot.dtype:
-                        raise VerifyError(
-                            f"a copy from {source.slot.told} to {target.slot.told} changes the dtype"
-                        )
-                    many = self.known(count)
-                    self.touch(source, many, reads=True, writes=False, who="a copy")
-                    self.touch(target, many, reads=False, writes=True, who="a copy")
-                    self.disjoint("a copy", [(source, many, False), (target, many, True)])
-                case Repeat(counter=counter, count=count, body=body):
-                    if counter in self.counts:
-                        raise VerifyError(f"counter '{counter}' is taken by a loop around")
-                    self.counts[counter] = self.known(count)
-                    self.loop((body,), counter)
-                    del self.counts[counter]
-                case While(condition=condition, flag=flag, body=body):
-                    self.loop((condition, flag, body), "")
-                case Branch(index=index, branches=branches):
-                    self.touch(index, 1, reads=True, writes=False, who="a branch")
-                    before, after = set(self.written), set(self.written)
-                    for branch in branches:
-                        self.written = set(before)
-                        self.steps(branch)
-                        after |= self.written
-                    self.written = after
-                case Choice(cases=cases, otherwise=otherwise):
-                    self.steps(next((case.steps for case in cases if case is self.case), otherwise))
-                case Stamp(log=log):
-                    if log.slot.dtype is not DType.I64:
-                        raise VerifyError(
-                            f"the log {log.slot.told} of a stamp is {log.slot.dtype}, not i64"
-                        )
-                    self.touch(
-                        log,
-                        log.slot.size - self.known(log.offset),
-                        reads=False,
-                        writes=True,
-                        who="a stamp",
-                    )
-                case Call(name=name, arguments=arguments, shapes=shapes):
-                    for number, argument in enumerate(arguments):
-                        count = self.known(volume(shapes[number])) if shapes else 0
-                        self.touch(
-                            argument,
-                            count,
-                            reads=False,
-                            writes=True,
-                            who=f"call {name}",
-                            foreign=True,
-                        )
-
-    def loop(self, parts: tuple[tuple[Step, ...] | Argument, ...], counter: str) -> None:
-        start = self.now
-        before = set(self.lives)
-        self.seen.append(set())
-        self.first_reads.append(set())
-        self.pieces.append(set())
-        for part in parts:
-            if isinstance(part, Argument):
-                self.now += 1
-                self.touch(part, 1, reads=True, writes=False, who="a while")
-            else:
-                self.steps(part)
-        self.now += 1
-        used, reads, pieces = self.seen.pop(), self.first_reads.pop(), self.pieces.pop()
-        for slot in used:
-            life = self.lives[slot]
-            if slot in before or slot in reads or slot in pieces:
-                life.first, life.last = min(life.first, start), self.now
-        if self.seen:
-            self.seen[-1] |= used
-
-    def launch(self, step: Launch) -> None:
-        kernel = step.kernel
-        if len(step.arguments) != len(kernel.parameters):
-            raise VerifyError(
-                f"kernel {kernel.name} takes {len(kernel.parameters)} buffers, not {len(step.arguments)}"
-            )
-        if len(step.sizes) != len(kernel.sizes):
-            raise VerifyError(
-                f"kernel {kernel.name} takes {len(kernel.sizes)} sizes, not {len(step.sizes)}"
-            )
-        names = {
-            v.name: self.known(value) for v, value in zip(kernel.sizes, step.sizes, strict=True)
-        }
-        ranges = []
-        for buffer, argument in zip(kernel.parameters, step.arguments, strict=True):
-            if buffer.dtype is not argument.slot.dtype:
-                raise VerifyError(
-                    f"kernel {kernel.name}: '{buffer.name}' holds {buffer.dtype}, {argument.slot.told} {argument.slot.dtype}"
-                )
-            count = buffer.size if isinstance(buffer.size, int) else extent(buffer.size, names)
-            reads, writes = (
-                buffer.access in (Access.READ, Access.UPDATE),
-                buffer.access is not Access.READ,
-            )
-            self.touch(argument, count, reads, writes, f"kernel {kernel.name}")
-            ranges.append((argument, count, writes))
-        self.disjoint(f"kernel {kernel.name}", ranges)
-
-    def touch(
-        self,
-        argument: Argument,
-        count: int,
-        reads: bool,
-        writes: bool,
-        who: str,
-        foreign: bool = False,
-    ) -> None:
-        """Checks one argument and records that its slot is used now."""
-        slot = argument.slot
-        if slot not in self.slots:
-            raise VerifyError(f"{who} uses {slot.told}, which the program does not declare")
-        low = high = self.known(argument.offset)
-        size = self.known(slot.elements)
-        for counter, stride in argument.strides:
-            if counter not in self.counts:
-                raise VerifyError(
-                    f"{who} moves {slot.told} with '{counter}', which no loop around counts"
-                )
-            if not self.counts[counter]:
-                return  # no turn of that loop is taken
-            reach = self.known(stride) * (self.counts[counter] - 1)
-            low, high = low + min(0, reach), high + max(0, reach)
-        if low < 0 or high + count > size:
-            raise VerifyError(
-                f"{who} reaches elements {low} to {high + count} of {slot.told}, which has {size}"
-            )
-        if writes and not foreign and slot.role in (Role.INPUT, Role.CONSTANT):
-            raise VerifyError(f"{who} writes {slot.told}, which is only read")
-        if (
-            reads
-            and count
-            and slot.role in (Role.TEMPORARY, Role.OUTPUT)
-            and slot not in self.written
-        ):
-            raise VerifyError(
-                f"{who} {'updates' if writes else 'reads'} {slot.told} before anything was written there"
-            )
-        if writes:
-            self.written.add(slot)
-        life = self.lives.setdefault(slot, _Life(self.now, self.now))
-        life.last = self.now
-        for depth, seen in enumerate(self.seen):
-            if slot not in seen and reads:
-                self.first_reads[depth].add(slot)
-            seen.add(slot)
-        if writes and argument.strides:
-            for pieces in self.pieces:
-                pieces.add(slot)
-
-    def disjoint(self, who: str, ranges: list[tuple[Argument, int, bool]]) -> None:
-        """No argument that is written may overlap another; those that move differently are not
-        compared.
-        """
-        for number, (one, count, writes) in enumerate(ranges):
-            for other, more, also in ranges[number + 1 :]:
-                if (
-                    not (writes or also)
-                    or one.slot is not other.slot
-                    or one.strides != other.strides
-                ):
-                    continue
-                start, also_start = self.known(one.offset), self.known(other.offset)
-                if start < also_start + more and also_start < start + count:
-                    raise VerifyError(f"{who} is given {one.slot.told} twice, and writes it")

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from xlac_sdk import dims, dtypes, source, target
+from xlac_sdk import dtypes, source, symbolic, target
+from xlac_sdk.dims import static
 from xlac_sdk.dtypes import Array
-from xlac_sdk.kernel_ir import kernel, primitives
+from xlac_sdk.kernel_ir import expressions, kernel, primitives
 from xlac_sdk.libraries import attention, convolution, product, strided
 from xlac_sdk.programs import program, steps
 from xlac_sdk.programs.constants import places, weights_file
@@ -33,14 +34,15 @@ FILE, CONSTANTS = "program.json", "program.weights"
 MODULES = (
     attention,
     convolution,
-    dims,
     dtypes,
+    expressions,
     kernel,
     primitives,
     product,
     program,
     steps,
     strided,
+    symbolic,
     target,
 )
 CLASSES: dict[str, Any] = {
@@ -84,7 +86,7 @@ def read(folder: Path) -> tuple[Program, Target]:
         constants: Mapping[str, Array] = {
             slot.symbol: data[at : at + slot.nbytes]
             .view(slot.dtype.numpy)
-            .reshape(dims.static(slot.shape))
+            .reshape(static(slot.shape))
             for slot, at in places(found).items()
         }
         found = replace(found, constants=constants)

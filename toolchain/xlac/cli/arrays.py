@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from xlac_sdk.dtypes import Array, DType
-from xlac_sdk.host.call_binding import as_array, shape_text
+from xlac_sdk.host.array_values import as_array
+from xlac_sdk.host.call_binding import shape_text
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.files import regular
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from xlac.ir.op import Array
-from xlac_sdk.host.call_binding import as_array, fits, other_shape, other_type
+from xlac_sdk.host.array_values import as_array
+from xlac_sdk.host.call_binding import fits, other_shape, other_type
 from xlac_sdk.source import Diagnostic, SourceError
 
 

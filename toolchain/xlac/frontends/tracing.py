@@ -15,7 +15,7 @@ from xlac.ops.scalar.arithmetic import Compare, Scalar
 from xlac.ops.scalar.formula import Formula
 from xlac.ops.scalar.logic import Where
 from xlac_sdk.dtypes import DType
-from xlac_sdk.host.call_binding import as_array
+from xlac_sdk.host.array_values import as_array
 from xlac_sdk.source import Diagnostic, SourceError
 
 

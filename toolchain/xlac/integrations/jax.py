@@ -12,7 +12,7 @@ from xlac.frontends.jax import Lowered, jitted, lower
 from xlac.model import Model
 from xlac.runtime.programs import Programs
 from xlac.support.failures import Asked
-from xlac_sdk.host.call_binding import wrong
+from xlac_sdk.host.array_values import wrong
 from xlac_sdk.support.limits import look, within
 
 

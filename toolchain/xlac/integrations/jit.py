@@ -19,7 +19,7 @@ from xlac.model import Model, chosen_precision
 from xlac.runtime.programs import Programs
 from xlac.support.failures import Asked
 from xlac_sdk.dtypes import DType
-from xlac_sdk.host.call_binding import as_array, device_of, type_of, wrong
+from xlac_sdk.host.array_values import as_array, device_of, type_of, wrong
 from xlac_sdk.support.limits import look, valid, within
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -14,7 +14,8 @@ from xlac.ops.tensor.leaf import Param, param
 from xlac.runtime.compiled import Compiled
 from xlac.runtime.programs import PROGRAMS, Programs
 from xlac_sdk.dtypes import Array
-from xlac_sdk.host.call_binding import Parameters, as_array, as_input, by_name, device_of, type_of
+from xlac_sdk.host.array_values import as_array, device_of, type_of
+from xlac_sdk.host.call_binding import Parameters, as_input, by_name
 from xlac_sdk.programs.sizes import solve as solved
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import Primitive as P
-from xlac_sdk.lowering.math.writer import Value, Writer
+from xlac_sdk.lowering.math.value import Value
+from xlac_sdk.lowering.math.writer import Writer
 
 
 def less_equal(m: Writer, a: Value, b: Value) -> Value:

@@ -7,7 +7,8 @@ from __future__ import annotations
 from xlac_sdk.dtypes import DType
 from xlac_sdk.lowering.math.comparison import magnitude, sign_bit, with_sign
 from xlac_sdk.lowering.math.exponential import bounded_exp
-from xlac_sdk.lowering.math.writer import Value, Writer
+from xlac_sdk.lowering.math.value import Value
+from xlac_sdk.lowering.math.writer import Writer
 
 # erf(x) / x - 1 in x^2, for |x| <= 1: errors 2^-30, 2^-62
 NEAR = {

@@ -8,7 +8,8 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import Primitive as P
 from xlac_sdk.lowering.math.comparison import magnitude, sign_bit, with_sign
 from xlac_sdk.lowering.math.parts import nearest_integer, power_of_two, scaled, scaled_down
-from xlac_sdk.lowering.math.writer import Value, Writer
+from xlac_sdk.lowering.math.value import Value
+from xlac_sdk.lowering.math.writer import Writer
 
 LOG2E = 1.4426950408889634
 # ln 2 in two parts; n times the first is exact for every exponent n (Cephes, fdlibm)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.lowering.math.comparison import magnitude
-from xlac_sdk.lowering.math.writer import Number, Value, Writer
+from xlac_sdk.lowering.math.value import Number, Value
+from xlac_sdk.lowering.math.writer import Writer
 
 
 def bits_of(value: Number, dtype: DType) -> int:

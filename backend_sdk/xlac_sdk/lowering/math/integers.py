@@ -6,7 +6,8 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.build import bounds
 from xlac_sdk.kernel_ir.kernel import Const
 from xlac_sdk.kernel_ir.primitives import Primitive as P
-from xlac_sdk.lowering.math.writer import Value, Writer
+from xlac_sdk.lowering.math.value import Value
+from xlac_sdk.lowering.math.writer import Writer
 
 MASKS = (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F)
 UNSIGNED = {DType.I8: DType.U8, DType.I16: DType.U16, DType.I32: DType.U32, DType.I64: DType.U64}

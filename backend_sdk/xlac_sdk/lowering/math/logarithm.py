@@ -7,7 +7,8 @@ from math import sqrt
 from xlac_sdk.dtypes import DType
 from xlac_sdk.lowering.math.exponential import LN2, LOG2E
 from xlac_sdk.lowering.math.parts import split
-from xlac_sdk.lowering.math.writer import Value, Writer
+from xlac_sdk.lowering.math.value import Value
+from xlac_sdk.lowering.math.writer import Writer
 
 ROOT_HALF = sqrt(0.5)
 # (log(1 + f) - f + f^2/2) / f^3 for 1 + f in [sqrt 1/2, sqrt 2]: error 2^-30

@@ -12,7 +12,8 @@ from xlac_sdk.lowering.math.parts import (
     scaled_down,
     two_product,
 )
-from xlac_sdk.lowering.math.writer import Value, Writer
+from xlac_sdk.lowering.math.value import Value
+from xlac_sdk.lowering.math.writer import Writer
 
 # (Phi(x) - 1/2) / x in x^2, up to SMALL, relative to Phi(-|x|): errors 2^-28, 2^-58
 NEAR = {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from xlac_sdk.kernel_ir.primitives import Primitive as P
-from xlac_sdk.lowering.math.writer import Value, Writer
+from xlac_sdk.lowering.math.value import Value
+from xlac_sdk.lowering.math.writer import Writer
 
 Pair = tuple[Value, Value]  # an unevaluated sum, the second at most half an ulp of the first
 

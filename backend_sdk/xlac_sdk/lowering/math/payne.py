@@ -10,7 +10,8 @@ from math import pi
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.lowering.math.parts import two_product
-from xlac_sdk.lowering.math.writer import Value, Writer
+from xlac_sdk.lowering.math.value import Value
+from xlac_sdk.lowering.math.writer import Writer
 
 WORD = 32
 # pi less its rounding

@@ -18,7 +18,8 @@ from xlac_sdk.lowering.math.parts import (
     two_product,
     two_sum,
 )
-from xlac_sdk.lowering.math.writer import Value, Writer
+from xlac_sdk.lowering.math.value import Value
+from xlac_sdk.lowering.math.writer import Writer
 
 # (log((1 + s) / (1 - s)) / s - 2 - 2/3 s^2) / s^4 in s^2, s = f / (2 + f): errors 2^-42, 2^-78 of
 # the logarithm

@@ -8,7 +8,8 @@ from xlac_sdk.kernel_ir.kernel import Fold
 from xlac_sdk.kernel_ir.primitives import Primitive as P
 from xlac_sdk.lowering.math.comparison import magnitude, sign_bit, with_sign
 from xlac_sdk.lowering.math.parts import power_of_two, scaled, split, two_product
-from xlac_sdk.lowering.math.writer import Value, Writer
+from xlac_sdk.lowering.math.value import Value
+from xlac_sdk.lowering.math.writer import Writer
 
 
 def nearest(m: Writer, x: Value) -> Value:

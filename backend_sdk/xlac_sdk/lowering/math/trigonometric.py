@@ -10,7 +10,8 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.lowering.math import payne
 from xlac_sdk.lowering.math.comparison import magnitude, sign_bit, with_sign
 from xlac_sdk.lowering.math.parts import nearest_integer, two_sum
-from xlac_sdk.lowering.math.writer import Value, Writer
+from xlac_sdk.lowering.math.value import Value
+from xlac_sdk.lowering.math.writer import Writer
 
 # (sin(r) / r - 1) / r^2 and (cos(r) - 1 + r^2/2) / r^4 in r^2, for |r| <= pi/4 and a little more:
 # errors 2^-28 and 2^-33 in f32, 2^-68 and 2^-64 in f64

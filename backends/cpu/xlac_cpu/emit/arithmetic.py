@@ -65,70 +65,78 @@ them).
 
 def spell(w: Writer, primitive: Primitive, x: tuple[str, ...], dtype: DType, lanes: int) -> str:
     """A primitive on operands of `dtype` (f32, f64, integer or bool; not a half), casts excepted."""
-    kind = register(dtype, lanes)
-    name = suffix(register(dtype), lanes)
-    if dtype.is_float:
-        match primitive:
-            case P.ADD | P.SUB | P.MUL | P.DIV | P.REM:
-                return w.op(f"{_FLOAT[primitive]} {kind} {x[0]}, {x[1]}")
-            case P.FMA:
-                return w.intrinsic(f"llvm.fma.{name}", kind, *((kind, v) for v in x))
-            case P.MAX | P.MIN:
-                return _extremum(w, primitive, x[0], x[1], dtype, lanes)
-            case P.LT | P.LE | P.EQ | P.NE:
-                return w.op(f"fcmp {_COMPARE_FLOAT[primitive]} {kind} {x[0]}, {x[1]}")
-            case P.NEG:
-                return w.op(f"fneg {kind} {x[0]}")
-            case P.FLOOR | P.CEIL | P.TRUNC | P.ROUND | P.SQRT | P.ABS:
-                return w.intrinsic(f"llvm.{_ROUNDING[primitive]}.{name}", kind, (kind, x[0]))
-            case P.LDEXP:
-                whole = DType.I32 if dtype is DType.F32 else DType.I64
-                exponent = suffix(register(whole), lanes)
-                return w.intrinsic(
-                    f"llvm.ldexp.{name}.{exponent}",
-                    kind,
-                    (kind, x[0]),
-                    (register(whole, lanes), x[1]),
-                )
-            case _ if primitive in _LIBRARY:
-                return w.intrinsic(
-                    f"llvm.{_LIBRARY[primitive]}.{name}", kind, *((kind, v) for v in x)
-                )
-    else:
-        sign = "s" if dtype.is_signed else "u"
-        match primitive:
-            case P.ADD | P.SUB | P.MUL | P.AND | P.OR | P.XOR:
-                return w.op(f"{_INTEGER[primitive]} {kind} {x[0]}, {x[1]}")
-            case P.LT | P.LE:
-                return w.op(f"icmp {sign}{_COMPARE[primitive]} {kind} {x[0]}, {x[1]}")
-            case P.EQ | P.NE:
-                return w.op(f"icmp {_COMPARE[primitive]} {kind} {x[0]}, {x[1]}")
-            case P.MAX | P.MIN if dtype is DType.BOOL:
-                return w.op(f"{'or' if primitive is P.MAX else 'and'} {kind} {x[0]}, {x[1]}")
-            case P.MAX | P.MIN:
-                return w.intrinsic(
-                    f"llvm.{sign}{primitive.value}.{name}", kind, (kind, x[0]), (kind, x[1])
-                )
-            case P.DIV | P.REM:
-                return _divide(w, primitive, x[0], x[1], dtype, lanes)
-            case P.SHL | P.SHR:
-                return _shift(w, primitive, x[0], x[1], dtype, lanes)
-            case P.NEG:
-                return w.op(f"sub {kind} {constant('0', register(dtype), lanes)}, {x[0]}")
-            case P.NOT:
-                return w.op(f"xor {kind} {x[0]}, {constant('-1', register(dtype), lanes)}")
-            case P.ABS:
-                return (
-                    x[0]
-                    if not dtype.is_signed
-                    else w.intrinsic(f"llvm.abs.{name}", kind, (kind, x[0]), ("i1", "false"))
-                )
-            case P.POPCNT:
-                return w.intrinsic(f"llvm.ctpop.{name}", kind, (kind, x[0]))
-            case P.CLZ:
-                return w.intrinsic(f"llvm.ctlz.{name}", kind, (kind, x[0]), ("i1", "false"))
+    spelled = (_of_floats if dtype.is_float else _of_integers)(w, primitive, x, dtype, lanes)
+    if spelled is not None:
+        return spelled
     problem = f"the cpu backend has no instructions for '{primitive.value}' of {dtype}"
     raise UnsupportedError(Diagnostic("XL5106", problem))
+
+
+def _of_floats(
+    w: Writer, primitive: Primitive, x: tuple[str, ...], dtype: DType, lanes: int
+) -> str | None:
+    kind, name = register(dtype, lanes), suffix(register(dtype), lanes)
+    match primitive:
+        case P.ADD | P.SUB | P.MUL | P.DIV | P.REM:
+            return w.op(f"{_FLOAT[primitive]} {kind} {x[0]}, {x[1]}")
+        case P.FMA:
+            return w.intrinsic(f"llvm.fma.{name}", kind, *((kind, v) for v in x))
+        case P.MAX | P.MIN:
+            return _extremum(w, primitive, x[0], x[1], dtype, lanes)
+        case P.LT | P.LE | P.EQ | P.NE:
+            return w.op(f"fcmp {_COMPARE_FLOAT[primitive]} {kind} {x[0]}, {x[1]}")
+        case P.NEG:
+            return w.op(f"fneg {kind} {x[0]}")
+        case P.FLOOR | P.CEIL | P.TRUNC | P.ROUND | P.SQRT | P.ABS:
+            return w.intrinsic(f"llvm.{_ROUNDING[primitive]}.{name}", kind, (kind, x[0]))
+        case P.LDEXP:
+            whole = DType.I32 if dtype is DType.F32 else DType.I64
+            exponent = suffix(register(whole), lanes)
+            return w.intrinsic(
+                f"llvm.ldexp.{name}.{exponent}", kind, (kind, x[0]), (register(whole, lanes), x[1])
+            )
+        case _ if primitive in _LIBRARY:
+            return w.intrinsic(f"llvm.{_LIBRARY[primitive]}.{name}", kind, *((kind, v) for v in x))
+    return None
+
+
+def _of_integers(
+    w: Writer, primitive: Primitive, x: tuple[str, ...], dtype: DType, lanes: int
+) -> str | None:
+    kind, name = register(dtype, lanes), suffix(register(dtype), lanes)
+    sign = "s" if dtype.is_signed else "u"
+    match primitive:
+        case P.ADD | P.SUB | P.MUL | P.AND | P.OR | P.XOR:
+            return w.op(f"{_INTEGER[primitive]} {kind} {x[0]}, {x[1]}")
+        case P.LT | P.LE:
+            return w.op(f"icmp {sign}{_COMPARE[primitive]} {kind} {x[0]}, {x[1]}")
+        case P.EQ | P.NE:
+            return w.op(f"icmp {_COMPARE[primitive]} {kind} {x[0]}, {x[1]}")
+        case P.MAX | P.MIN if dtype is DType.BOOL:
+            return w.op(f"{'or' if primitive is P.MAX else 'and'} {kind} {x[0]}, {x[1]}")
+        case P.MAX | P.MIN:
+            return w.intrinsic(
+                f"llvm.{sign}{primitive.value}.{name}", kind, (kind, x[0]), (kind, x[1])
+            )
+        case P.DIV | P.REM:
+            return _divide(w, primitive, x[0], x[1], dtype, lanes)
+        case P.SHL | P.SHR:
+            return _shift(w, primitive, x[0], x[1], dtype, lanes)
+        case P.NEG:
+            return w.op(f"sub {kind} {constant('0', register(dtype), lanes)}, {x[0]}")
+        case P.NOT:
+            return w.op(f"xor {kind} {x[0]}, {constant('-1', register(dtype), lanes)}")
+        case P.ABS:
+            return (
+                x[0]
+                if not dtype.is_signed
+                else w.intrinsic(f"llvm.abs.{name}", kind, (kind, x[0]), ("i1", "false"))
+            )
+        case P.POPCNT:
+            return w.intrinsic(f"llvm.ctpop.{name}", kind, (kind, x[0]))
+        case P.CLZ:
+            return w.intrinsic(f"llvm.ctlz.{name}", kind, (kind, x[0]), ("i1", "false"))
+    return None
 
 
 def select(w: Writer, condition: str, then: str, otherwise: str, kind: str, lanes: int) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xlac_cpu.emit import access, arithmetic, convert
 from xlac_cpu.emit.access import Place
 from xlac_cpu.emit.spelling import (
@@ -15,6 +13,7 @@ from xlac_cpu.emit.spelling import (
     register,
     vector,
 )
+from xlac_cpu.emit.style import Style
 from xlac_cpu.emit.writer import Writer
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.build import bounds
@@ -37,20 +36,6 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 P = Primitive
 # indices below this are computed in 32 bits: gathers and divisions of vectors want it
 _NARROW = 1 << 31
-
-
-@dataclass(frozen=True, slots=True)
-class Style:
-    """What of the target changes the text of a kernel."""
-
-    half: bool = False  # f16 converts in hardware
-    threads: bool = False  # parallel loops take their range as arguments, atomics are atomic
-    fence: str = ""  # orders streaming stores before whatever follows
-    eager: bool = False  # LLVM would contract a product into every sum that uses it
-    ternary: bool = False  # there is an instruction for any function of three operands' bits
-    narrow: bool = False  # addresses have 32 bits
-    # what functions of the module compute: see outlined.py
-    calls: frozenset[tuple[Primitive, DType]] = frozenset()
 
 
 class Expressions(access.Combine):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 from xlac_cpu.emit import chunks, driver, function, layout, outlined, stamp, stop_function
-from xlac_cpu.emit.expressions import Style
 from xlac_cpu.emit.function import Text
+from xlac_cpu.emit.statements import NEVER
+from xlac_cpu.emit.style import Style
 from xlac_cpu.machine import Machine
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.lowering.legalize import legalize
@@ -39,51 +40,13 @@ def emit(
     )
     spelled = outlined.calling(target) if target.size else target
     fast = program.facts.get("precision") == "fast"
-    aligns = layout.alignments(program)
-    symbols: dict[Kernel, str] = {}
-    written: dict[Text, str] = {}
-    groups: list[_Group] = [_Group()]
     legal = {kernel: legalize(kernel, spelled, fast) for kernel in program.kernels}
     looks = Looks(program, legal)
-    for kernel in program.kernels:
-        look()
-        needed: dict[str, None] = {}
-        text = function.write(
-            legal[kernel],
-            aligns[kernel],
-            style,
-            needed,
-            looks.inside(kernel) if looks.long else function.NEVER,
-        )
-        symbol = written.get(text)
-        if symbol is None:
-            symbol = written[text] = f"k{len(written)}_{kernel.name}"
-            if len(groups[-1].functions) >= KERNELS or groups[-1].size + text.letters > LETTERS:
-                groups.append(_Group())
-            groups[-1].add(symbol, text, needed)
-        symbols[kernel] = symbol
+    symbols, groups = _kernels(program, legal, looks, style)
     group = groups[-1]
     main = driver.Driver(program, symbols, target.threads, group.declarations, style, places, looks)
     functions = main.write()
-    counts = {symbols[k]: len(k.sizes) for k in symbols}
-    looking = {symbols[k] for k in symbols if main.watch.watched and looks.inside(k)}
-    functions += [
-        chunks.chunk(
-            symbol,
-            pointers,
-            counts[symbol],
-            symbol in looking,
-            stamp.counter(machine) if main.parts else "",
-        )
-        for symbol, pointers in main.forks.items()
-    ]
-    functions += [stamp.text(machine, group.declarations)] if stamp.stamped(program) else []
-    functions += [stamp.part(machine, first.parts, group.declarations) for first in main.parts]
-    functions += (
-        [stop_function.text(machine, places is not None, group.declarations)]
-        if main.watch.watched
-        else []
-    )
+    functions += _helpers(program, main, symbols, machine, group.declarations)
     outside = [
         (symbol, kinds) for symbol, kinds in main.called.items() if symbol not in group.functions
     ]
@@ -110,6 +73,64 @@ class _Group:
         self.functions[symbol] = text.named(symbol)
         self.declarations.update(needed)
         self.size += text.letters
+
+
+def _kernels(
+    program: Program, legal: dict[Kernel, Kernel], looks: Looks, style: Style
+) -> tuple[dict[Kernel, str], list[_Group]]:
+    """The symbol of each kernel, and the groups with their text: equal text is written once."""
+    aligns = layout.alignments(program)
+    symbols: dict[Kernel, str] = {}
+    written: dict[Text, str] = {}
+    groups: list[_Group] = [_Group()]
+    for kernel in program.kernels:
+        look()
+        needed: dict[str, None] = {}
+        text = function.write(
+            legal[kernel],
+            aligns[kernel],
+            style,
+            needed,
+            looks.inside(kernel) if looks.long else NEVER,
+        )
+        symbol = written.get(text)
+        if symbol is None:
+            symbol = written[text] = f"k{len(written)}_{kernel.name}"
+            if len(groups[-1].functions) >= KERNELS or groups[-1].size + text.letters > LETTERS:
+                groups.append(_Group())
+            groups[-1].add(symbol, text, needed)
+        symbols[kernel] = symbol
+    return symbols, groups
+
+
+def _helpers(
+    program: Program,
+    main: driver.Driver,
+    symbols: dict[Kernel, str],
+    machine: Machine,
+    declarations: dict[str, None],
+) -> list[str]:
+    """What the functions of steps and the pool call besides kernels: chunks of parallel kernels,
+    stamps, and the look whether the call is to stop.
+    """
+    counts = {symbols[k]: len(k.sizes) for k in symbols}
+    looking = {symbols[k] for k in symbols if main.watch.watched and main.watch.looks.inside(k)}
+    functions = [
+        chunks.chunk(
+            symbol,
+            pointers,
+            counts[symbol],
+            symbol in looking,
+            stamp.counter(machine) if main.parts else "",
+        )
+        for symbol, pointers in main.forks.items()
+    ]
+    functions += [stamp.text(machine, declarations)] if stamp.stamped(program) else []
+    functions += [stamp.part(machine, first.parts, declarations) for first in main.parts]
+    functions += (
+        [stop_function.text(machine, main.ahead, declarations)] if main.watch.watched else []
+    )
+    return functions
 
 
 def _render(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from xlac_cpu.emit.expressions import Style
-from xlac_cpu.emit.function import Function
 from xlac_cpu.emit.spelling import function_name, register
+from xlac_cpu.emit.statements import Function
+from xlac_cpu.emit.style import Style
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.kernel import Apply, Kernel, Store, statements
 from xlac_sdk.kernel_ir.primitives import Primitive

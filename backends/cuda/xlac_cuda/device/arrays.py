@@ -11,7 +11,8 @@ import numpy as np
 
 from xlac_cuda.device import dlpack
 from xlac_sdk.dtypes import Array, DType
-from xlac_sdk.host.call_binding import other_shape, other_type, wrong
+from xlac_sdk.host.array_values import wrong
+from xlac_sdk.host.call_binding import other_shape, other_type
 from xlac_sdk.programs.program import Slot
 
 if TYPE_CHECKING:

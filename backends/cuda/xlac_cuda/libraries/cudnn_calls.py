@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 
 from xlac_cuda.device.gpu import Gpu
 from xlac_cuda.libraries.cudnn import WITHOUT, Cudnn, wanted
-from xlac_cuda.libraries.cudnn_graph import MOST_KNOBS, Choice, Machine, Operations, Plan
+from xlac_cuda.libraries.cudnn_graph import MOST_KNOBS, Operations
 from xlac_cuda.libraries.cudnn_names import Attribute, Kind
+from xlac_cuda.libraries.cudnn_plans import Choice, Machine, Plan
 from xlac_cuda.libraries.cudnn_problems import ALIGNED, Problem, offsets, refused, written
 from xlac_cuda.plan import Arrays, Whole
 from xlac_sdk.libraries.attention import Attention

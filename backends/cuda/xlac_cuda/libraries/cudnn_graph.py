@@ -5,8 +5,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from xlac_cuda.libraries.cudnn import Cudnn
 from xlac_cuda.libraries.cudnn_names import (
@@ -20,49 +19,15 @@ from xlac_cuda.libraries.cudnn_names import (
     Note,
     Pointwise,
 )
+from xlac_cuda.libraries.cudnn_plans import A, Choice, Machine, Plan, Values
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import UnsupportedError
 
-A = Attribute
-Values = Mapping[Attribute, Any]
 Shape = tuple[int, ...]
 F32 = TYPES[DType.F32]
 MOST_ENGINES = 64  # of those that heuristics suggest
 MOST_NOTES = 16
 MOST_KNOBS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What plans are made for, as attributes: a handle, which is a GPU's, or what is known of a GPU
-    that is not here.
-    """
-
-    graph: Values = field(default_factory=dict)
-    heuristics: Values = field(default_factory=dict)
-    engine: Values = field(default_factory=dict)
-    plan: Values = field(default_factory=dict)
-
-    @staticmethod
-    def of(handle: int) -> Machine:
-        return Machine({A.OPERATIONGRAPH_HANDLE: handle}, plan={A.EXECUTION_PLAN_HANDLE: handle})
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """An engine of the library, by its number, and what its knobs are set to."""
-
-    engine: int
-    knobs: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A graph that is ready to run."""
-
-    descriptor: int
-    choice: Choice
-    workspace: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ import numpy as np
 from xlac_cuda.device.arrays import ALIGN, Given, check, given, is_on_gpu
 from xlac_cuda.run.replay import replay
 from xlac_sdk.dtypes import DType
+from xlac_sdk.host.array_values import as_array
 from xlac_sdk.host.call_binding import (
     Parameters,
-    as_array,
     by_name,
     check_apart,
     check_output,

@@ -24,7 +24,7 @@ from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
 from xlac.support.dependencies import note
-from xlac_sdk.host.call_binding import as_array
+from xlac_sdk.host.array_values import as_array
 from xlac_sdk.source import Diagnostic, Origin, SourceError
 
 ROUNDS = 1000  # how many sizes may turn out to be others

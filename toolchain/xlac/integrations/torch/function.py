@@ -20,7 +20,7 @@ from xlac.ir.dims import Sym
 from xlac.ops.tensor.leaf import param
 from xlac.support.failures import Asked
 from xlac.support.signature import shown, sizes_of, text_of
-from xlac_sdk.host.call_binding import wrong
+from xlac_sdk.host.array_values import wrong
 from xlac_sdk.support.limits import look, within
 
 

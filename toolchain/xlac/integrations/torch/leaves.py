@@ -9,16 +9,8 @@ import torch
 
 from xlac.frontends.torch.tensors import TORCH
 from xlac.ir.types import Type
-from xlac_sdk.host.call_binding import (
-    NOWHERE,
-    check_apart,
-    fits,
-    on_device,
-    other_shape,
-    other_type,
-    without_memory,
-    wrong,
-)
+from xlac_sdk.host.array_values import NOWHERE, on_device, without_memory, wrong
+from xlac_sdk.host.call_binding import check_apart, fits, other_shape, other_type
 
 
 def checked(name: str, wanted: Type, tensor: torch.Tensor) -> torch.Tensor:

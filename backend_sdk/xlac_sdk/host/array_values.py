@@ -1,0 +1,180 @@
+"""What callers give for an array: anything that NumPy, DLPack or the buffer protocol can read, as an array of the host's memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xlac_sdk.dtypes import Array, DType
+from xlac_sdk.source import Diagnostic, SourceError
+
+# DLDeviceType that the processor can read
+HOST = {1: "cpu", 3: "cuda_host", 11: "rocm_host", 13: "cuda_managed"}
+
+
+ELSEWHERE = {
+    2: "cuda",
+    4: "opencl",
+    7: "vulkan",
+    8: "metal",
+    10: "rocm",
+    14: "oneapi",
+    15: "webgpu",
+}
+
+
+def wrong(code: str, message: str, hint: str = "") -> SourceError:
+    return SourceError(Diagnostic(code, message, hint=hint))
+
+
+def as_array(value: Any, dtype: DType | None = None, name: str = "") -> Array:
+    """A NumPy array of anything array-like, without a copy where that is possible; `name` is the
+    input's, for errors.
+
+    Numbers and nested lists of them become arrays of `dtype`. Raises SourceError for what has no
+    numbers that the processor can read, and for numbers that the type cannot hold.
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+            raise wrong(
+                "XL6002",
+                f"{_input(name)}a masked array is not an array: some of its numbers are missing",
+                "x.filled(0.0) says what they are",
+            )
+        return np.asarray(value)
+    if isinstance(value, bool | int | float) and dtype is None:
+        return _numbers(value, None, name)
+    elsewhere = device_of(value)
+    if elsewhere:
+        raise on_device(name, elsewhere)
+    if without_memory(value):
+        raise on_device(name, NOWHERE)
+    try:
+        # PyTorch exports such a tensor without its sign
+        if hasattr(value, "is_neg") and value.is_neg():
+            value = value.resolve_neg()
+        if hasattr(value, "__dlpack__"):
+            found = _exported(value)
+            if found is not None:
+                return found
+        if hasattr(value, "__array__"):
+            return np.asarray(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise wrong(
+            "XL6002", f"{_input(name)}is not an array that can be read: {_first_line(error)}"
+        ) from None
+    return _numbers(value, dtype, name)
+
+
+def _exported(value: Any) -> Array | None:
+    """The array on the memory of an exporter of DLPack; None where it refuses, or has a type that
+    NumPy lacks.
+    """
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError):
+        return None
+
+
+def without_memory(value: Any) -> bool:
+    """Whether a tensor of PyTorch only stands for others: NumPy would give it memory of its own,
+    with anything in it.
+    """
+    if hasattr(value, "fake_mode"):
+        return True
+    if not hasattr(value, "data_ptr") or not hasattr(value, "numel"):
+        return False
+    try:
+        return bool(value.numel()) and not value.data_ptr()
+    except RuntimeError:  # those of torch.func have none to tell
+        return True
+
+
+def _numbers(value: Any, dtype: DType | None, name: str) -> Array:
+    """Python's numbers and lists as an array, if it holds what they say."""
+    try:
+        plain = np.asarray(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise wrong(
+            "XL6002",
+            f"{_input(name)}a {type(value).__name__} is not an array: {_first_line(error)}",
+        ) from None
+    if (
+        plain.size
+        and plain.dtype.kind not in "biuf"
+        and not (plain.dtype.kind == "c" and dtype is None)
+    ):
+        small = plain.dtype.kind == "O" and all(
+            isinstance(part, int | float) for part in plain.flat
+        )
+        problem = "it holds an integer beyond 64 bits" if small else f"it holds {_held(plain)}"
+        raise wrong("XL6002", f"{_input(name)}a {type(value).__name__} is not an array: {problem}")
+    if dtype is None:
+        return plain
+    with np.errstate(all="ignore"):
+        found = plain.astype(dtype.compute.numpy).astype(dtype.numpy)
+    if not dtype.is_float and not np.array_equal(found, plain):
+        lost = next(part for part, kept in zip(plain.flat, found.flat, strict=True) if part != kept)
+        raise wrong("XL6002", f"{_input(name)}is {dtype}, which cannot hold {lost}")
+    return found
+
+
+def _held(array: Array) -> str:
+    first = next(iter(array.flat))
+    return f"a {type(first).__name__}" if array.dtype.kind == "O" else f"{array.dtype.name}"
+
+
+def type_of(dtype: np.dtype[Any], name: str = "") -> DType:
+    """Our name for an element type. Raises SourceError for one that xlac does not have."""
+    try:
+        return DType.of(dtype)
+    except KeyError:
+        raise wrong("XL6002", f"{_input(name)}xlac has no element type {dtype}") from None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def device_of(value: Any) -> str:
+    """The device that an array lies on, as its library calls it, where that is not the processor's
+    memory; else "".
+    """
+    device = getattr(value, "__dlpack_device__", None)
+    if device is None:
+        return (
+            "cuda"
+            if hasattr(value, "__cuda_array_interface__") and not hasattr(value, "__array__")
+            else ""
+        )
+    try:
+        kind, number = device()
+    except (BufferError, RuntimeError, TypeError, ValueError, NotImplementedError):
+        # DLPack has no word for it
+        told = str(getattr(value, "device", ""))
+        return "" if told.startswith("cpu") else told or "a device that DLPack does not know"
+    if int(kind) in HOST:
+        return ""
+    return f"{ELSEWHERE.get(int(kind), f'device kind {int(kind)}')}:{int(number)}"
+
+
+NOWHERE = "nowhere: it stands for an array and has no numbers"
+
+
+def on_device(name: str, device: str) -> SourceError:
+    """The error for an array that lies elsewhere than the program reads."""
+    hint = (
+        ""
+        if device.startswith(("meta", "nowhere"))
+        else "copy it first: x.cpu() in PyTorch, jax.device_get(x), y.numpy() of a result of xlac"
+    )
+    return wrong(
+        "XL6008",
+        f"{_input(name)}is an array on another device than the program reads: {device}",
+        hint,
+    )
+
+
+def _input(name: str) -> str:
+    return f"input '{name}': " if name else ""

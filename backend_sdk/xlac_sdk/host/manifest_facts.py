@@ -1,0 +1,198 @@
+"""What a manifest says, as values."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from xlac_sdk.dims import Symbol
+from xlac_sdk.dtypes import DType
+from xlac_sdk.host import stopping
+from xlac_sdk.host.package import Artefact, Package
+from xlac_sdk.programs.constants import Weights
+from xlac_sdk.programs.dimdata import data_of, dim_of
+from xlac_sdk.programs.program import Program, Role, Slot
+from xlac_sdk.support import schema
+
+TERMS, EXTENT = 64, 4096  # of an open size, and characters
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A size that each call chooses, within bounds."""
+
+    name: str
+    min: int
+    max: int
+    opt: int
+    multiple_of: int
+
+    @property
+    def symbol(self) -> Symbol:
+        return Symbol(self.name, self.min, self.max, self.opt, self.multiple_of)
+
+    @staticmethod
+    def of(symbol: Symbol) -> Size:
+        return Size(
+            name=symbol.name,
+            min=symbol.min,
+            max=symbol.max,
+            opt=symbol.opt,
+            multiple_of=symbol.multiple_of,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or output: the user's name, the identifier in the header, type, size, and the
+    alignment it must have.
+
+    An extent is a number, or what `xlac_sdk.programs.dimdata` makes of an open one; `bytes` are the
+    most there can be.
+    """
+
+    name: str
+    symbol: str
+    dtype: DType
+    shape: tuple[Any, ...]
+    bytes: int
+    align: int
+
+    @staticmethod
+    def of(slot: Slot) -> Tensor:
+        return Tensor(
+            name=slot.name,
+            symbol=slot.symbol,
+            dtype=slot.dtype,
+            shape=tuple(map(data_of, slot.shape)),
+            bytes=slot.nbytes,
+            align=slot.dtype.nbytes,
+        )
+
+    def slot(self, role: Role, symbols: Mapping[str, Symbol]) -> Slot:
+        shape = tuple(dim_of(extent, symbols) for extent in self.shape)
+        return Slot(self.name, self.symbol, self.dtype, shape, role, align=self.align)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes that one call takes beside the caller's inputs and outputs."""
+
+    arena: int
+    state: int
+    weights: int
+    peak: int
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What made the artefact, and from what; nothing of where or by whom."""
+
+    xlac: str
+    backend: str
+    spec: str  # hash of the file
+    weights: str  # hash of the tensors' names, types and data
+    machines: tuple[Mapping[str, Any], ...]
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The manifest of one artefact."""
+
+    format: int
+    name: str
+    target: str
+    forms: tuple[str, ...]
+    library: str = ""  # what `xlac.load` opens
+    weights: Weights = Weights.EMBED
+    weights_file: str = ""
+    needs: tuple[str, ...] = ()  # libraries that have to be installed where it runs
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    sizes: tuple[Size, ...] = ()
+    # sizes that have code of their own, in the order in which they are tried
+    variants: tuple[Mapping[str, int], ...] = ()
+    memory: Memory
+    kernels: int
+    flops: int  # steps of loops multiply
+    long: bool = False  # whether a call may take so long that it looks whether to stop
+    provenance: Provenance
+    files: Mapping[str, str] = field(default_factory=dict)  # name -> hash
+
+    def artefact(self, folder: Path, copy_weights: bool = False) -> Artefact:
+        """What the backend is given to load; with `copy_weights` it reads what it would map."""
+        symbols = {size.name: size.symbol for size in self.sizes}
+        inputs = tuple(t.slot(Role.INPUT, symbols) for t in self.inputs)
+        outputs = tuple(t.slot(Role.OUTPUT, symbols) for t in self.outputs)
+        program = Program(
+            self.name,
+            inputs,
+            outputs,
+            (*inputs, *outputs),
+            (),
+            {},
+            self.memory.arena,
+            self.memory.state,
+            sizes=tuple(symbols.values()),
+            facts={stopping.LONG: self.long, "flops": self.flops, "bytes": 0},
+        )
+        package = Package(self.library, self.weights_file, self.needs)
+        weights = Weights.FILE if copy_weights and self.weights is Weights.MMAP else self.weights
+        return Artefact(folder, program, package, weights, self.provenance.machines)
+
+    def text(self) -> str:
+        """The manifest as its file has it, its own hash last."""
+        facts: dict[str, Any] = json.loads(json.dumps(asdict(self), default=_value))
+        facts["sha256"] = digest(facts)
+        return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+
+
+def _value(one: Any) -> Any:
+    if not isinstance(one, Enum):
+        raise TypeError(f"a manifest holds no {type(one).__name__}")
+    return one.value
+
+
+def inside(name: Any, place: str) -> str:
+    """The name of a file in the artefact's folder."""
+    found: str = schema.text()(name, place)
+    path = PurePosixPath(found)
+    if (
+        path.is_absolute()
+        or ".." in path.parts
+        or "\\" in found
+        or path.as_posix() != found
+        or found == "."
+    ):
+        raise schema.wrong(place, "a path inside the artefact's folder", name)
+    return found
+
+
+def extent(value: Any, place: str) -> Any:
+    """A number, or the form of an open size; whether its names are sizes of the model is seen when
+    it is made one.
+    """
+    if not isinstance(value, list):
+        return schema.count()(value, place)
+    schema.anything(value, place)
+    if len(value) > TERMS or len(json.dumps(value)) > EXTENT:
+        raise schema.wrong(
+            place, f"a sum of at most {TERMS} terms, {EXTENT} characters in all", value
+        )
+    return value
+
+
+def place(value: Any, place: str) -> str:
+    """The name of a file, or "" for none."""
+    return "" if value == "" else inside(value, place)
+
+
+def digest(facts: dict[str, Any]) -> str:
+    text = json.dumps(facts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,146 @@
+"""What single primitives mean, where NumPy has no function that means just that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xlac_sdk.kernel_ir.primitives import Primitive
+
+P = Primitive
+
+
+def divide(a: Any, b: Any) -> Any:
+    if np.asarray(a).dtype.kind == "f":
+        return a / b
+    safe = np.where(b == 0, np.ones_like(b), b)
+    quotient = np.floor_divide(a, safe)
+    rest = a - quotient * safe
+    towards_zero = quotient + ((rest != 0) & ((a < 0) != (safe < 0))).astype(quotient.dtype)
+    return np.where(b == 0, ~np.zeros_like(towards_zero), towards_zero)
+
+
+def remainder(a: Any, b: Any) -> Any:
+    if np.asarray(a).dtype.kind == "f":
+        return np.fmod(a, b)
+    return np.where(b == 0, a, np.fmod(a, np.where(b == 0, np.ones_like(b), b)))
+
+
+def maximum(a: Any, b: Any) -> Any:
+    result = np.maximum(a, b)
+    if result.dtype.kind == "f" and not np.all(result):
+        return _ordered(a, b, result, False)
+    return result
+
+
+def minimum(a: Any, b: Any) -> Any:
+    result = np.minimum(a, b)
+    if result.dtype.kind == "f" and not np.all(result):
+        return _ordered(a, b, result, True)
+    return result
+
+
+def _ordered(a: Any, b: Any, result: Any, negative: bool) -> Any:
+    """Where the operands are zeros, the one of the wanted sign."""
+    first = np.where(np.signbit(a) == negative, a, b)
+    return np.where(a == b, first, result)
+
+
+def shift_left(a: Any, b: Any) -> Any:
+    bits = a.dtype.itemsize * 8
+    wide = (b < 0) | (b >= bits)
+    return np.where(wide, np.zeros_like(a), np.left_shift(a, np.where(wide, np.zeros_like(b), b)))
+
+
+def shift_right(a: Any, b: Any) -> Any:
+    bits = a.dtype.itemsize * 8
+    wide = (b < 0) | (b >= bits)
+    if a.dtype.kind == "i":
+        return np.right_shift(a, np.where(wide, np.full_like(b, bits - 1), b))
+    return np.where(wide, np.zeros_like(a), np.right_shift(a, np.where(wide, np.zeros_like(b), b)))
+
+
+def multiply_add(a: Any, b: Any, c: Any) -> Any:
+    if np.asarray(a).dtype == np.float32:
+        exact = np.float64(a) * np.float64(b)  # 48 bits: no rounding
+        total = exact + np.float64(c)
+        return np.asarray(_odd64(exact, np.float64(c), total)).astype(np.float32)
+    product = a * b
+    a_high, b_high = high_half(a), high_half(b)
+    a_low, b_low = a - a_high, b - b_high
+    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    total = product + c
+    seen = total - product
+    rest = (product - (total - seen)) + (c - seen)
+    exact = total + (rest + error)
+    return np.where(np.isfinite(exact), exact, total)
+
+
+def _odd64(x: Any, y: Any, total: Any) -> Any:
+    """The f64 sum `x + y` rounded to odd, so that rounding it to f32 rounds once."""
+    seen = total - x
+    rest = (x - (total - seen)) + (y - seen)
+    bits = np.asarray(total).view(np.int64)
+    inexact = (rest != 0) & np.isfinite(total) & np.isfinite(rest) & (bits & 1 == 0)
+    away = (rest > 0) == (np.asarray(total) > 0)
+    return np.where(inexact, np.where(away, bits + 1, bits - 1), bits).view(np.float64)
+
+
+def high_half(x: Any) -> Any:
+    """The upper half of a double's significand (Veltkamp)."""
+    scaled = x * 134217729.0
+    return scaled - (scaled - x)
+
+
+def power(a: Any, b: Any) -> Any:
+    a, b = np.asarray(a), np.asarray(b)
+    if a.dtype.kind == "f":
+        result = widened(np.power, a, b)
+        # NumPy takes the power 1/2 by sqrt, which has no -inf
+        open_end = np.isneginf(a) & np.isfinite(b) & (b != np.floor(b))
+        return (
+            np.where(open_end, np.where(b > 0, np.inf, 0.0).astype(a.dtype), result)
+            if open_end.any()
+            else result
+        )
+    negative = b < 0
+    exponent = np.where(negative, np.zeros_like(b), b)
+    result, square = np.ones_like(a), a.copy()
+    while np.any(exponent):
+        result = np.where(exponent & 1 == 1, result * square, result)
+        square, exponent = square * square, exponent >> 1
+    unit = np.where(
+        a == 1, 1, np.where(a + np.ones_like(a) == 0, np.where(b & 1 == 1, -1, 1), 0)
+    ).astype(a.dtype)
+    return np.where(negative, unit, result)
+
+
+def widened(function: Callable[..., Any], *operands: Any) -> Any:
+    """f32 by way of f64, so that the result is the correctly rounded one."""
+    if operands[0].dtype == np.float32:
+        return np.asarray(function(*(o.astype(np.float64) for o in operands))).astype(np.float32)
+    return function(*operands)
+
+
+def count_ones(x: Any) -> Any:
+    x = np.asarray(x)
+    flat = np.ascontiguousarray(x).reshape(-1)
+    bits = np.unpackbits(flat.view(np.uint8).reshape(flat.size, x.dtype.itemsize), axis=1)
+    return bits.sum(axis=1).astype(x.dtype).reshape(x.shape)
+
+
+def leading_zeros(x: Any) -> Any:
+    x = np.asarray(x)
+    width = x.dtype.itemsize * 8
+    rest = (
+        x.astype(np.int64).astype(np.uint64) & np.uint64((1 << width) - 1)
+        if x.dtype.kind == "i"
+        else x.astype(np.uint64)
+    )
+    count = np.full(x.shape, width, np.int64)
+    while np.any(rest):
+        count -= rest != 0
+        rest = rest >> np.uint64(1)
+    return count.astype(x.dtype)

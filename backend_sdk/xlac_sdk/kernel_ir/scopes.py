@@ -1,0 +1,19 @@
+"""What may be used at a place of a kernel."""
+
+from __future__ import annotations
+
+from xlac_sdk.kernel_ir.kernel import Buffer, LoopKind, Var
+
+
+class Scope:
+    """What may be used at a place of a kernel. What is added to a scope goes with it."""
+
+    def __init__(self, around: Scope | None = None, kind: LoopKind | None = None) -> None:
+        self.names: dict[str, Var | Buffer] = dict(around.names) if around else {}
+        self.mutable: set[str] = set(around.mutable) if around else set()
+        self.buffers: set[Buffer] = set(around.buffers) if around else set()
+        # expressions, by identity, that use only these
+        self.visible: set[int] = set(around.visible) if around else set()
+        self.kinds: tuple[LoopKind, ...] = (around.kinds if around else ()) + (
+            (kind,) if kind else ()
+        )

@@ -1,0 +1,151 @@
+"""Which sections of some objects go into a file, where, and what they need of other libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from xlac_cpu.ahead.elf.objects import (
+    EXECUTE,
+    WRITE,
+    LinkError,
+    Object,
+    Relocation,
+    Section,
+    Symbol,
+)
+from xlac_cpu.ahead.elf.relocations import PROCESSORS, Processor
+
+NAMES = {
+    (0, False): ".rodata",
+    (EXECUTE, False): ".text",
+    (WRITE, False): ".data",
+    (WRITE, True): ".bss",
+}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Objects, the symbols that are to be seen of them, and what that takes. `start`, where a program
+    begins, is empty for a shared library; `open`: what the objects lack, the process has.
+    """
+
+    objects: Sequence[Object]
+    exports: Sequence[str] | None
+    name: str = ""
+    start: str = ""
+    open: bool = False
+
+    @cached_property
+    def machine(self) -> int:
+        machines = {item.machine for item in self.objects}
+        if len(machines) > 1:
+            raise LinkError("the objects are for different processors")
+        return machines.pop()
+
+    @cached_property
+    def definitions(self) -> dict[str, Symbol]:
+        found: dict[str, Symbol] = {}
+        for symbol in (
+            symbol for item in self.objects for symbol in item.globals if symbol.defined
+        ):
+            if symbol.name in found and not (symbol.weak or found[symbol.name].weak):
+                raise LinkError(f"'{symbol.name}' is defined twice")
+            if symbol.name not in found or found[symbol.name].weak:
+                found[symbol.name] = symbol
+        return found
+
+    @cached_property
+    def seen(self) -> tuple[Symbol, ...]:
+        """The symbols that others may use."""
+        names = sorted(self.definitions) if self.exports is None else self.exports
+        missing = [name for name in names if name not in self.definitions]
+        if missing:
+            raise LinkError(f"'{missing[0]}' is not defined")
+        return tuple(self.definitions[name] for name in names)
+
+    @cached_property
+    def used(self) -> list[Section]:
+        """The sections that what is seen needs, in the order of the objects."""
+        reached: set[Section] = set()
+        waiting = [symbol.section for symbol in self.seen]
+        while waiting:
+            section = waiting.pop()
+            if section is not None and section not in reached:
+                reached.add(section)
+                waiting += [
+                    self._resolved(relocation.symbol).section for relocation in section.relocations
+                ]
+        return [
+            section
+            for item in self.objects
+            for section in item.sections.values()
+            if section in reached
+        ]
+
+    def _resolved(self, symbol: Symbol) -> Symbol:
+        """The definition that a symbol stands for, or itself where another library has that."""
+        if not symbol.is_global:
+            return symbol
+        found = self.definitions.get(symbol.name, symbol)
+        if not found.defined and not self.open:
+            raise LinkError(f"undefined symbol: {symbol.name}")
+        return found
+
+    @cached_property
+    def places(self) -> dict[str, list[tuple[Section, int]]]:
+        """What each part is made of: sections, each with its offset there."""
+        found: dict[str, list[tuple[Section, int]]] = {}
+        ends: dict[str, int] = {}
+        for section in self.used:
+            if section.flags & WRITE and section.flags & EXECUTE:
+                raise LinkError(f"section '{section.name}' is written and executed")
+            name = NAMES[section.flags & (WRITE | EXECUTE), len(section.data) < section.size]
+            at = ends.get(name, 0)
+            at += -at % section.alignment
+            found.setdefault(name, []).append((section, at))
+            ends[name] = at + section.size
+        return found
+
+    @cached_property
+    def table(self) -> list[Symbol]:
+        """The symbols whose addresses the global offset table holds: other libraries', and those
+        that code looks up there.
+        """
+        found: dict[Symbol, None] = {}
+        for relocation in self._relocations:
+            symbol, kind = self._resolved(relocation.symbol), self.processor.kind(relocation.kind)
+            if kind.through_table or not symbol.defined:
+                if not kind.through_table and not kind.call:
+                    raise LinkError(
+                        f"the address of '{symbol.name}', which another library has, is needed in place"
+                    )
+                found[symbol] = None
+        return [*found]
+
+    @cached_property
+    def outside(self) -> list[Symbol]:
+        return [symbol for symbol in self.table if not symbol.defined]
+
+    @cached_property
+    def pointers(self) -> list[tuple[Section, Relocation]]:
+        """Addresses in data, which the loader of a shared library corrects."""
+        found = []
+        for section in self.used if not self.start else ():
+            for relocation in section.relocations:
+                if self.processor.kind(relocation.kind).pointer:
+                    if not section.flags & WRITE:
+                        raise LinkError(
+                            f"section '{section.name}' holds addresses and is read-only"
+                        )
+                    found.append((section, relocation))
+        return found
+
+    @property
+    def _relocations(self) -> list[Relocation]:
+        return [relocation for section in self.used for relocation in section.relocations]
+
+    @cached_property
+    def processor(self) -> Processor:
+        return PROCESSORS[self.machine]

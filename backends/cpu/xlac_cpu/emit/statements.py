@@ -1,0 +1,243 @@
+"""Statements of kernels as LLVM text."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from xlac_cpu.emit import access, stop_function
+from xlac_cpu.emit.expressions import Expressions
+from xlac_cpu.emit.spelling import is_literal, memory, register
+from xlac_cpu.emit.style import Style
+from xlac_cpu.emit.writer import Writer
+from xlac_sdk.kernel_ir.kernel import (
+    Allocate,
+    Assign,
+    Await,
+    Barrier,
+    For,
+    If,
+    Instruction,
+    Kernel,
+    Let,
+    LoopKind,
+    Prefetch,
+    Space,
+    Stmt,
+    Store,
+)
+from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError
+
+STACK = 4 << 20  # bytes of local buffers in one kernel: half of what a thread usually has
+NEVER: Mapping[int, int] = {}
+STRIP = "@.strip"  # the function of a few turns of a kernel's loop, before the kernel has a name
+
+
+def _certain(start: str, stop: str) -> bool:
+    """Whether a loop is known to run at least once."""
+    return is_literal(start) and is_literal(stop) and int(start) < int(stop)
+
+
+def _kept_apart(body: str) -> str:
+    """Takes the permission to contract from products used more than once: expansions of functions
+    recover rounding errors from such a product and the sum, which must then have seen the same
+    value."""
+    uses = Counter(re.findall(r"%t\d+", body))
+    return re.sub(
+        r"(%t\d+) = fmul contract", lambda m: f"{m[1]} = fmul" if uses[m[1]] > 2 else m[0], body
+    )
+
+
+class Function(Expressions):
+    """Writes statements."""
+
+    def __init__(
+        self, style: Style, declarations: dict[str, None], kernel: Kernel, aligns: tuple[int, ...]
+    ) -> None:
+        super().__init__(Writer(declarations, style.ternary, style.narrow), style)
+        self.names = {var.name: f"%n{i}" for i, var in enumerate(kernel.sizes)}
+        self.buffers = {
+            b: (f"%p{i}", a) for i, (b, a) in enumerate(zip(kernel.parameters, aligns, strict=True))
+        }
+        # the loop of which only the turns from %begin to %end are wanted
+        self.ranged: For | None = None
+        self.some = False  # that these are one at least
+        self.looks = NEVER
+        self.streamed = False
+        self.stack_bytes = 0
+
+    def whole(self, kernel: Kernel) -> str:
+        """The text of a kernel."""
+        self.statements(kernel.body)
+        if self.streamed and self.style.fence:
+            self.w.do(f"call void @{self.w.declare('void', self.style.fence)}()")
+        return self.left()
+
+    def calls(self, loop: For, given: list[str]) -> str:
+        """The text of a kernel that is one loop: calls of `STRIP`, given also where to begin and
+        end.
+        """
+        start, stop = self.ends(loop)
+        with self.strips(loop, start, stop, self.looks[id(loop)], _certain(start, stop)) as (
+            first,
+            end,
+        ):
+            self.w.do(f"call void {STRIP}({', '.join([*given, f'i64 {first}', f'i64 {end}'])})")
+        return self.left()
+
+    def left(self) -> str:
+        """What was written; looks go to its end."""
+        if self.looks:
+            self.w.do("br label %leave")
+            self.w.label("leave")
+        return self.text()
+
+    def text(self, result: str = "void") -> str:
+        """What was written, and a return."""
+        body = self.w.text(result)
+        return _kept_apart(body) if self.style.eager else body
+
+    def statements(self, body: tuple[Stmt, ...]) -> None:
+        names, mutable = self.names, self.mutable
+        self.names, self.mutable = dict(names), dict(mutable)
+        for stmt in body:
+            self.memo.clear()
+            self.statement(stmt)
+        self.names, self.mutable = names, mutable
+
+    def statement(self, stmt: Stmt) -> None:
+        w = self.w
+        match stmt:
+            case Let(var=var, value=value, mutable=False):
+                self.names[var.name] = self.value(value)
+                self.mutable.pop(var.name, None)
+            case Let(var=var, value=value):
+                kind = register(var.dtype, var.lanes)
+                first = self.value(value)
+                self.mutable[var.name] = cell = w.stack(kind)
+                w.do(f"store {kind} {first}, ptr {cell}")
+            case Assign(var=var, value=value):
+                w.do(
+                    f"store {register(var.dtype, var.lanes)} {self.value(value)}, ptr {self.mutable[var.name]}"
+                )
+            case Store():
+                self.store(stmt)
+            case For():
+                self.loop(stmt)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                self.branch(self.value(condition), then, otherwise)
+            case Allocate(buffer=buffer):
+                assert isinstance(buffer.size, int)
+                self.stack_bytes += buffer.size * buffer.dtype.nbytes
+                if self.stack_bytes > STACK:
+                    problem = f"a kernel wants {self.stack_bytes} bytes of stack, more than {STACK}"
+                    raise LimitError(Diagnostic("XL4101", problem))
+                cell = w.stack(f"[{max(1, buffer.size)} x {memory(buffer.dtype)}]", buffer.align)
+                self.buffers[buffer] = (cell, buffer.align)
+            case Prefetch(buffer=buffer, index=index, write=write):
+                pointer = w.op(
+                    f"getelementptr {memory(buffer.dtype)}, ptr {self.buffers[buffer][0]}, i64 {self.value(index)}"
+                )
+                name = w.declare("void", "llvm.prefetch.p0", "ptr", "i32", "i32", "i32")
+                w.do(f"call void @{name}(ptr {pointer}, i32 {int(write)}, i32 2, i32 1)")
+            case Instruction(meaning=meaning):
+                self.statements(meaning)
+            case Barrier() | Await():
+                raise UnsupportedError(
+                    Diagnostic(
+                        "XL5103", "a barrier between threads of a block means nothing on a CPU"
+                    )
+                )
+
+    def loop(self, stmt: For) -> None:
+        start, stop = self.ends(stmt)
+        literal = is_literal(start) and is_literal(stop)
+        if stmt.kind is LoopKind.UNROLLED and literal:
+            for count in range(int(start), int(stop), stmt.step):
+                self.names[stmt.counter.name] = str(count)
+                self.statements(stmt.body)
+            return
+        dtype = stmt.counter.dtype
+        turns = self.looks.get(id(stmt), 0)
+        if literal and int(stop) - int(start) <= turns * stmt.step:
+            turns = 0  # it is over before it would look
+        if dtype.bits < 64:  # no strip begins where its counter cannot
+            turns = min(turns, 1)
+        certain = self.some if stmt is self.ranged else _certain(start, stop)
+        if turns > 1:
+            with self.strips(stmt, start, stop, turns, certain) as (first, end):
+                self.turns(stmt, first, end, certain=True)
+        else:
+            self.turns(stmt, start, stop, certain, self.look if turns else None)
+
+    def ends(self, stmt: For) -> tuple[str, str]:
+        """Where a loop begins and ends."""
+        return (
+            ("%begin", "%end")
+            if stmt is self.ranged
+            else (self.value(stmt.start), self.value(stmt.stop))
+        )
+
+    def turns(
+        self,
+        stmt: For,
+        start: str,
+        stop: str,
+        certain: bool,
+        between: Callable[[], None] | None = None,
+    ) -> None:
+        kind, order = register(stmt.counter.dtype), "s" if stmt.counter.dtype.is_signed else "u"
+        with self.w.loop(start, stop, stmt.step, kind, order, certain, between) as counter:
+            self.names[stmt.counter.name] = counter
+            self.mutable.pop(stmt.counter.name, None)
+            self.statements(stmt.body)
+
+    @contextmanager
+    def strips(
+        self, stmt: For, start: str, stop: str, turns: int, certain: bool
+    ) -> Iterator[tuple[str, str]]:
+        """A loop over strips of so many turns of a loop, between which the kernel looks whether it
+        is to stop.
+        """
+        w, kind = self.w, register(stmt.counter.dtype)
+        order = "s" if stmt.counter.dtype.is_signed else "u"
+        length = turns * stmt.step
+        with w.loop(start, stop, length, kind, order, certain, self.look) as first:
+            after = w.op(f"add {kind} {first}, {length}")
+            end = w.op(
+                f"select i1 {w.op(f'icmp {order}lt {kind} {after}, {stop}')}, {kind} {after}, {kind} {stop}"
+            )
+            yield first, end
+
+    def look(self) -> None:
+        """Leaves the kernel if it is to stop."""
+        stop_function.look(self.w, "%stop")
+
+    def branch(self, condition: str, then: tuple[Stmt, ...], otherwise: tuple[Stmt, ...]) -> None:
+        if condition in ("true", "false"):
+            self.statements(then if condition == "true" else otherwise)
+            return
+        w = self.w
+        yes, no, out = w.name("then"), w.name("else"), w.name("end")
+        w.do(f"br i1 {condition}, label %{yes}, label %{no if otherwise else out}")
+        for label, block in ((yes, then), (no, otherwise)):
+            if block or label is yes:
+                w.label(label)
+                with w.scope():
+                    self.statements(block)
+                w.do(f"br label %{out}")
+        w.label(out)
+
+    def store(self, stmt: Store) -> None:
+        dtype, lanes = stmt.buffer.dtype, max(stmt.value.lanes, stmt.index.lanes)
+        value = self.value(stmt.value)
+        mask = None if stmt.mask is None else self.value(stmt.mask)
+        place = self.place(stmt.buffer, stmt.index, lanes, stmt.align)
+        if stmt.atomic is not None:
+            shared = self.style.threads and stmt.buffer.space is Space.GLOBAL
+            access.combine(self.w, stmt.atomic, place, value, dtype, lanes, mask, self, shared)
+        else:
+            self.streamed |= stmt.streaming
+            access.write(self.w, place, value, dtype, lanes, mask, stmt.streaming)
