@@ -14,17 +14,14 @@ from dataclasses import dataclass
 from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.contraction import Axis, Contraction, Edge, Source
 from xlac.codegen.core.contraction_axes import ContractionLoop, LowerContraction, arranged, runs
-from xlac.codegen.core.elements import row_major
+from xlac.codegen.core.conv_input import windowed_input
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.core.operands import View
-from xlac.fusion.group import Group, Kind
-from xlac.ir.dims import Dim, size_hint, upper_bound, volume
+from xlac.fusion.group import Group
+from xlac.ir.dims import Dim, upper_bound, volume
 from xlac.ir.graph import Node
-from xlac.ir.op import frozen_array
-from xlac.ops.checks import extent
 from xlac.ops.reduction.contraction import Conv
-from xlac.ops.tensor import leaf, view
 from xlac_sdk.target import Target
 
 
@@ -102,7 +99,7 @@ def lower(
         return operands.apart(group, anchor, alone, target, name, lower_part)
     depthwise = templates.depthwise(group, target, after) if _short(anchor) else None
     masked = depthwise.masks if depthwise else templates.masks(anchor)
-    x, edges, launches = _input(group, target, name, lower_part, padded=not masked)
+    x, edges, launches = windowed_input(group, target, name, lower_part, padded=not masked)
     kernel = operands.resolve(anchor.inputs[1], group) or operands.folded(anchor.inputs[1], group)
     if kernel is None:
         kernel, made = operands.materialize(
@@ -208,109 +205,4 @@ def canonical(
     summed.append(Axis(g.taps["I"], g.x["C"], g.kernel["I"]))
     return arranged(
         anchor, after, around, rows, columns, summed, left, right, tuple(g.edges.values())
-    )
-
-
-# ---- the input, padded where it must be ----------------------------------------------------------
-
-
-def _input(
-    group: Group, target: Target, name: str, lower_part: LowerPart, padded: bool
-) -> tuple[View, dict[str, Edge], list[KernelLaunch]]:
-    """x as the window moves over it, where windows leave it, and the kernels that copy it, if it
-    needs a copy.
-
-    When `padded`, it is copied with its padding where windows leave it.
-    """
-    anchor, (x, _) = group.anchor, group.anchor.inputs
-    op = anchor.op
-    assert isinstance(op, Conv)
-    letters, shape = op.layout[0], x.shape
-    taps = dict(zip(op.layout[1], anchor.inputs[1].shape, strict=True))
-    result = dict(zip(op.layout[2], anchor.shape, strict=True))
-    low, high, gaps = [0] * len(shape), [0] * len(shape), [0] * len(shape)
-    edges: dict[str, Edge] = {}
-    for axis, letter in enumerate(op.spatial):
-        at = letters.index(letter)
-        low[at], gaps[at] = op.low[axis], op.lhs_dilation[axis] - 1
-        high[at] = op.high[axis]
-        size, places, many = shape[at], result[letter], taps[letter]
-        # no more than windows see
-        if isinstance(size, int) and isinstance(places, int) and isinstance(many, int):
-            spread = size + max(0, size - 1) * gaps[at]
-            seen = (places - 1) * op.strides[axis] + (many - 1) * op.rhs_dilation[axis] + 1
-            high[at] = min(op.high[axis], seen - low[at] - spread) if seen > 0 else op.high[axis]
-        if low[at] > 0 or high[at] > 0:
-            edges[letter] = Edge(low[at], shape[at])
-    found = operands.resolve(x, group)
-    launches: list[KernelLaunch] = []
-    if not padded:
-        if found is None:
-            found, made = operands.materialize(x, group, target, f"{name}_x", lower_part)
-            launches += made
-    elif edges or any(gaps) or x.type.size == 0:
-        found = None
-    if found is not None:
-        start = found.offset
-        for n, stride in zip(low, found.strides, strict=True):
-            start = start - stride * n
-        return View(found.value, found.strides, start), edges, launches
-    found, made = _padded(group, low, high, gaps, target, f"{name}_pad", lower_part)
-    return found, {}, [*launches, *made]
-
-
-def _padded(
-    group: Group,
-    before: list[int],
-    after: list[int],
-    spread: list[int],
-    target: Target,
-    name: str,
-    lower_part: LowerPart,
-) -> tuple[View, tuple[KernelLaunch, ...]]:
-    """A copy of x with its padding, its axes in the order in which x lies so that rows are copied
-    as rows.
-    """
-    x = group.anchor.inputs[0]
-    perm = _memory_order(operands.resolve(x, group), len(x.shape))
-    shape = [x.shape[axis] for axis in perm]
-    low: list[Dim] = [before[axis] for axis in perm]
-    high: list[Dim] = [after[axis] for axis in perm]
-    gaps = [spread[axis] for axis in perm]
-    steps = row_major(
-        tuple(
-            n + extent(n - 1) * g + (a + b)
-            for a, b, g, n in zip(low, high, gaps, shape, strict=True)
-        )
-    )
-    # what is not padded joins its row
-    while len(shape) > 1 and not (low[-1] or high[-1] or gaps[-1] or gaps[-2]):
-        if not isinstance(shape[-1], int) and (low[-2] or high[-2]):
-            break  # its padding would not be a number
-        size = shape.pop()
-        shape[-1] = shape[-1] * size
-        for n in (low, high):
-            n.pop()
-            n[-1] = n[-1] * size
-        gaps.pop()
-    turned = Node.of(view.Transpose(perm), x)
-    row = Node.of(view.Reshape(tuple(shape)), turned)
-    zero = Node.of(leaf.Const(value=frozen_array(0, x.type.dtype.numpy)))
-    copy = Node.of(view.Pad(low=tuple(low), high=tuple(high), interior=tuple(gaps)), row, zero)
-    wide = Group(
-        Kind.ELEMENTWISE,
-        copy,
-        (*group.nodes, turned, row, copy),
-        (*group.inputs, zero),
-        (copy,),
-        "pads the input",
-    )
-    found, made = operands.materialize(copy, wide, target, name, lower_part)
-    return View(found.value, tuple(steps[perm.index(axis)] for axis in range(len(perm)))), made
-
-
-def _memory_order(found: View | None, rank: int) -> tuple[int, ...]:
-    """The axes of a view from the one with the longest stride to the one with the shortest."""
-    return tuple(
-        sorted(range(rank), key=lambda axis: -size_hint(found.strides[axis]) if found else axis)
     )

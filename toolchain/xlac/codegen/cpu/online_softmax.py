@@ -12,52 +12,25 @@ from __future__ import annotations
 import math
 from functools import partial, reduce
 from itertools import chain
-from typing import TYPE_CHECKING
 
-from xlac.codegen.core.attention_problem import LOWEST, AttentionProblem
+from xlac.codegen.core.attention_problem import LOWEST
 from xlac.codegen.core.contraction import multiply, multiply_add, unravel, zero
-from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
-from xlac.codegen.core.matrix_operand import Counters, apart
-from xlac.codegen.core.packing import Panels, each_panel
+from xlac.codegen.core.matrix_operand import Counters
+from xlac.codegen.core.packing import each_panel
 from xlac.codegen.core.tiling import even_split
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
+from xlac.codegen.cpu.softmax_rows import SoftmaxRows
 from xlac.ir.dims import ceil_div, divisor, size_hint, volume
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr, LoopKind, Shuffle
+from xlac_sdk.kernel_ir.kernel import Access, Const, Expr, LoopKind, Shuffle
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.target import Target
-
-if TYPE_CHECKING:
-    from xlac.codegen.cpu.attention import AttentionBlocks
 
 P = Primitive
 
 
-class OnlineSoftmax:
+class OnlineSoftmax(SoftmaxRows):
     """Writes the kernel's body with the builder of `elements`; `panels` has the keys."""
-
-    def __init__(
-        self,
-        elements: Elements,
-        after: Epilogue,
-        h: AttentionProblem,
-        blocks: AttentionBlocks,
-        panels: Panels,
-        target: Target,
-    ) -> None:
-        self.elements, self.builder, self.after, self.h, self.blocks = (
-            elements,
-            elements.builder,
-            after,
-            h,
-            blocks,
-        )
-        self.panels, self.target, self.dtype = panels, target, h.dtype.compute
-        self.height = blocks.tile.rows[1]
-        self.slots = 1 << (self.height - 1).bit_length()  # of a tile's rows, as one vector
-        self.ragged = divisor(h.length) % blocks.wide != 0
 
     def write(self) -> None:
         """A block of queries of one head at a time; those that see most keys first."""
@@ -79,20 +52,13 @@ class OnlineSoftmax:
             self._block(batch, first)
 
     def _block(self, batch: Counters, first: Expr) -> None:
-        h, blocks, builder, lanes = self.h, self.blocks, self.builder, self.blocks.tile.lanes
+        h, blocks, builder = self.h, self.blocks, self.builder
         rows, tall, count = blocks.rows, build.lift(blocks.tall), build.lift(blocks.rows)
         if divisor(h.rows) % rows:
             count = bounded(builder, build.apply(P.MIN, count, build.sub(h.rows, first)), rows, 1)
             tall = bounded(
                 builder, build.div(build.add(count, self.height - 1), self.height), blocks.tall, 1
             )
-        self.queries = builder.local("q", self.dtype, rows * h.widths[0])
-        self.values = builder.local("o", self.dtype, rows * h.widths[1])
-        self.sums = builder.local("l", self.dtype, rows * lanes)
-        self.greatest = builder.local("m", self.dtype, blocks.tall * self.slots)
-        self.scores = builder.local("s", self.dtype, self.height * blocks.keys)
-        self.tops = builder.local("n", self.dtype, self.slots)
-        self.less = builder.local("c", self.dtype, self.slots)
         self._begin(batch, first, tall)
         end = self._end(first)
         with builder.loop("k", 0, end, blocks.keys) as k:
@@ -117,74 +83,6 @@ class OnlineSoftmax:
             h.length,
             1,
         )
-
-    # ---- what is kept of the rows ------------------------------------------------------------
-
-    def _begin(self, batch: Counters, first: Expr, tall: Expr) -> None:
-        """The block's queries side by side, and nothing summed. A row past the last is a copy of
-        it.
-        """
-        h, builder, (width, wide), lanes = (
-            self.h,
-            self.builder,
-            self.h.widths,
-            self.blocks.tile.lanes,
-        )
-        side = h.queries
-        buffer = self.elements.parameter(side.source.value, Access.READ)
-        start, part = builder.let("a", side.start(batch)), min(lanes, width & -width)
-        with builder.loop("i", 0, build.mul(tall, self.height)) as i:
-            where = builder.let(
-                "a", side.moved(start, apart(builder, self._row(build.add(first, i)), side.extents))
-            )
-            (along,) = side.depth
-            with builder.loop("e", 0, width, part) as e:
-                place = build.add(
-                    where, build.mul(build.ramp(e, 1, part) if part > 1 else e, along)
-                )
-                self._put(
-                    self.queries,
-                    build.add(build.mul(i, width), e),
-                    build.cast(build.load(buffer, place), self.dtype),
-                )
-            self._fill(self.values, build.mul(i, wide), wide, self.blocks.lanes)
-            self._fill(self.sums, build.mul(i, lanes), lanes, lanes)
-        with builder.loop("i", 0, build.mul(tall, self.slots), self.slots) as i:
-            self._put(self.greatest, i, Const(LOWEST[self.dtype], self.dtype, self.slots))
-        self._put(self.tops, build.index(0), Const(LOWEST[self.dtype], self.dtype, self.slots))
-        if self.ragged or h.gap is not None:
-            self._fill(self.scores, build.index(0), self.height * self.blocks.keys, lanes)
-
-    def _row(self, row: Expr) -> Expr:
-        """A row; one past the last is looked at as the last, and not stored."""
-        if divisor(self.h.rows) % self.blocks.rows:
-            row = bounded(
-                self.builder, build.apply(P.MIN, row, build.lift(self.h.rows - 1)), self.h.rows - 1
-            )
-        return self.builder.let("row", row)
-
-    def _put(self, buffer: Buffer, at: Expr, value: Expr) -> None:
-        self.builder.store(buffer, build.ramp(at, 1, value.lanes) if value.lanes > 1 else at, value)
-
-    def _fill(self, buffer: Buffer, at: Expr, size: int, lanes: int) -> None:
-        with self.builder.loop("z", 0, size, lanes) as z:
-            self._put(buffer, build.add(at, z), zero(self.dtype, lanes))
-
-    def _store(self, batch: Counters, first: Expr, count: Expr) -> None:
-        """Weighted values, divided by the weights' sum, and what follows them."""
-        builder, wide, lanes = self.builder, self.h.widths[1], self.blocks.lanes
-        with builder.loop("i", 0, count) as i:
-            row = builder.let("row", build.add(first, i))
-            weight = build.load(
-                self.sums, build.mul(i, self.blocks.tile.lanes), self.blocks.tile.lanes
-            )
-            weight = builder.let("l", build.fold(P.ADD, weight))
-            with builder.loop("e", 0, wide, lanes) as e:
-                value = build.load(self.values, build.add(build.mul(i, wide), e), lanes)
-                result = build.apply(P.DIV, value, build.splat(weight, lanes))
-                self.after.store(
-                    self.elements, self.h.place(batch, row, build.ramp(e, 1, lanes)), result
-                )
 
     # ---- a tile of queries against a tile of keys --------------------------------------------
 

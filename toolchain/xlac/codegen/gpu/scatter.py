@@ -16,7 +16,7 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Value
 from xlac.codegen.core.scatter import Updates, all_of
-from xlac.codegen.cpu.scatter_add import Sorted
+from xlac.codegen.core.scatter_sorted import SortedScatter
 from xlac.codegen.gpu.core.grid import every
 from xlac.codegen.gpu.sort.merge_sort import MergeSort
 from xlac.fusion import cost
@@ -48,7 +48,7 @@ def _launches(
         elements = Elements(Builder(), group, target)
         _Each(elements, results).write()
         return [elements.launch(name, cost.work(group))]
-    return _Sorted(group, target, results).launches(name)
+    return _GpuSortedScatter(group, target, results).launches(name)
 
 
 def _in_any_order(op: Scatter, dtype: DType) -> bool:
@@ -81,7 +81,7 @@ class _Each(Updates):
             self.builder.store(buffer, place, self.elements.at(updates, at), atomic=primitive)
 
 
-class _Sorted(Sorted):
+class _GpuSortedScatter(SortedScatter):
     """Threads sort; then each has an element of the updates of a place."""
 
     def order(self, name: str) -> list[KernelLaunch]:

@@ -4,10 +4,10 @@ window does not cross.
 
 from __future__ import annotations
 
+from xlac.codegen.core import window
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
-from xlac.codegen.cpu import window
-from xlac.codegen.cpu.window import WindowLoops
+from xlac.codegen.core.window_loops import WindowLoops
 from xlac.codegen.gpu.core.grid import every, power_of_two
 from xlac.fusion.group import Group
 from xlac.ir.dims import Shape, divisor, size_hint

@@ -7,7 +7,7 @@ from __future__ import annotations
 from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.attention_problem import attention_problem
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
-from xlac.codegen.gpu.attention import flash_attention, split_kv_decode
+from xlac.codegen.gpu.attention import decode_split, flash_attention, flash_tile, split_kv_decode
 from xlac.fusion.group import Group
 from xlac.ir.dims import bounds, size_hint
 from xlac.ir.graph import Node
@@ -33,7 +33,7 @@ def takes(node: Node, target: Target) -> bool:
         return False
     rows = size_hint(time) * (many // few)
     dtype = node.type.dtype
-    return split_kv_decode.takes(rows, (width, wide), dtype, target) or flash_attention.takes(
+    return decode_split.takes(rows, (width, wide), dtype, target) or flash_tile.takes(
         (width, wide), dtype, target
     )
 
@@ -62,7 +62,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
             launches += made
         views.append(found)
     h = attention_problem(anchor, (views[0], views[1], views[2]))
-    few = split_kv_decode.takes(size_hint(h.rows), h.widths, h.dtype, target)
+    few = decode_split.takes(size_hint(h.rows), h.widths, h.dtype, target)
     launches += (split_kv_decode if few else flash_attention).launches(
         group, target, name, h, after
     )

@@ -8,16 +8,15 @@ Groups, warps and blocks combine theirs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from xlac.codegen.core.attention_problem import LOWEST, AttentionProblem, exponential
 from xlac.codegen.core.contraction import multiply_add, unravel, zero
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import KernelLaunch
-from xlac.codegen.core.matrix_operand import Counters, MatrixOperand, apart, offset
+from xlac.codegen.core.matrix_operand import Counters, offset
+from xlac.codegen.gpu.attention.decode_reads import DecodeReads
+from xlac.codegen.gpu.attention.decode_split import share
 from xlac.codegen.gpu.attention.softmax_state import (
     SoftmaxState,
     SplitResults,
@@ -25,77 +24,19 @@ from xlac.codegen.gpu.attention.softmax_state import (
     merge_states,
     store,
 )
-from xlac.codegen.gpu.core.grid import GridThread, at_least, grid
-from xlac.codegen.gpu.core.shared_staging import all_of
-from xlac.codegen.gpu.gemm import block_tiling
+from xlac.codegen.gpu.core.grid import GridThread, grid
 from xlac.codegen.gpu.reduction import arrival_counter
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import ceil_div, divisor, size_hint, volume
-from xlac_sdk.dtypes import DType
+from xlac.ir.dims import ceil_div, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
-from xlac_sdk.kernel_ir.kernel import Access, Const, Exchange, Expr, Shuffle
+from xlac_sdk.kernel_ir.kernel import Access, Const, Exchange, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-FEW = 4  # rows that a thread has sums for
-MOST = 16  # rows above which keys are better multiplied in tiles
-WARPS = 4
-KEYS = 64  # that a block has to itself, at least
 AHEAD = 2  # keys that a thread reads before it needs the first
-
-
-@dataclass(frozen=True, slots=True)
-class DecodeSplit:
-    """How the work is shared: rows at a time, elements of a row that a thread holds and that are
-    worked on at once, threads of a row, and the blocks that share the keys of one head."""
-
-    few: int
-    lanes: int
-    part: int
-    across: int
-    warps: int
-    splits: int
-
-    @property
-    def parts(self) -> int:
-        return self.lanes // self.part
-
-
-def takes(rows: int, widths: tuple[int, int], dtype: DType, target: Target) -> bool:
-    """True for few rows, of a width that a warp's threads hold between them."""
-    return (
-        rows <= MOST
-        and widths[0] == widths[1]
-        and widths[0] <= target.warp * _lanes(widths[0], dtype, target)
-    )
-
-
-def _lanes(width: int, dtype: DType, target: Target) -> int:
-    lanes = max(1, target.access_bytes // dtype.nbytes)
-    while width % lanes:
-        lanes //= 2
-    return lanes
-
-
-def share(h: AttentionProblem, target: Target) -> DecodeSplit:
-    """Enough blocks to keep every multiprocessor reading, and few enough that each has something to
-    read.
-    """
-    lanes = _lanes(h.widths[0], h.dtype, target)
-    few = min(FEW, at_least(size_hint(h.rows)))
-    heads = size_hint(volume(h.batch)) * -(-size_hint(h.rows) // few)
-    wanted = -(-2 * (target.processors or block_tiling.PROCESSORS) // max(1, heads))
-    return DecodeSplit(
-        few,
-        lanes,
-        min(lanes, max(1, min(4, target.access_bytes // h.dtype.compute.nbytes))),
-        at_least(h.widths[0] // lanes),
-        max(1, min(WARPS, target.block_threads // target.warp)),
-        max(1, min(wanted, size_hint(h.length) // KEYS, 32)),
-    )
 
 
 def launches(
@@ -106,10 +47,10 @@ def launches(
     """
     how, elements = share(h, target), Elements(Builder(), group, target)
     if how.splits == 1:
-        Decode(elements, after, h, how, target, None).write()
+        SplitDecode(elements, after, h, how, target, None).write()
         return [elements.launch(name, cost.work(group))]
     found = SplitResults.of(h, how.splits, how.part)
-    Decode(elements, after, h, how, target, found).write()
+    SplitDecode(elements, after, h, how, target, found).write()
     if arrival_counter.has_tickets(target):
         return [elements.launch(name, cost.work(group))]
     combining = Elements(Builder(), group, target)
@@ -117,26 +58,8 @@ def launches(
     return [elements.launch(f"{name}_parts", cost.work(group)), combining.launch(name)]
 
 
-class Decode:
+class SplitDecode(DecodeReads):
     """Writes the kernel's body with the builder of `elements`."""
-
-    def __init__(
-        self,
-        elements: Elements,
-        after: Epilogue,
-        h: AttentionProblem,
-        how: DecodeSplit,
-        target: Target,
-        found: SplitResults | None,
-    ) -> None:
-        self.elements, self.builder, self.after, self.h, self.how = (
-            elements,
-            elements.builder,
-            after,
-            h,
-            how,
-        )
-        self.target, self.found, self.dtype = target, found, h.dtype.compute
 
     def write(self) -> None:
         """A block for some rows of every key head and a share of its keys."""
@@ -227,67 +150,6 @@ class Decode:
         return [
             SoftmaxState(m, s, tuple(v)) for m, s, v in zip(greatest, weights, values, strict=True)
         ]
-
-    def _row(self, row: Expr) -> Expr:
-        """A row of the operand; one past the last is read as the last, and not stored."""
-        if divisor(self.h.rows) % self.how.few:
-            row = build.apply(P.MIN, row, build.lift(self.h.rows - 1))
-        return self.builder.let("row", row)
-
-    def _query(self, batch: Counters, row: Expr, element: Expr, held: list[Expr]) -> list[Expr]:
-        side = self.h.queries
-        base = side.moved(side.start(batch), apart(self.builder, row, side.extents))
-        return self._read(side, self.builder.let("base", base), [element], held)
-
-    def _read(
-        self, side: MatrixOperand, base: Expr, counters: Counters, there: list[Expr]
-    ) -> list[Expr]:
-        """A thread's part of a row's width, in parts, in the type of the sums."""
-        builder, how = self.builder, self.how
-        buffer = self.elements.parameter(side.source.value, Access.READ)
-        where = builder.let("where", offset(base, counters, side.depth))
-        along = side is self.h.queries
-        depth = (self.h.widths[0],) if along else (self.h.length,)
-        mask = all_of(there) if there else None
-        if side.width(how.lanes, along_depth=along, depth=depth) == how.lanes > how.part:
-            wide = None if mask is None else build.splat(mask, how.lanes)
-            whole = builder.let(
-                "whole", build.load(buffer, where, how.lanes, wide, how.lanes * buffer.dtype.nbytes)
-            )
-            picks = [tuple(range(at, at + how.part)) for at in range(0, how.lanes, how.part)]
-            return [
-                builder.let("x", build.cast(Shuffle((whole,), pick), self.dtype)) for pick in picks
-            ]
-        stride = side.depth[0] if along else side.strides[0]
-        assert isinstance(stride, int)
-        found = []
-        align = (
-            how.part * buffer.dtype.nbytes
-            if side.width(how.part, along_depth=along, depth=depth) == how.part > 1
-            else 0
-        )
-        wide = None if mask is None else build.splat(mask, how.part)
-        for at in range(0, how.lanes, how.part):
-            place = build.ramp(build.add(where, at * stride), stride, how.part)
-            found.append(
-                builder.let(
-                    "x", build.cast(build.load(buffer, place, mask=wide, align=align), self.dtype)
-                )
-            )
-        return found
-
-    def _product(self, query: Sequence[Expr], key: Sequence[Expr]) -> Expr:
-        """A query times a key; every thread of the row has it."""
-        builder = self.builder
-        total: Expr = build.apply(P.MUL, query[0], key[0])
-        for left, right in zip(query[1:], key[1:], strict=True):
-            total = multiply_add(self.target, left, right, total)
-        total = builder.let("product", build.fold(P.ADD, total))
-        distance = self.how.across // 2
-        while distance:
-            total = builder.let("product", build.apply(P.ADD, total, Exchange(total, distance)))
-            distance //= 2
-        return total
 
     # ---- combining ---------------------------------------------------------------------------
 

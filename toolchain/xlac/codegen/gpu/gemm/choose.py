@@ -15,6 +15,7 @@ from xlac.codegen.core.operands import View
 from xlac.codegen.gpu.gemm import (
     block_tiling,
     skinny_gemm,
+    skinny_tile,
     split_k,
     tensor_core_gemm,
     warp_specialized_gemm,
@@ -42,8 +43,8 @@ def launches(
         c = replace(c, right=_computed(group, c.right, right))
     p = matrix_product(c, after)
     elements = Elements(Builder(), group, target)
-    if skinny_gemm.pays(p):
-        skinny_gemm.SkinnyGemm(elements, after, p, skinny_gemm.share(p, target), target).write()
+    if skinny_tile.pays(p):
+        skinny_gemm.SkinnyGemm(elements, after, p, skinny_tile.share(p, target), target).write()
         return [elements.launch(name, cost.work(group))]
     tiled = _tiled(p, target)
     parts = split_k.parts(p, tiled.blocks, tiled.step, target.processors or block_tiling.PROCESSORS)

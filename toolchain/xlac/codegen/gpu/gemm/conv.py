@@ -9,7 +9,7 @@ from xlac.codegen.core.conv import Depthwise
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.gpu import depthwise
-from xlac.codegen.gpu.gemm import choose, skinny_gemm
+from xlac.codegen.gpu.gemm import choose, skinny_tile
 from xlac.fusion.group import Group
 from xlac.ir.dims import size_hint
 from xlac.ir.graph import Node
@@ -39,7 +39,7 @@ def _masks(anchor: Node) -> bool:
     )
     pixels = size_hint(anchor.type.size) // max(1, channels)
     whole = all(step == 1 for step in op.lhs_dilation) and anchor.inputs[0].type.size != 0
-    return whole and min(channels, pixels) > skinny_gemm.FEW
+    return whole and min(channels, pixels) > skinny_tile.FEW
 
 
 TEMPLATES = conv.Templates(choose.launches, _masks, _depthwise)

@@ -8,7 +8,6 @@ bytes at a time, along the sum or across it as it lies.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from xlac.codegen.core.contraction import multiply_add, unravel, zero
@@ -17,12 +16,12 @@ from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.matrix_operand import Counters, MatrixOperand, apart, offset
 from xlac.codegen.core.partial_tiles import PRODUCTS
 from xlac.codegen.core.summation import Pair
-from xlac.codegen.gpu.core.grid import GridThread, at_least, grid, power_of_two
+from xlac.codegen.gpu.core.grid import GridThread, grid
 from xlac.codegen.gpu.core.shared_staging import all_of
-from xlac.codegen.gpu.gemm import block_tiling
 from xlac.codegen.gpu.gemm.epilogue_store import EpilogueStore
 from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
 from xlac.codegen.gpu.gemm.operand_load import read
+from xlac.codegen.gpu.gemm.skinny_tile import SkinnyTile, sides
 from xlac.ir.dims import ceil_div, divisor, upper_bound, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Exchange, Expr, Shuffle, Var
@@ -30,69 +29,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-FEW = 8  # rows that a thread has sums for
-SECTOR = 32  # bytes of memory that are read together
-WARPS = 8  # of a block, where it may have as many
 AHEAD = 4  # reads of the large operand that a thread begins before it needs the first
-
-
-@dataclass(frozen=True, slots=True)
-class SkinnyTile:
-    """How a block's threads share the work."""
-
-    few: int  # rows of the small operand at a time
-    lanes: int  # elements of the large one that a thread reads at once
-    along_depth: bool  # whether those lie along the sum
-    across: int  # threads of a warp next to each other across columns; the others share the sum
-    warps: int  # which share the sum too
-
-    @property
-    def each(self) -> int:
-        """Columns of a thread."""
-        return 1 if self.along_depth else self.lanes
-
-    @property
-    def columns(self) -> int:
-        return self.across * self.each
-
-
-def pays(p: MatrixProduct) -> bool:
-    """True when one of the operands has few rows, so that the other one's size is what counts."""
-    _, rows, columns, depth = p.usual
-    return min(rows, columns) <= FEW and depth > 1 and not p.rows.borders and not p.columns.borders
-
-
-def share(p: MatrixProduct, target: Target) -> SkinnyTile:
-    """The widest reads that memory allows, and enough blocks to keep every multiprocessor reading."""
-    wide, _ = _sides(p)
-    most = max(1, target.access_bytes // max(wide.source.dtype.nbytes, 1))
-    deep, flat = (wide.width(most, along_depth=d, depth=p.depths) for d in (True, False))
-    batch, *sizes, depth = p.usual
-    few = min(FEW, at_least(min(sizes)))
-    while few * flat > 64:
-        flat //= 2
-    if deep > flat or (deep == flat and wide.depth[-1:] == (1,)):
-        lanes, along_depth, across = deep, True, 1
-    else:
-        lanes, along_depth = flat, False
-        across = target.warp
-        processors = target.processors or block_tiling.PROCESSORS
-        while (
-            across * lanes * wide.source.dtype.nbytes > SECTOR
-            and batch * max(sizes) < processors * across * lanes
-        ):
-            across //= 2
-    threads = depth // (lanes if along_depth else 1) * across
-    warps = min(
-        WARPS, target.block_threads // target.warp, power_of_two(max(1, threads // target.warp))
-    )
-    return SkinnyTile(few, lanes, along_depth, across, max(1, warps))
-
-
-def _sides(p: MatrixProduct) -> tuple[MatrixOperand, MatrixOperand]:
-    """The large operand and the small one."""
-    _, rows, columns, _ = p.usual
-    return (p.columns, p.rows) if rows <= columns else (p.rows, p.columns)
 
 
 class SkinnyGemm:
@@ -108,7 +45,7 @@ class SkinnyGemm:
             how,
             target,
         )
-        self.wide, self.thin = _sides(p)
+        self.wide, self.thin = sides(p)
         self.p = p if self.wide is p.columns else p.turned()
         # lanes of one vector of sums
         self.part = max(1, min(4, target.access_bytes // p.accumulate.nbytes, how.lanes))

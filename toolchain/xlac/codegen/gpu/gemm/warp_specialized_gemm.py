@@ -14,34 +14,25 @@ from dataclasses import dataclass
 
 from xlac.codegen.core.contraction import unravel, zero
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.matrix_operand import Counters, MatrixOperand
+from xlac.codegen.core.matrix_operand import Counters
 from xlac.codegen.gpu.core import instructions, tma
 from xlac.codegen.gpu.core.grid import GridThread, grid
-from xlac.codegen.gpu.core.instructions import (
-    CHUNK,
-    COLUMNS,
-    GROUP,
-    LANES,
-    ROWS,
-    FragmentOperand,
-    Swizzled,
-    SwizzledPanels,
-)
+from xlac.codegen.gpu.core.instructions import COLUMNS, GROUP, LANES, ROWS, FragmentOperand
 from xlac.codegen.gpu.core.tma import Barriers
 from xlac.codegen.gpu.gemm import wgmma
 from xlac.codegen.gpu.gemm.epilogue_store import Stores
 from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
+from xlac.codegen.gpu.gemm.tma_operand import AXES, TmaOperand, box_axes
 from xlac.codegen.gpu.gemm.wgmma import ALIGN, ROW, WIDE
-from xlac.ir.dims import Dim, ceil_div, size_hint, volume
+from xlac.ir.dims import ceil_div, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, If, LoopKind, TensorMap
+from xlac_sdk.kernel_ir.kernel import Expr, If, LoopKind
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
 MOST_STAGES = 5
-AXES = 4  # of an operand, of the five that the copy engine knows: one more where blocks share a sum
 # tiles down that take turns with those across, so that blocks at a time share operands in the
 # second cache
 BANDS = (16, 8, 4)
@@ -71,7 +62,9 @@ def choose(p: MatrixProduct, target: Target) -> WarpSpecializedTile | None:
     dtype = p.rows.source.dtype
     if not wgmma.multiplies(p, target) or not target.instructions.issuperset(tma.NAMES):
         return None
-    if not all(_axes(p, side) and len(_axes(p, side)) <= AXES for side in (p.rows, p.columns)):
+    if not all(
+        box_axes(p, side) and len(box_axes(p, side)) <= AXES for side in (p.rows, p.columns)
+    ):
         return None
     step = ROW // dtype.nbytes
     for groups in (2, 1):
@@ -84,105 +77,6 @@ def choose(p: MatrixProduct, target: Target) -> WarpSpecializedTile | None:
         ):
             return tile
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """An axis of an operand: what it is of, and how far a step moves."""
-
-    of: str  # "side", "depth", or the number of an axis of the batch
-    extent: Dim
-    stride: Dim
-
-
-def _axes(p: MatrixProduct, side: MatrixOperand) -> list[_Axis]:
-    """An operand's axes, outermost first; none where the copy engine does not take it as it is.
-
-    It takes 16 bytes or more side by side, one axis each of the side and of the sum, and strides of
-    whole 16 bytes.
-    """
-    most = CHUNK // side.source.dtype.nbytes
-    whole = any(
-        side.width(most, along_depth=deep, depth=p.depths) == most for deep in (True, False)
-    )
-    if not whole or len(side.extents) != 1 or len(p.depths) != 1 or side.borders:
-        return []
-    found = [
-        _Axis("side", side.extents[0], side.strides[0]),
-        _Axis("depth", p.depths[0], side.depth[0]),
-    ]
-    found += [
-        _Axis(str(n), *axis)
-        for n, axis in enumerate(zip(p.batch, side.batch, strict=True))
-        if axis[1] != 0
-    ]
-    found.sort(key=lambda axis: -size_hint(axis.stride))
-    right = (
-        found[-1].stride == 1
-        and found[-1].of in ("side", "depth")
-        and size_hint(found[-2].stride) > 1
-    )
-    return found if right else []
-
-
-class _Operand:
-    """One operand's way to SHARED memory: what the copy engine is told, and the boxes of a tile."""
-
-    def __init__(
-        self,
-        elements: Elements,
-        p: MatrixProduct,
-        side: MatrixOperand,
-        span: int,
-        memory: Buffer,
-        hint: str,
-    ) -> None:
-        self.memory, self.span = memory, span
-        self.axes = _axes(p, side)
-        self.width = ROW // memory.dtype.nbytes
-        self.along_depth = self.axes[-1].of == "depth"
-        self.layout: Swizzled | SwizzledPanels = (
-            Swizzled(memory.dtype, self.width, True)
-            if self.along_depth
-            else SwizzledPanels(memory.dtype)
-        )
-        rows = {"side": span, "depth": self.width}
-        box = (*(rows.get(axis.of, 1) for axis in self.axes[:-1]), self.width)
-        self.map = TensorMap(
-            elements.builder.fresh(hint),
-            elements.parameter(side.source.value, Access.READ),
-            build.lift(side.source.offset),
-            tuple(build.lift(axis.extent) for axis in self.axes),
-            tuple(build.lift(axis.stride) for axis in self.axes[:-1]),
-            box,
-        )
-
-    @property
-    def size(self) -> int:
-        """Elements of a tile."""
-        return self.span * self.width
-
-    def bring(
-        self,
-        builder: build.Builder,
-        at: Expr,
-        full: Barriers,
-        slot: Expr,
-        batch: Counters,
-        first: Expr,
-        step: Expr,
-    ) -> None:
-        """Asks for a tile: one box, or a panel after the other where places of the side lie side by
-        side.
-        """
-        apart = self.span if self.along_depth else self.width
-        for start in range(0, self.span, apart):
-            known = {"side": build.add(first, start), "depth": step}
-            place = [
-                known[axis.of] if axis.of in known else batch[int(axis.of)] for axis in self.axes
-            ]
-            to = build.add(at, start * self.width)
-            builder.emit(tma.bring(self.map, self.memory, to, full, slot, place))
 
 
 class WarpSpecializedGemm:
@@ -222,7 +116,7 @@ class WarpSpecializedGemm:
         with grid(builder, self.target, blocks, tile.threads) as g:
             sides = ("left", self.p.rows, tile.rows), ("right", self.p.columns, WIDE)
             self.operands = [
-                _Operand(
+                TmaOperand(
                     self.elements,
                     self.p,
                     side,

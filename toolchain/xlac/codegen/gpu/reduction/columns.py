@@ -15,7 +15,8 @@ from xlac.codegen.core.accumulators import Accumulator, fixed, sums
 from xlac.codegen.core.summation import BLOCK, Pair
 from xlac.codegen.gpu.core.grid import RESIDENT, at_least, threads_for
 from xlac.codegen.gpu.elementwise import access_lanes
-from xlac.codegen.gpu.reduction.rows import REGISTERS, STEPS, RowBlocks
+from xlac.codegen.gpu.reduction.row_threads import REGISTERS, STEPS
+from xlac.codegen.gpu.reduction.rows import RowBlocks
 from xlac.ir.dims import size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index

@@ -16,17 +16,13 @@ from contextlib import ExitStack, contextmanager
 from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator, rounded
 from xlac.codegen.core.loop_nest import bounded
-from xlac.codegen.core.lowered_group import Scratch
 from xlac.codegen.core.reduction_plan import ReductionPass, reduced_inputs
 from xlac.codegen.core.summation import BLOCK
-from xlac.codegen.cpu.row_reduction import Rows
-from xlac.codegen.gpu.core.grid import at_least, grid, unravelled
-from xlac.codegen.gpu.elementwise import access_lanes
-from xlac.codegen.gpu.reduction import arrival_counter, combine_partials
+from xlac.codegen.gpu.core.grid import grid
+from xlac.codegen.gpu.reduction import combine_partials
 from xlac.codegen.gpu.reduction.row_cache import read_again
-from xlac.codegen.gpu.reduction.threads_per_row import share
-from xlac.fusion.group import is_immediate
-from xlac.ir.dims import Dim, ceil_div, divisor, size_hint, upper_bound, volume
+from xlac.codegen.gpu.reduction.row_threads import AHEAD, RowThreads
+from xlac.ir.dims import ceil_div, divisor, upper_bound
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops import numeric
@@ -36,40 +32,10 @@ from xlac_sdk.kernel_ir.kernel import Buffer, Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
-REGISTERS = 32  # 32-bit registers of a thread that hold elements of its row
-STEPS = 8  # vectors of a thread that are written out
-AHEAD = 4  # vectors that a loop reads at once
 
 
-class RowBlocks(Rows):
+class RowBlocks(RowThreads):
     """Writes the kernel of a group whose contiguous axis is reduced."""
-
-    def _size(self) -> None:
-        """How many threads share a row, and how many vectors of it each has."""
-        self.each = self.survey.flops + len(self.survey.accesses)
-        self.pieces: Dim = 1
-        self.part_lanes = 1  # of what a block adds to a row
-        run = self.vector or Run(volume(()), ())
-        self.lanes = (
-            1
-            if self.ordered or not self.by_row
-            else access_lanes(self.target, self.survey, run, alone=False)
-        )
-        others = [r.extent for r in self.reduced if r is not self.vector]
-        self.row_vectors = run.extent // self.lanes  # of one crossing of the contiguous axis
-        self.vectors: Dim = volume(tuple(others)) * self.row_vectors
-        self.rows: Dim = volume(tuple(r.extent for r in self.kept))
-        self._share(size_hint(self.vectors), size_hint(self.rows))
-
-    def _share(self, vectors: int, rows: int) -> None:
-        """Decides on threads; the loops over a row that they hold in registers are written out."""
-        rows_of = [n for n in self.group.inputs if self.space.is_full(n) and not is_immediate(n)]
-        held = max(1, sum(max(1, n.type.dtype.compute.nbytes // 4) for n in rows_of))
-        most_steps = max(1, min(STEPS, REGISTERS // (self.lanes * held)))
-        self.width, self.threads = share(self.target, vectors, rows, most_steps)
-        self.side = self.threads // self.width
-        steps = -(-upper_bound(self.vectors) // self.width)
-        self.written_out = isinstance(self.vectors, int) and steps <= most_steps
 
     # ---- the kernel --------------------------------------------------------------------------
 
@@ -91,15 +57,6 @@ class RowBlocks(Rows):
                 self.there = builder.let("there", build.apply(P.LT, row, build.lift(self.rows)))
                 guards.enter_context(self.elements.guarded(self.there))
             self._row(self._counters(row))
-
-    def _place_of_thread(self, block: Expr) -> tuple[Expr, Expr]:
-        """The row of a thread, and its number among those that share it."""
-        thread = self.here.thread
-        row = build.add(build.mul(block, self.side), build.div(thread, self.width))
-        return self.builder.let("row", row), self.builder.let("lane", build.mod(thread, self.width))
-
-    def _counters(self, row: Expr) -> dict[Run, Expr]:
-        return unravelled(self.builder, row, self.kept)
 
     def _row(self, counters: Mapping[Run, Expr]) -> None:
         kept = expand(counters, self.space.shape)
@@ -162,11 +119,6 @@ class RowBlocks(Rows):
         with self.builder.when(both):
             yield
 
-    def _is_long(self) -> bool:
-        """Whether a thread has so many vectors of a row that it takes them in blocks."""
-        length = self.length if self.pieces != 1 else upper_bound(self.vectors)
-        return not self.written_out and length > BLOCK * self.width
-
     def _visits(self, gathered: Sequence[Accumulator]) -> Iterator[list[tuple[Expr, Expr | None]]]:
         """The vectors of a thread, as many at a time as are read together, each with whether it is
         there.
@@ -219,50 +171,6 @@ class RowBlocks(Rows):
                 vector = builder.let("k", build.add(k, self.lane))
                 inside = None if even % width == 0 else build.apply(P.LT, vector, length)
                 yield [(build.add(start, vector), inside)]
-
-    def _stretch_of_piece(self) -> tuple[Expr, Expr, int]:
-        """Where a thread's vectors of a row begin, how many of them there are, and a number that
-        divides that.
-        """
-        if self.pieces == 1:
-            return build.index(0), build.lift(self.vectors), divisor(self.vectors)
-        start = self.builder.let("start", build.mul(self.piece, self.length))
-        if divisor(self.vectors) % self.length == 0:
-            return start, build.index(self.length), self.length
-        left = build.apply(P.MIN, build.index(self.length), build.sub(self.vectors, start))
-        return start, bounded(self.builder, left, self.length), 1
-
-    def cut(self, count: int) -> None:
-        """From now on rows are cut into pieces, each with blocks of its own, that leave their parts
-        in scratch memory. Where the target has tickets, the last block combines them."""
-        self.finishes = arrival_counter.has_tickets(self.target)
-        usual = size_hint(self.vectors)
-        self.length = -(-usual // (max(1, count) * self.width)) * self.width
-        span = self.width * AHEAD
-        even = span * at_least(-(-self.length // span))
-        if divisor(self.vectors) % even == 0:  # nothing to test for in the loops
-            self.length = even
-        self.pieces = ceil_div(self.vectors, self.length)
-        self.written_out = False
-        parts = self.pieces * volume(self.space.kept)
-        (one,) = self.plan.passes
-        self.scratch = {r: Scratch(r.type.dtype.compute, parts, "partial") for r in one.reductions}
-
-    def _index(self, counters: Mapping[Run, Expr], vector: Expr) -> Index:
-        """The index of a vector of a row."""
-        if self.vector is None:
-            return expand(counters, self.space.shape)
-        found = dict(counters)
-        others = [r for r in self.reduced if r is not self.vector]
-        along = build.mod(vector, self.row_vectors) if others else vector
-        rest = build.div(vector, self.row_vectors) if others else vector
-        for run in reversed(others[1:]):
-            found[run] = build.mod(rest, run.extent)
-            rest = build.div(rest, run.extent)
-        if others:
-            found[others[0]] = rest
-        found[self.vector] = build.ramp(build.mul(along, self.lanes), 1, self.lanes)
-        return expand(found, self.space.shape)
 
     def _read(self, one: ReductionPass, counters: Mapping[Run, Expr], vector: Expr) -> None:
         """Names all that a pass does something with at one vector."""

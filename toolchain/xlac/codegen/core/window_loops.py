@@ -1,0 +1,208 @@
+"""The loops of a window that moves over a tensor: a strip of results, and the positions of the window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xlac.codegen.core.access_analysis import Run
+from xlac.codegen.core.accumulators import fixed
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.loop_nest import bounded, lanes_for, parallel_loops, strip_mine
+from xlac.codegen.core.summation import Pair, blocks, compensated
+from xlac.ir.dims import Dim, Shape, size_hint, upper_bound
+from xlac.ir.graph import Node
+from xlac.ir.op import Index
+from xlac.ops import numeric
+from xlac.ops.control.control import Pick
+from xlac.ops.reduction.reduction import Window
+from xlac.ops.tensor.leaf import convert_element
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Const, Expr, Var
+from xlac_sdk.kernel_ir.primitives import Primitive
+
+UNROLLED = 16  # positions of the window up to which its loops are written out
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAxis:
+    """One axis of the window: its positions, how they lie in x, and whether they may lie outside of
+    it.
+    """
+
+    extent: int
+    size: Dim  # of x
+    stride: int
+    low: int
+    dilation: int
+    hangs: bool
+
+
+class WindowLoops:
+    """Writes the kernel's loops."""
+
+    @staticmethod
+    def direct(op: Window, axis: int) -> bool:
+        """True when x need not be copied for this axis: it is not spread, and padding is where
+        loops can be cut short.
+        """
+        padded = op.low[axis] > 0 or op.high[axis] > 0
+        if op.base_dilation[axis] > 1:
+            return False
+        return not padded or (axis != len(op.window) - 1 and op.window_dilation[axis] == 1)
+
+    def __init__(
+        self,
+        elements: Elements,
+        after: Epilogue | None,
+        op: Window,
+        xs: Sequence[Node],
+        copied: bool,
+    ) -> None:
+        self.elements, self.builder, self.after, self.op, self.xs = (
+            elements,
+            elements.builder,
+            after,
+            op,
+            xs,
+        )
+        self.group = elements.group
+        self.anchor = self.group.anchor
+        sizes = xs[0].shape
+        self.taps = []
+        for axis, extent in enumerate(op.window):
+            low, high = (0, 0) if copied else (op.low[axis], op.high[axis])
+            hangs = low > 0 or high > 0
+            self.taps.append(
+                WindowAxis(
+                    extent, sizes[axis], op.strides[axis], low, op.window_dilation[axis], hangs
+                )
+            )
+
+    def write(self, shape: Shape) -> None:
+        builder, target = self.builder, self.elements.target
+        dtypes = [t.dtype for n in (*self.group.nodes, *self.group.inputs) for t in n.results]
+        each = prod(self.op.window) * 2
+        if not shape:
+            self.several([()], 1)
+            return
+        lanes = lanes_for(target, dtypes, shape[-1])
+        loops = [Run(n, (a,)) for a, n in enumerate(shape[:-1]) if n != 1]
+        copies = 4 if target.vector_bytes and not target.size and self.op.body is None else 1
+
+        with parallel_loops(builder, target, loops, size_hint(shape[-1]) * each) as counters:
+            front: list[Expr] = [build.index(0)] * (len(shape) - 1)
+            for run, counter in counters.items():
+                front[run.axes[0]] = counter
+
+            def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
+                with self.elements.masked(mask):
+                    ats = [(*front, build.ramp(base, 1, wide)) for base in bases]
+                    self.several(ats, wide)
+
+            strip_mine(builder, target, 0, shape[-1], lanes, copies, body)
+
+    def several(self, ats: Sequence[Index], lanes: int) -> None:
+        """The results at some indices that differ in the last axis only; their loops over the
+        window are shared.
+        """
+        builder, elements = self.builder, self.elements
+        starts: list[Expr]
+        if self.op.body is None:
+            dtype = self.xs[0].type.dtype
+            starts = [Const(numeric.identity(self.op.combine, dtype), dtype.compute)]
+        else:
+            starts = [elements.at(i, ()) for i in self.anchor.inputs[len(self.xs) :]]
+        states = [[builder.variable("acc", build.splat(s, lanes)) for s in starts] for _ in ats]
+        unrolled = prod(self.op.window) <= UNROLLED and not elements.target.size
+        adds = self.op.body is None and compensated(self.op.combine, starts[0].dtype)
+        cut = blocks([tap.extent for tap in self.taps]) if adds else None
+        pairs = [Pair.of(builder, state[0]) for state in states] if cut else []
+
+        def level(axis: int, positions: tuple[Expr, ...], states: Sequence[Sequence[Var]]) -> None:
+            if axis == len(self.taps):
+                for at, state in zip(ats, states, strict=True):
+                    self._combine(
+                        state,
+                        tuple(
+                            self._place(t, i, p)
+                            for t, i, p in zip(self.taps, at, positions, strict=True)
+                        ),
+                    )
+                return
+            tap = self.taps[axis]
+            if cut is not None and cut.loop == axis:
+                start, stop = (
+                    self._inside(tap, ats[0][axis])
+                    if tap.hangs
+                    else (build.index(0), build.index(tap.extent))
+                )
+                with builder.loop("block", start, stop, cut.turns) as block:
+                    end = build.apply(Primitive.MIN, build.add(block, cut.turns), stop)
+                    parts = [
+                        [builder.variable("part", build.splat(s, lanes)) for s in starts]
+                        for _ in ats
+                    ]
+                    with builder.loop("k", block, bounded(builder, end, tap.extent)) as k:
+                        level(axis + 1, (*positions, k), parts)
+                    for pair, (part,) in zip(pairs, parts, strict=True):
+                        pair.add(part)
+            elif tap.hangs:
+                start, stop = self._inside(tap, ats[0][axis])
+                with builder.loop("k", start, stop) as k:
+                    level(axis + 1, (*positions, k), states)
+            elif unrolled:
+                for position in range(tap.extent):
+                    level(axis + 1, (*positions, build.index(position)), states)
+            else:
+                with builder.loop("k", 0, tap.extent) as k:
+                    level(axis + 1, (*positions, k), states)
+
+        level(0, (), states)
+        totals: Sequence[Sequence[Expr]] = [[p.total()] for p in pairs] if cut else states
+        for at, state in zip(ats, totals, strict=True):
+            self._store(at, state)
+
+    def _place(self, tap: WindowAxis, at: Expr, position: Expr) -> Expr:
+        """Where in x a position of the window lies."""
+        return build.add(
+            build.add(build.mul(at, tap.stride), build.mul(position, tap.dilation)), -tap.low
+        )
+
+    def _inside(self, tap: WindowAxis, at: Expr) -> tuple[Expr, Expr]:
+        """The positions of the window that lie inside x along an axis of dilation 1."""
+        first = build.sub(tap.low, build.mul(at, tap.stride))
+        start = build.apply(Primitive.MAX, build.index(0), first)
+        stop = build.apply(Primitive.MIN, build.index(tap.extent), build.add(first, tap.size))
+        named = bounded(self.builder, start, tap.extent + tap.low)
+        return named, bounded(self.builder, stop, tap.extent, -upper_bound(tap.size) - tap.extent)
+
+    def _combine(self, state: Sequence[Var], at: Index) -> None:
+        """Takes in the elements at one position of the window."""
+        values = [self.elements.at(x, at) for x in self.xs]
+        if self.op.body is None:
+            primitive = numeric.COMBINE[self.op.combine]
+            self.builder.assign(
+                state[0], build.apply(primitive, state[0], build.splat(values[0], state[0].lanes))
+            )
+            return
+        before = [fixed(self.elements, var) for var in state]
+        wide = [build.splat(v, state[0].lanes) for v in values]
+        for var, value in zip(
+            state, self.elements.inline(self.op.body, [*before, *wide]), strict=True
+        ):
+            self.builder.assign(var, value)
+
+    def _store(self, at: Index, state: Sequence[Expr]) -> None:
+        if self.after is not None:
+            self.after.store(self.elements, at, fixed(self.elements, state[0]))
+            return
+        values = [
+            convert_element(fixed(self.elements, v), t.dtype)
+            for v, t in zip(state, self.anchor.results, strict=True)
+        ]
+        for node in self.group.outputs:
+            assert isinstance(node.op, Pick)
+            self.elements.store(node, at, values[node.op.index])

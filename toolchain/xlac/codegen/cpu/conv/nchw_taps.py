@@ -1,0 +1,125 @@
+"""The taps of a depthwise convolution of planes: their weights, and where a tap of a vector lies outside
+of x."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from xlac.codegen.core import loop_nest, packing
+from xlac.codegen.core.contraction import Axis, Contraction, Source, accumulator, read
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.operands import View
+from xlac.codegen.core.tiling import RegisterTile
+from xlac.ir.dims import Dim, size_hint, static
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Const, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+TALL = 7  # rows of a tile at most: as many sums as hide a multiply-add's latency
+
+if TYPE_CHECKING:
+    from xlac.codegen.core.conv import ConvGeometry
+
+
+class PlaneTaps:
+    """The sizes of a convolution of planes, and what a tap reads."""
+
+    def __init__(
+        self,
+        elements: Elements,
+        after: Epilogue,
+        g: ConvGeometry,
+        left: Source,
+        right: Source,
+        kernel: View,
+        target: Target,
+    ) -> None:
+        self.elements, self.builder, self.after, self.g, self.left = (
+            elements,
+            elements.builder,
+            after,
+            g,
+            left,
+        )
+        self.target = target
+        self.accumulate = accumulator(left.dtype, after.anchor.type.dtype)
+        self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
+        self.outer, self.across = g.op.spatial[:-2], g.op.spatial[-1]
+        self.down = g.op.spatial[-2] if len(g.op.spatial) > 1 else ""
+        channel = Axis(g.result["C"], 0, g.kernel["O"])
+        summed = tuple(Axis(self.taps[s], 0, g.kernel[s]) for s in g.op.spatial)
+        c = Contraction(
+            (channel,),
+            (Axis(1), Axis(1)),
+            Axis(1),
+            summed,
+            left,
+            right,
+            self.accumulate,
+            lambda o, r, n: (),
+        )
+        packs = right.constant and right.dtype is not DType.I8
+        dtype = self.accumulate if packs else right.dtype
+        whole = packing.constant(c, RegisterTile((1, 1), 1, 1), dtype, kernel.compute, kernel.key)
+        self.weights = whole if right.constant else packing.direct(c)
+        self.depth = c.depth
+        self.lanes = loop_nest.lanes_for(target, (self.accumulate,), g.result[self.across])
+        self.held: dict[Dim, Expr] = {}  # weights in registers, by their place
+
+    def _step(self, letter: str) -> int:
+        return self.g.op.strides[self.g.op.spatial.index(letter)]
+
+    def _apart(self, letter: str) -> int:
+        return self.g.op.rhs_dilation[self.g.op.spatial.index(letter)]
+
+    def _weight(self, at: Expr, lanes: int) -> Expr:
+        """A tap's weight in every lane."""
+        return build.splat(read(self.elements, self.weights.source, at, 1, self.accumulate), lanes)
+
+    def _held(self) -> bool:
+        """Whether all weights stay in registers beside a tile's sums, so that nothing but x is read
+        in a row.
+        """
+        return (
+            self.weights.packed
+            and not self.outer
+            and size_hint(self.depth) + TALL + 4 <= self.target.vector_registers
+        )
+
+    def _mask(
+        self, pixel: Expr, tap: int, lanes: int, mask: Expr | None, valid: Expr | None
+    ) -> Expr | None:
+        """The lanes that a tap of a vector of pixels may load; None: all."""
+        parts = [mask] if mask is not None else []
+        if valid is not None:
+            parts.append(build.splat(valid, lanes))
+        edge = self.g.edges.get(self.across)
+        if edge is not None and isinstance(pixel, Const):
+            (size,) = static((edge.extent,))
+            begin = int(pixel.value) + tap * self._apart(self.across) - edge.low
+            if begin < 0 or begin + lanes > size:
+                parts.append(
+                    self._valid(
+                        self.across, build.ramp(build.index(begin + edge.low), 1, lanes), lanes
+                    )
+                )
+        return (
+            None
+            if not parts
+            else self.builder.let(
+                "mask", reduce(lambda a, b: build.apply(Primitive.AND, a, b), parts)
+            )
+        )
+
+    def _valid(self, letter: str, at: Expr, lanes: int) -> Expr:
+        """Whether places along an axis, counted from where the padding begins, are inside x."""
+        edge = self.g.edges[letter]
+        (size,) = static((edge.extent,))
+        low, high = (build.splat(build.index(n), lanes) for n in (edge.low, edge.low + size))
+        return build.apply(
+            Primitive.AND, build.apply(Primitive.LE, low, at), build.apply(Primitive.LT, at, high)
+        )

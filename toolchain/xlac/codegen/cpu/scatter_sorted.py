@@ -1,0 +1,182 @@
+"""Scattered updates by their place, on a CPU: sorted by it, or counted where places are not many more
+than updates. Threads share the places, vectors go along windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlac.codegen.core import operands
+from xlac.codegen.core.access_analysis import Run
+from xlac.codegen.core.accumulators import fixed
+from xlac.codegen.core.elements import Elements, linear, row_major
+from xlac.codegen.core.loop_nest import parallel_loops, piece, pieces_of, serial_loops, strip_mine
+from xlac.codegen.core.lowered_group import KernelLaunch, LowerPart, Scratch, Value
+from xlac.codegen.core.scatter import STEP, Updates, all_of
+from xlac.codegen.core.scatter_sorted import SortedScatter
+from xlac.fusion.group import Group, Kind
+from xlac.ir.dims import Dim, size_hint, volume
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.ops.control.control import Pick
+from xlac.ops.reduction.order import Sort
+from xlac.ops.tensor.leaf import Param
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Access, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+P = Primitive
+
+
+PIECE = 1 << 13  # updates whose places a thread finds
+
+
+class CpuSortedScatter(SortedScatter):
+    """The same on a CPU: threads share the places, vectors go along windows."""
+
+    def __init__(
+        self, group: Group, target: Target, results: Sequence[Value], lower_part: LowerPart
+    ) -> None:
+        super().__init__(group, target, results)
+        self.lower_part = lower_part
+
+    def windows(
+        self, elements: Elements, updates: Updates, rank: Expr, stop: Expr, place: Expr
+    ) -> None:
+        """Adds the updates of one place from a rank on, all elements of their windows."""
+        builder, target, loops = (
+            elements.builder,
+            self.target,
+            [Run(self.sizes[a], (a,)) for a in self.columns],
+        )
+        found: dict[Run, Expr] = {}
+        with serial_loops(builder, loops[:-1], found):
+            before = [found[run] for run in loops[:-1]]
+
+            def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
+                with elements.masked(mask):
+                    for base in bases:
+                        inner = [*before, build.ramp(base, 1, wide)] if loops else []
+                        self.gather(elements, updates, rank, stop, place, inner)
+
+            if loops:
+                strip_mine(builder, target, 0, loops[-1].extent, updates.lanes(target), 1, strip)
+            else:
+                strip([build.index(0)], 1, None)
+
+    def order(self, name: str) -> list[KernelLaunch]:
+        elements = Elements(Builder(), self.group, self.target)
+        pieces = pieces_of(self.count, PIECE)
+        given = [Scratch(DType.I64, self.count, hint) for hint in ("given", "numbers")]
+        with parallel_loops(elements.builder, self.target, [pieces], PIECE * STEP) as counters:
+            start = build.mul(counters[pieces], PIECE)
+            with elements.builder.loop(
+                "n", 0, piece(elements.builder, start, self.count, PIECE)
+            ) as n:
+                number = elements.builder.let("number", build.add(start, n))
+                for scratch, value in zip(
+                    given, (self.place(elements, number), number), strict=True
+                ):
+                    elements.store_to(elements.parameter(scratch, Access.WRITE), number, value)
+        params = tuple(
+            Node.of(Param(hint, Type(DType.I64, (self.count,)), "input"))
+            for hint in ("places", "numbers")
+        )
+        sort = Node.of(Sort(axis=0), *params)
+        picks = tuple(Node(Pick(index=k), (sort,), t) for k, t in enumerate(sort.results))
+        made = self.lower_part(
+            Group(Kind.SORT, sort, (sort, *picks), params, picks, "sorts updates"),
+            self.target,
+            name,
+        )
+        known = dict(zip((*params, *picks), (*given, self.places, self.numbers), strict=True))
+        return [elements.launch(f"{name}_places"), *operands.with_scratch(made.launches, known)]
+
+    def combine(self, elements: Elements, updates: Updates) -> None:
+        ranks = Run(self.count, ())
+        with parallel_loops(
+            elements.builder,
+            self.target,
+            [ranks],
+            STEP * size_hint(volume(self.sizes)) // max(1, ranks.usual),
+        ) as counters:
+            rank = counters[ranks]
+            with self.first_of_its_place(elements, rank) as place:
+                self.windows(elements, updates, rank, self.stop(elements, rank, place), place)
+
+
+class CountedScatter(CpuSortedScatter):
+    """Updates counted by the rows of the operand that they go to, of which there are not many more
+    than updates.
+    """
+
+    def __init__(
+        self, group: Group, target: Target, results: Sequence[Value], lower_part: LowerPart
+    ) -> None:
+        super().__init__(group, target, results, lower_part)
+        known = Updates(Elements(Builder(), group, target), results)
+        self.shape = known.shape
+        self.axes = [
+            a
+            for a in range(len(self.shape))
+            if a not in known.window or a in known.op.scatter_dims_to_operand_dims
+        ]
+        self.targets: Dim = volume(tuple(self.shape[a] for a in self.axes))
+        self.ends = Scratch(DType.I64, self.targets + 2, "ends")
+        self.homes = Scratch(DType.I64, self.count, "homes")
+
+    def order(self, name: str) -> list[KernelLaunch]:
+        """One launch: how many updates each row has, where they begin, and the updates in that
+        order.
+        """
+        elements = Elements(Builder(), self.group, self.target)
+        builder, updates = elements.builder, Updates(elements, self.results)
+        ends, homes = (elements.parameter(s, Access.REREAD) for s in (self.ends, self.homes))
+        numbers = elements.parameter(self.numbers, Access.WRITE)
+        with builder.loop("r", 0, self.targets + 2) as r:
+            builder.store(ends, r, build.index(0))
+        with builder.loop("n", 0, self.count) as n:
+            home = builder.let("home", self._home(updates, n))
+            builder.store(homes, n, home)
+            after = builder.let("after", build.add(home, 1))
+            builder.store(ends, after, build.add(build.load(ends, after), 1))
+        total = builder.variable("total", build.index(0))
+        with builder.loop("r", 0, self.targets + 1) as r:
+            builder.assign(total, build.apply(P.ADD, total, build.load(ends, r)))
+            builder.store(ends, r, fixed(elements, total))
+        with builder.loop("n", 0, self.count) as n:
+            home = builder.let("home", build.load(homes, n))
+            at = builder.let("at", build.load(ends, home))
+            builder.store(numbers, at, n)
+            builder.store(ends, home, build.add(at, 1))
+        return [elements.launch(name)]
+
+    def _home(self, updates: Updates, number: Expr) -> Expr:
+        """The row that an update goes to; one more than the last for those that are out of range."""
+        where, inside = updates.where(self.at(number))
+        extents = [self.shape[a] for a in self.axes]
+        row = linear(tuple(where[a] for a in self.axes), row_major(extents), extents)
+        return build.select(all_of(inside), row, build.lift(self.targets)) if inside else row
+
+    def combine(self, elements: Elements, updates: Updates) -> None:
+        builder, rows = elements.builder, Run(self.targets, ())
+        with parallel_loops(
+            builder, self.target, [rows], STEP * size_hint(volume(self.sizes)) // max(1, rows.usual)
+        ) as counters:
+            row = counters[rows]
+            ends = elements.parameter(self.ends, Access.READ)
+            some = build.apply(P.LT, build.index(0), row)
+            rank = builder.let("rank", build.load(ends, build.sub(row, 1), mask=some))
+            stop = builder.let("stop", build.load(ends, row))
+            with builder.when(build.apply(P.LT, rank, stop)):
+                place: Expr = build.index(0)
+                left: Expr = row
+                strides = row_major(self.shape)
+                for axis in reversed(self.axes):
+                    place = build.add(
+                        place, build.mul(build.mod(left, self.shape[axis]), strides[axis])
+                    )
+                    left = build.div(left, self.shape[axis])
+                self.windows(elements, updates, rank, stop, builder.let("place", place))

@@ -1,0 +1,122 @@
+"""What an attention keeps of a block's queries while their keys go by: the queries, the greatest scores,
+the sums of weights and the weighted values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xlac.codegen.core.attention_problem import LOWEST, AttentionProblem
+from xlac.codegen.core.contraction import zero
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.loop_nest import bounded
+from xlac.codegen.core.matrix_operand import Counters, apart
+from xlac.codegen.core.packing import Panels
+from xlac.ir.dims import divisor
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+if TYPE_CHECKING:
+    from xlac.codegen.cpu.attention import AttentionBlocks
+
+P = Primitive
+
+
+class SoftmaxRows:
+    """The buffers of a block's rows: how they begin, and the results that they are in the end."""
+
+    def __init__(
+        self,
+        elements: Elements,
+        after: Epilogue,
+        h: AttentionProblem,
+        blocks: AttentionBlocks,
+        panels: Panels,
+        target: Target,
+    ) -> None:
+        self.elements, self.builder, self.after, self.h, self.blocks = (
+            elements,
+            elements.builder,
+            after,
+            h,
+            blocks,
+        )
+        self.panels, self.target, self.dtype = panels, target, h.dtype.compute
+        self.height = blocks.tile.rows[1]
+        self.slots = 1 << (self.height - 1).bit_length()  # of a tile's rows, as one vector
+        self.ragged = divisor(h.length) % blocks.wide != 0
+
+    def _begin(self, batch: Counters, first: Expr, tall: Expr) -> None:
+        """The block's queries side by side, and nothing summed. A row past the last is a copy of
+        it.
+        """
+        h, builder, (width, wide), lanes = (
+            self.h,
+            self.builder,
+            self.h.widths,
+            self.blocks.tile.lanes,
+        )
+        self.queries = builder.local("q", self.dtype, self.blocks.rows * h.widths[0])
+        self.values = builder.local("o", self.dtype, self.blocks.rows * h.widths[1])
+        self.sums = builder.local("l", self.dtype, self.blocks.rows * lanes)
+        self.greatest = builder.local("m", self.dtype, self.blocks.tall * self.slots)
+        self.scores = builder.local("s", self.dtype, self.height * self.blocks.keys)
+        self.tops = builder.local("n", self.dtype, self.slots)
+        self.less = builder.local("c", self.dtype, self.slots)
+        side = h.queries
+        buffer = self.elements.parameter(side.source.value, Access.READ)
+        start, part = builder.let("a", side.start(batch)), min(lanes, width & -width)
+        with builder.loop("i", 0, build.mul(tall, self.height)) as i:
+            where = builder.let(
+                "a", side.moved(start, apart(builder, self._row(build.add(first, i)), side.extents))
+            )
+            (along,) = side.depth
+            with builder.loop("e", 0, width, part) as e:
+                place = build.add(
+                    where, build.mul(build.ramp(e, 1, part) if part > 1 else e, along)
+                )
+                self._put(
+                    self.queries,
+                    build.add(build.mul(i, width), e),
+                    build.cast(build.load(buffer, place), self.dtype),
+                )
+            self._fill(self.values, build.mul(i, wide), wide, self.blocks.lanes)
+            self._fill(self.sums, build.mul(i, lanes), lanes, lanes)
+        with builder.loop("i", 0, build.mul(tall, self.slots), self.slots) as i:
+            self._put(self.greatest, i, Const(LOWEST[self.dtype], self.dtype, self.slots))
+        self._put(self.tops, build.index(0), Const(LOWEST[self.dtype], self.dtype, self.slots))
+        if self.ragged or h.gap is not None:
+            self._fill(self.scores, build.index(0), self.height * self.blocks.keys, lanes)
+
+    def _row(self, row: Expr) -> Expr:
+        """A row; one past the last is looked at as the last, and not stored."""
+        if divisor(self.h.rows) % self.blocks.rows:
+            row = bounded(
+                self.builder, build.apply(P.MIN, row, build.lift(self.h.rows - 1)), self.h.rows - 1
+            )
+        return self.builder.let("row", row)
+
+    def _put(self, buffer: Buffer, at: Expr, value: Expr) -> None:
+        self.builder.store(buffer, build.ramp(at, 1, value.lanes) if value.lanes > 1 else at, value)
+
+    def _fill(self, buffer: Buffer, at: Expr, size: int, lanes: int) -> None:
+        with self.builder.loop("z", 0, size, lanes) as z:
+            self._put(buffer, build.add(at, z), zero(self.dtype, lanes))
+
+    def _store(self, batch: Counters, first: Expr, count: Expr) -> None:
+        """Weighted values, divided by the weights' sum, and what follows them."""
+        builder, wide, lanes = self.builder, self.h.widths[1], self.blocks.lanes
+        with builder.loop("i", 0, count) as i:
+            row = builder.let("row", build.add(first, i))
+            weight = build.load(
+                self.sums, build.mul(i, self.blocks.tile.lanes), self.blocks.tile.lanes
+            )
+            weight = builder.let("l", build.fold(P.ADD, weight))
+            with builder.loop("e", 0, wide, lanes) as e:
+                value = build.load(self.values, build.add(build.mul(i, wide), e), lanes)
+                result = build.apply(P.DIV, value, build.splat(weight, lanes))
+                self.after.store(
+                    self.elements, self.h.place(batch, row, build.ramp(e, 1, lanes)), result
+                )

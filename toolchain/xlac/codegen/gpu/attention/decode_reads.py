@@ -1,0 +1,104 @@
+"""Queries, keys and values as the threads of a decoding attention hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlac.codegen.core.attention_problem import AttentionProblem
+from xlac.codegen.core.contraction import multiply_add
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.matrix_operand import Counters, MatrixOperand, apart, offset
+from xlac.codegen.gpu.attention.decode_split import DecodeSplit
+from xlac.codegen.gpu.attention.softmax_state import SplitResults
+from xlac.codegen.gpu.core.shared_staging import all_of
+from xlac.ir.dims import divisor
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Access, Exchange, Expr, Shuffle
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+P = Primitive
+
+
+class DecodeReads:
+    """Reads the parts of rows that a thread holds, and multiplies them."""
+
+    def __init__(
+        self,
+        elements: Elements,
+        after: Epilogue,
+        h: AttentionProblem,
+        how: DecodeSplit,
+        target: Target,
+        found: SplitResults | None,
+    ) -> None:
+        self.elements, self.builder, self.after, self.h, self.how = (
+            elements,
+            elements.builder,
+            after,
+            h,
+            how,
+        )
+        self.target, self.found, self.dtype = target, found, h.dtype.compute
+
+    def _row(self, row: Expr) -> Expr:
+        """A row of the operand; one past the last is read as the last, and not stored."""
+        if divisor(self.h.rows) % self.how.few:
+            row = build.apply(P.MIN, row, build.lift(self.h.rows - 1))
+        return self.builder.let("row", row)
+
+    def _query(self, batch: Counters, row: Expr, element: Expr, held: list[Expr]) -> list[Expr]:
+        side = self.h.queries
+        base = side.moved(side.start(batch), apart(self.builder, row, side.extents))
+        return self._read(side, self.builder.let("base", base), [element], held)
+
+    def _read(
+        self, side: MatrixOperand, base: Expr, counters: Counters, there: list[Expr]
+    ) -> list[Expr]:
+        """A thread's part of a row's width, in parts, in the type of the sums."""
+        builder, how = self.builder, self.how
+        buffer = self.elements.parameter(side.source.value, Access.READ)
+        where = builder.let("where", offset(base, counters, side.depth))
+        along = side is self.h.queries
+        depth = (self.h.widths[0],) if along else (self.h.length,)
+        mask = all_of(there) if there else None
+        if side.width(how.lanes, along_depth=along, depth=depth) == how.lanes > how.part:
+            wide = None if mask is None else build.splat(mask, how.lanes)
+            whole = builder.let(
+                "whole", build.load(buffer, where, how.lanes, wide, how.lanes * buffer.dtype.nbytes)
+            )
+            picks = [tuple(range(at, at + how.part)) for at in range(0, how.lanes, how.part)]
+            return [
+                builder.let("x", build.cast(Shuffle((whole,), pick), self.dtype)) for pick in picks
+            ]
+        stride = side.depth[0] if along else side.strides[0]
+        assert isinstance(stride, int)
+        found = []
+        align = (
+            how.part * buffer.dtype.nbytes
+            if side.width(how.part, along_depth=along, depth=depth) == how.part > 1
+            else 0
+        )
+        wide = None if mask is None else build.splat(mask, how.part)
+        for at in range(0, how.lanes, how.part):
+            place = build.ramp(build.add(where, at * stride), stride, how.part)
+            found.append(
+                builder.let(
+                    "x", build.cast(build.load(buffer, place, mask=wide, align=align), self.dtype)
+                )
+            )
+        return found
+
+    def _product(self, query: Sequence[Expr], key: Sequence[Expr]) -> Expr:
+        """A query times a key; every thread of the row has it."""
+        builder = self.builder
+        total: Expr = build.apply(P.MUL, query[0], key[0])
+        for left, right in zip(query[1:], key[1:], strict=True):
+            total = multiply_add(self.target, left, right, total)
+        total = builder.let("product", build.fold(P.ADD, total))
+        distance = self.how.across // 2
+        while distance:
+            total = builder.let("product", build.apply(P.ADD, total, Exchange(total, distance)))
+            distance //= 2
+        return total

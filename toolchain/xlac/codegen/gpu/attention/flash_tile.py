@@ -1,0 +1,90 @@
+"""The tile of an attention of many queries: whether there is one, and which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xlac.codegen.core.attention_problem import AttentionProblem
+from xlac.codegen.gpu.core.grid import at_least
+from xlac.codegen.gpu.core.instructions import COLUMNS, LANES, MMA, ROWS
+from xlac.ir.dims import size_hint
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+P = Primitive
+KEYS = (64, 32, 16)  # of a tile, the more the better
+
+
+STAGES = 2
+
+
+WIDEST = {2: 256, 4: 128}  # elements of a row of queries, keys or values, by the bytes of one
+
+
+F32 = DType.F32
+
+
+@dataclass(frozen=True, slots=True)
+class FlashTile:
+    """Warps of a block, each with 16 rows; the widths of keys and values filled up to powers of
+    two; keys of a tile.
+    """
+
+    dtype: DType
+    warps: int
+    width: int
+    wide: int
+    keys: int
+
+    @property
+    def rows(self) -> int:
+        return self.warps * ROWS
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.dtype.nbytes * (
+            self.rows * (self.width + self.keys) + STAGES * self.keys * (self.width + self.wide)
+        )
+
+
+def takes(widths: tuple[int, int], dtype: DType, target: Target) -> bool:
+    """True for halves that tensor cores multiply, and f32, of a width whose sums stay in registers."""
+    if (
+        target.warp != LANES
+        or target.block_threads < target.warp
+        or dtype not in MMA
+        or not dtype.is_float
+    ):
+        return False
+    fits = (
+        max(widths) <= WIDEST[dtype.nbytes]
+        and _tile(dtype, widths, 1, KEYS[1]).shared_bytes <= target.shared_bytes
+    )
+    return fits and (dtype is F32 or MMA[dtype] in target.instructions)
+
+
+def _tile(dtype: DType, widths: tuple[int, int], warps: int, keys: int) -> FlashTile:
+    width, wide = (max(2 * COLUMNS, at_least(w)) for w in widths)
+    return FlashTile(dtype, warps, width, wide, keys)
+
+
+def choose(h: AttentionProblem, target: Target) -> FlashTile:
+    """As many warps as there are rows and room for, of tiles of few keys where registers are full
+    of results; threads that multiply for themselves in blocks of half as many, two at once."""
+    by_threads = MMA[h.dtype] not in target.instructions
+    room = target.shared_bytes // 2 if by_threads else target.shared_bytes
+    full = (
+        0 if by_threads else 2 if max(h.widths) > 128 else int(max(h.widths) * h.dtype.nbytes > 256)
+    )
+    for warps in (4, 2) if by_threads else (8, 4, 2):
+        for keys in KEYS[full:]:
+            tile = _tile(h.dtype, h.widths, warps, keys)
+            fits = warps * target.warp <= target.block_threads and tile.shared_bytes <= room
+            if fits and tile.rows <= 2 * size_hint(h.rows):
+                return tile
+    return next(
+        t
+        for t in (_tile(h.dtype, h.widths, 1, keys) for keys in KEYS)
+        if t.shared_bytes <= target.shared_bytes
+    )

@@ -1,0 +1,119 @@
+"""An operand whose tiles the tensor memory accelerator brings: its axes as boxes, and the copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.matrix_operand import Counters, MatrixOperand
+from xlac.codegen.gpu.core import tma
+from xlac.codegen.gpu.core.instructions import CHUNK, Swizzled, SwizzledPanels
+from xlac.codegen.gpu.core.tma import Barriers
+from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
+from xlac.codegen.gpu.gemm.wgmma import ROW
+from xlac.ir.dims import Dim, size_hint
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, TensorMap
+from xlac_sdk.kernel_ir.primitives import Primitive
+
+P = Primitive
+AXES = 4  # of an operand, of the five that the copy engine knows: one more where blocks share a sum
+
+
+@dataclass(frozen=True, slots=True)
+class BoxAxis:
+    """An axis of an operand: what it is of, and how far a step moves."""
+
+    of: str  # "side", "depth", or the number of an axis of the batch
+    extent: Dim
+    stride: Dim
+
+
+def box_axes(p: MatrixProduct, side: MatrixOperand) -> list[BoxAxis]:
+    """An operand's axes, outermost first; none where the copy engine does not take it as it is.
+
+    It takes 16 bytes or more side by side, one axis each of the side and of the sum, and strides of
+    whole 16 bytes.
+    """
+    most = CHUNK // side.source.dtype.nbytes
+    whole = any(
+        side.width(most, along_depth=deep, depth=p.depths) == most for deep in (True, False)
+    )
+    if not whole or len(side.extents) != 1 or len(p.depths) != 1 or side.borders:
+        return []
+    found = [
+        BoxAxis("side", side.extents[0], side.strides[0]),
+        BoxAxis("depth", p.depths[0], side.depth[0]),
+    ]
+    found += [
+        BoxAxis(str(n), *axis)
+        for n, axis in enumerate(zip(p.batch, side.batch, strict=True))
+        if axis[1] != 0
+    ]
+    found.sort(key=lambda axis: -size_hint(axis.stride))
+    right = (
+        found[-1].stride == 1
+        and found[-1].of in ("side", "depth")
+        and size_hint(found[-2].stride) > 1
+    )
+    return found if right else []
+
+
+class TmaOperand:
+    """One operand's way to SHARED memory: what the copy engine is told, and the boxes of a tile."""
+
+    def __init__(
+        self,
+        elements: Elements,
+        p: MatrixProduct,
+        side: MatrixOperand,
+        span: int,
+        memory: Buffer,
+        hint: str,
+    ) -> None:
+        self.memory, self.span = memory, span
+        self.axes = box_axes(p, side)
+        self.width = ROW // memory.dtype.nbytes
+        self.along_depth = self.axes[-1].of == "depth"
+        self.layout: Swizzled | SwizzledPanels = (
+            Swizzled(memory.dtype, self.width, True)
+            if self.along_depth
+            else SwizzledPanels(memory.dtype)
+        )
+        rows = {"side": span, "depth": self.width}
+        box = (*(rows.get(axis.of, 1) for axis in self.axes[:-1]), self.width)
+        self.map = TensorMap(
+            elements.builder.fresh(hint),
+            elements.parameter(side.source.value, Access.READ),
+            build.lift(side.source.offset),
+            tuple(build.lift(axis.extent) for axis in self.axes),
+            tuple(build.lift(axis.stride) for axis in self.axes[:-1]),
+            box,
+        )
+
+    @property
+    def size(self) -> int:
+        """Elements of a tile."""
+        return self.span * self.width
+
+    def bring(
+        self,
+        builder: build.Builder,
+        at: Expr,
+        full: Barriers,
+        slot: Expr,
+        batch: Counters,
+        first: Expr,
+        step: Expr,
+    ) -> None:
+        """Asks for a tile: one box, or a panel after the other where places of the side lie side by
+        side.
+        """
+        apart = self.span if self.along_depth else self.width
+        for start in range(0, self.span, apart):
+            known = {"side": build.add(first, start), "depth": step}
+            place = [
+                known[axis.of] if axis.of in known else batch[int(axis.of)] for axis in self.axes
+            ]
+            to = build.add(at, start * self.width)
+            builder.emit(tma.bring(self.map, self.memory, to, full, slot, place))
