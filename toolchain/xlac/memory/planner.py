@@ -7,29 +7,25 @@ arena.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from xlac.codegen.core.lowered_group import LibraryCall, Packed, Scratch, Value
 from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias
-from xlac.ir.dims import Sym, Symbol
+from xlac.ir.dims import Symbol
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, attributes
 from xlac.ir.types import Type
 from xlac.memory.alternate import alternated
-from xlac.memory.arena import ALIGN, pack
-from xlac.memory.constants import ConstantSlots
+from xlac.memory.arena import pack
 from xlac.memory.control import Move, advance, control
-from xlac.memory.lifetimes import Lifetimes
+from xlac.memory.merged_launches import MergedLaunches
 from xlac.memory.places import Lowering, Places, Readers, Wanted
+from xlac.memory.slots import ProgramSlots
 from xlac.ops.tensor.leaf import Const, Param, asked, param
-from xlac_sdk.kernel_ir.kernel import Access, Kernel
-from xlac_sdk.kernel_ir.rewrite import merge_parameters
-from xlac_sdk.programs.program import Argument, Call, Copy, Launch, Program, Role, Slot, Step
+from xlac_sdk.programs.program import Argument, Call, Copy, Program, Role, Step
 from xlac_sdk.programs.rewrite import with_slots
-from xlac_sdk.source import Origin
 from xlac_sdk.support.limits import went
 
 
@@ -51,7 +47,7 @@ def plan(
     return MemoryPlanner(schedules, weights, tuple(sizes), caches).program(partition, state or {})
 
 
-class MemoryPlanner:
+class MemoryPlanner(ProgramSlots):
     """A program being written. `control` writes its loops and branches."""
 
     def __init__(
@@ -61,18 +57,14 @@ class MemoryPlanner:
         sizes: tuple[Symbol, ...] = (),
         caches: Sequence[int] = (),
     ) -> None:
-        self.schedules, self.sizes, self.caches = schedules, sizes, caches
-        self.constants = ConstantSlots(weights)
-        self.lifetimes = Lifetimes()
-        self.slots: list[Slot] = []
-        self.counters = 0
-        self.state_bytes = 0
-        self.merged: dict[tuple[Kernel, int, int], Kernel] = {}
-        self.backwards: dict[Kernel, Callable[[], Kernel]] = {}  # what `alternated` may turn around
+        super().__init__(weights, sizes)
+        self.schedules, self.caches = schedules, caches
+        self.launcher = MergedLaunches()
 
     # ---- the whole ---------------------------------------------------------------------------
 
     def program(self, partition: Partition, state: Mapping[str, str]) -> Program:
+        """The program of a whole graph, every value in its place."""
         graph = partition.graph
         params = asked(graph)
         inputs = [
@@ -89,7 +81,7 @@ class MemoryPlanner:
         wanted = [(n, Argument(s)) for n, s in zip(given.values(), outputs, strict=True)]
         kept = self.states(graph, places)
         steps = advance(self, partition, places, _nexts(graph, state, kept), wanted)
-        steps = alternated(steps, self.backwards, self.caches)
+        steps = alternated(steps, self.launcher.backwards, self.caches)
 
         spans = self.lifetimes.spans()
         layout = pack(list(spans.values()))
@@ -109,54 +101,6 @@ class MemoryPlanner:
             self.sizes,
             facts={"live_bytes": layout.bound},
         )
-
-    def states(self, graph: Graph, places: Places) -> dict[str, Argument]:
-        """A slot in the state block for every state of the graph; by name."""
-        kept: dict[str, Argument] = {}
-        for node in dict.fromkeys((*graph.inputs, *graph.nodes())):
-            if isinstance(node.op, Param) and node.op.kind == "state":
-                kept[node.op.name] = places[node] = self.kept(
-                    node.type, node.op.name, f"state{len(kept)}", node.origin
-                )
-        return kept
-
-    def kept(self, type: Type, name: str, symbol: str, origin: Origin | None = None) -> Argument:
-        """Memory of the state block."""
-        slot = Slot(
-            name, symbol, type.dtype, type.shape, Role.STATE, self.state_bytes, origin=origin
-        )
-        self.slots.append(slot)
-        self.state_bytes += -(-slot.nbytes // ALIGN) * ALIGN
-        return Argument(slot)
-
-    def slot(
-        self, role: Role, type: Type, name: str, symbol: str, origin: Origin | None = None
-    ) -> Slot:
-        slot = Slot(name, symbol, type.dtype, type.shape, role, origin=origin)
-        self.slots.append(slot)
-        return slot
-
-    def temporary(
-        self, type: Type, origin: Origin | None = None, is_value: bool = True
-    ) -> Argument:
-        """Memory for a value, or for what else is needed to compute that of the origin."""
-        slot = self.slot(
-            Role.TEMPORARY,
-            type,
-            origin.name if origin and is_value else "",
-            f"t{len(self.slots)}",
-            origin,
-        )
-        self.lifetimes.use(slot)
-        return Argument(slot)
-
-    def counter(self) -> str:
-        """A name for the counter of a loop, which no size has."""
-        taken = {symbol.name for symbol in self.sizes}
-        self.counters += 1
-        while f"step{self.counters}" in taken:
-            self.counters += 1
-        return f"step{self.counters}"
 
     # ---- a block: the groups of one graph ----------------------------------------------------
 
@@ -183,6 +127,7 @@ class MemoryPlanner:
         return tuple(steps)
 
     def place(self, node: Node, places: Places) -> Argument:
+        """Where a value lies that was computed before, or a constant."""
         if node not in places:
             if isinstance(node.op, Const | Param):
                 places[node] = Argument(self.constants.slot(node))
@@ -195,6 +140,7 @@ class MemoryPlanner:
     def launches(
         self, group: Group, number: int, readers: Readers, places: Places, direct: Places
     ) -> Iterable[Step]:
+        """The steps of a group that is kernels or a library's call; its outputs have places from now on."""
         scheduled = self.schedules(group)
         shared = {output: input for output, input in scheduled.in_place if output in group.outputs}
         self.lifetimes.tick()
@@ -224,8 +170,10 @@ class MemoryPlanner:
             for argument in arguments:
                 self.lifetimes.use(argument.slot)
             if launching.backward is not None:
-                self.backwards[launching.kernel] = launching.backward
-            steps.append(self.launch(launching.kernel, arguments, launching.sizes, origins))
+                self.launcher.backwards[launching.kernel] = launching.backward
+            steps.append(
+                self.launcher.launch(launching.kernel, arguments, launching.sizes, origins)
+            )
             self.lifetimes.tick()
         if scheduled.call is not None:
             steps.append(self.call(scheduled.call, group, places, scratch))
@@ -248,34 +196,6 @@ class MemoryPlanner:
             calling.work,
         )
 
-    def launch(
-        self,
-        kernel: Kernel,
-        arguments: tuple[Argument, ...],
-        sizes: tuple[Sym, ...],
-        origins: tuple[Origin, ...],
-    ) -> Launch:
-        """A launch; parameters that were given the same memory become one."""
-        for i, written in enumerate(kernel.parameters):
-            if written.access is Access.READ:
-                continue
-            for j, other in enumerate(kernel.parameters):
-                if i != j and arguments[i] == arguments[j]:
-                    key = (kernel, i, j)
-                    if key not in self.merged:
-                        merged = merge_parameters(kernel, written, other)
-                        self.merged[key] = replace(
-                            merged, name=f"{kernel.name}_in_place_{len(self.merged)}"
-                        )
-                        if (backward := self.backwards.get(kernel)) is not None:
-                            self.backwards[self.merged[key]] = partial(
-                                _merged, backward, i, j, f"{self.merged[key].name}_backward"
-                            )
-                    return self.launch(
-                        self.merged[key], arguments[:j] + arguments[j + 1 :], sizes, origins
-                    )
-        return Launch(kernel, arguments, sizes, origins)
-
     def reusable(
         self, source: Node, output: Node, number: int, readers: Readers, places: Places
     ) -> Argument | None:
@@ -294,6 +214,7 @@ class MemoryPlanner:
     def value(
         self, value: Value, places: Places, scratch: dict[Scratch, Argument], group: Group
     ) -> Argument:
+        """Where an argument of a launch lies; scratch memory of the group is found at first use."""
         match value:
             case Node():
                 return self.place(value, places)
@@ -328,12 +249,14 @@ class MemoryPlanner:
         return steps + [self.copy(*move) for move in ready]
 
     def copy(self, source: Argument, target: Argument, what: Type) -> Copy:
+        """One copy, a step of the clock."""
         self.lifetimes.tick()
         self.lifetimes.use(source.slot)
         self.lifetimes.use(target.slot)
         return Copy(target, source, what.size)
 
     def claimed(self, group: Group, places: Places, direct: Places) -> Call:
+        """The call of an operation that the target claims."""
         self.lifetimes.tick()
         for output in group.outputs:
             places[output] = direct.get(output) or self.temporary(output.type, output.origin)
@@ -349,14 +272,6 @@ class MemoryPlanner:
             attributes(group.anchor.op),
             group.anchor.origin,
         )
-
-
-def _merged(make: Callable[[], Kernel], kept: int, dropped: int, name: str) -> Kernel:
-    """A kernel that is yet to be made with two of its parameters made one."""
-    kernel = make()
-    return replace(
-        merge_parameters(kernel, kernel.parameters[kept], kernel.parameters[dropped]), name=name
-    )
 
 
 def _nexts(graph: Graph, state: Mapping[str, str], kept: Mapping[str, Argument]) -> list[Move]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from xlac.codegen.core import operands
+from xlac.codegen.core.addressing import row_major
 from xlac.codegen.core.contraction import Edge
-from xlac.codegen.core.elements import row_major
 from xlac.codegen.core.lowered_group import KernelLaunch, LowerPart
 from xlac.codegen.core.operands import View
 from xlac.fusion.group import Group, Kind

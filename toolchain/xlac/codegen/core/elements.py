@@ -1,31 +1,23 @@
-"""Computes elements of a group's nodes inside a kernel being built: what every schedule reads
+"""Computes elements of a group's nodes inside a kernel being built: what every lowering reads
 values with.
 
     builder = Builder()
     elements = Elements(builder, group, target)
     with builder.loop("i", 0, rows, kind=LoopKind.PARALLEL) as i:
         with builder.loop("j", 0, columns, lanes) as j:
-            at = (i, build.ramp(j, 1, lanes))
-            elements.store(node, at)                       # at(node, at), stored to the node's
-            parameter
+            elements.store(node, (i, build.ramp(j, 1, lanes)))  # computed, and stored to the node's parameter
     return LoweredGroup((elements.launch(name, work, note),))
 
 * `at(node, index)` is one element, or as many as the index has lanes, in the node's *compute* dtype
-  (f32 for
-  halves). An index has one scalar or vector entry an axis; all vectors have one lane count. A
-  result that does
-  not vary over the lanes is a scalar: `build.apply` and `store` widen it.
-* A node's value comes from, in this order: what the schedule bound (`bind` a buffer, `bind_value` a
-  function);
-  for a group input, its parameter, or an immediate for a constant of equal numbers; for a node of
-  the group
-  that is Elementwise, its operation. Anything else must be bound first.
+  (f32 for halves). An index has one scalar or vector entry an axis; all vectors have one lane count.
+  A result that does not vary over the lanes is a scalar: `build.apply` and `store` widen it.
+* A node's value comes from, in this order: what the lowering bound (`bind` a buffer, `bind_value` a
+  function); for a group input, its parameter, or an immediate for a constant of equal numbers; for a
+  node of the group that is Elementwise, its operation. Anything else must be bound first.
 * Every value is named by `let` in the block open at that time and reused there and in blocks inside
-  it. So bind a
-  node before anything that depends on it is read in that block.
+  it. So bind a node before anything that depends on it is read in that block.
 * `with masked(mask)`: vector loads and stores of the mask's lane count read and write only where it
-  is true;
-  `with guarded(condition)`: loads read only where it is.
+  is true; `with guarded(condition)`: loads read only where it is.
 * Parameters are made when first asked for; `launch` collects those used, in the order inputs,
   outputs, others.
 """
@@ -34,19 +26,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from math import gcd
 
+from xlac.codegen.core.addressing import alignment, linear, plain, row_major
 from xlac.codegen.core.lowered_group import KernelLaunch, Scratch, Value
 from xlac.codegen.core.value_scope import ValueScope
 from xlac.fusion.group import Group, open_sizes, origins, ranks
-from xlac.ir.dims import Dim, Shape, Sym, symbols, volume
+from xlac.ir.dims import Dim, Sym, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Elementwise, Index, Operand
 from xlac.ops.tensor import leaf
-from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
-from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr, Kernel, Ramp, Splat, Work
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Kernel, Work
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -284,50 +275,3 @@ class Elements:
             operands = (Operand(i.type, lambda _, __, i=i: values[i]) for i in node.inputs)  # type: ignore[misc]
             values[node] = self.builder.let("v", node.op.element((), node.type, *operands))
         return tuple(values[node] for node in body.outputs.values())
-
-
-# ---- addresses -----------------------------------------------------------------------------------
-
-
-def row_major(shape: Sequence[Dim]) -> Shape:
-    """Element strides of a dense tensor, last axis fastest."""
-    return tuple(volume(tuple(shape[axis + 1 :])) for axis in range(len(shape)))
-
-
-def linear(index: Index, strides: Sequence[Dim], shape: Sequence[Dim] | None = None) -> Expr:
-    """The place of an index in a flat buffer. An axis of extent 1 does not count, whatever its
-    entry.
-    """
-    where: Expr = build.index(0)
-    for axis, (entry, step) in enumerate(zip(index, strides, strict=True)):
-        if step and (shape is None or shape[axis] != 1):
-            where = build.add(where, build.mul(entry, step))
-    return where
-
-
-def alignment(buffer: Buffer, where: Expr) -> int:
-    """Bytes that the address of a consecutive access is known to be a multiple of; 0 for any other
-    access.
-    """
-    if not (isinstance(where, Ramp) and where.stride == 1):
-        return 0
-    return gcd(build.multiple(where.base) * buffer.dtype.nbytes, buffer.align)
-
-
-def widest(group: Group) -> DType:
-    """The compute dtype with the fewest lanes a register among the group's values."""
-    types = [t.dtype.compute for n in (*group.nodes, *group.inputs) for t in n.results]
-    return max(types, key=lambda d: d.nbytes, default=DType.F32)
-
-
-def plain(index: Index) -> Index:
-    """An index whose entries that do not vary over the lanes are scalars."""
-    return tuple(
-        [_scalar(entry) if isinstance(entry, (Splat, Const)) else entry for entry in index]
-    )
-
-
-def _scalar(entry: Splat | Const) -> Expr:
-    if isinstance(entry, Splat):
-        return entry.value
-    return Const(entry.value, entry.dtype) if entry.lanes > 1 else entry

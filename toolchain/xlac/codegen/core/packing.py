@@ -16,8 +16,9 @@ from math import gcd, prod
 
 import numpy as np
 
+from xlac.codegen.core.addressing import row_major
 from xlac.codegen.core.contraction import Axis, Contraction, Source, merge, offset, unravel, zero
-from xlac.codegen.core.elements import Elements, row_major
+from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import CHUNKS, SERIAL_WORK, THREAD_WORK, bounded, check_threads
 from xlac.codegen.core.lowered_group import KernelLaunch, Packed, Scratch
 from xlac.codegen.core.tiling import RegisterTile, Split

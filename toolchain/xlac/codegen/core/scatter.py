@@ -13,14 +13,9 @@ from dataclasses import replace
 
 from xlac.codegen.core import operands
 from xlac.codegen.core.access_analysis import Run
-from xlac.codegen.core.elements import Elements, row_major
-from xlac.codegen.core.loop_nest import (
-    lanes_for,
-    parallel_loops,
-    pieces_of,
-    serial_loops,
-    strip_mine,
-)
+from xlac.codegen.core.addressing import row_major
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.loop_nest import parallel_loops, pieces_of, serial_loops
 from xlac.codegen.core.lowered_group import (
     BufferCopy,
     KernelLaunch,
@@ -29,6 +24,7 @@ from xlac.codegen.core.lowered_group import (
     Scratch,
     Value,
 )
+from xlac.codegen.core.strip_mining import lanes_for, strip_mine
 from xlac.fusion.group import Group, Kind
 from xlac.ir.dims import divisor, size_hint, volume
 from xlac.ir.graph import Node

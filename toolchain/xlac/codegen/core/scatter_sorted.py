@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from xlac.codegen.core.accumulators import fixed
-from xlac.codegen.core.elements import Elements, linear, row_major
+from xlac.codegen.core.addressing import linear, row_major
+from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import KernelLaunch, Scratch, Value
 from xlac.codegen.core.scatter import Updates, all_of
 from xlac.codegen.core.summation import BLOCK, Pair, compensated

@@ -10,7 +10,8 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.loop_nest import bounded, lanes_for, parallel_loops, strip_mine
+from xlac.codegen.core.loop_nest import bounded, parallel_loops
+from xlac.codegen.core.strip_mining import lanes_for, strip_mine
 from xlac.codegen.core.summation import Pair, blocks, compensated
 from xlac.ir.dims import Dim, Shape, size_hint, upper_bound
 from xlac.ir.graph import Node

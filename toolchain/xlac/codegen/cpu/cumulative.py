@@ -13,8 +13,9 @@ from collections.abc import Callable
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.loop_nest import bounded, lanes_for, parallel_loops, pieces_of, strip_mine
+from xlac.codegen.core.loop_nest import bounded, parallel_loops, pieces_of
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch, Value
+from xlac.codegen.core.strip_mining import lanes_for, strip_mine
 from xlac.codegen.core.summation import compensated, two_sum
 from xlac.fusion import cost
 from xlac.fusion.group import Group

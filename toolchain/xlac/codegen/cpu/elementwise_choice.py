@@ -10,15 +10,12 @@ from xlac.codegen.core.loop_nest import (
     CHUNKS,
     SERIAL_WORK,
     check_threads,
-    check_vectors,
     chunk_of,
-    joins,
-    lanes_for,
     pieces_of,
     share,
-    unroll_for,
 )
 from xlac.codegen.core.packing import TURNED
+from xlac.codegen.core.strip_mining import check_vectors, joins, lanes_for, unroll_for
 from xlac.codegen.schedules.elementwise import ElementwiseSchedule, Nest, TransposedBlocks
 from xlac.codegen.schedules.schedule import SERIAL, Misfit
 from xlac.fusion import cost

@@ -7,8 +7,9 @@ from math import prod
 
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.loop_nest import lanes_for, parallel_loops, strip_mine
+from xlac.codegen.core.loop_nest import parallel_loops
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
+from xlac.codegen.core.strip_mining import lanes_for, strip_mine
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import static

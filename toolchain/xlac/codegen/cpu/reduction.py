@@ -13,17 +13,12 @@ from math import gcd
 
 from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator, fixed, rounded, sums
-from xlac.codegen.core.elements import Elements, linear, row_major
-from xlac.codegen.core.loop_nest import (
-    SERIAL_WORK,
-    bounded,
-    lanes_for,
-    parallel_loops,
-    serial_loops,
-    strip_mine,
-)
+from xlac.codegen.core.addressing import linear, row_major
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.loop_nest import SERIAL_WORK, bounded, parallel_loops, serial_loops
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.reduction_plan import ReductionSpace
+from xlac.codegen.core.strip_mining import lanes_for, strip_mine
 from xlac.codegen.core.summation import Pair
 from xlac.codegen.cpu.row_reduction import Rows
 from xlac.fusion import cost

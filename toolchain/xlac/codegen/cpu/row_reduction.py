@@ -23,19 +23,16 @@ from math import gcd
 
 from xlac.codegen.core.access_analysis import Run, Survey, Surveyor, contiguous, expand, runs
 from xlac.codegen.core.accumulators import Accumulator, sums
-from xlac.codegen.core.elements import Elements, linear, plain, row_major
+from xlac.codegen.core.addressing import linear, plain, row_major
+from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import (
     CHUNKS,
     SERIAL_WORK,
     bounded,
     chunk_of,
-    joins,
-    lanes_for,
     parallel_loops,
     piece,
     pieces_of,
-    strip_mine,
-    unroll_for,
 )
 from xlac.codegen.core.reduction_plan import (
     ReductionPass,
@@ -44,6 +41,7 @@ from xlac.codegen.core.reduction_plan import (
     plan,
     reduced_inputs,
 )
+from xlac.codegen.core.strip_mining import joins, lanes_for, strip_mine, unroll_for
 from xlac.codegen.core.summation import Blocks, blocks
 from xlac.fusion.group import is_immediate
 from xlac.ir.dims import Dim, Shape, Sym, ceil_div, divisor, size_hint, upper_bound, volume

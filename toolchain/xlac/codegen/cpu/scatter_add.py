@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.loop_nest import lanes_for, parallel_loops, piece, pieces_of, strip_mine
+from xlac.codegen.core.loop_nest import parallel_loops, piece, pieces_of
 from xlac.codegen.core.lowered_group import KernelLaunch, LowerPart, Scratch, Value
 from xlac.codegen.core.scatter import Updates
+from xlac.codegen.core.strip_mining import lanes_for, strip_mine
 from xlac.codegen.core.summation import BLOCK, compensated, two_sum, whole
 from xlac.codegen.cpu.scatter_sorted import CountedScatter, CpuSortedScatter
 from xlac.fusion import cost

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from xlac.codegen.core import operands
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
-from xlac.codegen.core.elements import Elements, linear, row_major
-from xlac.codegen.core.loop_nest import parallel_loops, piece, pieces_of, serial_loops, strip_mine
+from xlac.codegen.core.addressing import linear, row_major
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.loop_nest import parallel_loops, piece, pieces_of, serial_loops
 from xlac.codegen.core.lowered_group import KernelLaunch, LowerPart, Scratch, Value
 from xlac.codegen.core.scatter import STEP, Updates, all_of
 from xlac.codegen.core.scatter_sorted import SortedScatter
+from xlac.codegen.core.strip_mining import strip_mine
 from xlac.fusion.group import Group, Kind
 from xlac.ir.dims import Dim, size_hint, volume
 from xlac.ir.graph import Node

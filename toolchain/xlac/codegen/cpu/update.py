@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 
 from xlac.codegen.core import operands
 from xlac.codegen.core.access_analysis import Run
-from xlac.codegen.core.elements import Elements, row_major
-from xlac.codegen.core.loop_nest import lanes_for, parallel_loops, pieces_of, strip_mine
+from xlac.codegen.core.addressing import row_major
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.loop_nest import parallel_loops, pieces_of
 from xlac.codegen.core.lowered_group import BufferCopy, KernelLaunch, LoweredGroup, LowerPart
+from xlac.codegen.core.strip_mining import lanes_for, strip_mine
 from xlac.fusion import cost
 from xlac.fusion.group import Group, is_immediate
 from xlac.ir.dims import Shape, divisor, size_hint, volume

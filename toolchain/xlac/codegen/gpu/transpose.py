@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xlac.codegen.core.access_analysis import ElementAccess, Run, Survey, expand, runs
-from xlac.codegen.core.elements import Elements, alignment
+from xlac.codegen.core.addressing import alignment
+from xlac.codegen.core.elements import Elements
 from xlac.codegen.cpu.elementwise import store
 from xlac.codegen.cpu.elementwise_choice import Job
 from xlac.codegen.gpu.core.grid import GridThread, grid

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from xlac.codegen.core import operands
-from xlac.codegen.core.elements import row_major
+from xlac.codegen.core.addressing import row_major
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.operands import View
 from xlac.codegen.library.refused import LibraryRefused

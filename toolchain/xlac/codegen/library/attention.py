@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlac.codegen.core import operands
-from xlac.codegen.core.elements import row_major
+from xlac.codegen.core.addressing import row_major
 from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.core.operands import View
 from xlac.codegen.library.after import over_result

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from xlac.codegen.core.elements import row_major
+from xlac.codegen.core.addressing import row_major
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.operands import View
 from xlac.codegen.library.after import Parts, over_result

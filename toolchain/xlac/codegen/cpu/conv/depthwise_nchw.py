@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xlac.codegen.core import loop_nest, operands
+from xlac.codegen.core import operands, strip_mining
 from xlac.codegen.core.contraction import Source, multiply_add, read, unravel, zero
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
@@ -192,7 +192,7 @@ class _DepthwiseNchw(PlaneTaps):
                 )
 
         if edge is None:
-            loop_nest.strip_mine(self.builder, self.target, 0, width, lanes, 1, strip)
+            strip_mining.strip_mine(self.builder, self.target, 0, width, lanes, 1, strip)
             return
         (size,) = static((edge.extent,))
         reach = (self.taps[self.across] - 1) * self._apart(self.across) + lanes
@@ -206,7 +206,7 @@ class _DepthwiseNchw(PlaneTaps):
                 with self.builder.loop("i", pixel, whole[-1] + lanes, lanes) as i:
                     strip([i], lanes, None)
 
-    def _end(self, strip: loop_nest.Strip, pixel: int, width: int, lanes: int) -> None:
+    def _end(self, strip: strip_mining.Strip, pixel: int, width: int, lanes: int) -> None:
         """A vector of pixels at an end of the row."""
         full = pixel + lanes <= width
         below = build.apply(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from xlac.codegen.core import loop_nest, packing
+from xlac.codegen.core import packing, strip_mining
 from xlac.codegen.core.contraction import Axis, Contraction, Source, accumulator, read
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
@@ -67,7 +67,7 @@ class PlaneTaps:
         whole = packing.constant(c, RegisterTile((1, 1), 1, 1), dtype, kernel.compute, kernel.key)
         self.weights = whole if right.constant else packing.direct(c)
         self.depth = c.depth
-        self.lanes = loop_nest.lanes_for(target, (self.accumulate,), g.result[self.across])
+        self.lanes = strip_mining.lanes_for(target, (self.accumulate,), g.result[self.across])
         self.held: dict[Dim, Expr] = {}  # weights in registers, by their place
 
     def _step(self, letter: str) -> int:

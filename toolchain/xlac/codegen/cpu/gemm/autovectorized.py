@@ -23,10 +23,10 @@ from xlac.codegen.core.contraction import (
 )
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.loop_nest import UNROLLED
 from xlac.codegen.core.operands import View
 from xlac.codegen.core.packing import Panels
 from xlac.codegen.core.partial_tiles import PRODUCTS, WHOLE, Waiting
+from xlac.codegen.core.strip_mining import UNROLLED
 from xlac.codegen.core.summation import blocks
 from xlac.codegen.core.tiling import RegisterTile, Split, even_split
 from xlac.codegen.schedules.gemm import AutovectorizedSchedule

@@ -22,9 +22,10 @@ from xlac.codegen.core.contraction import (
 )
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.loop_nest import UNROLLED, check_threads
+from xlac.codegen.core.loop_nest import check_threads
 from xlac.codegen.core.operands import View
 from xlac.codegen.core.partial_tiles import PRODUCTS
+from xlac.codegen.core.strip_mining import UNROLLED
 from xlac.codegen.core.summation import Pair
 from xlac.codegen.core.tiling import OpenSplit, Split, even_split, split_of
 from xlac.codegen.cpu.gemm import register_tile

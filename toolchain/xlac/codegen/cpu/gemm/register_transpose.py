@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
+from xlac.codegen.core.addressing import linear, plain, row_major
 from xlac.codegen.core.contraction import Contraction, zero
-from xlac.codegen.core.elements import Elements, linear, plain, row_major
+from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.packing import TURNED, transposed
 from xlac.codegen.core.tiling import RegisterTile

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from xlac.codegen.core.addressing import linear, row_major
 from xlac.codegen.core.contraction import Axis, Contraction, Source
-from xlac.codegen.core.elements import linear, row_major
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.matrix_operand import Counters, MatrixOperand, Padding, apart
 from xlac.ir.dims import Dim, Shape, size_hint, volume

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from xlac.codegen.core.addressing import linear, row_major
 from xlac.codegen.core.contraction import unravel
-from xlac.codegen.core.elements import Elements, linear, row_major
+from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import Scratch
 from xlac.codegen.core.matrix_operand import Counters, MatrixOperand

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from xlac.codegen.core.accumulators import Accumulator
-from xlac.codegen.core.elements import linear, row_major
+from xlac.codegen.core.addressing import linear, row_major
 from xlac.codegen.core.reduction_plan import ReductionPass, ReductionSpace
 from xlac.codegen.gpu.reduction import arrival_counter
 from xlac.ir.dims import volume

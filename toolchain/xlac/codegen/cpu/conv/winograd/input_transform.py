@@ -8,7 +8,8 @@ from itertools import product
 
 from xlac.codegen.core import loop_nest
 from xlac.codegen.core.access_analysis import Run
-from xlac.codegen.core.elements import Elements, linear
+from xlac.codegen.core.addressing import linear
+from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import KernelLaunch, Scratch
 from xlac.codegen.core.operands import View
 from xlac.codegen.cpu.conv.winograd import toom_cook

@@ -1,0 +1,49 @@
+"""Addresses of elements: strides of a dense tensor, and the place of an index in a flat buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+
+from xlac.ir.dims import Dim, Shape, volume
+from xlac.ir.op import Index
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Buffer, Const, Expr, Ramp, Splat
+
+
+def row_major(shape: Sequence[Dim]) -> Shape:
+    """Element strides of a dense tensor, last axis fastest."""
+    return tuple(volume(tuple(shape[axis + 1 :])) for axis in range(len(shape)))
+
+
+def linear(index: Index, strides: Sequence[Dim], shape: Sequence[Dim] | None = None) -> Expr:
+    """The place of an index in a flat buffer. An axis of extent 1 does not count, whatever its
+    entry.
+    """
+    where: Expr = build.index(0)
+    for axis, (entry, step) in enumerate(zip(index, strides, strict=True)):
+        if step and (shape is None or shape[axis] != 1):
+            where = build.add(where, build.mul(entry, step))
+    return where
+
+
+def alignment(buffer: Buffer, where: Expr) -> int:
+    """Bytes that the address of a consecutive access is known to be a multiple of; 0 for any other
+    access.
+    """
+    if not (isinstance(where, Ramp) and where.stride == 1):
+        return 0
+    return gcd(build.multiple(where.base) * buffer.dtype.nbytes, buffer.align)
+
+
+def plain(index: Index) -> Index:
+    """An index whose entries that do not vary over the lanes are scalars."""
+    return tuple(
+        [_scalar(entry) if isinstance(entry, (Splat, Const)) else entry for entry in index]
+    )
+
+
+def _scalar(entry: Splat | Const) -> Expr:
+    if isinstance(entry, Splat):
+        return entry.value
+    return Const(entry.value, entry.dtype) if entry.lanes > 1 else entry
