@@ -23,7 +23,9 @@ NEEDED = {"Add an ONNX operator": ("onnx",)}
 
 @dataclass(frozen=True)
 class Block:
-    """What a fence holds, its language, and the first path in the text since the one before it."""
+    """What a fence holds, its language, and the first path in the text since the one before it;
+    several changes after another are to the same file.
+    """
 
     language: str
     text: str
@@ -31,13 +33,14 @@ class Block:
 
 
 def blocks(section: str) -> Iterator[Block]:
-    before = 0
+    before, last = 0, ""
     for found in re.finditer(r"^( *)```(\w+)\n(.*?)^\1```$", section, re.MULTILINE | re.DOTALL):
         text = re.split(r"\n\d+\. |\nCheck:", section[before : found.start()])[-1]
         path = re.search(r"`([\w.-]+(?:/[\w.-]+)+\.\w+)`", text)
         lines = found[3].splitlines()
         body = "\n".join(line[len(found[1]) :] for line in lines) + "\n"
-        yield Block(found[2], body, path[1] if path else "")
+        last = path[1] if path else last
+        yield Block(found[2], body, last if path or found[2] == "diff" else "")
         before = found.end()
 
 
