@@ -21,10 +21,11 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.control import control
-from xlac.ops.reduction import reduction
-from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction import cumulative, reduction
+from xlac.ops.reduction.conv import Conv
+from xlac.ops.reduction.window import Window
 from xlac.ops.scalar import arithmetic
-from xlac.ops.tensor import index, view
+from xlac.ops.tensor import dynamic_slice, extend, view
 from xlac_sdk.dtypes import DType
 
 FLOATS = (DType.F32, DType.F32, DType.F32, DType.F32, DType.F64, DType.F16, DType.BF16)
@@ -353,7 +354,9 @@ def views(m: Maker) -> Value | None:
             high = tuple(m.random.choice((0, 0, 1, -1 if size > 1 else 1)) for size in shape)
             gaps = tuple(m.random.choice((0, 0, 0, 1)) for _ in shape)
             return Value(
-                Node.of(view.Pad(low, high, gaps), n, build.constant(0, x.dtype)), x.bound, x.exact
+                Node.of(extend.Pad(low, high, gaps), n, build.constant(0, x.dtype)),
+                x.bound,
+                x.exact,
             )
         case "concat" if rank:
             axis = m.random.randrange(rank)
@@ -364,7 +367,7 @@ def views(m: Maker) -> Value | None:
             ]
             y = m.random.choice(others)
             return Value(
-                Node.of(view.Concat(axis), n, y.node), max(x.bound, y.bound), x.exact and y.exact
+                Node.of(extend.Concat(axis), n, y.node), max(x.bound, y.bound), x.exact and y.exact
             )
         case "broadcast":
             place = m.random.randint(0, rank)
@@ -526,9 +529,7 @@ def pooled(m: Maker) -> Value | None:
     window = tuple(m.random.randint(1, min(3, size)) for size in x.shape)
     strides = tuple(m.random.choice((1, 1, 2)) for _ in range(rank))
     combine, ones, zeros = m.random.choice(("max", "add")), (1,) * rank, (0,) * rank
-    result = Node.of(
-        reduction.Window(combine, None, window, strides, zeros, zeros, ones, ones), x.node
-    )
+    result = Node.of(Window(combine, None, window, strides, zeros, zeros, ones, ones), x.node)
     return Value(result, x.bound * math.prod(window) if combine == "add" else x.bound)
 
 
@@ -539,7 +540,7 @@ def running(m: Maker) -> Value | None:
     axis, combine = m.random.randrange(len(x.shape)), m.random.choice(("add", "max"))
     exclusive = combine == "add" and m.random.random() < 0.3
     result = Node.of(
-        reduction.Cumulative(axis, combine, m.random.random() < 0.5, exclusive), x.node
+        cumulative.Cumulative(axis, combine, m.random.random() < 0.5, exclusive), x.node
     )
     return Value(result, x.bound * max(1, x.shape[axis]))
 
@@ -556,7 +557,7 @@ def taken(m: Maker) -> Value | None:
         )
     start = [m.param((), DType.I32).node for _ in x.shape]
     sizes = tuple(m.random.randint(1, size) for size in x.shape)
-    return Value(Node.of(index.DynSlice(sizes), x.node, *start), x.bound, x.exact)
+    return Value(Node.of(dynamic_slice.DynSlice(sizes), x.node, *start), x.bound, x.exact)
 
 
 def looped(m: Maker) -> Value | None:

@@ -17,10 +17,13 @@ from xlac.codegen.core.partial_tiles import WHOLE
 from xlac.codegen.core.summation import BLOCK
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
-from xlac.ops.reduction.contraction import Conv, Dot
-from xlac.ops.reduction.reduction import Cumulative, Reduce, Window
-from xlac.ops.tensor.index import Scatter
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.conv import Conv
+from xlac.ops.reduction.cumulative import Cumulative
+from xlac.ops.reduction.reduction import Reduce
+from xlac.ops.reduction.window import Window
 from xlac.ops.tensor.leaf import Param
+from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
 
 Array = NDArray[Any]

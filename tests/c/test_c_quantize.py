@@ -20,7 +20,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.model import Model
 from xlac.ops import build as ops
-from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction.conv import Conv
 from xlac.passes.quantize import drawn, loss, quantised
 from xlac.passes.weights import Weights
 from xlac_sdk.backend import Backend

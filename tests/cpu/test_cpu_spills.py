@@ -18,7 +18,8 @@ from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
-from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.conv import Conv
 from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.registry import find

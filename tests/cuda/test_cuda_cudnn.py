@@ -17,7 +17,7 @@ from device_doubles import LikeCupy, placed
 from xlac.ir.dims import symbol
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
 
 pytestmark = pytest.mark.usefixtures("cudnn_library")

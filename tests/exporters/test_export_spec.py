@@ -27,8 +27,9 @@ from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.control import control, effect
 from xlac.ops.reduction import order, reduction
-from xlac.ops.tensor import index
+from xlac.ops.reduction.window import Window
 from xlac.ops.tensor.leaf import Const, Param
+from xlac.ops.tensor.scatter import Scatter
 from xlac.spec.load import load
 from xlac.spec.text.format import canonical
 from xlac_sdk.dtypes import DType
@@ -153,9 +154,7 @@ def test_bodies_of_operations(tmp_path: Path) -> None:
     )
     ones = (1, 1)
     add = build.graph("add", [Type(F32), Type(F32)], lambda a, b: build.add(a, b))
-    window = Node.of(
-        reduction.Window("body", add, (1, 2), ones, (0, 0), (0, 0), ones, ones), x, zero
-    )
+    window = Node.of(Window("body", add, (1, 2), ones, (0, 0), (0, 0), ones, ones), x, zero)
     less = build.graph("less", [Type(F32), Type(F32)], lambda a, b: build.compare(a, "lt", b))
     sort = Node.of(order.Sort(1, body=less), x)
     twice = build.graph("twice", [Type(F32, (3, 5))], lambda a: build.mul(a, 2.0))
@@ -163,7 +162,7 @@ def test_bodies_of_operations(tmp_path: Path) -> None:
     mix = build.graph("mix", [Type(F32), Type(F32)], lambda a, b: build.mul(build.add(a, b), 0.5))
     at = vector("at", I32, 2, 1)
     scatter = Node.of(
-        index.Scatter((1,), (0,), (), (), (0,), 1, "body", mix), x, at, vector("u", F32, 2, 5)
+        Scatter((1,), (0,), (), (), (0,), 1, "body", mix), x, at, vector("u", F32, 2, 5)
     )
     outputs = {"value": arg[0], "at": arg[1], "w": window, "s": sort, "c": call, "sc": scatter}
     found = same(of(outputs, x, y, at, scatter.inputs[2]), tmp_path)

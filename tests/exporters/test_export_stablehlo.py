@@ -31,7 +31,8 @@ from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.control import control, effect
 from xlac.ops.reduction import order, reduction
-from xlac.ops.tensor import index
+from xlac.ops.reduction.window import Window
+from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import UnsupportedError
 
@@ -233,16 +234,14 @@ def test_bodies() -> None:
     )
     ones, more = (1, 1), build.graph("add", [F32, F32], lambda a, b: build.add(a, b))
     window = Node.of(
-        reduction.Window("body", more, (1, 2), ones, (0, 0), (0, 0), ones, ones),
-        x,
-        build.constant(0.0),
+        Window("body", more, (1, 2), ones, (0, 0), (0, 0), ones, ones), x, build.constant(0.0)
     )
     sort = Node.of(
         order.Sort(1, body=build.graph("less", [F32, F32], lambda a, b: build.compare(a, "gt", b))),
         x,
     )
     at = build.constant(np.array([[2], [0], [7]], np.int32))
-    into = index.Scatter((1,), (0,), (), (), (0,), 1, "body", more)
+    into = Scatter((1,), (0,), (), (), (0,), 1, "body", more)
     scatter = Node.of(into, x, at, build.cast(i, DType.F32))
     model = of(
         {"v": build.pick(arg, 0), "p": build.pick(arg, 1), "w": window, "s": sort, "t": scatter},

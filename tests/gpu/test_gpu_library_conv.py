@@ -18,7 +18,7 @@ from xlac.fusion.group import Kind
 from xlac.ir.dims import symbol
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
 from xlac_sdk.libraries.convolution import CONVOLUTION, Convolution
 from xlac_sdk.libraries.product import GELU, PRODUCT, RELU, Product, Products

@@ -21,7 +21,8 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
-from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
 from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.kernel_ir.kernel import Allocate, Instruction, Kernel, Load, Space, Stmt, children

@@ -16,10 +16,10 @@ from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.control.control import Pick
+from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.reduction.order import Sort
-from xlac.ops.reduction.reduction import Cumulative
 from xlac.ops.tensor.dynamic import Compact
-from xlac.ops.tensor.index import Scatter
+from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.kernel import Store
 from xlac_sdk.programs.program import Program

@@ -16,9 +16,10 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.reduction.contraction import Dot
-from xlac.ops.reduction.reduction import Cumulative, Reduce
-from xlac.ops.tensor.index import Scatter
+from xlac.ops.reduction.cumulative import Cumulative
+from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.tensor.leaf import Param
+from xlac.ops.tensor.scatter import Scatter
 from xlac.ops.tensor.view import Slice
 from xlac_sdk.dtypes import DType
 from xlac_sdk.interpreter.programs import Interpreter

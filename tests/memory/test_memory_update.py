@@ -16,7 +16,7 @@ from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.control.control import Scan, While
-from xlac.ops.tensor.index import DynUpdate
+from xlac.ops.tensor.dynamic_slice import DynUpdate
 from xlac.ops.tensor.leaf import Const, Param
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.registry import find

@@ -18,7 +18,8 @@ import xlac.integrations.onnx_backend as backend
 from xlac.codegen.claims import is_kept
 from xlac.frontends.loader import load
 from xlac.ir.graph import walk
-from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.conv import Conv
 from xlac.passes.pipeline import optimize
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.registry import find

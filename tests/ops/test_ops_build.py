@@ -16,7 +16,8 @@ from xlac.ir.op import OPS, Array, ShapeError
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.scalar.convert import Cast
-from xlac.ops.tensor.view import Reshape, regroup
+from xlac.ops.tensor.regroup import regroup
+from xlac.ops.tensor.view import Reshape
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build as kernels
 from xlac_sdk.kernel_ir.kernel import Const

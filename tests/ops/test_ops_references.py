@@ -671,7 +671,7 @@ def test_generators_go_on_where_they_stopped() -> None:
 def test_scatter_by_body_and_reduce_by_body() -> None:
     from xlac.ir.types import Type
     from xlac.ops.reduction.reduction import Reduce
-    from xlac.ops.tensor.index import Scatter
+    from xlac.ops.tensor.scatter import Scatter
 
     f64 = Type(DType.F64)
     body = build.graph("combine", [f64, f64], lambda a, b: build.add(build.mul(a, 2.0), b))

@@ -6,7 +6,7 @@ import pytest
 
 from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
-from xlac.ops.reduction.reduction import Window
+from xlac.ops.reduction.window import Window
 from xlac_sdk.dtypes import DType
 
 

@@ -21,7 +21,8 @@ from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.control import control
 from xlac.ops.control.effect import Barrier
-from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.conv import Conv
 from xlac.ops.scalar import arithmetic
 from xlac.ops.tensor.leaf import Const, Param
 from xlac.passes.canonicalize_dots import CanonicalizeDotsPass

@@ -15,7 +15,8 @@ from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.interpret import interpret
 from xlac.ir.op import Array, Op
 from xlac.ir.types import Type
-from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.conv import Conv
 from xlac.ops.tensor.leaf import Const, Param
 from xlac.ops.tensor.view import Broadcast
 from xlac.passes.pipeline import RULES

@@ -10,7 +10,7 @@ from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.text import show as text_of
 

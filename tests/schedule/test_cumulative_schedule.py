@@ -11,7 +11,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Sample
 from xlac.ir.types import Type
 from xlac.ops import build, numeric
-from xlac.ops.reduction.reduction import Cumulative
+from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.tensor.dynamic import Compact
 from xlac_sdk.dtypes import DType
 

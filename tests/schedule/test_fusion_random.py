@@ -16,9 +16,10 @@ from xlac.ir.op import ShapeError
 from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.scalar.arithmetic import Add, Cos, Floor, Max, Min, Mul, Sin, Sub
 from xlac.ops.scalar.convert import Cast
-from xlac.ops.tensor.index import DynSlice, DynUpdate
+from xlac.ops.tensor.dynamic_slice import DynSlice, DynUpdate
+from xlac.ops.tensor.extend import Concat, Pad
 from xlac.ops.tensor.leaf import Iota
-from xlac.ops.tensor.view import Broadcast, Concat, Pad, Reshape, Slice, Transpose
+from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
 from xlac_sdk.dtypes import DType
 
 EXTENTS = [1, 2, 3, 4, 5, 7, 8, 16, 17, 20, 33]

@@ -23,9 +23,11 @@ from xlac.fusion.partition import partition
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build, numeric
 from xlac.ops.reduction.reduction import Reduce
-from xlac.ops.scalar.arithmetic import Add, Compare, Exp, Max, Mul, Select, Sub
+from xlac.ops.scalar.arithmetic import Add, Exp, Max, Mul, Sub
+from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.convert import Cast
-from xlac.ops.tensor.view import Broadcast, Concat, Pad, Reshape, Slice, Transpose
+from xlac.ops.tensor.extend import Concat, Pad
+from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.kernel import For, Load, LoopKind, Store
 from xlac_sdk.target import Target

@@ -12,8 +12,8 @@ from xlac.ir.op import Sample
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.scalar import arithmetic
-from xlac.ops.tensor.index import Scatter
 from xlac.ops.tensor.leaf import Param
+from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
 
 F32, I32 = DType.F32, DType.I32

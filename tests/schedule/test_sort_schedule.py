@@ -10,7 +10,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Sample
 from xlac.ir.types import Type
 from xlac.ops.reduction.order import Sort
-from xlac.ops.scalar import arithmetic
+from xlac.ops.scalar import arithmetic, comparison
 from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
 
@@ -56,7 +56,7 @@ def test_body_compares() -> None:
     ]
     squares = [Node.of(arithmetic.Mul(), n, n) for n in names[:2]]
     body = Graph(
-        "before", tuple(names), {"out": Node.of(arithmetic.Compare(direction="gt"), *squares)}
+        "before", tuple(names), {"out": Node.of(comparison.Compare(direction="gt"), *squares)}
     )
     op = Sort(axis=1, body=body)
 

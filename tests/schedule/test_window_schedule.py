@@ -11,7 +11,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.control.control import Pick
-from xlac.ops.reduction.reduction import Window
+from xlac.ops.reduction.window import Window
 from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
 

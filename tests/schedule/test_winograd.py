@@ -16,7 +16,7 @@ from xlac.ir.dims import Dim, Sym, Symbol
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 

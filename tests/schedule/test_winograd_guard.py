@@ -19,7 +19,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 

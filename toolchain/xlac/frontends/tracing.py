@@ -11,7 +11,8 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
 from xlac.ops import OPS, build
 from xlac.ops.checks import FLOATS
-from xlac.ops.scalar.arithmetic import Compare, Scalar
+from xlac.ops.scalar.arithmetic import Scalar
+from xlac.ops.scalar.comparison import Compare
 from xlac.ops.scalar.formula import Formula
 from xlac.ops.scalar.logic import Where
 from xlac_sdk.dtypes import DType

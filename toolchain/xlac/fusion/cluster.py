@@ -12,7 +12,8 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Elementwise
 from xlac.ops.control.control import Pick
 from xlac.ops.reduction.reduction import Reduce
-from xlac.ops.scalar.arithmetic import Compare, Scalar, Select
+from xlac.ops.scalar.arithmetic import Scalar
+from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.convert import Bitcast, Cast
 from xlac.ops.tensor import view
 

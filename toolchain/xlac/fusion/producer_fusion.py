@@ -15,8 +15,8 @@ from xlac.fusion.cluster import MAX_NODES, Cluster, Label, is_pointwise, is_view
 from xlac.fusion.consumer_fusion import ConsumerFusion
 from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
-from xlac.ops.reduction.reduction import Window
-from xlac.ops.tensor import index, view
+from xlac.ops.reduction.window import Window
+from xlac.ops.tensor import extend, gather, view
 from xlac_sdk.support.limits import went
 
 # of a concatenation that is read where it is needed; one of more is written, a piece at a time
@@ -106,7 +106,7 @@ class ProducerFusion:
             return
         wants.ways.setdefault(cluster, set()).update(ways)
         growth = 1.0
-        if isinstance(user.op, view.Broadcast | index.Gather):
+        if isinstance(user.op, view.Broadcast | gather.Gather):
             growth = max(1.0, cost.elements(user) / max(1, cost.elements(node)))
         elif isinstance(user.op, Window) and user is cluster.anchor:
             growth = max(1.0, cost.flops(user) / max(1, cost.elements(node)))
@@ -143,8 +143,8 @@ class ProducerFusion:
             cluster.feeds.add(node)
             return ""
         if (
-            isinstance(user.op, view.Concat)
-            and isinstance(node.op, view.Concat)
+            isinstance(user.op, extend.Concat)
+            and isinstance(node.op, extend.Concat)
             and user.inputs.count(node) > 1
         ):
             return "it is taken more than once, and code for it each time would double with every such step"
@@ -190,7 +190,7 @@ class ProducerFusion:
 
         Or, for each element of a long concatenation, a choice among all its pieces.
         """
-        if isinstance(node.op, view.Concat) and len(node.inputs) > PIECES:
+        if isinstance(node.op, extend.Concat) and len(node.inputs) > PIECES:
             return True
         return any(
             len(ways) > 1 and len(ways) * max(1, self.found.weights[node]) > MAX_NODES

@@ -1,45 +1,26 @@
-"""Every operation, declared once. Importing this package fills the table `xlac.ir.op.OPS`."""
+"""Every operation, declared once. Importing this package fills the table `xlac.ir.op.OPS`, in the
+order of the reference but where one file needs another.
+"""
+
+from importlib import import_module
 
 from xlac.ir.op import OPS
-from xlac.ops.control import control, effect
-from xlac.ops.nn import (
-    attention,
-    convolution,
-    linear,
-    loss,
-    normalization,
-    pooling,
-    probability,
-    recurrent,
-)
-from xlac.ops.reduction import algebra, contraction, order, ranking, reduction, statistics
-from xlac.ops.scalar import (
-    activation,
-    arithmetic,
-    convert,
-    elementary,
-    logic,
-    minifloat,
-    native,
-    special,
-)
-from xlac.ops.tensor import (
-    arrange,
-    choose,
-    create,
-    dynamic,
-    grid,
-    index,
-    leaf,
-    place,
-    reorder,
-    resize,
-    view,
-)
 
-__all__ = [
-    "OPS", "activation", "algebra", "arithmetic", "arrange", "attention", "choose", "contraction", "control",
-    "convert", "convolution", "create", "dynamic", "effect", "elementary", "grid", "index", "leaf", "linear", "logic",
-    "loss", "minifloat", "native", "normalization", "order", "place", "pooling", "probability", "ranking", "recurrent",
-    "reduction", "reorder", "resize", "special", "statistics", "view",
-]  # fmt: skip
+FILES = {
+    "control": "control effect",
+    "nn": "attention cached_attention rotary convolution transposed_convolution linear einsum loss "
+    "class_loss normalization response_norm pooling adaptive_pooling probability recurrent",
+    "reduction": "algebra fft rounding contraction conv order ranking reduction window cumulative "
+    "named_reductions statistics extremes",
+    "scalar": "activation gating arithmetic comparison convert elementary trigonometric logic "
+    "minifloat_codes native special gamma",
+    "tensor": "arrange choose masks create dynamic grid gather scatter dynamic_slice leaf place "
+    "reorder resize view extend",
+}  # fmt: skip
+"""The files that declare operations, by folder."""
+
+for _folder, _files in FILES.items():
+    for _file in _files.split():
+        import_module(f"{__name__}.{_folder}.{_file}")
+
+__all__ = ["FILES", "OPS"]

@@ -42,8 +42,8 @@ from xlac.ops.nodes import (
     take,
     transpose,
 )
-from xlac.ops.reduction import order, reduction
-from xlac.ops.scalar import arithmetic
+from xlac.ops.reduction import cumulative, order
+from xlac.ops.scalar import arithmetic, comparison
 from xlac.ops.tensor import leaf
 from xlac.ops.values import (
     Value,
@@ -87,7 +87,7 @@ def apply(
     if mnemonic in FORMS:
         return told(placed(FORMS[mnemonic](*inputs, **attributes), origin))
     cls = OPS[mnemonic]
-    if issubclass(cls, arithmetic.Scalar | arithmetic.Compare):
+    if issubclass(cls, arithmetic.Scalar | comparison.Compare):
         least, most = arity(cls)
         if not least <= len(inputs) <= (most or len(inputs)):
             raise ShapeError(f"{mnemonic} takes {least} operands, got {len(inputs)}")
@@ -238,7 +238,7 @@ def _cast(x: Value, dtype: DType) -> Node:
 
 def _cumulative(x: Value, axis: int = 0, **attributes: Any) -> Node:
     node = as_node(x)
-    return Node.of(reduction.Cumulative(normal_axis(axis, node.type.rank), **attributes), node)
+    return Node.of(cumulative.Cumulative(normal_axis(axis, node.type.rank), **attributes), node)
 
 
 def _sort(*xs: Value, axis: int = -1, **attributes: Any) -> Node:

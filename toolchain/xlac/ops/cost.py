@@ -17,13 +17,18 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Op, ShapeError
 from xlac.ir.types import Type
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
-from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.conv import Conv
+from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.reduction.order import Sort
-from xlac.ops.reduction.reduction import Cumulative, Reduce, Window
-from xlac.ops.scalar.arithmetic import Compare, Scalar, Select
+from xlac.ops.reduction.reduction import Reduce
+from xlac.ops.reduction.window import Window
+from xlac.ops.scalar.arithmetic import Scalar
+from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.convert import Bitcast, Cast
-from xlac.ops.tensor.index import DynUpdate, Scatter
+from xlac.ops.tensor.dynamic_slice import DynUpdate
 from xlac.ops.tensor.leaf import Const, Iota, Param, RngBits
+from xlac.ops.tensor.scatter import Scatter
 
 
 @dataclass(frozen=True, slots=True)

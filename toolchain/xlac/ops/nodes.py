@@ -12,8 +12,8 @@ from xlac.ir.op import ShapeError, normal_axis
 from xlac.ir.types import Type
 from xlac.ops.checks import dims
 from xlac.ops.reduction import contraction, order, reduction
-from xlac.ops.scalar import arithmetic
-from xlac.ops.tensor import index, leaf, view
+from xlac.ops.scalar import arithmetic, comparison
+from xlac.ops.tensor import extend, gather, leaf, view
 from xlac.ops.values import (
     Value,
     as_node,
@@ -53,7 +53,7 @@ def minimum(x: Value, y: Value) -> Node:
 
 
 def compare(x: Value, direction: str, y: Value) -> Node:
-    return Node.of(arithmetic.Compare(direction), *unify(x, y))
+    return Node.of(comparison.Compare(direction), *unify(x, y))
 
 
 def select(condition: Value, x: Value, y: Value) -> Node:
@@ -61,7 +61,7 @@ def select(condition: Value, x: Value, y: Value) -> Node:
     x, y = unify(x, y)
     test = as_node(condition, DType.BOOL)
     shape = broadcast_shapes([test.shape, x.shape])
-    return Node.of(arithmetic.Select(), *(broadcast_to(n, shape) for n in (test, x, y)))
+    return Node.of(comparison.Select(), *(broadcast_to(n, shape) for n in (test, x, y)))
 
 
 def exp(x: Node) -> Node:
@@ -154,7 +154,7 @@ def pad(
     between = tuple(interior or [0] * x.type.rank)
     if not any((*low, *high, *between)):
         return x
-    return Node.of(view.Pad(tuple(low), tuple(high), between), x, as_node(value, x.type.dtype))
+    return Node.of(extend.Pad(tuple(low), tuple(high), between), x, as_node(value, x.type.dtype))
 
 
 def concat(xs: Sequence[Node], axis: int = 0) -> Node:
@@ -166,7 +166,7 @@ def concat(xs: Sequence[Node], axis: int = 0) -> Node:
     return (
         nodes[0]
         if len(nodes) == 1
-        else Node.of(view.Concat(normal_axis(axis, nodes[0].type.rank)), *nodes)
+        else Node.of(extend.Concat(normal_axis(axis, nodes[0].type.rank)), *nodes)
     )
 
 
@@ -227,7 +227,7 @@ def iota(shape: Sequence[Dim], axis: int, dtype: DType = DType.I64) -> Node:
 def take(x: Node, indices: Node, axis: int) -> Node:
     """Whole slices of x along an axis, at indices of any shape, clamped into range."""
     rank, count = x.type.rank, indices.type.rank
-    op = index.Gather(
+    op = gather.Gather(
         offset_dims=(*range(axis), *range(axis + count, rank - 1 + count)),
         collapsed_slice_dims=(axis,),
         start_index_map=(axis,),

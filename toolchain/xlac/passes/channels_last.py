@@ -9,7 +9,7 @@ convolutions and meet their inverses.
 from __future__ import annotations
 
 from xlac.ir.graph import Graph, Node
-from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction.conv import Conv
 from xlac.ops.tensor.view import Transpose
 from xlac.passes import motion
 from xlac.passes.registry import Pass, at_least, register

@@ -21,7 +21,8 @@ from xlac.ir.graph import Graph, Node, map_bodies
 from xlac.ir.interpret import interpret
 from xlac.ir.op import Array
 from xlac.ops import build
-from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.conv import Conv
 from xlac.ops.tensor.leaf import Param, param
 from xlac.passes.weights import Weights
 from xlac_sdk.dtypes import DType

@@ -15,7 +15,8 @@ from xlac.ir.dims import Shape
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
 from xlac.ops.reduction.contraction import Dot
-from xlac.ops.tensor.view import Concat, Reshape, Transpose
+from xlac.ops.tensor.extend import Concat
+from xlac.ops.tensor.view import Reshape, Transpose
 from xlac.passes.registry import Pass, at_least, register
 from xlac.passes.rewrite.context import Context
 from xlac.passes.rewrite.rewriter import everywhere, readers, rebuild

@@ -15,7 +15,7 @@ from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
-from xlac.ops.tensor import view
+from xlac.ops.tensor import regroup
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.target import Target
@@ -78,7 +78,7 @@ def arranged(
         ]
         for run, counter in found:
             if len(run.axes) > 1 and not after.keeps(frozenset(run.axes)):
-                parts = view.regroup(
+                parts = regroup.regroup(
                     (counter,), (run.loop.extent,), tuple(shape[a] for a in run.axes)
                 )
                 for axis, part in zip(run.axes, parts, strict=True):

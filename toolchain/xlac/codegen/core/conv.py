@@ -21,7 +21,7 @@ from xlac.codegen.core.operands import View
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, upper_bound, volume
 from xlac.ir.graph import Node
-from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction.conv import Conv
 from xlac_sdk.target import Target
 
 

@@ -12,8 +12,9 @@ from xlac.ir.dims import Dim, size_hint
 from xlac.ir.graph import Node
 from xlac.ir.op import frozen_array
 from xlac.ops.checks import extent
-from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction.conv import Conv
 from xlac.ops.tensor import leaf, view
+from xlac.ops.tensor.extend import Pad
 from xlac_sdk.target import Target
 
 
@@ -99,7 +100,7 @@ def _padded(
     turned = Node.of(view.Transpose(perm), x)
     row = Node.of(view.Reshape(tuple(shape)), turned)
     zero = Node.of(leaf.Const(value=frozen_array(0, x.type.dtype.numpy)))
-    copy = Node.of(view.Pad(low=tuple(low), high=tuple(high), interior=tuple(gaps)), row, zero)
+    copy = Node.of(Pad(low=tuple(low), high=tuple(high), interior=tuple(gaps)), row, zero)
     wide = Group(
         Kind.ELEMENTWISE,
         copy,

@@ -11,9 +11,10 @@ from xlac.fusion.cost import weight
 from xlac.fusion.group import Group
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
-from xlac.ops.scalar.arithmetic import Compare, Scalar, Select
+from xlac.ops.scalar.arithmetic import Scalar
+from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.convert import Cast
-from xlac.ops.tensor import view
+from xlac.ops.tensor import regroup, view
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr
 
@@ -61,7 +62,7 @@ class Epilogue:
             if isinstance(moved.op, view.Transpose):
                 at = tuple(at[axis] for axis in moved.op.perm)
             else:
-                at = view.regroup(at, moved.inputs[0].shape, moved.shape)
+                at = regroup.regroup(at, moved.inputs[0].shape, moved.shape)
         return at
 
     def _after(self) -> list[Node]:

@@ -31,7 +31,7 @@ from xlac.ir.graph import Node
 from xlac.ops import numeric
 from xlac.ops.control.control import Pick
 from xlac.ops.tensor import view
-from xlac.ops.tensor.index import Scatter
+from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr

@@ -19,8 +19,9 @@ from xlac.ir.graph import Node
 from xlac.ir.op import frozen_array
 from xlac.ops import numeric
 from xlac.ops.control.control import Pick
-from xlac.ops.reduction.reduction import Window
-from xlac.ops.tensor import leaf, view
+from xlac.ops.reduction.window import Window
+from xlac.ops.tensor import leaf
+from xlac.ops.tensor.extend import Pad
 from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.target import Target
 
@@ -80,7 +81,7 @@ def _copies(
         else:
             filler = anchor.inputs[len(xs) + number]
         gaps = tuple(d - 1 for d in op.base_dilation)
-        padded = Node.of(view.Pad(low=op.low, high=op.high, interior=gaps), x, filler)
+        padded = Node.of(Pad(low=op.low, high=op.high, interior=gaps), x, filler)
         inputs = (
             group.inputs
             if filler in group.members or filler in group.inputs

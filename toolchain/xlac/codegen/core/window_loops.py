@@ -18,7 +18,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops import numeric
 from xlac.ops.control.control import Pick
-from xlac.ops.reduction.reduction import Window
+from xlac.ops.reduction.window import Window
 from xlac.ops.tensor.leaf import convert_element
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Const, Expr, Var

@@ -23,7 +23,7 @@ from xlac.ir.dims import divisor, size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ops import numeric
 from xlac.ops.control.control import Pick
-from xlac.ops.reduction.reduction import Cumulative
+from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.tensor.dynamic import Compact
 from xlac.ops.tensor.leaf import convert_element
 from xlac_sdk.dtypes import DType

@@ -25,7 +25,7 @@ from xlac.fusion.group import Group, is_immediate
 from xlac.ir.dims import Dim, Shape, divisor, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
-from xlac.ops.tensor import view
+from xlac.ops.tensor import extend
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Expr
@@ -68,7 +68,7 @@ def jobs(group: Group) -> list[Job]:
     pieces: list[Job] = []
     for node in group.outputs:
         shape = node.shape
-        if isinstance(node.op, view.Concat) and shape[node.op.axis] not in (0, 1):
+        if isinstance(node.op, extend.Concat) and shape[node.op.axis] not in (0, 1):
             start: Dim = 0
             for part in node.inputs:
                 shift = tuple(start if a == node.op.axis else 0 for a in range(len(shape)))

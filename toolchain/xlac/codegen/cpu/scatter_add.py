@@ -22,7 +22,7 @@ from xlac.codegen.cpu.scatter_sorted import CountedScatter, CpuSortedScatter
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import size_hint, upper_bound, volume
-from xlac.ops.tensor.index import Scatter
+from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Access, Const, Expr

@@ -22,7 +22,7 @@ from xlac.codegen.gpu.sort.merge_sort import MergeSort
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ops import numeric
-from xlac.ops.tensor.index import Scatter
+from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder

@@ -11,7 +11,7 @@ from xlac.codegen.core.window_loops import WindowLoops
 from xlac.codegen.gpu.core.grid import every, power_of_two
 from xlac.fusion.group import Group
 from xlac.ir.dims import Shape, divisor, size_hint
-from xlac.ops.reduction.reduction import Window
+from xlac.ops.reduction.window import Window
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.target import Target

@@ -20,7 +20,7 @@ from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, Shape, bounds, size_hint, static
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
-from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
 from xlac_sdk.libraries.convolution import CONVOLUTION, Convolution
 from xlac_sdk.libraries.product import RELU, Products

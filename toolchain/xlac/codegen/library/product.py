@@ -15,7 +15,8 @@ from xlac.codegen.library.refused import LibraryRefused
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.graph import Node
-from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
 from xlac_sdk.libraries.product import PRODUCT, Product, Products
 from xlac_sdk.target import Target

@@ -10,7 +10,8 @@ from xlac.exporters.onnx.writer import Writer, known, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node
-from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
 
 PRODUCTS = {

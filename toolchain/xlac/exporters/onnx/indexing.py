@@ -11,7 +11,8 @@ from xlac.exporters.onnx.writer import Writer, known, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
-from xlac.ops.tensor.index import Gather, Scatter
+from xlac.ops.tensor.gather import Gather
+from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
 
 Ints = tuple[int, ...]

@@ -9,7 +9,7 @@ from xlac.exporters.stablehlo.scalars import converted
 from xlac.exporters.stablehlo.writer import Value, Writer, rule
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
-from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction.conv import Conv
 
 
 def summed(w: Writer, node: Node, xs: tuple[Value, Value]) -> tuple[list[Value], Type]:

@@ -9,8 +9,8 @@ from xlac.exporters.stablehlo.writer import Value, Writer, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.reduction.reduction import Cumulative
-from xlac.ops.tensor.index import Scatter
+from xlac.ops.reduction.cumulative import Cumulative
+from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
 
 I64 = DType.I64

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from xlac.ir.graph import Graph, Node
-from xlac.ops.scalar import arithmetic
+from xlac.ops.scalar import arithmetic, comparison
 from xlac.ops.scalar.convert import Bitcast
 from xlac.ops.tensor.leaf import Const
 from xlac_sdk.dtypes import DType
@@ -50,7 +50,7 @@ def _direction(node: Node, inputs: Sequence[Node], key: int) -> bool | None:
 
 def _compared(node: Node, inputs: Sequence[Node], key: int) -> str:
     """The direction of a comparison of the two values of a key; nothing for anything else."""
-    if not isinstance(node.op, arithmetic.Compare) or len(inputs) < 2 * key + 2:
+    if not isinstance(node.op, comparison.Compare) or len(inputs) < 2 * key + 2:
         return ""
     pair = inputs[2 * key], inputs[2 * key + 1]
     sides = tuple(_plain(side) for side in node.inputs)
@@ -67,12 +67,12 @@ def _ranked(node: Node) -> Node | None:
     """The float whose place in total order an integer is: its bits, turned round when they are
     negative.
     """
-    if not isinstance(node.op, arithmetic.Select):
+    if not isinstance(node.op, comparison.Select):
         return None
     test, _, bits = node.inputs
     if (
         not isinstance(bits.op, Bitcast)
-        or not isinstance(test.op, arithmetic.Compare)
+        or not isinstance(test.op, comparison.Compare)
         or test.inputs[0] is not bits
     ):
         return None
@@ -81,8 +81,8 @@ def _ranked(node: Node) -> Node | None:
 
 def _canonical(node: Node) -> Node:
     """x of `select(x != x, NaN, select(x == 0, 0, x))`; any other node is itself."""
-    if not isinstance(node.op, arithmetic.Select) or not isinstance(
-        node.inputs[2].op, arithmetic.Select
+    if not isinstance(node.op, comparison.Select) or not isinstance(
+        node.inputs[2].op, comparison.Select
     ):
         return node
     unordered, nan, inner = node.inputs
@@ -91,7 +91,7 @@ def _canonical(node: Node) -> Node:
     return (
         x
         if fits
-        and isinstance(zero.op, arithmetic.Compare)
+        and isinstance(zero.op, comparison.Compare)
         and zero.op.direction == "eq"
         and _zero_test(zero, x)
         else node
@@ -100,7 +100,7 @@ def _canonical(node: Node) -> Node:
 
 def _is(node: Node, direction: str, x: Node, y: Node) -> bool:
     return (
-        isinstance(node.op, arithmetic.Compare)
+        isinstance(node.op, comparison.Compare)
         and node.op.direction == direction
         and node.inputs == (x, y)
     )

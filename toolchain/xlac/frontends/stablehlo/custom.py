@@ -11,7 +11,7 @@ from __future__ import annotations
 from xlac.frontends.known import DataDependent, NeedsValue
 from xlac.frontends.stablehlo.site import Builder, Built, Site
 from xlac.ir.dims import Sym
-from xlac.ops.scalar.arithmetic import Compare
+from xlac.ops.scalar.comparison import Compare
 
 
 def same(site: Site) -> Built:

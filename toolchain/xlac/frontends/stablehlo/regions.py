@@ -13,7 +13,7 @@ from xlac.ir.op import Op
 from xlac.ops import build
 from xlac.ops.numeric import COMBINE, identity
 from xlac.ops.scalar import arithmetic
-from xlac.ops.scalar.minifloat import DecodeFloat, EncodeFloat
+from xlac.ops.scalar.minifloat_codes import DecodeFloat, EncodeFloat
 from xlac.ops.tensor import view
 from xlac.ops.tensor.leaf import Const, Iota, Param
 

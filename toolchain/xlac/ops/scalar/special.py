@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.ir.graph import Node
-from xlac.ir.op import Array, Sample, declare
+from xlac.ir.op import Array, declare
 from xlac.ops import build
 from xlac.ops.scalar import convert
 from xlac.ops.scalar.formula import Formula
@@ -47,9 +47,6 @@ def size(x: Node) -> Node:
     return build.apply1("abs", x)
 
 
-# ---- error functions
-# -----------------------------------------------------------------------------------
-
 ERFC_SINGLE = (
     (2.326819970068386e-2, -1.387039388740657e-1, 3.687424674597105e-1, -5.824733027278666e-1, 6.210004621745983e-1,
      -4.944515323274145e-1, 3.404879937665872e-1, -2.741127028184656e-1, 5.638259427386472e-1),
@@ -57,12 +54,16 @@ ERFC_SINGLE = (
      4.218463358204948e-1, -2.820767439740514e-1, 5.641895067754075e-1),
 )  # fmt: skip
 """In 1/x², of exp(x²) x erfc(x), below 2 and from there."""
+
+
 ERFC_NEAR = (
     (2.46196981473530512524e-10, 5.64189564831068821977e-1, 7.46321056442269912687, 4.86371970985681366614e1, 1.96520832956077098242e2,
      5.26445194995477358631e2, 9.34528527171957607540e2, 1.02755188689515710272e3, 5.57535335369399327526e2),
     (1.0, 1.32281951154744992508e1, 8.67072140885989742329e1, 3.54937778887819891062e2, 9.75708501743205489753e2,
      1.82390916687909736289e3, 2.24633760818710981792e3, 1.65666309194161350182e3, 5.57535340817727675546e2),
 )  # fmt: skip
+
+
 ERFC_FAR = (
     (5.64189583547755073984e-1, 1.27536670759978104416, 5.01905042251180477414, 6.16021097993053585195, 7.40974269950448939160,
      2.97886665372100240670),
@@ -112,6 +113,8 @@ ERF_INV_SINGLE = (
     (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047, 1.00167406,
      2.83297682),
 )  # fmt: skip
+
+
 ERF_INV_DOUBLE = (
     (-3.6444120640178196996e-21, -1.685059138182016589e-19, 1.2858480715256400167e-18, 1.115787767802518096e-17,
      -1.333171662854620906e-16, 2.0972767875968561637e-17, 6.6376381343583238325e-15, -4.0545662729752068639e-14,
@@ -163,167 +166,14 @@ class ErfInv(Formula):
         return build.mul(build.select(build.compare(size(x), "eq", 1.0), math.inf, found), x)
 
 
-# ---- gamma
-# ---------------------------------------------------------------------------------------------
-
-G = 7.0
-LANCZOS = (
-    676.520368121885098567009190444019, -1259.13921672240287047156078755283, 771.3234287776530788486528258894,
-    -176.61502916214059906584551354, 12.507343278686904814458936853, -0.13857109526572011689554707, 9.984369578019570859563e-6,
-    1.50563273514931155834e-7,
-)  # fmt: skip
-LANCZOS_BASE = 0.99999999999980993227684700473478
-
-
-def lanczos(z: Node) -> tuple[Node, Node, Node, Node]:
-    """For z >= -1/2: the series of Lanczos, minus its derivative, z + g + 1/2 and the logarithm of
-    that.
-    """
-    series, slope = build.like(LANCZOS_BASE, z), build.like(0.0, z)
-    for number, coefficient in enumerate(LANCZOS, 1):
-        below = build.add(z, float(number))
-        term = build.div(coefficient, below)
-        series, slope = build.add(series, term), build.add(slope, build.div(term, below))
-    t = build.add(z, G + 0.5)
-    log_t = build.add(build.apply1("log1p", build.div(z, G + 0.5)), math.log(G + 0.5))
-    return series, slope, t, log_t
-
-
-def mirrored(x: Node) -> tuple[Node, Node]:
-    """Whether x is below 1/2, and z with gamma(z + 1) for x or for its mirror image 1 - x."""
-    low = build.compare(x, "lt", 0.5)
-    return low, build.select(low, build.apply1("neg", x), build.sub(x, 1.0))
-
-
-@declare
-class Lgamma(Formula):
-    """The logarithm of the magnitude of the gamma function; infinite at 0 and at the negative
-    integers.
-    """
-
-    mnemonic = "lgamma"
-
-    def formula(self, *xs: Node) -> Node:
-        (x,) = xs
-        low, z = mirrored(x)
-        series, _, t, log_t = lanczos(z)
-        grown = build.mul(build.sub(build.add(z, 0.5), build.div(t, log_t)), log_t)
-        above = build.add(build.add(grown, math.log(2 * math.pi) / 2), build.log(series))
-        a = size(x)
-        part = build.sub(a, build.apply1("floor", a))
-        part = build.select(build.compare(part, "gt", 0.5), build.sub(1.0, part), part)
-        wave = build.log(build.apply1("sin", build.mul(part, math.pi)))
-        below = build.sub(build.sub(math.log(math.pi), wave), above)
-        below = build.select(build.apply1("isfinite", wave), below, build.apply1("neg", wave))
-        return build.select(build.apply1("isinf", x), math.inf, build.select(low, below, above))
-
-
-@declare
-class Digamma(Formula):
-    """The derivative of the logarithm of the gamma function; NaN at 0 and at the negative integers."""
-
-    mnemonic = "digamma"
-
-    def formula(self, *xs: Node) -> Node:
-        (x,) = xs
-        low, z = mirrored(x)
-        series, slope, t, log_t = lanczos(z)
-        above = build.sub(build.sub(log_t, build.div(slope, series)), build.div(G, t))
-        whole = build.apply1("floor", build.add(x, 0.5))
-        turn = build.mul(build.sub(x, whole), math.pi)
-        cotangent = build.div(build.apply1("cos", turn), build.apply1("sin", turn))
-        below = build.sub(above, build.mul(cotangent, math.pi))
-        pole = build.apply1(
-            "and", build.compare(x, "le", 0.0), build.compare(x, "eq", build.apply1("floor", x))
-        )
-        return build.select(pole, math.nan, build.select(low, below, above))
-
-
-ZETA = (
-    12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9, 7.47242496e10, -2.950130727918164224e12,
-    1.1646782814350067249e14, -4.5979787224074726105e15, 1.8152105401943546773e17, -7.1661652561756670113e18,
-)  # fmt: skip
-"""(2k)! / B(2k), of the Euler-Maclaurin sum."""
-
-
-@declare
-class Zeta(Formula):
-    """Hurwitz' zeta function, the sum of (q + k) ** -x over k = 0, 1, …; infinite at x = 1, NaN
-    below.
-    """
-
-    mnemonic = "zeta"
-    operands = ("x", "q")
-    draws = ("positive",)
-
-    def formula(self, *xs: Node) -> Node:
-        x, q = xs
-        down = build.apply1("neg", x)
-
-        def term(a: Node) -> Node:
-            return build.apply1("pow", a, down)
-
-        a, total = q, term(q)
-        for _ in range(9):
-            a = build.add(a, 1.0)
-            total = build.add(total, term(a))
-        a = build.add(a, 1.0)
-        power = term(a)
-        series = build.like(1 / ZETA[-1], x)
-        for k in reversed(range(len(ZETA) - 1)):
-            factor = build.mul(build.add(x, float(2 * k + 1)), build.add(x, float(2 * k + 2)))
-            series = build.add(build.mul(build.div(build.div(factor, a), a), series), 1 / ZETA[k])
-        rest = build.add(
-            build.div(a, build.sub(x, 1.0)), build.add(build.mul(build.div(x, a), series), 0.5)
-        )
-        found = build.select(
-            build.compare(power, "eq", 0.0), total, build.add(total, build.mul(power, rest))
-        )
-        whole = build.compare(q, "eq", build.apply1("floor", q))
-        even = build.compare(build.apply1("rem", x, 2.0), "eq", 0.0)
-        pole = build.select(even, build.like(math.inf, x), math.nan)
-        broken = build.compare(x, "ne", build.apply1("floor", x))
-        below = build.select(whole, pole, build.select(broken, build.like(math.nan, x), found))
-        found = build.select(build.compare(q, "le", 0.0), below, found)
-        found = build.select(build.compare(x, "eq", 1.0), math.inf, found)
-        return build.select(build.compare(x, "lt", 1.0), math.nan, found)
-
-
-@declare
-class Polygamma(Formula):
-    """The n-th derivative of digamma at x, for whole n; NaN for any other n."""
-
-    mnemonic = "polygamma"
-    operands = ("n", "x")
-    draws = ("small", "positive")
-
-    def formula(self, *xs: Node) -> Node:
-        n, x = xs
-        after = build.add(n, 1.0)
-        odd = build.compare(build.apply1("rem", n, 2.0), "eq", 1.0)
-        found = build.mul(build.exp(build.apply1("lgamma", after)), build.apply1("zeta", after, x))
-        found = build.select(odd, found, build.apply1("neg", found))
-        found = build.select(build.compare(n, "eq", 0.0), build.apply1("digamma", x), found)
-        wrong = build.apply1(
-            "or", build.compare(n, "ne", build.apply1("floor", n)), build.compare(n, "lt", 0.0)
-        )
-        return build.select(wrong, math.nan, found)
-
-    @classmethod
-    def samples(cls) -> Sequence[Sample]:
-        # where most of its values overflow
-        return [s for s in super().samples() if s.inputs[0].dtype is not DType.F16]
-
-
-# ---- Bessel functions
-# ----------------------------------------------------------------------------------
-
 I1E_SINGLE = (
     (9.38153732e-9, -4.44505908e-8, 2.00329481e-7, -8.568720e-7, 3.47025139e-6, -1.32731639e-5, 4.78156508e-5, -1.61760821e-4,
      5.122860e-4, -1.51357241e-3, 4.15642294e-3, -1.05640848e-2, 2.47264490e-2, -5.29459812e-2, 1.02643659e-1, -1.76416518e-1,
      2.52587186e-1),
     (-3.83538046e-9, -2.63146891e-8, -2.51223611e-7, -3.88256467e-6, -1.10588939e-4, -9.76109784e-3, 7.78576254e-1),
 )  # fmt: skip
+
+
 I1E_DOUBLE = (
     (2.77791411276104639959e-18, -2.11142121435816608115e-17, 1.55363195773620046921e-16, -1.10559694773538630805e-15,
      7.60068429473540693410e-15, -5.04218550472791168711e-14, 3.22379336594557470981e-13, -1.98397439776494371520e-12,
@@ -357,10 +207,6 @@ class BesselI1e(Formula):
         large = build.div(chebyshev(build.sub(build.div(32.0, a), 2.0), far), build.sqrt(a))
         found = build.select(build.compare(a, "le", 8.0), small, large)
         return build.select(build.compare(x, "lt", 0.0), build.apply1("neg", found), found)
-
-
-# ---- neighbours
-# ----------------------------------------------------------------------------------------
 
 
 @declare

@@ -15,7 +15,7 @@ from xlac.ir.op import Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, NUMBERS, check_dtype
-from xlac.ops.tensor.index import Gather
+from xlac.ops.tensor.gather import Gather
 from xlac_sdk.dtypes import DType
 
 Ints = tuple[int, ...]

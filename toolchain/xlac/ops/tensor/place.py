@@ -13,7 +13,7 @@ from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import ANY, INTEGERS, NUMBERS, check_dtype
 from xlac.ops.tensor.choose import GatherNd, check_along, from_either_end, wrapped
-from xlac.ops.tensor.index import Scatter
+from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
 
 Ints = tuple[int, ...]

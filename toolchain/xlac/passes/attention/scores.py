@@ -16,7 +16,8 @@ from xlac.ops import build
 from xlac.ops.nn.probability import Softmax
 from xlac.ops.reduction.contraction import Dot
 from xlac.ops.reduction.reduction import Reduce
-from xlac.ops.scalar.arithmetic import Add, Compare, Div, Exp, Mul, Select, Sub
+from xlac.ops.scalar.arithmetic import Add, Div, Exp, Mul, Sub
+from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.convert import Cast
 from xlac.ops.tensor.leaf import Const, Iota
 from xlac.ops.tensor.view import Broadcast, Reshape, Transpose

@@ -11,7 +11,7 @@ from xlac.ir.dims import Dim, bounds
 from xlac.ir.faults import DeclaredFault, IntegerDivision, NegativePower, OutOfRange, SizeOverflow
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.scalar import arithmetic
+from xlac.ops.scalar import arithmetic, comparison
 from xlac.ops.tensor.dynamic import Compact, DimSize
 from xlac_sdk.dtypes import DType
 
@@ -101,10 +101,10 @@ def _unwrapped(indices: Node, counts: Sequence[Dim]) -> Node:
     those.
     """
     match indices.op:
-        case arithmetic.Select() if len(counts) == 1:
+        case comparison.Select() if len(counts) == 1:
             test, shifted, plain = indices.inputs
             below = (
-                isinstance(test.op, arithmetic.Compare)
+                isinstance(test.op, comparison.Compare)
                 and test.op.direction == "lt"
                 and test.inputs[0] is plain
             )

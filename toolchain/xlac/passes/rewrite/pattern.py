@@ -19,7 +19,6 @@ from xlac.ops.checks import names
 from xlac.ops.scalar.arithmetic import (
     Add,
     And,
-    Compare,
     Div,
     Exp,
     Floor,
@@ -31,13 +30,13 @@ from xlac.ops.scalar.arithmetic import (
     Pow,
     Rem,
     Round,
-    Select,
     Shl,
     Shr,
     Sqrt,
     Sub,
     Xor,
 )
+from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.native import Abs, Ceil, Neg, Not, Rsqrt, Sigmoid
 from xlac.passes.rewrite.rule import Site, constant, fill
 from xlac_sdk.dtypes import DType

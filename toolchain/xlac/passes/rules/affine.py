@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from xlac.ir.graph import Node
-from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.conv import Conv
 from xlac.ops.scalar.arithmetic import Add, Div, Mul, Sub
 from xlac.ops.tensor.leaf import Const, Iota, Param
 from xlac.ops.tensor.view import Broadcast

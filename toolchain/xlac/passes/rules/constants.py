@@ -6,16 +6,16 @@ import numpy as np
 
 from xlac.ir.graph import Node
 from xlac.ir.op import OPS, Op
-from xlac.ops.reduction import contraction, order, reduction
-from xlac.ops.scalar import arithmetic, convert
-from xlac.ops.tensor import index, view
+from xlac.ops.reduction import contraction, conv, cumulative, order, reduction, window
+from xlac.ops.scalar import arithmetic, comparison, convert
+from xlac.ops.tensor import dynamic_slice, extend, gather, scatter, view
 from xlac.ops.tensor.leaf import Const
 from xlac.ops.tensor.view import Broadcast, Transpose
 from xlac.passes.rewrite.rule import Site, constant, fill, rule
 from xlac_sdk.dtypes import DType
 
 POINTWISE: tuple[type[Op], ...] = (
-    *(op for op in OPS.values() if issubclass(op, arithmetic.Scalar)), arithmetic.Compare, arithmetic.Select, convert.Cast, convert.Bitcast,
+    *(op for op in OPS.values() if issubclass(op, arithmetic.Scalar)), comparison.Compare, comparison.Select, convert.Cast, convert.Bitcast,
 )  # fmt: skip
 """Operations that compute each element from the elements at the same place (a bitcast where the
 width stays).
@@ -23,8 +23,8 @@ width stays).
 
 
 COMPUTED: tuple[type[Op], ...] = (
-    *POINTWISE, contraction.Conv, contraction.Dot, index.DynSlice, index.DynUpdate, index.Gather, index.Scatter, order.Sort, reduction.Cumulative,
-    reduction.Reduce, reduction.Window, view.Broadcast, view.Concat, view.Pad, view.Reshape, view.Slice, view.Transpose,
+    *POINTWISE, conv.Conv, contraction.Dot, dynamic_slice.DynSlice, dynamic_slice.DynUpdate, gather.Gather, scatter.Scatter, order.Sort, cumulative.Cumulative,
+    reduction.Reduce, window.Window, view.Broadcast, extend.Concat, extend.Pad, view.Reshape, view.Slice, view.Transpose,
 )  # fmt: skip
 """Operations whose results depend on nothing but the elements of their operands."""
 
@@ -41,7 +41,7 @@ def _fives(count: int = 3) -> Node:
     *POINTWISE,
     examples=[
         lambda p: Node.of(arithmetic.Sqrt(), _fives()),
-        lambda p: Node.of(arithmetic.Compare("lt"), _fives(), _fives()),
+        lambda p: Node.of(comparison.Compare("lt"), _fives(), _fives()),
         lambda p: Node.of(convert.Cast(DType.BF16), _fives()),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 
 from xlac.ir.graph import Node
 from xlac.ops.checks import BITS, FLOATS, INTEGERS
-from xlac.ops.scalar.arithmetic import Compare, Select
+from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.convert import Bitcast, Cast
 from xlac.ops.tensor.leaf import Const
 from xlac.ops.tensor.view import Broadcast

@@ -11,7 +11,9 @@ import numpy as np
 from xlac.ir.dims import Shape, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
-from xlac.ops.reduction.reduction import Cumulative, Reduce, Window
+from xlac.ops.reduction.cumulative import Cumulative
+from xlac.ops.reduction.reduction import Reduce
+from xlac.ops.reduction.window import Window
 from xlac.ops.scalar.arithmetic import Add, Exp, Mul
 from xlac.ops.scalar.convert import Cast
 from xlac.ops.tensor.leaf import Const, Param

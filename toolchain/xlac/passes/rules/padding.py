@@ -10,12 +10,13 @@ import numpy as np
 
 from xlac.ir.graph import Node
 from xlac.ops import numeric
-from xlac.ops.reduction.contraction import Conv
-from xlac.ops.reduction.reduction import Window
+from xlac.ops.reduction.conv import Conv
+from xlac.ops.reduction.window import Window
 from xlac.ops.tensor.dynamic import DimSize
-from xlac.ops.tensor.index import DynSlice
+from xlac.ops.tensor.dynamic_slice import DynSlice
+from xlac.ops.tensor.extend import Pad
 from xlac.ops.tensor.leaf import Const
-from xlac.ops.tensor.view import Pad, Slice
+from xlac.ops.tensor.view import Slice
 from xlac.passes.rewrite.rule import Parameter, Site, constant, rule
 from xlac.passes.rules.parts import pad
 from xlac.passes.rules.views import integers

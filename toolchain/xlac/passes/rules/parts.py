@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.ir.graph import Node
+from xlac.ops.tensor.extend import Concat, Pad
 from xlac.ops.tensor.leaf import Const
-from xlac.ops.tensor.view import Broadcast, Concat, Pad, Reshape, Slice, Transpose
+from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
 from xlac.passes.rewrite.rule import Parameter, Site, constant, rule
 from xlac.passes.rules.views import Ints, broadcast, integers, reshape, transpose, units_added
 

@@ -10,7 +10,8 @@ from math import prod
 import numpy as np
 
 from xlac.ir.graph import Node
-from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.conv import Conv
 from xlac.ops.scalar.arithmetic import Add, Mul, Sub
 from xlac.ops.scalar.convert import Cast
 from xlac.ops.tensor.leaf import Const

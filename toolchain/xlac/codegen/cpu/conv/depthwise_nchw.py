@@ -24,7 +24,7 @@ from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, size_hint, static, volume
 from xlac.ir.graph import Node
-from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction.conv import Conv
 from xlac.ops.tensor.view import Transpose
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder

@@ -13,7 +13,7 @@ from xlac.codegen.gpu.gemm import choose, skinny_tile
 from xlac.fusion.group import Group
 from xlac.ir.dims import size_hint
 from xlac.ir.graph import Node
-from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction.conv import Conv
 from xlac_sdk.target import Target
 
 

@@ -12,7 +12,7 @@ from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, upper_bound, volume
 from xlac.ir.op import Index
 from xlac.ops.control.control import Pick
-from xlac.ops.tensor.view import regroup
+from xlac.ops.tensor.regroup import regroup
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder

@@ -22,7 +22,7 @@ from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, ceil_div, divisor, size_hint, upper_bound, volume
 from xlac.ir.op import Index
 from xlac.ops import numeric
-from xlac.ops.reduction.reduction import Cumulative
+from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.tensor.leaf import convert_element
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder

@@ -18,7 +18,7 @@ from xlac.frontends.stablehlo.text.syntax import Element, Raw
 from xlac.frontends.stablehlo.values import Tensor, arithmetic, numbers, stored
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
 
 Product = Callable[[Node, Node, DType], Node]

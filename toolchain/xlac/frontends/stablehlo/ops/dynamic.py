@@ -15,7 +15,7 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.tensor.dynamic import DimSize
-from xlac.ops.tensor.index import DynSlice
+from xlac.ops.tensor.dynamic_slice import DynSlice
 from xlac.ops.tensor.leaf import Const
 from xlac_sdk.dtypes import DType
 

@@ -12,7 +12,9 @@ from xlac.frontends.stablehlo.values import Tensor, nodes_of, numbers, rebuilt, 
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.tensor.index import DynSlice, DynUpdate, Gather, Scatter
+from xlac.ops.tensor.dynamic_slice import DynSlice, DynUpdate
+from xlac.ops.tensor.gather import Gather
+from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
 
 

@@ -16,7 +16,8 @@ from xlac.frontends.stablehlo.values import Tensor, nodes_of, numbers, stored
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.reduction.reduction import Cumulative, Window
+from xlac.ops.reduction.cumulative import Cumulative
+from xlac.ops.reduction.window import Window
 from xlac_sdk.dtypes import DType
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from xlac.frontends.stablehlo.text.elements import part_of
 from xlac.frontends.stablehlo.text.syntax import Element
 from xlac.ir.op import Array
-from xlac.ops.scalar.minifloat import EncodeFloat
+from xlac.ops.scalar.minifloat_codes import EncodeFloat
 
 PAIR = re.compile(r"\(([^,()]*),([^,()]*)\)")
 

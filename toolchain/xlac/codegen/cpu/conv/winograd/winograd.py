@@ -28,7 +28,7 @@ from xlac.codegen.cpu.gemm import register_tile
 from xlac.fusion.group import Group
 from xlac.ir.dims import size_hint
 from xlac.ir.graph import Node
-from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Ramp, Var

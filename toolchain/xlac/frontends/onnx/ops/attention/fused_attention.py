@@ -17,7 +17,7 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
 from xlac.ops import build
-from xlac.ops.tensor.index import DynUpdate
+from xlac.ops.tensor.dynamic_slice import DynUpdate
 from xlac_sdk.dtypes import DType
 
 

@@ -14,7 +14,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
 from xlac.ops import build
 from xlac.ops.control.control import Scan
-from xlac.ops.reduction import contraction
+from xlac.ops.reduction import conv
 from xlac_sdk.dtypes import DType
 
 RULES = {
@@ -125,7 +125,7 @@ def causal_convolution(call: Call) -> tuple[Node, Node]:
     before = build.full(0, (*x.shape[:2], taps - 1), x.type.dtype) if past is None else past
     whole = build.concat((before, x), 2)
     axes = letters(1)
-    op = contraction.Conv(
+    op = conv.Conv(
         (f"NC{axes}", f"OI{axes}", f"NC{axes}"),
         (1,),
         (0,),

@@ -14,7 +14,7 @@ from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError, normal_axis
 from xlac.ops import build
-from xlac.ops.reduction import contraction
+from xlac.ops.reduction import conv
 from xlac_sdk.dtypes import DType
 
 LONGEST = 1 << 24  # elements of a window, and of a mel scale
@@ -118,7 +118,7 @@ def stft(call: Call) -> Node:
         kernel = build.mul(kernel, window)
     signal = build.transpose(build.reshape(x, (*x.shape[:2], width)), (0, 2, 1))
     unread = taps - length  # what the window leaves of the last frame
-    op = contraction.Conv(
+    op = conv.Conv(
         ("NCW", "OIW", "NCW"), (step,), (0,), (unread,), (1,), (1,), 1, 1, x.type.dtype.compute
     )
     found = Node.of(op, signal, kernel)

@@ -11,7 +11,7 @@ from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
 from xlac.ops import build
-from xlac.ops.reduction import contraction
+from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
 
 SPATIAL = "DHW"
@@ -25,7 +25,7 @@ def letters(rank: int) -> str:
 def convolved(x: Node, weight: Node, at: Windows, groups: int, out: DType | None = None) -> Node:
     """The general convolution of (batch, channels, …) with (filters, channels / groups, …)."""
     axes = letters(len(at.kernel))
-    op = contraction.Conv(
+    op = Conv(
         (f"NC{axes}", f"OI{axes}", f"NC{axes}"),
         at.strides,
         at.low,

@@ -14,8 +14,8 @@ from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.reduction import reduction
-from xlac.ops.tensor import index
+from xlac.ops.reduction.window import Window
+from xlac.ops.tensor import scatter
 from xlac_sdk.dtypes import DType
 
 
@@ -41,7 +41,7 @@ def max_pool(call: Call) -> Node | tuple[Node, Node]:
     return Node.of(window("max", at, more), x)
 
 
-def _largest_and_where(call: Call, whole: Node, x: Node, at: reduction.Window) -> tuple[Node, Node]:
+def _largest_and_where(call: Call, whole: Node, x: Node, at: Window) -> tuple[Node, Node]:
     """The largest element of each window over x, and its flat position in the whole: of equal ones
     the first in memory.
     """
@@ -54,7 +54,7 @@ def _largest_and_where(call: Call, whole: Node, x: Node, at: reduction.Window) -
         return build.select(better, b, a), build.select(better, b_at, a_at)
 
     scalars = [Type(x.type.dtype), Type(DType.I64)] * 2
-    op = reduction.Window(
+    op = Window(
         "body",
         build.graph("larger", scalars, larger),
         at.window,
@@ -126,7 +126,7 @@ def max_unpool(call: Call) -> Node:
     ]
     shape = (*x.shape[:2], *sizes)
     count = prod_of(shape)
-    op = index.Scatter(
+    op = scatter.Scatter(
         inserted_window_dims=(0,),
         scatter_dims_to_operand_dims=(0,),
         index_vector_dim=1,

@@ -13,7 +13,7 @@ from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
 from xlac.ops import build
-from xlac.ops.reduction import reduction
+from xlac.ops.reduction.window import Window
 
 Ints = tuple[int, ...]
 
@@ -53,11 +53,11 @@ def cropped(x: Node, gone: Sequence[tuple[int, int]]) -> Node:
     return build.pad(x, 0, [0, 0, *(-low for low, _ in gone)], [0, 0, *(-high for _, high in gone)])
 
 
-def window(combine: str, at: Windows, more: Ints) -> reduction.Window:
+def window(combine: str, at: Windows, more: Ints) -> Window:
     """The primitive that moves windows over (batch, channels, …)."""
     high = tuple(h + m for h, m in zip(at.high, more, strict=True))
     one = (1,) * (len(at.kernel) + 2)
-    return reduction.Window(
+    return Window(
         combine,
         None,
         (1, 1, *at.kernel),

@@ -14,7 +14,7 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
 from xlac.ops import build
-from xlac.ops.tensor.index import Gather
+from xlac.ops.tensor.gather import Gather
 from xlac_sdk.dtypes import DType
 
 

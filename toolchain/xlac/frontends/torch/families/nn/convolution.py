@@ -9,7 +9,7 @@ from xlac.frontends.torch.table import Call, aten
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction.conv import Conv
 
 Ints = tuple[int, ...]
 LETTERS = {1: "W", 2: "HW", 3: "DHW"}

@@ -13,7 +13,7 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.reduction.reduction import Window
+from xlac.ops.reduction.window import Window
 from xlac_sdk.dtypes import DType
 
 Ints = tuple[int, ...]

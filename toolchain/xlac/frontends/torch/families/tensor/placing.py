@@ -21,7 +21,7 @@ from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
 from xlac.ops import build
-from xlac.ops.tensor.index import Scatter
+from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
 
 

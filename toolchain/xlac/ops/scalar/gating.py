@@ -1,0 +1,130 @@
+"""Functions that pass, bound or stop elements: gated linear units, dropout, clips and thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xlac.ir.graph import Node
+from xlac.ir.op import Array, Sample, ShapeError, declare
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.checks import ANY, NUMBERS, check_one_dtype
+from xlac.ops.scalar.activation import sigmoid
+from xlac.ops.scalar.formula import Direct, Formula, cases
+from xlac_sdk.dtypes import DType
+
+
+@declare
+class Glu(Formula):
+    """x * sigmoid(gate), the gated linear unit; split a tensor in two for the usual form."""
+
+    mnemonic = "glu"
+    operands = ("x", "gate")
+
+    def formula(self, *xs: Node) -> Node:
+        return build.mul(xs[0], sigmoid(xs[1]))
+
+
+@declare
+class Identity(Direct):
+    """x itself."""
+
+    mnemonic, accepts = "identity", ANY
+    creates = frozenset()
+
+    def expand(self, *inputs: Node) -> Node:
+        return inputs[0]
+
+    def formula(self, *xs: Node) -> Node:
+        return xs[0]
+
+    def meaning(self, *arrays: Array) -> Array:
+        return arrays[0]
+
+
+@declare
+class Dropout(Direct):
+    """x itself: nothing is dropped in inference. `p` is what training drops."""
+
+    mnemonic, accepts = "dropout", NUMBERS
+    p: float = 0.5
+
+    def expand(self, *inputs: Node) -> Node:
+        return inputs[0]
+
+    def formula(self, *xs: Node) -> Node:
+        return xs[0]
+
+    def meaning(self, *arrays: Array) -> Array:
+        return arrays[0]
+
+
+@declare
+class Clip(Formula):
+    """x moved into a range, whose ends are numbers (`min`, `max`) or operands; an absent end is
+    open.
+
+    Where the ends cross, the result is the upper one. NaN stays.
+    """
+
+    mnemonic, accepts = "clip", NUMBERS
+    creates = frozenset()
+    operands = ("x", "low?", "high?")
+    min: float | int | None = None
+    max: float | int | None = None
+
+    @classmethod
+    def prepare(cls, inputs: Sequence[build.Value]) -> tuple[Node, ...]:
+        return tuple(build.as_node(i, build.promoted(inputs)) for i in inputs)
+
+    def infer(self, *types: Type) -> Type:
+        check_one_dtype(self.mnemonic, types)
+        for name in ("min", "max"):
+            end = getattr(self, name)
+            if isinstance(end, float) and not types[0].dtype.is_float:
+                raise ShapeError(
+                    f"{name} of clip is {end}, but x is {types[0]}",
+                    attribute=name,
+                    hint="write a whole number",
+                )
+        return super().infer(*types)
+
+    def formula(self, *xs: Node) -> Node:
+        x, *ends = xs
+        low: build.Value | None = self.min if self.min is not None else ends[0] if ends else None
+        high: build.Value | None = (
+            self.max if self.max is not None else ends[1] if len(ends) > 1 else None
+        )
+        x = x if low is None else build.maximum(x, low)
+        return x if high is None else build.minimum(x, high)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        given = [{"min": -1.0, "max": 1.5}, {"min": 0.0}, {"max": 0.25}, {}]
+        one = [Sample((Type(DType.F32, (3, 17)),), g, ("special",)) for g in given]
+        three = [Sample((Type(d, (3, 5)), Type(d), Type(d)), {}) for d in DType if d in NUMBERS]
+        return [*one, *three, Sample((Type(DType.I32, (0, 3)),), {"min": -1})]
+
+
+@declare
+class Threshold(Direct):
+    """x where it exceeds `threshold`, `value` elsewhere."""
+
+    mnemonic = "threshold"
+    threshold: float = 0.0
+    value: float = 0.0
+
+    def formula(self, *xs: Node) -> Node:
+        (x,) = xs
+        return build.select(build.compare(x, "gt", self.threshold), x, self.value)
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.where(
+            arrays[0] > self.threshold, arrays[0], np.asarray(self.value, arrays[0].dtype)
+        )
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [*super().samples(), *cases(cls, {"threshold": 0.5, "value": -2.0})]

@@ -1,0 +1,180 @@
+"""Reading at indices that are data (StableHLO's gather)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from xlac.ir.dims import Dim, static
+from xlac.ir.faults import DeclaredFault
+from xlac.ir.graph import Node
+from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
+from xlac.ir.types import Type
+from xlac.ops.checks import check_axes, check_lengths, fits
+from xlac.ops.tensor.index import (
+    Ints,
+    batch_shape,
+    check_pairs,
+    clamped,
+    index_element,
+    out_of_range,
+)
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Expr
+
+
+@declare
+class Gather(Elementwise):
+    """Slices of x at starting points listed in `indices`, clamped so that every slice lies inside.
+
+    Each vector of `indices` along `index_vector_dim` gives the start in the axes `start_index_map`
+    of x. The slice, of `slice_sizes`, loses its `collapsed_slice_dims` and `operand_batching_dims`;
+    what is left fills `offset_dims` of the result, and the batch axes of `indices` fill the others.
+    """
+
+    mnemonic = "gather"
+    creates = frozenset()
+    operands = ("x", "indices")
+    offset_dims: tuple[int, ...] = ()
+    collapsed_slice_dims: tuple[int, ...] = ()
+    operand_batching_dims: tuple[int, ...] = ()
+    start_indices_batching_dims: tuple[int, ...] = ()
+    start_index_map: tuple[int, ...] = ()
+    index_vector_dim: int = 0
+    slice_sizes: tuple[Dim, ...] = ()
+
+    def infer(self, *types: Type) -> Type:
+        x, indices = types
+        batch, length = batch_shape(self.mnemonic, indices, self.index_vector_dim)
+        check_lengths(self.mnemonic, x.rank, slice_sizes=self.slice_sizes)
+        check_axes(
+            (*self.collapsed_slice_dims, *self.operand_batching_dims),
+            x.rank,
+            "collapsed_slice_dims",
+        )
+        check_axes((*self.start_index_map, *self.operand_batching_dims), x.rank, "start_index_map")
+        check_pairs(
+            self.mnemonic, x, indices, self.operand_batching_dims, self.start_indices_batching_dims
+        )
+        if length != len(self.start_index_map):
+            raise ShapeError(
+                f"index vectors of {length} do not fit start_index_map {list(self.start_index_map)}",
+                operand=1,
+            )
+        for axis, size in enumerate(self.slice_sizes):
+            if not fits(size, x.shape[axis]) or (isinstance(size, int) and size < 0):
+                raise ShapeError(
+                    f"a slice of {size} along axis {axis} does not fit {x}", attribute="slice_sizes"
+                )
+            if axis in (*self.collapsed_slice_dims, *self.operand_batching_dims) and size not in (
+                0,
+                1,
+            ):
+                raise ShapeError(
+                    f"axis {axis} of the slice goes away, so its size must be 1, not {size}",
+                    attribute="slice_sizes",
+                )
+        kept = self._kept(x.rank)
+        rank = len(batch) + len(kept)
+        check_axes(self.offset_dims, rank, "offset_dims")
+        if len(kept) != len(self.offset_dims):
+            raise ShapeError(
+                f"the slice keeps {len(kept)} axes, offset_dims names {len(self.offset_dims)}",
+                attribute="offset_dims",
+            )
+        offsets, batches = iter(self.slice_sizes[a] for a in kept), iter(batch)
+        return x.with_shape(
+            tuple(next(offsets) if a in self.offset_dims else next(batches) for a in range(rank))
+        )
+
+    def _kept(self, rank: int) -> Ints:
+        gone = {*self.collapsed_slice_dims, *self.operand_batching_dims}
+        return tuple(a for a in range(rank) if a not in gone)
+
+    def evaluate(self, *arrays: Array) -> Array:
+        x, indices = arrays
+        result = self.infer(*(Type(DType.of(a.dtype), a.shape) for a in arrays))
+        shape = static(result.shape)
+        at = np.indices(shape, sparse=True)
+        batch = [at[a] for a in range(len(shape)) if a not in self.offset_dims]
+        where: list[Any] = [np.int64(0)] * x.ndim
+        for position, axis in enumerate(self.start_index_map):
+            vector: list[Any] = [*batch]
+            if self.index_vector_dim < indices.ndim:
+                vector.insert(self.index_vector_dim, np.int64(position))
+            last = x.shape[axis] - static(self.slice_sizes)[axis]
+            where[axis] = clamped(indices[tuple(vector)], last)
+        for own, other in zip(
+            self.operand_batching_dims, self.start_indices_batching_dims, strict=True
+        ):
+            where[own] = batch[other - (other > self.index_vector_dim)]
+        for axis, spot in zip(self._kept(x.ndim), sorted(self.offset_dims), strict=True):
+            where[axis] = where[axis] + at[spot]
+        if prod(shape) == 0:
+            return np.empty(shape, x.dtype)
+        return np.array(np.broadcast_to(x[tuple(where)], shape))
+
+    def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
+        x, indices = inputs
+        shape, sizes = x.type.shape, self.slice_sizes
+        batch = [counter for a, counter in enumerate(at) if a not in self.offset_dims]
+        where: list[Expr] = [build.index(0)] * len(shape)
+        for position, axis in enumerate(self.start_index_map):
+            vector = [*batch]
+            if self.index_vector_dim < indices.type.rank:
+                vector.insert(self.index_vector_dim, build.index(position))
+            where[axis] = index_element(indices.read(tuple(vector)), shape[axis] - sizes[axis])
+        for own, other in zip(
+            self.operand_batching_dims, self.start_indices_batching_dims, strict=True
+        ):
+            where[own] = batch[other - (other > self.index_vector_dim)]
+        for axis, spot in zip(self._kept(len(shape)), sorted(self.offset_dims), strict=True):
+            where[axis] = build.add(where[axis], at[spot])
+        return x.read(tuple(where))
+
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
+        x, indices = inputs
+        if 0 in self.slice_sizes:
+            return ()
+        counts = [x.shape[axis] - self.slice_sizes[axis] + 1 for axis in self.start_index_map]
+        return out_of_range(indices, counts, self.index_vector_dim)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        def case(
+            x: Ints,
+            indices: Ints,
+            dtype: DType = DType.F32,
+            by: DType = DType.I32,
+            /,
+            **given: object,
+        ) -> Sample:
+            return Sample((Type(dtype, x), Type(by, indices)), given, ("normal", "index"))
+
+        rows = {
+            "offset_dims": (1,),
+            "collapsed_slice_dims": (0,),
+            "start_index_map": (0,),
+            "index_vector_dim": 1,
+            "slice_sizes": (1, 5),
+        }
+        found = [
+            case((7, 5), (4,), **rows), case((7, 5), (0,), **rows), case((999, 5), (1000,), **rows),
+            case((7, 5), (2, 3), offset_dims=(2,), collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=2, slice_sizes=(1, 5)),
+            case((7, 5), (3, 2), offset_dims=(), collapsed_slice_dims=(0, 1), start_index_map=(1, 0), index_vector_dim=1, slice_sizes=(1, 1)),
+            case((7, 5), (2,), offset_dims=(0, 1), start_index_map=(0, 1), index_vector_dim=0, slice_sizes=(3, 2)),
+            case((3, 4, 2), (2, 2, 3), offset_dims=(2, 3), collapsed_slice_dims=(0,), start_index_map=(1, 0), index_vector_dim=0, slice_sizes=(1, 2, 2)),
+            case((2, 7, 3), (2, 4, 1), offset_dims=(2,), collapsed_slice_dims=(1,), operand_batching_dims=(0,),
+                 start_indices_batching_dims=(0,), start_index_map=(1,), index_vector_dim=2, slice_sizes=(1, 1, 3)),
+            case((7,), (), offset_dims=(0,), start_index_map=(0,), index_vector_dim=0, slice_sizes=(2,)),
+        ]  # fmt: skip
+        found += [case((7, 5), (4,), d, **rows) for d in DType]
+        return found + [
+            Sample((Type(DType.F32, (7, 5)), Type(d, (4,))), rows, ("normal", "special"))
+            for d in DType
+            if d.is_integer
+        ]
