@@ -115,7 +115,8 @@ def _values(kind: Any, data: Any) -> Iterator[tuple[Field, Any]]:
 
 
 def _whole(kind: Any) -> Iterator[Any]:
-    """Some values of a part that is not there."""
+    """Some values of what is not there."""
+    yield from (0, 1) if get_origin(kind) is Annotated else ()
     if is_dataclass(kind):
         for across in (0, 1):
             for flag in (False, True):

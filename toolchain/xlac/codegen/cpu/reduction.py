@@ -9,21 +9,30 @@ the same for any number of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import gcd
 
 from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator, fixed, rounded, sums
 from xlac.codegen.core.addressing import linear, row_major
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.loop_nest import SERIAL_WORK, bounded, parallel_loops, serial_loops
+from xlac.codegen.core.loop_nest import bounded, nest, serial_loops
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.reduction_plan import ReductionSpace
-from xlac.codegen.core.strip_mining import lanes_for, strip_mine
+from xlac.codegen.core.strip_mining import strip_mine
 from xlac.codegen.core.summation import Pair
+from xlac.codegen.cpu.reduction_choice import check, choose
 from xlac.codegen.cpu.row_reduction import Rows
+from xlac.codegen.schedules.decisions import settle
+from xlac.codegen.schedules.reduction import (
+    REDUCTIONS,
+    ReductionSchedule,
+    RowReductionSchedule,
+    SplitReductionSchedule,
+)
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import Dim, ceil_div, divisor, size_hint, volume
+from xlac.ir.dims import Dim, ceil_div, divisor, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops import numeric
@@ -34,66 +43,38 @@ from xlac_sdk.kernel_ir.kernel import Access, Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
-RESULTS = 32  # at most: more are shared by threads as they are
-PIECES = 512  # at most, for any number of threads: the order of a sum depends on sizes alone
-PIECE_WORK = 3 << 15  # operations of a piece at least: a claim costs a tenth of a microsecond
-
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch, or two for a reduction that is split."""
     rows = Rows(Elements(Builder(), group, target), ReductionSpace.of(group))
-    if not _is_split(rows):
-        rows.write()
+    schedule: ReductionSchedule = settle(name, choose(rows), partial(check, rows=rows), REDUCTIONS)
+    if isinstance(schedule, RowReductionSchedule):
+        rows.write_loops(schedule)
         return LoweredGroup((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
-    partial = _Partial(Elements(Builder(), group, target), rows.space)
-    partial.write()
-    combine = _CombineParts(Elements(Builder(), group, target), rows.space, partial)
-    combine.write()
-    first = partial.elements.launch(f"{name}_parts", cost.work(group))
+    parts = _Partial(Elements(Builder(), group, target), rows.space)
+    parts.write_parts(schedule)
+    combine = _CombineParts(Elements(Builder(), group, target), rows.space)
+    combine.write_results(schedule, parts)
+    first = parts.elements.launch(f"{name}_parts", cost.work(group))
     return LoweredGroup((first, combine.elements.launch(name)), ())
-
-
-def _is_split(rows: Rows) -> bool:
-    """Whether threads, if there are any, would have too few results to share, and enough elements
-    to be worth it.
-    """
-    results, work = (
-        size_hint(volume(rows.space.kept)),
-        rows.each * size_hint(volume(rows.space.shape)),
-    )
-    plain = len(rows.plan.passes) == 1 and not rows.plan.passes[0].stores and not rows.ordered
-    return plain and results <= RESULTS and work > 4 * SERIAL_WORK
 
 
 class _Partial(Rows):
     """Reduces stretches of one reduced run each, into scratch memory."""
 
-    def __init__(self, elements: Elements, space: ReductionSpace) -> None:
-        super().__init__(elements, space)
-        others = [run for run in self.reduced if run is not self.vector]
-        self.run = max(others or self.reduced, key=lambda r: r.usual)
-        each = self.each * size_hint(volume(space.shape)) // self.run.usual
-        pieces = max(1, min(PIECES, self.run.usual * each // PIECE_WORK, self.run.usual))
-        block = self.lanes * self.copies if self.run is self.vector else 1
-        self.length = -(-self.run.usual // pieces // block) * block
+    def write_parts(self, schedule: SplitReductionSchedule) -> None:
+        """One parallel loop over stretches; inside it the loops over the kept axes."""
+        self.follow(schedule)
+        self.homes_of = {}
+        self.run, self.length = self.loops[schedule.cut], schedule.stretch
         self.pieces = ceil_div(self.run.extent, self.length)
         self.piece: Expr = build.index(0)
         self.limit: build.Number = self.length
         reductions = [r for one in self.plan.passes for r in one.reductions]
-        self.scratch = {
-            r: Scratch(r.type.dtype.compute, self.pieces * volume(space.kept), "partial")
-            for r in reductions
-        }
-
-    def write(self) -> None:
-        """One parallel loop over stretches; inside it the loops over the kept axes."""
+        parts = self.pieces * volume(self.space.kept)
+        self.scratch = {r: Scratch(r.type.dtype.compute, parts, "partial") for r in reductions}
         every = Run(self.pieces, ())
-        with parallel_loops(
-            self.builder,
-            self.target,
-            [every],
-            self.each * size_hint(volume(self.space.shape)) // max(1, every.usual),
-        ) as counters:
+        with nest(self.builder, [every], schedule.threads) as counters:
             self.piece = counters.pop(every)
             if divisor(self.run.extent) % self.length:
                 left = build.sub(self.run.extent, build.mul(self.piece, self.length))
@@ -111,13 +92,7 @@ class _Partial(Rows):
                     self._row(counters)
                     return
 
-                def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
-                    with self.elements.masked(mask):
-                        self._columns(counters, vector, bases, wide)
-
-                strip_mine(
-                    self.builder, self.target, 0, vector.extent, self.lanes, self.copies, body
-                )
+                self._strip(counters, vector, 0, vector.extent)
 
     def _stretch(self, run: Run) -> tuple[build.Number, build.Number]:
         return (
@@ -144,13 +119,11 @@ class _Partial(Rows):
 class _CombineParts(Rows):
     """Combines the stretches, and computes what follows."""
 
-    def __init__(self, elements: Elements, space: ReductionSpace, partial: _Partial) -> None:
-        super().__init__(elements, space)
-        self.partial = partial
-
-    def write(self) -> None:
-        last = self.kept[-1] if self.kept else None
-        lanes = lanes_for(self.target, self.survey.dtypes, last.extent) if last else 1
+    def write_results(self, schedule: SplitReductionSchedule, parts: _Partial) -> None:
+        """The results of all stretches, along vectors of the last axis that is kept."""
+        self.follow(schedule)
+        self.parts = parts
+        last, lanes = self.kept[-1] if self.kept else None, schedule.combine_lanes
         counters: dict[Run, Expr] = {}
         with serial_loops(self.builder, self.kept[:-1], counters):
 
@@ -166,14 +139,14 @@ class _CombineParts(Rows):
                 strip_mine(self.builder, self.target, 0, last.extent, lanes, 1, body)
 
     def _position(self, index: Index, wide: int) -> None:
-        for reduction, scratch in self.partial.scratch.items():
+        for reduction, scratch in self.parts.scratch.items():
             assert isinstance(reduction.op, Reduce)
             combine, dtype = reduction.op.combine, reduction.type.dtype
             start = Const(numeric.identity(combine, dtype), dtype.compute, wide)
             total = self.builder.variable("acc", start)
             pair = Pair.of(self.builder, total) if sums(reduction) else None
             buffer = self.elements.parameter(scratch, Access.READ)
-            with self.builder.loop("s", 0, self.partial.pieces) as piece:
+            with self.builder.loop("s", 0, self.parts.pieces) as piece:
                 part = self.elements.load(buffer, _place(self.space, piece, index))
                 if pair is not None:
                     pair.add(part)

@@ -21,19 +21,11 @@ from dataclasses import replace
 from itertools import pairwise
 from math import gcd
 
-from xlac.codegen.core.access_analysis import Run, Survey, Surveyor, contiguous, expand, runs
+from xlac.codegen.core.access_analysis import Run, Survey, Surveyor, expand, merged
 from xlac.codegen.core.accumulators import Accumulator, sums
 from xlac.codegen.core.addressing import linear, plain, row_major
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.loop_nest import (
-    CHUNKS,
-    SERIAL_WORK,
-    bounded,
-    chunk_of,
-    parallel_loops,
-    piece,
-    pieces_of,
-)
+from xlac.codegen.core.loop_nest import bounded, nest, piece, pieces_of
 from xlac.codegen.core.reduction_plan import (
     ReductionPass,
     ReductionPlan,
@@ -41,10 +33,11 @@ from xlac.codegen.core.reduction_plan import (
     plan,
     reduced_inputs,
 )
-from xlac.codegen.core.strip_mining import joins, lanes_for, strip_mine, unroll_for
+from xlac.codegen.core.strip_mining import strip_mine
 from xlac.codegen.core.summation import Blocks, blocks
+from xlac.codegen.schedules.reduction import ReductionSchedule, RowReductionSchedule
 from xlac.fusion.group import is_immediate
-from xlac.ir.dims import Dim, Shape, Sym, ceil_div, divisor, size_hint, upper_bound, volume
+from xlac.ir.dims import Dim, Shape, Sym, ceil_div, divisor, upper_bound
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops.control.control import Pick
@@ -52,8 +45,6 @@ from xlac.ops.reduction.reduction import Reduce
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
-
-KEEP_BYTES = 32 << 10  # of values kept between passes on a thread's stack
 
 
 class Rows:
@@ -65,19 +56,21 @@ class Rows:
         self.plan: ReductionPlan = plan(self.group, space)
         self.results: dict[Node, dict[Index, Expr]] = {}
         self.dry, self.survey = self._survey()
-        self.runs = runs(space.shape, self.survey, self._borders())
-        self.reduced = [r for r in self.runs if r.axes[0] in space.reduced]
-        self.kept = [r for r in self.runs if r.axes[0] not in space.reduced]
         reductions = [r for one in self.plan.passes for r in one.reductions]
         self.ordered = any(r.op.body is not None for r in reductions if isinstance(r.op, Reduce))
-        self.vector = max(
-            self.runs, key=lambda r: (contiguous(r, self.survey, space.shape), r.axes), default=None
-        )
-        self.by_row = self.vector is None or self.vector in self.reduced
-        self._size()
         self.borrowed: set[Node] = set()  # outputs whose rows hold kept values for a while
         for r in reductions:
             self._bind_results(r)
+
+    def follow(self, schedule: ReductionSchedule) -> None:
+        """From now on loops are as a schedule says."""
+        self.loops = merged(self.space.shape, self.survey, schedule.loops)
+        self.reduced = [r for r in self.loops if r.axes[0] in self.space.reduced]
+        self.kept = [r for r in self.loops if r.axes[0] not in self.space.reduced]
+        self.vector = self.loops[schedule.vector] if self.loops else None
+        self.by_row = self.vector is None or self.vector in self.reduced
+        self.lanes, self.join = schedule.lanes, schedule.join
+        self.unroll = dict(enumerate(schedule.unroll))
 
     # ---- what to loop over -------------------------------------------------------------------
 
@@ -101,67 +94,53 @@ class Rows:
         picks = [n for n in self.group.nodes if isinstance(n.op, Pick) and n.inputs[0] is reduction]
         return [(n.op.index, n) for n in picks if isinstance(n.op, Pick)]
 
-    def _borders(self) -> list[int]:
+    def borders(self) -> list[int]:
         """Axes where kept and reduced ones meet."""
         moved = [a for a, n in enumerate(self.space.shape) if n != 1]
         reduced = self.space.reduced
         return [b for a, b in pairwise(moved) if (a in reduced) != (b in reduced)]
 
-    def _size(self) -> None:
-        extent = self.vector.extent if self.vector else volume(())
-        self.lanes = lanes_for(self.target, self.survey.dtypes, extent)
-        self.copies, self.join = (
-            unroll_for(self.target, self.survey.statements),
-            joins(self.target, self.survey.flops),
-        )
-        if self.by_row and self.ordered:
-            self.lanes = 1
-        self.each = self.survey.flops + len(self.survey.accesses)  # operations an element
-
     # ---- loops -------------------------------------------------------------------------------
 
-    def write(self) -> None:
+    def write_loops(self, schedule: RowReductionSchedule) -> None:
         """All loops, from the outermost."""
+        self.follow(schedule)
+        self.homes_of = {self.group.nodes[one.value]: one.output for one in schedule.kept}
+        builder, threads = self.builder, schedule.threads
         if self.by_row:
-            with parallel_loops(
-                self.builder, self.target, self.kept, self.each * size_hint(self.space.count)
-            ) as counters:
+            with nest(builder, self.kept, threads) as counters:
                 self._row(counters)
             return
         vector = self.vector
         assert vector is not None
         rest = [run for run in self.kept if run is not vector]
-        each = max(1, self.each * size_hint(self.space.count))
-        chunk = chunk_of(self.lanes * self.copies, each)
-        rows = size_hint(volume(tuple(run.extent for run in rest)))
-
-        def strip(counters: dict[Run, Expr], start: build.Number, length: build.Number) -> None:
-            def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
-                with self.elements.masked(mask):
-                    self._columns(counters, vector, bases, wide)
-
-            strip_mine(self.builder, self.target, start, length, self.lanes, self.copies, body)
-
-        if (
-            rows * vector.usual * each >= SERIAL_WORK
-            and rows < CHUNKS * max(2, self.target.threads)
-            and vector.usual >= 2 * chunk
-        ):
-            pieces = pieces_of(vector.extent, chunk)
-            with parallel_loops(
-                self.builder, self.target, [*rest, pieces], chunk * each
-            ) as counters:
-                start = build.mul(counters.pop(pieces), chunk)
-                strip(counters, start, piece(self.builder, start, vector.extent, chunk))
+        if schedule.chunk:
+            pieces = pieces_of(vector.extent, schedule.chunk)
+            with nest(builder, [*rest, pieces], threads) as counters:
+                start = build.mul(counters.pop(pieces), schedule.chunk)
+                length = piece(builder, start, vector.extent, schedule.chunk)
+                self._strip(counters, vector, start, length)
             return
-        with parallel_loops(self.builder, self.target, rest, vector.usual * each) as counters:
-            strip(counters, 0, vector.extent)
+        with nest(builder, rest, threads) as counters:
+            self._strip(counters, vector, 0, vector.extent)
+
+    def _strip(
+        self, counters: dict[Run, Expr], vector: Run, start: build.Number, length: build.Number
+    ) -> None:
+        """A stretch of a loop along vectors of results."""
+
+        def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
+            with self.elements.masked(mask):
+                self._columns(counters, vector, bases, wide)
+
+        copies = self.unroll[0]
+        strip_mine(self.builder, self.target, start, length, self.lanes, copies, body)
 
     def _row(self, counters: Mapping[Run, Expr]) -> None:
         """Every pass for one position of the kept axes; the vector axis is a reduced one."""
         vector, builder = self.vector, self.builder
         kept = expand(counters, self.space.shape)
-        for one in self.plan.passes:
+        for number, one in enumerate(self.plan.passes):
             homes = self._homes(one)
             tail = (
                 vector is not None
@@ -169,7 +148,7 @@ class Rows:
                 and self.lanes > 1
                 and divisor(vector.extent) % self.lanes > 0
             )
-            copies = self._copies(one)
+            copies = self.unroll[number]
             others = [r for r in self.reduced if r is not vector]
             cut = self._blocks(one, others, vector, copies)
             gathered = {
@@ -288,18 +267,6 @@ class Rows:
         """What becomes of one reduction's partial results when its loops are done."""
         self._deliver(reduction, index, accumulator.result(copy))
 
-    def _copies(self, one: ReductionPass) -> int:
-        """Vectors that a pass along rows works on at once: as many accumulators hide the latency of
-        each.
-        """
-        if self.vector is None or self.lanes == 1:
-            return 1
-        copies = min(
-            unroll_for(self.target, 2 * one.size, self.survey.flops),
-            self.vector.usual // self.lanes,
-        )
-        return 1 << max(1, copies).bit_length() - 1
-
     def _columns(
         self, counters: Mapping[Run, Expr], vector: Run, bases: Sequence[Expr], wide: int
     ) -> None:
@@ -388,36 +355,26 @@ class Rows:
     # ---- values kept between passes ----------------------------------------------------------
 
     def _homes(self, one: ReductionPass) -> dict[Node, _Home]:
-        """Buffers for the values that this pass keeps, with the strides to reach them; none for
-        those that do not fit.
-        """
-        room = KEEP_BYTES
+        """Buffers for the values that this pass keeps, with the strides to reach them."""
         found: dict[Node, _Home] = {}
         reduced = [a for a in range(len(self.space.shape)) if a in self.space.reduced]
         for node in one.keep:
-            dtype = node.type.dtype.compute
-            size = upper_bound(self.space.count)
-            if size * dtype.nbytes <= room:
-                room -= size * dtype.nbytes
+            if node not in self.homes_of:
+                continue
+            number = self.homes_of[node]
+            if number is None:
                 strides: list[Dim] = [0] * len(self.space.shape)
                 for axis, step in zip(
                     reduced, row_major([self.space.shape[a] for a in reduced]), strict=True
                 ):
                     strides[axis] = step
+                size, dtype = upper_bound(self.space.count), node.type.dtype.compute
                 found[node] = self.builder.local("row", dtype, size), tuple(strides)
                 continue
-            for output in self.plan.passes[-1].stores:
-                if (
-                    output.type.dtype is dtype
-                    and output not in self.borrowed
-                    and output.shape == self.space.shape
-                ):
-                    self.borrowed.add(output)
-                    found[node] = (
-                        self.elements.parameter(output, Access.REREAD),
-                        row_major(self.space.shape),
-                    )
-                    break
+            output = self.group.outputs[number]
+            self.borrowed.add(output)
+            home = self.elements.parameter(output, Access.REREAD)
+            found[node] = home, row_major(self.space.shape)
         return found
 
     # ---- memory ------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from xlac.codegen.schedules.elementwise import ElementwiseSchedule
 from xlac.codegen.schedules.gemm import CONTRACTIONS, PackSchedule
+from xlac.codegen.schedules.reduction import REDUCTIONS
 from xlac.codegen.schedules.schedule import Schedule
 
 TEMPLATES: dict[str, type[Schedule]] = {
-    each.template: each for each in (ElementwiseSchedule, *CONTRACTIONS, PackSchedule)
+    each.template: each for each in (ElementwiseSchedule, *CONTRACTIONS, PackSchedule, *REDUCTIONS)
 }

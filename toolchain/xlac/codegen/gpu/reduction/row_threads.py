@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xlac.codegen.core.access_analysis import Run, expand
+from xlac.codegen.core.access_analysis import Run, contiguous, expand, runs
+from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import Scratch
+from xlac.codegen.core.reduction_plan import ReductionSpace
 from xlac.codegen.core.summation import BLOCK
 from xlac.codegen.cpu.row_reduction import Rows
 from xlac.codegen.gpu.core.grid import GridThread, at_least, unravelled
@@ -33,6 +35,19 @@ class RowThreads(Rows):
 
     here: GridThread  # the kernel that is being written
     piece: Expr  # the number of a piece, where a row has several
+
+    def __init__(self, elements: Elements, space: ReductionSpace) -> None:
+        super().__init__(elements, space)
+        self.loops = runs(space.shape, self.survey, self.borders())
+        self.reduced = [r for r in self.loops if r.axes[0] in space.reduced]
+        self.kept = [r for r in self.loops if r.axes[0] not in space.reduced]
+        self.vector = max(
+            self.loops,
+            key=lambda r: (contiguous(r, self.survey, space.shape), r.axes),
+            default=None,
+        )
+        self.by_row = self.vector is None or self.vector in self.reduced
+        self._size()
 
     def _size(self) -> None:
         """How many threads share a row, and how many vectors of it each has."""
