@@ -38,6 +38,7 @@ class Source:
 
     @staticmethod
     def of(model: Model, spec: Path, options: Mapping[str, Any]) -> Source:
+        """The hashes of a model's spec and weights, taken now."""
         return Source(model, manifest.file_hash(spec), weights_hash(model.weights), options)
 
 

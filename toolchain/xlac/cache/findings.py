@@ -23,6 +23,7 @@ class CachedFindings:
         self.name = backend
 
     def find(self, *key: str) -> str | None:
+        """What was found out under a key; None where nothing was kept."""
         cache = self._cache()
         found = None if cache is None else cache.find(self._key(key))
         if found is None:
@@ -34,6 +35,7 @@ class CachedFindings:
             return None
 
     def keep(self, told: str, about: str, *key: str) -> None:
+        """Keeps what was found out under a key; `about` says of what, for `xlac cache ls`."""
         cache = self._cache()
         if cache is None:
             return

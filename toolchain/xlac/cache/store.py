@@ -35,7 +35,8 @@ class Named(Protocol):
     """A backend, as far as entries say whose they are."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What users call it."""
 
 
 class Entry(NamedTuple):
@@ -59,6 +60,7 @@ class Cache:
 
     @property
     def folder(self) -> Path:
+        """Where the entries are."""
         from pathlib import Path
 
         return Path(self.root)

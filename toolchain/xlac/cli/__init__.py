@@ -35,9 +35,11 @@ class Verbs(click.Group):
     """Loads a verb's module when it is used, so that `--help` answers at once."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every verb, in the order of `--help`."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a verb, whose module is imported now."""
         if cmd_name not in VERBS:
             return None
         command: click.Command = import_module(
@@ -46,12 +48,14 @@ class Verbs(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Every verb with its line of help, none of them imported."""
         with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The verb that was typed; a usage error with the nearest one where there is none."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
             from difflib import get_close_matches
 

@@ -31,6 +31,7 @@ class Outcome:
 
     @property
     def right(self) -> bool:
+        """Whether the results agree."""
         return self.kind == "right"
 
     def __str__(self) -> str:

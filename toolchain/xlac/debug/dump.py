@@ -39,6 +39,7 @@ class Dump:
             log.write(f"{self.count:02} {pass_line(name, before, after, seconds)}\n")
 
     def write(self, name: str, graph: Graph) -> None:
+        """Writes a graph into a file with the next number."""
         from xlac.ir.text import show
 
         (self.folder / f"{self.count:02}-{name}").write_text(show(graph), encoding="utf-8")

@@ -37,6 +37,7 @@ class Row:
 
     @property
     def name(self) -> str:
+        """The kernel's name, or what else the step is."""
         match self.step:
             case Launch(kernel=kernel):
                 return kernel.name
@@ -46,6 +47,7 @@ class Row:
 
     @property
     def origins(self) -> tuple[Origin, ...]:
+        """The nodes of the model that the step computes."""
         match self.step:
             case Launch(origins=origins):
                 return origins
@@ -78,6 +80,7 @@ class Profile:
 
     @property
     def seconds(self) -> float:
+        """What all steps of a call take."""
         return sum(row.seconds for row in self.rows)
 
 

@@ -66,6 +66,7 @@ class Log:
 
     @property
     def nbytes(self) -> int:
+        """The memory that it holds."""
         return 16 * len(self.stamps) + self.parts.nbytes
 
 

@@ -136,6 +136,7 @@ def shorter_axes(case: Case) -> Iterator[Case]:
 
 
 def resized(case: Case, size: int, smaller: int) -> Case:
+    """The case with one size made smaller everywhere; arrays are cut."""
     new: dict[Node, Node] = {}
     inputs, weights = dict(case.inputs), dict(case.weights)
 

@@ -45,6 +45,7 @@ def call_of(lowered: Lowered, group: Group) -> LibraryCall | None:
 
 
 def work_of(kernels: tuple[Kernel, ...]) -> Work:
+    """The work of some kernels together."""
     return Work(sum(k.work.flops for k in kernels), sum(k.work.bytes for k in kernels))
 
 

@@ -30,10 +30,12 @@ class Samples:
 
     @property
     def all(self) -> list[float]:
+        """The seconds of every call."""
         return [seconds for burst in self.bursts for seconds in burst]
 
     @property
     def median(self) -> float:
+        """The median of all calls, in seconds."""
         return float(np.median(self.all))
 
     @property

@@ -25,6 +25,7 @@ class Arguments:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of the function's parameters, in order; none where they are not known."""
         return () if self._parameters is None else self._parameters.names
 
     @property

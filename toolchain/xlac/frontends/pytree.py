@@ -40,6 +40,7 @@ def flatten(value: Any, leaves: list[Any]) -> PyTree:
 
 
 def unflatten(tree: Any, leaves: Sequence[Any]) -> Any:
+    """The nest again, with other leaves, which are taken by their numbers."""
     kind, content = tree
     match kind:
         case "tuple":

@@ -30,28 +30,35 @@ class Tensor:
 
     @property
     def dtype(self) -> DType:
+        """The element type."""
         return self.node.type.dtype
 
     @property
     def shape(self) -> tuple[Any, ...]:
+        """The shape; sizes may be symbolic."""
         return self.node.shape
 
     @property
     def ndim(self) -> int:
+        """How many axes there are."""
         return self.node.type.rank
 
     @property
     def T(self) -> Tensor:
+        """With its axes in reverse order."""
         return one("transpose", self, perm=tuple(reversed(range(self.ndim))))
 
     def astype(self, dtype: DType | str) -> Tensor:
+        """The same values as another element type."""
         return one("cast", self, dtype=DType(dtype))
 
     def reshape(self, *shape: int | Sequence[int]) -> Tensor:
+        """The same elements, row-major, in another shape; one size may be -1."""
         wanted = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
         return one("reshape", self, shape=wanted)
 
     def transpose(self, *perm: int) -> Tensor:
+        """With its axes in the order given, or in reverse."""
         return one("transpose", self, perm=perm or tuple(reversed(range(self.ndim))))
 
     def __getattr__(self, name: str) -> Any:
@@ -101,6 +108,7 @@ class Number(Tensor):
 
     @property
     def node(self) -> Node:  # type: ignore[override]
+        """The number as a node of the type that it is needed in."""
         return self.weak.node()
 
     def __repr__(self) -> str:

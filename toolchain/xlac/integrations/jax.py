@@ -54,6 +54,7 @@ class JaxFunction:
 
     @property
     def model(self) -> Model:
+        """What the function became."""
         return self.lowered.model
 
     @property

@@ -32,6 +32,7 @@ class XlacRep(BackendRep):
         self.program = compile(model, target, **options)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Runs the model on inputs by position or by name; outputs as a named tuple."""
         arrays, named = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
         given = by_name(Parameters(tuple(self.inputs)), arrays, named)
         found = self.program(**{name: _codes(value) for name, value in given.items()})
@@ -47,6 +48,7 @@ class XlacBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
+        """Whether programs of this backend run there: on the CPU."""
         try:
             return bool(Device(device).type == DeviceType.CPU)
         except (AttributeError, ValueError):  # what ONNX has no such kind of device for

@@ -134,6 +134,7 @@ class Compiled:
 
     @property
     def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs, in the order of positional arguments."""
         return self._names
 
     @property

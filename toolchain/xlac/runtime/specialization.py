@@ -71,10 +71,12 @@ class Specializing:
 
     @property
     def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs, in the order of positional arguments."""
         return self.interface.inputs
 
     @property
     def outputs(self) -> tuple[str, ...]:
+        """The names of what a call gives."""
         return self.interface.outputs
 
     @property

@@ -68,6 +68,7 @@ class Check(NamedTuple):
 
     @staticmethod
     def of(kind: str, told: str, origin: Origin | None, shape: Shape, dtype: DType | None) -> Check:
+        """The check of a kind on a node; its place is taken from the node's origin."""
         span = origin.span if origin else None
         place = (str(span.file), span.line, span.column, span.width) if span else None
         return Check(
@@ -81,6 +82,7 @@ class Check(NamedTuple):
 
     @property
     def span(self) -> Span | None:
+        """Where the node was written, or None."""
         if self.place is None:
             return None
         from pathlib import Path
@@ -177,11 +179,13 @@ class Watched:
         return getattr(self.inner, name)  # what a backend's executables have beside a call
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        """Runs the program, then raises CheckFailed for the first check that failed."""
         record = np.zeros(WORDS, np.int64)
         self.inner.run(inputs, {**outputs, self._record: record})
         self.verify(record)
 
     def reset(self) -> None:
+        """Sets the program's state to zero."""
         self.inner.reset()
 
     @property

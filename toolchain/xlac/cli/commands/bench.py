@@ -219,11 +219,13 @@ def rates(work: Work, samples: Samples, amounts: Sequence[int]) -> dict[str, Any
 
 
 def tell_doubts(result: dict[str, Any]) -> None:
+    """Prints what of a measurement is not to be trusted."""
     for doubt in result["doubts"]:
         click.echo(f"  not to be trusted: {doubt}")
 
 
 def tell_calls(result: dict[str, Any]) -> None:
+    """Prints what a call takes."""
     click.echo(
         f"  call      {result['median_us']:.2f} us median, quartiles {result['p25_us']:.2f}–{result['p75_us']:.2f}, "
         f"best {result['best_us']:.2f}, over {result['calls']} samples"

@@ -244,6 +244,7 @@ def _origin(value: Node, node: Any, number: int) -> Node:
 
 
 def domain_of(name: str) -> str:
+    """A domain as the registry knows it: ONNX's own has the empty name."""
     return "" if name == "ai.onnx" else name
 
 

@@ -65,6 +65,7 @@ class Importer:
         return self.body(function, arguments)
 
     def body(self, function: Function, arguments: Sequence[Value]) -> list[Value]:
+        """What a function gives for these arguments: its region, read where the call stands."""
         scope = Scope(self)
         for (name, _), value in zip(function.arguments, arguments, strict=True):
             scope.define(name, value, function.at)

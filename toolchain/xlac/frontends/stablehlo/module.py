@@ -123,6 +123,7 @@ class Import:
         self.inputs: list[Node] = []
 
     def model(self) -> Model:
+        """The model of the module's main function. Raises SourceError, UnsupportedError."""
         arguments = [self._argument(name, type) for name, type in self.main.arguments]
         if self.params:
             name = next(iter(self.params))
@@ -218,6 +219,7 @@ def outward(value: Tensor) -> Node:
 
 
 def tensors_in(value: Value) -> list[Tensor]:
+    """The tensors of a value, those in tuples too."""
     if isinstance(value, Several):
         return [tensor for item in value.items for tensor in tensors_in(item)]
     return [value] if isinstance(value, Tensor) else []

@@ -32,6 +32,7 @@ class Scope:
         self.values: dict[str, Value] = {}
 
     def define(self, name: str, value: Value, at: int) -> None:
+        """Gives a value its name. Raises SourceError for a name that is taken."""
         if name in self.values:
             self.importer.source.fail("XL7204", f"{name[:60]} is defined twice", at)
         self.values[name] = value
@@ -46,6 +47,7 @@ class Scope:
         return found
 
     def seek(self, name: str) -> Value | None:
+        """The value of a name here or further out, or None."""
         found = self.values.get(name)
         return self.parent.seek(name) if found is None and self.parent else found
 
@@ -62,6 +64,7 @@ class Closed(Scope):
         self.inputs: list[Node] = []
 
     def parameter(self, type: Type) -> Node:
+        """One more input of the graph."""
         node = Node.of(Param(f"x{len(self.inputs)}", type))
         self.inputs.append(node)
         return node
@@ -76,6 +79,7 @@ class Closed(Scope):
         return rebuilt(value, inner)
 
     def seek(self, name: str) -> Value | None:
+        """The value of a name here, or what is outside captured; None where there is neither."""
         found = self.values.get(name)
         if found is None:
             found = self.outside.seek(name)

@@ -32,15 +32,18 @@ class Site:
 
     @property
     def name(self) -> str:
+        """The operation's name, without its dialect where that is StableHLO."""
         return self.op.name
 
     def fail(self, message: str, hint: str = "", code: str = "XL7203") -> NoReturn:
+        """Raises SourceError at the operation."""
         self.importer.source.fail(code, f"{self.name}: {message}", self.op.at, self.op.width, hint)
 
     # ---- operands and results
     # ----------------------------------------------------------------------
 
     def tensor(self, number: int) -> Tensor:
+        """An operand, which has to be a tensor."""
         if number >= len(self.operands):
             self.fail(f"there is no operand {number}")
         found = self.operands[number]
@@ -57,6 +60,7 @@ class Site:
         return numbers(self.real(number))
 
     def real(self, number: int) -> Tensor:
+        """An operand, which has to be a tensor of real numbers."""
         found = self.tensor(number)
         if found.element.complex:
             self.fail(f"operand {number} is complex, which is not defined here")
@@ -73,6 +77,7 @@ class Site:
         return self.results(1)[0]
 
     def results(self, count: int | None = None) -> list[TensorType]:
+        """The types of the results, all of them tensors, and as many as `count`."""
         types = self.op.types
         if count is not None and len(types) != count:
             self.fail(f"gives {count} results, not {len(types)}")
@@ -93,6 +98,7 @@ class Site:
     # ----------------------------------------------------------------------------------
 
     def get(self, name: str, default: Any = None) -> Any:
+        """An attribute, or the default where it is left out."""
         return self.op.attributes.get(name, default)
 
     def _needed(self, name: str) -> Any:
@@ -102,6 +108,7 @@ class Site:
         return found
 
     def integer(self, name: str, default: int | None = None) -> int:
+        """An attribute that is an integer; an error where it is missing and has no default."""
         found = self._needed(name) if default is None else self.get(name, default)
         if isinstance(found, np.ndarray) and found.size == 1:
             found = found.reshape(()).item()
@@ -134,12 +141,14 @@ class Site:
         return tuple(map(int, table[:, 0])), tuple(map(int, table[:, 1]))
 
     def flag(self, name: str, default: bool = False) -> bool:
+        """An attribute that is true or false."""
         found = self.get(name, default)
         if not isinstance(found, bool):
             self.fail(f"attribute '{name}' is true or false")
         return found
 
     def word(self, name: str, default: str | None = None) -> str:
+        """An attribute that is a word; an error where it is missing and has no default."""
         found = self._needed(name) if default is None else self.get(name, default)
         if isinstance(found, Symbol):
             return found.name
@@ -157,6 +166,7 @@ class Site:
         return found
 
     def array(self, name: str) -> Array:
+        """An attribute that is a dense array."""
         found = self._needed(name)
         if not isinstance(found, np.ndarray):
             self.fail(f"attribute '{name}' is a constant")
@@ -170,6 +180,7 @@ class Site:
         return found
 
     def axis(self, name: str, rank: int) -> int:
+        """An attribute that is an axis of a tensor of some rank."""
         found = self.integer(name)
         if not 0 <= found < rank:
             self.fail(f"attribute '{name}' {found} is no axis of rank {rank}")

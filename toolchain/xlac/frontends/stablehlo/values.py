@@ -26,6 +26,10 @@ from xlac_sdk.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
+    """An element type of StableHLO, and the nodes that hold it: one, or two for a complex number's
+    parts.
+    """
+
     element: Element
     parts: tuple[Node, ...]
 
@@ -37,6 +41,7 @@ class Tensor:
 
     @property
     def shape(self) -> Shape:
+        """The shape that all parts have."""
         return self.parts[0].shape
 
     def each(self, parts: Sequence[Node]) -> Tensor:

@@ -16,6 +16,7 @@ from xlac_sdk.source import Origin
 
 
 def known_dtype(dtype: torch.dtype) -> DType:
+    """The element type. Raises NotExpressible for one that xlac has not."""
     if dtype not in DTYPES:
         raise NotExpressible(f"xlac has no element type {str(dtype).removeprefix('torch.')}")
     return DTYPES[dtype]
@@ -31,6 +32,7 @@ def dtype_of(tensor: torch.Tensor) -> DType:
 
 
 def tensors_in(meta: Any) -> list[torch.Tensor]:
+    """The tensors among a node's results."""
     many = meta if isinstance(meta, tuple | list) else (meta,)
     return [m for m in many if isinstance(m, torch.Tensor)]
 

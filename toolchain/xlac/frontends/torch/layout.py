@@ -39,6 +39,7 @@ def _dense(tensor: torch.Tensor) -> Perm | None:
 
 
 def inverse(perm: Perm) -> Perm:
+    """The permutation that undoes another."""
     return tuple(sorted(range(len(perm)), key=perm.__getitem__))
 
 

@@ -36,6 +36,7 @@ class Sizes:
         return {s.name: s for dim in self._known.values() for s in symbols(dim)}
 
     def shape(self, sizes: Any) -> tuple[Dim, ...]:
+        """Sizes of PyTorch, numbers or symbols, as a shape."""
         return tuple(map(self.dim, sizes))
 
     def dim(self, size: int | torch.SymInt) -> Dim:

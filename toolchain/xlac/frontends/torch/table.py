@@ -57,14 +57,17 @@ class Call:
 
     @property
     def type(self) -> Type:
+        """The type of the first result."""
         return self.stated(0)
 
     @property
     def dtype(self) -> DType:
+        """The element type of the first result."""
         return self.type.dtype
 
     @property
     def shape(self) -> Shape:
+        """The shape of the first result."""
         return self.type.shape
 
     def node(self, value: Scalar, dtype: DType) -> Node:

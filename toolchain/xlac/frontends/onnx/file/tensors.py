@@ -136,6 +136,7 @@ def dense(sparse: Any, files: Files) -> Array:
 
 
 def type_name(number: int) -> str:
+    """What ONNX calls an element type, by its number in files."""
     known = messages().TensorProto.DataType
     return NAMES.get(number) or (
         known.Name(number).lower() if number in known.values() else str(number)

@@ -31,6 +31,7 @@ class Body:
 
     @property
     def values(self) -> tuple[Value, ...]:
+        """What the body gives, in order."""
         assert self.trial.values is not None
         return self.trial.values
 

@@ -14,6 +14,9 @@ from typing import Any
 
 
 def main() -> None:
+    """Answers requests on standard input until it ends: eight bytes of length, then bytecode;
+    the same with what `decoded` gives.
+    """
     sys.path[:] = sys.argv[1:]
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     while len(head := source.read(8)) == 8:
@@ -23,6 +26,7 @@ def main() -> None:
 
 
 def decoded(data: bytes) -> bytes:
+    """T and the text of a module's bytecode, E and the error, or M where jaxlib is missing."""
     try:
         from jaxlib.mlir import ir
         from jaxlib.mlir.dialects import chlo, func, stablehlo

@@ -18,6 +18,7 @@ PROGRAM = Path(__file__).with_name("decoder.py")
 
 
 def is_bytecode(data: bytes) -> bool:
+    """Whether data begins as MLIR's bytecode does."""
     return data.startswith(MAGIC)
 
 
@@ -59,6 +60,9 @@ class Decoder:
         )
 
     def text_of(self, data: bytes, file: Path) -> str:
+        """The text of bytecode. Raises SourceError for what jaxlib refuses, or what ends its
+        process.
+        """
         if self.process.poll() is not None:
             self.process = self._started()
         try:
@@ -98,6 +102,7 @@ class Decoder:
         return answer
 
     def close(self) -> None:
+        """Ends the process."""
         with suppress(BrokenPipeError):
             self.process.communicate()  # the end of its input ends it
 
@@ -106,4 +111,5 @@ _kept: ContextVar[Decoder | None] = ContextVar("kept", default=None)
 
 
 def fail(file: Path, what: str) -> NoReturn:
+    """Raises SourceError for a file that is no bytecode."""
     raise SourceError(Diagnostic("XL7211", f"{file} is not StableHLO bytecode: {what}"))

@@ -45,14 +45,17 @@ from xlac.ops import build
 
 
 def add(x: Parts, y: Parts) -> Parts:
+    """x + y."""
     return build.add(x[0], y[0]), build.add(x[1], y[1])
 
 
 def sub(x: Parts, y: Parts) -> Parts:
+    """x - y."""
     return build.sub(x[0], y[0]), build.sub(x[1], y[1])
 
 
 def mul(x: Parts, y: Parts) -> Parts:
+    """x * y, by four products."""
     (a, b), (c, d) = x, y
     return build.sub(build.mul(a, c), build.mul(b, d)), build.add(build.mul(a, d), build.mul(b, c))
 
@@ -128,6 +131,7 @@ def sign(x: Parts) -> Parts:
 
 
 def absolute_of(x: Tensor) -> Tensor:
+    """|x|, without overflow on the way."""
     return Tensor(part_of(x.element), (hypot(*parts(x)),))
 
 

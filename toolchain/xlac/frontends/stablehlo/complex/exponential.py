@@ -73,6 +73,7 @@ def polar(size: Stretched, angle: Node, bare: Node) -> Parts:
 
 
 def exp(x: Parts) -> Parts:
+    """e to the x."""
     a, b = x
     return polar(Stretched(a), b, a)
 

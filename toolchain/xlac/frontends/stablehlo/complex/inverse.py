@@ -51,6 +51,7 @@ class _Far:
 
 
 def asin(x: Parts) -> Parts:
+    """The inverse sine; branch cuts lie on the real axis beyond -1 and 1."""
     a, b = x
     low, high = _roots(x)
     far = _Far(x)
@@ -63,6 +64,7 @@ def asin(x: Parts) -> Parts:
 
 
 def acos(x: Parts) -> Parts:
+    """The inverse cosine; branch cuts as those of `asin`."""
     a, b = x
     low, high = _roots(x)
     far = _Far(x)
@@ -75,6 +77,7 @@ def acos(x: Parts) -> Parts:
 
 
 def acosh(x: Parts) -> Parts:
+    """The inverse hyperbolic cosine; the branch cut lies on the real axis below 1."""
     a, b = x
     low, high = sqrt((build.sub(a, 1.0), b)), sqrt((build.add(a, 1.0), b))
     far = _Far(x)

@@ -30,6 +30,7 @@ from xlac.ops import build
 
 
 def angle(x: Parts) -> Node:
+    """The argument, from -π to π."""
     return build.apply1("atan2", x[1], x[0])
 
 

@@ -25,6 +25,7 @@ LN2 = log_of(2.0)
 
 
 def parts(x: Tensor) -> Parts:
+    """The real and the imaginary part of a complex tensor."""
     real, imaginary = x.parts
     return real, imaginary
 
@@ -53,10 +54,12 @@ neg, sin, cos, sinh, cosh, tanh, log1p, expm1, absolute, is_finite, is_infinite 
 
 
 def both(x: Node, y: Node) -> Node:
+    """Where both conditions hold."""
     return build.apply1("and", x, y)
 
 
 def either(x: Node, y: Node) -> Node:
+    """Where one of the conditions holds."""
     return build.apply1("or", x, y)
 
 
@@ -66,6 +69,7 @@ def beyond(x: Node) -> Node:
 
 
 def where(condition: Node, x: Parts, y: Parts) -> Parts:
+    """x where the condition holds, y elsewhere."""
     return build.select(condition, x[0], y[0]), build.select(condition, x[1], y[1])
 
 
@@ -80,6 +84,7 @@ def returned(x: Parts) -> Parts:
 
 
 def scaled(x: Parts, by: Node | float) -> Parts:
+    """Both parts times a real number."""
     return build.mul(x[0], by), build.mul(x[1], by)
 
 
@@ -133,6 +138,7 @@ def exact_sum(x: Node, y: Node) -> Parts:
 
 
 def largest(x: Parts) -> Node:
+    """The larger of the parts' absolute values."""
     return build.maximum(absolute(x[0]), absolute(x[1]))
 
 
@@ -168,6 +174,7 @@ class Moderate:
         return self.chosen(by, 1.0, 1.0 / by)
 
     def chosen(self, big: float, usual: float, small: float) -> Node:
+        """One of three numbers: where x was very large, neither, or very small."""
         return build.select(
             self.big,
             build.like(big, self.x[0]),
@@ -176,6 +183,7 @@ class Moderate:
 
 
 def moderate(x: Parts) -> Moderate:
+    """The number scaled so that squares of its parts neither overflow nor vanish."""
     far, steps = (500, 600) if x[0].type.dtype is DType.F64 else (60, 84)
     large = largest(x)
     big, small = build.compare(large, "gt", 2.0**far), build.compare(large, "lt", 2.0**-far)

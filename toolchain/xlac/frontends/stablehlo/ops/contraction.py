@@ -149,6 +149,7 @@ def convolution(site: Site) -> Built:
 def convolved(
     site: Site, axes: tuple[str, str, str], low: tuple[int, ...], high: tuple[int, ...]
 ) -> Tensor:
+    """A convolution with these dimension numbers, and padding `low` and `high`."""
     x, kernel = site.tensor(0), site.tensor(1)
     rank = len(axes[0]) - 2
     ones = (1,) * rank

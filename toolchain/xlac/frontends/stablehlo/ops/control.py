@@ -56,4 +56,5 @@ def call(site: Site) -> Built:
 
 
 def called(site: Site, name: str) -> list[Value]:
+    """What a function gives for the operands."""
     return site.importer.call(name, site.operands, site.fail)

@@ -47,6 +47,7 @@ def quantize(site: Site) -> Built:
 
 
 def expressed(element: Element) -> DType:
+    """The type of the numbers that a quantized element stands for, or the element's own."""
     return element.quantization.expressed.dtype if element.quantization else element.dtype
 
 

@@ -45,6 +45,7 @@ def dynamic_update_slice(site: Site) -> Built:
 
 
 def listed(site: Site, fields: dict[str, Any], name: str) -> tuple[int, ...]:
+    """A field of dimension numbers that is a list; empty where it is left out."""
     found = fields.get(name, [])
     if not isinstance(found, list) or not all(isinstance(n, int) for n in found):
         site.fail(f"field '{name}' is a list of integers")
@@ -52,6 +53,7 @@ def listed(site: Site, fields: dict[str, Any], name: str) -> tuple[int, ...]:
 
 
 def number(site: Site, fields: dict[str, Any], name: str) -> int:
+    """A field of dimension numbers that is an integer; 0 where it is left out."""
     found = fields.get(name, 0)
     if not isinstance(found, int):
         site.fail(f"field '{name}' is an integer")
@@ -64,6 +66,7 @@ def gather(site: Site) -> Built:
 
 
 def gathered(site: Site, sizes: Sequence[Dim]) -> Tensor:
+    """Slices of these sizes, gathered from every part of the operand."""
     x, indices = site.tensor(0), site.real(1).node
     fields = site.fields("dimension_numbers")
     op = Gather(

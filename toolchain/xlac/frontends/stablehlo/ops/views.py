@@ -71,6 +71,7 @@ def reverse(site: Site) -> Built:
 
 
 def flipped(x: Node, axes: Sequence[int]) -> Node:
+    """Turned around along axes."""
     return build.apply1("flip", x, axis=tuple(axes)) if axes else x
 
 
@@ -115,6 +116,7 @@ def pad(site: Site) -> Built:
 
 
 def padded(site: Site, low: Sequence[Dim], high: Sequence[Dim], interior: Sequence[int]) -> Tensor:
+    """Every part of the operand padded with that of the padding value."""
     x = site.tensor(0)
     values = padded_value(site, x, 1)
     if not len(low) == len(high) == len(interior) == len(x.shape):

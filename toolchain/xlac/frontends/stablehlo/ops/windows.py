@@ -33,6 +33,7 @@ class Geometry:
     window_dilation: tuple[int, ...]
 
     def fields(self) -> dict[str, Any]:
+        """By name, as the operation `window` has them."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     def running(self, shape: Sequence[object]) -> tuple[int, bool] | None:
@@ -54,6 +55,7 @@ class Geometry:
 
 
 def geometry(site: Site, rank: int) -> Geometry:
+    """The window that an operation's attributes describe."""
     ones = (1,) * rank
     low, high = site.pairs("padding", rank)
     found = Geometry(

@@ -35,7 +35,9 @@ class Source:
         return Span(self.file, line, at - self._lines[line - 1] + 1, width)
 
     def fail(self, code: str, message: str, at: int, width: int = 1, hint: str = "") -> NoReturn:
+        """Raises SourceError with a place in the text."""
         raise SourceError(Diagnostic(code, message, self.span(at, width), hint))
 
     def too_much(self, message: str, at: int) -> NoReturn:
+        """Raises LimitError with a place in the text."""
         raise LimitError(Diagnostic("XL7205", message, self.span(at)))

@@ -56,6 +56,7 @@ class Lexer:
         return True
 
     def expect(self, text: str) -> None:
+        """Takes this text; an error where another stands."""
         if not self.accept(text):
             self.unexpected(f"{text!r}")
 
@@ -66,6 +67,7 @@ class Lexer:
         return self.next()
 
     def unexpected(self, wanted: str) -> NoReturn:
+        """Raises SourceError for what stands here in place of what was wanted."""
         found = "the end of the text" if self.kind == "end" else repr(self.text[:60])
         self.source.fail(
             "XL7201", f"expected {wanted}, found {found}", self.at, max(1, min(60, len(self.text)))

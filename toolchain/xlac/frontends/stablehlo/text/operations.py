@@ -15,6 +15,7 @@ class OperationReader(Reader):
     """Recursive descent; what it reads of an operation's pretty form is said in `pretty`."""
 
     def argument(self) -> tuple[str, ValueType, dict[str, Any]]:
+        """`%name: type {attributes} loc(…)`: name, type and attributes."""
         name = self.take("value", "an argument")
         self.expect(":")
         type = self.type()

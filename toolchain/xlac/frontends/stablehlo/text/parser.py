@@ -24,6 +24,7 @@ class Parser(OperationReader):
     """Reads a whole module, whose functions hold regions of operations."""
 
     def module(self) -> Module:
+        """The whole text."""
         self._read_resources()
         self.found = Module("main", {})
         while self.kind != "end":

@@ -25,6 +25,7 @@ class Reader(TypeReader):
         return dict(self.listed("}", self.entry))
 
     def entry(self) -> tuple[str, Any]:
+        """`name = value`, or a name alone, which is true."""
         if self.kind not in ("word", "string"):
             self.unexpected("the name of an attribute")
         name = self.string() if self.kind == "string" else self.next()
@@ -74,6 +75,7 @@ class Reader(TypeReader):
         self.source.fail("XL7201", f"expected an attribute, found {self.text[:60]!r}", at)
 
     def symbol(self) -> Symbol:
+        """`@name`; of `@outer::@inner` the last."""
         text = self.take("symbol", "a symbol")[1:]
         while self.accept("::"):
             text = self.take("symbol", "a symbol")[1:]

@@ -67,11 +67,15 @@ class TokenType:
 
 @dataclass(frozen=True, slots=True)
 class TupleType:
+    """`tuple<types>`."""
+
     items: tuple[ValueType, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionType:
+    """`(types) -> types`."""
+
     takes: tuple[ValueType, ...]
     gives: tuple[ValueType, ...]
 
@@ -136,6 +140,8 @@ class Function:
 
 @dataclass(slots=True)
 class Module:
+    """The functions of a text by name, and the module's attributes."""
+
     name: str
     functions: dict[str, Function]
     attributes: Mapping[str, Any] = field(default_factory=dict)

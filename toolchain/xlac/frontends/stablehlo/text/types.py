@@ -163,6 +163,7 @@ class TypeReader(Lexer):
         return tuple(None if n == "?" or n.startswith("-") else int(n) for n in found)
 
     def size(self, text: str) -> int:
+        """The size of an axis, in digits."""
         if len(text) > 18:
             self.source.too_much(f"a size of {len(text)} digits", self.at)
         if not text.isdecimal():
@@ -211,6 +212,7 @@ class TypeReader(Lexer):
         return FunctionType(takes, self.results())
 
     def results(self) -> tuple[ValueType, ...]:
+        """What a function gives: types in parentheses, or one."""
         if self.accept("("):
             return tuple(self.listed(")", self.type))
         return (self.type(),)

@@ -92,6 +92,7 @@ class Sight:
     blind: bool = False
 
     def also(self, allowed: Node, blind: bool = False) -> Sight:
+        """The same where a query may only see what is `allowed` too."""
         both = allowed if self.allowed is None else build.apply1("and", self.allowed, allowed)
         return Sight(self.bias, both, self.blind or blind)
 

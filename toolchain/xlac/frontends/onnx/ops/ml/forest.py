@@ -42,6 +42,7 @@ class Forest:
 
     @property
     def size(self) -> int:
+        """How many nodes all trees have."""
         return int(self.yes.size)
 
     @staticmethod

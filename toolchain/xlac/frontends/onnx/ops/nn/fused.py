@@ -132,10 +132,12 @@ def nhwc_max_pool(call: Call) -> Node:
 
 
 def channels_first(x: Node) -> Node:
+    """From (batch, …, channels) to (batch, channels, …)."""
     rank = x.type.rank
     return build.transpose(x, [0, rank - 1, *range(1, rank - 1)])
 
 
 def channels_last(x: Node) -> Node:
+    """From (batch, channels, …) to (batch, …, channels)."""
     rank = x.type.rank
     return build.transpose(x, [0, *range(2, rank), 1])

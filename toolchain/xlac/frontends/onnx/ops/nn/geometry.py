@@ -25,10 +25,12 @@ class Windows:
 
     @property
     def low(self) -> Ints:
+        """Padding before each axis."""
         return tuple(low for low, _ in self.pads)
 
     @property
     def high(self) -> Ints:
+        """Padding after each axis."""
         return tuple(high for _, high in self.pads)
 
     @property

@@ -32,6 +32,7 @@ def by_channel(vector: Node, rank: int) -> Node:
 
 
 def one_type(*nodes: Node) -> bool:
+    """Whether all have one element type."""
     return len({node.type.dtype for node in nodes}) == 1
 
 

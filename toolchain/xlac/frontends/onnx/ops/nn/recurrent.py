@@ -101,6 +101,7 @@ def lstm(call: Call) -> tuple[Node, ...]:
 
 
 def product(h: Node, r: Node) -> Node:
+    """h R', with R as ONNX stores it: a row for each gate's unit."""
     return build.dot(h, r, ((1,), (1,)))
 
 
@@ -114,6 +115,7 @@ def parts(x: Node, count: int) -> tuple[Node, ...]:
 
 
 def seen(gate: Node, peephole: Node | None, c: Node) -> Node:
+    """A gate that sees the cell through a peephole, where there is one."""
     return gate if peephole is None else build.add(gate, build.mul(c, peephole))
 
 

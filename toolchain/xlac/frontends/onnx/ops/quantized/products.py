@@ -15,6 +15,7 @@ from xlac_sdk.dtypes import DType
 
 
 def optional(call: Call, number: int) -> Tensor | None:
+    """An operand that may be left out, as a quantized tensor."""
     return None if call.given(number) is None else call.coded(number)
 
 

@@ -46,6 +46,7 @@ def gather(call: Call) -> Value:
 
 @view("GatherElements", since=11)
 def gather_elements(call: Call, x: Node) -> Node:
+    """Negative indices count from the end."""
     axis = normal_axis(call.attr("axis", 0), x.type.rank)
     indices = call[1]
     smaller = [

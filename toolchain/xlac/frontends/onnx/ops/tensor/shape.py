@@ -63,6 +63,7 @@ def reshape(call: Call, x: Node) -> Node:
 
 @view("Flatten")
 def flatten(call: Call, x: Node) -> Node:
+    """A matrix, whose rows are the axes before `axis`."""
     axis = call.attr("axis", 1)
     axis = axis + x.type.rank if axis < 0 else axis
     if not 0 <= axis <= x.type.rank:
@@ -72,17 +73,20 @@ def flatten(call: Call, x: Node) -> Node:
 
 @view("Transpose")
 def transpose(call: Call, x: Node) -> Node:
+    """Axes in the order of `perm`, or turned around."""
     return build.transpose(x, call.attr("perm", None))
 
 
 @view("Squeeze")
 def squeeze(call: Call, x: Node) -> Node:
+    """Without axes of one element: those named, by attribute or, since 13, by input, or all."""
     axes = call.ints(1, "axes")
     return build.apply1("squeeze", x, axis=axes)
 
 
 @view("Unsqueeze")
 def unsqueeze(call: Call, x: Node) -> Node:
+    """With more axes of one element, named by attribute or, since 13, by input."""
     axes = call.ints(1, "axes")
     return build.apply1("unsqueeze", x, axis=axes)
 
@@ -126,12 +130,14 @@ def split(call: Call) -> tuple[Value, ...]:
 
 @view("Slice")
 def slice_attributes(call: Call, x: Node) -> Node:
+    """Before operator set 10, where bounds are attributes."""
     starts, ends = call.attr("starts"), call.attr("ends")
     return cut(x, starts, ends, [1] * len(starts), call.attr("axes", list(range(len(starts)))))
 
 
 @view("Slice", since=10)
 def slice_inputs(call: Call, x: Node) -> Node:
+    """Since operator set 10, where bounds, axes and steps are inputs."""
     starts, ends = call.dims(1), call.dims(2)
     axes = call.ints(3, default=list(range(len(starts))))
     steps = call.ints(4, default=[1] * len(starts))
@@ -156,6 +162,7 @@ def cut(
 
 @view("Expand", since=8)
 def expand(call: Call, x: Node) -> Node:
+    """Broadcast in both directions: an axis of the shape that is 1 keeps the size of x."""
     shape = build.broadcast_shapes([x.shape, call.dims(1)])
     check_size(shape, x.type.dtype.nbytes)
     return build.broadcast_to(x, shape)
@@ -163,6 +170,7 @@ def expand(call: Call, x: Node) -> Node:
 
 @view("Tile", since=6)
 def tile(call: Call, x: Node) -> Node:
+    """Repeated along every axis."""
     repeats = call.ints(1) or []
     if len(repeats) != x.type.rank:
         call.fail(f"{len(repeats)} repeats do not fit {x.type}")
@@ -182,6 +190,7 @@ def blocks(call: Call) -> tuple[int, str]:
 
 @view("SpaceToDepth")
 def space_to_depth(call: Call, x: Node) -> Node:
+    """Blocks of pixels become channels, pixels of a block before channels."""
     n, c, h, w = x.shape
     b, mode = blocks(call)
     apart = build.reshape(x, [n, c, h // b, b, w // b, b])
@@ -191,6 +200,9 @@ def space_to_depth(call: Call, x: Node) -> Node:
 
 @view("DepthToSpace")
 def depth_to_space(call: Call, x: Node) -> Node:
+    """The way back from `space_to_depth`; `mode` says whether a block's pixels come before its
+    channels (DCR).
+    """
     n, c, h, w = x.shape
     b, mode = blocks(call)
     if mode == "DCR":

@@ -34,6 +34,7 @@ def computed(call: Call, *values: Scalar) -> tuple[Node, ...]:
 
 
 def rounded(call: Call, x: Node) -> Node:
+    """What was computed, in the result's element type."""
     return build.cast(x, call.dtype)
 
 

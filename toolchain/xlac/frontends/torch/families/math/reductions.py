@@ -25,6 +25,7 @@ def axes_of(x: Node, dim: Dims) -> tuple[int, ...]:
 
 
 def reduced(x: Node, combine: str, dim: Dims, keepdim: bool = False) -> Node:
+    """Reduced over `dim` (all axes where it is empty or None); a scalar stays."""
     axes = axes_of(x, dim)
     return build.reduce(x, combine, axes, keepdim) if axes else x
 
@@ -105,6 +106,7 @@ def min_dim(call: Call, x: Node, dim: int, keepdim: bool = False) -> tuple[Node,
 
 
 def position(x: Node, mnemonic: str, dim: int | None, keepdim: bool) -> Node:
+    """The index that argmax or argmin finds; in all elements where there is no `dim`."""
     if not x.shape:
         return build.constant(0, DType.I64)
     wide = build.cast(x, DType.U8) if x.type.dtype is DType.BOOL else x
@@ -189,6 +191,7 @@ def cumprod(call: Call, x: Node, dim: int, dtype: DType | None = None) -> Node:
 
 
 def running(call: Call, mnemonic: str, x: Node, dim: int) -> Node:
+    """A running combination along an axis, in the result's element type; a scalar stays."""
     wide = build.cast(x, call.dtype)
     return build.apply1(mnemonic, wide, axis=dim) if x.shape else wide
 

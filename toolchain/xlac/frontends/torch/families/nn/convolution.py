@@ -100,10 +100,12 @@ class Geometry:
         )
 
     def layout(self) -> tuple[str, str, str]:
+        """The layout of x, weight and result: channels before pixels."""
         letters = LETTERS[self.rank]
         return "NC" + letters, "OI" + letters, "NC" + letters
 
     def kernel(self, weight: Node) -> Ints:
+        """The kernel's extents, which have to be known."""
         found = [size for size in weight.shape[2:] if isinstance(size, int)]
         if len(found) != self.rank:
             raise NotExpressible("a convolution with a kernel of unknown size")
@@ -138,6 +140,7 @@ class Geometry:
 
 
 def each(values: Sequence[int], rank: int) -> Ints:
+    """A number for each axis: those given, or the only one for all."""
     return tuple(values) * rank if len(values) == 1 else tuple(values)
 
 

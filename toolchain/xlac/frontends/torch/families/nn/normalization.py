@@ -28,6 +28,7 @@ def amount(call: Call, x: Node, axes: Sequence[int]) -> Node:
 
 
 def rsqrt(x: Node) -> Node:
+    """1 / sqrt(x)."""
     return build.apply1("rsqrt", x)
 
 

@@ -58,6 +58,7 @@ class Pool:
         )
 
     def window(self, combine: str, body: Graph | None = None) -> Window:
+        """The window over a batch's channels, one channel at a time."""
         outer = (0, 0)
         ones = (1,) * (self.rank + 2)
         return Window(
@@ -77,6 +78,7 @@ def _each(values: Sequence[int], rank: int) -> Ints:
 
 
 def batched(x: Node, rank: int) -> Node:
+    """With a batch of one where there is none."""
     return x if x.type.rank == rank + 2 else build.reshape(x, (1, *x.shape))
 
 

@@ -39,6 +39,7 @@ def applied(call: Call, x: Node, matrices: Sequence[Matrix]) -> Node:
 
 
 def sizes_of(shape: Sequence[Dim], rank: int) -> tuple[int, ...]:
+    """The last sizes of a shape, which have to be known."""
     return known(shape[-rank:])
 
 
@@ -99,11 +100,13 @@ def positions(size: int, count: int, corners: bool, scale: float | None) -> NDAr
 
 
 def nearest(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
+    """Which element each result takes, as a matrix: that at or before its place."""
     step = np.float32(1 / scale if scale else size / count)
     return _exactly(size, np.floor(np.arange(count).astype(np.float32) * step))
 
 
 def nearest_exact(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
+    """The same, with places counted from the middle of elements."""
     step = np.float32(1 / scale if scale else size / count)
     return _exactly(size, np.floor((np.arange(count).astype(np.float32) + np.float32(0.5)) * step))
 
@@ -120,6 +123,7 @@ def _rows(size: int, at: NDArray[np.int64]) -> Matrix:
 
 
 def linear(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
+    """What each result takes of its two neighbours, as a matrix."""
     at = np.maximum(positions(size, count, corners, scale), 0)
     low = np.minimum(np.floor(at).astype(np.int64), size - 1)
     high = np.minimum(low + 1, size - 1)

@@ -80,6 +80,7 @@ def vectors(places: Sequence[Node]) -> Node:
 
 
 def to_front(axes: Sequence[int], rank: int) -> list[int]:
+    """The order of axes that has some of them first."""
     return [*axes, *(a for a in range(rank) if a not in axes)]
 
 

@@ -57,6 +57,7 @@ def index_put(
 
 
 def added(x: Node, y: Node) -> Node:
+    """x + y; of bools, either."""
     return build.apply1("or" if x.type.dtype is DType.BOOL else "add", x, y)
 
 

@@ -99,6 +99,7 @@ def scatter_reduce(
 
 
 def identity_of(combine: Combine, dtype: DType) -> float | int:
+    """The value that a combination leaves others as they are with."""
     if combine in ("add", "mul"):
         return int(combine == "mul")
     if dtype.is_float:
