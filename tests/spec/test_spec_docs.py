@@ -16,7 +16,7 @@ from xlac.cli.arrays import make
 from xlac.diagnostics import CATALOGUE
 from xlac.driver import specialized
 from xlac.frontends.loader import load
-from xlac.spec.schema import schema
+from xlac.spec.schema import interface, schema, weights
 from xlac_sdk.source import SourceError, UnsupportedError
 
 ROOT = Path(__file__).parents[2]
@@ -68,8 +68,8 @@ def test_a_sample_does_what_the_chapter_says(name: str, folder: Path) -> None:
 
 
 def test_the_chapter_names_every_section_key_and_number() -> None:
-    for model in (schema.Document, schema.BlockNode, schema.ScanNode, schema.WhileNode, schema.CondNode, schema.WeightsSpec,
-                  schema.DimSpec, schema.OpSpec, schema.StateSpec, schema.TensorInit, schema.Carry, schema.OpNode, schema.Function):  # fmt: skip
+    for model in (schema.Document, schema.BlockNode, schema.ScanNode, schema.WhileNode, schema.CondNode, weights.WeightsSpec,
+                  interface.DimSpec, schema.OpSpec, interface.StateSpec, weights.TensorInit, schema.Carry, schema.OpNode, schema.Function):  # fmt: skip
         for name, field in model.model_fields.items():
             key = field.alias or name
             assert re.search(
@@ -85,10 +85,10 @@ def test_the_chapter_names_every_section_key_and_number() -> None:
 def test_the_chapter_states_the_limits() -> None:
     from xlac.spec.elaborate import blocks, context
     from xlac.spec.schema import document, fields
-    from xlac.spec.text import expression, yaml
+    from xlac.spec.text import composer, expression, grammar, yaml
 
     for number in (
-        yaml.MAX_BYTES >> 20, yaml.MAX_DEPTH, yaml.MAX_VALUES, yaml.MAX_DIGITS, fields.MAX_NAME, expression.MAX_LENGTH,
-        expression.MAX_DEPTH, document.MAX_FILES, blocks.MAX_DEPTH, blocks.MAX_REPEAT, context.MAX_NODES,
+        yaml.MAX_BYTES >> 20, composer.MAX_DEPTH, composer.MAX_VALUES, composer.MAX_DIGITS, fields.MAX_NAME, expression.MAX_LENGTH,
+        grammar.MAX_DEPTH, document.MAX_FILES, blocks.MAX_DEPTH, blocks.MAX_REPEAT, context.MAX_NODES,
     ):  # fmt: skip
         assert f"{number:,}" in CHAPTER.partition("## Limits")[2].partition("##")[0], number

@@ -9,7 +9,8 @@ import pytest
 
 from xlac.ir.interpret import interpret
 from xlac.spec.load import load
-from xlac.spec.text.expression import Malformed, parse
+from xlac.spec.text.expression import parse
+from xlac.spec.text.grammar import Malformed
 from xlac_sdk.source import SourceError
 
 CASES = {

@@ -19,7 +19,8 @@ from xlac.api import compile
 from xlac.ir.interpret import interpret
 from xlac.spec.load import load
 from xlac.spec.text import expression
-from xlac.spec.text.expression import Malformed, dotted, parse
+from xlac.spec.text.expression import parse
+from xlac.spec.text.grammar import Malformed, dotted
 from xlac_sdk.emit.cdialect import KEYWORDS
 from xlac_sdk.host.capi.names import parameters
 

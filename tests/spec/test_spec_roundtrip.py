@@ -16,8 +16,8 @@ from xlac.ir.op import OPS
 from xlac.ir.text import show
 from xlac.spec.load import load
 from xlac.spec.schema.json_schema import json_schema
+from xlac.spec.text.composer import compose
 from xlac.spec.text.format import canonical
-from xlac.spec.text.yaml import compose
 
 SPECS = Path(__file__).parents[2] / "specs"
 SHIPPED = sorted(SPECS.glob("*.yaml"))

@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 
 from xlac.ir.types import Type
 from xlac.spec.load import load
-from xlac.spec.schema.schema import InitSpec, TensorInit
+from xlac.spec.schema.weights import InitSpec, TensorInit
 from xlac.spec.weights.initial import draw, scheme_of
 from xlac.spec.weights.rename import unsafe
 from xlac.spec.weights.safetensors import BadFile, SafetensorsFile

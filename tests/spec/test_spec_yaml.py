@@ -9,7 +9,8 @@ import pytest
 from work import calls
 
 from xlac.spec.load import load
-from xlac.spec.text.yaml import MAX_BYTES, compose, read
+from xlac.spec.text.composer import compose
+from xlac.spec.text.yaml import MAX_BYTES, read
 from xlac_sdk.source import SourceError
 
 HERE = Path("spec.yaml")
@@ -111,7 +112,7 @@ def test_one_long_line(tmp_path: Path) -> None:
 
 
 def test_many_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xlac.spec.text.yaml.MAX_VALUES", 10_000)
+    monkeypatch.setattr("xlac.spec.text.composer.MAX_VALUES", 10_000)
     file = tmp_path / "many.yaml"
     file.write_text("a: [" + "1,\n" * 11_000 + "1]\n")
     assert code(file) == "XL4013"

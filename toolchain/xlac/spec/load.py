@@ -6,26 +6,32 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from xlac.ir.graph import Graph, Node
+from xlac.ir.graph import Graph
 from xlac.ir.types import Type
 from xlac.model import Model
-from xlac.spec.elaborate import arithmetic
 from xlac.spec.elaborate.arithmetic import Constants
-from xlac.spec.elaborate.context import MAX_NODES, Context, check_size
+from xlac.spec.elaborate.context import MAX_NODES, Context
 from xlac.spec.elaborate.counting import Counted
 from xlac.spec.elaborate.entries import elaborate
 from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.handlers import HANDLERS
 from xlac.spec.elaborate.scope import Frame, Scope
 from xlac.spec.elaborate.unused import check_unused
+from xlac.spec.interface import (
+    check_outputs,
+    declare_inputs,
+    read_extents,
+    read_outputs,
+    read_state,
+)
 from xlac.spec.report import Fault, Poisoned, Report, nearest
-from xlac.spec.schema import schema
+from xlac.spec.schema import interface
 from xlac.spec.schema.document import Entry, Merged, read_document, resolved
 from xlac.spec.schema.settings import DimValue, read_dims, read_params
 from xlac.spec.weights.find import find
 from xlac.spec.weights.stored import Stored
 from xlac.support.gc_pause import paused
-from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
+from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.support.limits import look
 
 
@@ -105,9 +111,6 @@ def _load(
     ), merged
 
 
-# ---- inputs, outputs, state ------------------------------------------------------------------
-
-
 def check_count(merged: Merged, constants: Constants, report: Report) -> None:
     """Refuses a graph that comes to more operations than a model may have, before one is made.
     Raises SourceError.
@@ -123,134 +126,8 @@ def check_count(merged: Merged, constants: Constants, report: Report) -> None:
             report.finish()
 
 
-def declare_inputs(merged: Merged, scope: Scope, report: Report) -> list[Node]:
-    """`param` nodes for inputs and state, named in the scope."""
-    from xlac.ops.tensor.leaf import Param
-
-    found: list[Node] = []
-    declared: dict[str, Entry[Any]] = {**merged.inputs, **merged.state}
-    for name, entry in declared.items():
-        state = isinstance(entry.spec, schema.StateSpec)
-        at = entry.place if isinstance(entry.spec, str) else entry.place.at("type")
-        text = entry.spec if isinstance(entry.spec, str) else entry.spec.type
-        if name in scope.values:
-            report.add("XL1021", f"{name!r} is given twice", entry.place.key)
-        try:
-            type = arithmetic.type_value(text, scope.constants, at)
-            check_size(type, at.span)
-            node = Node.of(
-                Param(name=name, type=type, kind="state" if state else "input"),
-                origin=Origin(name, entry.place.key),
-            )
-            found.append(node)
-            scope.values[name] = node
-        except Fault as fault:
-            report.fault(fault)
-            scope.values[name] = None
-        except Poisoned:
-            scope.values[name] = None
-    for name in merged.inputs.keys() & merged.state.keys():
-        report.add("XL1021", f"{name!r} is an input and a state", merged.state[name].place.key)
-    return found
-
-
-def check_outputs(merged: Merged, context: Context) -> None:
-    """A spec without nodes or outputs computes nothing."""
-    if not merged.outputs and not context.report.found:
-        context.report.add(
-            "XL1011",
-            "missing key 'outputs': the spec says no result",
-            merged.place.span,
-            "outputs: [name]",
-        )
-
-
-def read_outputs(merged: Merged, context: Context, scope: Scope) -> dict[str, Node]:
-    found: dict[str, Node] = {}
-    for name, entry in merged.outputs.items():
-        try:
-            value = expression(context, scope, entry.spec, name, entry.place)
-            found[name] = as_node(context, value, entry.spec, name, entry.place)
-        except Fault as fault:
-            context.report.fault(fault)
-        except Poisoned:
-            pass
-    return found
-
-
-def read_state(
-    merged: Merged, context: Context, scope: Scope, outputs: dict[str, Node]
-) -> dict[str, str]:
-    """The output that holds the next value of each state; an output of its own where there is none."""
-    found: dict[str, str] = {}
-    for name, entry in merged.state.items():
-        at = entry.place.at("next")
-        try:
-            value = expression(context, scope, entry.spec.next, f"{name}.next", at)
-            node = as_node(context, value, entry.spec.next, f"{name}.next", at)
-            held = scope.values.get(name)
-            if isinstance(held, Node) and held.type != node.type:
-                raise Fault(
-                    "XL2013", f"state {name!r} is {held.type}, and becomes {node.type}", at.span
-                )
-        except Fault as fault:
-            context.report.fault(fault)
-            continue
-        except Poisoned:
-            continue
-        same = next((key for key, output in outputs.items() if output is node), None)
-        found[name] = same or f"{name}.next"
-        outputs.setdefault(found[name], node)
-    return found
-
-
-def read_extents(
-    merged: Merged, outputs: Mapping[str, Node], report: Report
-) -> dict[str, dict[int, str]]:
-    """For outputs with sizes that data decides, axis -> the output that holds the real size, an
-    integer scalar.
-    """
-    found: dict[str, dict[int, str]] = {}
-    for name, entry in merged.extents.items():
-        node = outputs.get(name)
-        if node is None:
-            if name not in merged.outputs:
-                report.add(
-                    "XL2002",
-                    f"there is no output {name!r}",
-                    entry.place.key,
-                    nearest(name, merged.outputs),
-                )
-            continue
-        if len(entry.spec) != node.type.rank:
-            report.add(
-                "XL2009",
-                f"{name!r} has {node.type.rank} axes, and {len(entry.spec)} are told",
-                entry.place.span,
-            )
-        found[name] = {axis: count for axis, count in enumerate(entry.spec) if count is not None}
-        for axis, count in found[name].items():
-            at = entry.place.at(axis)
-            if count not in merged.outputs:
-                report.add(
-                    "XL2002",
-                    f"there is no output {count!r}",
-                    at.span,
-                    nearest(count, merged.outputs),
-                )
-            elif count in outputs and not (
-                outputs[count].type.dtype.is_integer and not outputs[count].shape
-            ):
-                report.add(
-                    "XL2009",
-                    f"a size is an integer scalar, and {count!r} is {outputs[count].type}",
-                    at.span,
-                )
-    return found
-
-
 def read_train(
-    entry: Entry[schema.TrainSpec], context: Context, scope: Scope, report: Report
+    entry: Entry[interface.TrainSpec], context: Context, scope: Scope, report: Report
 ) -> None:
     """Checks what training asks for: that the loss is a scalar, and that patterns fit weights."""
     from fnmatch import fnmatchcase

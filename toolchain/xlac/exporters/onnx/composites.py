@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xlac.exporters.onnx.scalars import WRAPPING, within
+from xlac.exporters.onnx.comparisons import WRAPPING, within
 from xlac.exporters.onnx.writer import Writer, known, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.dims import Sym

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlac.exporters.onnx.scalars import chosen
+from xlac.exporters.onnx.comparisons import chosen
 from xlac.exporters.onnx.writer import ELEMENT, Writer, known, rule
 from xlac.ir.graph import Node
 from xlac_sdk.dtypes import DType

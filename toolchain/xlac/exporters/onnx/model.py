@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 
 from xlac.exporters.files import replacing, together
 from xlac.exporters.onnx import (
+    comparisons,
     composites,
     contractions,
     control,
@@ -33,7 +34,18 @@ from xlac.ops.tensor.leaf import param
 from xlac_sdk.dtypes import DType
 
 # they fill RULES
-FAMILIES = (composites, contractions, control, convert, indexing, order, reductions, scalars, views)
+FAMILIES = (
+    comparisons,
+    composites,
+    contractions,
+    control,
+    convert,
+    indexing,
+    order,
+    reductions,
+    scalars,
+    views,
+)
 INSIDE = 64 * 2**20  # bytes of tensors that are kept in the model's own file
 SMALL = 1024  # bytes of a tensor that always is: runtimes read shapes before they open other files
 ALIGN = 4096  # of a tensor in a file of tensors, so that it can be mapped

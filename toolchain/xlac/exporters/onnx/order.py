@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.exporters.onnx.scalars import signed
+from xlac.exporters.onnx.comparisons import signed
 from xlac.exporters.onnx.writer import Writer, known, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.graph import Node

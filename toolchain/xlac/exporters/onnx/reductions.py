@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xlac.exporters.onnx.scalars import ORDERED, WRAPPING, chosen, within
+from xlac.exporters.onnx.comparisons import ORDERED, WRAPPING, chosen, within
 from xlac.exporters.onnx.views import gaps, padded
 from xlac.exporters.onnx.writer import Writer, known, rule
 from xlac.exporters.unsaid import Unsaid

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xlac.ir.graph import Node
-from xlac.spec.elaborate import arithmetic
+from xlac.spec.elaborate import arithmetic, type_text
 from xlac.spec.elaborate.context import Context
 from xlac.spec.elaborate.entries import elaborate, entries_at
 from xlac.spec.elaborate.evaluate import as_node, expression
@@ -221,7 +221,7 @@ def instance(
         inner.values[key] = value
     if isinstance(block.spec.inputs, dict):
         for key, text in block.spec.inputs.items():
-            wanted = arithmetic.type_value(text, constants, block.place.at("inputs", key))
+            wanted = type_text.type_value(text, constants, block.place.at("inputs", key))
             value = values[key]
             if isinstance(value, Node) and not same(value.type, wanted):
                 raise Fault(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xlac.ir.graph import Graph, Node
-from xlac.spec.elaborate import arithmetic
+from xlac.spec.elaborate import type_text
 from xlac.spec.elaborate.carried import body_input
 from xlac.spec.elaborate.context import Context
 from xlac.spec.elaborate.entries import elaborate, entries_at
@@ -150,7 +150,7 @@ def function(
     params: list[Node] = []
     for key, text in spec.inputs.items():
         at = place.at("inputs", key)
-        type = arithmetic.type_value(text, scope.constants, at)
+        type = type_text.type_value(text, scope.constants, at)
         params.append(body_input(key, type, name, at))
         inner.values[key] = params[-1]
     run_body(context, inner, spec.graph, place.at("graph"))

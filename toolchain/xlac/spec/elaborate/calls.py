@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from xlac.ir.graph import Node
 from xlac.ir.op import Op, ShapeError
 from xlac.ops import build
-from xlac.spec.elaborate import arithmetic, attributes
+from xlac.spec.elaborate import attributes, type_text
 from xlac.spec.elaborate.operations import Operand, apply, find, operand_names
 from xlac.spec.elaborate.scope import Bundle, Copies, Value
 from xlac.spec.report import nearest
@@ -178,7 +178,7 @@ def fill(evaluator: Evaluator, node: ast.Call, name: str) -> Value:
         else [given["shape"]]
     )
     sizes = tuple(
-        arithmetic.size_value(found, evaluator.place, evaluator.span(item))
+        type_text.size_value(found, evaluator.place, evaluator.span(item))
         for found, item in zip(shape if isinstance(shape, list) else [shape], items, strict=False)
     )
     number = FILLS[name]

@@ -7,7 +7,7 @@ from typing import Any
 
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
-from xlac.spec.elaborate import arithmetic
+from xlac.spec.elaborate import type_text
 from xlac.spec.elaborate.context import Context
 from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.node_keys import whole
@@ -49,7 +49,7 @@ class Carried:
         if isinstance(carry, schema.Carry):
             text, at = carry.init, place.at("init")
             if carry.type is not None:
-                wanted = arithmetic.type_value(carry.type, scope.constants, place.at("type"))
+                wanted = type_text.type_value(carry.type, scope.constants, place.at("type"))
             if carry.copies is not None:
                 copies = whole(scope, carry.copies, place.at("copies"), 1, MAX_COPIES)
                 self.copied.add(name)

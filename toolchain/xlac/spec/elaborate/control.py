@@ -9,7 +9,7 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError, normal_axis
 from xlac.ir.types import Type
-from xlac.spec.elaborate import arithmetic
+from xlac.spec.elaborate import arithmetic, type_text
 from xlac.spec.elaborate.bodies import body_scope, branch, captured, handed, named, run_body, see
 from xlac.spec.elaborate.carried import Carried, body_input
 from xlac.spec.elaborate.context import Context
@@ -149,7 +149,7 @@ def steps(
     length: Dim | None = None
     if spec.length is not None:
         at = place.at("length")
-        length = arithmetic.size_value(arithmetic.value(spec.length, scope.constants, at), at)
+        length = type_text.size_value(arithmetic.value(spec.length, scope.constants, at), at)
     for name, (node, _) in sliced.items():
         if length is not None and node.shape[0] != length:
             raise Fault(

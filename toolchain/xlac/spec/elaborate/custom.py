@@ -12,8 +12,8 @@ from xlac.ir.dims import Dim, Shape
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
-from xlac.spec.elaborate import arithmetic
-from xlac.spec.elaborate.arithmetic import Constants, type_parts
+from xlac.spec.elaborate import arithmetic, type_text
+from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.elaborate.calls import positional
 from xlac.spec.elaborate.context import Context
 from xlac.spec.elaborate.entries import elaborate, entries_at
@@ -21,6 +21,7 @@ from xlac.spec.elaborate.evaluate import Evaluator, as_node
 from xlac.spec.elaborate.op_node import inputs
 from xlac.spec.elaborate.operations import Operand
 from xlac.spec.elaborate.scope import Bundle, Frame, Scope, Value
+from xlac.spec.elaborate.type_text import type_parts
 from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac.spec.schema import schema
 from xlac.spec.schema.document import Entry
@@ -219,7 +220,7 @@ class Pattern:
                     return f"{tree.id} is {sizes[tree.id]} elsewhere"
                 continue
             inside = self.constants.extended({}, sizes)
-            wanted = arithmetic.extent(expression, tree, inside, self.place, self.offset)
+            wanted = type_text.extent(expression, tree, inside, self.place, self.offset)
             if wanted != size:
                 return f"expected {wanted} on axis {at - 1}"
         return None

@@ -18,8 +18,9 @@ from xlac.spec.elaborate.operations import Operand, apply
 from xlac.spec.elaborate.scope import Bundle, Copies, Scope, Value, tensor
 from xlac.spec.elaborate.subscripts import subscript
 from xlac.spec.report import Fault, Place
-from xlac.spec.text.expression import Parsed, braced, dotted
+from xlac.spec.text.expression import Parsed, braced
 from xlac.spec.text.floats import check_room
+from xlac.spec.text.grammar import dotted
 from xlac.spec.text.spans import CallSpans
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin, Span

@@ -10,7 +10,7 @@ from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ir.types import Type
-from xlac.spec.elaborate import arithmetic
+from xlac.spec.elaborate import arithmetic, type_text
 from xlac.spec.elaborate.context import Context, check_size
 from xlac.spec.elaborate.scope import Scope
 from xlac.spec.report import Fault, Place, nearest
@@ -70,7 +70,7 @@ def declared(text: Any, scope: Scope, at: Place) -> Type:
     """The type of a literal. Raises Fault."""
     if not isinstance(text, str):
         raise Fault("XL1018", "a type is written f32[64, 64]", at.span)
-    type = arithmetic.type_value(text, scope.constants, at)
+    type = type_text.type_value(text, scope.constants, at)
     check_size(type, at.span)
     return type
 
@@ -134,7 +134,7 @@ def written(given: Any, dtype: Any, place: Place) -> Array:
         kind = (
             dtype
             if isinstance(dtype, DType)
-            else arithmetic.dtype_value(str(dtype), place.at("dtype"))
+            else type_text.dtype_value(str(dtype), place.at("dtype"))
         )
     if kind.is_integer and array.dtype.kind == "f":
         array = _whole(given, array)

@@ -6,7 +6,7 @@ from typing import Any
 
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
-from xlac.spec.elaborate import arithmetic, attributes
+from xlac.spec.elaborate import arithmetic, attributes, type_text
 from xlac.spec.elaborate.context import Context
 from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.literal import literal
@@ -98,7 +98,7 @@ def types(given: Any, scope: Scope, place: Place) -> Any:
     """Types where an attribute has their text. Raises Fault."""
     if isinstance(given, list):
         return [types(item, scope, place.at(i)) for i, item in enumerate(given)]
-    return arithmetic.type_value(given, scope.constants, place) if isinstance(given, str) else given
+    return type_text.type_value(given, scope.constants, place) if isinstance(given, str) else given
 
 
 def inputs(

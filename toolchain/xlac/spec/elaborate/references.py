@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from xlac.spec.schema import schema
-from xlac.spec.text.expression import Malformed, parse
+from xlac.spec.text.expression import parse
+from xlac.spec.text.grammar import Malformed
 
 Known = Callable[[str], bool]
 

@@ -7,16 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from xlac.spec.report import Place, Report, nearest
-from xlac.spec.schema import schema
+from xlac.spec.report import Place, Report
+from xlac.spec.schema import interface, schema, strict
 from xlac.spec.schema.fields import shown
+from xlac.spec.schema.messages import explain
 from xlac.spec.text.tree import Path_, Source
 from xlac.spec.text.yaml import read
 from xlac_sdk.source import SourceError, Span
 
 MAX_FILES = 100
+
+
 T = TypeVar("T")
 
 
@@ -38,15 +41,15 @@ class Merged:
     precision: str = ""
     dims: dict[str, Entry[Any]] = field(default_factory=dict)
     params: dict[str, Entry[Any]] = field(default_factory=dict)
-    inputs: dict[str, Entry[str | schema.InputSpec]] = field(default_factory=dict)
-    state: dict[str, Entry[schema.StateSpec]] = field(default_factory=dict)
+    inputs: dict[str, Entry[str | interface.InputSpec]] = field(default_factory=dict)
+    state: dict[str, Entry[interface.StateSpec]] = field(default_factory=dict)
     ops: dict[str, Entry[schema.OpSpec]] = field(default_factory=dict)
     blocks: dict[str, Entry[schema.BlockSpec]] = field(default_factory=dict)
     graph: dict[str, Entry[Any]] = field(default_factory=dict)
     outputs: dict[str, Entry[Any]] = field(default_factory=dict)
     extents: dict[str, Entry[list[str | None]]] = field(default_factory=dict)
     weights: Entry[Any] | None = None
-    train: Entry[schema.TrainSpec] | None = None
+    train: Entry[interface.TrainSpec] | None = None
     outputs_place: Place | None = None
 
 
@@ -187,10 +190,10 @@ def validate(source: Source, report: Report) -> schema.Document | None:
             return schema.Document.model_validate(data)
         except ValidationError as error:
             for fault in error.errors(include_url=False):
-                path, in_key = _explain(source, fault, report)
+                path, in_key = explain(source, fault, report)
                 wrong[path] = wrong.get(path, False) or in_key
         if "xlac" not in data:
-            data["xlac"] = schema.VERSION
+            data["xlac"] = strict.VERSION
         for path, in_key in wrong.items():
             _drop(data, path, in_key)
             if len(path) > 1 and not (in_key and len(path) == 2):
@@ -201,7 +204,7 @@ def validate(source: Source, report: Report) -> schema.Document | None:
 def _drop(data: Any, path: Path_, in_key: bool) -> None:
     """Removes an entry that is wrong, so that the rest can be checked too."""
     if len(path) == 1 and path[0] == "xlac":
-        data["xlac"] = schema.VERSION
+        data["xlac"] = strict.VERSION
         return
     depth = (
         1
@@ -223,133 +226,3 @@ def _drop(data: Any, path: Path_, in_key: bool) -> None:
 
 
 BROKEN = "\x00broken"  # stands for an entry of the graph that was already reported
-
-
-def _explain(source: Source, fault: Any, report: Report) -> tuple[Path_, bool]:
-    """Reports one fault in the user's words; gives the path at fault, and whether its key is what
-    is wrong.
-    """
-    loc = [
-        key
-        for key in fault["loc"]
-        if not (isinstance(key, str) and key[:1] == "<" and key[-1:] == ">" and len(key) > 2)
-    ]
-    in_key = bool(loc) and loc[-1] == "[key]"
-    path: Path_ = tuple(loc[:-1] if in_key else loc)
-    place, kind, value = Place(source, path), fault["type"], fault.get("input")
-    if kind == "extra_forbidden":
-        model = _model_at(path[:-1], fault["loc"])
-        known = _keys(model) if model else []
-        around = _called(path[:-1], model)
-        hint = nearest(str(path[-1]), known)
-        if str(path[-1]).endswith(")") and value is None:
-            hint = "quote an expression that holds a comma inside {…}"
-        report.add("XL1010", f"unknown key {path[-1]!r}{around}", place.key, hint)
-        return path, False
-    if kind == "missing":
-        around_place = Place(source, path[:-1])
-        model = _model_at(path[:-1], fault["loc"][:-1])
-        span = around_place.key if path[:-1] else around_place.span
-        report.add(
-            "XL1011",
-            f"missing key {path[-1]!r}{_called(path[:-1], model)}",
-            span,
-            f"the format's version comes first: 'xlac: {schema.VERSION}'"
-            if path == ("xlac",)
-            else "",
-        )
-        return path[:-1] or path, False
-    expected = _EXPECTED.get(kind)
-    if path == ("xlac",):
-        report.add(
-            "XL1013",
-            f"this is format {shown(value)}; this xlac reads format {schema.VERSION}",
-            place.span,
-        )
-    elif in_key and kind != "literal_error":
-        report.add("XL1015", f"{fault['msg']}", place.key)
-    elif kind == "literal_error":
-        choices = [c.strip("'") for c in fault["ctx"]["expected"].replace(" or ", ", ").split(", ")]
-        span = place.key if in_key else place.span
-        report.add(
-            "XL1012",
-            f"expected {', '.join(choices)}; found {shown(value)}",
-            span,
-            nearest(str(value), choices) if len(choices) > 1 else "",
-        )
-    elif kind in _BOUNDS:
-        report.add(
-            "XL1012",
-            f"expected {_BOUNDS[kind]} {next(iter(fault['ctx'].values()))}, found {value}",
-            place.span,
-        )
-    elif kind in ("too_short", "too_long"):
-        report.add(
-            "XL1012",
-            f"expected {fault['ctx'].get('min_length', fault['ctx'].get('max_length'))} entry",
-            place.span,
-        )
-    elif expected:
-        report.add("XL1012", f"expected {expected}, found {shown(value)}", place.span)
-    elif kind in ("kind", "entry"):
-        hint = ""
-        if kind == "entry" and isinstance(value, dict):
-            hints = [nearest(key, ["op", "block", "scan", "while", "cond"]) for key in value]
-            hint = next((h for h in hints if h.startswith("did you mean")), "")
-        code = "XL1015" if fault["msg"].startswith("a name") else "XL1012"
-        report.add(code, fault["msg"], place.key if kind == "entry" else place.span, hint)
-    else:
-        report.add("XL1012", fault["msg"][0].lower() + fault["msg"][1:], place.span)
-    return path, in_key
-
-
-_BOUNDS = {
-    "greater_than_equal": "at least", "less_than_equal": "at most", "greater_than": "more than", "less_than": "less than",
-}  # fmt: skip
-_EXPECTED = {
-    "dict_type": "a mapping", "list_type": "a list", "string_type": "text", "int_type": "a whole number",
-    "float_type": "a number", "bool_type": "true or false", "model_type": "a mapping",
-    "model_attributes_type": "a mapping", "finite_number": "a finite number", "int_from_float": "a whole number",
-}  # fmt: skip
-_SECTIONS: dict[str, type[BaseModel]] = {
-    "blocks": schema.BlockSpec, "ops": schema.OpSpec, "inputs": schema.InputSpec, "state": schema.StateSpec,
-    "dims": schema.DimSpec, "weights": schema.WeightsSpec, "train": schema.TrainSpec,
-}  # fmt: skip
-_TAGS: dict[str, type[BaseModel]] = {
-    "<op>": schema.OpNode, "<block>": schema.BlockNode, "<scan>": schema.ScanNode, "<while>": schema.WhileNode,
-    "<cond>": schema.CondNode, "<branch>": schema.Branch, "<input>": schema.InputSpec, "<bounds>": schema.DimSpec,
-    "<weights>": schema.WeightsSpec,
-}  # fmt: skip
-
-
-def _model_at(path: Path_, loc: Any) -> type[BaseModel] | None:
-    """The model that the value at `path` was checked against."""
-    if not path:
-        return schema.Document
-    tags = [key for key in loc if isinstance(key, str) and key in (*_TAGS, "<init>")]
-    if tags and tags[-1] == "<init>":
-        return schema.Carry if "carry" in path else schema.TensorInit
-    if path[-1] == "init" and path[0] == "weights":
-        return schema.InitSpec
-    if tags and tags[-1] == "<op>" and path[-1] == "body":
-        return schema.Function
-    if tags:
-        return _TAGS[tags[-1]]
-    return _SECTIONS.get(str(path[0]))
-
-
-def _keys(model: type[BaseModel]) -> list[str]:
-    return [f.alias or name for name, f in model.model_fields.items()]
-
-
-_CALLED = {
-    schema.OpNode: "an operation", schema.BlockNode: "the use of a block", schema.ScanNode: "a scan",
-    schema.WhileNode: "a while loop", schema.CondNode: "a cond", schema.BlockSpec: "a block", schema.OpSpec: "an op",
-    schema.DimSpec: "a dim", schema.WeightsSpec: "weights", schema.InitSpec: "init", schema.TrainSpec: "train",
-    schema.StateSpec: "a state", schema.InputSpec: "an input", schema.Carry: "a carry", schema.Branch: "a branch", schema.Function: "a body",
-    schema.TensorInit: "an init", schema.Document: "a spec",
-}  # fmt: skip
-
-
-def _called(path: Path_, model: Any) -> str:
-    return f" in {_CALLED[model]}" if model in _CALLED else ""

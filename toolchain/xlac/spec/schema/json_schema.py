@@ -8,7 +8,7 @@ from typing import Any
 from xlac.ir.op import OPS, Op, summary
 from xlac.spec.elaborate import attributes
 from xlac.spec.elaborate.operations import LITERALS, STRUCTURAL
-from xlac.spec.schema import schema
+from xlac.spec.schema import schema, strict
 
 _COMPUTED = {"type": "string", "pattern": r"\$"}
 _NODE_KEYS = ("op", "in", "when", "else", "exact", "from")
@@ -35,7 +35,7 @@ def json_schema(custom: Mapping[str, schema.OpSpec] | None = None) -> dict[str, 
     ]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"xlac-spec-{schema.VERSION}.schema.json",
+        "$id": f"xlac-spec-{strict.VERSION}.schema.json",
         **found,
         "title": "xlac spec",
     }

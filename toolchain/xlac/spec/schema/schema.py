@@ -24,23 +24,9 @@ from xlac.spec.schema.fields import (
     Whole,
     is_list,
 )
-
-VERSION = 1
-
-
-class Strict(BaseModel):
-    """Unknown keys are errors, and nothing is converted silently."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class DimSpec(Strict):
-    """A symbolic size and its bounds; `opt` is the size to optimise for."""
-
-    min: Whole = Field(default=1, description="the least size")
-    max: Whole = Field(default=None, description="the greatest size")
-    opt: Whole = Field(default=None, description="the size to optimise for; max unless given")
-    multiple_of: Whole = Field(default=1, description="every size is a multiple of this")
+from xlac.spec.schema.interface import DimLike, InputLike, StateSpec, TrainSpec
+from xlac.spec.schema.strict import Strict
+from xlac.spec.schema.weights import WeightsLike
 
 
 class OpNode(BaseModel):
@@ -247,111 +233,6 @@ class OpSpec(Strict):
     kernels: dict[Literal["c", "cpu", "cuda", "reference"], Text] = Field(
         default={}, description="hand-written kernels by target, checked against expr"
     )
-
-
-class TensorInit(Strict):
-    """How the values of a tensor are drawn."""
-
-    scheme: Literal["normal", "uniform", "zeros", "ones", "constant", "kaiming", "xavier"] = (
-        "normal"
-    )
-    std: float | None = Field(
-        default=None, ge=0, allow_inf_nan=False, description="standard deviation of normal"
-    )
-    mean: float = Field(default=0.0, allow_inf_nan=False, description="mean of normal")
-    low: float = Field(default=-1.0, allow_inf_nan=False, description="least value of uniform")
-    high: float = Field(default=1.0, allow_inf_nan=False, description="greatest value of uniform")
-    value: float = Field(default=0.0, allow_inf_nan=False, description="the value of constant")
-
-
-Scheme = Literal["normal", "uniform", "zeros", "ones", "kaiming", "xavier"]
-InitLike = Annotated[
-    Annotated[Scheme, Tag("<text>")] | Annotated[TensorInit, Tag("<init>")],
-    Discriminator(lambda value: "<init>" if isinstance(value, dict | BaseModel) else "<text>"),
-]
-
-
-class InitSpec(Strict):
-    """Weights drawn from a seed; the same on every machine."""
-
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    scheme: InitLike = Field(default="kaiming", description="of tensors that no pattern names")
-    tensors: dict[str, InitLike] = Field(
-        default={}, description="by pattern of the name, such as '*.bias'; the first that fits"
-    )
-
-
-class WeightsSpec(Strict):
-    """Where the learned tensors are."""
-
-    file: (
-        Annotated[
-            Annotated[Text, Tag("<text>")] | Annotated[list[Text], Tag("<list>")],
-            Discriminator(lambda value: "<list>" if isinstance(value, list) else "<text>"),
-        ]
-        | None
-    ) = Field(
-        default=None,
-        description="a file, or several: safetensors, .npz, or a state dict of PyTorch",
-    )
-    rename: dict[str, str] = Field(
-        default={}, description="regular expression: text, applied to the names in the file"
-    )
-    tensors: dict[str, TypeText] = Field(default={}, description="types that the tensors must have")
-    ignore: list[str] = Field(
-        default=[],
-        description="patterns of tensors in the file that the model does not use, such as '*.num_batches_tracked'",
-    )
-    widen: bool = Field(
-        default=False,
-        description="whether f16, bf16 and f32 in the file may be wider floats in the model, of the same values",
-    )
-    init: InitSpec | None = Field(default=None, description="draws what no file gives")
-
-
-WeightsLike = Annotated[
-    Annotated[Text, Tag("<text>")] | Annotated[WeightsSpec, Tag("<weights>")],
-    Discriminator(lambda value: "<weights>" if isinstance(value, dict) else "<text>"),
-]
-
-
-class InputSpec(Strict):
-    """An input with a description."""
-
-    type: TypeText
-    doc: str = ""
-
-
-InputLike = Annotated[
-    Annotated[TypeText, Tag("<text>")] | Annotated[InputSpec, Tag("<input>")],
-    Discriminator(lambda value: "<input>" if isinstance(value, dict) else "<text>"),
-]
-
-
-class StateSpec(Strict):
-    """A value that the model keeps between calls."""
-
-    type: TypeText = Field(description="its type")
-    next: Expression = Field(description="its value after a call")
-    doc: str = ""
-
-
-class TrainSpec(Strict):
-    """What to minimise, and how."""
-
-    loss: Expression
-    metrics: dict[Name, Expression] = {}
-    optimizer: dict[Literal["sgd", "momentum", "adam", "adamw"], dict[str, Any]] = Field(
-        min_length=1, max_length=1
-    )
-    wrt: list[str] = Field(default=["*"], description="patterns of the weights that learn")
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-
-
-DimLike = Annotated[
-    Annotated[Whole, Tag("<whole>")] | Annotated[DimSpec, Tag("<bounds>")],
-    Discriminator(lambda value: "<bounds>" if isinstance(value, dict | None) else "<whole>"),
-]
 
 
 class Document(Strict):

@@ -11,7 +11,7 @@ from xlac.ir.dims import UNBOUNDED, Dim, Sym, Symbol
 from xlac.spec.elaborate import arithmetic
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
-from xlac.spec.schema import schema
+from xlac.spec.schema import interface
 from xlac.spec.schema.document import Entry, Merged
 
 DimValue = int | str | tuple[int, int] | Symbol
@@ -49,8 +49,8 @@ def declared_dim(name: str, entry: Entry[Any]) -> int | Symbol:
     """A size as the spec declares it. Raises Fault."""
     place, spec = entry.place, entry.spec
     if spec is None:
-        spec = schema.DimSpec()
-    if not isinstance(spec, schema.DimSpec):
+        spec = interface.DimSpec()
+    if not isinstance(spec, interface.DimSpec):
         return _count(spec, place, 0)
     low = _count(spec.min, place.at("min"), 0)
     most = UNBOUNDED if spec.max is None else _count(spec.max, place.at("max"), 0)

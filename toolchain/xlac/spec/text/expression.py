@@ -14,40 +14,26 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf
 from unicodedata import normalize
 
+from xlac.spec.text.grammar import BRACE, Malformed, character_range, check_syntax
+
 MAX_LENGTH = 4000
-MAX_DEPTH = 60
-MAX_BITS = 256  # of an integer, in text or made by arithmetic
+
 
 _DIGITS = str.maketrans("0123456789", "ABCDEFGHIJ")  # large, for no word of Python is made of these
+
+
 _DOTTED = re.compile(r"(?<![\w.])[^\W\d]\w*(?:\.\w+)+")
+
+
 _PART = re.compile(r"(?<=\.)\d+(?!\w)")
+
+
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # some end a line to Python
-_BRACE = "$"  # the name that is called by ${…}; the braces become parentheses
-_ALLOWED = (
-    ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call, ast.keyword, ast.Name, ast.Attribute,
-    ast.Constant, ast.List, ast.Tuple, ast.Subscript, ast.Slice, ast.IfExp, ast.Starred, ast.expr_context,
-    ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
-)  # fmt: skip
-_NAMES = {
-    ast.Lambda: "lambda", ast.ListComp: "a comprehension", ast.SetComp: "a comprehension",
-    ast.DictComp: "a comprehension", ast.GeneratorExp: "a comprehension", ast.Dict: "a mapping {…}",
-    ast.Set: "a set {…}", ast.JoinedStr: "a formatted string", ast.NamedExpr: "an assignment :=", ast.Await: "await",
-    ast.Yield: "yield",
-}  # fmt: skip
-
-
-class Malformed(ValueError):
-    """Text that is no expression; `offset` and `width` say which characters."""
-
-    def __init__(
-        self, message: str, offset: int = 0, width: int = 1, hint: str = "", code: str = "XL1016"
-    ) -> None:
-        super().__init__(message)
-        self.offset, self.width, self.hint, self.code = offset, width, hint, code
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,28 +46,7 @@ class Parsed:
 
     def place(self, node: ast.AST) -> tuple[int, int]:
         """Where a part of the tree stands: offset and width in characters."""
-        return _place(self.text, _replaced(self.text), node)
-
-
-def _place(text: str, replaced: str, node: ast.AST) -> tuple[int, int]:
-    line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
-    end_line, end_column = (
-        getattr(node, "end_lineno", line),
-        getattr(node, "end_col_offset", column + 1),
-    )
-    start, end = _character(replaced, line, column), _character(replaced, end_line, end_column)
-    return max(0, min(start, len(text))), max(1, end - start)
-
-
-def _character(text: str, line: int, column: int) -> int:
-    """A place that ast gives (UTF-8 bytes in a line, behind the bracket that we add) as an index of
-    `text`.
-    """
-    if text.isascii():
-        return column - 1
-    lines = ("(" + text).split("\n")
-    before = sum(len(one) + 1 for one in lines[: line - 1])
-    return before + len(lines[line - 1].encode()[:column].decode(errors="ignore")) - 1
+        return character_range(self.text, _replaced(self.text), node)
 
 
 @lru_cache(maxsize=65536)
@@ -170,7 +135,7 @@ def parse(text: str) -> Parsed:
         )
     if replaced != text or not text.isascii():  # Python also spells some letters in another way
         _spell(text, replaced, tree)
-    names = _check(text, replaced, tree)
+    names = check_syntax(text, replaced, tree)
     return Parsed(text, tree, names)
 
 
@@ -243,98 +208,11 @@ def _unclosed(text: str) -> int | None:
     return stack[-1] if stack else None
 
 
-def _check(text: str, replaced: str, tree: ast.expr) -> tuple[str, ...]:
-    """Refuses what is outside the language, and collects the names."""
-    names: dict[str, None] = {}
-    stack: list[tuple[ast.AST, int]] = [(tree, 0)]
-    while stack:
-        node, depth = stack.pop()
-        if depth > MAX_DEPTH:
-            raise Malformed(
-                "an expression is nested too deeply",
-                *_place(text, replaced, node),
-                hint="give its parts names of their own",
-                code="XL4016",
-            )
-        if not isinstance(node, _ALLOWED):
-            what = _NAMES.get(type(node), type(node).__name__.lower())
-            raise Malformed(
-                f"{what} is not part of the expression language",
-                *_place(text, replaced, node),
-                code="XL1017",
-            )
-        if isinstance(node, ast.Constant) and isinstance(node.value, bytes | complex):
-            raise Malformed(
-                "a constant is a number, a text, True, False or None",
-                *_place(text, replaced, node),
-                code="XL1017",
-            )
-        if (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, int)
-            and node.value.bit_length() > MAX_BITS
-        ):
-            raise Malformed(
-                f"a number of more than {MAX_BITS} bits",
-                *_place(text, replaced, node),
-                code="XL4015",
-            )
-        if isinstance(node, ast.Constant) and node.value == inf:
-            raise Malformed(
-                "a number beyond every type of floats",
-                *_place(text, replaced, node),
-                "an infinity is written inf",
-                "XL4015",
-            )
-        if isinstance(node, ast.Call):
-            if not isinstance(node.func, ast.Name):
-                raise Malformed(
-                    "what is called is the name of an operation",
-                    *_place(text, replaced, node.func),
-                    code="XL1017",
-                )
-            if node.func.id == _BRACE:
-                continue
-            if any(k.arg is None for k in node.keywords):
-                raise Malformed(
-                    "'**' is not part of the expression language",
-                    *_place(text, replaced, node),
-                    code="XL1017",
-                )
-            stack += [
-                (child, depth + 1) for child in (*node.args, *(k.value for k in node.keywords))
-            ]
-            continue
-        if isinstance(node, ast.Attribute | ast.Name):
-            name = dotted(node)
-            if name is None:
-                raise Malformed(
-                    "'.' follows names only", *_place(text, replaced, node), code="XL1017"
-                )
-            if not name.startswith("$"):
-                names[name] = None
-            continue
-        stack += [(child, depth + 1) for child in ast.iter_child_nodes(node)]
-    return tuple(names)
-
-
-def dotted(node: ast.expr) -> str | None:
-    """The name `a.b.0` or `$param` that a tree spells, or None."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return None
-    parts.append(node.id)
-    return ".".join(reversed(parts))
-
-
 def braced(node: ast.Call) -> ast.expr | None:
     """The arithmetic inside `${…}`, or None for an ordinary call."""
     if (
         isinstance(node.func, ast.Name)
-        and node.func.id == _BRACE
+        and node.func.id == BRACE
         and len(node.args) == 1
         and not node.keywords
     ):

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from xlac.spec.schema import schema
+from xlac.spec.text.composer import compose
 from xlac.spec.text.tree import Source
-from xlac.spec.text.yaml import compose
 from xlac_sdk.source import Diagnostic, SourceError, Span
 
 # columns at which a line is broken: a flow mapping that the user wrote on one line stays there

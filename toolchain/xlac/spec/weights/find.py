@@ -9,10 +9,10 @@ from xlac.ir.dims import Sym
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ir.types import Type
-from xlac.spec.elaborate import arithmetic
+from xlac.spec.elaborate import type_text
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.report import Fault, Place, Report, nearest
-from xlac.spec.schema import schema
+from xlac.spec.schema import weights
 from xlac.spec.weights.initial import draw, scheme_of
 from xlac.spec.weights.stored import Stored, described, elements
 from xlac.spec.weights.tensor_files import TensorFile
@@ -60,7 +60,7 @@ def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> We
         return Weights({})
     place = entry.place
     spec = stored.spec
-    at = place.at("file") if isinstance(entry.spec, schema.WeightsSpec) else place
+    at = place.at("file") if isinstance(entry.spec, weights.WeightsSpec) else place
     if spec.file is None and spec.init is None:
         report.add("XL3003", "weights gives neither a file nor init", place.key)
         return Weights({})
@@ -102,7 +102,7 @@ def _read(file: TensorFile, name: str, type: Type) -> Callable[[], Array]:
     return make
 
 
-def _drawn(name: str, type: Type, init: schema.InitSpec) -> Callable[[], Array]:
+def _drawn(name: str, type: Type, init: weights.InitSpec) -> Callable[[], Array]:
     def make() -> Array:
         return draw(name, type, init.seed, scheme_of(name, type, init))
 
@@ -191,7 +191,7 @@ def _similar(name: str, extra: list[str]) -> str:
 
 
 def check_declared(
-    spec: schema.WeightsSpec,
+    spec: weights.WeightsSpec,
     wanted: Mapping[str, Node],
     constants: Constants,
     place: Place,
@@ -206,7 +206,7 @@ def check_declared(
             )
             continue
         try:
-            declared = arithmetic.type_value(text, constants, at)
+            declared = type_text.type_value(text, constants, at)
         except Fault as fault:
             report.fault(fault)
             continue
@@ -219,7 +219,7 @@ def check_declared(
 
 
 def dead_patterns(
-    init: schema.InitSpec, wanted: Mapping[str, Node], place: Place, report: Report
+    init: weights.InitSpec, wanted: Mapping[str, Node], place: Place, report: Report
 ) -> None:
     for pattern in init.tensors:
         if not any(fnmatchcase(name, pattern) for name in wanted):

@@ -16,7 +16,7 @@ import numpy as np
 
 from xlac.ir.op import Array
 from xlac.ir.types import Type
-from xlac.spec.schema.schema import InitSpec, TensorInit
+from xlac.spec.schema.weights import InitSpec, TensorInit
 
 CHUNK = 1 << 15  # numbers drawn at a time: their steps stay in the second cache
 _NORMAL = 2.0**16 * sqrt(4 * (1 - 2.0**-32) / 12)  # the standard deviation of a sum of four words

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
-from xlac.spec.schema import schema
+from xlac.spec.schema import weights
 from xlac.spec.schema.document import Entry, resolved
 from xlac.spec.weights.open_files import opened
 from xlac.spec.weights.rename import renamed
@@ -36,9 +36,9 @@ class Stored:
         self.constants: set[str] = set()  # those that are constants of the graph
 
     @property
-    def spec(self) -> schema.WeightsSpec:
-        given = self.entry.spec if self.entry is not None else schema.WeightsSpec()
-        return given if isinstance(given, schema.WeightsSpec) else schema.WeightsSpec(file=given)
+    def spec(self) -> weights.WeightsSpec:
+        given = self.entry.spec if self.entry is not None else weights.WeightsSpec()
+        return given if isinstance(given, weights.WeightsSpec) else weights.WeightsSpec(file=given)
 
     @cached_property
     def names(self) -> dict[str, tuple[TensorFile, str]]:
@@ -46,7 +46,7 @@ class Stored:
         if self.entry is None:
             return {}
         place = self.entry.place
-        at = place.at("file") if isinstance(self.entry.spec, schema.WeightsSpec) else place
+        at = place.at("file") if isinstance(self.entry.spec, weights.WeightsSpec) else place
         files, self.readable = read(self.spec, at, self.report, self.folder, self.allow_outside)
         found = {name: (file, name) for file in files for name in file.tensors}
         if self.spec.rename and self.readable:
@@ -88,7 +88,7 @@ def elements(file: TensorFile, name: str) -> Array:
 
 
 def read(
-    spec: schema.WeightsSpec, at: Place, report: Report, folder: Path, allow_outside: bool
+    spec: weights.WeightsSpec, at: Place, report: Report, folder: Path, allow_outside: bool
 ) -> tuple[list[TensorFile], bool]:
     """The files, and whether all of them could be read."""
     texts = [] if spec.file is None else [spec.file] if isinstance(spec.file, str) else spec.file

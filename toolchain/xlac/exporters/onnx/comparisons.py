@@ -1,0 +1,88 @@
+"""Comparisons and choices in ONNX, and element types that runtimes compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xlac.exporters.onnx.writer import Writer, rule
+from xlac.ir.graph import Node
+from xlac_sdk.dtypes import DType
+
+WRAPPING = {
+    DType.BF16: DType.F32, DType.I8: DType.I32, DType.I16: DType.I32, DType.U8: DType.I32, DType.U16: DType.I32,
+    DType.U32: DType.I64, DType.U64: DType.I64,
+}  # fmt: skip
+
+
+ORDERED = WRAPPING | {DType.U64: DType.U64, DType.BOOL: DType.I32}
+"""Where values are divided and compared: a type that holds them all."""
+
+
+CHOSEN: dict[DType, DType] = {k: v for k, v in WRAPPING.items() if k is not DType.U8}
+"""Where values are chosen: runtimes choose between few types."""
+
+
+def within(
+    w: Writer, dtype: DType, table: dict[DType, DType], *xs: str
+) -> tuple[tuple[str, ...], Callable[[str], str]]:
+    """Operands in the type that an operation is computed in, and the way back."""
+    to = table.get(dtype, dtype)
+    if to is dtype:
+        return xs, lambda r: r
+    return tuple(w.cast(x, to) for x in xs), lambda r: w.cast(r, dtype)
+
+
+COMPARE = {
+    "lt": "Less",
+    "le": "LessOrEqual",
+    "gt": "Greater",
+    "ge": "GreaterOrEqual",
+    "eq": "Equal",
+    "ne": "Equal",
+}
+
+
+def signed(w: Writer, x: str) -> str:
+    """u64 as i64 in the same order."""
+    return w.op("Add", w.cast(x, DType.I64), w.constant(np.iinfo(np.int64).min))
+
+
+def below(w: Writer, x: str, y: str) -> str:
+    """Where one u64 is less than another."""
+    return w.op("Less", signed(w, x), signed(w, y))
+
+
+@rule("compare")
+def compare(w: Writer, node: Node, x: str, y: str) -> str:
+    direction: Any = getattr(node.op, "direction", "")
+    dtype = node.inputs[0].type.dtype
+    if dtype is DType.BOOL and direction in ("eq", "ne"):
+        found = w.op("Xor", x, y)
+        return found if direction == "ne" else w.op("Not", found)
+    if dtype is DType.U64:
+        x, y = signed(w, x), signed(w, y)
+    else:
+        (x, y), _ = within(w, dtype, ORDERED, x, y)
+    found = w.op(COMPARE[direction], x, y)
+    return w.op("Not", found) if direction == "ne" else found
+
+
+@rule("select", "where")
+def select(w: Writer, node: Node, condition: str, x: str, y: str) -> str:
+    return chosen(w, condition, x, y, node.type.dtype)
+
+
+def chosen(w: Writer, condition: str, x: str, y: str, dtype: DType) -> str:
+    """x where the condition holds, else y."""
+    if dtype is DType.BOOL:
+        return w.op("Or", w.op("And", condition, x), w.op("And", w.op("Not", condition), y))
+    (x, y), back = within(w, dtype, CHOSEN, x, y)
+    return back(w.op("Where", condition, x, y))
+
+
+@rule("barrier", "identity")
+def same(w: Writer, node: Node, x: str) -> str:
+    return w.op("Identity", x)
