@@ -55,10 +55,12 @@ class DType(Enum):
 
     @property
     def is_float(self) -> bool:
+        """True for the four types of floating point."""
         return self in _FLOATS
 
     @property
     def is_half(self) -> bool:
+        """True for f16 and bf16."""
         return self is DType.F16 or self is DType.BF16
 
     @property
@@ -68,6 +70,7 @@ class DType(Enum):
 
     @property
     def is_integer(self) -> bool:
+        """True for signed and unsigned integers, not for bool."""
         return self in _INTEGERS
 
     @property
@@ -77,6 +80,7 @@ class DType(Enum):
 
     @property
     def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype; bf16's is of the package ml_dtypes."""
         if self is DType.BF16:
             import ml_dtypes
 

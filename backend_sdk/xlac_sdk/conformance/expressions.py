@@ -19,6 +19,8 @@ P, F32, I32, I64 = Primitive, DType.F32, DType.I32, DType.I64
 
 
 def deep() -> Case:
+    """An expression of 100 levels, each used twice by the next."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, SIZE) as i:
             value = build.load(x, i)
@@ -34,6 +36,7 @@ def deep() -> Case:
 
 
 def names() -> Case:
+    """Names that are words of some language."""
     words = (
         "double",
         "lambda",
@@ -71,6 +74,8 @@ def names() -> Case:
 
 
 def integers() -> Case:
+    """Integers of 64 bits, which wrap and shift."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, SIZE) as i:
             value = b.let("value", build.load(x, i))
@@ -86,6 +91,7 @@ def integers() -> Case:
 
 
 def large() -> Case:
+    """A loop of 2^18 turns."""
     size = 1 << 18
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:

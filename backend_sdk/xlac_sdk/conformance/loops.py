@@ -17,6 +17,8 @@ P, F32, I64, BOOL = Primitive, DType.F32, DType.I64, DType.BOOL
 
 
 def serial() -> Case:
+    """A loop, one turn after another."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, SIZE) as i:
             b.store(y, i, Const(-1.0, F32))
@@ -27,6 +29,8 @@ def serial() -> Case:
 
 
 def empty_loop() -> Case:
+    """A loop without turns."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, SIZE) as i:
             b.store(y, i, build.load(x, i))
@@ -39,6 +43,8 @@ def empty_loop() -> Case:
 
 
 def unrolled() -> Case:
+    """A loop that is written out."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, 9) as i, b.loop("j", 0, 4, kind=LoopKind.UNROLLED) as j:
             at = build.add(build.mul(i, 4), j)
@@ -51,6 +57,7 @@ def unrolled() -> Case:
 
 
 def parallel() -> Case:
+    """A loop whose turns are independent."""
     size = 100_003
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -61,6 +68,8 @@ def parallel() -> Case:
 
 
 def parallel_step() -> Case:
+    """A parallel loop whose counter moves by more than one."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with (
             b.loop("i", 1, SIZE, 4, kind=LoopKind.PARALLEL) as i,
@@ -72,6 +81,8 @@ def parallel_step() -> Case:
 
 
 def nested() -> Case:
+    """A loop in a loop."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, 5) as i:
             total = b.variable("total", Const(0.0, F32))
@@ -85,6 +96,8 @@ def nested() -> Case:
 
 
 def no_elements() -> Case:
+    """A kernel over nothing."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         b.emit(If(Const(False, BOOL), (Store(y, build.index(0), Load(x, build.index(0))),)))
 
@@ -92,6 +105,7 @@ def no_elements() -> Case:
 
 
 def symbolic() -> Case:
+    """A loop up to a size that is known when the kernel is launched."""
     n = Var("n", I64, low=0, high=1000)
     x, y = Buffer("x", F32, n, align=1), Buffer("y", F32, n, access=Access.WRITE, align=1)
     b = build.Builder()

@@ -24,6 +24,7 @@ class Row:
 
     @property
     def status(self) -> str:
+        """`failed`, `unsupported` or `passed`."""
         return "failed" if self.failed else "unsupported" if self.unsupported else "passed"
 
 
@@ -38,14 +39,17 @@ class Report:
 
     @property
     def failed(self) -> list[Outcome]:
+        """The cases that failed, operations' too."""
         everything = [*self.outcomes, *(o for found in self.operations.values() for o in found)]
         return [o for o in everything if o.status == "failed"]
 
     @property
     def ok(self) -> bool:
+        """Whether none failed."""
         return not self.failed
 
     def primitives(self) -> list[Row]:
+        """A row for each primitive that a case is about."""
         names = {p.value for p in Primitive}
         return [
             _row(p.value, self._spelled(p), self._of(p.value))
@@ -54,6 +58,7 @@ class Report:
         ]
 
     def groups(self) -> list[Row]:
+        """A row for each group of cases that is about no primitive."""
         names = {p.value for p in Primitive}
         return [
             _row(g, "", self._of(g))
@@ -62,6 +67,7 @@ class Report:
         ]
 
     def ops(self) -> list[Row]:
+        """A row for each operation."""
         claims = self.target.claims
         return [
             _row(name, "claimed" if name in claims else "expanded", found)

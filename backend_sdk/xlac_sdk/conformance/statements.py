@@ -28,6 +28,8 @@ P, F32, I32, I64 = Primitive, DType.F32, DType.I32, DType.I64
 
 
 def branches() -> Case:
+    """An `if` with an `else`."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, SIZE) as i:
             value = b.let("value", build.load(x, i))
@@ -40,6 +42,8 @@ def branches() -> Case:
 
 
 def variables() -> Case:
+    """A variable that is assigned."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         one, two = b.variable("one", Const(0.0, F32)), b.variable("two", Const(1.0, F32))
         with b.loop("i", 0, SIZE) as i:
@@ -55,6 +59,8 @@ def variables() -> Case:
 
 
 def scopes() -> Case:
+    """The same name in two blocks."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         v = Var("v", F32)
         for start, factor in ((0, 2.0), (20, 3.0)):  # the same names in sibling blocks
@@ -67,6 +73,8 @@ def scopes() -> Case:
 
 
 def local() -> Case:
+    """A buffer of the kernel's own."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         held = b.local("held", F32, SIZE)
         with b.loop("i", 0, SIZE) as i:
@@ -78,6 +86,8 @@ def local() -> Case:
 
 
 def in_place() -> Case:
+    """A buffer that is read and written."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, SIZE) as i:
             b.store(y, i, build.load(x, i))
@@ -88,6 +98,8 @@ def in_place() -> Case:
 
 
 def read_before_write() -> Case:
+    """A buffer whose elements are read before they are written anew."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, SIZE) as i:
             b.store(y, i, build.load(x, i))
@@ -100,6 +112,8 @@ def read_before_write() -> Case:
 
 
 def masked_scalar() -> Case:
+    """A store of one element under a condition."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, SIZE) as i:
             b.store(y, i, Const(9.0, F32))
@@ -113,6 +127,8 @@ def masked_scalar() -> Case:
 
 
 def gathered() -> Case:
+    """Elements at indices that are read from memory."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, SIZE) as i:
             at = b.let("at", build.mod(build.cast(build.load(x, i), I64), SIZE))
@@ -124,6 +140,8 @@ def gathered() -> Case:
 
 
 def atomic() -> Case:
+    """Stores that combine with what is there."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, 5) as i:
             b.store(y, i, Const(0, I32))
@@ -134,6 +152,8 @@ def atomic() -> Case:
 
 
 def instruction() -> Case:
+    """An instruction, by its meaning where the target has no spelling."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         b.emit(Prefetch(x, build.index(1 << 20)))
         with b.loop("i", 0, SIZE) as i:

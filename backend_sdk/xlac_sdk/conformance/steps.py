@@ -35,6 +35,7 @@ N = 6
 
 
 def cases(target: Target) -> Iterator[Case]:
+    """The cases of steps, for a target."""
     yield from (
         identity(),
         chain(),
@@ -86,6 +87,7 @@ def _ramp(size: int = N) -> Array:
 
 
 def identity() -> Case:
+    """A copy from an input to an output."""
     x, y = _slot("x", Role.INPUT), _slot("y", Role.OUTPUT)
     return Case(
         "a copy from input to output",
@@ -146,6 +148,7 @@ def backwards() -> Case:
 
 
 def nested() -> Case:
+    """A loop of steps in another, whose counters move what is copied."""
     x, y = _slot("x", Role.INPUT, size=6), _slot("y", Role.OUTPUT, size=6)
     copy = Copy(Argument(y, 0, (("i", 3), ("j", 1))), Argument(x, 0, (("i", 1), ("j", 2))), 1)
     steps = (
@@ -200,6 +203,7 @@ def newton() -> Case:
 
 
 def branch(index: int) -> Case:
+    """A branch among several, chosen by this index."""
     x, k, y = _slot("x", Role.INPUT), _slot("k", Role.INPUT, I32, 1), _slot("y", Role.OUTPUT)
     choices = tuple(
         (Launch(_affine(f"branch{i}", float(i + 2), 0.25), (Argument(x), Argument(y))),)
@@ -267,6 +271,7 @@ def constants() -> Case:
 
 
 def nothing() -> Case:
+    """Slots without elements."""
     x, y, t = (
         _slot("x", Role.INPUT, size=0),
         _slot("y", Role.OUTPUT, size=0),

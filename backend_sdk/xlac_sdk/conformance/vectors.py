@@ -29,6 +29,7 @@ def cases(target: Target) -> Iterator[Case]:
 
 
 def vector_strip(lanes: int) -> Case:
+    """Vectors over a buffer, and single elements for the rest."""
     size = 3 * lanes + 5
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -41,6 +42,7 @@ def vector_strip(lanes: int) -> Case:
 
 
 def vector_masked(lanes: int) -> Case:
+    """Vectors, the last one under a mask."""
     size = 2 * lanes + 3
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -53,6 +55,8 @@ def vector_masked(lanes: int) -> Case:
 
 
 def vector_strided(lanes: int) -> Case:
+    """Elements read backwards, and written two apart."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         b.store(y, build.ramp(0, 2, lanes), build.load(x, build.ramp(2 * lanes - 1, -1, lanes)))
         b.store(y, build.ramp(1, 2, lanes), build.load(x, build.ramp(1, 2, lanes)))
@@ -61,6 +65,8 @@ def vector_strided(lanes: int) -> Case:
 
 
 def vector_gather(lanes: int) -> Case:
+    """Elements at indices in a vector."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         at = b.let(
             "at",
@@ -76,6 +82,8 @@ def vector_gather(lanes: int) -> Case:
 
 
 def vector_shuffle(lanes: int) -> Case:
+    """Lanes of two vectors in another order."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         one, two = (
             b.let(n, build.load(x, build.ramp(k * lanes, 1, lanes)))
@@ -91,6 +99,8 @@ def vector_shuffle(lanes: int) -> Case:
 
 
 def vector_accumulate(lanes: int) -> Case:
+    """A variable that is a vector, summed over its lanes at the end."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         total = b.variable("total", Const(0.0, F32, lanes))
         with b.loop("i", 0, 4 * lanes, lanes) as i:
@@ -112,6 +122,8 @@ def vector_accumulate(lanes: int) -> Case:
 
 
 def vector_select(lanes: int) -> Case:
+    """Comparisons of vectors, and a choice lane by lane."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         value = b.let("value", build.load(x, build.ramp(0, 1, lanes)))
         below = b.let("below", build.apply(P.LT, value, Const(0.0, F32)))
@@ -127,6 +139,8 @@ def vector_select(lanes: int) -> Case:
 
 
 def vector_bools(lanes: int) -> Case:
+    """Vectors of bools."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         at = build.ramp(0, 1, lanes)
         b.store(
@@ -139,6 +153,8 @@ def vector_bools(lanes: int) -> Case:
 
 
 def vector_local(lanes: int) -> Case:
+    """Vectors in a buffer of the kernel's own."""
+
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         held = b.local("held", F32, 2 * lanes)
         with b.loop("i", 0, 2 * lanes, lanes) as i:

@@ -116,6 +116,9 @@ class Dialect:
     atomic: str = ""  # combines {place}, of type {d}, with {value} by {p}
 
     def spelling(self, primitive: Primitive, dtype: DType) -> str:
+        """How a primitive on operands of a type is written; raises UnsupportedError for one that is
+        not.
+        """
         table = (
             self.floats if dtype.is_float else self.bools if dtype is DType.BOOL else self.integers
         )
@@ -152,6 +155,7 @@ def vector_align(dtype: DType, lanes: int, widest: int) -> int:
 
 
 def unsupported(dialect: Dialect, what: str) -> UnsupportedError:
+    """The error for what a dialect cannot say."""
     return UnsupportedError(Diagnostic("XL5020", f"{dialect.name} text has no {what}"))
 
 

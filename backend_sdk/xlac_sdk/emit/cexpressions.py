@@ -54,6 +54,7 @@ class Expressions:
         return f"e{self.count}_"
 
     def name(self, name: str) -> str:
+        """A name as the dialect spells it; it counts as used."""
         self.touched.add(name)
         return self.dialect.identifier(name)
 
@@ -76,6 +77,7 @@ class Expressions:
         self.lane = before
 
     def text(self, expr: Expr) -> str:
+        """An expression, by its name where it has one."""
         found = self.texts.get(id(expr))
         if found is None:
             return self.write(expr)
@@ -87,6 +89,7 @@ class Expressions:
         return name if name in self.alone else f"{name}.lane[{self.lane}]"
 
     def write(self, expr: Expr) -> str:
+        """An expression written out."""
         if expr.lanes > 1 and not self.dialect.vector:
             raise unsupported(self.dialect, "vectors")
         match expr:
@@ -128,6 +131,7 @@ class Expressions:
         return unwrapped(self.ramp(Ramp(index, 1, lanes)))
 
     def ramp(self, expr: Ramp) -> str:
+        """One lane of a ramp: its base and a multiple of the lane's number."""
         base = self.number(expr.base) if isinstance(expr.base, Const) else self.text(expr.base)
         reach = self.range(expr)
         wide = (
@@ -182,6 +186,7 @@ class Expressions:
         return unwrapped(self.text(expr))
 
     def apply(self, expr: Apply) -> str:
+        """A primitive on operands."""
         primitive, operands = expr.primitive, expr.operands
         dtype = operands[1].dtype if primitive is P.SELECT else operands[0].dtype
         given = [self.text(o) for o in operands]
@@ -221,6 +226,7 @@ class Expressions:
         return (self.number(e) if isinstance(e, Const) else self.text(e) for e in exprs)
 
     def spell(self, primitive: Primitive, given: list[str], dtype: DType) -> str:
+        """A primitive on operands that are written already."""
         float_suffix = "f" if dtype is DType.F32 else ""
         if primitive is P.ABS and dtype.is_integer and not dtype.is_signed:
             return given[0]
@@ -234,6 +240,7 @@ class Expressions:
         )
 
     def cast(self, value: str, source: DType, dtype: DType) -> str:
+        """A value of one type as another."""
         if source is dtype:
             return value
         if source.is_half:
@@ -256,6 +263,7 @@ class Expressions:
         )
 
     def bitcast(self, value: str, source: DType, dtype: DType) -> str:
+        """The bits of a value as another type of that width."""
         held = {DType.F16: DType.U16, DType.BF16: DType.U16}
         source, dtype = held.get(source, source), held.get(dtype, dtype)
         if source is dtype:

@@ -165,6 +165,7 @@ class Vectors(Expressions):
     # ---- accesses that take all lanes ----------------------------------------------------------
 
     def takes(self, load: Load) -> bool:
+        """Whether a load is written as one of a whole vector."""
         return self.wide(load.buffer, load.index, load.lanes, load.mask, load.align)
 
     def wide(self, buffer: Buffer, index: Expr, lanes: int, mask: Expr | None, align: int) -> bool:
@@ -259,6 +260,7 @@ class Vectors(Expressions):
         return f"{guard}{place} = {value};"
 
     def over_lanes(self, lanes: int, lines: Sequence[str], pad: str) -> Iterator[str]:
+        """Lines that are to be run for each lane."""
         if self.dialect.unroll:
             yield f"{pad}{self.dialect.unroll}"
         head = f"{pad}for (int {COUNTER} = 0; {COUNTER} < {lanes}; ++{COUNTER})"

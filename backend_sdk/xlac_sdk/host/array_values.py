@@ -25,6 +25,7 @@ ELSEWHERE = {
 
 
 def wrong(code: str, message: str, hint: str = "") -> SourceError:
+    """The error for an argument that cannot be taken."""
     return SourceError(Diagnostic(code, message, hint=hint))
 
 

@@ -154,6 +154,7 @@ def fits(given: Sequence[int], wanted: Shape) -> bool:
 
 
 def shape_text(shape: Shape) -> str:
+    """A shape for messages, as `(2, 3)`."""
     return "x".join(map(str, shape)) or "scalar"
 
 

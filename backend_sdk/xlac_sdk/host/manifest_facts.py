@@ -34,10 +34,12 @@ class Size:
 
     @property
     def symbol(self) -> Symbol:
+        """The size as programs have it."""
         return Symbol(self.name, self.min, self.max, self.opt, self.multiple_of)
 
     @staticmethod
     def of(symbol: Symbol) -> Size:
+        """From a program's size."""
         return Size(
             name=symbol.name,
             min=symbol.min,
@@ -65,6 +67,7 @@ class Tensor:
 
     @staticmethod
     def of(slot: Slot) -> Tensor:
+        """From a program's slot."""
         return Tensor(
             name=slot.name,
             symbol=slot.symbol,
@@ -75,6 +78,7 @@ class Tensor:
         )
 
     def slot(self, role: Role, symbols: Mapping[str, Symbol]) -> Slot:
+        """The slot as programs have it, as far as a call needs it."""
         shape = tuple(dim_of(extent, symbols) for extent in self.shape)
         return Slot(self.name, self.symbol, self.dtype, shape, role, align=self.align)
 
@@ -194,5 +198,6 @@ def place(value: Any, place: str) -> str:
 
 
 def digest(facts: dict[str, Any]) -> str:
+    """SHA-256 of a manifest's facts."""
     text = json.dumps(facts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

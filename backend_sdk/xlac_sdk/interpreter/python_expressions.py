@@ -51,15 +51,18 @@ class PythonExpressions:
         self.count = 0
 
     def fresh(self, hint: str) -> str:
+        """A name that is not used yet."""
         self.count += 1
         return f"{hint}{self.count}"
 
     def constant(self, hint: str, value: object) -> str:
+        """A name for an object that the source uses."""
         name = self.fresh(hint)
         self.names[name] = value
         return name
 
     def text(self, expr: Expr) -> str:
+        """An expression in one line, by its name where it has one."""
         return self.expr(expr)[0]
 
     def value(self, expr: Expr) -> str:
@@ -79,15 +82,18 @@ class PythonExpressions:
         return text
 
     def expr(self, expr: Expr) -> tuple[str, Range]:
+        """An expression, and the range of its value where that is an integer."""
         found = self.texts.get(id(expr))
         return found if found is not None else self.write(expr)
 
     def dtype(self, dtype: DType) -> str:
+        """A NumPy dtype, by name."""
         name = f"d_{dtype.value}"
         self.names[name] = dtype.numpy
         return name
 
     def write(self, expr: Expr) -> tuple[str, Range]:
+        """An expression written out, and its range."""
         match expr:
             case Const():
                 return self.const(expr)
@@ -117,6 +123,7 @@ class PythonExpressions:
                 return f"(yield ({distance}, {self.text(value)}))", None
 
     def const(self, expr: Const) -> tuple[str, Range]:
+        """A constant, of Python where that means the same."""
         if expr.lanes > 1 or expr.dtype.is_float:
             with np.errstate(all="ignore"):
                 return self.constant("c", expr.dtype.numpy.type(expr.value)), None
@@ -135,6 +142,7 @@ class PythonExpressions:
         return f"{text}[()]" if dtype.is_float else f"{text}.item()"
 
     def load(self, expr: Load) -> str:
+        """A load, checked."""
         name, lanes = expr.buffer.name, expr.lanes
         watched = is_watched(expr.buffer)
         written = f"w_{name}" if watched else "None"
@@ -163,6 +171,7 @@ class PythonExpressions:
         return f"aligned({buffer.name!r}, {text}, {step}, {mask})"
 
     def shuffle(self, values: tuple[Expr, ...], picks: tuple[int, ...], dtype: DType) -> str:
+        """Lanes of two vectors."""
         parts = [
             f"full({self.wide(v) if v.lanes == 1 else self.text(v)}, {v.lanes})" for v in values
         ]
@@ -172,6 +181,7 @@ class PythonExpressions:
         return f"{whole}[{self.constant('k', np.array(picks))}]"
 
     def vector(self, expr: Apply) -> str:
+        """A primitive on vectors."""
         given = [self.text(o) for o in expr.operands]
         infix = INFIX.get(expr.primitive)
         if infix is not None:
@@ -180,6 +190,7 @@ class PythonExpressions:
         return f"evaluate({name}, ({', '.join(given)},), {self.constant('dt', expr.dtype)})"
 
     def scalar(self, expr: Apply) -> tuple[str, Range]:
+        """A primitive on scalars, by Python's operators where they mean the same."""
         primitive, dtype = expr.primitive, expr.operands[0].dtype
         parts = [self.expr(o) for o in expr.operands]
         given = [text for text, _ in parts]

@@ -58,6 +58,7 @@ class Text(PythonExpressions):
     # ---- statements --------------------------------------------------------------------------
 
     def block(self, body: tuple[Stmt, ...], depth: int) -> Iterator[str]:
+        """Statements, indented."""
         pad = "    " * depth
         if not body:
             yield f"{pad}pass"
@@ -73,6 +74,7 @@ class Text(PythonExpressions):
             yield from self.statement(stmt, depth, pad)
 
     def statement(self, stmt: Stmt, depth: int, pad: str) -> Iterator[str]:
+        """One statement, after the names of what it uses more than once."""
         match stmt:
             case For():
                 yield from self.loop(stmt, depth, pad)
@@ -98,6 +100,7 @@ class Text(PythonExpressions):
                 yield f"{pad}pass"
 
     def loop(self, stmt: For, depth: int, pad: str) -> Iterator[str]:
+        """A loop, or one generator for each thread of a block."""
         bounds = f"{self.text(stmt.start)}, {self.text(stmt.stop)}, {stmt.step}"
         if not (stmt.kind is LoopKind.THREAD and self.lockstep):
             turns = f"looking(range({bounds}))" if id(stmt) in self.looks else f"range({bounds})"
@@ -122,12 +125,14 @@ class Text(PythonExpressions):
         yield f"{pad}lockstep([{name}(*at) for at in product({', '.join(ranges)})])"
 
     def allocate(self, buffer: Buffer, pad: str) -> Iterator[str]:
+        """A buffer of the kernel's own, poisoned."""
         name = buffer.name
         yield f"{pad}n_{name} = {buffer.size}"
         yield f"{pad}b_{name} = poisoned({self.dtype(buffer.dtype)}, n_{name})"
         yield f"{pad}w_{name} = unwritten(n_{name})"
 
     def store(self, stmt: Store, pad: str) -> Iterator[str]:
+        """A store, checked."""
         buffer, name = stmt.buffer, stmt.buffer.name
         lanes, at = stmt.value.lanes, self.fresh("i")
         value = self.text(stmt.value)

@@ -101,6 +101,7 @@ class Builder:
         return f"{hint}_{count}" if count else hint
 
     def emit(self, stmt: Stmt) -> None:
+        """Appends a statement to the block being written."""
         went()
         self._blocks[-1].append(stmt)
 
@@ -176,9 +177,11 @@ class Builder:
         return var
 
     def assign(self, var: Var, value: Expr) -> None:
+        """Gives a variable another value."""
         self.emit(Assign(var, splat(value, var.lanes)))
 
     def local(self, hint: str, dtype: DType, size: int, space: Space = Space.LOCAL) -> Buffer:
+        """A buffer of the kernel's own, of so many elements."""
         buffer = Buffer(self.fresh(hint), dtype, size, space)
         self.emit(Allocate(buffer))
         return buffer
@@ -203,9 +206,11 @@ class Builder:
         self.emit(Store(buffer, where, value, mask, align, streaming, atomic))
 
     def when(self, condition: Expr) -> _When:
+        """A block that is run where the condition holds: `with builder.when(condition):`"""
         return _When(self, condition)
 
     def barrier(self) -> None:
+        """Every thread of a block arrives before any goes on."""
         self.emit(Barrier())
 
     def wait(self, condition: Expr) -> None:
@@ -213,6 +218,7 @@ class Builder:
         self.emit(Await(condition))
 
     def prefetch(self, buffer: Buffer, at: Number, write: bool = False) -> None:
+        """Asks for memory that will be read, or written, soon."""
         self.emit(Prefetch(buffer, lift(at), write))
 
 
@@ -266,4 +272,5 @@ def load(
 
 
 def fold(primitive: Primitive, value: Expr) -> Expr:
+    """The lanes of a vector combined; a scalar is returned as it is."""
     return value if value.lanes == 1 else Fold(primitive, value)

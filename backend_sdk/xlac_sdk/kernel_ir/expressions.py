@@ -92,6 +92,7 @@ class Ramp:
 
     @property
     def dtype(self) -> DType:
+        """The element type."""
         return self.base.dtype
 
 
@@ -104,6 +105,7 @@ class Splat:
 
     @property
     def dtype(self) -> DType:
+        """The element type."""
         return self.value.dtype
 
 
@@ -124,6 +126,7 @@ class Load:
 
     @property
     def dtype(self) -> DType:
+        """The element type."""
         return self.buffer.dtype
 
 
@@ -149,10 +152,12 @@ class Fold:
 
     @property
     def dtype(self) -> DType:
+        """The element type."""
         return self.value.dtype
 
     @property
     def lanes(self) -> int:
+        """How many lanes it has."""
         return 1
 
 
@@ -165,10 +170,12 @@ class Shuffle:
 
     @property
     def dtype(self) -> DType:
+        """The element type."""
         return self.values[0].dtype
 
     @property
     def lanes(self) -> int:
+        """How many lanes it has."""
         return len(self.picks)
 
 
@@ -181,10 +188,12 @@ class Exchange:
 
     @property
     def dtype(self) -> DType:
+        """The element type."""
         return self.value.dtype
 
     @property
     def lanes(self) -> int:
+        """How many lanes it has."""
         return self.value.lanes
 
 

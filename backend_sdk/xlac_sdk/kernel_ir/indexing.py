@@ -32,6 +32,7 @@ P = Primitive
 
 
 def index(value: int) -> Const:
+    """A constant index."""
     return Const(value, INDEX)
 
 
@@ -87,6 +88,7 @@ def apply(primitive: Primitive, *operands: Expr, dtype: DType | None = None) -> 
 
 
 def cast(value: Expr, dtype: DType) -> Expr:
+    """A value converted to a type; the same object when it has that already."""
     if value.dtype is dtype:
         return value
     if isinstance(value, Splat):
@@ -95,6 +97,7 @@ def cast(value: Expr, dtype: DType) -> Expr:
 
 
 def select(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
+    """`then` where the condition holds, else `otherwise`, lane by lane."""
     return apply(P.SELECT, condition, then, otherwise)
 
 

@@ -81,6 +81,7 @@ class Primitive(Enum):
 
     @property
     def arity(self) -> int:
+        """How many operands it takes."""
         return _ARITY.get(self, 2)
 
     @property

@@ -22,6 +22,7 @@ def type_range(dtype: DType) -> tuple[int, int]:
 
 
 def fits(known: Range, dtype: DType) -> bool:
+    """Whether a type can hold every value of a range."""
     low, high = type_range(dtype)
     return known is not None and low <= known[0] and known[1] <= high
 

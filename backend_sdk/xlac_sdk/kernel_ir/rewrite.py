@@ -46,6 +46,7 @@ class Rewriter:
         self._memo: dict[int, tuple[Expr, Expr]] = {}
 
     def expr(self, node: Expr) -> Expr:
+        """An expression rewritten, each shared one once."""
         known = self._memo.get(id(node))
         if known is not None:
             return known[1]
@@ -80,9 +81,11 @@ class Rewriter:
                 return node if same else replace(node, values=wide)
 
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """The statements of a block, rewritten; the same tuple where none changed."""
         return tuple(map(self.stmt, body))
 
     def stmt(self, stmt: Stmt) -> Stmt:
+        """A statement rewritten; the same object where nothing in it changed."""
         match stmt:
             case For():
                 return replace(

@@ -13,6 +13,7 @@ P = Primitive
 
 
 def divide(a: Any, b: Any) -> Any:
+    """Division; of integers towards zero, and by 0 the integer whose bits are all 1."""
     if np.asarray(a).dtype.kind == "f":
         return a / b
     safe = np.where(b == 0, np.ones_like(b), b)
@@ -23,12 +24,14 @@ def divide(a: Any, b: Any) -> Any:
 
 
 def remainder(a: Any, b: Any) -> Any:
+    """The remainder, with the dividend's sign; of integers by 0 the dividend."""
     if np.asarray(a).dtype.kind == "f":
         return np.fmod(a, b)
     return np.where(b == 0, a, np.fmod(a, np.where(b == 0, np.ones_like(b), b)))
 
 
 def maximum(a: Any, b: Any) -> Any:
+    """The greater one; NaN where either is."""
     result = np.maximum(a, b)
     if result.dtype.kind == "f" and not np.all(result):
         return _ordered(a, b, result, False)
@@ -36,6 +39,7 @@ def maximum(a: Any, b: Any) -> Any:
 
 
 def minimum(a: Any, b: Any) -> Any:
+    """The lesser one; NaN where either is."""
     result = np.minimum(a, b)
     if result.dtype.kind == "f" and not np.all(result):
         return _ordered(a, b, result, True)
@@ -49,12 +53,16 @@ def _ordered(a: Any, b: Any, result: Any, negative: bool) -> Any:
 
 
 def shift_left(a: Any, b: Any) -> Any:
+    """A shift of bits; 0 by the width and more."""
     bits = a.dtype.itemsize * 8
     wide = (b < 0) | (b >= bits)
     return np.where(wide, np.zeros_like(a), np.left_shift(a, np.where(wide, np.zeros_like(b), b)))
 
 
 def shift_right(a: Any, b: Any) -> Any:
+    """A shift of bits, of signed integers with the sign; by the width and more what is left is 0 or
+    -1.
+    """
     bits = a.dtype.itemsize * 8
     wide = (b < 0) | (b >= bits)
     if a.dtype.kind == "i":
@@ -63,6 +71,7 @@ def shift_right(a: Any, b: Any) -> Any:
 
 
 def multiply_add(a: Any, b: Any, c: Any) -> Any:
+    """`a * b + c`, rounded once."""
     if np.asarray(a).dtype == np.float32:
         exact = np.float64(a) * np.float64(b)  # 48 bits: no rounding
         total = exact + np.float64(c)
@@ -95,6 +104,7 @@ def high_half(x: Any) -> Any:
 
 
 def power(a: Any, b: Any) -> Any:
+    """A power; of integers by squaring, and it wraps."""
     a, b = np.asarray(a), np.asarray(b)
     if a.dtype.kind == "f":
         result = widened(np.power, a, b)
@@ -125,6 +135,7 @@ def widened(function: Callable[..., Any], *operands: Any) -> Any:
 
 
 def count_ones(x: Any) -> Any:
+    """How many bits are 1."""
     x = np.asarray(x)
     flat = np.ascontiguousarray(x).reshape(-1)
     bits = np.unpackbits(flat.view(np.uint8).reshape(flat.size, x.dtype.itemsize), axis=1)
@@ -132,6 +143,7 @@ def count_ones(x: Any) -> Any:
 
 
 def leading_zeros(x: Any) -> Any:
+    """How many bits above the highest 1 there are; the width for 0."""
     x = np.asarray(x)
     width = x.dtype.itemsize * 8
     rest = (

@@ -24,7 +24,8 @@ class Nothing:
     """Remembers nothing."""
 
     def find(self, *key: str) -> str | None:
+        """Nothing was found before."""
         return None
 
     def keep(self, told: str, about: str, *key: str) -> None:
-        pass
+        """Keeps nothing."""

@@ -78,9 +78,11 @@ class Turns:
         self.total = self.block(kernel.body)
 
     def block(self, body: tuple[Stmt, ...]) -> float:
+        """Nanoseconds of statements."""
         return sum(map(self.statement, body))
 
     def statement(self, stmt: Stmt) -> float:
+        """Nanoseconds of a statement, loops with all their turns."""
         match stmt:
             case For(counter=counter, start=start, stop=stop, step=step):
                 first, end = self.value(start, 0.0), self.value(stop, 64.0)
@@ -95,6 +97,7 @@ class Turns:
         return self.cost(stmt)
 
     def cost(self, stmt: Stmt) -> float:
+        """Nanoseconds of a statement that is no loop; 1 where all count the same."""
         if self.alike:
             return 1.0
         known = self.costs.get(id(stmt))
@@ -103,6 +106,7 @@ class Turns:
         return known
 
     def value(self, expr: Expr, unknown: float) -> float:
+        """An expression's value at these sizes, or its bound, or `unknown`."""
         found = self._value(expr)
         if found is None:
             found = bounds(expr)[1]
@@ -137,6 +141,7 @@ class Turns:
 
 
 def operations(expr: Expr) -> float:
+    """Operations that an expression takes, by its lanes."""
     if isinstance(expr, Const | Var):
         return 0.0
     vectors = max(1.0, expr.lanes * expr.dtype.nbytes / VECTOR)

@@ -33,6 +33,7 @@ class Weights(Enum):
 
     @property
     def inside(self) -> bool:
+        """Whether they are part of the code."""
         return self in (Weights.EMBED, Weights.INCBIN)
 
 

@@ -18,7 +18,8 @@ class Shaped(Protocol):
     """An array."""
 
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        """The extents, as the caller gave them."""
 
 
 KEPT = 256  # sets of shapes whose sizes are remembered

@@ -36,11 +36,13 @@ class _Life:
     last: int
 
 
-def offset_range(slot: Slot) -> int:
+def first_byte(slot: Slot) -> int:
+    """Where in its block a slot begins: what slots are sorted by."""
     return slot.offset
 
 
 def byte_range(slot: Slot) -> str:
+    """Where a slot lies, for messages."""
     return f"bytes {slot.offset} to {slot.offset + slot.nbytes}"
 
 
@@ -64,9 +66,11 @@ class StepChecks:
         self.pieces: list[set[Slot]] = []
 
     def known(self, size: Dim) -> int:
+        """A size, at the values that are looked at."""
         return evaluate(size, self.sizes)
 
     def run(self) -> None:
+        """Walks all steps, then compares what lives at one time. Raises VerifyError."""
         self.steps(self.program.steps)
         live = [s for s in self.lives if s.role is Role.TEMPORARY and s.nbytes]
         live.sort(key=lambda s: self.lives[s].first)
@@ -75,8 +79,8 @@ class StepChecks:
         for number, one in enumerate(live):
             while ends and ends[0][0] < self.lives[one].first:
                 gone = heappop(ends)[2]
-                del held[bisect_left(held, gone.offset, key=offset_range)]
-            at = bisect_left(held, one.offset, key=offset_range)
+                del held[bisect_left(held, gone.offset, key=first_byte)]
+            at = bisect_left(held, one.offset, key=first_byte)
             # what ends before a neighbour begins is farther away
             for other in held[max(0, at - 1) : at + 1]:
                 self.apart(other, one)
@@ -95,6 +99,7 @@ class StepChecks:
     # ---- steps -------------------------------------------------------------------------------
 
     def steps(self, steps: tuple[Step, ...]) -> None:
+        """Walks steps in order."""
         for step in steps:
             self.now += 1
             match step:
@@ -152,6 +157,7 @@ class StepChecks:
                         )
 
     def loop(self, parts: tuple[tuple[Step, ...] | Argument, ...], counter: str) -> None:
+        """Walks the parts of a loop, as if twice: what a turn leaves the next one may read."""
         start = self.now
         before = set(self.lives)
         self.seen.append(set())
@@ -173,6 +179,9 @@ class StepChecks:
             self.seen[-1] |= used
 
     def launch(self, step: Launch) -> None:
+        """Checks a launch: its arguments against the kernel's parameters, what it reads, what it
+        writes.
+        """
         kernel = step.kernel
         if len(step.arguments) != len(kernel.parameters):
             raise VerifyError(

@@ -49,23 +49,27 @@ class Budget:
                 self.memory, self.before = outer.memory, outer.before
 
     def made(self) -> None:
+        """One operation more was made; raises LimitError for too many."""
         self.count += 1
         if self.most is not None and self.count > self.most:
             raise LimitError(Diagnostic("XL4018", f"more than {self.most:,} operations are made"))
         self.went()
 
     def went(self) -> None:
+        """Some work was done; looks at the limits now and then."""
         self.work += 1
         if not self.work % OFTEN:
             self.look()
 
     def look(self) -> None:
+        """Raises LimitError where time or memory is used up."""
         if self.end is not None and time.monotonic() > self.end:
             self.late()
         if self.memory is not None and resident() - self.before > self.memory:
             self.full()
 
     def late(self) -> NoReturn:
+        """Raises LimitError for the time."""
         raise LimitError(
             Diagnostic(
                 "XL4031",
@@ -75,6 +79,7 @@ class Budget:
         )
 
     def full(self) -> NoReturn:
+        """Raises LimitError for the memory."""
         raise LimitError(
             Diagnostic(
                 "XL4032",

@@ -23,12 +23,14 @@ class Moved:
         self.names = {f"{package}.{old}": f"{package}.{new}" for old, new in names.items()}
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """A spec for a former name; None for any other."""
         return ModuleSpec(name, self) if name in self.names else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> None:
         """None: as Python makes modules. It is replaced when it is executed."""
 
     def exec_module(self, module: ModuleType) -> None:
+        """Puts the module itself in place of the empty one that Python made."""
         sys.modules[module.__name__] = import_module(self.names[module.__name__])
 
 

@@ -24,6 +24,7 @@ class Wrong(ValueError):
 
 
 def wrong(place: str, wanted: str, value: Any) -> Wrong:
+    """The error for a value that is not what it should be, and where."""
     shown = repr(value)
     return Wrong(
         f"{place}: must be {wanted}, not {shown if len(shown) <= 60 else shown[:57] + '...'}"
@@ -66,6 +67,7 @@ def text(pattern: str = "", longest: int = 4096) -> Check:
 
 
 def boolean(value: Any, place: str) -> bool:
+    """Reads true or false."""
     if not isinstance(value, bool):
         raise wrong(place, "true or false", value)
     return value

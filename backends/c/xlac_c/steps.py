@@ -55,6 +55,7 @@ class Steps:
         self.touched: dict[str, None] = {}  # the blocks of memory that the text mentions
 
     def write(self, steps: tuple[Step, ...], depth: int = 1) -> Iterator[str]:
+        """The lines of steps."""
         pad = "    " * depth
         for step in steps:
             went()
@@ -131,6 +132,7 @@ class Steps:
     def branch(
         self, index: Argument, branches: tuple[tuple[Step, ...], ...], depth: int
     ) -> Iterator[str]:
+        """A switch over branches."""
         pad = "    " * depth
         yield f"{pad}switch (*({self.pointer(index)})) {{"
         for number, branch in enumerate(branches):
@@ -146,6 +148,7 @@ class Steps:
         return " && ".join(f"{self.sizes[symbol.name]} == {value}" for symbol, value in case.sizes)
 
     def size(self, dim: Dim) -> str:
+        """A size of the program, in C."""
         return extents.text(dim, self.sizes)
 
     def pointer(self, argument: Argument, written: bool = False) -> str:

@@ -27,10 +27,12 @@ class Machine:
 
     @property
     def arch(self) -> str:
+        """The triple's first part."""
         return self.triple.partition("-")[0]
 
     @property
     def is_x86(self) -> bool:
+        """Whether it is an x86 of 32 or 64 bits."""
         return self.arch in ("x86_64", "i386", "i486", "i586", "i686")
 
     @property
@@ -40,6 +42,7 @@ class Machine:
 
     @property
     def pointer_bits(self) -> int:
+        """32 or 64."""
         wide = ("64", "alpha", "s390x", "sparcv9", "nvptx64")
         return (
             64 if any(word in self.arch for word in wide) and not self.arch.endswith("_32") else 32
@@ -47,6 +50,7 @@ class Machine:
 
     @property
     def registers(self) -> int:
+        """How many vector registers it has."""
         if self.is_x86:
             return 32 if self.vector_bytes == 64 else 16 if self.arch == "x86_64" else 8
         return 32 if self.pointer_bits == 64 else 16
@@ -77,6 +81,7 @@ class Machine:
 
     @property
     def settings(self) -> dict[str, Any]:
+        """All of this, as JSON has it: `Machine(**settings)` is equal."""
         return asdict(self)
 
     @staticmethod

@@ -40,6 +40,7 @@ class Place:
     offset: int
 
     def at(self, arrays: Arrays) -> int:
+        """The address, for the arrays of a call."""
         return self.offset if self.array < 0 else arrays[self.array] + self.offset
 
 
@@ -58,6 +59,7 @@ class Run:
     step: Launch
 
     def packed(self, arrays: Arrays) -> bytes:
+        """The kernel's arguments, for the arrays of a call."""
         return self.entry.packed([place.at(arrays) for place in self.places], self.sizes)
 
     @property
@@ -76,6 +78,7 @@ class Move:
 
     @property
     def touched(self) -> tuple[int, ...]:
+        """Which of the call's arrays it reads or writes."""
         return _touched(self.target, self.source)
 
 
@@ -88,6 +91,7 @@ class Whole:
 
     @property
     def touched(self) -> tuple[int, ...]:
+        """Which of the call's arrays it reads or writes."""
         return _touched(*self.places)
 
 
@@ -101,6 +105,7 @@ class Loop:
 
     @property
     def touched(self) -> tuple[int, ...]:
+        """Which of the call's arrays it reads or writes."""
         return _of_all((*self.condition, *self.body), self.flag)
 
 
@@ -113,6 +118,7 @@ class Switch:
 
     @property
     def touched(self) -> tuple[int, ...]:
+        """Which of the call's arrays it reads or writes."""
         return _of_all([one for branch in self.branches for one in branch], self.index)
 
 
@@ -126,6 +132,7 @@ class Mark:
 
     @property
     def touched(self) -> tuple[int, ...]:
+        """Which of the call's arrays it reads or writes."""
         return _touched(self.log)
 
 
@@ -197,6 +204,7 @@ class Planner:
                     )
 
     def place(self, argument: Argument, counters: Counters) -> Place:
+        """Where an argument lies, at these counters."""
         moved = evaluate(argument.offset, counters)
         moved += sum(
             counters[name] * evaluate(stride, counters) for name, stride in argument.strides

@@ -55,10 +55,12 @@ class Array:
 
     @property
     def type(self) -> str:
+        """Its element type in C."""
         return TYPES[self.slot.dtype]
 
     @property
     def shape(self) -> str:
+        """Its extents for comments, as `[2, 3]`."""
         return f"[{', '.join(map(str, self.slot.shape))}]"
 
     @property
@@ -92,6 +94,7 @@ class Array:
 
     @property
     def parameter(self) -> str:
+        """How a C function declares it."""
         return f"{'' if self.written else 'const '}{self.type} *{self.name}"
 
 
@@ -106,6 +109,7 @@ class Size:
 
     @property
     def title(self) -> str:
+        """The user's name of the size, safe in a comment."""
         return comment(self.symbol.name)
 
     @property
@@ -147,6 +151,7 @@ class Api:
 
     @property
     def upper(self) -> str:
+        """The prefix of macros."""
         return self.prefix.upper()
 
     @property
@@ -156,6 +161,7 @@ class Api:
 
     @property
     def arrays(self) -> tuple[Array, ...]:
+        """Inputs, then outputs: the order of `NAME_run`'s parameters."""
         return (*self.inputs, *self.outputs)
 
     @property
@@ -165,6 +171,7 @@ class Api:
 
     @property
     def memory_bytes(self) -> int:
+        """Bytes of memory that the caller brings."""
         return self.arena_start + self.arena_bytes
 
     @property
@@ -207,6 +214,7 @@ class Api:
 
     @property
     def status(self) -> type[Status]:
+        """What the functions return."""
         return Status
 
     @property

@@ -82,6 +82,7 @@ def magnitude(a: Value) -> Value:
 
 
 def sign_flipped(a: Value) -> Value:
+    """The number with the other sign, of zeros and NaN too."""
     return (a.bits ^ (1 << (a.format.width - 1))).bitcast(a.dtype)
 
 

@@ -30,10 +30,12 @@ class Format:
 
     @property
     def width(self) -> int:
+        """Bits of the format."""
         return self.dtype.bits
 
     @property
     def smallest_normal(self) -> float:
+        """The least positive number with all its digits."""
         return 2.0 ** (1 - self.bias)
 
     @property
@@ -65,14 +67,17 @@ class Value:
 
     @property
     def dtype(self) -> DType:
+        """The element type."""
         return self.expr.dtype
 
     @property
     def lanes(self) -> int:
+        """How many lanes it has."""
         return self.expr.lanes
 
     @property
     def format(self) -> Format:
+        """Its floating-point format."""
         return F32 if self.dtype is DType.F32 else F64
 
     def __add__(self, other: Value | Number) -> Value:
@@ -136,9 +141,11 @@ class Value:
         return self.on.apply(P.LE, self.like(other), self)
 
     def eq(self, other: Value | Number) -> Value:
+        """Whether they are equal, lane by lane."""
         return self.on.apply(P.EQ, self, other)
 
     def ne(self, other: Value | Number) -> Value:
+        """Whether they differ, lane by lane."""
         return self.on.apply(P.NE, self, other)
 
     def like(self, other: Value | Number) -> Value:
@@ -148,9 +155,11 @@ class Value:
         return Value(self.on, Const(_wrapped(other, self.dtype), self.dtype, self.lanes))
 
     def cast(self, dtype: DType) -> Value:
+        """The value converted to a type."""
         return self if dtype is self.dtype else self.on.native(P.CAST, self, dtype=dtype)
 
     def bitcast(self, dtype: DType) -> Value:
+        """Its bits as another type of that width."""
         return self if dtype is self.dtype else self.on.native(P.BITCAST, self, dtype=dtype)
 
     @property
@@ -160,6 +169,7 @@ class Value:
 
     @property
     def isnan(self) -> Value:
+        """Whether it is NaN, lane by lane."""
         return self.ne(self)
 
     def at_least(self, low: float) -> Value:
@@ -167,6 +177,7 @@ class Value:
         return self.on.select(self < low, self.like(low), self)
 
     def at_most(self, high: float) -> Value:
+        """The lesser of it and a bound."""
         return self.on.select(self.like(high) < self, self.like(high), self)
 
 

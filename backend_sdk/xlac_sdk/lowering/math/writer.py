@@ -86,10 +86,12 @@ class Writer:
         return self.let(Apply(primitive, exprs, result, lanes))
 
     def spells(self, primitive: Primitive, operands: Sequence[Value | Number]) -> bool:
+        """Whether the target has a primitive on operands of a type."""
         which = operands[1] if primitive is P.SELECT and len(operands) > 1 else operands[0]
         return not isinstance(which, Value) or self.target.spells(primitive, which.dtype)
 
     def select(self, condition: Value, then: Value | Number, otherwise: Value | Number) -> Value:
+        """`then` where the condition holds, else `otherwise`."""
         kind = then if isinstance(then, Value) else otherwise
         assert isinstance(kind, Value), "a choice between two numbers has no type"
         return self.native(P.SELECT, condition, kind.like(then), kind.like(otherwise))
@@ -149,6 +151,7 @@ class Writer:
         return Value(self, var)
 
     def assign(self, var: Value, value: Value) -> None:
+        """Gives a variable another value."""
         assert isinstance(var.expr, Var)
         self.statements.append(Assign(var.expr, build.splat(value.expr, var.lanes)))
 

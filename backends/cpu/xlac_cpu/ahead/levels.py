@@ -16,6 +16,7 @@ XSAVE = 1 << 27  # OSXSAVE: xgetbv may be asked
 
 
 def bits(*numbers: int) -> int:
+    """A word with these bits set."""
     return sum(1 << number for number in numbers)
 
 

@@ -64,11 +64,13 @@ class Making:
 
     @cached_property
     def machines(self) -> tuple[Machine, ...]:
+        """The machines of the variants; functions say theirs where there are several."""
         found = tuple(Machine.of(v.target) for v in self.variants)
         return tuple(replace(m, tagged=True) for m in found) if len(found) > 1 else found
 
     @cached_property
     def block(self) -> weights.Block:
+        """The constants of all variants."""
         return weights.block([v.program for v in self.variants])
 
     @cached_property
@@ -78,16 +80,19 @@ class Making:
 
     @cached_property
     def api(self) -> Api:
+        """The C API, with what each variant's arena needs."""
         api = api_of(self.block.program, self.wanted.weights)
         ends = (end for v in self.variants for end in arena_ends(v.program)) if api.sizes else ()
         return replace(api, arena_ends=tuple(dict.fromkeys((*api.arena_ends[:1], *ends))))
 
     @cached_property
     def mark(self) -> str:
+        """The name that stands for the constants until they are put in."""
         return embed.mark(self.api.prefix, len(self.data))
 
     @cached_property
     def unit(self) -> unit.Unit:
+        """The texts that make the object."""
         before = 0 if self.api.mapped else HEADER
         constants = {slot: at - before for slot, at in self.block.places.items()}
         texts = []
@@ -121,50 +126,61 @@ class Making:
         return name
 
     def write_weights(self, name: str) -> None:
+        """Writes the file of weights."""
         with (self.folder / name).open("wb") as file:
             file.writelines(weights_file(self.block.program))
 
     # ---- a method for each form --------------------------------------------------------------
 
     def write_h(self) -> None:
+        """The C header."""
         (self.folder / f"{self.api.prefix}.h").write_text(header(self.api), encoding="utf-8")
 
     def write_hpp(self) -> None:
+        """The C++ header."""
         (self.folder / f"{self.api.prefix}.hpp").write_text(cpp_header(self.api), encoding="utf-8")
 
     def write_rs(self) -> None:
+        """The Rust module."""
         (self.folder / f"{self.api.prefix}.rs").write_text(rust_module(self.api), encoding="utf-8")
 
     def write_cmake(self) -> None:
+        """The package that CMake finds."""
         library = f"lib{self.api.prefix}.a" if "a" in self.forms else self.shared
         (self.folder / f"{self.api.prefix}Config.cmake").write_text(
             cmake_package(self.api, library), encoding="utf-8"
         )
 
     def write_o(self) -> None:
+        """The object."""
         (self.folder / f"{self.api.prefix}.o").write_bytes(self.image)
 
     def write_a(self) -> None:
+        """The static library."""
         library = archive([self.image], ["model.o"], self.api.functions)
         (self.folder / f"lib{self.api.prefix}.a").write_bytes(library)
 
     def write_so(self) -> None:
+        """The shared library."""
         self.refuse("so", self.machines[0].arch.startswith("wasm"), "wasm")
         linker.find(self.machines[0]).shared(
             [self.image], self.shared, self.api.functions, self.folder / self.shared
         )
 
     def write_wasm(self) -> None:
+        """The WebAssembly module."""
         self.refuse("wasm", not self.machines[0].arch.startswith("wasm"), "so")
         made = self.folder / f"{self.api.prefix}.wasm"
         linker.find(self.machines[0]).wasm([self.image], self.api.functions, made)
 
     def write_exe(self) -> None:
+        """The program that reads and writes .npy files."""
         made = self.folder / self.api.prefix
         program.write(self.machines[0], self.api, self.image, self.wanted.static, made)
         made.chmod(0o755)
 
     def write_s(self) -> None:
+        """The assembly, which includes the weights' file."""
         text = unit.compiled([self.unit], "assembly")[0].decode()
         if self.data:
             name = f"{self.api.prefix}.weights"
@@ -173,12 +189,14 @@ class Making:
         (self.folder / f"{self.api.prefix}.s").write_text(text, encoding="utf-8")
 
     def write_ll(self) -> None:
+        """LLVM's text, a file for each variant."""
         for number, texts in enumerate(self.unit.variants):
             name = f"{self.api.prefix}_{number}" if len(self.variants) > 1 else self.api.prefix
             (self.folder / f"{name}.ll").write_text("\n".join(texts), encoding="utf-8")
 
     @property
     def shared(self) -> str:
+        """The name of the shared library."""
         return f"lib{self.api.prefix}.so"
 
     def refuse(self, form: str, wrong: bool, other: str) -> None:

@@ -95,6 +95,7 @@ def compiler(machine: Machine) -> list[str]:
 
 
 def run(command: list[str], folder: Path, machine: Machine) -> None:
+    """Runs a tool; raises UnsupportedError with what it said."""
     told = tool.run(command, folder)
     if told:
         problem = f"{command[0]} cannot make a program for {machine.triple}:\n{told[:2000]}"

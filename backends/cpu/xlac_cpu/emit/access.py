@@ -215,12 +215,14 @@ def _atomic(
 
 
 def from_memory(w: Writer, value: str, dtype: DType, lanes: int) -> str:
+    """A value as memory has it, in a register: a byte is a bool."""
     if dtype is not DType.BOOL:
         return value
     return w.op(f"icmp ne {vector('i8', lanes)} {value}, {constant('0', 'i8', lanes)}")
 
 
 def to_memory(w: Writer, value: str, dtype: DType, lanes: int) -> str:
+    """A value in a register as memory has it: a bool is a byte."""
     return (
         w.op(f"zext {vector('i1', lanes)} {value} to {vector('i8', lanes)}")
         if dtype is DType.BOOL
@@ -229,6 +231,7 @@ def to_memory(w: Writer, value: str, dtype: DType, lanes: int) -> str:
 
 
 def reverse(w: Writer, value: str, scalar: str, lanes: int) -> str:
+    """A vector with its lanes in the other order."""
     kind = vector(scalar, lanes)
     picks = ", ".join(f"i32 {k}" for k in reversed(range(lanes)))
     return w.op(f"shufflevector {kind} {value}, {kind} poison, <{lanes} x i32> <{picks}>")

@@ -131,13 +131,16 @@ class Bits:
         self.w, self.lanes, self.kind = w, lanes, vector("i32", lanes)
 
     def op(self, name: str, value: str, by: int) -> str:
+        """An operation on the bits and a number."""
         return self.w.op(
             f"{name} {self.kind} {value}, {constant(number(by, DType.I32), 'i32', self.lanes)}"
         )
 
     def test(self, order: str, value: str, by: int) -> str:
+        """A comparison of the bits with a number."""
         return self.op(f"icmp {order}", value, by)
 
     def choose(self, condition: str, then: str, otherwise: str) -> str:
+        """One of two, lane by lane."""
         flags = vector("i1", self.lanes)
         return self.w.op(f"select {flags} {condition}, {self.kind} {then}, {self.kind} {otherwise}")

@@ -56,6 +56,7 @@ class Expressions(access.Combine):
         return known
 
     def compute(self, node: Expr) -> str:
+        """The text of an expression that has none yet."""
         w = self.w
         match node:
             case Const(value=value, dtype=dtype, lanes=lanes):
@@ -141,6 +142,7 @@ class Expressions(access.Combine):
         )
 
     def fold(self, primitive: Primitive, value: str, dtype: DType, lanes: int) -> str:
+        """The lanes of a vector combined."""
         if not dtype.is_half:
             return arithmetic.fold(self.w, primitive, value, dtype, lanes)
         wide = convert.widen(self.w, value, dtype, lanes, self.style.half)
@@ -148,6 +150,7 @@ class Expressions(access.Combine):
         return convert.cast(self.w, total, DType.F32, dtype, 1, self.style.half)
 
     def bitcast(self, value: str, source: DType, target: DType, lanes: int) -> str:
+        """The bits of a value as another type of that width."""
         if source is DType.BOOL:
             value = access.to_memory(self.w, value, source, lanes)
         before, after = memory(source, lanes), memory(target, lanes)
@@ -174,6 +177,7 @@ class Expressions(access.Combine):
         return w.op(f"{sign}{name} {whole} {value}, {constant(str(by), 'i64', lanes)}")
 
     def shuffle(self, values: tuple[Expr, ...], picks: tuple[int, ...]) -> str:
+        """Lanes of two vectors."""
         w, scalar = self.w, register(values[0].dtype)
         lanes = max(v.lanes for v in values)
         texts, starts = [], []
@@ -260,6 +264,7 @@ class Expressions(access.Combine):
         )
 
     def index(self, node: Expr) -> str:
+        """An index in 64 bits."""
         return convert.cast(self.w, self.value(node), node.dtype, DType.I64, node.lanes, False)
 
 

@@ -46,6 +46,7 @@ class Launching(Looking):
         return self.values.value(expr)
 
     def launch(self, step: Launch) -> None:
+        """Writes a launch: one call, or chunks that the pool runs."""
         w, kernel = self.w, step.kernel
         symbol = self.driver.symbols[kernel]
         pointers = [self.pointer(argument) for argument in step.arguments]
@@ -164,5 +165,6 @@ class Launching(Looking):
         return pointer
 
     def entry_load(self, table: str, at: int) -> str:
+        """An address from a table that `run` is given."""
         address = self.w.op(f"getelementptr ptr, ptr %{table}, i64 {at}")
         return self.w.op(f"load ptr, ptr {address}, !invariant.load !0")

@@ -100,6 +100,7 @@ class Function(Expressions):
         return _kept_apart(body) if self.style.eager else body
 
     def statements(self, body: tuple[Stmt, ...]) -> None:
+        """Writes a block: what it names is forgotten after it."""
         names, mutable = self.names, self.mutable
         self.names, self.mutable = dict(names), dict(mutable)
         for stmt in body:
@@ -108,6 +109,7 @@ class Function(Expressions):
         self.names, self.mutable = names, mutable
 
     def statement(self, stmt: Stmt) -> None:
+        """Writes one statement."""
         w = self.w
         match stmt:
             case Let(var=var, value=value, mutable=False):
@@ -152,6 +154,7 @@ class Function(Expressions):
                 )
 
     def loop(self, stmt: For) -> None:
+        """Writes a loop: written out, in strips between which it looks, or turn by turn."""
         start, stop = self.ends(stmt)
         literal = is_literal(start) and is_literal(stop)
         if stmt.kind is LoopKind.UNROLLED and literal:
@@ -188,6 +191,7 @@ class Function(Expressions):
         certain: bool,
         between: Callable[[], None] | None = None,
     ) -> None:
+        """Writes the turns of a loop from `start` to `stop`."""
         kind, order = register(stmt.counter.dtype), "s" if stmt.counter.dtype.is_signed else "u"
         with self.w.loop(start, stop, stmt.step, kind, order, certain, between) as counter:
             self.names[stmt.counter.name] = counter
@@ -216,6 +220,7 @@ class Function(Expressions):
         stop_function.look(self.w, "%stop")
 
     def branch(self, condition: str, then: tuple[Stmt, ...], otherwise: tuple[Stmt, ...]) -> None:
+        """Writes an `if`; one block only where the condition is known."""
         if condition in ("true", "false"):
             self.statements(then if condition == "true" else otherwise)
             return
@@ -231,6 +236,7 @@ class Function(Expressions):
         w.label(out)
 
     def store(self, stmt: Store) -> None:
+        """Writes a store: plain, masked, streaming or atomic."""
         dtype, lanes = stmt.buffer.dtype, max(stmt.value.lanes, stmt.index.lanes)
         value = self.value(stmt.value)
         mask = None if stmt.mask is None else self.value(stmt.mask)

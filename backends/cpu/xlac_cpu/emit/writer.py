@@ -60,6 +60,7 @@ class Writer:
         return f"{hint}{self._count}"
 
     def label(self, name: str) -> None:
+        """Begins a block."""
         self.lines.append(f"{name}:")
         self.block = name
 
@@ -145,4 +146,5 @@ class Writer:
         self.label(out)
 
     def text(self, result: str = "void") -> str:
+        """The function's body, ended by a return of `result`."""
         return "\n".join(["entry:", *self.entry, *self.lines, f"  ret {result}", "}"])

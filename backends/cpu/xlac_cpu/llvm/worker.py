@@ -143,6 +143,7 @@ def keep_to(memory: int) -> None:
 
 
 def main() -> None:
+    """Answers the question on stdin."""
     question = json.load(sys.stdin)
     if question.get("memory"):
         # libraries are mapped before, for they are no memory that work takes

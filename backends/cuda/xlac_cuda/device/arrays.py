@@ -52,6 +52,7 @@ class DeviceArray:
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype of its elements."""
         return self._dtype.numpy
 
     @property
@@ -72,6 +73,7 @@ class DeviceArray:
         return found if dtype is None else found.astype(dtype)
 
     def item(self) -> Any:
+        """Its one element, as a Python number."""
         return self.numpy().item()
 
     def __int__(self) -> int:

@@ -60,6 +60,7 @@ class Gpu:
             raise self.driver.failure("cuCtxPushCurrent_v2", code)
 
     def pop(self) -> None:
+        """Takes the context away from this thread."""
         code = self._pop(self._popped)
         if code:
             raise self.driver.failure("cuCtxPopCurrent_v2", code)
@@ -77,6 +78,7 @@ class Gpu:
 
     @cached_property
     def name(self) -> str:
+        """What NVIDIA calls it."""
         text = ctypes.create_string_buffer(256)
         self.driver("cuDeviceGetName", ctypes.addressof(text), len(text), self.device)
         return text.value.decode(errors="replace")
@@ -88,6 +90,7 @@ class Gpu:
 
     @cached_property
     def processors(self) -> int:
+        """How many multiprocessors it has."""
         return self._attribute(MULTIPROCESSORS)
 
     @property
@@ -107,6 +110,7 @@ class Gpu:
         return self.driver.made("cuMemAlloc_v2", nbytes)
 
     def free(self, address: int) -> None:
+        """Gives memory of `alloc` back."""
         self.driver("cuMemFree_v2", address)
 
     def pinned(self, nbytes: int) -> int:
@@ -114,6 +118,7 @@ class Gpu:
         return self.driver.made("cuMemHostAlloc", nbytes, 0)
 
     def unpin(self, address: int) -> None:
+        """Gives memory of `pinned` back."""
         self.driver("cuMemFreeHost", address)
 
     def upload(self, target: int, source: int, nbytes: int, stream: int) -> None:
@@ -121,6 +126,7 @@ class Gpu:
         self.driver("cuMemcpyHtoDAsync_v2", target, source, nbytes, stream)
 
     def download(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        """To the host, in a stream."""
         self.driver("cuMemcpyDtoHAsync_v2", target, source, nbytes, stream)
 
     def move(self, target: int, source: int, nbytes: int, stream: int) -> None:
@@ -128,6 +134,7 @@ class Gpu:
         self.driver("cuMemcpyDtoDAsync_v2", target, source, nbytes, stream)
 
     def clear(self, target: int, nbytes: int, stream: int) -> None:
+        """Sets bytes to zero, in a stream."""
         self.driver("cuMemsetD8Async", target, 0, nbytes, stream)
 
     # ---- code --------------------------------------------------------------------------------
@@ -139,6 +146,7 @@ class Gpu:
         )
 
     def unload(self, module: int) -> None:
+        """Gives a module back, and its kernels."""
         self.driver("cuModuleUnload", module)
 
     def function(self, module: int, name: str, dynamic: int, nbytes: int) -> int:
@@ -174,9 +182,11 @@ class Gpu:
     # ---- queues ------------------------------------------------------------------------------
 
     def stream(self) -> int:
+        """A new queue, which no other waits for."""
         return self.driver.made("cuStreamCreate", NON_BLOCKING)
 
     def drop_stream(self, stream: int) -> None:
+        """Gives a stream back when what it was asked for is done."""
         self.driver("cuStreamDestroy_v2", stream)
 
     def sync(self, stream: int) -> None:
@@ -184,9 +194,11 @@ class Gpu:
         self.driver("cuStreamSynchronize", stream)
 
     def event(self) -> int:
+        """A new mark to be set in a stream and waited for."""
         return self.driver.made("cuEventCreate", NO_TIMING)
 
     def record(self, event: int, stream: int) -> None:
+        """Sets the event when all that the stream was asked for is done."""
         self.driver("cuEventRecord", event, stream)
 
     def wait(self, stream: int, event: int) -> None:
@@ -198,6 +210,7 @@ class Gpu:
         self.driver("cuEventSynchronize", event)
 
     def drop_event(self, event: int) -> None:
+        """Gives an event back."""
         self.driver("cuEventDestroy_v2", event)
 
 

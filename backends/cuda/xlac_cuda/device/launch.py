@@ -32,6 +32,7 @@ class Entry:
 
     @property
     def symbol(self) -> str:
+        """Its name in the text."""
         return symbol(self.kernel)
 
     @property
@@ -52,6 +53,7 @@ class Entry:
 
     @cached_property
     def packing(self) -> struct.Struct:
+        """How the arguments lie in one buffer."""
         return struct.Struct(
             f"{tensor_maps.BYTES}s" * len(self._maps)
             + f"{len(self.kernel.parameters)}Q{len(self.kernel.sizes)}q"
@@ -77,4 +79,5 @@ def symbol(kernel: Kernel) -> str:
 
 
 def entries(kernels: tuple[Kernel, ...]) -> Mapping[Kernel, Entry]:
+    """The way into each kernel."""
     return {kernel: Entry(kernel) for kernel in kernels}

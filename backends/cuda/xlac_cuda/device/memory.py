@@ -26,6 +26,7 @@ class Block:
 
     @staticmethod
     def of(slots: Iterable[Slot]) -> Block:
+        """These slots, each at a multiple of `ALIGN`."""
         starts, end = {}, 0
         for slot in slots:
             starts[slot] = end

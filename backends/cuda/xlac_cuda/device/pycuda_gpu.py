@@ -57,6 +57,7 @@ class PycudaGpu(Gpu):
             raise self._failure(error) from None
 
     def pop(self) -> None:
+        """Takes the context away from this thread."""
         try:
             cuda.Context.pop()
         except cuda.Error as error:
@@ -71,6 +72,7 @@ class PycudaGpu(Gpu):
         return int(made)
 
     def free(self, address: int) -> None:
+        """Gives memory of `alloc` back."""
         with self._told():
             self._memory.pop(address).free()
 
@@ -82,6 +84,7 @@ class PycudaGpu(Gpu):
         return address
 
     def unpin(self, address: int) -> None:
+        """Gives memory of `pinned` back."""
         with self._told():
             self._memory.pop(address).free()
 
@@ -94,6 +97,7 @@ class PycudaGpu(Gpu):
         return id(made)
 
     def unload(self, module: int) -> None:
+        """Drops pycuda's module, and the functions that were found in it."""
         self._functions = {
             handle: found for handle, found in self._functions.items() if found[1] != module
         }
@@ -138,12 +142,14 @@ class PycudaGpu(Gpu):
     # ---- queues ------------------------------------------------------------------------------
 
     def stream(self) -> int:
+        """A new queue, by the handle of pycuda's."""
         with self._told():
             made = cuda.Stream(NON_BLOCKING)
         self._streams[int(made.handle)] = made
         return int(made.handle)
 
     def drop_stream(self, stream: int) -> None:
+        """Gives pycuda's stream back."""
         del self._streams[stream]
 
     def sync(self, stream: int) -> None:

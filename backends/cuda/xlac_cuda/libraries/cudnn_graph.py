@@ -101,6 +101,7 @@ class Operations:
     def convolution(
         self, x: int, kernel: int, y: int, strides: Shape, low: Shape, high: Shape, dilation: Shape
     ) -> None:
+        """Adds a convolution of tensors, by their numbers; padding is `low` and `high`."""
         described = self.final(
             Kind.CONVOLUTION,
             {

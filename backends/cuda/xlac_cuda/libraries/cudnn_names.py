@@ -57,10 +57,12 @@ class Type(Enum):
 
     @property
     def number(self) -> int:
+        """Its number in cuDNN's headers."""
         return int(self.value[0])
 
     @property
     def element(self) -> Any:
+        """The ctypes type of an element."""
         return self.value[1]
 
 

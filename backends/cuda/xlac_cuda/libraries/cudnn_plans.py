@@ -27,6 +27,7 @@ class Machine:
 
     @staticmethod
     def of(handle: int) -> Machine:
+        """cuDNN by its handle."""
         return Machine({A.OPERATIONGRAPH_HANDLE: handle}, plan={A.EXECUTION_PLAN_HANDLE: handle})
 
 

@@ -110,6 +110,7 @@ class Performer:
     blocking: bool = False
 
     def perform(self, parts: Iterable[Part], arrays: Arrays) -> None:
+        """Does the parts in order, in the program's stream; raises what ends the call."""
         for part in parts:
             stopping.check()
             match part:

@@ -64,6 +64,7 @@ class Link(Selection):
     """One file in the making."""
 
     def pieces(self) -> Iterator[Bytes]:
+        """The file, from its first byte to its last."""
         parts = {part.name: part for part in self.parts}
         self.image.place()
         for name, sections in self.places.items():
@@ -78,6 +79,7 @@ class Link(Selection):
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
+        """The file's sections, in order, each with its size."""
         found = [
             Part(
                 name,
@@ -124,11 +126,13 @@ class Link(Selection):
 
     @cached_property
     def strings(self) -> bytes:
+        """The names that the loader reads, each ended by a zero."""
         names = [self.name, *(symbol.name for symbol in (*self.seen, *self.outside))]
         return b"\0" + b"".join(name.encode() + b"\0" for name in names)
 
     @cached_property
     def image(self) -> Image:
+        """The file, whose parts get their addresses."""
         return Image(self.parts, self.machine, not self.start, self.processor.page)
 
     # ---- its bytes, once every part has its place ---------------------------------------------

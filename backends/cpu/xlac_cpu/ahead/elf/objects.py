@@ -31,6 +31,7 @@ class Symbol:
 
     @property
     def defined(self) -> bool:
+        """Whether this object has it."""
         return self.section is not None
 
 
@@ -73,6 +74,7 @@ class Object:
 
     @property
     def machine(self) -> int:
+        """The processor that the object is for, as ELF numbers it."""
         return self._header[2]
 
     @cached_property

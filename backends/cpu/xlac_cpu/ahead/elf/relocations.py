@@ -24,6 +24,7 @@ class Kind:
 
     @property
     def through_table(self) -> bool:
+        """Whether code reads the address from the global offset table."""
         return self.value.startswith("G")
 
     @property
@@ -46,6 +47,7 @@ class Processor:
     stub_bytes: int
 
     def kind(self, number: int) -> Kind:
+        """What to do for a relocation of this number; raises LinkError for one that is not known."""
         if number not in self.kinds:
             raise LinkError(f"a relocation of type {number} is not known here")
         return self.kinds[number]

@@ -39,6 +39,7 @@ class Selection:
 
     @cached_property
     def machine(self) -> int:
+        """The processor that all objects are for, as ELF numbers it."""
         machines = {item.machine for item in self.objects}
         if len(machines) > 1:
             raise LinkError("the objects are for different processors")
@@ -46,6 +47,7 @@ class Selection:
 
     @cached_property
     def definitions(self) -> dict[str, Symbol]:
+        """The global symbols that objects define, by name; one that is not weak counts."""
         found: dict[str, Symbol] = {}
         for symbol in (
             symbol for item in self.objects for symbol in item.globals if symbol.defined
@@ -126,6 +128,7 @@ class Selection:
 
     @cached_property
     def outside(self) -> list[Symbol]:
+        """The symbols of the table that another library has."""
         return [symbol for symbol in self.table if not symbol.defined]
 
     @cached_property
@@ -148,4 +151,5 @@ class Selection:
 
     @cached_property
     def processor(self) -> Processor:
+        """How that processor's addresses are put into code."""
         return PROCESSORS[self.machine]

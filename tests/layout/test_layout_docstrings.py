@@ -1,0 +1,76 @@
+"""Public functions and classes say what they are for: in folders that are done all of them, and
+nowhere fewer than before.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# how many still have none, by folder; a number here may only become smaller
+WITHOUT = {
+    "backend_sdk/xlac_sdk": 0,
+    "backends/c/xlac_c": 0,
+    "backends/cpu/xlac_cpu": 0,
+    "backends/cuda/xlac_cuda": 0,
+    "backends/reference/xlac_reference": 0,
+    "runtime/xlac_runtime": 0,
+}
+Public = ast.FunctionDef | ast.ClassDef
+
+
+def members(body: list[ast.stmt]) -> Iterator[Public]:
+    """The public functions and classes of a module or class, those under `if` and `try` too."""
+    for node in body:
+        if isinstance(node, Public) and not node.name.startswith("_"):
+            yield node
+        elif isinstance(node, ast.If | ast.Try):
+            yield from members(node.body)
+
+
+@cache
+def described() -> dict[str, set[str]]:
+    """By the name of each class of the tree: its methods with a docstring, and its bases."""
+    found: dict[str, set[str]] = {}
+    for folder in WITHOUT:
+        for file in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    known = found.setdefault(node.name, set())
+                    known |= {m.name for m in members(node.body) if ast.get_docstring(m)}
+    return found
+
+
+def without(folder: str) -> list[str]:
+    """What has none: `file:line: name`. A method that a base class describes needs no other."""
+    missing: list[str] = []
+
+    def visit(file: Path, body: list[ast.stmt], inherited: set[str]) -> None:
+        for node in members(body):
+            if not ast.get_docstring(node) and node.name not in inherited:
+                missing.append(f"{file.relative_to(ROOT)}:{node.lineno}: {node.name}")
+            if isinstance(node, ast.ClassDef):
+                bases = (ast.unparse(base).rpartition(".")[2] for base in node.bases)
+                visit(file, node.body, set().union(*(described().get(b, set()) for b in bases)))
+
+    for file in sorted((ROOT / folder).rglob("*.py")):
+        tree = ast.parse(file.read_text())
+        if not ast.get_docstring(tree):
+            missing.append(f"{file.relative_to(ROOT)}:1: the module")
+        visit(file, tree.body, set())
+    return missing
+
+
+@pytest.mark.parametrize("folder", WITHOUT)
+def test_what_is_public_says_what_it_is_for(folder: str) -> None:
+    missing = without(folder)
+    assert len(missing) <= WITHOUT[folder], "\n".join(missing)
+
+
+def test_the_numbers_are_no_larger_than_they_must_be() -> None:
+    assert {folder: len(without(folder)) for folder in WITHOUT} == WITHOUT
