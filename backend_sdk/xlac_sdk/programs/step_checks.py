@@ -157,7 +157,7 @@ class StepChecks:
                         )
 
     def loop(self, parts: tuple[tuple[Step, ...] | Argument, ...], counter: str) -> None:
-        """Walks the parts of a loop, as if twice: what a turn leaves the next one may read."""
+        """Walks a loop; what a turn leaves for the next one lives as long as the loop."""
         start = self.now
         before = set(self.lives)
         self.seen.append(set())
