@@ -133,70 +133,90 @@ def compute(
     expression: Parsed, constants: Constants, place: Place, tree: ast.expr | None = None
 ) -> Any:
     """The value of arithmetic. Raises Fault at the part that is wrong."""
+    return _Arithmetic(expression, constants, place).visit(
+        expression.tree if tree is None else tree
+    )
 
-    def fault(node: ast.AST, code: str, message: str, hint: str = "") -> Fault:
-        return Fault(code, message, place.inside(*expression.place(node)), hint)
 
-    def visit(node: ast.expr) -> Any:
+class _Arithmetic:
+    """One expression that is computed."""
+
+    def __init__(self, expression: Parsed, constants: Constants, place: Place) -> None:
+        self.expression, self.constants, self.place = expression, constants, place
+
+    def fault(self, node: ast.AST, code: str, message: str, hint: str = "") -> Fault:
+        """A mistake at a part of the expression."""
+        return Fault(code, message, self.place.inside(*self.expression.place(node)), hint)
+
+    def visit(self, node: ast.expr) -> Any:
+        """The value of a part. Raises Fault."""
         match node:
             case ast.Constant(value=found):
                 return found
             case ast.Name() | ast.Attribute():
-                name = dotted(node) or ""
-                if name in ("true", "false", "inf", "nan"):
-                    return name == "true" if name in ("true", "false") else float(name)
-                at = expression.place(node)
-                if name.startswith("$"):
-                    return constants.param(name[1:], place, *at)
-                return constants.name(name, place, *at)
+                return self.name(node)
             case ast.List() | ast.Tuple():
-                return [visit(item) for item in node.elts]
+                return [self.visit(item) for item in node.elts]
             case ast.BinOp() if type(node.op) in _BINARY:
-                return apply(node, _BINARY[type(node.op)], visit(node.left), visit(node.right))
+                return self.apply(
+                    node, _BINARY[type(node.op)], self.visit(node.left), self.visit(node.right)
+                )
             case ast.UnaryOp(op=ast.USub()):
-                return apply(node, operator.neg, visit(node.operand))
+                return self.apply(node, operator.neg, self.visit(node.operand))
             case ast.UnaryOp(op=ast.UAdd()):
-                return visit(node.operand)
+                return self.visit(node.operand)
             case ast.UnaryOp(op=ast.Not()):
-                return not visit(node.operand)
+                return not self.visit(node.operand)
             case ast.BoolOp(op=ast.And()):
                 # every part is checked, needed or not
-                parts = [visit(item) for item in node.values]
+                parts = [self.visit(item) for item in node.values]
                 return all(parts)
             case ast.BoolOp():
-                parts = [visit(item) for item in node.values]
+                parts = [self.visit(item) for item in node.values]
                 return any(parts)
             case ast.Compare() if all(type(op) in _COMPARE for op in node.ops):
-                items = [visit(item) for item in (node.left, *node.comparators)]
+                items = [self.visit(item) for item in (node.left, *node.comparators)]
                 pairs = zip(node.ops, items, items[1:], strict=False)
-                return all(apply(node, _COMPARE[type(op)], a, b) for op, a, b in pairs)
+                return all(self.apply(node, _COMPARE[type(op)], a, b) for op, a, b in pairs)
             case ast.IfExp():
-                return visit(node.body) if visit(node.test) else visit(node.orelse)
+                return self.visit(node.body) if self.visit(node.test) else self.visit(node.orelse)
             case ast.Subscript(slice=ast.expr() as index) if not isinstance(index, ast.Slice):
-                return apply(node, operator.getitem, visit(node.value), visit(index))
+                return self.apply(node, operator.getitem, self.visit(node.value), self.visit(index))
             case ast.Call():
-                if (inner := braced(node)) is not None:
-                    return visit(inner)
-                assert isinstance(node.func, ast.Name)
-                if node.func.id not in _FUNCTIONS or node.keywords:
-                    raise fault(
-                        node.func,
-                        "XL2017",
-                        f"unknown function {node.func.id!r} in arithmetic",
-                        nearest(node.func.id, _FUNCTIONS),
-                    )
-                return apply(node, _FUNCTIONS[node.func.id], *(visit(a) for a in node.args))
-        raise fault(node, "XL2017", "this is not arithmetic over numbers")
+                return self.call(node)
+        raise self.fault(node, "XL2017", "this is not arithmetic over numbers")
 
-    def apply(node: ast.expr, function: Callable[..., Any], *args: Any) -> Any:
+    def name(self, node: ast.expr) -> Any:
+        """A number that has a name: a parameter, a size, a word of the language. Raises Fault."""
+        name = dotted(node) or ""
+        if name in ("true", "false", "inf", "nan"):
+            return name == "true" if name in ("true", "false") else float(name)
+        at = self.expression.place(node)
+        if name.startswith("$"):
+            return self.constants.param(name[1:], self.place, *at)
+        return self.constants.name(name, self.place, *at)
+
+    def call(self, node: ast.Call) -> Any:
+        """A function of numbers, or what stands in braces. Raises Fault."""
+        if (inner := braced(node)) is not None:
+            return self.visit(inner)
+        assert isinstance(node.func, ast.Name)
+        called = node.func.id
+        if called not in _FUNCTIONS or node.keywords:
+            problem = f"unknown function {called!r} in arithmetic"
+            raise self.fault(node.func, "XL2017", problem, nearest(called, _FUNCTIONS))
+        return self.apply(node, _FUNCTIONS[called], *(self.visit(a) for a in node.args))
+
+    def apply(self, node: ast.expr, function: Callable[..., Any], *args: Any) -> Any:
+        """A function of values that are known. Raises Fault."""
         if function is operator.pow and not _small_power(*args):
-            raise fault(node, "XL4015", f"a number of more than {MAX_BITS} bits")
+            raise self.fault(node, "XL4015", f"a number of more than {MAX_BITS} bits")
         if function is operator.mul and any(isinstance(a, str | list) for a in args):
-            raise fault(node, "XL2017", "text and lists are not multiplied")
+            raise self.fault(node, "XL2017", "text and lists are not multiplied")
         try:
             result = function(*args)
         except ZeroDivisionError:
-            raise fault(node, "XL2017", "division by zero") from None
+            raise self.fault(node, "XL2017", "division by zero") from None
         except (TypeError, ValueError, OverflowError, IndexError, AssertionError) as error:
             kinds = ", ".join(shown_value(a) for a in args)
             detail = (
@@ -204,14 +224,12 @@ def compute(
                 if isinstance(error, ValueError | IndexError)
                 else f"this does not work with {kinds}"
             )
-            raise fault(node, "XL2017", detail) from None
+            raise self.fault(node, "XL2017", detail) from None
         if isinstance(result, int) and result.bit_length() > MAX_BITS:
-            raise fault(node, "XL4015", f"a number of more than {MAX_BITS} bits")
+            raise self.fault(node, "XL4015", f"a number of more than {MAX_BITS} bits")
         if isinstance(result, float) and not math.isfinite(result) and all(map(_finite, args)):
-            raise fault(node, "XL2017", f"the result is {result}")
+            raise self.fault(node, "XL2017", f"the result is {result}")
         return result
-
-    return visit(expression.tree if tree is None else tree)
 
 
 def _finite(value: Any) -> bool:

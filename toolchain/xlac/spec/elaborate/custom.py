@@ -6,12 +6,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from xlac.ir.dims import Dim, Shape
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.control.control import Call
+from xlac.ops.tensor.leaf import Param
 from xlac.spec.elaborate import arithmetic, type_text
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.elaborate.calls import positional
@@ -93,55 +97,25 @@ def use(
     """The meaning in place, or a call to it where there are kernels to take instead. Raises Fault
     or Poisoned.
     """
-    from xlac.ops import build
-    from xlac.ops.control.control import Call
-    from xlac.ops.tensor.leaf import Param
-
     entry = context.custom[name]
     spec, place = entry.spec, entry.place
     if len(operands) != len(spec.inputs):
         plural = "" if len(spec.inputs) == 1 else "s"
-        names = ", ".join(spec.inputs)
-        raise Fault(
-            "XL2008",
-            f"{name} takes {len(spec.inputs)} input{plural} ({names}), and got {len(operands)}",
-            spans.whole(),
-        )
+        takes = f"{name} takes {len(spec.inputs)} input{plural} ({', '.join(spec.inputs)})"
+        raise Fault("XL2008", f"{takes}, and got {len(operands)}", spans.whole())
     if (marker := f"op {name}") in context.stack:
         raise Fault("XL2010", f"operation {name!r} uses itself", place.key)
-    params = dict(scope.constants.params)
-    for key, default in spec.params.items():
-        if key not in given and default is None:
-            raise Fault("XL2007", f"{name} needs {key!r}", spans.whole())
-        params[key] = given.get(key, default)
-    nodes: list[Node] = []
-    sizes: dict[str, Dim] = {}
-    shapes: dict[str, Shape] = {}
-    for number, (operand, (key, text)) in enumerate(
-        zip(operands, spec.inputs.items(), strict=True)
-    ):
-        pattern = Pattern(text, scope.constants.extended(params), place.at("inputs", key))
-        if not isinstance(operand, Node):
-            check_room(operand, pattern.dtype or DType.F32, spans.operand(number))
-        node = operand if isinstance(operand, Node) else build.constant(operand, pattern.dtype)
-        if (wrong := pattern.match(node.type, sizes, shapes)) is not None:
-            raise Fault(
-                "XL2009",
-                f"{name}: input {key!r} is {text}, and got {node.type}: {wrong}",
-                spans.operand(number),
-            )
-        nodes.append(node)
-    constants = scope.constants.extended(params, sizes)
+    constants = scope.constants.extended(parameters(name, entry, scope, given, spans))
+    met = Met()
+    nodes = matched(name, entry, operands, constants, met, spans)
     inline = not spec.kernels
-    inner = Scope(scope.frame if inline else Frame(), constants, f"{path}.")
-    values = (
-        nodes
-        if inline
-        else [
+    inner = Scope(scope.frame if inline else Frame(), constants.extended({}, met.sizes), f"{path}.")
+    values = nodes
+    if not inline:
+        values = [
             Node.of(Param(k, n.type), origin=n.origin)
             for k, n in zip(spec.inputs, nodes, strict=True)
         ]
-    )
     inner.values.update(zip(spec.inputs, values, strict=True))
     context.stack.append(marker)
     context.used.add(marker)
@@ -152,26 +126,7 @@ def use(
         context.stack.pop()
     if len(context.weights) > before:
         raise Fault("XL2012", f"operation {name!r} learns tensors; use a block for that", place.key)
-    results: dict[str, Node] = {}
-    for key, text in spec.outputs.items():
-        spot = place.at("outputs", key)
-        if key not in inner.values:
-            raise Fault("XL2002", f"expr gives no {key!r}", spot.key, nearest(key, inner.values))
-        if (found := inner.values[key]) is None:
-            raise Poisoned
-        node = as_node(context, found, key, path, spot)
-        wrong = Pattern(text, scope.constants.extended(params), spot).match(
-            node.type, sizes, shapes
-        )
-        if wrong is not None:
-            raise Fault(
-                "XL2013",
-                f"{name}: output {key!r} is declared {text}, and expr gives {node.type}: {wrong}",
-                spot.span,
-            )
-        results[key] = node
-    if not results:
-        raise Fault("XL2012", f"operation {name!r} has no outputs", place.key)
+    results = outputs(context, inner, name, entry, constants, met, path)
     if not inline:
         try:
             made = build.results(Node.of(Call(Graph(name, tuple(values), results), name), *nodes))
@@ -182,6 +137,79 @@ def use(
     if len(results) == 1:
         return next(iter(results.values()))
     return Bundle(dict(results), None, tuple(results.values()))
+
+
+@dataclass
+class Met:
+    """What the names in declared types stand for: sizes, and with a star several of them."""
+
+    sizes: dict[str, Dim] = field(default_factory=dict)
+    shapes: dict[str, Shape] = field(default_factory=dict)
+
+
+def parameters(
+    name: str, entry: Entry[schema.OpSpec], scope: Scope, given: Mapping[str, Any], spans: Any
+) -> dict[str, Any]:
+    """The parameters of the spec, and over them those of the operation. Raises Fault."""
+    params = dict(scope.constants.params)
+    for key, default in entry.spec.params.items():
+        if key not in given and default is None:
+            raise Fault("XL2007", f"{name} needs {key!r}", spans.whole())
+        params[key] = given.get(key, default)
+    return params
+
+
+def matched(
+    name: str,
+    entry: Entry[schema.OpSpec],
+    operands: Sequence[Operand],
+    constants: Constants,
+    met: Met,
+    spans: Any,
+) -> list[Node]:
+    """The operands as nodes of the declared types. Raises Fault for one that does not fit."""
+    wanted = entry.spec.inputs
+    nodes: list[Node] = []
+    for number, (operand, (key, text)) in enumerate(zip(operands, wanted.items(), strict=True)):
+        pattern = Pattern(text, constants, entry.place.at("inputs", key))
+        if not isinstance(operand, Node):
+            check_room(operand, pattern.dtype or DType.F32, spans.operand(number))
+        node = operand if isinstance(operand, Node) else build.constant(operand, pattern.dtype)
+        if (wrong := pattern.match(node.type, met.sizes, met.shapes)) is not None:
+            problem = f"{name}: input {key!r} is {text}, and got {node.type}: {wrong}"
+            raise Fault("XL2009", problem, spans.operand(number))
+        nodes.append(node)
+    return nodes
+
+
+def outputs(
+    context: Context,
+    inner: Scope,
+    name: str,
+    entry: Entry[schema.OpSpec],
+    constants: Constants,
+    met: Met,
+    path: str,
+) -> dict[str, Node]:
+    """What `expr` gives, of the declared types. Raises Fault or Poisoned."""
+    results: dict[str, Node] = {}
+    for key, text in entry.spec.outputs.items():
+        spot = entry.place.at("outputs", key)
+        if key not in inner.values:
+            raise Fault("XL2002", f"expr gives no {key!r}", spot.key, nearest(key, inner.values))
+        if (found := inner.values[key]) is None:
+            raise Poisoned
+        node = as_node(context, found, key, path, spot)
+        wrong = Pattern(text, constants, spot).match(node.type, met.sizes, met.shapes)
+        if wrong is not None:
+            problem = (
+                f"{name}: output {key!r} is declared {text}, and expr gives {node.type}: {wrong}"
+            )
+            raise Fault("XL2013", problem, spot.span)
+        results[key] = node
+    if not results:
+        raise Fault("XL2012", f"operation {name!r} has no outputs", entry.place.key)
+    return results
 
 
 class Pattern:

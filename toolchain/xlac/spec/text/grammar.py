@@ -81,29 +81,8 @@ def check_syntax(text: str, replaced: str, tree: ast.expr) -> tuple[str, ...]:
                 *character_range(text, replaced, node),
                 code="XL1017",
             )
-        if isinstance(node, ast.Constant) and isinstance(node.value, bytes | complex):
-            raise Malformed(
-                "a constant is a number, a text, True, False or None",
-                *character_range(text, replaced, node),
-                code="XL1017",
-            )
-        if (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, int)
-            and node.value.bit_length() > MAX_BITS
-        ):
-            raise Malformed(
-                f"a number of more than {MAX_BITS} bits",
-                *character_range(text, replaced, node),
-                code="XL4015",
-            )
-        if isinstance(node, ast.Constant) and node.value == inf:
-            raise Malformed(
-                "a number beyond every type of floats",
-                *character_range(text, replaced, node),
-                "an infinity is written inf",
-                "XL4015",
-            )
+        if isinstance(node, ast.Constant):
+            check_constant(node.value, *character_range(text, replaced, node))
         if isinstance(node, ast.Call):
             if not isinstance(node.func, ast.Name):
                 raise Malformed(
@@ -134,6 +113,18 @@ def check_syntax(text: str, replaced: str, tree: ast.expr) -> tuple[str, ...]:
             continue
         stack += [(child, depth + 1) for child in ast.iter_child_nodes(node)]
     return tuple(names)
+
+
+def check_constant(value: object, start: int, width: int) -> None:
+    """Refuses constants that no number or text of the language is."""
+    if isinstance(value, bytes | complex):
+        message = "a constant is a number, a text, True, False or None"
+        raise Malformed(message, start, width, code="XL1017")
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise Malformed(f"a number of more than {MAX_BITS} bits", start, width, code="XL4015")
+    if value == inf:
+        message = "a number beyond every type of floats"
+        raise Malformed(message, start, width, "an infinity is written inf", "XL4015")
 
 
 def dotted(node: ast.expr) -> str | None:
