@@ -13,7 +13,7 @@ from loops_harness import MASKED, SCALAR
 from test_gpu_library import TARGET as LIBRARY
 
 from xlac.codegen.claims import kind_taken
-from xlac.codegen.core.lowered_group import LoweredGroup, Packed, Scratch
+from xlac.codegen.core.lowered_group import LoweredGroup, PackedConstant, Scratch
 from xlac.codegen.kernel_dedup import structure, translated
 from xlac.codegen.lower import lower
 from xlac.fusion.group import Group, Kind, Partition
@@ -76,7 +76,7 @@ def alike(
         for k, (a, b) in enumerate(zip(one, other, strict=True)):
             alike(a, b, nodes, memory, f"{place}[{k}]")
     elif is_dataclass(one) and type(one).__module__ == LoweredGroup.__module__:
-        if isinstance(one, Scratch | Packed):
+        if isinstance(one, Scratch | PackedConstant):
             assert memory.setdefault(one, other) is other and one is not other, place
         for field in fields(one):
             alike(

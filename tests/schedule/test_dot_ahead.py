@@ -11,7 +11,7 @@ import pytest
 from contraction_harness import TARGETS, agree, group
 from test_dot_schedule import matmul
 
-from xlac.codegen.core.lowered_group import Packed
+from xlac.codegen.core.lowered_group import PackedConstant
 from xlac.codegen.lower import lower
 from xlac.fusion.group import Group, Kind
 from xlac_sdk.dtypes import DType
@@ -67,7 +67,7 @@ def kernel_of(made: Group, target: Target) -> Kernel:
 def test_every_line_behind_the_first_panel_is_fetched(m: int, n: int, k: int) -> None:
     made = group(Kind.DOT, matmul(m, n, k, "weight"))
     launch = lower(made, SMALL, "k").launches[-1]
-    (packed,) = (value for value in launch.arguments if isinstance(value, Packed))
+    (packed,) = (value for value in launch.arguments if isinstance(value, PackedConstant))
     lines = fetched(launch.kernel)
     first, last = min(lines), packed.size * 4 // 64
     assert first <= k * 8 * 16 * 4 // 64, "what the first panel or chunk is followed by"

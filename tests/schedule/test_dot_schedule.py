@@ -19,7 +19,7 @@ from contraction_harness import (
 )
 
 from xlac.codegen import lower as table
-from xlac.codegen.core.lowered_group import Packed, Scratch
+from xlac.codegen.core.lowered_group import PackedConstant, Scratch
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
@@ -154,7 +154,7 @@ def test_weights_changed_by_the_group_are_computed_while_compiling():
     made = group(Kind.DOT, anchor)
     scheduled = table.lower(made, TARGETS["avx512"], "kernel")
     assert len(scheduled.launches) == 1
-    assert any(isinstance(a, Packed) for a in scheduled.launches[0].arguments)
+    assert any(isinstance(a, PackedConstant) for a in scheduled.launches[0].arguments)
     agree(made, TARGETS["avx512"])
 
 
@@ -181,7 +181,7 @@ def test_a_constant_operand_is_packed_and_small_code_does_not_copy():
     for name, packed in (("avx512", True), ("size", False)):
         scheduled = table.lower(made, TARGETS[name], "kernel")
         assert len(scheduled.launches) == 1
-        assert any(isinstance(a, Packed) for a in scheduled.launches[0].arguments) is packed
+        assert any(isinstance(a, PackedConstant) for a in scheduled.launches[0].arguments) is packed
 
 
 def test_a_small_layer_runs_without_packing():
@@ -189,7 +189,7 @@ def test_a_small_layer_runs_without_packing():
     scheduled = table.lower(made, TARGETS["avx512"], "kernel")
     arguments = scheduled.launches[0].arguments
     assert len(scheduled.launches) == 1 and not any(
-        isinstance(a, Packed | Scratch) for a in arguments
+        isinstance(a, PackedConstant | Scratch) for a in arguments
     )
     assert scheduled.launches[0].kernel.parallel is None
 

@@ -17,7 +17,7 @@ from xlac.codegen.core.lowered_group import (
     KernelLaunch,
     LibraryCall,
     LoweredGroup,
-    Packed,
+    PackedConstant,
     Scratch,
 )
 from xlac.codegen.lower import lower
@@ -133,7 +133,7 @@ def translated(group: Group, scheduled: LoweredGroup, other: Group) -> LoweredGr
     the other group or kept.
     """
     nodes = dict(zip((*group.inputs, *group.nodes), (*other.inputs, *other.nodes), strict=True))
-    made: dict[Scratch | Packed, Scratch | Packed] = {}
+    made: dict[Scratch | PackedConstant, Scratch | PackedConstant] = {}
 
     def of_other(value: Any) -> Any:
         match value:
@@ -141,7 +141,7 @@ def translated(group: Group, scheduled: LoweredGroup, other: Group) -> LoweredGr
                 return nodes[value]
             case tuple():
                 return tuple(map(of_other, value))
-            case Scratch() | Packed():
+            case Scratch() | PackedConstant():
                 if value not in made:
                     made[value] = again(value)
                 return made[value]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from xlac.codegen.core.lowered_group import Packed
+from xlac.codegen.core.lowered_group import PackedConstant
 from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
@@ -71,7 +71,7 @@ class ConstantSlots:
             self._add(key, slot, lambda: self.data(node))
         return self._known[key]
 
-    def packed(self, packed: Packed) -> Slot:
+    def packed(self, packed: PackedConstant) -> Slot:
         """The slot of a constant computed from others. Equal packings of equal sources share one."""
         key = (
             packed.key,
@@ -85,7 +85,7 @@ class ConstantSlots:
             self._add(key, slot, lambda: self._made(packed))
         return self._known[key]
 
-    def _made(self, packed: Packed) -> Array:
+    def _made(self, packed: PackedConstant) -> Array:
         """The data of a packing. What it was made from is not read again."""
         sources = [self.data(node) for node in packed.sources]
         result = _flat(packed.make(*sources), packed)
@@ -120,7 +120,7 @@ class ConstantSlots:
         self.arrays.add(slot.symbol, make)
 
 
-def _flat(array: Array, packed: Packed) -> Array:
+def _flat(array: Array, packed: PackedConstant) -> Array:
     """The elements of a packing, beginning on a cache line."""
     flat = np.ascontiguousarray(array, packed.dtype.numpy).reshape(-1)
     assert flat.size == packed.size, (

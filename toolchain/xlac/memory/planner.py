@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from xlac.codegen.core.lowered_group import LibraryCall, Packed, Scratch, Value
+from xlac.codegen.core.lowered_group import LibraryCall, PackedConstant, Scratch, Value
 from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias
 from xlac.ir.dims import Symbol
@@ -218,7 +218,7 @@ class MemoryPlanner(ProgramSlots):
         match value:
             case Node():
                 return self.place(value, places)
-            case Packed():
+            case PackedConstant():
                 return Argument(self.constants.packed(value))
             case Scratch():
                 if value not in scratch:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xlac.codegen.core.contraction import Source
+from xlac.codegen.core.contraction import OperandSource
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.matrix_operand import Counters, MatrixOperand
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.ir.dims import Dim, Shape, size_hint
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
@@ -152,7 +152,9 @@ def exponential(value: Expr) -> Expr:
     return build.apply(P.EXP2, build.apply(P.MUL, value, Const(LOG2E, value.dtype)))
 
 
-def attention_problem(node: Node, views: tuple[View, View, View]) -> AttentionProblem:
+def attention_problem(
+    node: Node, views: tuple[OperandView, OperandView, OperandView]
+) -> AttentionProblem:
     """The attention that a node is, its operands lying where the views say."""
     op = node.op
     assert isinstance(op, Attention)
@@ -163,7 +165,7 @@ def attention_problem(node: Node, views: tuple[View, View, View]) -> AttentionPr
     found = []
     for view, (_, _, _, size), given in zip(views, shapes, node.inputs, strict=False):
         steps = view.strides if given.type.rank == 4 else _split(view.strides, size)
-        found.append((Source(view.value, given.type.dtype, view.offset), steps))
+        found.append((OperandSource(view.value, given.type.dtype, view.offset), steps))
     (source, (b, h, t, w)), *others = found
     own, steps = ((shared, time), (h, t)) if shared > 1 else ((time,), (t,))
     queries = MatrixOperand(source, own, steps, (b, h * shared), (w,))

@@ -63,7 +63,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class OperandSource:
     """Where an operand lies: a buffer's worth of elements and the place of its first one.
 
     Where it is `computed`, nowhere: its elements, in row-major order, are those of a node of the
@@ -90,8 +90,8 @@ class Contraction:
     rows: tuple[Axis, Axis]
     columns: Axis
     inner: tuple[Axis, ...]
-    left: Source
-    right: Source
+    left: OperandSource
+    right: OperandSource
     accumulate: DType
     place: Place
     borders: tuple[Edge, ...] = ()
@@ -216,7 +216,7 @@ def multiply(
 
 def read(
     elements: Elements,
-    source: Source,
+    source: OperandSource,
     where: Expr,
     lanes: int,
     dtype: DType,

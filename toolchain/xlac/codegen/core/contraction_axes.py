@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from xlac.codegen.core.contraction import Axis, Contraction, Edge, Source, accumulator, merge
+from xlac.codegen.core.contraction import Axis, Contraction, Edge, OperandSource, accumulator, merge
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, size_hint, volume
 from xlac.ir.graph import Node
@@ -20,7 +20,9 @@ from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.target import Target
 
-LowerContraction = Callable[[Group, Target, str, Contraction, Epilogue, View], list[KernelLaunch]]
+LowerContraction = Callable[
+    [Group, Target, str, Contraction, Epilogue, OperandView], list[KernelLaunch]
+]
 """The kernels that a device has for a contraction and its epilogue, which are those of a group;
 the view is where the right operand came from.
 """
@@ -57,8 +59,8 @@ def arranged(
     rows: Sequence[ContractionLoop],
     columns: ContractionLoop,
     summed: Sequence[Axis],
-    left: Source,
-    right: Source,
+    left: OperandSource,
+    right: OperandSource,
     borders: Sequence[Edge] = (),
 ) -> Contraction:
     """The contraction whose tiles cover `rows` (up to two of the runs `around`) and `columns`."""

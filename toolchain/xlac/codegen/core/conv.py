@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from xlac.codegen.core import epilogue, operands
-from xlac.codegen.core.contraction import Axis, Contraction, Edge, Source
+from xlac.codegen.core.contraction import Axis, Contraction, Edge, OperandSource
 from xlac.codegen.core.contraction_axes import ContractionLoop, LowerContraction, arranged, runs
 from xlac.codegen.core.conv_input import windowed_input
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, upper_bound, volume
 from xlac.ir.graph import Node
@@ -52,7 +52,8 @@ class ConvGeometry:
 
 
 Launches = Callable[
-    [Group, Target, str, Epilogue, ConvGeometry, Source, Source, View], list[KernelLaunch]
+    [Group, Target, str, Epilogue, ConvGeometry, OperandSource, OperandSource, OperandView],
+    list[KernelLaunch],
 ]
 """The kernels of a convolution that is no contraction: x and the kernel as sources, and the view
 that the kernel came from.
@@ -107,8 +108,8 @@ def lower(
         )
         launches += made
     geometry = _geometry(anchor, x, edges, kernel)
-    left = Source(x.value, anchor.inputs[0].type.dtype, geometry.offset)
-    right = Source(kernel.value, anchor.inputs[1].type.dtype, kernel.offset)
+    left = OperandSource(x.value, anchor.inputs[0].type.dtype, geometry.offset)
+    right = OperandSource(kernel.value, anchor.inputs[1].type.dtype, kernel.offset)
     if depthwise:
         launches += depthwise.launches(group, target, name, after, geometry, left, right, kernel)
     else:
@@ -154,7 +155,9 @@ def is_depthwise_nhwc(group: Group) -> bool:
     )
 
 
-def _geometry(anchor: Node, x: View, edges: dict[str, Edge], kernel: View) -> ConvGeometry:
+def _geometry(
+    anchor: Node, x: OperandView, edges: dict[str, Edge], kernel: OperandView
+) -> ConvGeometry:
     op = anchor.op
     assert isinstance(op, Conv)
     return ConvGeometry(
@@ -169,7 +172,7 @@ def _geometry(anchor: Node, x: View, edges: dict[str, Edge], kernel: View) -> Co
 
 
 def canonical(
-    anchor: Node, after: Epilogue, g: ConvGeometry, left: Source, right: Source
+    anchor: Node, after: Epilogue, g: ConvGeometry, left: OperandSource, right: OperandSource
 ) -> Contraction:
     """The convolution with its axes sorted into outer, rows, columns and inner."""
     letters = g.op.layout[2]

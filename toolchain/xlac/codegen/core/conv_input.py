@@ -6,7 +6,7 @@ from xlac.codegen.core import operands
 from xlac.codegen.core.addressing import row_major
 from xlac.codegen.core.contraction import Edge
 from xlac.codegen.core.lowered_group import KernelLaunch, LowerPart
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.fusion.group import Group, Kind
 from xlac.ir.dims import Dim, size_hint
 from xlac.ir.graph import Node
@@ -20,7 +20,7 @@ from xlac_sdk.target import Target
 
 def windowed_input(
     group: Group, target: Target, name: str, lower_part: LowerPart, padded: bool
-) -> tuple[View, dict[str, Edge], list[KernelLaunch]]:
+) -> tuple[OperandView, dict[str, Edge], list[KernelLaunch]]:
     """x as the window moves over it, where windows leave it, and the kernels that copy it, if it
     needs a copy.
 
@@ -58,7 +58,7 @@ def windowed_input(
         start = found.offset
         for n, stride in zip(low, found.strides, strict=True):
             start = start - stride * n
-        return View(found.value, found.strides, start), edges, launches
+        return OperandView(found.value, found.strides, start), edges, launches
     found, made = _padded(group, low, high, gaps, target, f"{name}_pad", lower_part)
     return found, {}, [*launches, *made]
 
@@ -71,7 +71,7 @@ def _padded(
     target: Target,
     name: str,
     lower_part: LowerPart,
-) -> tuple[View, tuple[KernelLaunch, ...]]:
+) -> tuple[OperandView, tuple[KernelLaunch, ...]]:
     """A copy of x with its padding, its axes in the order in which x lies so that rows are copied
     as rows.
     """
@@ -110,10 +110,12 @@ def _padded(
         "pads the input",
     )
     found, made = operands.materialize(copy, wide, target, name, lower_part)
-    return View(found.value, tuple(steps[perm.index(axis)] for axis in range(len(perm)))), made
+    return OperandView(
+        found.value, tuple(steps[perm.index(axis)] for axis in range(len(perm)))
+    ), made
 
 
-def _memory_order(found: View | None, rank: int) -> tuple[int, ...]:
+def _memory_order(found: OperandView | None, rank: int) -> tuple[int, ...]:
     """The axes of a view from the one with the longest stride to the one with the shortest."""
     return tuple(
         sorted(range(rank), key=lambda axis: -size_hint(found.strides[axis]) if found else axis)

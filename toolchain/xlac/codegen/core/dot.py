@@ -5,11 +5,11 @@ kernels.
 from __future__ import annotations
 
 from xlac.codegen.core import epilogue, operands
-from xlac.codegen.core.contraction import Axis, Contraction, Source
+from xlac.codegen.core.contraction import Axis, Contraction, OperandSource
 from xlac.codegen.core.contraction_axes import ContractionLoop, LowerContraction, arranged, runs
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, size_hint, volume
 from xlac.ir.graph import Node
@@ -46,7 +46,7 @@ def lower(
 
         return operands.apart(group, anchor, alone, target, name, lower_part)
     launches: list[KernelLaunch] = []
-    views: list[View] = []
+    views: list[OperandView] = []
     for side, node in zip(("left", "right"), anchor.inputs, strict=True):
         if side == "left" and widens and _widened(anchor, target):
             wide, made = operands.widen(node, group, target, f"{name}_left", lower_part)
@@ -81,7 +81,7 @@ def _widened(anchor: Node, target: Target) -> bool:
     return left.type.dtype.is_half and many and not target.size
 
 
-def canonical(anchor: Node, after: Epilogue, left: View, right: View) -> Contraction:
+def canonical(anchor: Node, after: Epilogue, left: OperandView, right: OperandView) -> Contraction:
     """The dot product with its axes sorted into outer, rows, columns and inner, and merged where
     strides allow.
     """
@@ -114,6 +114,6 @@ def canonical(anchor: Node, after: Epilogue, left: View, right: View) -> Contrac
         rows,
         columns,
         summed,
-        Source(left.value, dtypes[0], left.offset, left.computed),
-        Source(right.value, dtypes[1], right.offset, right.computed),
+        OperandSource(left.value, dtypes[0], left.offset, left.computed),
+        OperandSource(right.value, dtypes[1], right.offset, right.computed),
     )

@@ -70,7 +70,8 @@ class Elements:
     # ---- parameters --------------------------------------------------------------------------
 
     def parameter(self, value: Value, access: Access | None = None) -> Buffer:
-        """The kernel parameter for a group input (READ), an output (WRITE), a Scratch or a Packed.
+        """The kernel parameter for a group input (READ), an output (WRITE), a Scratch or a
+        PackedConstant.
 
         The first call decides the access; later ones return the same buffer.
         """

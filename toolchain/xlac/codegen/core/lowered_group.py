@@ -30,7 +30,7 @@ class Scratch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Packed:
+class PackedConstant:
     """A constant computed at compile time from other constants (prepacked weights, say).
 
     `key` names the transformation, so that equal packings of one source are made once.
@@ -43,7 +43,7 @@ class Packed:
     key: str
 
 
-Value = Node | Scratch | Packed
+Value = Node | Scratch | PackedConstant
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xlac.codegen.core.contraction import Source, unravel
+from xlac.codegen.core.contraction import OperandSource, unravel
 from xlac.ir.dims import Dim, Shape, divisor, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
@@ -35,7 +35,7 @@ class MatrixOperand:
     """One operand: its own axes, outermost first, and how far a step along every axis moves in it,
     in elements. Beyond its borders it is zero."""
 
-    source: Source
+    source: OperandSource
     extents: Shape
     strides: Shape
     batch: Shape  # strides along the batch's axes

@@ -24,7 +24,7 @@ from xlac_sdk.target import Target
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class OperandView:
     """A strided window on a value. `compute` and `key` say how to get its elements from the
     value's, for constants.
 
@@ -40,13 +40,13 @@ class View:
     computed: int = 0
 
 
-def resolve(node: Node, group: Group, *, prologue: bool = False) -> View | None:
+def resolve(node: Node, group: Group, *, prologue: bool = False) -> OperandView | None:
     """The view that a node of the group (or an input) is; None when its elements have to be
     computed first. With `prologue`, pointwise nodes are views too, of what they compute."""
     if node not in group.members:
-        return View(node, row_major(node.shape))
+        return OperandView(node, row_major(node.shape))
     if prologue and is_pointwise(node):
-        return View(
+        return OperandView(
             node,
             row_major(node.shape),
             computed=cost.staged(part(group, (node,), frozenset()).nodes),
@@ -57,7 +57,7 @@ def resolve(node: Node, group: Group, *, prologue: bool = False) -> View | None:
     return found and through(found, node)
 
 
-def through(found: View, node: Node) -> View | None:
+def through(found: OperandView, node: Node) -> OperandView | None:
     """What a node that moves elements makes of the view that its operand is; None when no strides
     say it.
     """
@@ -103,7 +103,7 @@ def reshaped(old: Shape, strides: Shape, new: Shape) -> Shape | None:
     return tuple(reversed(found))
 
 
-def folded(node: Node, group: Group) -> View | None:
+def folded(node: Node, group: Group) -> OperandView | None:
     """An operand made from one constant by nodes of the group, to be computed while compiling."""
     if node not in group.members:
         return None
@@ -124,7 +124,7 @@ def folded(node: Node, group: Group) -> View | None:
                 known[step] = result
         return known[node]
 
-    return View(source, row_major(node.shape), 0, compute, text)
+    return OperandView(source, row_major(node.shape), 0, compute, text)
 
 
 def part(group: Group, outputs: tuple[Node, ...], given: frozenset[Node]) -> Group:
@@ -158,17 +158,17 @@ def with_scratch(
 
 def materialize(
     node: Node, group: Group, target: Target, name: str, lower_part: LowerPart
-) -> tuple[View, tuple[KernelLaunch, ...]]:
+) -> tuple[OperandView, tuple[KernelLaunch, ...]]:
     """A kernel that computes an operand into scratch memory."""
     scratch = Scratch(node.type.dtype, node.type.size, "operand")
     lowered = lower_part(part(group, (node,), frozenset()), target, name)
     launches = with_scratch(lowered.alone, {node: scratch})
-    return View(scratch, row_major(node.shape)), launches
+    return OperandView(scratch, row_major(node.shape)), launches
 
 
 def widen(
     node: Node, group: Group, target: Target, name: str, lower_part: LowerPart
-) -> tuple[View, tuple[KernelLaunch, ...]]:
+) -> tuple[OperandView, tuple[KernelLaunch, ...]]:
     """A kernel that converts an operand of halves into scratch memory."""
     wide = Node.of(convert.Cast(dtype=node.type.dtype.compute), node)
     inputs = (

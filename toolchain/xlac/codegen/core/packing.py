@@ -17,11 +17,19 @@ from math import gcd, prod
 import numpy as np
 
 from xlac.codegen.core.addressing import row_major
-from xlac.codegen.core.contraction import Axis, Contraction, Source, merge, offset, unravel, zero
+from xlac.codegen.core.contraction import (
+    Axis,
+    Contraction,
+    OperandSource,
+    merge,
+    offset,
+    unravel,
+    zero,
+)
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import CHUNKS, SERIAL_WORK, THREAD_WORK, bounded, check_threads
-from xlac.codegen.core.lowered_group import KernelLaunch, Packed, Scratch
-from xlac.codegen.core.tiling import RegisterTile, Split
+from xlac.codegen.core.lowered_group import KernelLaunch, PackedConstant, Scratch
+from xlac.codegen.core.tiling import RegisterTile, TileSplit
 from xlac.codegen.schedules.decisions import settle
 from xlac.codegen.schedules.gemm import PackSchedule
 from xlac.codegen.schedules.schedule import Misfit, Threads
@@ -50,7 +58,7 @@ class Panels:
     consecutive.
     """
 
-    source: Source
+    source: OperandSource
     outer: tuple[Axis, ...]  # the contraction's outer axes with this operand's strides
     inner: tuple[Axis, ...]  # likewise the summed axes; strides depend on the panel when packed
     packed: bool
@@ -91,7 +99,7 @@ def panel_count(columns: Dim, tile: RegisterTile) -> Dim:
     if isinstance(columns, Sym):
         full = columns // tile.width
         return full + ceil_div(columns - full * tile.width, tile.lanes)
-    return Split(-(-columns // tile.lanes), tile.vectors).count
+    return TileSplit(-(-columns // tile.lanes), tile.vectors).count
 
 
 def each_panel(
@@ -110,7 +118,7 @@ def each_panel(
     if isinstance(columns, Sym):
         _open_panel(builder, columns, tile, panel, emit)
         return
-    split, partial = Split(-(-columns // tile.lanes), tile.vectors), columns % tile.lanes
+    split, partial = TileSplit(-(-columns // tile.lanes), tile.vectors), columns % tile.lanes
     final = split.count - 1
     if not (split.rest or partial):
         emit(build.mul(panel, tile.width), tile.vectors, 0)
@@ -163,8 +171,8 @@ def _layout(
     return own, outer, volume(tuple(a.extent for a in own)) * c.depth * columns
 
 
-def _panels(c: Contraction, value: Packed | Scratch, outer: tuple[Axis, ...]) -> Panels:
-    return Panels(Source(value, value.dtype), outer, c.inner, packed=True)
+def _panels(c: Contraction, value: PackedConstant | Scratch, outer: tuple[Axis, ...]) -> Panels:
+    return Panels(OperandSource(value, value.dtype), outer, c.inner, packed=True)
 
 
 # ---- while compiling -----------------------------------------------------------------------------
@@ -202,9 +210,9 @@ def constant(
             last[..., : extent - full] = seen[..., full:]
         return result.reshape(-1)
 
-    assert not isinstance(source.value, Packed | Scratch)
+    assert not isinstance(source.value, PackedConstant | Scratch)
     name = f"panels of {width}/{lanes} as {dtype} from {source.offset} {shape} {steps} {key}"
-    return _panels(c, Packed(dtype, size, (source.value,), make, name), outer)
+    return _panels(c, PackedConstant(dtype, size, (source.value,), make, name), outer)
 
 
 def is_packed_already(c: Contraction, tile: RegisterTile) -> bool:

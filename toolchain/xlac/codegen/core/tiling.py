@@ -11,7 +11,7 @@ from xlac.ir.dims import Dim, Sym, ceil_div, size_hint
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class TileSplit:
     """A known extent cut into `full` tiles of `step` and a last one of `rest` elements (0: none)."""
 
     extent: int
@@ -31,7 +31,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenSplit:
+class OpenTileSplit:
     """An extent that the call decides, cut into `full` tiles of `step`, and what is left into
     smaller ones.
     """
@@ -59,15 +59,15 @@ class OpenSplit:
         return tuple(sorted((size for size in sizes if size), reverse=True))
 
 
-def split_of(extent: Dim, step: int) -> Split | OpenSplit:
+def split_of(extent: Dim, step: int) -> TileSplit | OpenTileSplit:
     """An extent cut into tiles of `step`, whether it is known or the call decides it."""
-    return OpenSplit(extent, step) if isinstance(extent, Sym) else Split(extent, step)
+    return OpenTileSplit(extent, step) if isinstance(extent, Sym) else TileSplit(extent, step)
 
 
-def even_split(extent: int, most: int) -> Split:
+def even_split(extent: int, most: int) -> TileSplit:
     """An extent cut into as few tiles of at most `most` as there can be, as alike as they can be."""
     count = -(-extent // most)
-    return Split(extent, -(-extent // count))
+    return TileSplit(extent, -(-extent // count))
 
 
 @dataclass(frozen=True, slots=True)

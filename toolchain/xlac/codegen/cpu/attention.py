@@ -17,7 +17,7 @@ from xlac.codegen.core.contraction import Axis, Contraction
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import CHUNKS
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.core.packing import Panels
 from xlac.codegen.core.tiling import RegisterTile, even_split
 from xlac.codegen.cpu.gemm import register_tile
@@ -131,7 +131,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
             lower_part,
         )
     launches: list[KernelLaunch] = []
-    views: list[View] = []
+    views: list[OperandView] = []
     for side, node in zip("qkv", anchor.inputs, strict=False):
         found = operands.resolve(node, group)
         if found is None or (side == "v" and found.strides[-1] != 1):

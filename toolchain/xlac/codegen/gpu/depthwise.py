@@ -13,7 +13,7 @@ from xlac.codegen.core import packing
 from xlac.codegen.core.contraction import (
     Axis,
     Contraction,
-    Source,
+    OperandSource,
     accumulator,
     multiply_add,
     read,
@@ -23,7 +23,7 @@ from xlac.codegen.core.contraction import (
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.core.tiling import RegisterTile
 from xlac.codegen.gpu.core.grid import grid
 from xlac.codegen.gpu.core.shared_staging import all_of
@@ -49,9 +49,9 @@ def launches(
     name: str,
     after: Epilogue,
     g: ConvGeometry,
-    left: Source,
-    right: Source,
-    kernel: View,
+    left: OperandSource,
+    right: OperandSource,
+    kernel: OperandView,
 ) -> list[KernelLaunch]:
     """The kernel, after the one that lays out the weights by tap and channel when they are not
     constant.
@@ -83,7 +83,12 @@ def launches(
 
 class _DepthwiseThreads:
     def __init__(
-        self, elements: Elements, after: Epilogue, g: ConvGeometry, left: Source, target: Target
+        self,
+        elements: Elements,
+        after: Epilogue,
+        g: ConvGeometry,
+        left: OperandSource,
+        target: Target,
     ) -> None:
         self.elements, self.builder, self.after, self.g, self.left = (
             elements,
@@ -99,7 +104,7 @@ class _DepthwiseThreads:
         while self.channels % self.lanes:
             self.lanes //= 2
 
-    def write(self, weights: Source) -> None:
+    def write(self, weights: OperandSource) -> None:
         """One thread for each of the result's vectors."""
         g, builder = self.g, self.builder
         letters = g.op.layout[2]  # channels last
@@ -115,7 +120,7 @@ class _DepthwiseThreads:
                 channel = builder.let("channel", build.mul(counters["C"], self.lanes))
                 self._pixel(counters, channel, weights)
 
-    def _pixel(self, counters: dict[str, Expr], channel: Expr, weights: Source) -> None:
+    def _pixel(self, counters: dict[str, Expr], channel: Expr, weights: OperandSource) -> None:
         g, builder = self.g, self.builder
         base = build.add(build.add(build.mul(counters["N"], g.x["N"]), self.left.offset), channel)
         for letter in g.op.spatial:

@@ -12,7 +12,7 @@ import numpy as np
 from xlac.codegen.core import operands
 from xlac.codegen.core.addressing import row_major
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.library.refused import LibraryRefused
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, Shape
@@ -45,8 +45,8 @@ class Parts:
     """The parts of an epilogue. Strides of the views are over the axes of the anchor's result."""
 
     scale: float = 1.0
-    addend: View | None = None
-    bias: View | None = None
+    addend: OperandView | None = None
+    bias: OperandView | None = None
     activation: str = ""
 
 
@@ -226,7 +226,7 @@ def _uniform(node: Node) -> float | None:
     return None if value is None else float(value)
 
 
-def _source(node: Node, group: Group, dtype: DType) -> View | None:
+def _source(node: Node, group: Group, dtype: DType) -> OperandView | None:
     """Where a value of this type, perhaps widened, lies in memory; None for one that is computed,
     or of another type.
     """
@@ -236,7 +236,7 @@ def _source(node: Node, group: Group, dtype: DType) -> View | None:
     if node in group.members and isinstance(node.op, Cast) and node.type.dtype is dtype.compute:
         node = node.inputs[0]
     return (
-        View(node, row_major(node.shape))
+        OperandView(node, row_major(node.shape))
         if node not in group.members and node.type.dtype is dtype
         else None
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xlac.codegen.core import operands
 from xlac.codegen.core.addressing import row_major
 from xlac.codegen.core.lowered_group import LoweredGroup
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.library.after import over_result
 from xlac.codegen.library.call import call, epilogue_of, of_type
 from xlac.codegen.library.refused import LibraryRefused
@@ -39,7 +39,7 @@ def called(group: Group, target: Target) -> LoweredGroup:
     shapes = op.shapes(*(node.type for node in anchor.inputs[:3]))
     _check(anchor, op, shapes, library)
     views = [operands.resolve(node, group) for node in anchor.inputs[:3]]
-    place = View(output, over_result(after, output, row_major(output.shape)))
+    place = OperandView(output, over_result(after, output, row_major(output.shape)))
     (batch, many, time, width), (_, _, length, _), (_, _, _, wide) = shapes
     queries, keys, values, result = (
         _heads(side, node.type.rank, shape, library.operands)
@@ -101,7 +101,7 @@ def _check(
         )
 
 
-def _heads(found: View | None, rank: int, shape: Shape, dtype: DType) -> Strided:
+def _heads(found: OperandView | None, rank: int, shape: Shape, dtype: DType) -> Strided:
     """Where an operand lies as (batch, heads, time, width)."""
     if found is None:
         raise LibraryRefused("an operand is in an order that no strides say")
@@ -119,7 +119,7 @@ def _heads(found: View | None, rank: int, shape: Shape, dtype: DType) -> Strided
 
 def _mask(
     anchor: Node, group: Group, scores: Shape, fast: bool, library: Attentions
-) -> tuple[View, Strided]:
+) -> tuple[OperandView, Strided]:
     """An additive mask, and where it lies."""
     node, name = anchor.inputs[3], library.library
     if node.type.dtype is DType.BOOL:

@@ -9,8 +9,14 @@ from typing import TypeVar
 
 from xlac.codegen.core import epilogue
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import LibraryCall, LoweredGroup, Packed, Scratch, Value
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.lowered_group import (
+    LibraryCall,
+    LoweredGroup,
+    PackedConstant,
+    Scratch,
+    Value,
+)
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.library.refused import LibraryRefused
 from xlac.fusion import cost
 from xlac.fusion.group import Group
@@ -47,10 +53,10 @@ def epilogue_of(group: Group, library: str) -> Epilogue:
 def call(
     after: Epilogue,
     problem: Mapping[str, Problem],
-    views: Iterable[View | None],
+    views: Iterable[OperandView | None],
     library: str,
     workspace: int,
-    whole: Iterable[View | None],
+    whole: Iterable[OperandView | None],
 ) -> LoweredGroup:
     """The call that computes a group: `problem` has its name; of the `views`, `whole` are read
     before all is written.
@@ -70,5 +76,5 @@ def _shape(value: Value) -> Shape:
     match value:
         case Node():
             return value.type.shape
-        case Packed() | Scratch():
+        case PackedConstant() | Scratch():
             return (value.size,)

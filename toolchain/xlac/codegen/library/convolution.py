@@ -10,8 +10,8 @@ from xlac.codegen.core import operands
 from xlac.codegen.core.addressing import row_major
 from xlac.codegen.core.contraction import is_constant
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import LoweredGroup, Packed
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.lowered_group import LoweredGroup, PackedConstant
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.library.after import Parts, over_result, parts
 from xlac.codegen.library.call import call, epilogue_of, of_type
 from xlac.codegen.library.refused import LibraryRefused
@@ -83,7 +83,12 @@ def _check(anchor: Node, op: Conv, library: Products) -> None:
 
 
 def _call(
-    after: Epilogue, x: View, kernel: View, found: Parts, library: Products, fast: bool
+    after: Epilogue,
+    x: OperandView,
+    kernel: OperandView,
+    found: Parts,
+    library: Products,
+    fast: bool,
 ) -> LoweredGroup:
     anchor, op, (output,) = after.anchor, after.anchor.op, after.group.outputs
     assert isinstance(op, Conv)
@@ -101,7 +106,9 @@ def _call(
         raise LibraryRefused("what is added is repeated along some axes of the result")
     of_x, of_kernel, of_result = ("NC" + op.spatial, "OI" + op.spatial, "NC" + op.spatial)
 
-    def strided(view: View, dtype: DType, extents: Shape, letters: str, wanted: str) -> Strided:
+    def strided(
+        view: OperandView, dtype: DType, extents: Shape, letters: str, wanted: str
+    ) -> Strided:
         order = [letters.index(letter) for letter in wanted]
         return Strided(
             dtype,
@@ -114,7 +121,7 @@ def _call(
         _dense(x.strides, anchor.inputs[0].shape) and _dense(kernel.strides, anchor.inputs[1].shape)
     ):
         raise LibraryRefused("an operand is a part of what is in memory, or repeated")
-    place = View(output, over_result(after, output, row_major(output.shape)))
+    place = OperandView(output, over_result(after, output, row_major(output.shape)))
     convolution = Convolution(
         strided(x, library.operands, anchor.inputs[0].shape, op.layout[0], of_x),
         strided(kernel, library.operands, anchor.inputs[1].shape, op.layout[1], of_kernel),
@@ -161,7 +168,7 @@ def _check_ends(convolution: Convolution, library: Products) -> None:
     )
 
 
-def _type(bias: View | None) -> DType | None:
+def _type(bias: OperandView | None) -> DType | None:
     return bias.value.type.dtype if bias is not None and isinstance(bias.value, Node) else None
 
 
@@ -179,7 +186,7 @@ def _dense(strides: Shape, extents: Shape) -> bool:
     return True
 
 
-def _kernel(node: Node, group: Group, op: Conv) -> View | None:
+def _kernel(node: Node, group: Group, op: Conv) -> OperandView | None:
     """A constant kernel laid out with each filter's channels side by side, as libraries want it;
     others as they lie.
     """
@@ -199,7 +206,7 @@ def _kernel(node: Node, group: Group, op: Conv) -> View | None:
         found = compute(array) if compute else array.reshape(shape)
         return np.ascontiguousarray(found.transpose(order)).reshape(-1)
 
-    packed = Packed(
+    packed = PackedConstant(
         node.type.dtype, prod(shape), (source,), make, f"filters {order} of {shape} {key}"
     )
-    return View(packed, tuple(steps[letter] for letter in op.layout[1]))
+    return OperandView(packed, tuple(steps[letter] for letter in op.layout[1]))

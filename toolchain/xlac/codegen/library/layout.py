@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from xlac.codegen.core.addressing import row_major
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.library.after import Parts, over_result
 from xlac.codegen.library.refused import LibraryRefused
 from xlac.ir.dims import Dim, Shape, bounds, size_hint, upper_bound
@@ -30,7 +30,7 @@ class MatrixLayout:
     rows: Dim
     columns: Dim
     depth: Dim
-    views: tuple[View, View]
+    views: tuple[OperandView, OperandView]
     left: Matrices
     right: Matrices
     result: Matrices
@@ -60,8 +60,8 @@ class Walk:
 class Sums:
     """A contraction of two views: the axes of its result, in order, and those that are summed."""
 
-    left: View
-    right: View
+    left: OperandView
+    right: OperandView
     axes: tuple[Walk, ...]
     summed: tuple[Walk, ...]
 
@@ -95,7 +95,7 @@ def layout(after: Epilogue, sums: Sums, found: Parts, library: Products) -> Matr
 def _arranged(
     axes: list[_ProductAxis],
     depth: _ProductAxis,
-    views: tuple[View, View],
+    views: tuple[OperandView, OperandView],
     output: Node,
     found: Parts,
     library: Products,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from xlac.codegen.core import operands
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import LoweredGroup
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.library.after import parts
 from xlac.codegen.library.call import call, epilogue_of, of_type
 from xlac.codegen.library.layout import Sums, Walk, layout
@@ -90,7 +90,7 @@ def _call(after: Epilogue, library: Products, fast: bool) -> LoweredGroup:
     )
 
 
-def _of_dot(anchor: Node, left: View, right: View) -> tuple[Sums, frozenset[int]]:
+def _of_dot(anchor: Node, left: OperandView, right: OperandView) -> tuple[Sums, frozenset[int]]:
     """A dot product's axes, and which of its result's are columns."""
     op = anchor.op
     assert isinstance(op, Dot)
@@ -107,7 +107,9 @@ def _of_dot(anchor: Node, left: View, right: View) -> tuple[Sums, frozenset[int]
     return Sums(left, right, axes, summed), frozenset(range(len(axes) - len(free[1]), len(axes)))
 
 
-def _of_convolution(anchor: Node, x: View, kernel: View) -> tuple[Sums, frozenset[int]]:
+def _of_convolution(
+    anchor: Node, x: OperandView, kernel: OperandView
+) -> tuple[Sums, frozenset[int]]:
     """Those of a convolution of one tap."""
     op = anchor.op
     assert isinstance(op, Conv)

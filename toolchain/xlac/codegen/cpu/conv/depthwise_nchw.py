@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xlac.codegen.core import operands, strip_mining
-from xlac.codegen.core.contraction import Source, multiply_add, read, unravel, zero
+from xlac.codegen.core.contraction import OperandSource, multiply_add, read, unravel, zero
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import CHUNKS
 from xlac.codegen.core.lowered_group import KernelLaunch
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.core.tiling import even_split
 from xlac.codegen.cpu.conv.nchw_taps import TALL, PlaneTaps
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
@@ -95,9 +95,9 @@ def launches(
     name: str,
     after: Epilogue,
     g: ConvGeometry,
-    left: Source,
-    right: Source,
-    kernel: View,
+    left: OperandSource,
+    right: OperandSource,
+    kernel: OperandView,
 ) -> list[KernelLaunch]:
     """The kernel, over an x whose windows stay inside it unless it `masks`."""
     elements = Elements(Builder(), group, target)

@@ -16,7 +16,7 @@ from xlac.codegen.core import packing
 from xlac.codegen.core.contraction import (
     Axis,
     Contraction,
-    Source,
+    OperandSource,
     accumulator,
     multiply_add,
     read,
@@ -27,9 +27,9 @@ from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import CHUNKS
 from xlac.codegen.core.lowered_group import KernelLaunch
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.core.packing import Panels
-from xlac.codegen.core.tiling import RegisterTile, Split, even_split
+from xlac.codegen.core.tiling import RegisterTile, TileSplit, even_split
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.fusion import cost
@@ -52,9 +52,9 @@ def launches(
     name: str,
     after: Epilogue,
     g: ConvGeometry,
-    left: Source,
-    right: Source,
-    kernel: View,
+    left: OperandSource,
+    right: OperandSource,
+    kernel: OperandView,
 ) -> list[KernelLaunch]:
     """The kernel, after the one that lays out the weights by tap and channel when they are not
     constant.
@@ -81,7 +81,12 @@ def launches(
 
 class _DepthwiseNhwc:
     def __init__(
-        self, elements: Elements, after: Epilogue, g: ConvGeometry, left: Source, target: Target
+        self,
+        elements: Elements,
+        after: Epilogue,
+        g: ConvGeometry,
+        left: OperandSource,
+        target: Target,
     ) -> None:
         self.elements, self.builder, self.after, self.g, self.left = (
             elements,
@@ -109,7 +114,7 @@ class _DepthwiseNhwc:
         room = self.target.vector_registers - wide * (min(reach, 3) + 1)
         (row,) = static((g.result.get(self.across, 1),))
         pixels = even_split(row, max(1, min(8, room // (2 * wide))))
-        panels_split = Split(vectors, wide)
+        panels_split = TileSplit(vectors, wide)
         extents = [*(g.result[s] for s in letters), panels_split.count]
         turns = volume(tuple(extents))
         items = size_hint(turns)
@@ -147,7 +152,7 @@ class _DepthwiseNhwc:
         panel: Expr,
         vectors: int,
         last: bool,
-        pixels: Split,
+        pixels: TileSplit,
         panels: Panels,
         width: int,
     ) -> None:
@@ -197,7 +202,7 @@ class _DepthwiseNhwc:
                             at, m, size, moved, [1], build.add(base, extra), None, panels, width
                         )
 
-    def _stretches(self, pixels: Split) -> list[tuple[int, int, int]]:
+    def _stretches(self, pixels: TileSplit) -> list[tuple[int, int, int]]:
         """The tiles of a row as (first pixel, how many tiles, pixels of one); one whose windows
         leave x is by itself.
         """

@@ -7,10 +7,10 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from xlac.codegen.core import packing, strip_mining
-from xlac.codegen.core.contraction import Axis, Contraction, Source, accumulator, read
+from xlac.codegen.core.contraction import Axis, Contraction, OperandSource, accumulator, read
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.core.tiling import RegisterTile
 from xlac.ir.dims import Dim, size_hint, static
 from xlac_sdk.dtypes import DType
@@ -33,9 +33,9 @@ class PlaneTaps:
         elements: Elements,
         after: Epilogue,
         g: ConvGeometry,
-        left: Source,
-        right: Source,
-        kernel: View,
+        left: OperandSource,
+        right: OperandSource,
+        kernel: OperandView,
         target: Target,
     ) -> None:
         self.elements, self.builder, self.after, self.g, self.left = (

@@ -23,12 +23,12 @@ from xlac.codegen.core.contraction import (
 )
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.core.packing import Panels
 from xlac.codegen.core.partial_tiles import PRODUCTS, WHOLE, Waiting
 from xlac.codegen.core.strip_mining import UNROLLED
 from xlac.codegen.core.summation import blocks
-from xlac.codegen.core.tiling import RegisterTile, Split, even_split
+from xlac.codegen.core.tiling import RegisterTile, TileSplit, even_split
 from xlac.codegen.schedules.gemm import AutovectorizedSchedule
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import Dim, upper_bound, volume
@@ -59,7 +59,7 @@ def chosen(c: Contraction, swap: bool) -> AutovectorizedSchedule:
     )
 
 
-def check(schedule: AutovectorizedSchedule, c: Contraction, view: View) -> None:
+def check(schedule: AutovectorizedSchedule, c: Contraction, view: OperandView) -> None:
     """Raises Misfit for a schedule that a contraction cannot have."""
     if not all(isinstance(a.extent, int) for a in (c.columns, *c.inner)):
         raise Misfit(("template",), "its columns or its sum are of a size that calls decide")
@@ -91,7 +91,7 @@ class LaneLoops:
     ) -> None:
         self.elements, self.builder, self.epilogue = elements, elements.builder, epilogue
         self.c, self.right, self.target, self.schedule = c, panels, elements.target, schedule
-        self.columns = Split(c.columns.usual, schedule.width)
+        self.columns = TileSplit(c.columns.usual, schedule.width)
         # of the row axes, the one of which several are taken at once
         self.axis = 1 if c.rows[1].usual > 1 else 0
 

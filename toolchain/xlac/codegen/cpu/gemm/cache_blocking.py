@@ -15,7 +15,7 @@ from xlac.codegen.core.loop_nest import CHUNKS
 from xlac.codegen.core.packing import panel_count
 from xlac.codegen.core.partial_tiles import PRODUCTS, WHOLE
 from xlac.codegen.core.summation import Blocks
-from xlac.codegen.core.tiling import OpenSplit, RegisterTile, Split, even_split, split_of
+from xlac.codegen.core.tiling import OpenTileSplit, RegisterTile, TileSplit, even_split, split_of
 from xlac.codegen.schedules.gemm import CacheBlocking
 from xlac.codegen.schedules.schedule import Misfit, Threads
 from xlac.ir.dims import Dim, ceil_div, size_hint, upper_bound, volume
@@ -38,7 +38,7 @@ class Cut:
     crosses a block is cut once more, into `parts` pieces of `piece` tiles, which threads share.
     """
 
-    rows: tuple[Split | OpenSplit, Split | OpenSplit]
+    rows: tuple[TileSplit | OpenTileSplit, TileSplit | OpenTileSplit]
     panels: Dim
     axis: int  # the row axis that blocks divide
     piece: int  # tiles of that axis in a piece
@@ -137,7 +137,9 @@ def threads(c: Contraction, cut: Cut) -> Threads:
     return Threads(int(parallel), min(max(1, PIECE_FLOPS // each), max(1, items // 2)))
 
 
-def _rows(c: Contraction, tile: RegisterTile) -> tuple[Split | OpenSplit, Split | OpenSplit]:
+def _rows(
+    c: Contraction, tile: RegisterTile
+) -> tuple[TileSplit | OpenTileSplit, TileSplit | OpenTileSplit]:
     return split_of(c.rows[0].extent, tile.rows[0]), split_of(c.rows[1].extent, tile.rows[1])
 
 

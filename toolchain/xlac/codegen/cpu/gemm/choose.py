@@ -7,7 +7,7 @@ from __future__ import annotations
 from xlac.codegen.core import packing
 from xlac.codegen.core.contraction import Contraction
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.core.tiling import RegisterTile
 from xlac.codegen.cpu.gemm import (
     autovectorized,
@@ -34,7 +34,9 @@ from xlac_sdk.target import Target
 LONG_EPILOGUE = 12
 
 
-def choose(c: Contraction, after: Epilogue, view: View, target: Target) -> ContractionSchedule:
+def choose(
+    c: Contraction, after: Epilogue, view: OperandView, target: Target
+) -> ContractionSchedule:
     """The schedule of a contraction and its epilogue. `view` is what its right operand came from."""
     swap = swaps(c, view)
     c = c.swapped() if swap else c
@@ -85,7 +87,7 @@ def gemm(
     )
 
 
-def swaps(c: Contraction, view: View) -> bool:
+def swaps(c: Contraction, view: OperandView) -> bool:
     """Whether a product with one column is better computed as one with one row."""
     return (
         c.columns.extent == 1
@@ -104,13 +106,15 @@ def streams(c: Contraction, tile: RegisterTile, blocking: CacheBlocking) -> bool
     return known and extents == tile.rows and not blocking.chunk
 
 
-def _readable(c: Contraction, tile: RegisterTile, view: View, target: Target) -> bool:
+def _readable(c: Contraction, tile: RegisterTile, view: OperandView, target: Target) -> bool:
     """Whether vectors of columns can be read where they lie."""
     whole = divisor(c.columns.extent) % tile.lanes == 0 or target.masked or tile.lanes == 1
     return c.columns.right == 1 and whole and view.compute is None
 
 
-def _right(c: Contraction, tile: RegisterTile, view: View, target: Target) -> tuple[Operand, DType]:
+def _right(
+    c: Contraction, tile: RegisterTile, view: OperandView, target: Target
+) -> tuple[Operand, DType]:
     """How the right operand is read, and as what."""
     readable = _readable(c, tile, view, target)
     reuse = -(-c.rows[0].usual // tile.rows[0]) * -(-c.rows[1].usual // tile.rows[1])
@@ -129,7 +133,11 @@ def _right(c: Contraction, tile: RegisterTile, view: View, target: Target) -> tu
 
 
 def check(
-    schedule: ContractionSchedule, c: Contraction, after: Epilogue, view: View, target: Target
+    schedule: ContractionSchedule,
+    c: Contraction,
+    after: Epilogue,
+    view: OperandView,
+    target: Target,
 ) -> None:
     """Raises Misfit for a schedule by which the contraction cannot be computed."""
     if schedule.swap and not swaps(c, view):
@@ -145,7 +153,7 @@ def check(
 
 
 def _check_gemm(
-    schedule: GemmSchedule, c: Contraction, after: Epilogue, view: View, target: Target
+    schedule: GemmSchedule, c: Contraction, after: Epilogue, view: OperandView, target: Target
 ) -> None:
     tile = schedule.tile
     _check_tile(tile, c, target)
@@ -178,7 +186,7 @@ def _check_tile(tile: RegisterTile, c: Contraction, target: Target) -> None:
             raise Misfit(("tile", "rows", axis), f"there are {max(1, loop.usual)} rows")
 
 
-def _check_right(schedule: GemmSchedule, c: Contraction, view: View, target: Target) -> None:
+def _check_right(schedule: GemmSchedule, c: Contraction, view: OperandView, target: Target) -> None:
     if schedule.right == "direct" and not _readable(c, schedule.tile, view, target):
         raise Misfit(("right",), "its columns do not lie as vectors of the tile")
     if schedule.right == "constant" and not c.right.constant:

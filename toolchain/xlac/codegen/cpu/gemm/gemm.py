@@ -18,7 +18,7 @@ from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.packing import Panels, each_panel
 from xlac.codegen.core.partial_tiles import Waiting, places
-from xlac.codegen.core.tiling import FEW_PRODUCTS, OpenSplit, Split, unroll
+from xlac.codegen.core.tiling import FEW_PRODUCTS, OpenTileSplit, TileSplit, unroll
 from xlac.codegen.cpu.gemm import register_transpose
 from xlac.codegen.cpu.gemm.cache_blocking import cut, loops
 from xlac.codegen.cpu.gemm.prefetch import Ahead, ahead
@@ -100,7 +100,10 @@ class OuterProduct:
         self._cover(self.cut.rows[blocked], piece if self.cut.pieces != 1 else None, tile)
 
     def _cover(
-        self, split: Split | OpenSplit, piece: Expr | None, emit: Callable[[Expr, int], None]
+        self,
+        split: TileSplit | OpenTileSplit,
+        piece: Expr | None,
+        emit: Callable[[Expr, int], None],
     ) -> None:
         """`emit(start, size)` for every tile of an axis, or of one piece of it."""
         builder = self.builder
@@ -117,15 +120,17 @@ class OuterProduct:
             stop = bounded(builder, build.apply(Primitive.MIN, stop, build.lift(end)), end)
         with builder.loop("m", start, stop, split.step) as m:
             emit(m, split.step)
-        if isinstance(split, OpenSplit) or split.rest:
+        if isinstance(split, OpenTileSplit) or split.rest:
             with builder.when(build.apply(Primitive.EQ, piece, build.lift(self.cut.pieces - 1))):
                 self._cover_rest(split, emit)
 
-    def _cover_rest(self, split: Split | OpenSplit, emit: Callable[[Expr, int], None]) -> None:
+    def _cover_rest(
+        self, split: TileSplit | OpenTileSplit, emit: Callable[[Expr, int], None]
+    ) -> None:
         """What whole tiles leave of an axis: one smaller tile, or as many as the call's size asks
         for.
         """
-        if isinstance(split, Split):
+        if isinstance(split, TileSplit):
             if split.rest:
                 emit(build.index(split.full * split.step), split.rest)
             return
@@ -330,7 +335,7 @@ class OuterProduct:
         kept = waiting.finish(height * width)
         rows: Expr | int = height
         if (
-            isinstance(split, OpenSplit)
+            isinstance(split, OpenTileSplit)
             or size_hint(self.cut.blocks) * self.cut.parts * height > split.extent
         ):
             left_over = build.apply(

@@ -13,7 +13,7 @@ from itertools import chain
 
 from xlac.codegen.core.contraction import (
     Contraction,
-    Source,
+    OperandSource,
     multiply_add,
     offset,
     read,
@@ -23,11 +23,11 @@ from xlac.codegen.core.contraction import (
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import check_threads
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.core.partial_tiles import PRODUCTS
 from xlac.codegen.core.strip_mining import UNROLLED
 from xlac.codegen.core.summation import Pair
-from xlac.codegen.core.tiling import OpenSplit, Split, even_split, split_of
+from xlac.codegen.core.tiling import OpenTileSplit, TileSplit, even_split, split_of
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.codegen.schedules.gemm import InnerProductSchedule
@@ -58,9 +58,9 @@ def pays(c: Contraction, target: Target) -> bool:
 
 
 @cache
-def choose(target: Target, dtype: DType, rows: int, columns: int) -> tuple[Split, Split]:
+def choose(target: Target, dtype: DType, rows: int, columns: int) -> tuple[TileSplit, TileSplit]:
     """Rows and columns of a tile: each pair has an accumulator."""
-    best: tuple[float, Split, Split] | None = None
+    best: tuple[float, TileSplit, TileSplit] | None = None
     for tall in range(1, min(8, rows) + 1):
         for wide in range(1, min(8, columns) + 1):
             if tall * wide + tall + wide > target.vector_registers:
@@ -86,7 +86,9 @@ def chosen(c: Contraction, swap: bool, target: Target) -> InnerProductSchedule:
     return InnerProductSchedule(swap, lanes, down.step, across.step, unroll, threads)
 
 
-def check(schedule: InnerProductSchedule, c: Contraction, view: View, target: Target) -> None:
+def check(
+    schedule: InnerProductSchedule, c: Contraction, view: OperandView, target: Target
+) -> None:
     """Raises Misfit for a schedule that a contraction cannot have."""
     if view.compute is not None or len(c.inner) != 1:
         raise Misfit(("template",), "the right operand is computed, or summed along several axes")
@@ -140,11 +142,11 @@ class InnerProduct:
             self._either(self.rows, down, row)
 
     def _either(
-        self, split: Split | OpenSplit, counter: Expr, emit: Callable[[Expr, int], None]
+        self, split: TileSplit | OpenTileSplit, counter: Expr, emit: Callable[[Expr, int], None]
     ) -> None:
         """The code of a whole tile or of the last, smaller one, as the counter says."""
         builder, start = self.builder, build.mul(counter, split.step)
-        if isinstance(split, OpenSplit):
+        if isinstance(split, OpenTileSplit):
             self._any(split, counter, start, emit)
             return
         if not split.rest:
@@ -158,7 +160,7 @@ class InnerProduct:
                 emit(build.index(split.full * split.step), split.rest)
 
     def _any(
-        self, split: OpenSplit, counter: Expr, start: Expr, emit: Callable[[Expr, int], None]
+        self, split: OpenTileSplit, counter: Expr, start: Expr, emit: Callable[[Expr, int], None]
     ) -> None:
         """The same where the call decides how much is left for the last one."""
         builder, full = self.builder, split.full
@@ -298,7 +300,7 @@ class InnerProduct:
             for other, total in zip(rights, totals, strict=True):
                 self.builder.assign(total, multiply_add(self.target, value, other, total))
 
-    def _read(self, source: Source, where: Expr, lanes: int, mask: Expr | None) -> Expr:
+    def _read(self, source: OperandSource, where: Expr, lanes: int, mask: Expr | None) -> Expr:
         return self.builder.let(
             "x", read(self.elements, source, where, lanes, self.c.accumulate, mask)
         )

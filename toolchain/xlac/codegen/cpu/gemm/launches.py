@@ -10,7 +10,7 @@ from xlac.codegen.core.contraction import Contraction
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.core.packing import Panels
 from xlac.codegen.cpu.gemm import autovectorized
 from xlac.codegen.cpu.gemm.choose import check, choose
@@ -31,7 +31,7 @@ from xlac_sdk.target import Target
 
 
 def launches(
-    group: Group, target: Target, name: str, c: Contraction, after: Epilogue, right: View
+    group: Group, target: Target, name: str, c: Contraction, after: Epilogue, right: OperandView
 ) -> list[KernelLaunch]:
     """The kernels of a contraction and its epilogue. `right` is the view that the right operand
     came from.
@@ -63,7 +63,7 @@ def _gemm(
     name: str,
     c: Contraction,
     after: Epilogue,
-    view: View,
+    view: OperandView,
     schedule: GemmSchedule,
 ) -> list[KernelLaunch]:
     panels, before = _panels(group, target, name, c, view, schedule)
@@ -84,7 +84,12 @@ def _gemm(
 
 
 def _panels(
-    group: Group, target: Target, name: str, c: Contraction, view: View, schedule: GemmSchedule
+    group: Group,
+    target: Target,
+    name: str,
+    c: Contraction,
+    view: OperandView,
+    schedule: GemmSchedule,
 ) -> tuple[Panels, list[KernelLaunch]]:
     """The right operand as the kernel will read it, and what has to run before."""
     match schedule.right:

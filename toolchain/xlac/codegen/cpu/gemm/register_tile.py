@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from xlac.codegen.core.tiling import RegisterTile, Split, even_split
+from xlac.codegen.core.tiling import RegisterTile, TileSplit, even_split
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
@@ -101,6 +101,6 @@ def choose(
     return best[1]
 
 
-def _parts(split: Split) -> list[tuple[int, int]]:
+def _parts(split: TileSplit) -> list[tuple[int, int]]:
     """(size, how many) of the tiles of a split."""
     return [(split.step, split.full)] + ([(split.rest, 1)] if split.rest else [])

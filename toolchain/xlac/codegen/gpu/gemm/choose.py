@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from xlac.codegen.core.contraction import Contraction, Source
+from xlac.codegen.core.contraction import Contraction, OperandSource
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import KernelLaunch, Packed
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.lowered_group import KernelLaunch, PackedConstant
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.gpu.gemm import (
     block_tiling,
     skinny_gemm,
@@ -34,7 +34,7 @@ from xlac_sdk.target import Target
 
 
 def launches(
-    group: Group, target: Target, name: str, c: Contraction, after: Epilogue, right: View
+    group: Group, target: Target, name: str, c: Contraction, after: Epilogue, right: OperandView
 ) -> list[KernelLaunch]:
     """The kernels of a contraction and its epilogue. `right` is the view that the right operand
     came from.
@@ -107,7 +107,7 @@ def _blocks(p: MatrixProduct, rows: int, columns: int) -> int:
     return batch * -(-down // rows) * -(-across // columns)
 
 
-def _computed(group: Group, source: Source, view: View) -> Source:
+def _computed(group: Group, source: OperandSource, view: OperandView) -> OperandSource:
     """An operand that is computed from a constant while compiling."""
     assert isinstance(source.value, Node) and view.compute is not None
     compute = view.compute
@@ -118,5 +118,7 @@ def _computed(group: Group, source: Source, view: View) -> Source:
             np.ascontiguousarray(compute(array)).reshape(-1).astype(source.dtype.numpy, copy=False)
         )
 
-    made = Packed(source.dtype, size, (source.value,), make, f"as {source.dtype} {view.key}")
-    return Source(made, source.dtype, source.offset)
+    made = PackedConstant(
+        source.dtype, size, (source.value,), make, f"as {source.dtype} {view.key}"
+    )
+    return OperandSource(made, source.dtype, source.offset)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xlac.codegen.core.addressing import linear, row_major
-from xlac.codegen.core.contraction import Axis, Contraction, Source
+from xlac.codegen.core.contraction import Axis, Contraction, OperandSource
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.matrix_operand import Counters, MatrixOperand, Padding, apart
 from xlac.ir.dims import Dim, Shape, size_hint, volume
@@ -110,7 +110,7 @@ def matrix_product(c: Contraction, after: Epilogue) -> MatrixProduct:
         both = [found.get(len(c.outer) + k, zero) for k in range(2)]
         return c.place(outer, both, found.get(-1, zero))
 
-    def side(source: Source, axes: Sequence[Axis], name: str) -> MatrixOperand:
+    def side(source: OperandSource, axes: Sequence[Axis], name: str) -> MatrixOperand:
         def steps(of: Sequence[Axis]) -> Shape:
             return tuple(getattr(a, name) for a in of)
 

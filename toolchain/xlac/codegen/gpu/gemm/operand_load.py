@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.codegen.core.contraction import Source, unravel, zero
+from xlac.codegen.core.contraction import OperandSource, unravel, zero
 from xlac.codegen.core.elements import Elements
 from xlac.ir.graph import Node
 from xlac_sdk.kernel_ir import build
@@ -10,7 +10,11 @@ from xlac_sdk.kernel_ir.kernel import Access, Expr
 
 
 def read(
-    elements: Elements, source: Source, where: Expr, lanes: int = 1, there: Expr | None = None
+    elements: Elements,
+    source: OperandSource,
+    where: Expr,
+    lanes: int = 1,
+    there: Expr | None = None,
 ) -> Expr:
     """One element, or `lanes` of them: neighbours from a place on, or those at a vector of places.
     Zeros where `there`, a scalar, is false."""

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.lowered_group import Packed, Scratch
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.lowered_group import PackedConstant, Scratch
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling
 from xlac.ir.graph import Node
@@ -58,10 +58,10 @@ class Guard:
     """What is known of each tile, and of the weights."""
 
     plain: Scratch  # whether a tile may be multiplied at points
-    limit: Packed  # the largest pixel for which nothing overflows
+    limit: PackedConstant  # the largest pixel for which nothing overflows
 
     @staticmethod
-    def of(t: Tiling, kernel: View) -> Guard:
+    def of(t: Tiling, kernel: OperandView) -> Guard:
         """Over weights that are known while compiling."""
         assert isinstance(kernel.value, Node)
         terms = GROWTH * toom_cook.TAPS**2 * t.channels
@@ -78,7 +78,7 @@ class Guard:
 
         return Guard(
             Scratch(DType.BOOL, t.tiles, "plain"),
-            Packed(
+            PackedConstant(
                 DType.F32, 1, (kernel.value,), limit, f"limit at points of {terms} {kernel.key}"
             ),
         )

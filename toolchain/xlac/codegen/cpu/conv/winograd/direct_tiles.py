@@ -9,7 +9,7 @@ from itertools import product
 
 from xlac.codegen.core.contraction import multiply_add, zero
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.core.packing import Panels
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.input_transform import line, pixel
@@ -24,7 +24,7 @@ class DirectSum:
     """The results of one tile for a panel of columns."""
 
     def __init__(
-        self, elements: Elements, t: Tiling, x: View, weights: Panels, target: Target
+        self, elements: Elements, t: Tiling, x: OperandView, weights: Panels, target: Target
     ) -> None:
         self.elements, self.builder, self.t, self.x, self.weights, self.target = (
             elements,

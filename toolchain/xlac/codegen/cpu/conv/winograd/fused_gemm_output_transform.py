@@ -11,11 +11,11 @@ from functools import partial
 from itertools import product
 
 from xlac.codegen.core import loop_nest, packing
-from xlac.codegen.core.contraction import Axis, Contraction, Source, unravel, zero
+from xlac.codegen.core.contraction import Axis, Contraction, OperandSource, unravel, zero
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, Scratch
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.core.packing import Panels, each_panel
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
@@ -43,8 +43,8 @@ def launch(
     after: Epilogue,
     t: Tiling,
     seen: Scratch,
-    x: View,
-    kernel: View,
+    x: OperandView,
+    kernel: OperandView,
     guard: Guard | None,
 ) -> KernelLaunch:
     """The kernel, over all that tiles see at points and weights that are known while compiling."""
@@ -58,8 +58,8 @@ def _products(
     after: Epilogue,
     t: Tiling,
     seen: Scratch,
-    x: View,
-    kernel: View,
+    x: OperandView,
+    kernel: OperandView,
     guard: Guard | None,
     target: Target,
 ) -> _Products:
@@ -67,7 +67,7 @@ def _products(
     taps.
     """
     assert isinstance(kernel.value, Node)
-    weights = Source(kernel.value, DType.F32, kernel.offset)
+    weights = OperandSource(kernel.value, DType.F32, kernel.offset)
     rows, columns = (Axis(1), Axis(t.tiles, t.channels)), Axis(t.columns, 0, kernel.strides[3])
     taps = tuple(Axis(toom_cook.TAPS, 0, step) for step in kernel.strides[:2])
     given = Contraction(
@@ -75,7 +75,7 @@ def _products(
         rows,
         columns,
         (Axis(t.channels, 1, kernel.strides[2]), *taps),
-        Source(seen, DType.F32),
+        OperandSource(seen, DType.F32),
         weights,
         DType.F32,
         lambda outer, rows, column: (build.index(0), *rows, column),
@@ -105,7 +105,7 @@ class _Products(OuterProduct):
         depth, self.chunks = whole.chunk, t.channels // whole.chunk
         self.brought = Scratch(DType.F32, t.points * plane(depth * tile.width), "weights")
         inner = (Axis(depth, 1, tile.width),)
-        c = replace(given, inner=inner, right=Source(self.brought, DType.F32))
+        c = replace(given, inner=inner, right=OperandSource(self.brought, DType.F32))
         schedule = choose.gemm(c, after, False, tile, "constant", DType.F32, target)
         super().__init__(elements, after, c, Panels(c.right, (), inner, packed=True), schedule)
         self.cut, self.t, self.given, self.guard, self.direct = whole, t, panels, guard, direct

@@ -11,7 +11,7 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.addressing import linear
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import KernelLaunch, Scratch
-from xlac.codegen.core.operands import View
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Extremes, Guard
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling, plane
@@ -25,7 +25,7 @@ from xlac_sdk.target import Target
 
 
 def launch(
-    group: Group, target: Target, name: str, t: Tiling, x: View, guard: Guard | None
+    group: Group, target: Target, name: str, t: Tiling, x: OperandView, guard: Guard | None
 ) -> tuple[KernelLaunch, Scratch]:
     """The kernel, and where it leaves what every tile sees: for each pair of points, tiles by
     channels.
@@ -47,7 +47,7 @@ class Pixels:
         self,
         elements: Elements,
         t: Tiling,
-        x: View,
+        x: OperandView,
         to: Scratch,
         guard: Guard | None,
         target: Target,
@@ -156,7 +156,7 @@ def line(builder: Builder, at: Expr, size: int) -> tuple[Expr, Expr | None]:
 def pixel(
     builder: Builder,
     source: Buffer,
-    x: View,
+    x: OperandView,
     base: Expr,
     down: tuple[Expr, Expr | None],
     across: tuple[Expr, Expr | None],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from xlac.codegen.core.packing import panel_count
 from xlac.codegen.core.partial_tiles import PRODUCTS
-from xlac.codegen.core.tiling import RegisterTile, Split, even_split, split_of
+from xlac.codegen.core.tiling import RegisterTile, TileSplit, even_split, split_of
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import Cut
@@ -87,7 +87,7 @@ def cut(t: Tiling, target: Target) -> Cut:
     every thread; the weights of so many channels at a time, at all points, stay in a quarter."""
     tile = tile_of(t, target)
     split, panels = split_of(t.tiles, tile.rows[1]), panel_count(t.columns, tile)
-    assert isinstance(split, Split) and isinstance(panels, int)
+    assert isinstance(split, TileSplit) and isinstance(panels, int)
     room, width = min(target.l2_bytes, STACK) // 4, t.points * tile.width * DType.F32.nbytes
     block = max(1, 2 * room // (width * split.step))
     if target.threads > 1:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.addressing import linear, row_major
-from xlac.codegen.core.contraction import Source
+from xlac.codegen.core.contraction import OperandSource
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.cpu.conv.winograd import fused_gemm_output_transform, input_transform, toom_cook
@@ -156,7 +156,7 @@ def lower(
     """Both kernels; None when the weights are not known while compiling."""
     anchor = group.anchor
     kernel = operands.resolve(anchor.inputs[1], group) or operands.folded(anchor.inputs[1], group)
-    if kernel is None or not Source(kernel.value, DType.F32).constant:
+    if kernel is None or not OperandSource(kernel.value, DType.F32).constant:
         return None
     assert isinstance(kernel.value, Node)
     if kernel.value.type.dtype is not DType.F32:
