@@ -7,7 +7,7 @@ vector axis.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -34,6 +34,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Ramp,
     Shuffle,
     Splat,
+    Stmt,
     Store,
     Var,
 )
@@ -103,87 +104,100 @@ class Surveyor:
         self._sizes = {build.lift(size) for size in open_sizes(group.group)}
 
     def read(self, node: Node, index: Index | None = None) -> None:
+        """Reads an element, at an index or at the axes' own counters."""
         self.elements.at(node, self.index if index is None else index)
 
     def store(self, node: Node, index: Index | None = None) -> None:
+        """Stores an element of an output, at an index or at the axes' own counters."""
         self.elements.store(node, self.index if index is None else index)
 
     def survey(self) -> Survey:
-        depends: dict[str, frozenset[int]] = {
-            f"axis{a}": frozenset({a}) for a in range(len(self.shape))
-        }
-        accesses: list[ElementAccess] = []
-        opaque: set[int] = set()
-        flops = statements = 0
-        dtypes: set[DType] = set()
-
-        def scan(expr: Expr) -> frozenset[int]:
-            """The axes that an expression depends on; loads inside are recorded."""
-            nonlocal flops
-            match expr:
-                case Const():
-                    return frozenset()
-                case Var(name=name):
-                    opaque.update({self._axis[expr]} if expr in self._axis else ())
-                    return depends.get(name, frozenset())
-                case Load(buffer=buffer, index=index):
-                    dtypes.add(buffer.dtype)
-                    accesses.append(address(buffer, index))
-                    return accesses[-1].opaque | {
-                        a for a, s in enumerate(accesses[-1].strides) if s != 0
-                    }
-                case Apply(primitive=primitive, operands=operands):
-                    flops += cost.WEIGHTS.get(primitive, 1)
-                    dtypes.add(expr.dtype)
-                    return frozenset().union(*map(scan, operands))
-                case (
-                    Ramp(base=value)
-                    | Splat(value=value)
-                    | Fold(value=value)
-                    | Exchange(value=value)
-                ):
-                    return scan(value)
-                case Shuffle(values=values):
-                    return frozenset().union(*map(scan, values))
-
-        def address(buffer: Buffer, index: Expr) -> ElementAccess:
-            strides, constant, unknown = (
-                [build.Terms() for _ in self.shape],
-                build.Terms(),
-                frozenset[int](),
-            )
-            for term, factor in build.terms(index).items():
-                parts = build.factors(term)
-                moving = [part for part in parts if part not in self._sizes]
-                if not moving:
-                    constant[term] = factor
-                elif len(moving) == 1 and moving[0] in self._axis:
-                    parts.remove(moving[0])
-                    strides[self._axis[moving[0]]][build.joined(parts)] = factor
-                else:
-                    unknown |= inner(term)
-            return ElementAccess(buffer, tuple(map(_stride, strides)), _stride(constant), unknown)
-
-        def inner(term: Expr) -> frozenset[int]:
-            """The axes inside an opaque part of an address, which is not a value of its own."""
-            match term:
-                case Var(name=name):
-                    return depends.get(name, frozenset())
-                case Apply(operands=operands):
-                    return frozenset().union(*map(inner, operands))
-                case Load(buffer=buffer, index=index):
-                    return scan(Load(buffer, index))
-            return frozenset()
-
+        """What everything that was read and stored costs and touches."""
+        found = _Scan(len(self.shape), self._axis, self._sizes)
         for stmt in self.elements.builder.body():
-            statements += 1
-            match stmt:
-                case Let(var, value) | Assign(var, value):
-                    depends[var.name] = scan(value)
-                case Store(buffer=buffer, index=index, value=value):
-                    scan(value)
-                    accesses.append(address(buffer, index))
-        return Survey(tuple(accesses), frozenset(opaque), statements, flops, frozenset(dtypes))
+            found.statement(stmt)
+        return found.survey()
+
+
+class _Scan:
+    """Goes through the statements of a dry run, and finds the strides of every access."""
+
+    def __init__(self, rank: int, axis: Mapping[Var, int], sizes: Set[Expr]) -> None:
+        self.rank, self.axis, self.sizes = rank, axis, sizes
+        self.depends = {f"axis{a}": frozenset({a}) for a in range(rank)}
+        self.accesses: list[ElementAccess] = []
+        self.opaque: set[int] = set()
+        self.flops = self.statements = 0
+        self.dtypes: set[DType] = set()
+
+    def survey(self) -> Survey:
+        """What was found."""
+        return Survey(
+            tuple(self.accesses),
+            frozenset(self.opaque),
+            self.statements,
+            self.flops,
+            frozenset(self.dtypes),
+        )
+
+    def statement(self, stmt: Stmt) -> None:
+        """Takes in one statement."""
+        self.statements += 1
+        match stmt:
+            case Let(var, value) | Assign(var, value):
+                self.depends[var.name] = self._scan(value)
+            case Store(buffer=buffer, index=index, value=value):
+                self._scan(value)
+                self.accesses.append(self._address(buffer, index))
+
+    def _scan(self, expr: Expr) -> frozenset[int]:
+        """The axes that an expression depends on; loads inside are recorded."""
+        match expr:
+            case Const():
+                return frozenset()
+            case Var(name=name):
+                self.opaque.update({self.axis[expr]} if expr in self.axis else ())
+                return self.depends.get(name, frozenset())
+            case Load(buffer=buffer, index=index):
+                self.dtypes.add(buffer.dtype)
+                access = self._address(buffer, index)
+                self.accesses.append(access)
+                return access.opaque | {a for a, s in enumerate(access.strides) if s != 0}
+            case Apply(primitive=primitive, operands=operands):
+                self.flops += cost.WEIGHTS.get(primitive, 1)
+                self.dtypes.add(expr.dtype)
+                return frozenset().union(*map(self._scan, operands))
+            case Ramp(base=value) | Splat(value=value) | Fold(value=value) | Exchange(value=value):
+                return self._scan(value)
+            case Shuffle(values=values):
+                return frozenset().union(*map(self._scan, values))
+
+    def _address(self, buffer: Buffer, index: Expr) -> ElementAccess:
+        """How far a step along each axis moves in a buffer."""
+        strides = [build.Terms() for _ in range(self.rank)]
+        constant, unknown = build.Terms(), frozenset[int]()
+        for term, factor in build.terms(index).items():
+            parts = build.factors(term)
+            moving = [part for part in parts if part not in self.sizes]
+            if not moving:
+                constant[term] = factor
+            elif len(moving) == 1 and isinstance(moving[0], Var) and moving[0] in self.axis:
+                parts.remove(moving[0])
+                strides[self.axis[moving[0]]][build.joined(parts)] = factor
+            else:
+                unknown |= self._inner(term)
+        return ElementAccess(buffer, tuple(map(_stride, strides)), _stride(constant), unknown)
+
+    def _inner(self, term: Expr) -> frozenset[int]:
+        """The axes inside an opaque part of an address, which is not a value of its own."""
+        match term:
+            case Var(name=name):
+                return self.depends.get(name, frozenset())
+            case Apply(operands=operands):
+                return frozenset().union(*map(self._inner, operands))
+            case Load(buffer=buffer, index=index):
+                return self._scan(Load(buffer, index))
+        return frozenset()
 
 
 def _stride(parts: build.Terms) -> int | Expr:

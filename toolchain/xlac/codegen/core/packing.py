@@ -17,30 +17,17 @@ from math import gcd, prod
 import numpy as np
 
 from xlac.codegen.core.addressing import row_major
-from xlac.codegen.core.contraction import (
-    Axis,
-    Contraction,
-    OperandSource,
-    merge,
-    offset,
-    unravel,
-    zero,
-)
-from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.loop_nest import CHUNKS, SERIAL_WORK, THREAD_WORK, bounded, check_threads
-from xlac.codegen.core.lowered_group import KernelLaunch, PackedConstant, Scratch
+from xlac.codegen.core.contraction import Axis, Contraction, OperandSource, merge, offset
+from xlac.codegen.core.loop_nest import bounded
+from xlac.codegen.core.lowered_group import PackedConstant, Scratch
 from xlac.codegen.core.tiling import RegisterTile, TileSplit
-from xlac.codegen.schedules.decisions import settle
-from xlac.codegen.schedules.gemm import PackSchedule
-from xlac.codegen.schedules.schedule import Misfit, Threads
-from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, Shape, Sym, ceil_div, divisor, size_hint, static, volume
 from xlac.ir.op import Array
 from xlac.ir.storage import on_a_line, stepped
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
-from xlac_sdk.kernel_ir.kernel import Access, Expr, LoopKind, Shuffle, Work
+from xlac_sdk.kernel_ir.kernel import Expr, Shuffle
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -155,7 +142,7 @@ def _open_panel(
         emit(column, 1, bounded(builder, left, tile.lanes, 1))
 
 
-def _layout(
+def packed_layout(
     c: Contraction, tile: RegisterTile, dtype: DType
 ) -> tuple[tuple[Axis, ...], tuple[Axis, ...], Dim]:
     """The outer axes that the packed operand has, all outer axes with packed strides, and its size
@@ -171,7 +158,10 @@ def _layout(
     return own, outer, volume(tuple(a.extent for a in own)) * c.depth * columns
 
 
-def _panels(c: Contraction, value: PackedConstant | Scratch, outer: tuple[Axis, ...]) -> Panels:
+def packed_panels(
+    c: Contraction, value: PackedConstant | Scratch, outer: tuple[Axis, ...]
+) -> Panels:
+    """Panels that lie packed in a value, whose outer axes have such strides."""
     return Panels(OperandSource(value, value.dtype), outer, c.inner, packed=True)
 
 
@@ -186,7 +176,7 @@ def constant(
     key: str = "",
 ) -> Panels:
     """Panels of a constant operand. `before` computes the operand from its source, as `key` says."""
-    own, outer, room = _layout(c, tile, dtype)
+    own, outer, room = packed_layout(c, tile, dtype)
     source, lanes, width = c.right, tile.lanes, tile.width
     # as weights' shapes are
     (size, depth, extent, offset) = static((room, c.depth, c.columns.extent, source.offset))
@@ -212,7 +202,7 @@ def constant(
 
     assert not isinstance(source.value, PackedConstant | Scratch)
     name = f"panels of {width}/{lanes} as {dtype} from {source.offset} {shape} {steps} {key}"
-    return _panels(c, PackedConstant(dtype, size, (source.value,), make, name), outer)
+    return packed_panels(c, PackedConstant(dtype, size, (source.value,), make, name), outer)
 
 
 def is_packed_already(c: Contraction, tile: RegisterTile) -> bool:
@@ -254,132 +244,3 @@ def transposed(builder: Builder, rows: list[Expr]) -> list[Expr]:
                 )
         size //= 2
     return found
-
-
-# ---- while running -------------------------------------------------------------------------------
-
-
-def _turns(c: Contraction, tile: RegisterTile) -> bool:
-    """Whether squares of vectors can be read along the sum and turned around in registers."""
-    return c.inner[-1].right == 1 and c.columns.right != 1 and 1 < tile.lanes <= TURNED
-
-
-def running(
-    group: Group, target: Target, name: str, c: Contraction, tile: RegisterTile, dtype: DType
-) -> tuple[KernelLaunch, Panels]:
-    """A kernel that packs the operand on every run, and the panels that it leaves."""
-    own, outer, size = _layout(c, tile, dtype)
-    scratch = Scratch(dtype, size, "panels")
-    builder = Builder()
-    elements = Elements(builder, group, target)
-    to = elements.parameter(scratch, Access.WRITE)
-    source = elements.parameter(c.right.value, Access.READ)
-    columns = c.columns.extent
-    per_copy = c.depth * ceil_div(columns, tile.lanes) * tile.lanes
-    loops = [*(a.extent for a in own), panel_count(columns, tile)]
-    trips = volume(tuple(loops))
-    items, work = size_hint(trips), size_hint(size)
-    lanes = tile.lanes
-    turns = _turns(c, tile)
-    parallel = items > 1 and work >= SERIAL_WORK
-    grain = max(1, THREAD_WORK * items // max(1, work)) if work >= SERIAL_WORK else 1
-    chosen = PackSchedule(
-        turns and not target.size, Threads(int(parallel), min(grain, max(1, items // CHUNKS)))
-    )
-
-    def check(schedule: PackSchedule) -> None:
-        if schedule.transposed and not turns:
-            raise Misfit(("transposed",), "the operand does not lie along the sum")
-        check_threads(schedule.threads, 1)
-
-    schedule = settle(name, chosen, check)
-
-    def fill(counters: list[Expr], column: Expr, vectors: int, partial: build.Number) -> None:
-        start = offset(own, counters[:-1], "right", c.right.offset)
-        copies = [
-            Axis(a.extent, 0, s * per_copy)
-            for a, s in zip(own, row_major([a.extent for a in own]), strict=True)
-        ]
-        target_base = build.add(offset(copies, counters[:-1], "right"), build.mul(column, c.depth))
-        strides = row_major([a.extent for a in c.inner])
-
-        def steps(level: int, where: Expr, to_where: Expr) -> None:
-            if level < len(c.inner):
-                axis = c.inner[level]
-                turned: Dim = 0
-                if schedule.transposed and level == len(c.inner) - 1 and isinstance(partial, int):
-                    turned = axis.extent // lanes * lanes
-                    with builder.loop("k", 0, turned, lanes) as k:
-                        to_here = build.add(to_where, build.mul(k, vectors * lanes))
-                        _turn(build.add(where, k), to_here, vectors, partial)
-                with builder.loop("k", turned, axis.extent) as k:
-                    steps(
-                        level + 1,
-                        build.add(where, build.mul(k, axis.right)),
-                        build.add(to_where, build.mul(k, strides[level] * (vectors * lanes))),
-                    )
-                return
-            for j in range(vectors):
-                _move(elements, where, to_where, j, partial if j == vectors - 1 else 0)
-
-        def _turn(where: Expr, to_where: Expr, vectors: int, partial: int) -> None:
-            """`lanes` steps of the sum at once: columns are read along the sum and turned around in
-            registers.
-            """
-            for j in range(vectors):
-                valid = partial if j == vectors - 1 else 0
-                columns = [
-                    builder.let(
-                        "x",
-                        build.cast(
-                            build.load(
-                                source, build.add(where, c.columns.right * (j * lanes + i)), lanes
-                            ),
-                            dtype,
-                        ),
-                    )
-                    if not valid or i < valid
-                    else zero(dtype, lanes)
-                    for i in range(lanes)
-                ]
-                for step, row in enumerate(transposed(builder, columns)):
-                    builder.store(
-                        to,
-                        build.ramp(build.add(to_where, (step * vectors + j) * lanes), 1, lanes),
-                        row,
-                    )
-
-        def _move(
-            elements: Elements, where: Expr, to_where: Expr, j: int, left: build.Number
-        ) -> None:
-            at = build.add(where, c.columns.right * (j * lanes))
-            place = build.add(to_where, j * lanes)
-            if left == 0:
-                index = build.add(at, build.mul(build.ramp(0, 1, lanes), c.columns.right))
-                builder.store(
-                    to, build.ramp(place, 1, lanes), build.cast(build.load(source, index), dtype)
-                )
-                return
-            if not isinstance(left, int):
-                with builder.loop("n", 0, left) as n:
-                    value = build.load(source, build.add(at, build.mul(n, c.columns.right)))
-                    builder.store(to, build.add(place, n), build.cast(value, dtype))
-                with builder.loop("n", left, lanes) as n:
-                    builder.store(to, build.add(place, n), zero(dtype, 1))
-                return
-            for lane in range(left):
-                value = build.load(source, build.add(at, c.columns.right * lane))
-                builder.store(to, build.add(place, lane), build.cast(value, dtype))
-            for lane in range(left, lanes):
-                builder.store(to, build.add(place, lane), zero(dtype, 1))
-
-        steps(0, build.add(start, build.mul(column, c.columns.right)), target_base)
-
-    kind = LoopKind.PARALLEL if schedule.threads.loops else LoopKind.SERIAL
-    with builder.loop("t", 0, trips, kind=kind, grain=schedule.threads.grain) as t:
-        counters = unravel(builder, t, loops)
-        each_panel(builder, columns, tile, counters[-1], lambda *panel: fill(counters, *panel))
-    moved = work * (dtype.nbytes + c.right.dtype.nbytes)
-    return elements.launch(name, Work(0, moved), "packs the right operand"), _panels(
-        c, scratch, outer
-    )

@@ -85,48 +85,18 @@ def strip_mine(
 
     Those at a time are one long vector when they `join`, and so are those that are left.
     """
-    block = lanes * copies
-
-    def several(first: Expr) -> None:
-        if join:
-            body([first], block, None)
-        else:
-            body([build.add(first, c * lanes) for c in range(copies)], lanes, None)
-
     if isinstance(length, int):
-        main = length // block * block
-        single = length // lanes * lanes
-        with builder.loop("i", 0, main, block) as i:
-            several(build.add(start, i))
-        if join and target.masked and lanes > 1 and length > main + lanes:
-            wide = 1 << (length - main - 1).bit_length()
-            base = build.add(start, main)
-            body(
-                [base],
-                wide,
-                None if main + wide == length else _below(base, build.add(start, length), wide),
-            )
-            return
-        if copies > 1:
-            with builder.loop("i", main, single, lanes) as i:
-                body([build.add(start, i)], lanes, None)
-        if single == length:
-            return
-        if target.masked and lanes > 1:
-            base = build.add(start, single)
-            body([base], lanes, _below(base, build.add(start, length), lanes))
-        else:
-            with builder.loop("i", single, length) as i:
-                body([build.add(start, i)], 1, None)
+        _strip_mine_known(builder, target, start, length, lanes, copies, body, join)
         return
     if isinstance(length, Sym):
         _strip_mine_open(builder, target, start, length, lanes, copies, body, join)
         return
+    block = lanes * copies
     stop = build.add(start, length)
     high = build.bounds(stop)[1]
     main_stop = bounded(builder, build.add(start, build.mul(build.div(length, block), block)), high)
     with builder.loop("i", start, main_stop, block) as i:
-        several(i)
+        _several(body, i, lanes, copies, join)
     if build.multiple(length) % lanes == 0:
         if copies > 1:
             with builder.loop("i", main_stop, stop, lanes) as i:
@@ -137,6 +107,52 @@ def strip_mine(
     elif block > 1:
         with builder.loop("i", main_stop, stop) as i:
             body([i], 1, None)
+
+
+def _several(body: Strip, first: Expr, lanes: int, copies: int, join: bool) -> None:
+    """The work at as many vectors as are worked on at once."""
+    if join:
+        body([first], lanes * copies, None)
+    else:
+        body([build.add(first, c * lanes) for c in range(copies)], lanes, None)
+
+
+def _strip_mine_known(
+    builder: Builder,
+    target: Target,
+    start: build.Number,
+    length: int,
+    lanes: int,
+    copies: int,
+    body: Strip,
+    join: bool,
+) -> None:
+    """The same for a known length: what is left over is known too."""
+    block = lanes * copies
+    main = length // block * block
+    single = length // lanes * lanes
+    with builder.loop("i", 0, main, block) as i:
+        _several(body, build.add(start, i), lanes, copies, join)
+    if join and target.masked and lanes > 1 and length > main + lanes:
+        wide = 1 << (length - main - 1).bit_length()
+        base = build.add(start, main)
+        body(
+            [base],
+            wide,
+            None if main + wide == length else _below(base, build.add(start, length), wide),
+        )
+        return
+    if copies > 1:
+        with builder.loop("i", main, single, lanes) as i:
+            body([build.add(start, i)], lanes, None)
+    if single == length:
+        return
+    if target.masked and lanes > 1:
+        base = build.add(start, single)
+        body([base], lanes, _below(base, build.add(start, length), lanes))
+    else:
+        with builder.loop("i", single, length) as i:
+            body([build.add(start, i)], 1, None)
 
 
 def _strip_mine_open(
@@ -159,11 +175,7 @@ def _strip_mine_open(
         body([base], wide, _below(base, stop, wide))
 
     with builder.loop("i", 0, main, block) as i:
-        first = build.add(start, i)
-        if join:
-            body([first], block, None)
-        else:
-            body([build.add(first, c * lanes) for c in range(copies)], lanes, None)
+        _several(body, build.add(start, i), lanes, copies, join)
     if join and masks:
         left = builder.let("left", build.sub(length, main))
         with builder.when(build.apply(Primitive.LT, build.index(lanes), left)):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xlac.codegen.core import epilogue, operands, packing
+from xlac.codegen.core import epilogue, operands, panel_kernel
 from xlac.codegen.core.attention_problem import AttentionProblem, attention_problem
 from xlac.codegen.core.contraction import Axis, Contraction
 from xlac.codegen.core.elements import Elements
@@ -165,4 +165,4 @@ def packed(
         dtype,
         lambda outer, rows, column: h.place(outer, rows[1], column),
     )
-    return packing.running(group, target, name, c, tile, dtype)
+    return panel_kernel.running(group, target, name, c, tile, dtype)

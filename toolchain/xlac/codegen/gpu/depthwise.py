@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from xlac.codegen.core import packing
+from xlac.codegen.core import packing, panel_kernel
 from xlac.codegen.core.contraction import (
     Axis,
     Contraction,
@@ -76,7 +76,7 @@ def launches(
             packing.constant(c, tile, writer.accumulate, kernel.compute, kernel.key).source
         )
         return [elements.launch(name, cost.work(group))]
-    made, panels = packing.running(group, target, f"{name}_pack", c, tile, writer.accumulate)
+    made, panels = panel_kernel.running(group, target, f"{name}_pack", c, tile, writer.accumulate)
     writer.write(panels.source)
     return [made, elements.launch(name, cost.work(group))]
 

@@ -52,12 +52,12 @@ class Parts:
 
 def parts(after: Epilogue, library: Products, fast: bool, columns: frozenset[int]) -> Parts:
     """Reads an epilogue from the anchor on; a bias runs along some `columns` of its result's axes.
-    Raises Refused for what the library cannot say, or would round otherwise."""
+    Raises LibraryRefused for what the library cannot say, or would round otherwise."""
     return _EpilogueReader(after, library, fast, columns).read()
 
 
 def over_result(after: Epilogue, node: Node, strides: Shape) -> Shape:
-    """Strides over a node's axes as strides over those of the anchor's result. Raises Refused where
+    """Strides over a node's axes as strides over those of the anchor's result. Raises LibraryRefused where
     there are none.
     """
     for moved in reversed(after.paths[node]):
@@ -156,7 +156,7 @@ class _EpilogueReader:
         return bool(moves & self.columns) and bool(moves - self.columns)
 
     def _activation(self, node: Node) -> Node:
-        """All the rest as one function of one value. Raises Refused for another than the library's."""
+        """All the rest as one function of one value. Raises LibraryRefused for another than the library's."""
         rest = [n for n in self.after.group.nodes if n in self.after.paths and n not in self.passed]
         values = {node: PROBES}
         for n in rest:

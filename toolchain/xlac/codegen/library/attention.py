@@ -25,7 +25,7 @@ LANES = 8  # halves of 16 bytes, by which libraries read
 
 
 def called(group: Group, target: Target) -> LoweredGroup:
-    """One call that computes the whole group. Raises Refused where a kernel has to be generated."""
+    """One call that computes the whole group. Raises LibraryRefused where a kernel has to be generated."""
     anchor, op, (output, *_) = group.anchor, group.anchor.op, group.outputs
     assert isinstance(op, Attention)
     library = of_type(anchor, target.attentions, "attention")
@@ -74,7 +74,7 @@ def called(group: Group, target: Target) -> LoweredGroup:
 def _check(
     anchor: Node, op: Attention, shapes: tuple[tuple[Dim, Dim, Dim, Dim], ...], library: Attentions
 ) -> None:
-    """Raises Refused for attentions that the library does not have, or that are too small for it."""
+    """Raises LibraryRefused for attentions that the library does not have, or that are too small for it."""
     (_, many, time, width), (_, few, length, _), (_, _, _, wide) = shapes
     name = library.library
     if any(

@@ -31,7 +31,7 @@ Facts = TypeVar("Facts", Products, Attentions)
 
 
 def of_type(anchor: Node, libraries: Iterable[Facts], what: str) -> Facts:
-    """What a library says of operands of a node's type. Raises Refused where it says nothing."""
+    """What a library says of operands of a node's type. Raises LibraryRefused where it says nothing."""
     types = list(dict.fromkeys(node.type.dtype for node in anchor.inputs[:2]))
     found = next((library for library in libraries if types == [library.operands]), None)
     if found is None:
@@ -41,7 +41,7 @@ def of_type(anchor: Node, libraries: Iterable[Facts], what: str) -> Facts:
 
 
 def epilogue_of(group: Group, library: str) -> Epilogue:
-    """What follows the anchor of a group, which has one output. Raises Refused where that cannot be
+    """What follows the anchor of a group, which has one output. Raises LibraryRefused where that cannot be
     computed on the way.
     """
     after = epilogue.of(group, group.anchor)

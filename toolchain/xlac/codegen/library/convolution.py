@@ -31,7 +31,7 @@ DEEPEST = 3  # spatial axes that libraries take
 
 
 def called(group: Group, target: Target) -> LoweredGroup:
-    """One call that computes the whole group. Raises Refused where a kernel has to be generated."""
+    """One call that computes the whole group. Raises LibraryRefused where a kernel has to be generated."""
     anchor, op = group.anchor, group.anchor.op
     assert isinstance(op, Conv)
     library = of_type(anchor, target.convolutions, "convolutions")
@@ -51,7 +51,7 @@ def called(group: Group, target: Target) -> LoweredGroup:
 
 
 def _check(anchor: Node, op: Conv, library: Products) -> None:
-    """Raises Refused for convolutions that the library does not have, or that are too small for it."""
+    """Raises LibraryRefused for convolutions that the library does not have, or that are too small for it."""
     name, (x, kernel) = (
         library.library,
         (
@@ -92,6 +92,46 @@ def _call(
 ) -> LoweredGroup:
     anchor, op, (output,) = after.anchor, after.anchor.op, after.group.outputs
     assert isinstance(op, Conv)
+    _check_parts(op, anchor, found)
+    of_x, of_kernel, of_result = ("NC" + op.spatial, "OI" + op.spatial, "NC" + op.spatial)
+
+    if not (
+        _dense(x.strides, anchor.inputs[0].shape) and _dense(kernel.strides, anchor.inputs[1].shape)
+    ):
+        raise LibraryRefused("an operand is a part of what is in memory, or repeated")
+    place = OperandView(output, over_result(after, output, row_major(output.shape)))
+    convolution = Convolution(
+        _strided(x, library.operands, anchor.inputs[0].shape, op.layout[0], of_x),
+        _strided(kernel, library.operands, anchor.inputs[1].shape, op.layout[1], of_kernel),
+        _strided(place, output.type.dtype, anchor.shape, op.layout[2], of_result),
+        op.strides,
+        op.low,
+        op.high,
+        op.rhs_dilation,
+        op.feature_groups,
+        None
+        if found.addend is None
+        else _strided(found.addend, output.type.dtype, anchor.shape, op.layout[2], of_result),
+        _type(found.bias),
+        found.bias.offset if found.bias else 0,
+        found.activation,
+        library.workspace,
+        fast,
+    )
+    _check_ends(convolution, library)
+    views = (x, kernel, found.addend, found.bias)
+    return call(
+        after,
+        {CONVOLUTION: convolution},
+        views,
+        library.library,
+        library.workspace,
+        whole=(x, kernel, found.bias),
+    )
+
+
+def _check_parts(op: Conv, anchor: Node, found: Parts) -> None:
+    """Raises LibraryRefused for what is added along other axes than a library adds it."""
     bias = found.bias
     if bias is not None and any(
         step != (letter == "C") for step, letter in zip(bias.strides, op.layout[2], strict=True)
@@ -104,56 +144,18 @@ def _call(
         for step, extent in zip(found.addend.strides, anchor.shape, strict=True)
     ):
         raise LibraryRefused("what is added is repeated along some axes of the result")
-    of_x, of_kernel, of_result = ("NC" + op.spatial, "OI" + op.spatial, "NC" + op.spatial)
 
-    def strided(
-        view: OperandView, dtype: DType, extents: Shape, letters: str, wanted: str
-    ) -> Strided:
-        order = [letters.index(letter) for letter in wanted]
-        return Strided(
-            dtype,
-            tuple(extents[a] for a in order),
-            tuple(view.strides[a] for a in order),
-            view.offset,
-        )
 
-    if not (
-        _dense(x.strides, anchor.inputs[0].shape) and _dense(kernel.strides, anchor.inputs[1].shape)
-    ):
-        raise LibraryRefused("an operand is a part of what is in memory, or repeated")
-    place = OperandView(output, over_result(after, output, row_major(output.shape)))
-    convolution = Convolution(
-        strided(x, library.operands, anchor.inputs[0].shape, op.layout[0], of_x),
-        strided(kernel, library.operands, anchor.inputs[1].shape, op.layout[1], of_kernel),
-        strided(place, output.type.dtype, anchor.shape, op.layout[2], of_result),
-        op.strides,
-        op.low,
-        op.high,
-        op.rhs_dilation,
-        op.feature_groups,
-        None
-        if found.addend is None
-        else strided(found.addend, output.type.dtype, anchor.shape, op.layout[2], of_result),
-        _type(bias),
-        bias.offset if bias else 0,
-        found.activation,
-        library.workspace,
-        fast,
-    )
-    _check_ends(convolution, library)
-    views = (x, kernel, found.addend, bias)
-    return call(
-        after,
-        {CONVOLUTION: convolution},
-        views,
-        library.library,
-        library.workspace,
-        whole=(x, kernel, bias),
+def _strided(view: OperandView, dtype: DType, extents: Shape, letters: str, wanted: str) -> Strided:
+    """A view's axes in the order that a library wants them in, by their letters."""
+    order = [letters.index(letter) for letter in wanted]
+    return Strided(
+        dtype, tuple(extents[a] for a in order), tuple(view.strides[a] for a in order), view.offset
     )
 
 
 def _check_ends(convolution: Convolution, library: Products) -> None:
-    """Raises Refused for what follows a convolution where channels are not side by side, but for a
+    """Raises LibraryRefused for what follows a convolution where channels are not side by side, but for a
     bias of the result's type with a residual before it and relu after it: all that libraries have
     kernels for in any layout."""
     if all(side.strides[1] == 1 for side in (convolution.x, convolution.result)):

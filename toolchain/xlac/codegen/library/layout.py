@@ -67,7 +67,7 @@ class Sums:
 
 
 def layout(after: Epilogue, sums: Sums, found: Parts, library: Products) -> MatrixLayout:
-    """Raises Refused for what is no product of matrices, or one that is too small to be worth a
+    """Raises LibraryRefused for what is no product of matrices, or one that is too small to be worth a
     call.
     """
     (output,) = after.group.outputs
@@ -100,13 +100,7 @@ def _arranged(
     found: Parts,
     library: Products,
 ) -> MatrixLayout:
-    batch = _merged(axis for axis in axes if axis.steps[LEFT] != 0 and axis.steps[RIGHT] != 0)
-    down = _merged(axis for axis in axes if axis.steps[RIGHT] == 0)
-    across = _merged(axis for axis in axes if axis.steps[LEFT] == 0 and axis.steps[RIGHT] != 0)
-    # what no stride joins is a batch whose other operand stays where it is
-    for side in (down, across):
-        if len(side) == 2 and not batch:
-            batch.append(side.pop(0))
+    batch, down, across = _sorted_axes(axes)
     rows, columns = _one(down, "rows", library), _one(across, "columns", library)
     if len(batch) > 1:
         raise LibraryRefused(
@@ -156,6 +150,20 @@ def _arranged(
     )
 
 
+def _sorted_axes(
+    axes: list[_ProductAxis],
+) -> tuple[list[_ProductAxis], list[_ProductAxis], list[_ProductAxis]]:
+    """Those of the batch, of the rows and of the columns."""
+    batch = _merged(axis for axis in axes if axis.steps[LEFT] != 0 and axis.steps[RIGHT] != 0)
+    down = _merged(axis for axis in axes if axis.steps[RIGHT] == 0)
+    across = _merged(axis for axis in axes if axis.steps[LEFT] == 0 and axis.steps[RIGHT] != 0)
+    # what no stride joins is a batch whose other operand stays where it is
+    for side in (down, across):
+        if len(side) == 2 and not batch:
+            batch.append(side.pop(0))
+    return batch, down, across
+
+
 def _merged(axes: Iterable[_ProductAxis]) -> list[_ProductAxis]:
     """Axes that everything crosses as one become one; axes of one element disappear."""
     found: list[_ProductAxis] = []
@@ -171,7 +179,7 @@ def _merged(axes: Iterable[_ProductAxis]) -> list[_ProductAxis]:
 
 
 def _one(found: list[_ProductAxis], what: str, library: Products) -> _ProductAxis:
-    """The one axis that merged ones are. Raises Refused where they are not one, or it is short."""
+    """The one axis that merged ones are. Raises LibraryRefused where they are not one, or it is short."""
     if len(found) > 1:
         raise LibraryRefused(f"the {what} are along {len(found)} axes that no stride joins")
     usual = size_hint(found[0].extent) if found else 1

@@ -23,7 +23,7 @@ from xlac_sdk.target import Target
 
 
 def called(group: Group, target: Target) -> LoweredGroup:
-    """One call that computes the whole group. Raises Refused where a kernel has to be generated."""
+    """One call that computes the whole group. Raises LibraryRefused where a kernel has to be generated."""
     library = of_type(group.anchor, target.products, "products")
     flops = cost.flops(group.anchor)
     if flops < library.flops:

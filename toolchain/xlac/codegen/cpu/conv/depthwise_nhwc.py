@@ -7,22 +7,11 @@ x that their windows have in common, which are loaded once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
-from xlac.codegen.core import packing
-from xlac.codegen.core.contraction import (
-    Axis,
-    Contraction,
-    OperandSource,
-    accumulator,
-    multiply_add,
-    read,
-    unravel,
-    zero,
-)
+from xlac.codegen.core import packing, panel_kernel
+from xlac.codegen.core.contraction import Axis, Contraction, OperandSource, unravel
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import CHUNKS
@@ -30,15 +19,15 @@ from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.core.packing import Panels
 from xlac.codegen.core.tiling import RegisterTile, TileSplit, even_split
-from xlac.codegen.cpu.gemm import register_tile
+from xlac.codegen.cpu.conv.nhwc_taps import NhwcTaps
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import Dim, size_hint, static, volume
+from xlac.ir.dims import size_hint, static, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
-from xlac_sdk.kernel_ir.kernel import Const, Expr, LoopKind, Var
+from xlac_sdk.kernel_ir.kernel import Expr, LoopKind
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -73,37 +62,15 @@ def launches(
         dtype = right.dtype if right.dtype is DType.I8 else writer.accumulate
         panels = packing.constant(c, tile, dtype, kernel.compute, kernel.key)
     else:
-        made, panels = packing.running(group, target, f"{name}_pack", c, tile, writer.accumulate)
+        made, panels = panel_kernel.running(
+            group, target, f"{name}_pack", c, tile, writer.accumulate
+        )
         before.append(made)
     writer.write(panels, whole * writer.lanes)
     return [*before, elements.launch(name, cost.work(group))]
 
 
-class _DepthwiseNhwc:
-    def __init__(
-        self,
-        elements: Elements,
-        after: Epilogue,
-        g: ConvGeometry,
-        left: OperandSource,
-        target: Target,
-    ) -> None:
-        self.elements, self.builder, self.after, self.g, self.left = (
-            elements,
-            elements.builder,
-            after,
-            g,
-            left,
-        )
-        self.target = target
-        anchor = after.anchor
-        self.accumulate = accumulator(left.dtype, anchor.type.dtype)
-        self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
-        (self.channels,) = static((g.result["C"],))
-        self.lanes = register_tile.lanes_for(target, self.accumulate, self.channels)
-        self.across = g.op.spatial[-1] if g.op.spatial else ""
-        self.ragged = self.channels % self.lanes
-
+class _DepthwiseNhwc(NhwcTaps):
     def write(self, panels: Panels, width: int) -> None:
         g, builder = self.g, self.builder
         letters = [s for s in g.op.layout[2] if s not in ("C", self.across)]
@@ -218,108 +185,3 @@ class _DepthwiseNhwc:
                 found.append((first, 1, size))
             joins = inside
         return found
-
-    def _inside(self, first: int, size: int) -> bool:
-        """Whether the windows of `size` pixels stay inside x along the row."""
-        return all(
-            self._column(first + i, tap)
-            for i in (0, size - 1)
-            for tap in (0, self.taps.get(self.across, 1) - 1)
-        )
-
-    def _column(self, pixel: int, tap: int) -> bool:
-        """Whether what a tap of a pixel reads along the row is inside x."""
-        edge = self.g.edges.get(self.across)
-        if edge is None:
-            return True
-        axis = self.g.op.spatial.index(self.across)
-        (size,) = static((edge.extent,))
-        return (
-            0
-            <= pixel * self.g.op.strides[axis] + tap * self.g.op.rhs_dilation[axis] - edge.low
-            < size
-        )
-
-    def _taps(self, letter: str, at: Expr) -> tuple[Expr, Expr]:
-        """The first tap of a window that is inside x along an axis, and the one after the last."""
-        taps, edge = self.taps[letter], self.g.edges.get(letter)
-        if edge is None:
-            return build.index(0), build.index(taps)
-        axis = self.g.op.spatial.index(letter)
-        by, moved = self.g.op.rhs_dilation[axis], build.mul(at, self.g.op.strides[axis])
-        before = build.apply(Primitive.MAX, build.sub(edge.low, moved), build.index(0))
-        within = build.apply(
-            Primitive.MAX, build.sub(edge.low + edge.extent, moved), build.index(0)
-        )
-        first, stop = (build.div(build.add(n, by - 1), by) for n in (before, within))
-        return build.apply(Primitive.MIN, first, build.index(taps)), build.apply(
-            Primitive.MIN, stop, build.index(taps)
-        )
-
-    def _tile(
-        self,
-        at: dict[str, Expr],
-        pixel: Expr,
-        count: int,
-        channel: Expr,
-        lanes: Sequence[int],
-        base: Expr,
-        mask: Expr | None,
-        panels: Panels,
-        width: int,
-    ) -> None:
-        """`count` pixels by vectors of channels; the last vector is masked when there is a mask."""
-        builder, g = self.builder, self.g
-        moves = g.moves(self.across) if self.across else 0
-        reaches = g.reaches(self.across) if self.across else 0
-        base = builder.let("a", build.add(base, build.mul(pixel, moves)))
-        sums: list[list[Var]] = [
-            [builder.variable("c", zero(self.accumulate, n)) for n in lanes] for _ in range(count)
-        ]
-        outer = [s for s in g.op.spatial if s != self.across]
-        strides = panels.strides(width)
-        steps = dict(zip(g.op.spatial, strides, strict=False))
-        last = self.taps.get(self.across, 1)
-
-        def taps(level: int, where: Expr, weight: Expr) -> None:
-            if level < len(outer):
-                letter = outer[level]
-                with builder.loop("k", *self._taps(letter, at[letter])) as k:
-                    further = builder.let("a", build.add(where, build.mul(k, g.reaches(letter))))
-                    taps(
-                        level + 1,
-                        further,
-                        builder.let("b", build.add(weight, build.mul(k, steps[letter]))),
-                    )
-                return
-            for j, n in enumerate(lanes):
-                on = mask if j == len(lanes) - 1 else None
-                seen: dict[Dim, Expr] = {}
-                for tap in range(last):
-                    weight_at = build.add(weight, tap * steps.get(self.across, 0) + j * self.lanes)
-                    value = builder.let(
-                        "w", read(self.elements, panels.source, weight_at, n, self.accumulate)
-                    )
-                    for i in range(count):
-                        if isinstance(pixel, Const) and not self._column(int(pixel.value) + i, tap):
-                            continue
-                        offset = moves * i + reaches * tap
-                        if offset not in seen:
-                            pixel_at = build.add(where, offset + j * self.lanes)
-                            seen[offset] = builder.let(
-                                "x",
-                                read(self.elements, self.left, pixel_at, n, self.accumulate, on),
-                            )
-                        builder.assign(
-                            sums[i][j], multiply_add(self.target, seen[offset], value, sums[i][j])
-                        )
-
-        taps(0, base, channel)
-        letters = g.op.layout[2]
-        for i, j in product(range(count), range(len(lanes))):
-            column = build.ramp(build.add(channel, j * self.lanes), 1, lanes[j])
-            known = {**at, "C": column}
-            if self.across:
-                known[self.across] = build.add(pixel, i)
-            with self.elements.masked(mask if j == len(lanes) - 1 else None):
-                self.after.store(self.elements, tuple(known[s] for s in letters), sums[i][j])

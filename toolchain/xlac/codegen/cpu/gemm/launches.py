@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from xlac.codegen.core import packing
+from xlac.codegen.core import packing, panel_kernel
 from xlac.codegen.core.contraction import Contraction
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
@@ -99,7 +99,7 @@ def _panels(
             tile, dtype = schedule.tile, schedule.dtype
             return packing.constant(c, tile, dtype, view.compute, view.key), []
         case "running":
-            launch, panels = packing.running(
+            launch, panels = panel_kernel.running(
                 group, target, f"{name}_pack", c, schedule.tile, schedule.dtype
             )
             return panels, [launch]

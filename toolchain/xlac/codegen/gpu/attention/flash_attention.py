@@ -75,13 +75,7 @@ class FlashAttention(FlashScores):
         )
         row = builder.let("row", build.mul(warp, ROWS))
         self._queries(g.thread, batch, first, queries)
-        lanes = []
-        for side, layout, buffer, width in zip(
-            (h.keys, h.values), self.by_key, memory, (tile.width, tile.wide), strict=True
-        ):
-            staging = self._staging(side, (h.length,), width, tile.keys, layout)
-            staging.begin(g.thread, build.index(0), batch)
-            lanes.append(Lane(staging, buffer, tile.keys * width))
+        lanes = self._lanes(g.thread, batch, memory)
         scores = builder.local("scores", F32, tile.keys // COLUMNS * 4)
         sums = builder.local("sums", F32, tile.wide // COLUMNS * 4)
         self._clear(sums)
@@ -105,14 +99,8 @@ class FlashAttention(FlashScores):
                 )
             self._mask(scores, rows, batch, first, k, column)
             for one in rows:
-                self._weigh(
-                    scores,
-                    sums,
-                    one,
-                    shares,
-                    build.add(row, build.add(build.div(lane, 4), one.half * 8)),
-                    column,
-                )
+                place = build.add(row, build.add(build.div(lane, 4), one.half * 8))
+                self._weigh(scores, sums, one, shares, place, column)
             builder.emit(instructions.warp_barrier())
             left = FragmentOperand(shares, build.index(0), row, self.of_weights)
             right = FragmentOperand(memory[1], starts[1], build.index(0), self.by_key[1])
@@ -123,20 +111,22 @@ class FlashAttention(FlashScores):
                     builder, self.target, sums, left, right, tile.keys, lane, tile.wide
                 )
 
-        pipeline.run(
-            builder,
-            self.target,
-            lanes,
-            build.index(0),
-            self._end(first),
-            tile.keys,
-            STAGES,
-            multiply,
-            h.length,
-        )
+        start, end = build.index(0), self._end(first)
+        pipeline.run(builder, self.target, lanes, start, end, tile.keys, STAGES, multiply, h.length)
         self._store(sums, rows, batch, builder.let("column", self.pairs.first(lane)))
 
     # ---- memory ------------------------------------------------------------------------------
+
+    def _lanes(self, thread: Expr, batch: Counters, memory: list[Buffer]) -> list[Lane]:
+        """How tiles of keys and values come to SHARED memory."""
+        h, tile, lanes = self.h, self.tile, []
+        for side, layout, buffer, width in zip(
+            (h.keys, h.values), self.by_key, memory, (tile.width, tile.wide), strict=True
+        ):
+            staging = self._staging(side, (h.length,), width, tile.keys, layout)
+            staging.begin(thread, build.index(0), batch)
+            lanes.append(Lane(staging, buffer, tile.keys * width))
+        return lanes
 
     def _staging(
         self, side: MatrixOperand, depths: tuple[Dim], span: int, step: int, layout: Swizzled

@@ -8,6 +8,8 @@ Groups, warps and blocks combine theirs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xlac.codegen.core.attention_problem import LOWEST, AttentionProblem, exponential
 from xlac.codegen.core.contraction import multiply_add, unravel, zero
 from xlac.codegen.core.elements import Elements
@@ -31,7 +33,7 @@ from xlac.fusion.group import Group
 from xlac.ir.dims import ceil_div, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
-from xlac_sdk.kernel_ir.kernel import Access, Const, Exchange, Expr
+from xlac_sdk.kernel_ir.kernel import Access, Const, Exchange, Expr, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -132,24 +134,23 @@ class SplitDecode(DecodeReads):
                     score = builder.let(
                         "score", h.scored(self.elements, batch, row, key, score, end)
                     )
-                    top = builder.let("top", build.apply(P.MAX, greatest[number], score))
-                    less = builder.let(
-                        "less", exponential(build.apply(P.SUB, greatest[number], top))
-                    )
-                    share = builder.let("share", exponential(build.apply(P.SUB, score, top)))
-                    builder.assign(
-                        weights[number], multiply_add(self.target, weights[number], less, share)
-                    )
-                    for total, part in zip(values[number], value_parts, strict=True):
-                        kept = build.apply(P.MUL, total, build.splat(less, how.part))
-                        builder.assign(
-                            total,
-                            multiply_add(self.target, build.splat(share, how.part), part, kept),
-                        )
-                    builder.assign(greatest[number], top)
+                    state = greatest[number], weights[number], values[number]
+                    self._take(state, score, value_parts)
         return [
             SoftmaxState(m, s, tuple(v)) for m, s, v in zip(greatest, weights, values, strict=True)
         ]
+
+    def _take(self, state: tuple[Var, Var, list[Var]], score: Expr, parts: Sequence[Expr]) -> None:
+        """Adds one key's values, weighted by its score, to what a row has summed."""
+        builder, (greatest, weight, values), part = self.builder, state, self.how.part
+        top = builder.let("top", build.apply(P.MAX, greatest, score))
+        less = builder.let("less", exponential(build.apply(P.SUB, greatest, top)))
+        share = builder.let("share", exponential(build.apply(P.SUB, score, top)))
+        builder.assign(weight, multiply_add(self.target, weight, less, share))
+        for total, value in zip(values, parts, strict=True):
+            kept = build.apply(P.MUL, total, build.splat(less, part))
+            builder.assign(total, multiply_add(self.target, build.splat(share, part), value, kept))
+        builder.assign(greatest, top)
 
     # ---- combining ---------------------------------------------------------------------------
 

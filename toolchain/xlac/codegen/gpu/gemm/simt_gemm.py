@@ -76,23 +76,7 @@ class SimtGemm:
             builder.let(hint, build.add(build.mul(w, span), build.mul(at, tile.vector)))
             for hint, w, span, at in zip("mn", which, spans, inside, strict=True)
         )
-        lanes = []
-        for number, (side, span) in enumerate(((p.rows, tile.rows), (p.columns, tile.columns))):
-            widest = max(side.source.dtype.nbytes, p.accumulate.nbytes)
-            shape = tile_shape(
-                side, p.depths, span, tile.step, max(1, self.target.access_bytes // widest)
-            )
-            staging = SharedStaging(
-                self.elements,
-                side,
-                p.depths,
-                shape,
-                p.accumulate,
-                tile.threads,
-                Pitched(self.pitches[number]),
-            )
-            staging.begin(thread, first[number], batch)
-            lanes.append(Lane(staging, memory[number], tile.step * self.pitches[number]))
+        lanes = self._lanes(thread, batch, first, memory)
         sums = self._sums()
         pairs = (
             [[Pair.of(builder, high) for high in row] for row in self._sums()]
@@ -132,6 +116,28 @@ class SimtGemm:
             join()
             totals = [[builder.let("whole", pair.total()) for pair in row] for row in pairs]
         self._store(batch, build.add(first[0], row), build.add(first[1], column), totals)
+
+    def _lanes(
+        self, thread: Expr, batch: Counters, first: tuple[Expr, Expr], memory: list[Buffer]
+    ) -> list[Lane]:
+        """How the tiles of both operands come to SHARED memory."""
+        p, tile = self.p, self.tile
+        lanes = []
+        for number, (side, span) in enumerate(((p.rows, tile.rows), (p.columns, tile.columns))):
+            widest = max(side.source.dtype.nbytes, p.accumulate.nbytes)
+            most = max(1, self.target.access_bytes // widest)
+            staging = SharedStaging(
+                self.elements,
+                side,
+                p.depths,
+                tile_shape(side, p.depths, span, tile.step, most),
+                p.accumulate,
+                tile.threads,
+                Pitched(self.pitches[number]),
+            )
+            staging.begin(thread, first[number], batch)
+            lanes.append(Lane(staging, memory[number], tile.step * self.pitches[number]))
+        return lanes
 
     def _is_long(self) -> bool:
         """Whether what a thread sums so far is to join pairs, every few thousand products."""

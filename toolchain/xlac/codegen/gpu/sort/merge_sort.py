@@ -10,13 +10,14 @@ other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import KernelLaunch, Scratch
-from xlac.codegen.gpu.core.grid import at_least, every, grid
+from xlac.codegen.gpu.core.grid import GridThread, at_least, every, grid
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, ceil_div, upper_bound
@@ -117,27 +118,7 @@ class MergeSort:
             length = bounded(builder, length, tile)
             buffers = [here.shared("tile", d, 2 * total) for d in self.dtypes]
 
-            def each(work: Callable[[Expr, Expr, Expr], None]) -> None:
-                """Does something for every record of the block: its string, its place in the tile
-                and where that begins.
-                """
-                with builder.loop("k", 0, total, threads) as k:
-                    at = builder.let("at", build.add(k, here.thread))
-                    string, place = build.add(group, build.div(at, tile)), build.mod(at, tile)
-                    inside = build.apply(P.LT, place, length)
-                    inside = build.apply(
-                        P.AND, inside, build.apply(P.LT, string, build.lift(self.strings))
-                    )
-                    if total % threads:
-                        inside = build.apply(
-                            P.AND, inside, build.apply(P.LT, at, build.index(total))
-                        )
-                    with builder.when(inside):
-                        work(
-                            string,
-                            builder.let("place", place),
-                            builder.let("first", build.sub(at, place)),
-                        )
+            each = partial(self._each, here, total, group, length)
 
             def take(string: Expr, place: Expr, first: Expr) -> None:
                 values = self.read(self.elements, string, build.add(start, place))
@@ -177,6 +158,30 @@ class MergeSort:
                 )
 
             each(give)
+
+    def _each(
+        self,
+        here: GridThread,
+        total: int,
+        group: Expr,
+        length: Expr,
+        work: Callable[[Expr, Expr, Expr], None],
+    ) -> None:
+        """Does something for every record of the block: its string, its place in the tile and where
+        that begins.
+        """
+        builder, tile = self.elements.builder, self.tile
+        with builder.loop("k", 0, total, here.threads) as k:
+            at = builder.let("at", build.add(k, here.thread))
+            string, place = build.add(group, build.div(at, tile)), build.mod(at, tile)
+            inside = build.apply(P.LT, place, length)
+            inside = build.apply(P.AND, inside, build.apply(P.LT, string, build.lift(self.strings)))
+            if total % here.threads:
+                inside = build.apply(P.AND, inside, build.apply(P.LT, at, build.index(total)))
+            with builder.when(inside):
+                first = build.sub(at, place)
+                place = builder.let("place", place)
+                work(string, place, builder.let("first", first))
 
     def _load(self, buffer: Buffer, at: Expr) -> Expr:
         return self.elements.builder.let("x", self.elements.load(buffer, at))

@@ -1,0 +1,170 @@
+"""The taps of a depthwise convolution whose channels lie side by side: which are inside, and their
+products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import TYPE_CHECKING
+
+from xlac.codegen.core.contraction import OperandSource, accumulator, multiply_add, read, zero
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.packing import Panels
+from xlac.codegen.cpu.gemm import register_tile
+from xlac.ir.dims import Dim, static
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Const, Expr, Var
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+if TYPE_CHECKING:
+    from xlac.codegen.core.conv import ConvGeometry
+
+
+class NhwcTaps:
+    """A tile of pixels by vectors of channels, and the taps that are inside of x for it."""
+
+    def __init__(
+        self,
+        elements: Elements,
+        after: Epilogue,
+        g: ConvGeometry,
+        left: OperandSource,
+        target: Target,
+    ) -> None:
+        self.elements, self.builder, self.after, self.g, self.left = (
+            elements,
+            elements.builder,
+            after,
+            g,
+            left,
+        )
+        self.target = target
+        anchor = after.anchor
+        self.accumulate = accumulator(left.dtype, anchor.type.dtype)
+        self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
+        (self.channels,) = static((g.result["C"],))
+        self.lanes = register_tile.lanes_for(target, self.accumulate, self.channels)
+        self.across = g.op.spatial[-1] if g.op.spatial else ""
+        self.ragged = self.channels % self.lanes
+
+    def _inside(self, first: int, size: int) -> bool:
+        """Whether the windows of `size` pixels stay inside x along the row."""
+        return all(
+            self._column(first + i, tap)
+            for i in (0, size - 1)
+            for tap in (0, self.taps.get(self.across, 1) - 1)
+        )
+
+    def _column(self, pixel: int, tap: int) -> bool:
+        """Whether what a tap of a pixel reads along the row is inside x."""
+        edge = self.g.edges.get(self.across)
+        if edge is None:
+            return True
+        axis = self.g.op.spatial.index(self.across)
+        (size,) = static((edge.extent,))
+        return (
+            0
+            <= pixel * self.g.op.strides[axis] + tap * self.g.op.rhs_dilation[axis] - edge.low
+            < size
+        )
+
+    def _taps(self, letter: str, at: Expr) -> tuple[Expr, Expr]:
+        """The first tap of a window that is inside x along an axis, and the one after the last."""
+        taps, edge = self.taps[letter], self.g.edges.get(letter)
+        if edge is None:
+            return build.index(0), build.index(taps)
+        axis = self.g.op.spatial.index(letter)
+        by, moved = self.g.op.rhs_dilation[axis], build.mul(at, self.g.op.strides[axis])
+        before = build.apply(Primitive.MAX, build.sub(edge.low, moved), build.index(0))
+        within = build.apply(
+            Primitive.MAX, build.sub(edge.low + edge.extent, moved), build.index(0)
+        )
+        first, stop = (build.div(build.add(n, by - 1), by) for n in (before, within))
+        return build.apply(Primitive.MIN, first, build.index(taps)), build.apply(
+            Primitive.MIN, stop, build.index(taps)
+        )
+
+    def _tile(
+        self,
+        at: dict[str, Expr],
+        pixel: Expr,
+        count: int,
+        channel: Expr,
+        lanes: Sequence[int],
+        base: Expr,
+        mask: Expr | None,
+        panels: Panels,
+        width: int,
+    ) -> None:
+        """`count` pixels by vectors of channels; the last vector is masked when there is a mask."""
+        builder, g = self.builder, self.g
+        moves = g.moves(self.across) if self.across else 0
+        base = builder.let("a", build.add(base, build.mul(pixel, moves)))
+        sums: list[list[Var]] = [
+            [builder.variable("c", zero(self.accumulate, n)) for n in lanes] for _ in range(count)
+        ]
+        outer = [s for s in g.op.spatial if s != self.across]
+        strides = panels.strides(width)
+        steps = dict(zip(g.op.spatial, strides, strict=False))
+
+        def taps(level: int, where: Expr, weight: Expr) -> None:
+            if level < len(outer):
+                letter = outer[level]
+                with builder.loop("k", *self._taps(letter, at[letter])) as k:
+                    further = builder.let("a", build.add(where, build.mul(k, g.reaches(letter))))
+                    taps(
+                        level + 1,
+                        further,
+                        builder.let("b", build.add(weight, build.mul(k, steps[letter]))),
+                    )
+                return
+            step = steps.get(self.across, 0)
+            self._add_taps(sums, pixel, where, weight, step, lanes, mask, panels)
+
+        taps(0, base, channel)
+        letters = g.op.layout[2]
+        for i, j in product(range(count), range(len(lanes))):
+            column = build.ramp(build.add(channel, j * self.lanes), 1, lanes[j])
+            known = {**at, "C": column}
+            if self.across:
+                known[self.across] = build.add(pixel, i)
+            with self.elements.masked(mask if j == len(lanes) - 1 else None):
+                self.after.store(self.elements, tuple(known[s] for s in letters), sums[i][j])
+
+    def _add_taps(
+        self,
+        sums: list[list[Var]],
+        pixel: Expr,
+        where: Expr,
+        weight: Expr,
+        step: Dim,
+        lanes: Sequence[int],
+        mask: Expr | None,
+        panels: Panels,
+    ) -> None:
+        """Adds the products of the taps along `across`, whose weights are `step` apart; a pixel that
+        several results see is read once.
+        """
+        builder, g = self.builder, self.g
+        moves = g.moves(self.across) if self.across else 0
+        reaches = g.reaches(self.across) if self.across else 0
+        for j, n in enumerate(lanes):
+            on = mask if j == len(lanes) - 1 else None
+            seen: dict[Dim, Expr] = {}
+            for tap in range(self.taps.get(self.across, 1)):
+                weight_at = build.add(weight, tap * step + j * self.lanes)
+                value = builder.let(
+                    "w", read(self.elements, panels.source, weight_at, n, self.accumulate)
+                )
+                for i, row in enumerate(sums):
+                    if isinstance(pixel, Const) and not self._column(int(pixel.value) + i, tap):
+                        continue
+                    offset = moves * i + reaches * tap
+                    if offset not in seen:
+                        at = build.add(where, offset + j * self.lanes)
+                        seen[offset] = builder.let(
+                            "x", read(self.elements, self.left, at, n, self.accumulate, on)
+                        )
+                    builder.assign(row[j], multiply_add(self.target, seen[offset], value, row[j]))

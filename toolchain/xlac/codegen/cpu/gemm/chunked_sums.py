@@ -1,0 +1,185 @@
+"""Long sums of a panel: partial sums of its rows wait in memory while the next chunk of the sum is added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+
+from xlac.codegen.core.contraction import Axis
+from xlac.codegen.core.loop_nest import bounded
+from xlac.codegen.core.partial_tiles import Waiting, places
+from xlac.codegen.core.tiling import OpenTileSplit, TileSplit
+from xlac.codegen.cpu.gemm.tile_sums import TileSums
+from xlac.ir.dims import size_hint
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Buffer, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+
+
+class ChunkedSums(TileSums):
+    """Goes over the row tiles of a piece, and over the chunks of a long sum."""
+
+    def _cover(
+        self,
+        split: TileSplit | OpenTileSplit,
+        piece: Expr | None,
+        emit: Callable[[Expr, int], None],
+    ) -> None:
+        """`emit(start, size)` for every tile of an axis, or of one piece of it."""
+        builder = self.builder
+        end = split.full * split.step
+        if piece is None:
+            with builder.loop("m", 0, end, split.step) as m:
+                emit(m, split.step)
+            self._cover_rest(split, emit)
+            return
+        size = self.cut.piece * split.step
+        start = build.mul(piece, size)
+        stop = build.add(start, size)
+        if not isinstance(end, int) or end < size_hint(self.cut.blocks) * self.cut.parts * size:
+            stop = bounded(builder, build.apply(Primitive.MIN, stop, build.lift(end)), end)
+        with builder.loop("m", start, stop, split.step) as m:
+            emit(m, split.step)
+        if isinstance(split, OpenTileSplit) or split.rest:
+            with builder.when(build.apply(Primitive.EQ, piece, build.lift(self.cut.pieces - 1))):
+                self._cover_rest(split, emit)
+
+    def _cover_rest(
+        self, split: TileSplit | OpenTileSplit, emit: Callable[[Expr, int], None]
+    ) -> None:
+        """What whole tiles leave of an axis: one smaller tile, or as many as the call's size asks
+        for.
+        """
+        if isinstance(split, TileSplit):
+            if split.rest:
+                emit(build.index(split.full * split.step), split.rest)
+            return
+        first = split.full * split.step
+        for size in split.smaller:
+            after = first + (split.extent - first) // size * size
+            with self.builder.loop("m", first, after, size) as m:
+                emit(m, size)
+            first = after
+
+    def _add_blocks(
+        self,
+        waiting: Waiting,
+        piece: Expr,
+        first: Expr,
+        vectors: int,
+        partial: build.Number,
+        at: tuple[Expr, Expr],
+        blocks: build.Number,
+        number: Expr,
+        length: int,
+    ) -> None:
+        """Adds `blocks` blocks of a length, from a place in both operands on, to the sums of every
+        tile of a piece; the first block has a number.
+        """
+        c, builder, split, lanes = self.c, self.builder, self.cut.rows[1], self.tile.lanes
+        cut, width = self.cut.blocks_of_sum, vectors * lanes
+        assert cut is not None
+        (axis,), (stride,) = c.inner, self.right.strides(width)
+
+        def tile(start: Expr, size: int) -> None:
+            base = builder.let("a", build.add(at[0], build.mul(start, c.rows[1].left)))
+            place = builder.let("place", build.mul(build.sub(start, first), width))
+            rows = [c.rows[1].left * i for i in range(size)]
+            turn = build.div(start, split.step)
+            after = self._ahead(at[1], self.cut.chunk, width, turn, self.cut.piece)
+            with builder.loop("block", 0, blocks) as block:
+                a = builder.let("a", build.add(base, build.mul(block, axis.left * cut.turns)))
+                b = builder.let("b", build.add(at[1], build.mul(block, stride * cut.turns)))
+                axes = (Axis(length, axis.left),)
+                found = self._block(axes, a, rows, b, (stride,), vectors, partial, after)
+                where = places(place, width, size, vectors, lanes)
+                for spot, total in zip(chain(*where), chain(*found), strict=True):
+                    waiting.add(spot, total)
+                waiting.group(place, size * width, build.add(number, block))
+
+        self._cover(split, piece if self.cut.pieces != 1 else None, tile)
+
+    def _chunked(
+        self,
+        outer: list[Expr],
+        piece: Expr,
+        column: Expr,
+        vectors: int,
+        partial: build.Number,
+        left: Expr,
+        right: Expr,
+    ) -> None:
+        """A panel whose sum is long: partial sums of the piece wait in memory while the next chunk
+        is added.
+        """
+        c, builder, split, lanes, cut = (
+            self.c,
+            self.builder,
+            self.cut.rows[1],
+            self.tile.lanes,
+            self.cut.blocks_of_sum,
+        )
+        assert cut is not None and isinstance(c.depth, int)
+        width, height = vectors * lanes, self.cut.piece * split.step
+        (axis,), (stride,), full = (
+            c.inner,
+            self.right.strides(vectors * lanes),
+            c.depth // cut.turns,
+        )
+        first = build.mul(piece, height)
+        waiting = Waiting.of(builder, c.accumulate, height * width, lanes, self.cut.block_count)
+
+        def add(a: Expr, b: Expr, blocks: build.Number, number: Expr, length: int) -> None:
+            self._add_blocks(
+                waiting, piece, first, vectors, partial, (a, b), blocks, number, length
+            )
+
+        many = self.cut.chunk // cut.turns
+        with builder.loop("q", 0, full, many) as q:
+            a_chunk = builder.let("a", build.add(left, build.mul(q, cut.turns * axis.left)))
+            b_chunk = builder.let("b", build.add(right, build.mul(q, cut.turns * stride)))
+            left_of = build.apply(Primitive.MIN, build.index(many), build.sub(full, q))
+            add(
+                a_chunk,
+                b_chunk,
+                many if full % many == 0 else bounded(builder, left_of, many),
+                q,
+                cut.turns,
+            )
+        if c.depth % cut.turns:
+            whole = full * cut.turns
+            add(
+                build.add(left, axis.left * whole),
+                build.add(right, stride * whole),
+                1,
+                build.index(full),
+                c.depth - whole,
+            )
+        kept = waiting.finish(height * width)
+        self._finish_piece(kept, outer, first, column, vectors, partial)
+
+    def _finish_piece(
+        self,
+        kept: Buffer,
+        outer: list[Expr],
+        first: Expr,
+        column: Expr,
+        vectors: int,
+        partial: build.Number,
+    ) -> None:
+        """The epilogue of the rows of a piece, as many as there are."""
+        split = self.cut.rows[1]
+        height = self.cut.piece * split.step
+        rows: Expr | int = height
+        if (
+            isinstance(split, OpenTileSplit)
+            or size_hint(self.cut.blocks) * self.cut.parts * height > split.extent
+        ):
+            left_over = build.apply(
+                Primitive.MIN, build.index(height), build.sub(split.extent, first)
+            )
+            rows = bounded(self.builder, left_over, height)
+        scalars = partial if partial != 0 and self.mask is None else 0
+        self._finish_rows(
+            kept, outer, (build.index(0), first), (1, rows), column, vectors, partial, scalars
+        )

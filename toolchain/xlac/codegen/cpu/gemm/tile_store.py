@@ -1,0 +1,129 @@
+"""The results of a register tile: the epilogue works on them in registers, or in a loop over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlac.codegen.core.contraction import Contraction
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.packing import Panels
+from xlac.codegen.cpu.gemm import register_transpose
+from xlac.codegen.cpu.gemm.cache_blocking import cut
+from xlac.codegen.cpu.gemm.rank1_update import Step
+from xlac.codegen.schedules.gemm import GemmSchedule
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Buffer, Expr, Space
+
+
+class TileStore:
+    """Stores a tile's sums: written out, transposed in registers, or from a local array."""
+
+    def __init__(
+        self,
+        elements: Elements,
+        epilogue: Epilogue,
+        c: Contraction,
+        right: Panels,
+        schedule: GemmSchedule,
+        backward: bool = False,
+    ) -> None:
+        self.elements, self.builder, self.epilogue = elements, elements.builder, epilogue
+        self.c, self.right, self.target, self.backward = c, right, elements.target, backward
+        self.schedule, self.tile = schedule, schedule.tile
+        self.cut = cut(c, schedule.tile, schedule.blocking)
+        self.step = Step(elements, c, right, self.tile.lanes, schedule.hold)
+        self.mask: Expr | None = None
+
+    def _finish(
+        self,
+        sums: Sequence[Sequence[Expr]],
+        rows: list[tuple[int, int]],
+        outer: list[Expr],
+        start: tuple[Expr, Expr],
+        size: tuple[int, int],
+        column: Expr,
+        partial: build.Number,
+    ) -> None:
+        """The epilogue: written out, or a loop over rows when it is long or the last vector is not
+        full.
+        """
+        vectors, lanes = len(sums[0]), self.tile.lanes
+        scalars = partial if partial != 0 and self.mask is None else 0
+        long = self.schedule.epilogue_loop and len(rows) * vectors > 2
+        if not long and scalars == 0 and self.schedule.transposed_store and size[1] > 1:
+            register_transpose.store(
+                self.elements,
+                self.epilogue,
+                self.c,
+                outer,
+                start,
+                size,
+                column,
+                sums,
+                partial,
+                self.mask,
+            )
+            return
+        if not long and scalars == 0:
+            for (i, j), totals in zip(rows, sums, strict=True):
+                at_rows = (build.add(start[0], i), build.add(start[1], j))
+                for v, total in enumerate(totals):
+                    self._store(
+                        outer,
+                        at_rows,
+                        build.add(column, v * lanes),
+                        total,
+                        partial != 0 and v == vectors - 1,
+                    )
+            return
+        width = vectors * lanes
+        kept = self.builder.local("s", self.c.accumulate, len(rows) * width)
+        for row, totals in enumerate(sums):
+            for v, total in enumerate(totals):
+                self.builder.store(
+                    kept,
+                    build.ramp(row * width + v * lanes, 1, lanes),
+                    total,
+                    align=min(64, lanes * kept.dtype.nbytes),
+                )
+        self._finish_rows(kept, outer, start, size, column, vectors, partial, scalars)
+
+    def _finish_rows(
+        self,
+        kept: Buffer,
+        outer: list[Expr],
+        start: tuple[Expr, Expr],
+        size: tuple[int, Expr | int],
+        column: Expr,
+        vectors: int,
+        partial: build.Number,
+        scalars: build.Number,
+    ) -> None:
+        builder, lanes = self.builder, self.tile.lanes
+        assert kept.space is Space.LOCAL
+        with builder.loop("i", 0, size[0]) as i, builder.loop("j", 0, size[1]) as j:
+            at_rows = (build.add(start[0], i), build.add(start[1], j))
+            base = build.mul(build.add(build.mul(i, size[1]), j), vectors * lanes)
+            for v in range(vectors - (scalars != 0)):
+                value = build.load(kept, build.ramp(build.add(base, v * lanes), 1, lanes))
+                self._store(
+                    outer,
+                    at_rows,
+                    build.add(column, v * lanes),
+                    value,
+                    partial != 0 and v == vectors - 1,
+                )
+            if scalars != 0:
+                first = (vectors - 1) * lanes
+                with builder.loop("n", 0, scalars) as n:
+                    value = build.load(kept, build.add(build.add(base, first), n))
+                    at = self.c.place(outer, at_rows, build.add(build.add(column, first), n))
+                    self.epilogue.store(self.elements, at, value)
+
+    def _store(
+        self, outer: list[Expr], rows: tuple[Expr, Expr], column: Expr, value: Expr, partial: bool
+    ) -> None:
+        at = self.c.place(outer, rows, build.ramp(column, 1, self.tile.lanes))
+        with self.elements.masked(self.mask if partial else None):
+            self.epilogue.store(self.elements, at, value)

@@ -1,0 +1,109 @@
+"""The sums of a register tile: loops over the summed axes, the innermost unrolled."""
+
+from __future__ import annotations
+
+from xlac.codegen.core.contraction import Axis, crowds, zero
+from xlac.codegen.core.tiling import FEW_PRODUCTS, unroll
+from xlac.codegen.cpu.gemm.prefetch import Ahead, ahead
+from xlac.codegen.cpu.gemm.tile_store import TileStore
+from xlac.ir.dims import Dim, Shape, size_hint
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Expr, Var
+
+
+class TileSums(TileStore):
+    """Adds the products of a tile to accumulators that stay in registers."""
+
+    def _turned(self, counter: Expr, stop: Dim, step: int) -> Expr:
+        """The counter of a loop from 0, by steps, or from the last step down to 0."""
+        return (
+            self.builder.let("back", build.sub(stop - step, counter)) if self.backward else counter
+        )
+
+    def _block(
+        self,
+        inner: tuple[Axis, ...],
+        left: Expr,
+        rows: list[Dim],
+        right: Expr,
+        strides: Shape,
+        vectors: int,
+        partial: build.Number,
+        after: Ahead | None,
+    ) -> list[list[Var]]:
+        """The sums of the products along some axes, in registers."""
+        sums = [
+            [
+                self.builder.variable("c", zero(self.c.accumulate, self.tile.lanes))
+                for _ in range(vectors)
+            ]
+            for _ in rows
+        ]
+        self._sum(sums, inner, left, rows, right, strides, partial, after)
+        return sums
+
+    def _ahead(self, right: Expr, depth: Dim, width: int, tile: Expr, tiles: Dim) -> Ahead | None:
+        """What a tile fetches of what follows `depth` steps of a panel from `right`."""
+        if not self.schedule.prefetch or not isinstance(depth, int):
+            return None
+        return ahead(self.elements, self.right, right, depth * width, tile, tiles)
+
+    def _sum(
+        self,
+        sums: list[list[Var]],
+        inner: tuple[Axis, ...],
+        left: Expr,
+        rows: list[Dim],
+        right: Expr,
+        strides: Shape,
+        partial: build.Number,
+        after: Ahead | None,
+    ) -> None:
+        """Adds every product of the tile to its accumulators: loops over the summed axes, the
+        innermost unrolled.
+
+        What comes `after` is fetched meanwhile.
+        """
+        builder = self.builder
+
+        def level(depth: int, a: Expr, b: Expr) -> None:
+            if depth == len(inner):
+                self.step.write(sums, a, rows, b, self.mask if partial != 0 else None)
+                return
+            axis, stride = inner[depth], strides[depth]
+            last = depth == len(inner) - 1
+            few = len(rows) * len(sums[0]) <= FEW_PRODUCTS
+            copies = unroll(axis.usual, self.schedule.unroll[0 if few else 1]) if last else 1
+            if self.schedule.uncrowded and crowds(axis, rows, copies, self.target):
+                copies = 1
+            main = axis.extent // copies * copies
+            rest = range(size_hint(main), axis.extent) if isinstance(axis.extent, int) else range(0)
+
+            def single(k: int) -> None:
+                level(depth + 1, build.add(a, axis.left * k), build.add(b, stride * k))
+
+            for k_first in reversed(rest) if self.backward else ():
+                single(k_first)
+            with builder.loop("k", 0, main, copies) as k:
+                k = self._turned(k, main, copies)
+                a_here = build.add(a, build.mul(k, axis.left))
+                b_here = build.add(b, build.mul(k, stride))
+                if not last:
+                    a_here, b_here = builder.let("a", a_here), builder.let("b", b_here)
+                elif after is not None:
+                    after.fetch(b_here, copies * size_hint(stride))
+                for u in reversed(range(copies)) if self.backward else range(copies):
+                    level(
+                        depth + 1, build.add(a_here, axis.left * u), build.add(b_here, stride * u)
+                    )
+            for k_last in () if self.backward else rest:
+                single(k_last)
+            if not isinstance(axis.extent, int) and copies > 1:
+                with builder.loop("k", main, axis.extent) as k:
+                    level(
+                        depth + 1,
+                        build.add(a, build.mul(k, axis.left)),
+                        build.add(b, build.mul(k, stride)),
+                    )
+
+        level(0, left, right)
