@@ -59,18 +59,22 @@ class Cluster:
 
     @property
     def space(self) -> Shape:
+        """The shape that the loops go over."""
         return self.anchor.inputs[0].shape
 
     @property
     def reduced(self) -> frozenset[int]:
+        """Axes of the space that are reduced."""
         assert isinstance(self.anchor.op, Reduce)
         return frozenset(self.anchor.op.axes)
 
     @property
     def reduces(self) -> bool:
+        """Whether there is a reduction."""
         return self.kind in (Kind.ROWS, Kind.REDUCE)
 
     def add(self, node: Node, label: Label | None = None) -> None:
+        """Takes a node in; with a label, one that the loops reach at their own index."""
         self.members[node] = None
         if label is not None:
             self.labels[node] = label
@@ -195,14 +199,17 @@ def is_view(node: Node) -> bool:
 
 
 def is_fusible(node: Node) -> bool:
+    """Whether a node's elements can be computed where they are read."""
     return isinstance(node.op, Elementwise) and not isinstance(node.op, Pick)
 
 
 def dense(shape: Iterable[object]) -> tuple[object, ...]:
+    """A shape without its axes of one element."""
     return tuple(n for n in shape if n != 1)
 
 
 def elements(shape: Iterable[object]) -> int:
+    """Elements of a shape, at the sizes to optimise for."""
     count = 1
     for n in shape:
         count *= size_hint(n)  # type: ignore[arg-type]

@@ -159,4 +159,5 @@ class ConsumerFusion:
 
 
 def is_leaf(node: Node) -> bool:
+    """Whether a node is a parameter or a constant."""
     return isinstance(node.op, leaf.Param | leaf.Const)

@@ -83,6 +83,7 @@ def elements(node: Node) -> int:
 
 
 def nbytes(node: Node) -> int:
+    """Bytes of all results of a node."""
     return sum(t.nbytes for t in node.results)
 
 

@@ -27,6 +27,7 @@ class LazyArrays(Mapping[str, Array]):
         self._made: dict[str, Array] = {}
 
     def add(self, symbol: str, make: Callable[[], Array]) -> None:
+        """Has an array made at its first use."""
         self._makers[symbol] = make
 
     def __getitem__(self, symbol: str) -> Array:

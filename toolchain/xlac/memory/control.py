@@ -85,6 +85,7 @@ def while_loop(
     given: list[Argument],
     carry: list[Argument],
 ) -> list[Step]:
+    """The steps of a loop that ends by its condition."""
     test, turn = closed(op.cond), closed(op.body)
     steps = planner.copies(list(zip(given, carry, (p.type for p in turn.inputs), strict=True)))
     with planner.lifetimes.loop():
@@ -108,6 +109,7 @@ def scan(
     given: list[Argument],
     results: list[Argument],
 ) -> list[Step]:
+    """The steps of a loop over slices."""
     length, turn = op.length, closed(op.body)
     counter = planner.counter()
     carry, stacked = results[: op.carries], results[op.carries :]

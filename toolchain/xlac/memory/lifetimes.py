@@ -22,9 +22,11 @@ class Lifetimes:
         self._loops: list[tuple[int, set[Slot]]] = []
 
     def tick(self) -> None:
+        """The next step begins."""
         self.now += 1
 
     def use(self, slot: Slot) -> None:
+        """A slot is used in this step; only temporaries count."""
         if slot.role is not Role.TEMPORARY:
             return
         span = self._spans.setdefault(slot, [self.now, self.now])
@@ -41,6 +43,7 @@ class Lifetimes:
 
     @contextmanager
     def loop(self) -> Iterator[None]:
+        """What is done inside is a loop."""
         self.tick()
         self._loops.append((self.now, set()))
         yield
@@ -51,6 +54,7 @@ class Lifetimes:
         self.tick()
 
     def spans(self) -> dict[Slot, LiveRange]:
+        """First and last use of every temporary."""
         return {
             slot: LiveRange(slot.nbytes, first, last) for slot, (first, last) in self._spans.items()
         }

@@ -32,6 +32,7 @@ class Readers:
 
     @staticmethod
     def of(partition: Partition) -> Readers:
+        """What is known of a partition."""
         root: dict[Node, Node] = {}
         last: dict[Node, int] = {}
         maker: dict[Node, int] = {}

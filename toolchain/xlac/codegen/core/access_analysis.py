@@ -7,7 +7,8 @@ vector axis.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -67,6 +68,7 @@ class Survey:
     dtypes: frozenset[DType]
 
     def exact(self, buffer: Buffer) -> list[ElementAccess]:
+        """The accesses of one buffer."""
         return [a for a in self.accesses if a.buffer is buffer]
 
 
@@ -122,7 +124,7 @@ class Surveyor:
 class _Scan:
     """Goes through the statements of a dry run, and finds the strides of every access."""
 
-    def __init__(self, rank: int, axis: Mapping[Var, int], sizes: Set[Expr]) -> None:
+    def __init__(self, rank: int, axis: Mapping[Var, int], sizes: AbstractSet[Expr]) -> None:
         self.rank, self.axis, self.sizes = rank, axis, sizes
         self.depends = {f"axis{a}": frozenset({a}) for a in range(rank)}
         self.accesses: list[ElementAccess] = []

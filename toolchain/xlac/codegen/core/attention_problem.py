@@ -49,23 +49,28 @@ class AttentionProblem:
 
     @property
     def op(self) -> Attention:
+        """The operation."""
         assert isinstance(self.node.op, Attention)
         return self.node.op
 
     @property
     def dtype(self) -> DType:
+        """Of queries, keys and values."""
         return self.node.type.dtype
 
     @property
     def rows(self) -> Dim:
+        """Rows of queries for each key head."""
         return self.queries.size
 
     @property
     def scale(self) -> float:
+        """What scores are multiplied by."""
         return 1 / math.sqrt(self.widths[0]) if self.op.scale is None else self.op.scale
 
     @property
     def mask(self) -> Node | None:
+        """The mask that is added to scores, or None."""
         return self.node.inputs[3] if len(self.node.inputs) > 3 else None
 
     @property

@@ -98,10 +98,12 @@ class Contraction:
 
     @property
     def depth(self) -> Dim:
+        """Products in each sum."""
         return volume(tuple(a.extent for a in self.inner))
 
     @property
     def row_count(self) -> Dim:
+        """Rows of both axes."""
         return self.rows[0].extent * self.rows[1].extent
 
     @property
@@ -229,6 +231,7 @@ def read(
 
 
 def zero(dtype: DType, lanes: int) -> Const:
+    """A scalar or vector of zeros."""
     return Const(0.0 if dtype.is_float else 0, dtype, lanes)
 
 

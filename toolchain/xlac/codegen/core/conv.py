@@ -40,6 +40,7 @@ class ConvGeometry:
 
     @property
     def groups(self) -> int:
+        """Groups of channels, or of the batch, that are convolved apart."""
         return self.op.feature_groups * self.op.batch_groups
 
     def moves(self, letter: str) -> Dim:

@@ -141,6 +141,7 @@ class Elements:
         self._known.forget(node)
 
     def is_bound(self, node: Node) -> bool:
+        """Whether a lowering has said where the node's elements come from."""
         return node in self._reads
 
     @contextmanager

@@ -44,6 +44,7 @@ class MatrixOperand:
 
     @property
     def size(self) -> Dim:
+        """Elements along the operand's own axes."""
         return volume(self.extents)
 
     def start(self, batch: Counters) -> Expr:

@@ -201,4 +201,5 @@ def apart(
 
 
 def replace_kind(group: Group, kind: Kind, anchor: Node) -> Group:
+    """The same nodes as a group of another kind and anchor."""
     return Group(kind, anchor, group.nodes, group.inputs, group.outputs, group.reason)

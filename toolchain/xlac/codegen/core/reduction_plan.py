@@ -28,12 +28,14 @@ class ReductionSpace:
 
     @staticmethod
     def of(group: Group) -> ReductionSpace:
+        """The space of a group: the shape that its reductions go over."""
         first = next(node for node in group.nodes if isinstance(node.op, Reduce))
         assert isinstance(first.op, Reduce)
         return ReductionSpace(first.inputs[0].shape, frozenset(first.op.axes))
 
     @property
     def kept(self) -> Shape:
+        """Extents of the axes that are not reduced."""
         return tuple(n for a, n in enumerate(self.shape) if a not in self.reduced)
 
     @property
@@ -77,6 +79,7 @@ class ReductionPass:
 
     @property
     def roots(self) -> list[Node]:
+        """What the pass computes for every element."""
         return [x for r in self.reductions for x in reduced_inputs(r)] + self.stores
 
 

@@ -125,6 +125,7 @@ class Updates:
         return [self.elements.parameter(r, Access.UPDATE) for r in self.results]
 
     def write(self) -> None:
+        """The loops over the updates, vectors along the last axis where it allows them."""
         target, builder = self.elements.target, self.builder
         last = len(self.sizes) - 1
         width, lanes = (self.sizes[last], self.lanes(target)) if self.sizes else (volume(()), 1)
@@ -252,6 +253,7 @@ def _start(value: Expr) -> Expr:
 
 
 def all_of(conditions: Sequence[Expr]) -> Expr:
+    """True where every condition is."""
     found = conditions[0]
     for condition in conditions[1:]:
         found = build.apply(P.AND, found, condition)

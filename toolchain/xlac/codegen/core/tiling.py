@@ -19,14 +19,17 @@ class TileSplit:
 
     @property
     def full(self) -> int:
+        """Whole tiles."""
         return self.extent // self.step
 
     @property
     def rest(self) -> int:
+        """Elements of the last tile, where it is not whole."""
         return self.extent % self.step
 
     @property
     def count(self) -> int:
+        """Tiles in all."""
         return self.full + bool(self.rest)
 
 
@@ -41,6 +44,7 @@ class OpenTileSplit:
 
     @property
     def full(self) -> Dim:
+        """Whole tiles."""
         return self.extent // self.step
 
     @property

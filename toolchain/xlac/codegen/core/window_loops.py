@@ -83,6 +83,7 @@ class WindowLoops:
             )
 
     def write(self, shape: Shape) -> None:
+        """The loops over results, vectors along the last axis."""
         builder, target = self.builder, self.elements.target
         dtypes = [t.dtype for n in (*self.group.nodes, *self.group.inputs) for t in n.results]
         each = prod(self.op.window) * 2

@@ -76,6 +76,7 @@ class RandomBits:
         self.layout = random.layout(op.algorithm, static(op.shape), op.dtype)
 
     def write(self) -> None:
+        """The results as rows or as planes, as the generator's layout has them."""
         if self.layout.inner == 1:
             self.rows()
         else:

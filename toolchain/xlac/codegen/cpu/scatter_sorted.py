@@ -69,6 +69,7 @@ class CpuSortedScatter(SortedScatter):
                 strip([build.index(0)], 1, None)
 
     def order(self, name: str) -> list[KernelLaunch]:
+        """The places and numbers of updates, then a sort of both."""
         elements = Elements(Builder(), self.group, self.target)
         pieces = pieces_of(self.count, PIECE)
         given = [Scratch(DType.I64, self.count, hint) for hint in ("given", "numbers")]
@@ -97,6 +98,7 @@ class CpuSortedScatter(SortedScatter):
         return [elements.launch(f"{name}_places"), *operands.with_scratch(made.launches, known)]
 
     def combine(self, elements: Elements, updates: Updates) -> None:
+        """A loop over updates in order, whose first of a place combines all of it."""
         ranks = Run(self.count, ())
         with parallel_loops(
             elements.builder,
@@ -163,6 +165,7 @@ class CountedScatter(CpuSortedScatter):
         return build.select(all_of(inside), row, build.lift(self.targets)) if inside else row
 
     def combine(self, elements: Elements, updates: Updates) -> None:
+        """A loop over rows of the operand, each with its updates."""
         builder, rows = elements.builder, Run(self.targets, ())
         with parallel_loops(
             builder, self.target, [rows], STEP * size_hint(volume(self.sizes)) // max(1, rows.usual)

@@ -57,6 +57,7 @@ class Cut:
 
     @property
     def blocks(self) -> Dim:
+        """Blocks of row tiles."""
         return ceil_div(self.rows[self.axis].count, self.block)
 
     @property

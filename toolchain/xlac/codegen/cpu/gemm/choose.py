@@ -12,7 +12,7 @@ from xlac.codegen.core.tiling import RegisterTile
 from xlac.codegen.cpu.gemm import (
     autovectorized,
     cache_blocking,
-    inner_product,
+    inner_product_choice,
     prefetch,
     register_tile,
     register_transpose,
@@ -40,8 +40,8 @@ def choose(
     """The schedule of a contraction and its epilogue. `view` is what its right operand came from."""
     swap = swaps(c, view)
     c = c.swapped() if swap else c
-    if view.compute is None and inner_product.pays(c, target):
-        return inner_product.chosen(c, swap, target)
+    if view.compute is None and inner_product_choice.pays(c, target):
+        return inner_product_choice.chosen(c, swap, target)
     if autovectorized.pays(c, target):
         return autovectorized.chosen(c, swap)
     rows = (max(1, c.rows[0].usual), max(1, c.rows[1].usual))
@@ -145,7 +145,7 @@ def check(
     c = c.swapped() if schedule.swap else c
     match schedule:
         case InnerProductSchedule():
-            inner_product.check(schedule, c, view, target)
+            inner_product_choice.check(schedule, c, view, target)
         case AutovectorizedSchedule():
             autovectorized.check(schedule, c, view)
         case GemmSchedule():

@@ -34,6 +34,7 @@ class DecodeSplit:
 
     @property
     def parts(self) -> int:
+        """Stretches of a row that a thread works on one after another."""
         return self.lanes // self.part
 
 
@@ -47,6 +48,7 @@ def takes(rows: int, widths: tuple[int, int], dtype: DType, target: Target) -> b
 
 
 def held_lanes(width: int, dtype: DType, target: Target) -> int:
+    """Elements of a row of this width that a thread holds."""
     lanes = max(1, target.access_bytes // dtype.nbytes)
     while width % lanes:
         lanes //= 2

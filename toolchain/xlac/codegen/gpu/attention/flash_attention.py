@@ -42,6 +42,7 @@ P = Primitive
 def launches(
     group: Group, target: Target, name: str, h: AttentionProblem, after: Epilogue
 ) -> list[KernelLaunch]:
+    """One launch."""
     elements = Elements(Builder(), group, target)
     FlashAttention(elements, after, h, choose(h, target), target).write()
     return [elements.launch(name, cost.work(group))]

@@ -39,10 +39,12 @@ class FlashTile:
 
     @property
     def rows(self) -> int:
+        """Rows of queries of a block."""
         return self.warps * ROWS
 
     @property
     def shared_bytes(self) -> int:
+        """SHARED memory of a block: queries, weights, and stages of keys and values."""
         return self.dtype.nbytes * (
             self.rows * (self.width + self.keys) + STAGES * self.keys * (self.width + self.wide)
         )

@@ -29,6 +29,7 @@ class Pairs:
         return self.span // 4
 
     def first(self, lane: Expr) -> Expr:
+        """The first column that a thread holds."""
         return build.mul(build.mod(lane, 4), self.each)
 
     def offset(self, pair: int) -> int:

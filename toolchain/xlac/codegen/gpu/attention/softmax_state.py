@@ -78,6 +78,7 @@ class SplitResults:
 
     @staticmethod
     def of(h: AttentionProblem, splits: int, part: int) -> SplitResults:
+        """Memory for what so many blocks find for every row."""
         dtype, parts = h.dtype.compute, volume(h.batch) * h.rows * splits
         return SplitResults(
             Scratch(dtype, parts * h.widths[1], "values"),

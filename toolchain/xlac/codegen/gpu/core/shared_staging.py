@@ -52,6 +52,7 @@ class TileShape:
 
     @property
     def vectors(self) -> int:
+        """Vectors that fill the tile."""
         return self.span * self.step // self.lanes
 
 

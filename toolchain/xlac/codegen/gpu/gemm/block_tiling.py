@@ -26,17 +26,21 @@ class BlockTile:
 
     @property
     def threads(self) -> int:
+        """Threads of a block."""
         return self.warps[0] * self.warps[1] * self.lanes[0] * self.lanes[1]
 
     @property
     def rows(self) -> int:
+        """Rows of a block."""
         return self.warps[0] * self.lanes[0] * self.pieces[0] * self.vector
 
     @property
     def columns(self) -> int:
+        """Columns of a block."""
         return self.warps[1] * self.lanes[1] * self.pieces[1] * self.vector
 
     def shared_bytes(self, dtype: DType, stages: int = 2) -> int:
+        """SHARED memory that operands take."""
         return stages * self.step * (self.rows + self.columns + 2 * self.vector) * dtype.nbytes
 
 

@@ -41,6 +41,7 @@ class MatrixProduct:
 
     @property
     def depth(self) -> Dim:
+        """Products in each sum."""
         return volume(self.depths)
 
     def computing(self, rows: int, columns: int) -> int:

@@ -205,4 +205,5 @@ class Pitched:
     along_depth: bool = False
 
     def place(self, at: Expr, step: Expr) -> Expr:
+        """Where the element of a place along the side and a step of the sum lies."""
         return build.add(build.mul(step, self.pitch), at)

@@ -35,6 +35,7 @@ class SkinnyTile:
 
     @property
     def columns(self) -> int:
+        """Columns of the threads that lie side by side."""
         return self.across * self.each
 
 

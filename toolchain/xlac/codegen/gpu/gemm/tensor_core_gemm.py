@@ -53,17 +53,21 @@ class TensorCoreTile:
 
     @property
     def threads(self) -> int:
+        """Threads of a block."""
         return self.warps[0] * self.warps[1] * self.warp
 
     @property
     def rows(self) -> int:
+        """Rows of a block."""
         return self.warps[0] * self.parts[0] * ROWS
 
     @property
     def columns(self) -> int:
+        """Columns of a block."""
         return self.warps[1] * self.parts[1] * COLUMNS
 
     def shared_bytes(self, dtype: DType) -> int:
+        """SHARED memory that stages of operands of a type take."""
         return STAGES * self.step * (self.rows + self.columns) * dtype.nbytes
 
 

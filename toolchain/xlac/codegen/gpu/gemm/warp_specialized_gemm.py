@@ -52,6 +52,7 @@ class WarpSpecializedTile(wgmma.WgmmaTile):
 
     @property
     def threads(self) -> int:
+        """Those that multiply, and the group that brings operands."""
         return self.consumers + GROUP * LANES
 
 

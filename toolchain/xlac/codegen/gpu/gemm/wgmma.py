@@ -49,14 +49,17 @@ class WgmmaTile:
 
     @property
     def rows(self) -> int:
+        """Rows of a block."""
         return self.groups * GROUP * ROWS
 
     @property
     def columns(self) -> int:
+        """Columns of a block."""
         return WIDE
 
     @property
     def threads(self) -> int:
+        """Threads of a block."""
         return self.groups * GROUP * LANES
 
 

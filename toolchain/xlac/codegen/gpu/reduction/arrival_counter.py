@@ -27,6 +27,7 @@ FENCE, TICKET = "memory.fence", "grid.arrive"
 
 
 def has_tickets(target: Target) -> bool:
+    """Whether a target's blocks can count who arrived, so that the last one finishes."""
     return {FENCE, TICKET} <= target.instructions
 
 

@@ -80,6 +80,7 @@ class RowBlocks(RowThreads):
             self.store_results(kept)
 
     def store_results(self, kept: Index) -> None:
+        """Stores what follows from a row's reductions, by one thread of the row."""
         with self.only(self.firsts()):
             self._store_results(kept)
 

@@ -61,6 +61,7 @@ class Tiling:
 
     @property
     def tiles(self) -> int:
+        """Tiles of the whole batch."""
         return self.batch * self.grid[0] * self.grid[1]
 
     @property

@@ -1,0 +1,170 @@
+"""Products at points become results: the output transform of a tile, and the epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from itertools import product
+
+from xlac.codegen.core import loop_nest
+from xlac.codegen.core.contraction import Axis, Contraction, OperandSource, unravel
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.lowered_group import Scratch
+from xlac.codegen.core.packing import Panels
+from xlac.codegen.cpu.conv.winograd import toom_cook
+from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
+from xlac.codegen.cpu.conv.winograd.direct_tiles import DirectSum
+from xlac.codegen.cpu.conv.winograd.tiling import Tiling, cut, plane, tile_of
+from xlac.codegen.cpu.gemm import choose
+from xlac.codegen.cpu.gemm.gemm import OuterProduct
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Buffer, Const, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+
+class OutputTransform(OuterProduct):
+    """What turns the products of a tile into its results, and stores them."""
+
+    place: Expr  # where the products of a pair of points begin
+
+    def __init__(
+        self,
+        elements: Elements,
+        after: Epilogue,
+        given: Contraction,
+        panels: Panels,
+        target: Target,
+        t: Tiling,
+        guard: Guard | None,
+        direct: DirectSum,
+    ) -> None:
+        tile, whole = tile_of(t, target), cut(t, target)
+        depth, self.chunks = whole.chunk, t.channels // whole.chunk
+        self.brought = Scratch(DType.F32, t.points * plane(depth * tile.width), "weights")
+        inner = (Axis(depth, 1, tile.width),)
+        c = replace(given, inner=inner, right=OperandSource(self.brought, DType.F32))
+        schedule = choose.gemm(c, after, False, tile, "constant", DType.F32, target)
+        super().__init__(elements, after, c, Panels(c.right, (), inner, packed=True), schedule)
+        self.cut, self.t, self.given, self.guard, self.direct = whole, t, panels, guard, direct
+        self.fetches, self.depth = False, depth
+        self.kept: Buffer | None = None
+        self.first: Expr = build.index(0)
+
+    def _finish(
+        self,
+        sums: Sequence[Sequence[Expr]],
+        rows: list[tuple[int, int]],
+        outer: list[Expr],
+        start: tuple[Expr, Expr],
+        size: tuple[int, int],
+        column: Expr,
+        partial: build.Number,
+    ) -> None:
+        """Products wait for those at other pairs of points, and of other channels."""
+        assert self.kept is not None
+        lanes, width = self.tile.lanes, len(sums[0]) * self.tile.lanes
+        base = build.add(self.place, build.mul(build.sub(start[1], self.first), width))
+        for row, totals in enumerate(sums):
+            for v, total in enumerate(totals):
+                where = build.ramp(build.add(base, row * width + v * lanes), 1, lanes)
+                value = (
+                    build.apply(Primitive.ADD, build.load(self.kept, where), total)
+                    if self.chunks > 1
+                    else total
+                )
+                self.builder.store(self.kept, where, value)
+
+    def _at(self, number: Expr) -> tuple[Expr, Expr, Expr]:
+        """The batch, row and column of the first result of one of the block's tiles."""
+        t, builder = self.t, self.builder
+        batch, *corner = unravel(builder, build.add(self.first, number), (t.batch, *t.grid))
+        y, x = (builder.let("p", build.mul(c, t.results)) for c in corner)
+        return batch, y, x
+
+    def _results(self, number: Expr, column: Expr, width: int, apart: int) -> None:
+        """One tile's results for a panel: what its products stand for, or the direct sum where it
+        must be that.
+        """
+        builder, at = self.builder, self._at(number)
+        plain = (
+            self.guard.plainly(self.elements, build.add(self.first, number)) if self.guard else None
+        )
+        with (
+            builder.when(plain) if plain else nullcontext(),
+            builder.loop("v", 0, width, self.tile.lanes) as lane,
+        ):
+            rows = self._of_products(build.add(build.mul(number, width), lane), apart)
+            self._stored(rows, at, build.add(column, lane))
+        if plain:
+            with builder.when(build.apply(Primitive.EQ, plain, Const(False, DType.BOOL))):
+                self.direct.write(
+                    at, column, width, lambda rows, column: self._each(rows, at, column)
+                )
+
+    def _of_products(self, place: Expr, apart: int) -> list[list[Expr]]:
+        """The results that products stand for, of one tile and one vector of channels."""
+        assert self.kept is not None
+        t, builder, n, lanes = self.t, self.builder, self.t.seen, self.tile.lanes
+        columns = []
+        for j in range(n):
+            values = [
+                builder.let(
+                    "x", build.load(self.kept, build.add(place, (i * n + j) * apart), lanes)
+                )
+                for i in range(n)
+            ]
+            columns.append(toom_cook.of_products(builder, self.target, t.results, values))
+        return [
+            toom_cook.of_products(
+                builder, self.target, t.results, [values[i] for values in columns]
+            )
+            for i in range(t.results)
+        ]
+
+    def _stored(self, rows: list[list[Expr]], at: tuple[Expr, Expr, Expr], column: Expr) -> None:
+        """The epilogue of a tile's results: written out, or a loop where it is long or the result
+        ends inside the tile.
+        """
+        t, builder, (batch, y, x) = self.t, self.builder, at
+        if self.schedule.epilogue_loop:
+            self._each(rows, at, column)
+            return
+        channels = build.ramp(column, 1, self.tile.lanes)
+        fits = [
+            build.apply(Primitive.LE, place, build.index(size - t.results))
+            for place, size in zip((y, x), t.pixels, strict=True)
+        ]
+        inside = builder.let("inside", build.apply(Primitive.AND, *fits))
+        with nullcontext() if t.whole else builder.when(inside):
+            for i, j in product(range(t.results), repeat=2):
+                self.epilogue.store(
+                    self.elements, (batch, build.add(y, i), build.add(x, j), channels), rows[i][j]
+                )
+        if not t.whole:
+            with builder.when(build.apply(Primitive.EQ, inside, Const(False, DType.BOOL))):
+                self._each(rows, at, column)
+
+    def _each(self, rows: list[list[Expr]], at: tuple[Expr, Expr, Expr], column: Expr) -> None:
+        """Those pixels of a tile that the result has, in a loop."""
+        t, builder, lanes, (batch, y, x) = self.t, self.builder, self.tile.lanes, at
+        kept = builder.local("y", DType.F32, t.results**2 * lanes)
+        for number, value in enumerate(value for row in rows for value in row):
+            builder.store(kept, build.ramp(number * lanes, 1, lanes), value)
+        height, width = (
+            t.results
+            if size % t.results == 0
+            else loop_nest.bounded(
+                builder,
+                build.apply(Primitive.MIN, build.index(t.results), build.sub(size, first)),
+                t.results,
+            )
+            for first, size in zip((y, x), t.pixels, strict=True)
+        )
+        with builder.loop("i", 0, height) as i, builder.loop("j", 0, width) as j:
+            place = build.mul(build.add(build.mul(i, t.results), j), lanes)
+            where = (batch, build.add(y, i), build.add(x, j), build.ramp(column, 1, lanes))
+            self.epilogue.store(self.elements, where, build.load(kept, place, lanes))
