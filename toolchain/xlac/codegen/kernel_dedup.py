@@ -1,6 +1,6 @@
-"""Schedules each distinct group once: groups of one structure share their kernels.
+"""Lowers each distinct group once: groups of one structure share their kernels.
 
-A model repeats its blocks; so the sixteen bottlenecks of ResNet-50 cost the scheduling, the code
+A model repeats its blocks; so the sixteen bottlenecks of ResNet-50 cost the lowering, the code
 and the compile time of the few that differ.
 """
 
@@ -56,9 +56,9 @@ class LoweringCache:
         if known is not None:
             return translated(*known, group)
         name = f"{group.anchor.op.mnemonic}_{len(self._of_structure)}"
-        scheduled = self._decided(group, name)
-        self._of_structure[key] = (group, scheduled)
-        return scheduled
+        lowered = self._decided(group, name)
+        self._of_structure[key] = (group, lowered)
+        return lowered
 
     def _decided(self, group: Group, name: str) -> LoweredGroup:
         """Lowers a group by what is asked for it. Raises SourceError for what does not fit."""
@@ -67,13 +67,13 @@ class LoweringCache:
         wanted = self.asked.of(which)
         with deciding(Decisions(name, wanted)) as decisions:
             try:
-                scheduled = lower(group, self.target, name)
+                lowered = lower(group, self.target, name)
             except PartMisfit as error:
                 raise self.asked.unfit(which, error) from None
         for part in wanted:
             if part not in decisions.made:
                 raise self.asked.idle(which, part, decisions.made)
-        return replace(scheduled, schedules=decisions.made)
+        return replace(lowered, schedules=decisions.made)
 
     def check_asked(self) -> None:
         """Raises SourceError for schedules of groups that have not been lowered."""
@@ -126,10 +126,10 @@ def _op(node: Node) -> object:
     return type(node.op), tuple(parts)
 
 
-def translated(group: Group, scheduled: LoweredGroup, other: Group) -> LoweredGroup:
-    """The schedule of one group, said of the nodes of another of the same structure.
+def translated(group: Group, lowered: LoweredGroup, other: Group) -> LoweredGroup:
+    """What one group was lowered to, said of the nodes of another of the same structure.
 
-    Every field of everything in it is gone through, so that what a schedule says is either said of
+    Every field of everything in it is gone through, so that what it says is either said of
     the other group or kept.
     """
     nodes = dict(zip((*group.inputs, *group.nodes), (*other.inputs, *other.nodes), strict=True))
@@ -152,5 +152,5 @@ def translated(group: Group, scheduled: LoweredGroup, other: Group) -> LoweredGr
     def again(value: Any) -> Any:
         return replace(value, **{f.name: of_other(getattr(value, f.name)) for f in fields(value)})
 
-    found: LoweredGroup = again(scheduled)
+    found: LoweredGroup = again(lowered)
     return found

@@ -1,5 +1,5 @@
 """What nodes cost: operations an element, bytes a group moves. Rough figures that fusion and
-schedules weigh.
+lowerings weigh.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from xlac_sdk.target import Target
 
 
 class Kind(Enum):
-    """Which schedule makes the kernel of a group."""
+    """Which lowering makes the kernels of a group."""
 
     ELEMENTWISE = "elementwise"  # loops over the outputs' shape; every element computed alone
     ROWS = "rows"  # reductions over trailing axes, with pointwise work before, between and after

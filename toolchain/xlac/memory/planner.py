@@ -31,7 +31,7 @@ from xlac_sdk.support.limits import went
 
 def plan(
     partition: Partition,
-    schedules: Lowering,
+    lowering: Lowering,
     weights: Mapping[str, Array],
     state: Mapping[str, str] | None = None,
     sizes: Iterable[Symbol] = (),
@@ -44,7 +44,7 @@ def plan(
     `<state>.next` is not the caller's. `caches` are the sizes of those that the order of reading is
     to suit.
     """
-    return MemoryPlanner(schedules, weights, tuple(sizes), caches).program(partition, state or {})
+    return MemoryPlanner(lowering, weights, tuple(sizes), caches).program(partition, state or {})
 
 
 class MemoryPlanner(ProgramSlots):
@@ -52,13 +52,13 @@ class MemoryPlanner(ProgramSlots):
 
     def __init__(
         self,
-        schedules: Lowering,
+        lowering: Lowering,
         weights: Mapping[str, Array],
         sizes: tuple[Symbol, ...] = (),
         caches: Sequence[int] = (),
     ) -> None:
         super().__init__(weights, sizes)
-        self.schedules, self.caches = schedules, caches
+        self.lowering, self.caches = lowering, caches
         self.launcher = MergedLaunches()
 
     # ---- the whole ---------------------------------------------------------------------------
@@ -141,8 +141,8 @@ class MemoryPlanner(ProgramSlots):
         self, group: Group, number: int, readers: Readers, places: Places, direct: Places
     ) -> Iterable[Step]:
         """The steps of a group that is kernels or a library's call; its outputs have places from now on."""
-        scheduled = self.schedules(group)
-        shared = {output: input for output, input in scheduled.in_place if output in group.outputs}
+        lowered = self.lowering(group)
+        shared = {output: input for output, input in lowered.in_place if output in group.outputs}
         self.lifetimes.tick()
         taken: set[Node] = set()
         for output in group.outputs:
@@ -161,11 +161,11 @@ class MemoryPlanner(ProgramSlots):
         scratch: dict[Scratch, Argument] = {}
         steps: list[Step] = []
         origins = tuple(dict.fromkeys(n.origin for n in group.nodes if n.origin))
-        for copying in scheduled.copies:
+        for copying in lowered.copies:
             source = self.place(copying.source, places)
             target = self.value(copying.target, places, scratch, group)
             steps += self.copies([(source, target, copying.source.type)])
-        for launching in scheduled.launches:
+        for launching in lowered.launches:
             arguments = tuple(self.value(v, places, scratch, group) for v in launching.arguments)
             for argument in arguments:
                 self.lifetimes.use(argument.slot)
@@ -175,8 +175,8 @@ class MemoryPlanner(ProgramSlots):
                 self.launcher.launch(launching.kernel, arguments, launching.sizes, origins)
             )
             self.lifetimes.tick()
-        if scheduled.call is not None:
-            steps.append(self.call(scheduled.call, group, places, scratch))
+        if lowered.call is not None:
+            steps.append(self.call(lowered.call, group, places, scratch))
         return steps
 
     def call(

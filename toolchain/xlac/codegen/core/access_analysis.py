@@ -1,6 +1,6 @@
 """How a group's elements are reached: a dry run over symbolic indices that finds every stride.
 
-Schedules ask for the loops that a space of elements needs: neighbouring axes that every access
+Lowerings ask for the loops that a space of elements needs: neighbouring axes that every access
 crosses as one become one loop, and the axis along which most accesses are contiguous becomes the
 vector axis.
 """

@@ -1,4 +1,4 @@
-"""Attention as schedules compute it, those of CPUs too: for every batch and key head, rows of
+"""Attention as lowerings compute it, on CPUs and GPUs: for every batch and key head, rows of
 queries, each with its weights over the keys.
 
 Query heads that share a key head are rows of one product, so that keys and values are read once for

@@ -218,7 +218,7 @@ class Elements:
                 return node.op.element(index, node.type)
             self.bind(node, self.parameter(node))
             return self._reads[node](index)
-        assert isinstance(node.op, Elementwise), f"{node.op.mnemonic} was not bound by its schedule"
+        assert isinstance(node.op, Elementwise), f"{node.op.mnemonic} was not bound by its lowering"
         operands = (
             Operand(i.type, lambda at, when, i=i: self._when(i, plain(at), when))  # type: ignore[misc]
             for i in node.inputs

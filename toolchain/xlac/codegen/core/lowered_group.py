@@ -17,7 +17,7 @@ from xlac_sdk.target import Target
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scratch:
-    """Memory that a scheduled group needs between its own launches; the planner places it in the
+    """Memory that a lowered group needs between its own launches; the planner places it in the
     arena.
 
     `persistent` memory is zero at first and the group's own from call to call.
@@ -48,7 +48,7 @@ Value = Node | Scratch | PackedConstant
 
 @dataclass(frozen=True, slots=True)
 class KernelLaunch:
-    """One kernel launch of a scheduled group, before memory is planned: a value for each parameter
+    """One kernel launch of a lowered group, before memory is planned: a value for each parameter
     and size.
 
     `backward` makes the kernel that goes through its largest constant from the end to the start,
@@ -106,11 +106,11 @@ class LoweredGroup:
 
     @property
     def alone(self) -> tuple[KernelLaunch, ...]:
-        """The launches, for a schedule of more than this: there are no copies to make before, and
+        """The launches, for a lowering of more than this: there are no copies to make before, and
         no call in their place.
         """
         if self.copies or self.call is not None:
-            raise AssertionError("a schedule that is part of another has more than launches")
+            raise AssertionError("a lowering that is part of another has more than launches")
         return self.launches
 
 

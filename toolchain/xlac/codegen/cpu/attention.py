@@ -3,7 +3,7 @@ time.
 
 Keys are packed once, turned around, as the right operand of any product. Then a block of queries of
 one head multiplies them with a tile of keys, makes weights of the scores while they are in the
-first cache, and adds the weighted values (`online.py`). Few queries or keys are left to three
+first cache, and adds the weighted values (`online_softmax.py`). Few queries or keys are left to three
 kernels, as the definition says: their scores stay in a cache anyway.
 """
 

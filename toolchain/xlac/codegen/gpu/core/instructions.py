@@ -1,4 +1,4 @@
-"""Instructions of GPUs that schedules ask for by name, each with its meaning for one thread in
+"""Instructions of GPUs that lowerings ask for by name, each with its meaning for one thread in
 plain statements.
 
 Tiles in SHARED memory are rows of 16-byte chunks. A row's chunks are exchanged by an exclusive or

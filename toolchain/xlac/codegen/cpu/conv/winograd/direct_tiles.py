@@ -1,4 +1,4 @@
-"""The direct sum for tiles that may not be multiplied at points: see `winograd_guard.py`. Small
+"""The direct sum for tiles that may not be multiplied at points: see `accuracy_guard.py`. Small
 code, seldom run.
 """
 

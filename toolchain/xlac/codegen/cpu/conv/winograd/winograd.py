@@ -10,7 +10,7 @@ sum. Weights are kept as they are given: at points they would take 16/9 or 4 tim
 The error of a result is bounded by the largest pixel of its tile, and one that is infinite or NaN
 would spoil them all. So by default tiles are of 2 by 2 results, whose error on alike pixels is
 below that of the direct sum, and the first kernel looks for tiles whose pixels are not
-(`winograd_guard.py`), which the second sums directly (`winograd_direct.py`). With `precision:
+(`accuracy_guard.py`), which the second sums directly (`direct_tiles.py`). With `precision:
 fast`, tiles may be of 4 by 4 and nothing is looked for.
 """
 
