@@ -12,7 +12,7 @@ from contraction_harness import agree, cpu, group
 from test_conv_schedule import conv
 from test_dot_schedule import matmul
 
-from xlac.codegen.cpu.gemm import cache_blocking, gemm
+from xlac.codegen.cpu.gemm import cache_blocking, tile_store
 from xlac.codegen.cpu.gemm.cache_blocking import Cut
 from xlac.codegen.lower import lower
 from xlac.fusion.group import Kind
@@ -39,7 +39,7 @@ def cut_of(anchor: Node, kind: Kind, target: Target, monkeypatch: pytest.MonkeyP
         found.append(cache_blocking.cut(*given))  # type: ignore[arg-type]
         return found[-1]
 
-    monkeypatch.setattr(gemm, "cut", seen)
+    monkeypatch.setattr(tile_store, "cut", seen)
     lower(group(kind, anchor), target, "kernel")
     return found[-1]
 
