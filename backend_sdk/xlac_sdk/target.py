@@ -101,8 +101,8 @@ class Target:
             return {"facts": self.facts}
         return found if isinstance(found, dict) else {"facts": found}
 
-    def told(self) -> dict[str, Any]:
-        """Every fact as JSON: `Target.of` makes the target of it again."""
+    def to_json(self) -> dict[str, Any]:
+        """Every fact as JSON: `Target.from_json` makes the target of it again."""
         values = {name: getattr(self, name) for name in (f.name for f in fields(self))}
         return {
             name: sorted(map(_word, value)) if isinstance(value, frozenset) else value
@@ -110,8 +110,8 @@ class Target:
         }
 
     @staticmethod
-    def of(told: Mapping[str, Any]) -> Target:
-        """A target from what `told` gave; raises KeyError, TypeError or ValueError for anything
+    def from_json(facts: Mapping[str, Any]) -> Target:
+        """A target from what `to_json` gave; raises KeyError, TypeError or ValueError for anything
         else.
         """
         kinds: dict[str, Callable[[Any], Any]] = {
@@ -120,7 +120,7 @@ class Target:
             "attentions": _attentions,
         }  # fmt: skip
         return Target(
-            **{**told, **{name: frozenset(map(kind, told[name])) for name, kind in kinds.items()}}
+            **{**facts, **{name: frozenset(map(kind, facts[name])) for name, kind in kinds.items()}}
         )
 
     def lanes(self, dtype: DType) -> int:
@@ -138,16 +138,18 @@ def _word(value: Any) -> Any:
     """One of a set of facts as JSON."""
     if isinstance(value, tuple):
         return [_word(part) for part in value]
-    return value.value if isinstance(value, Enum) else getattr(value, "told", value)
+    if isinstance(value, Enum):
+        return value.value
+    return value.to_json() if hasattr(value, "to_json") else value
 
 
-def _products(told: list[Any]) -> Products:
+def _products(facts: list[Any]) -> Products:
     from xlac_sdk.libraries.product import Products
 
-    return Products.of(told)
+    return Products.from_json(facts)
 
 
-def _attentions(told: list[Any]) -> Attentions:
+def _attentions(facts: list[Any]) -> Attentions:
     from xlac_sdk.libraries.attention import Attentions
 
-    return Attentions.of(told)
+    return Attentions.from_json(facts)

@@ -22,7 +22,7 @@ def test_a_device_follows_from_warps() -> None:
     assert Target("plain").device == "cpu"
     assert LARGE.device == "gpu"
     assert Target("wide", warp=16, device="cpu").device == "cpu"
-    assert Target.of(LARGE.told()) == LARGE
+    assert Target.from_json(LARGE.to_json()) == LARGE
 
 
 @pytest.mark.parametrize("facts", [{"device": "tpu"}, {"device": "gpu"}])

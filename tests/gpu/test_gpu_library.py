@@ -285,8 +285,8 @@ def test_f32_is_rounded_to_tf32_only_where_the_model_lets_it() -> None:
 
 
 def test_what_a_target_says_of_products_survives_as_json() -> None:
-    told: Any = json.loads(json.dumps(TARGET.told()))
-    assert Target.of(told) == TARGET
+    told: Any = json.loads(json.dumps(TARGET.to_json()))
+    assert Target.from_json(told) == TARGET
 
 
 def test_programs_with_calls_survive_in_files(tmp_path: Path) -> None:

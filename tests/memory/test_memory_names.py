@@ -34,7 +34,7 @@ def test_every_slot_has_a_name_of_the_users(
     ).program
     slots = [slot for slot in program.slots if slot.role in (Role.TEMPORARY, Role.STATE)]
     assert [slot.symbol for slot in slots if not slot.name and slot.origin is None] == []
-    assert all(f"'{slot.symbol}'" != slot.told or slot.name == slot.symbol for slot in slots)
+    assert all(f"'{slot.symbol}'" != slot.label or slot.name == slot.symbol for slot in slots)
     monkeypatch.setattr(limit, "SHOWN", 1000)
     if limit.needed(program, True):
         with pytest.raises(LimitError) as found:
@@ -49,7 +49,7 @@ def test_what_messages_call_a_slot() -> None:
     def told(name: str, origin: Origin | None) -> str:
         from xlac_sdk.dtypes import DType
 
-        return Slot(name, "t6", DType.F32, (1,), Role.TEMPORARY, origin=origin).told
+        return Slot(name, "t6", DType.F32, (1,), Role.TEMPORARY, origin=origin).label
 
     assert told("layer.h", Origin("layer.h")) == "'layer.h'"
     assert told("", Origin("layer.h")) == "the scratch memory of 'layer.h'"
@@ -65,4 +65,4 @@ def test_the_verifier_names_the_node() -> None:
     slot = next(slot for slot in program.slots if slot.role is Role.TEMPORARY)
     with pytest.raises(VerifyError) as found:
         verify_program(replace(program, arena_bytes=0))
-    assert slot.told in str(found.value) and f"'{slot.symbol}'" not in str(found.value)
+    assert slot.label in str(found.value) and f"'{slot.symbol}'" not in str(found.value)

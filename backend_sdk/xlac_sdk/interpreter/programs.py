@@ -273,6 +273,6 @@ def _part(memory: Memory, counters: Counters, argument: Argument, count: int) ->
     start += sum(counters[name] * at_sizes(stride, counters) for name, stride in argument.strides)
     whole = memory[argument.slot]
     if not 0 <= start <= len(whole) - count:
-        where = f"elements {start} to {start + count} of {argument.slot.told}"
+        where = f"elements {start} to {start + count} of {argument.slot.label}"
         raise KernelFault(f"a step reaches for {where}, which has {len(whole)}")
     return whole[start : start + count]

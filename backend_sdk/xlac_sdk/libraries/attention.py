@@ -34,9 +34,8 @@ class Attentions:
     flops: int
     workspace: int  # bytes that it may use while it runs
 
-    @property
-    def told(self) -> list[Any]:
-        """As JSON: `Attentions.of` makes the same of it."""
+    def to_json(self) -> list[Any]:
+        """As JSON: `Attentions.from_json` makes the same of it."""
         return [
             self.library,
             str(self.operands),
@@ -47,9 +46,9 @@ class Attentions:
         ]
 
     @staticmethod
-    def of(told: list[Any]) -> Attentions:
-        """Raises TypeError or ValueError for anything else than what `told` gives."""
-        library, operands, *numbers = told
+    def from_json(facts: list[Any]) -> Attentions:
+        """Raises TypeError or ValueError for anything else than what `to_json` gives."""
+        library, operands, *numbers = facts
         return Attentions(library, DType(operands), *numbers)
 
 

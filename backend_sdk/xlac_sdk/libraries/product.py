@@ -42,9 +42,8 @@ class Products:
     # it is worth it only where operands may be rounded: for models whose precision is "fast"
     rounds: bool = False
 
-    @property
-    def told(self) -> list[Any]:
-        """As JSON: `Products.of` makes the same of it."""
+    def to_json(self) -> list[Any]:
+        """As JSON: `Products.from_json` makes the same of it."""
         results, activations = sorted(map(str, self.results)), sorted(self.activations)
         numbers = [self.least, self.flops, self.workspace]
         return [
@@ -59,9 +58,11 @@ class Products:
         ]
 
     @staticmethod
-    def of(told: list[Any]) -> Products:
-        """Raises TypeError or ValueError for anything else than what `told` gives."""
-        library, operands, results, activations, least, flops, workspace, exact, wide, rounds = told
+    def from_json(facts: list[Any]) -> Products:
+        """Raises TypeError or ValueError for anything else than what `to_json` gives."""
+        library, operands, results, activations, least, flops, workspace, exact, wide, rounds = (
+            facts
+        )
         types, ends = frozenset(map(DType, results)), frozenset(activations)
         return Products(
             library,

@@ -29,7 +29,7 @@ def check(program: Program) -> None:
     known = set(program.slots)
     for slot in (*program.inputs, *program.outputs):
         if slot not in known:
-            raise VerifyError(f"{slot.told} is not among the program's slots")
+            raise VerifyError(f"{slot.label} is not among the program's slots")
     for case in program.cases:
         _possible(program, case)
     for steps in _walks(program):
@@ -90,8 +90,8 @@ def _placed(program: Program, slot: Slot) -> None:
     if slot.role in (Role.TEMPORARY, Role.STATE):
         block = program.arena_bytes if slot.role is Role.TEMPORARY else program.state_bytes
         if slot.offset < 0 or slot.offset + slot.nbytes > block:
-            raise VerifyError(f"{slot.told} takes {byte_range(slot)} of a block of {block}")
+            raise VerifyError(f"{slot.label} takes {byte_range(slot)} of a block of {block}")
         if slot.nbytes and slot.offset % slot.align:
-            raise VerifyError(f"{slot.told} at byte {slot.offset} is not aligned to {slot.align}")
+            raise VerifyError(f"{slot.label} at byte {slot.offset} is not aligned to {slot.align}")
     if slot.role is Role.CONSTANT and slot.symbol not in program.constants:
-        raise VerifyError(f"constant {slot.told} has no data")
+        raise VerifyError(f"constant {slot.label} has no data")

@@ -68,7 +68,7 @@ class Slot:
     origin: Origin | None = None
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """What messages call it: as the user does where there is such a name, else by the node that
         it is for.
         """

@@ -92,7 +92,7 @@ class StepChecks:
         if one.offset < other.offset + other.nbytes and other.offset < one.offset + one.nbytes:
             a, b = self.lives[one], self.lives[other]
             raise VerifyError(
-                f"slots {one.told} ({byte_range(one)}, live from step {a.first} to {a.last}) and {other.told} "
+                f"slots {one.label} ({byte_range(one)}, live from step {a.first} to {a.last}) and {other.label} "
                 f"({byte_range(other)}, live from step {b.first} to {b.last}) share memory while both are live"
             )
 
@@ -108,7 +108,7 @@ class StepChecks:
                 case Copy(target=target, source=source, count=count):
                     if target.slot.dtype is not source.slot.dtype:
                         raise VerifyError(
-                            f"a copy from {source.slot.told} to {target.slot.told} changes the dtype"
+                            f"a copy from {source.slot.label} to {target.slot.label} changes the dtype"
                         )
                     many = self.known(count)
                     self.touch(source, many, reads=True, writes=False, who="a copy")
@@ -135,7 +135,7 @@ class StepChecks:
                 case Stamp(log=log):
                     if log.slot.dtype is not DType.I64:
                         raise VerifyError(
-                            f"the log {log.slot.told} of a stamp is {log.slot.dtype}, not i64"
+                            f"the log {log.slot.label} of a stamp is {log.slot.dtype}, not i64"
                         )
                     self.touch(
                         log,
@@ -198,7 +198,7 @@ class StepChecks:
         for buffer, argument in zip(kernel.parameters, step.arguments, strict=True):
             if buffer.dtype is not argument.slot.dtype:
                 raise VerifyError(
-                    f"kernel {kernel.name}: '{buffer.name}' holds {buffer.dtype}, {argument.slot.told} {argument.slot.dtype}"
+                    f"kernel {kernel.name}: '{buffer.name}' holds {buffer.dtype}, {argument.slot.label} {argument.slot.dtype}"
                 )
             count = buffer.size if isinstance(buffer.size, int) else extent(buffer.size, names)
             reads, writes = (
@@ -221,13 +221,13 @@ class StepChecks:
         """Checks one argument and records that its slot is used now."""
         slot = argument.slot
         if slot not in self.slots:
-            raise VerifyError(f"{who} uses {slot.told}, which the program does not declare")
+            raise VerifyError(f"{who} uses {slot.label}, which the program does not declare")
         low = high = self.known(argument.offset)
         size = self.known(slot.elements)
         for counter, stride in argument.strides:
             if counter not in self.counts:
                 raise VerifyError(
-                    f"{who} moves {slot.told} with '{counter}', which no loop around counts"
+                    f"{who} moves {slot.label} with '{counter}', which no loop around counts"
                 )
             if not self.counts[counter]:
                 return  # no turn of that loop is taken
@@ -235,10 +235,10 @@ class StepChecks:
             low, high = low + min(0, reach), high + max(0, reach)
         if low < 0 or high + count > size:
             raise VerifyError(
-                f"{who} reaches elements {low} to {high + count} of {slot.told}, which has {size}"
+                f"{who} reaches elements {low} to {high + count} of {slot.label}, which has {size}"
             )
         if writes and not foreign and slot.role in (Role.INPUT, Role.CONSTANT):
-            raise VerifyError(f"{who} writes {slot.told}, which is only read")
+            raise VerifyError(f"{who} writes {slot.label}, which is only read")
         if (
             reads
             and count
@@ -246,7 +246,7 @@ class StepChecks:
             and slot not in self.written
         ):
             raise VerifyError(
-                f"{who} {'updates' if writes else 'reads'} {slot.told} before anything was written there"
+                f"{who} {'updates' if writes else 'reads'} {slot.label} before anything was written there"
             )
         if writes:
             self.written.add(slot)
@@ -274,4 +274,4 @@ class StepChecks:
                     continue
                 start, also_start = self.known(one.offset), self.known(other.offset)
                 if start < also_start + more and also_start < start + count:
-                    raise VerifyError(f"{who} is given {one.slot.told} twice, and writes it")
+                    raise VerifyError(f"{who} is given {one.slot.label} twice, and writes it")

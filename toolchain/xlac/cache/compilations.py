@@ -105,7 +105,7 @@ class Entry(NamedTuple):
                 "outputs": [program.slots.index(s) for s in program.outputs],
                 "arena_bytes": program.arena_bytes, "state_bytes": program.state_bytes, "facts": facts,
                 "sizes": [asdict(symbol) for symbol in program.sizes],
-                "code": artifact.parent.name, "built_for": target.told(),
+                "code": artifact.parent.name, "built_for": target.to_json(),
             }  # fmt: skip
             text = json.dumps(told)
         except (TypeError, ValueError):
@@ -188,7 +188,7 @@ def load(cache: Cache, key: str, backend: Backend, copy: bool = False) -> Kept |
             facts=dict(told["facts"]),
             sizes=tuple(symbols),
         )
-        target, code = Target.of(told["built_for"]), str(told["code"])
+        target, code = Target.from_json(told["built_for"]), str(told["code"])
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
         return None
     executable = backend.revive(folder, program, target) or _loaded(

@@ -62,4 +62,4 @@ def check(program: Program, limit: int, weights_in_memory: bool) -> None:
 
 def _about(slot: Slot) -> str:
     shape = ", ".join(map(str, slot.shape))
-    return f"{slot.told} {slot.dtype}[{shape}]"
+    return f"{slot.label} {slot.dtype}[{shape}]"
