@@ -13,7 +13,7 @@ from xlac_cuda.libraries import cudnn
 from xlac_cuda.libraries.claims import SPACE
 from xlac_cuda.libraries.cudnn_graph import Operations
 from xlac_cuda.libraries.cudnn_names import Type
-from xlac_cuda.libraries.cudnn_plans import Machine
+from xlac_cuda.libraries.cudnn_plans import CudnnMachine
 from xlac_cuda.libraries.cudnn_problems import refused, written
 from xlac_sdk.dtypes import DType
 from xlac_sdk.libraries.attention import Attention
@@ -35,7 +35,7 @@ H200 = {
 LAST, FIRST = "last", "first"
 
 
-def described(dnn: cudnn.Cudnn) -> Machine:
+def described(dnn: cudnn.Cudnn) -> CudnnMachine:
     """An H200 (cuDNN 9.8 or later)."""
     made, text = ctypes.c_void_p(), json.dumps(H200).encode()
     dnn("cudnnBackendCreateDescriptor", DEVICEPROP, ctypes.addressof(made))
@@ -51,7 +51,7 @@ def described(dnn: cudnn.Cudnn) -> Machine:
 
     # CUDNN_ATTR_…_DEVICEPROP of each
     heuristics, engine, plan = (_Only(number) for number in (204, 1307, 407))
-    return Machine({}, {heuristics: made.value}, {engine: made.value}, {plan: made.value})  # type: ignore[dict-item]
+    return CudnnMachine({}, {heuristics: made.value}, {engine: made.value}, {plan: made.value})  # type: ignore[dict-item]
 
 
 class _Only:

@@ -15,7 +15,7 @@ from xlac_cuda import architectures
 from xlac_cuda.libraries import claims, cublaslt, cudnn, cudnn_calls
 from xlac_cuda.libraries.cudnn_graph import Operations
 from xlac_cuda.libraries.cudnn_names import Attribute, Kind, Note, Pointwise
-from xlac_cuda.libraries.cudnn_plans import Choice, Machine
+from xlac_cuda.libraries.cudnn_plans import CudnnMachine, PlanChoice
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import XlacError
 from xlac_sdk.target import Request
@@ -78,21 +78,21 @@ def test_what_the_library_does_not_compute(dnn: Library, monkeypatch: pytest.Mon
 
 def test_engines_are_chosen_again_by_number_and_knobs(dnn: Library) -> None:
     found = cudnn.wanted((9, 0))
-    operations = Operations(found, Machine.of(1))
+    operations = Operations(found, CudnnMachine.of(1))
     try:
         x = operations.tensor(DType.F32, (1, 4, 5, 5), (100, 25, 5, 1), 16)
         y = operations.tensor(DType.F32, (1, 4, 5, 5), (100, 25, 5, 1), 16)
         operations.pointwise(Pointwise.RELU_FWD, x, 0, y)
         graph, never = operations.graph(), frozenset({Note.NONDETERMINISTIC})
         first, *_ = operations.suggested(graph, never, 1 << 20)
-        assert first.choice == Choice(5, ((24, 1),))
+        assert first.choice == PlanChoice(5, ((24, 1),))
         assert operations.chosen(graph, first.choice, never, 1 << 20) is not None
         for other in (
-            Choice(5, ((24, 9),)),
-            Choice(1234, ()),
-            Choice(7, ()),
-            Choice(9, ()),
-            Choice(8, ()),
+            PlanChoice(5, ((24, 9),)),
+            PlanChoice(1234, ()),
+            PlanChoice(7, ()),
+            PlanChoice(9, ()),
+            PlanChoice(8, ()),
         ):
             assert operations.chosen(graph, other, never, 1 << 20) is None, other
     finally:
@@ -101,7 +101,7 @@ def test_engines_are_chosen_again_by_number_and_knobs(dnn: Library) -> None:
 
 def test_the_standin_refuses_what_the_library_would(dnn: Library) -> None:
     """Attributes of another type, extents that do not agree: what the tests rely on."""
-    operations = Operations(cudnn.wanted((9, 0)), Machine.of(1))
+    operations = Operations(cudnn.wanted((9, 0)), CudnnMachine.of(1))
     try:
         with pytest.raises(XlacError, match="does not take 2 elements"):
             operations.final(Kind.TENSOR, {Attribute.TENSOR_UNIQUE_ID: (1, 2)})
@@ -153,15 +153,16 @@ def test_what_is_no_choice_is_not_read(told: str) -> None:
 
 
 def test_choices_are_read_as_they_were_told() -> None:
-    choice = Choice(41, ((24, 1), (38, 0)))
+    choice = PlanChoice(41, ((24, 1), (38, 0)))
     assert cudnn_calls.read(cudnn_calls.told(choice)) == choice
 
 
 @pytest.mark.parametrize(
-    "other", [Choice(1234, ()), Choice(7, ()), Choice(8, ()), Choice(62, ((24, 9),))]
+    "other",
+    [PlanChoice(1234, ()), PlanChoice(7, ()), PlanChoice(8, ()), PlanChoice(62, ((24, 9),))],
 )
 def test_engines_that_others_name_are_checked(
-    other: Choice, dnn: Library, monkeypatch: pytest.MonkeyPatch
+    other: PlanChoice, dnn: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that the library does not have, whose sums differ at each call, or that wants more memory
     is not taken.

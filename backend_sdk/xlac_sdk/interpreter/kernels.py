@@ -14,7 +14,7 @@ import numpy as np
 
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.host import stopping
-from xlac_sdk.interpreter.python_text import Text
+from xlac_sdk.interpreter.python_text import PythonText
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.semantics import evaluate, fold
@@ -172,7 +172,7 @@ def compile_kernel(kernel: Kernel, looks: Container[int] = ()) -> Callable[..., 
 
     Between the turns of loops in `looks`, by identity, it looks whether it is to stop.
     """
-    text = Text(kernel, looks)
+    text = PythonText(kernel, looks)
     accesses = _Accesses(kernel)
     checked = {
         name: getattr(accesses, name) for name in ("outside", "gather", "scatter", "aligned")

@@ -35,7 +35,7 @@ from xlac_sdk.kernel_ir.sharing import named, roots, walk
 P = Primitive
 
 
-class Text(PythonExpressions):
+class PythonText(PythonExpressions):
     """The Python source of one kernel, and the objects that it names. `looks`: loops, by identity,
     whose turns go through a function `looking`, which may end the call."""
 

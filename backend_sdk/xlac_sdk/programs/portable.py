@@ -57,7 +57,7 @@ CLASSES: dict[str, Any] = {
 
 def write(folder: Path, program: Program, target: Target) -> None:
     """Writes both files."""
-    writer = _Writer()
+    writer = _ObjectNumbers()
     facts = {
         key: value
         for key, value in program.facts.items()
@@ -99,7 +99,7 @@ def read(folder: Path) -> tuple[Program, Target]:
     return found, machine
 
 
-class _Writer:
+class _ObjectNumbers:
     """Numbers objects, those that others hold first."""
 
     def __init__(self) -> None:

@@ -11,12 +11,12 @@ not know which one they have.
 
 from __future__ import annotations
 
-from xlac_sdk.host.capi.api import Api, Array, Size, Status, api_of
+from xlac_sdk.host.capi.api import Api, ArrayArgument, SizeArgument, Status, api_of
 from xlac_sdk.host.capi.names import identifier
 from xlac_sdk.host.capi.render import cmake_package, cpp_header, header, npy_program, rust_module
 from xlac_sdk.programs.constants import Weights, weights_file
 
 __all__ = [
-    "Api", "Array", "Size", "Status", "Weights", "api_of", "cmake_package", "cpp_header", "header", "identifier",
+    "Api", "ArrayArgument", "SizeArgument", "Status", "Weights", "api_of", "cmake_package", "cpp_header", "header", "identifier",
     "npy_program", "rust_module", "weights_file",
 ]  # fmt: skip

@@ -46,7 +46,7 @@ class Status(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class ArrayArgument:
     """An input or an output: what C calls it and what it holds."""
 
     slot: Slot
@@ -99,7 +99,7 @@ class Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class SizeArgument:
     """A size that each call chooses, within bounds: what C calls it, and the user, safe in a
     comment.
     """
@@ -133,9 +133,9 @@ class Api:
 
     prefix: str
     title: str
-    inputs: tuple[Array, ...]
-    outputs: tuple[Array, ...]
-    sizes: tuple[Size, ...]
+    inputs: tuple[ArrayArgument, ...]
+    outputs: tuple[ArrayArgument, ...]
+    sizes: tuple[SizeArgument, ...]
     weights: Weights
     align: int
     arena_bytes: int
@@ -160,7 +160,7 @@ class Api:
         return f"{self.prefix}_model" if self.prefix in KEYWORDS else self.prefix
 
     @property
-    def arrays(self) -> tuple[Array, ...]:
+    def arrays(self) -> tuple[ArrayArgument, ...]:
         """Inputs, then outputs: the order of `NAME_run`'s parameters."""
         return (*self.inputs, *self.outputs)
 
@@ -263,11 +263,11 @@ def api_of(program: Program, weights: Weights = Weights.EMBED, align: int = ALIG
     slots = (*program.inputs, *program.outputs)
     names = parameters((s.name for s in slots), "array")
     arrays = [
-        Array(s, n, i >= len(program.inputs))
+        ArrayArgument(s, n, i >= len(program.inputs))
         for i, (s, n) in enumerate(zip(slots, names, strict=True))
     ]
     called = parameters((s.name for s in program.sizes), "size")
-    sizes = tuple(Size(s, n) for s, n in zip(program.sizes, called, strict=True))
+    sizes = tuple(SizeArgument(s, n) for s, n in zip(program.sizes, called, strict=True))
     constant = any(s.role is Role.CONSTANT and s.nbytes for s in program.slots)
     outside = constant and not (weights is Weights.EMBED)
     record = program.facts.get(RECORD) or {"texts": (), "offset": 0}

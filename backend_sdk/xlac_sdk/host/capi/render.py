@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xlac_sdk.host.capi import extents
-from xlac_sdk.host.capi.api import Api, Array
+from xlac_sdk.host.capi.api import Api, ArrayArgument
 from xlac_sdk.programs.sizes import alone
 
 
@@ -59,7 +59,7 @@ def npy_program(api: Api) -> str:
     )
 
 
-def _extents(array: Array) -> str:
+def _extents(array: ArrayArgument) -> str:
     """The extents of an array as C: -1 where a call chooses."""
     return ", ".join(str(dim) if isinstance(dim, int) else "-1" for dim in array.slot.shape) or "0"
 

@@ -69,7 +69,7 @@ class Making:
         return tuple(replace(m, tagged=True) for m in found) if len(found) > 1 else found
 
     @cached_property
-    def block(self) -> weights.Block:
+    def block(self) -> weights.ConstantBlock:
         """The constants of all variants."""
         return weights.block([v.program for v in self.variants])
 

@@ -11,7 +11,7 @@ from xlac_sdk.programs.program import Program, Role, Slot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Block:
+class ConstantBlock:
     """The constants as they lie in memory, and where each slot of each variant is, from the start
     of the file.
     """
@@ -26,7 +26,7 @@ class Block:
         return b"".join(list(weights_file(self.program))[1:])
 
 
-def block(programs: Sequence[Program]) -> Block:
+def block(programs: Sequence[Program]) -> ConstantBlock:
     """One block for all variants. Their slots of equal data share a place."""
     kept: dict[bytes, Slot] = {}
     shared: dict[Slot, Slot] = {}
@@ -55,4 +55,4 @@ def block(programs: Sequence[Program]) -> Block:
         state_bytes=max(p.state_bytes for p in programs),
     )
     where = places(whole)
-    return Block(whole, {slot: where[one] for slot, one in shared.items()})
+    return ConstantBlock(whole, {slot: where[one] for slot, one in shared.items()})

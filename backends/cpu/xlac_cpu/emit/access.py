@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xlac_cpu.emit.spelling import constant, memory, number, register, suffix, vector
-from xlac_cpu.emit.writer import Writer
+from xlac_cpu.emit.writer import LlvmWriter
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import Primitive
 
@@ -20,7 +20,7 @@ _ATOMIC = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Address:
     """Where elements are: a pointer to the first, or a vector of pointers."""
 
     pointer: str
@@ -29,7 +29,7 @@ class Place:
     reverse: bool = False  # the pointer is to the last lane's element
 
 
-def read(w: Writer, place: Place, dtype: DType, lanes: int, mask: str | None) -> str:
+def read(w: LlvmWriter, place: Address, dtype: DType, lanes: int, mask: str | None) -> str:
     """The elements as a register value; masked-off lanes are zero."""
     scalar, kind = memory(dtype), memory(dtype, lanes)
     tail = suffix(scalar, lanes)
@@ -68,7 +68,13 @@ def read(w: Writer, place: Place, dtype: DType, lanes: int, mask: str | None) ->
 
 
 def write(
-    w: Writer, place: Place, value: str, dtype: DType, lanes: int, mask: str | None, streaming: bool
+    w: LlvmWriter,
+    place: Address,
+    value: str,
+    dtype: DType,
+    lanes: int,
+    mask: str | None,
+    streaming: bool,
 ) -> None:
     """Stores a register value. `streaming` is heeded where the address is aligned for it."""
     value = to_memory(w, value, dtype, lanes)
@@ -111,7 +117,7 @@ def write(
         )
 
 
-def _opaque(w: Writer, mask: str, lanes: int) -> str:
+def _opaque(w: LlvmWriter, mask: str, lanes: int) -> str:
     """The same mask, which LLVM cannot tell is constant.
 
     LLVM 22 turns a masked store of a single lane of a truncated vector into a store of the
@@ -125,9 +131,9 @@ def _opaque(w: Writer, mask: str, lanes: int) -> str:
 
 
 def combine(
-    w: Writer,
+    w: LlvmWriter,
     primitive: Primitive,
-    place: Place,
+    place: Address,
     value: str,
     dtype: DType,
     lanes: int,
@@ -181,7 +187,7 @@ class Combine:
 
 
 def _atomic(
-    w: Writer, primitive: Primitive, pointer: str, value: str, dtype: DType, compute: Combine
+    w: LlvmWriter, primitive: Primitive, pointer: str, value: str, dtype: DType, compute: Combine
 ) -> None:
     kind = memory(dtype)
     simple = _ATOMIC.get((primitive, dtype.is_float))
@@ -214,14 +220,14 @@ def _atomic(
     w.label(out)
 
 
-def from_memory(w: Writer, value: str, dtype: DType, lanes: int) -> str:
+def from_memory(w: LlvmWriter, value: str, dtype: DType, lanes: int) -> str:
     """A value as memory has it, in a register: a byte is a bool."""
     if dtype is not DType.BOOL:
         return value
     return w.op(f"icmp ne {vector('i8', lanes)} {value}, {constant('0', 'i8', lanes)}")
 
 
-def to_memory(w: Writer, value: str, dtype: DType, lanes: int) -> str:
+def to_memory(w: LlvmWriter, value: str, dtype: DType, lanes: int) -> str:
     """A value in a register as memory has it: a bool is a byte."""
     return (
         w.op(f"zext {vector('i1', lanes)} {value} to {vector('i8', lanes)}")
@@ -230,14 +236,14 @@ def to_memory(w: Writer, value: str, dtype: DType, lanes: int) -> str:
     )
 
 
-def reverse(w: Writer, value: str, scalar: str, lanes: int) -> str:
+def reverse(w: LlvmWriter, value: str, scalar: str, lanes: int) -> str:
     """A vector with its lanes in the other order."""
     kind = vector(scalar, lanes)
     picks = ", ".join(f"i32 {k}" for k in reversed(range(lanes)))
     return w.op(f"shufflevector {kind} {value}, {kind} poison, <{lanes} x i32> <{picks}>")
 
 
-def splat(w: Writer, value: str, scalar: str, lanes: int) -> str:
+def splat(w: LlvmWriter, value: str, scalar: str, lanes: int) -> str:
     """A scalar in every lane."""
     if lanes == 1:
         return value

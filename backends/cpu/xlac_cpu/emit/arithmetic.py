@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from xlac_cpu.emit.spelling import constant, is_literal, number, register, suffix, vector
-from xlac_cpu.emit.writer import Writer
+from xlac_cpu.emit.writer import LlvmWriter
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -63,7 +63,7 @@ them).
 """
 
 
-def spell(w: Writer, primitive: Primitive, x: tuple[str, ...], dtype: DType, lanes: int) -> str:
+def spell(w: LlvmWriter, primitive: Primitive, x: tuple[str, ...], dtype: DType, lanes: int) -> str:
     """A primitive on operands of `dtype` (f32, f64, integer or bool; not a half), casts excepted."""
     spelled = (_of_floats if dtype.is_float else _of_integers)(w, primitive, x, dtype, lanes)
     if spelled is not None:
@@ -73,7 +73,7 @@ def spell(w: Writer, primitive: Primitive, x: tuple[str, ...], dtype: DType, lan
 
 
 def _of_floats(
-    w: Writer, primitive: Primitive, x: tuple[str, ...], dtype: DType, lanes: int
+    w: LlvmWriter, primitive: Primitive, x: tuple[str, ...], dtype: DType, lanes: int
 ) -> str | None:
     kind, name = register(dtype, lanes), suffix(register(dtype), lanes)
     match primitive:
@@ -101,7 +101,7 @@ def _of_floats(
 
 
 def _of_integers(
-    w: Writer, primitive: Primitive, x: tuple[str, ...], dtype: DType, lanes: int
+    w: LlvmWriter, primitive: Primitive, x: tuple[str, ...], dtype: DType, lanes: int
 ) -> str | None:
     kind, name = register(dtype, lanes), suffix(register(dtype), lanes)
     sign = "s" if dtype.is_signed else "u"
@@ -139,14 +139,14 @@ def _of_integers(
     return None
 
 
-def select(w: Writer, condition: str, then: str, otherwise: str, kind: str, lanes: int) -> str:
+def select(w: LlvmWriter, condition: str, then: str, otherwise: str, kind: str, lanes: int) -> str:
     """Lane by lane; `kind` is the type of the values."""
     if condition in ("true", "false"):
         return then if condition == "true" else otherwise
     return w.op(f"select {vector('i1', lanes)} {condition}, {kind} {then}, {kind} {otherwise}")
 
 
-def fold(w: Writer, primitive: Primitive, value: str, dtype: DType, lanes: int) -> str:
+def fold(w: LlvmWriter, primitive: Primitive, value: str, dtype: DType, lanes: int) -> str:
     """The lanes combined, halving the vector as long as it is even."""
     scalar = register(dtype)
     rest: list[str] = []
@@ -176,7 +176,7 @@ def _literal_float(text: str) -> str | None:
     return text[at : at + 18] if at >= 0 else None
 
 
-def _extremum(w: Writer, primitive: Primitive, a: str, b: str, dtype: DType, lanes: int) -> str:
+def _extremum(w: LlvmWriter, primitive: Primitive, a: str, b: str, dtype: DType, lanes: int) -> str:
     """NaN when either operand is; +0 above -0. `llvm.maximum` says the same and costs twice as much
     on x86.
 
@@ -231,7 +231,7 @@ def _scalar_of(text: str) -> int | None:
     return None
 
 
-def _divide(w: Writer, primitive: Primitive, a: str, b: str, dtype: DType, lanes: int) -> str:
+def _divide(w: LlvmWriter, primitive: Primitive, a: str, b: str, dtype: DType, lanes: int) -> str:
     """Truncating; the hardware's traps (a zero divisor, the smallest number by -1) are stepped
     around.
     """
@@ -256,7 +256,7 @@ def _divide(w: Writer, primitive: Primitive, a: str, b: str, dtype: DType, lanes
     )
 
 
-def _shift(w: Writer, primitive: Primitive, a: str, b: str, dtype: DType, lanes: int) -> str:
+def _shift(w: LlvmWriter, primitive: Primitive, a: str, b: str, dtype: DType, lanes: int) -> str:
     """A distance outside the width shifts everything out."""
     kind, scalar, flags = register(dtype, lanes), register(dtype), vector("i1", lanes)
     arithmetic = primitive is P.SHR and dtype.is_signed

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from xlac_cpu.emit.spelling import constant, number, register, suffix, vector
-from xlac_cpu.emit.writer import Writer
+from xlac_cpu.emit.writer import LlvmWriter
 from xlac_sdk.dtypes import DType
 
 
-def cast(w: Writer, value: str, source: DType, target: DType, lanes: int, native_half: bool) -> str:
+def cast(
+    w: LlvmWriter, value: str, source: DType, target: DType, lanes: int, native_half: bool
+) -> str:
     """Rounds to nearest even, truncates and saturates to integers, wraps between integers."""
     if source is target:
         return value
@@ -38,7 +40,7 @@ def cast(w: Writer, value: str, source: DType, target: DType, lanes: int, native
     )
 
 
-def widen(w: Writer, value: str, source: DType, lanes: int, native: bool) -> str:
+def widen(w: LlvmWriter, value: str, source: DType, lanes: int, native: bool) -> str:
     """A half as f32: exact."""
     whole, narrow, wide = vector("i32", lanes), vector("i16", lanes), vector("float", lanes)
     if source is DType.F16 and native:
@@ -63,7 +65,9 @@ def widen(w: Writer, value: str, source: DType, lanes: int, native: bool) -> str
     return w.op(f"bitcast {whole} {w.op(f'or {whole} {result}, {sign}')} to {wide}")
 
 
-def _narrow(w: Writer, value: str, source: DType, target: DType, lanes: int, native: bool) -> str:
+def _narrow(
+    w: LlvmWriter, value: str, source: DType, target: DType, lanes: int, native: bool
+) -> str:
     """Anything to a half. From f64 by rounding to odd first, so that the second rounding is the
     only one.
     """
@@ -104,7 +108,7 @@ def _narrow(w: Writer, value: str, source: DType, target: DType, lanes: int, nat
     return w.op(f"trunc {whole} {w.op(f'or {whole} {result}, {sign}')} to {narrow}")
 
 
-def _round_to_odd(w: Writer, value: str, lanes: int) -> str:
+def _round_to_odd(w: LlvmWriter, value: str, lanes: int) -> str:
     """f64 to f32: inexact results get an odd last bit, which no later rounding can mistake for a
     tie.
     """
@@ -127,7 +131,7 @@ def _round_to_odd(w: Writer, value: str, lanes: int) -> str:
 class Bits:
     """Operations of i32 lanes with constants."""
 
-    def __init__(self, w: Writer, lanes: int) -> None:
+    def __init__(self, w: LlvmWriter, lanes: int) -> None:
         self.w, self.lanes, self.kind = w, lanes, vector("i32", lanes)
 
     def op(self, name: str, value: str, by: int) -> str:

@@ -38,7 +38,7 @@ from xlac_sdk.support.limits import went
 SEGMENT = 128  # steps in one function: LLVM's time grows faster than a function's length
 
 
-class Driver:
+class ProgramWriter:
     """Writes the functions that run steps."""
 
     def __init__(

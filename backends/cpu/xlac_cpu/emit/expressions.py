@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlac_cpu.emit import access, arithmetic, convert
-from xlac_cpu.emit.access import Place
+from xlac_cpu.emit.access import Address
 from xlac_cpu.emit.spelling import (
     constant,
     function_name,
@@ -14,7 +14,7 @@ from xlac_cpu.emit.spelling import (
     vector,
 )
 from xlac_cpu.emit.style import Style
-from xlac_cpu.emit.writer import Writer
+from xlac_cpu.emit.writer import LlvmWriter
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.build import bounds
 from xlac_sdk.kernel_ir.kernel import (
@@ -38,10 +38,10 @@ P = Primitive
 _NARROW = 1 << 31
 
 
-class Expressions(access.Combine):
+class LlvmExpressions(access.Combine):
     """Writes values; holds what names and buffers stand for."""
 
-    def __init__(self, w: Writer, style: Style) -> None:
+    def __init__(self, w: LlvmWriter, style: Style) -> None:
         self.w, self.style = w, style
         self.names: dict[str, str] = {}
         self.mutable: dict[str, str] = {}  # names whose value is in a stack cell
@@ -209,18 +209,18 @@ class Expressions(access.Combine):
 
     # ---- addresses -------------------------------------------------------------------------------
 
-    def place(self, buffer: Buffer, index: Expr, lanes: int, align: int) -> Place:
+    def place(self, buffer: Buffer, index: Expr, lanes: int, align: int) -> Address:
         """Where an access of `lanes` elements at `index` goes."""
         base, known = self.buffers[buffer]
         size = buffer.dtype.nbytes
         element, align = memory(buffer.dtype), max(size, min(align or size, known))
         if index.lanes == 1:
-            return Place(self.pointer(buffer, index), False, align)
+            return Address(self.pointer(buffer, index), False, align)
         if isinstance(index, Ramp) and index.stride == 1:
-            return Place(self.pointer(buffer, index.base), False, align)
+            return Address(self.pointer(buffer, index.base), False, align)
         if isinstance(index, Ramp) and index.stride == -1:
             last = self.pointer(buffer, index.base)
-            return Place(
+            return Address(
                 self.w.op(f"getelementptr {element}, ptr {last}, i64 {1 - lanes}"),
                 False,
                 size,
@@ -229,7 +229,7 @@ class Expressions(access.Combine):
         if isinstance(index, Ramp) and abs(index.stride) * lanes < _NARROW:
             first = self.pointer(buffer, index.base)
             offsets = access.steps(index.stride, lanes, "i32")
-            return Place(
+            return Address(
                 self.w.op(
                     f"getelementptr {element}, ptr {first}, {vector('i32', lanes)} {offsets}"
                 ),
@@ -243,7 +243,9 @@ class Expressions(access.Combine):
                 self.w.op(f"trunc {kind} {where} to {vector('i32', lanes)}"),
                 vector("i32", lanes),
             )
-        return Place(self.w.op(f"getelementptr {element}, ptr {base}, {kind} {where}"), True, size)
+        return Address(
+            self.w.op(f"getelementptr {element}, ptr {base}, {kind} {where}"), True, size
+        )
 
     def pointer(self, buffer: Buffer, index: Expr) -> str:
         """The address of one element. A constant term is added last, so neighbours share the rest."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xlac_cpu.emit.statements import NEVER, STRIP, Function
+from xlac_cpu.emit.statements import NEVER, STRIP, KernelWriter
 from xlac_cpu.emit.style import Style
 from xlac_sdk.kernel_ir.kernel import Access, Const, For, Kernel
 
@@ -18,7 +18,7 @@ _ATTRIBUTE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class FunctionText:
     """A written function, without its name."""
 
     parameters: str
@@ -48,7 +48,7 @@ def write(
     style: Style,
     declarations: dict[str, None],
     looks: Mapping[int, int] = NEVER,
-) -> Text:
+) -> FunctionText:
     """The text of a kernel. `aligns`: bytes that each argument's address is known to be a multiple
     of.
 
@@ -62,20 +62,20 @@ def write(
     parameters += ["ptr %stop"] * bool(looks)
     parameters += [f"i64 %n{i}" for i in range(len(kernel.sizes))]
     ranged = [*parameters, "i64 %begin", "i64 %end"]
-    writer = Function(style, declarations, kernel, aligns)
+    writer = KernelWriter(style, declarations, kernel, aligns)
     writer.looks = looks
     if style.threads:
         writer.ranged = kernel.parallel
     taken = ", ".join(parameters if writer.ranged is None else ranged)
     cut = _cut(kernel, looks)
     if cut is None:
-        return Text(taken, writer.whole(kernel), writer.ranged is not None)
-    strip = Function(style, declarations, kernel, aligns)
+        return FunctionText(taken, writer.whole(kernel), writer.ranged is not None)
+    strip = KernelWriter(style, declarations, kernel, aligns)
     strip.looks = {loop: turns for loop, turns in looks.items() if loop != id(cut)}
     strip.ranged, strip.some = cut, True
     inner = strip.whole(kernel)
     given = [f"{text.split()[0]} {text.split()[-1]}" for text in parameters]
-    return Text(
+    return FunctionText(
         taken, writer.calls(cut, given), writer.ranged is not None, (", ".join(ranged), inner)
     )
 

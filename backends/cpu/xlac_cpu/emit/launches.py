@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from xlac_cpu.emit import stamp
 from xlac_cpu.emit.division import is_open, open_split, split
-from xlac_cpu.emit.expressions import Expressions
+from xlac_cpu.emit.expressions import LlvmExpressions
 from xlac_cpu.emit.spelling import memory
 from xlac_cpu.emit.stop_checks import Looking
 from xlac_cpu.emit.stop_function import NAME
-from xlac_cpu.emit.writer import Writer
+from xlac_cpu.emit.writer import LlvmWriter
 from xlac_cpu.pool_block import WATCHED
 from xlac_sdk.dims import Dim
 from xlac_sdk.kernel_ir import build
@@ -18,18 +18,20 @@ from xlac_sdk.kernel_ir.expressions import Expr
 from xlac_sdk.programs.program import Argument, Launch
 
 if TYPE_CHECKING:
-    from xlac_cpu.emit.driver import Driver
+    from xlac_cpu.emit.driver import ProgramWriter
 
 
 class Launching(Looking):
     """A function of steps of a program that launches kernels."""
 
-    def __init__(self, driver: Driver, counters: dict[str, str], table: str, first: int) -> None:
+    def __init__(
+        self, driver: ProgramWriter, counters: dict[str, str], table: str, first: int
+    ) -> None:
         """`table` holds the sizes of the call, from its entry `first` on."""
         self.driver, self.counters = driver, counters
-        super().__init__(Writer(driver.declarations, narrow=driver.style.narrow), driver.watch)
+        super().__init__(LlvmWriter(driver.declarations, narrow=driver.style.narrow), driver.watch)
         self.frame: tuple[str, int] | None = None
-        self.values = Expressions(self.w, driver.style)
+        self.values = LlvmExpressions(self.w, driver.style)
         for at, symbol in enumerate(driver.program.sizes, first):
             address = self.w.op(f"getelementptr i64, ptr %{table}, i64 {at}")
             self.values.names[symbol.identifier] = self.w.op(

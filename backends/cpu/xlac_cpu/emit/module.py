@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from xlac_cpu.emit import chunks, driver, function, layout, outlined, stamp, stop_function
-from xlac_cpu.emit.function import Text
+from xlac_cpu.emit.function import FunctionText
 from xlac_cpu.emit.statements import NEVER
 from xlac_cpu.emit.style import Style
 from xlac_cpu.machine import Machine
@@ -44,7 +44,9 @@ def emit(
     looks = Looks(program, legal)
     symbols, groups = _kernels(program, legal, looks, style)
     group = groups[-1]
-    main = driver.Driver(program, symbols, target.threads, group.declarations, style, places, looks)
+    main = driver.ProgramWriter(
+        program, symbols, target.threads, group.declarations, style, places, looks
+    )
     functions = main.write()
     functions += _helpers(program, main, symbols, machine, group.declarations)
     outside = [
@@ -69,7 +71,7 @@ class _Group:
         self.declarations: dict[str, None] = {}
         self.size = 0
 
-    def add(self, symbol: str, text: Text, needed: dict[str, None]) -> None:
+    def add(self, symbol: str, text: FunctionText, needed: dict[str, None]) -> None:
         self.functions[symbol] = text.named(symbol)
         self.declarations.update(needed)
         self.size += text.letters
@@ -81,7 +83,7 @@ def _kernels(
     """The symbol of each kernel, and the groups with their text: equal text is written once."""
     aligns = layout.alignments(program)
     symbols: dict[Kernel, str] = {}
-    written: dict[Text, str] = {}
+    written: dict[FunctionText, str] = {}
     groups: list[_Group] = [_Group()]
     for kernel in program.kernels:
         look()
@@ -105,7 +107,7 @@ def _kernels(
 
 def _helpers(
     program: Program,
-    main: driver.Driver,
+    main: driver.ProgramWriter,
     symbols: dict[Kernel, str],
     machine: Machine,
     declarations: dict[str, None],

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from xlac_cpu.emit.spelling import function_name, register
-from xlac_cpu.emit.statements import Function
+from xlac_cpu.emit.statements import KernelWriter
 from xlac_cpu.emit.style import Style
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.kernel import Apply, Kernel, Store, statements
@@ -68,7 +68,7 @@ def _called(kernel: Kernel) -> Iterator[Called]:
 
 def _text(called: Called, kernel: Kernel, style: Style, needed: dict[str, None]) -> str:
     _, dtype, lanes = called
-    writer = Function(style, needed, kernel, (dtype.nbytes,))
+    writer = KernelWriter(style, needed, kernel, (dtype.nbytes,))
     *before, last = kernel.body
     assert isinstance(last, Store)
     for stmt in before:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from xlac_cpu.emit.writer import Writer
+from xlac_cpu.emit.writer import LlvmWriter
 from xlac_cpu.machine import Machine
 from xlac_sdk.dims import Dim
 from xlac_sdk.programs.program import Argument, Program, Stamp, walk
@@ -74,7 +74,7 @@ def text(machine: Machine, declarations: dict[str, None]) -> str:
 
 
 def call(
-    w: Writer, step: Stamp, pointer: Callable[[Argument], str], number: Callable[[Dim], str]
+    w: LlvmWriter, step: Stamp, pointer: Callable[[Argument], str], number: Callable[[Dim], str]
 ) -> None:
     """Writes the call for a stamp, given where arguments are and what sizes are."""
     if step.parts and not step.code:

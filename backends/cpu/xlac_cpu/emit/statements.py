@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from xlac_cpu.emit import access, stop_function
-from xlac_cpu.emit.expressions import Expressions
+from xlac_cpu.emit.expressions import LlvmExpressions
 from xlac_cpu.emit.spelling import is_literal, memory, register
 from xlac_cpu.emit.style import Style
-from xlac_cpu.emit.writer import Writer
+from xlac_cpu.emit.writer import LlvmWriter
 from xlac_sdk.kernel_ir.kernel import (
     Allocate,
     Assign,
@@ -50,13 +50,13 @@ def _kept_apart(body: str) -> str:
     )
 
 
-class Function(Expressions):
+class KernelWriter(LlvmExpressions):
     """Writes statements."""
 
     def __init__(
         self, style: Style, declarations: dict[str, None], kernel: Kernel, aligns: tuple[int, ...]
     ) -> None:
-        super().__init__(Writer(declarations, style.ternary, style.narrow), style)
+        super().__init__(LlvmWriter(declarations, style.ternary, style.narrow), style)
         self.names = {var.name: f"%n{i}" for i, var in enumerate(kernel.sizes)}
         self.buffers = {
             b: (f"%p{i}", a) for i, (b, a) in enumerate(zip(kernel.parameters, aligns, strict=True))

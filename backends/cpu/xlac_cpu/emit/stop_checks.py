@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xlac_cpu.emit import stop_function
-from xlac_cpu.emit.writer import Writer
+from xlac_cpu.emit.writer import LlvmWriter
 from xlac_sdk.lowering.stop_checks import GRAIN, LAUNCH, Looks
 from xlac_sdk.programs.program import Step
 
@@ -29,7 +29,7 @@ class Watch:
 class Looking:
     """A function of steps that may look."""
 
-    def __init__(self, writer: Writer, watch: Watch) -> None:
+    def __init__(self, writer: LlvmWriter, watch: Watch) -> None:
         self.w, self.watch = writer, watch
         self.stop, self.since = "", 0.0  # what it looks at; nanoseconds since then
 

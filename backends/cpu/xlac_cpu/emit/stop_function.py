@@ -9,7 +9,7 @@ whether a signal came whose handler raises. What is built ahead of time has the 
 from __future__ import annotations
 
 from xlac_cpu.emit.templates import template
-from xlac_cpu.emit.writer import Writer
+from xlac_cpu.emit.writer import LlvmWriter
 from xlac_cpu.machine import Machine
 from xlac_cpu.stop_block import ASKED, BLOCK, HOST, LATE, RAISED
 
@@ -18,7 +18,7 @@ DECLARATION = f"declare hidden i32 @{NAME}(ptr)"
 EVERY = 50_000_000  # nanoseconds between two questions
 
 
-def look(w: Writer, block: str) -> None:
+def look(w: LlvmWriter, block: str) -> None:
     """Goes to the label `leave` if the call is to stop."""
     w.declare("hidden i32", NAME, "ptr")
     go = w.name("on")

@@ -14,7 +14,7 @@ from xlac_cpu.emit.spelling import is_literal
 NARROW = 1 << 31  # what 32 bits count to, with a sign
 
 
-class Writer:
+class LlvmWriter:
     """The body of a function being written."""
 
     def __init__(

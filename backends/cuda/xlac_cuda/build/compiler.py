@@ -24,7 +24,7 @@ KERNEL = re.compile(r'^extern "C" __global__ .*?(\w+_kernel)\(')
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class DeviceCode:
     """A compiled file: machine code, PTX, and the assembler's account of what each kernel uses."""
 
     cubin: bytes
@@ -40,7 +40,7 @@ def build(sources: Mapping[str, str], folder: Path) -> Path:
     return made
 
 
-def compiled(text: str, name: str = "program.cu") -> Code:
+def compiled(text: str, name: str = "program.cu") -> DeviceCode:
     """Machine code for the architecture that the text names.
 
     Raises UnsupportedError where there is no compiler, or none that knows the architecture.
@@ -54,7 +54,7 @@ def compiled(text: str, name: str = "program.cu") -> Code:
             raise refused(
                 text, str(error), f"NVRTC {library.version[0]}.{library.version[1]}"
             ) from None
-        return Code(made.cubin, made.ptx, made.log)
+        return DeviceCode(made.cubin, made.ptx, made.log)
     tool = shutil.which("nvcc")
     if tool is None:
         problem = "compiling CUDA C++ needs NVRTC or nvcc, and neither is installed"
@@ -74,7 +74,7 @@ def identity() -> str:
     return f"{file} {facts.st_size} {facts.st_mtime_ns}"
 
 
-def _nvcc(tool: str, text: str, flags: tuple[str, ...]) -> Code:
+def _nvcc(tool: str, text: str, flags: tuple[str, ...]) -> DeviceCode:
     with tempfile.TemporaryDirectory(prefix="xlac-nvcc-") as made:
         folder = Path(made)
         (folder / "program.cu").write_text(text, encoding="utf-8")
@@ -96,7 +96,7 @@ def _nvcc(tool: str, text: str, flags: tuple[str, ...]) -> Code:
                 raise refused(text, done.stderr, "nvcc")
         assert done is not None
         ptx = (folder / "program.ptx").read_text(encoding="utf-8")
-        return Code((folder / "program.cubin").read_bytes(), ptx, done.stdout + done.stderr)
+        return DeviceCode((folder / "program.cubin").read_bytes(), ptx, done.stdout + done.stderr)
 
 
 def refused(text: str, log: str, tool: str) -> Exception:

@@ -18,7 +18,7 @@ SIGNED, UNSIGNED, FLOAT, BFLOAT, BOOL = 0, 1, 2, 4, 6  # DLDataTypeCode
 _KIND = {"i": SIGNED, "u": UNSIGNED, "f": FLOAT, "b": BOOL}
 
 
-class _Tensor(ctypes.Structure):
+class _DlTensor(ctypes.Structure):
     """DLTensor"""
 
     _fields_ = (
@@ -31,7 +31,7 @@ class _Tensor(ctypes.Structure):
 class _Managed(ctypes.Structure):
     """DLManagedTensor"""
 
-    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+    _fields_ = (("tensor", _DlTensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
 
 
 _get = ctypes.pythonapi.PyCapsule_GetPointer
@@ -117,7 +117,7 @@ def give(owner: object, address: int, device: int, dtype: DType, shape: tuple[in
     extents = (ctypes.c_int64 * max(1, len(shape)))(*shape)
     code, bits = _coded(dtype)
     made = _Managed()
-    made.tensor = _Tensor(
+    made.tensor = _DlTensor(
         address or None, CUDA, device, len(shape), code, bits, 1, extents, None, 0
     )
     made.deleter = ctypes.cast(_deleter, ctypes.c_void_p).value

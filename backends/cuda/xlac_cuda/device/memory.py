@@ -34,7 +34,7 @@ class Block:
         return Block(starts, end)
 
 
-class Memory:
+class DeviceMemory:
     """The program's places on a device, from loading to closing. The context is current in every
     method.
     """

@@ -13,7 +13,7 @@ from xlac_cuda.device.gpu import Gpu
 from xlac_cuda.libraries.cudnn import WITHOUT, Cudnn, wanted
 from xlac_cuda.libraries.cudnn_graph import MOST_KNOBS, Operations
 from xlac_cuda.libraries.cudnn_names import Attribute, Kind
-from xlac_cuda.libraries.cudnn_plans import Choice, Machine, Plan
+from xlac_cuda.libraries.cudnn_plans import CudnnMachine, Plan, PlanChoice
 from xlac_cuda.libraries.cudnn_problems import ALIGNED, Problem, offsets, refused, written
 from xlac_cuda.plan import Arrays, Whole
 from xlac_sdk.libraries.attention import Attention
@@ -25,7 +25,7 @@ A = Attribute
 LEAST, ATTENTION = (9, 0), (9, 21)  # versions: of the library, and of its softmax and band mask
 
 # engines of this process: heuristics chose them, or another process found them
-_known: dict[tuple[str, ...], Choice] = {}
+_known: dict[tuple[str, ...], PlanChoice] = {}
 _lock = threading.Lock()
 
 
@@ -75,7 +75,7 @@ class _Planned:
         findings: Findings,
     ) -> None:
         self.dnn, self.handle = dnn, handle
-        self.operations = Operations(dnn, Machine.of(handle))
+        self.operations = Operations(dnn, CudnnMachine.of(handle))
         try:
             self._written = written(asked, self.operations, alignments)
             graph = self.operations.graph()
@@ -109,7 +109,7 @@ class _Planned:
         finally:
             self.dnn("cudnnBackendDestroyDescriptor", pack)
 
-    def _again(self, graph: int, asked: Problem, choice: Choice | None) -> Plan | None:
+    def _again(self, graph: int, asked: Problem, choice: PlanChoice | None) -> Plan | None:
         """The plan of what was chosen before."""
         return (
             None
@@ -126,12 +126,12 @@ class _Planned:
         return plan
 
 
-def told(choice: Choice) -> str:
+def told(choice: PlanChoice) -> str:
     """A choice as text, which `read` reads."""
     return json.dumps({"engine": choice.engine, "knobs": choice.knobs})
 
 
-def read(text: str | None) -> Choice | None:
+def read(text: str | None) -> PlanChoice | None:
     """A choice that was kept; None for anything else. Whether the library has such an engine, it
     says itself.
     """
@@ -144,7 +144,7 @@ def read(text: str | None) -> Choice | None:
             and len(knobs) <= MOST_KNOBS
             and all(len(pair) == 2 for pair in knobs)
         ):
-            return Choice(engine, tuple((knob, value) for knob, value in knobs))
+            return PlanChoice(engine, tuple((knob, value) for knob, value in knobs))
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
     return None

@@ -19,7 +19,7 @@ from xlac_cuda.libraries.cudnn_names import (
     Note,
     Pointwise,
 )
-from xlac_cuda.libraries.cudnn_plans import A, Choice, Machine, Plan, Values
+from xlac_cuda.libraries.cudnn_plans import A, CudnnMachine, Plan, PlanChoice, Values
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import UnsupportedError
 
@@ -44,7 +44,7 @@ class Operations:
     order they are made.
     """
 
-    def __init__(self, dnn: Cudnn, machine: Machine) -> None:
+    def __init__(self, dnn: Cudnn, machine: CudnnMachine) -> None:
         self.dnn, self.machine = dnn, machine
         self._made: list[int] = []
         self._tensors: dict[int, _Tensor] = {}
@@ -201,7 +201,7 @@ class Operations:
                     yield plan
 
     def chosen(
-        self, graph: int, choice: Choice, refused: frozenset[Note], workspace: int
+        self, graph: int, choice: PlanChoice, refused: frozenset[Note], workspace: int
     ) -> Plan | None:
         """The plan of an engine that was chosen before; None where the library does not have it any
         more.
@@ -231,16 +231,16 @@ class Operations:
             return None
         return self._plan(config, engine, choice, refused, workspace)
 
-    def _choice(self, config: int, engine: int) -> Choice:
+    def _choice(self, config: int, engine: int) -> PlanChoice:
         (number,) = self.dnn.get(engine, A.ENGINE_GLOBAL_INDEX, [0])
         room = [self._create(Kind.KNOB_CHOICE) for _ in range(MOST_KNOBS)]
         knobs = self.dnn.get(config, A.ENGINECFG_KNOB_CHOICES, room)
         of = A.KNOB_CHOICE_KNOB_TYPE, A.KNOB_CHOICE_KNOB_VALUE
         pairs = ([self.dnn.get(knob, attribute, [0])[0] for attribute in of] for knob in knobs)
-        return Choice(number, tuple((knob, value) for knob, value in pairs))
+        return PlanChoice(number, tuple((knob, value) for knob, value in pairs))
 
     def _plan(
-        self, config: int, engine: int, choice: Choice, refused: frozenset[Note], workspace: int
+        self, config: int, engine: int, choice: PlanChoice, refused: frozenset[Note], workspace: int
     ) -> Plan | None:
         """None where the engine has a note that is refused, does not compute this after all, or
         needs more workspace.

@@ -15,7 +15,7 @@ Values = Mapping[Attribute, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class CudnnMachine:
     """What plans are made for, as attributes: a handle, which is a GPU's, or what is known of a GPU
     that is not here.
     """
@@ -26,13 +26,15 @@ class Machine:
     plan: Values = field(default_factory=dict)
 
     @staticmethod
-    def of(handle: int) -> Machine:
+    def of(handle: int) -> CudnnMachine:
         """cuDNN by its handle."""
-        return Machine({A.OPERATIONGRAPH_HANDLE: handle}, plan={A.EXECUTION_PLAN_HANDLE: handle})
+        return CudnnMachine(
+            {A.OPERATIONGRAPH_HANDLE: handle}, plan={A.EXECUTION_PLAN_HANDLE: handle}
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PlanChoice:
     """An engine of the library, by its number, and what its knobs are set to."""
 
     engine: int
@@ -44,5 +46,5 @@ class Plan:
     """A graph that is ready to run."""
 
     descriptor: int
-    choice: Choice
+    choice: PlanChoice
     workspace: int

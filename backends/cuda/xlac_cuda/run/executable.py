@@ -17,7 +17,7 @@ from xlac_cuda.device.arrays import is_on_gpu
 from xlac_cuda.device.errors import DeviceError
 from xlac_cuda.device.gpu import Gpu
 from xlac_cuda.device.launch import Entry, entries
-from xlac_cuda.device.memory import Memory, released
+from xlac_cuda.device.memory import DeviceMemory, released
 from xlac_cuda.device.open import gpu
 from xlac_cuda.device.outputs import Outputs
 from xlac_cuda.device.staging import Staging
@@ -84,7 +84,7 @@ class CudaExecutable:
             entry: device.function(module, entry.symbol, entry.dynamic, entry.packing.size)
             for entry in self._entries.values()
         }
-        self.memory = Memory(device, program)
+        self.memory = DeviceMemory(device, program)
         give_back.append(self.memory.free)
         self.results = Outputs(device, self.faults.named)
         self.stream = self.last = self.results.stream

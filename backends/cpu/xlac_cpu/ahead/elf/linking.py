@@ -21,7 +21,7 @@ from xlac_cpu.ahead.elf.image import (
     Image,
     Part,
 )
-from xlac_cpu.ahead.elf.objects import ALLOC, EXECUTE, WRITE, Object, Section, Symbol
+from xlac_cpu.ahead.elf.objects import ALLOC, EXECUTE, WRITE, ElfSymbol, Object, Section
 from xlac_cpu.ahead.elf.relocations import value_of
 from xlac_cpu.ahead.elf.selection import Selection
 
@@ -137,15 +137,15 @@ class Link(Selection):
 
     # ---- its bytes, once every part has its place ---------------------------------------------
 
-    def _address(self, symbol: Symbol) -> int:
+    def _address(self, symbol: ElfSymbol) -> int:
         assert symbol.section is not None
         return symbol.section.address + symbol.value
 
-    def _entry(self, symbol: Symbol) -> int:
+    def _entry(self, symbol: ElfSymbol) -> int:
         got = next(part for part in self.parts if part.name == ".got")
         return got.address + 8 * self.table.index(symbol)
 
-    def _stub(self, symbol: Symbol) -> int:
+    def _stub(self, symbol: ElfSymbol) -> int:
         plt = next(part for part in self.parts if part.name == ".plt")
         return plt.address + self.processor.stub_bytes * self.outside.index(symbol)
 

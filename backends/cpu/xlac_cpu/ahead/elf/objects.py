@@ -18,7 +18,7 @@ class LinkError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class ElfSymbol:
     """A name of an object: `section` is None where it is another object's to define."""
 
     name: str
@@ -41,7 +41,7 @@ class Relocation:
 
     offset: int
     kind: int
-    symbol: Symbol
+    symbol: ElfSymbol
     addend: int
 
 
@@ -103,23 +103,23 @@ class Object:
         return found
 
     @cached_property
-    def globals(self) -> tuple[Symbol, ...]:
+    def globals(self) -> tuple[ElfSymbol, ...]:
         """The symbols that other objects see, those that it asks of others among them."""
         symbols = (self._symbol(self.sections, number) for number in range(len(self._symbols)))
         return tuple(symbol for symbol in symbols if symbol.is_global)
 
-    def _symbol(self, sections: Mapping[int, Section], number: int) -> Symbol:
+    def _symbol(self, sections: Mapping[int, Section], number: int) -> ElfSymbol:
         name, info, _, section, value, size = self._symbols[number]
         text = self._text(self._headers[self._symbol_table[6]], name)
         if section in (_ABSOLUTE, _COMMON) or section >= _RESERVED:
             if info & 15 == 4:  # the name of the source file
-                return Symbol(text, None, 0, False, False, False, 0)
+                return ElfSymbol(text, None, 0, False, False, False, 0)
             raise LinkError(f"'{text}' is an absolute or a common symbol")
         # in a section of notes: nothing that runs refers to it
         if section and section not in sections:
-            return Symbol(text, None, 0, False, False, False, 0)
+            return ElfSymbol(text, None, 0, False, False, False, 0)
         binding, kind = info >> 4, info & 15
-        return Symbol(
+        return ElfSymbol(
             text, sections.get(section), value, binding > 0, binding == 2, kind == 2, size
         )
 

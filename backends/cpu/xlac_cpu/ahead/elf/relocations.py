@@ -15,7 +15,7 @@ from xlac_cpu.ahead.elf.objects import AARCH64, X86_64, LinkError
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RelocationKind:
     """One relocation: which value it takes (`S+A`, `S+A-P`, …) and how that stands in the bytes."""
 
     value: str
@@ -39,14 +39,14 @@ class Processor:
     another library.
     """
 
-    kinds: Mapping[int, Kind]
+    kinds: Mapping[int, RelocationKind]
     relative: int
     by_name: int
     page: int  # the largest pages that its systems use
     stub: Callable[[int, int], bytes]  # of its own address and that of the table's entry
     stub_bytes: int
 
-    def kind(self, number: int) -> Kind:
+    def kind(self, number: int) -> RelocationKind:
         """What to do for a relocation of this number; raises LinkError for one that is not known."""
         if number not in self.kinds:
             raise LinkError(f"a relocation of type {number} is not known here")
@@ -96,44 +96,44 @@ def _pages(shift: int) -> Callable[[bytearray, int, int], None]:
 
 
 _I32, _U32, _U64 = _number("<i"), _number("<I"), _number("<Q")
-_PC32, _GOT32 = Kind("S+A-P", _I32), Kind("G+A-P", _I32)
+_PC32, _GOT32 = RelocationKind("S+A-P", _I32), RelocationKind("G+A-P", _I32)
 
 X86_64_KINDS = {
-    1: Kind("S+A", _U64),
+    1: RelocationKind("S+A", _U64),
     2: _PC32,
-    4: Kind("S+A-P", _I32, call=True),
+    4: RelocationKind("S+A-P", _I32, call=True),
     9: _GOT32,
-    10: Kind("S+A", _U32),
-    11: Kind("S+A", _I32),
-    24: Kind("S+A-P", _number("<q")),
+    10: RelocationKind("S+A", _U32),
+    11: RelocationKind("S+A", _I32),
+    24: RelocationKind("S+A-P", _number("<q")),
     41: _GOT32,
     42: _GOT32,
 }
 
 AARCH64_KINDS = {
-    257: Kind("S+A", _U64),
-    258: Kind("S+A", _U32),
-    260: Kind("S+A-P", _number("<q")),
-    261: Kind("S+A-P", _I32),
-    274: Kind("S+A-P", _pages(0)),
-    275: Kind("page(S+A)-page(P)", _pages(12)),
-    276: Kind("page(S+A)-page(P)", _pages(12)),
-    277: Kind("low(S+A)", _instruction(10, 12)),
-    278: Kind("low(S+A)", _instruction(10, 12)),
-    279: Kind("S+A-P", _instruction(5, 14, 2, signed=True)),
-    280: Kind("S+A-P", _instruction(5, 19, 2, signed=True)),
-    282: Kind("S+A-P", _instruction(0, 26, 2, signed=True), call=True),
-    283: Kind("S+A-P", _instruction(0, 26, 2, signed=True), call=True),
-    284: Kind("low(S+A)", _instruction(10, 12, 1)),
-    285: Kind("low(S+A)", _instruction(10, 12, 2)),
-    286: Kind("low(S+A)", _instruction(10, 12, 3)),
-    299: Kind("low(S+A)", _instruction(10, 12, 4)),
-    311: Kind("Gpage(S+A)-page(P)", _pages(12)),
-    312: Kind("Glow(S+A)", _instruction(10, 12, 3)),
+    257: RelocationKind("S+A", _U64),
+    258: RelocationKind("S+A", _U32),
+    260: RelocationKind("S+A-P", _number("<q")),
+    261: RelocationKind("S+A-P", _I32),
+    274: RelocationKind("S+A-P", _pages(0)),
+    275: RelocationKind("page(S+A)-page(P)", _pages(12)),
+    276: RelocationKind("page(S+A)-page(P)", _pages(12)),
+    277: RelocationKind("low(S+A)", _instruction(10, 12)),
+    278: RelocationKind("low(S+A)", _instruction(10, 12)),
+    279: RelocationKind("S+A-P", _instruction(5, 14, 2, signed=True)),
+    280: RelocationKind("S+A-P", _instruction(5, 19, 2, signed=True)),
+    282: RelocationKind("S+A-P", _instruction(0, 26, 2, signed=True), call=True),
+    283: RelocationKind("S+A-P", _instruction(0, 26, 2, signed=True), call=True),
+    284: RelocationKind("low(S+A)", _instruction(10, 12, 1)),
+    285: RelocationKind("low(S+A)", _instruction(10, 12, 2)),
+    286: RelocationKind("low(S+A)", _instruction(10, 12, 3)),
+    299: RelocationKind("low(S+A)", _instruction(10, 12, 4)),
+    311: RelocationKind("Gpage(S+A)-page(P)", _pages(12)),
+    312: RelocationKind("Glow(S+A)", _instruction(10, 12, 3)),
 }
 
 
-def value_of(kind: Kind, target: int, addend: int, place: int) -> int:
+def value_of(kind: RelocationKind, target: int, addend: int, place: int) -> int:
     """The number that a relocation writes; `target` is S, or G where `kind.through_table`."""
     if "page" in kind.value:
         return (target + addend & ~0xFFF) - (place & ~0xFFF)

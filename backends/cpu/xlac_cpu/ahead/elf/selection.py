@@ -9,11 +9,11 @@ from functools import cached_property
 from xlac_cpu.ahead.elf.objects import (
     EXECUTE,
     WRITE,
+    ElfSymbol,
     LinkError,
     Object,
     Relocation,
     Section,
-    Symbol,
 )
 from xlac_cpu.ahead.elf.relocations import PROCESSORS, Processor
 
@@ -46,9 +46,9 @@ class Selection:
         return machines.pop()
 
     @cached_property
-    def definitions(self) -> dict[str, Symbol]:
+    def definitions(self) -> dict[str, ElfSymbol]:
         """The global symbols that objects define, by name; one that is not weak counts."""
-        found: dict[str, Symbol] = {}
+        found: dict[str, ElfSymbol] = {}
         for symbol in (
             symbol for item in self.objects for symbol in item.globals if symbol.defined
         ):
@@ -59,7 +59,7 @@ class Selection:
         return found
 
     @cached_property
-    def seen(self) -> tuple[Symbol, ...]:
+    def seen(self) -> tuple[ElfSymbol, ...]:
         """The symbols that others may use."""
         names = sorted(self.definitions) if self.exports is None else self.exports
         missing = [name for name in names if name not in self.definitions]
@@ -86,7 +86,7 @@ class Selection:
             if section in reached
         ]
 
-    def _resolved(self, symbol: Symbol) -> Symbol:
+    def _resolved(self, symbol: ElfSymbol) -> ElfSymbol:
         """The definition that a symbol stands for, or itself where another library has that."""
         if not symbol.is_global:
             return symbol
@@ -111,11 +111,11 @@ class Selection:
         return found
 
     @cached_property
-    def table(self) -> list[Symbol]:
+    def table(self) -> list[ElfSymbol]:
         """The symbols whose addresses the global offset table holds: other libraries', and those
         that code looks up there.
         """
-        found: dict[Symbol, None] = {}
+        found: dict[ElfSymbol, None] = {}
         for relocation in self._relocations:
             symbol, kind = self._resolved(relocation.symbol), self.processor.kind(relocation.kind)
             if kind.through_table or not symbol.defined:
@@ -127,7 +127,7 @@ class Selection:
         return [*found]
 
     @cached_property
-    def outside(self) -> list[Symbol]:
+    def outside(self) -> list[ElfSymbol]:
         """The symbols of the table that another library has."""
         return [symbol for symbol in self.table if not symbol.defined]
 
