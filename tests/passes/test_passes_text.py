@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xlac
@@ -43,6 +43,7 @@ def passes(draw: Any) -> Pass:
     return kind(**options)
 
 
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(passes(), max_size=6))
 def test_what_prints_is_parsed_again(found: list[Pass]) -> None:
     pipeline = Pipeline.of(found)

@@ -232,10 +232,12 @@ class Parser:
 
 
 def number(token: str) -> int | float:
+    """The number that a token is."""
     return int(token) if re.fullmatch(r"[-+]?\d+", token) else float(token)
 
 
 def unquoted(token: str) -> str:
+    """The text of a token, whose quotes and escapes are taken away."""
     if not token.startswith('"'):
         return token
     return re.sub(r"\\u\{([0-9a-f]+)\}", lambda m: chr(int(m[1], 16)), token[1:-1])

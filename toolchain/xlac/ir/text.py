@@ -49,6 +49,10 @@ def parse(text: str) -> Graph:
 
 
 class Printer:
+    """One graph being printed: its bodies, its large constants and its symbolic sizes are collected
+    on the way.
+    """
+
     def __init__(self, arrays: bool) -> None:
         self.arrays = arrays
         self.bodies: dict[Graph, int] = {}

@@ -112,6 +112,7 @@ def apply1(mnemonic: str, *inputs: Value, **attributes: Any) -> Node:
 
 
 def told(node: Node) -> Node | tuple[Node, ...]:
+    """An operation and the types of its inputs, for a message."""
     return node if len(node.results) == 1 else results(node)
 
 
@@ -131,6 +132,7 @@ def make(
 
 
 def counted(least: int, most: int | None) -> str:
+    """How many operands an operation takes, for a message."""
     few = (
         f"{least}"
         if least == most

@@ -48,6 +48,7 @@ def check_table(mnemonic: str, count: float, x: Type, most: int = TABLE) -> None
 
 
 def check_dtype(mnemonic: str, x: Type, accepts: frozenset[DType], operand: int = 0) -> None:
+    """Refuses an element type that an operation does not take. Raises ShapeError."""
     if x.dtype not in accepts:
         hint = (
             "cast it first"
@@ -80,6 +81,7 @@ def check_one_dtype(mnemonic: str, types: Sequence[Type], first: int = 0) -> Non
 
 
 def check_scalar(mnemonic: str, x: Type, operand: int) -> None:
+    """Refuses all but scalars. Raises ShapeError."""
     if x.shape:
         raise ShapeError(f"{mnemonic} needs a scalar here, got {x}", operand=operand)
 
@@ -96,6 +98,7 @@ def check_axes(axes: Sequence[int], rank: int, attribute: str = "axes") -> None:
 
 
 def check_rank(mnemonic: str, x: Type, rank: int, operand: int = 0) -> None:
+    """Refuses another rank. Raises ShapeError."""
     if x.rank != rank:
         raise ShapeError(f"{mnemonic} needs a tensor of rank {rank}, got {x}", operand=operand)
 

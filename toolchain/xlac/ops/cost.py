@@ -118,6 +118,7 @@ def flops(op: Op, inputs: tuple[Type, ...], results: tuple[Type, ...]) -> int:
 
 
 def sum_sizes(types: tuple[Type, ...]) -> int:
+    """How many elements some types have, symbolic sizes at their hints."""
     return sum(size_hint(t.size) for t in types)
 
 

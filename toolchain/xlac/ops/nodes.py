@@ -29,30 +29,37 @@ from xlac_sdk.dtypes import DType
 
 
 def add(x: Value, y: Value) -> Node:
+    """x + y, of any shapes that broadcast and types that promote."""
     return Node.of(arithmetic.Add(), *unify(x, y))
 
 
 def sub(x: Value, y: Value) -> Node:
+    """x - y, of any shapes that broadcast and types that promote."""
     return Node.of(arithmetic.Sub(), *unify(x, y))
 
 
 def mul(x: Value, y: Value) -> Node:
+    """x * y, of any shapes that broadcast and types that promote."""
     return Node.of(arithmetic.Mul(), *unify(x, y))
 
 
 def div(x: Value, y: Value) -> Node:
+    """x / y, of any shapes that broadcast and types that promote."""
     return Node.of(arithmetic.Div(), *unify(x, y))
 
 
 def maximum(x: Value, y: Value) -> Node:
+    """The larger of x and y, element by element."""
     return Node.of(arithmetic.Max(), *unify(x, y))
 
 
 def minimum(x: Value, y: Value) -> Node:
+    """The smaller of x and y, element by element."""
     return Node.of(arithmetic.Min(), *unify(x, y))
 
 
 def compare(x: Value, direction: str, y: Value) -> Node:
+    """Whether x and y stand in a relation (lt le gt ge eq ne), element by element."""
     return Node.of(comparison.Compare(direction), *unify(x, y))
 
 
@@ -65,14 +72,17 @@ def select(condition: Value, x: Value, y: Value) -> Node:
 
 
 def exp(x: Node) -> Node:
+    """e to the power x."""
     return Node.of(arithmetic.Exp(), x)
 
 
 def log(x: Node) -> Node:
+    """The natural logarithm of x."""
     return Node.of(arithmetic.Log(), x)
 
 
 def sqrt(x: Node) -> Node:
+    """The square root of x."""
     return Node.of(arithmetic.Sqrt(), x)
 
 

@@ -31,6 +31,7 @@ def narrow(array: Any, dtype: np.dtype[Any]) -> Array:
 
 
 def is_float(array: Array) -> bool:
+    """Whether an array holds floats, bf16 among them."""
     return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
 
 

@@ -60,6 +60,7 @@ def markdown() -> str:
 
 
 def anchor(title: str) -> str:
+    """What a heading is called in links."""
     return re.sub(r"[^a-z0-9-]", "", title.lower().replace(" ", "-"))
 
 
@@ -88,11 +89,13 @@ def describe(op: type[Op], mark: str = "") -> str:
 
 
 def kind(op: type[Op]) -> str:
+    """Whether an operation is a primitive or a composite, for the reference."""
     text = "composite" if issubclass(op, Composite) else "primitive"
     return f"{text}, elementwise" if issubclass(op, Elementwise) else text
 
 
 def operand(name: str) -> str:
+    """An operand of the declaration as the reference has it."""
     if name.startswith("*"):
         return f"`{name[1:]}` (any number)"
     return f"`{name[:-1]}` (optional)" if name.endswith("?") else f"`{name}`"
@@ -143,6 +146,7 @@ def type_text(hint: Any) -> str:
 
 
 def value_text(value: Any) -> str:
+    """The default of an attribute as the reference has it."""
     match value:
         case None:
             return "none"
@@ -187,6 +191,7 @@ def first(op: type[Op]) -> Sample | None:
 
 
 def example_of(op: type[Op]) -> str | None:
+    """One sample with the types of its results."""
     sample = first(op)
     if sample is None:
         return None

@@ -182,6 +182,7 @@ def unify(*values: Value) -> tuple[Node, ...]:
 
 
 def cast(x: Node, dtype: DType) -> Node:
+    """x in another element type; x itself where it has that."""
     return x if x.type.dtype is dtype else Node.of(convert.Cast(dtype), x)
 
 

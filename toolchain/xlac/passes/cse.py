@@ -20,6 +20,7 @@ class CsePass(Pass):
 
 
 def merge(graph: Graph, trace: Trace) -> Graph:
+    """A graph, whose bodies are done, with equal operations on equal inputs merged."""
     known: dict[object, Node] = {}
 
     def visit(node: Node) -> Node:

@@ -59,6 +59,7 @@ def check_outputs(merged: Merged, context: Context) -> None:
 
 
 def read_outputs(merged: Merged, context: Context, scope: Scope) -> dict[str, Node]:
+    """The nodes of the outputs by name. What is wrong goes to the report."""
     found: dict[str, Node] = {}
     for name, entry in merged.outputs.items():
         try:

@@ -43,6 +43,7 @@ def check(
 
 
 def listed(types: Sequence[Type]) -> str:
+    """Types in a message."""
     return f"({', '.join(map(str, types))})"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from xlac.ir.composite import Composite
 from xlac.ir.faults import INFINITY
 from xlac.ir.graph import Node
-from xlac.ir.op import Sample, ShapeError, declare
+from xlac.ir.op import Sample, ShapeError, declare, family
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, NUMBERS, check_dtype, check_rank, check_table
@@ -20,11 +20,12 @@ from xlac.ops.reduction import named_reductions, statistics
 from xlac_sdk.dtypes import DType
 
 
+@family
 class Global(Composite):
     """All spatial axes at once."""
 
     accepts: ClassVar[frozenset[DType]]
-    keepdims: bool
+    keepdims: bool = True
 
     def spatial(self, x: Type) -> Ints:
         if x.rank < 3:
@@ -54,7 +55,6 @@ class GlobalAvgPool(Global):
     """The mean over all spatial axes, which stay with extent 1 unless `keepdims` is false."""
 
     mnemonic, accepts = "global_avg_pool", FLOATS
-    keepdims: bool = True
 
     def expand(self, *inputs: Node) -> Node:
         return statistics.Mean(self.spatial(inputs[0].type), self.keepdims).expand(*inputs)
@@ -68,19 +68,19 @@ class GlobalMaxPool(Global):
 
     mnemonic, accepts = "global_max_pool", NUMBERS
     creates = frozenset({INFINITY})
-    keepdims: bool = True
 
     def expand(self, *inputs: Node) -> Node:
         return build.reduce(inputs[0], "max", self.spatial(inputs[0].type), self.keepdims)
 
 
+@family
 class Adaptive(Composite):
     """Windows chosen so that the result has `size`: window i of n elements covers floor(i n / size)
     to ceil((i+1) n / size).
     """
 
     rank: ClassVar[int]
-    size: Sizes
+    size: Sizes = 1
 
     def infer(self, *types: Type) -> Type:
         (x,) = types
@@ -136,7 +136,6 @@ class AdaptiveAvgPool1d(Adaptive):
     """The means of `size` windows of nearly equal width along one axis."""
 
     mnemonic, rank = "adaptive_avg_pool1d", 1
-    size: Sizes = 1
 
 
 @declare
@@ -144,4 +143,3 @@ class AdaptiveAvgPool2d(Adaptive):
     """The means of `size` windows of nearly equal size over two axes."""
 
     mnemonic, rank = "adaptive_avg_pool2d", 2
-    size: Sizes = 1

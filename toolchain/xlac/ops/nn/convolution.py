@@ -132,6 +132,8 @@ class Spatial(Composite):
 
 
 class Forward(Spatial):
+    """A convolution from the input to the result, as opposed to a transposed one."""
+
     def weight_shape(self, channels: int) -> Ints:
         return (self.filters, channels // self.groups, *sizes("kernel", self.kernel, self.rank))
 

@@ -21,6 +21,7 @@ Ints = tuple[int, ...]
 
 
 def rsqrt(x: Node) -> Node:
+    """1 over the square root of x."""
     return Node.of(native.Rsqrt(), x)
 
 

@@ -16,6 +16,8 @@ from xlac_sdk.dtypes import DType
 
 
 class Normalised(Composite):
+    """A distribution along `axis`, from numbers of any size: in f32 for halves."""
+
     axis: int
 
     def infer(self, *types: Type) -> Type:

@@ -118,6 +118,8 @@ class ReduceMin(Over):
 
 
 class Truth(Over):
+    """A reduction of conditions; a number is true where it is not 0."""
+
     accepts, result = ANY, DType.BOOL
 
     def expand(self, *inputs: Node) -> Node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -112,6 +113,7 @@ class Argsort(Composite):
 class Running(Composite):
     """A running combination along `axis`."""
 
+    combine: ClassVar[str]
     axis: int = -1
     reverse: bool = False
     exclusive: bool = False
@@ -124,15 +126,12 @@ class Running(Composite):
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
-        combine = {"cumsum": "add", "cumprod": "mul", "cummax": "max", "cummin": "min"}[
-            self.mnemonic
-        ]
         axis = normal_axis(self.axis, x.type.rank)
         return build.apply1(
             "cumulative",
             x,
             axis=axis,
-            combine=combine,
+            combine=self.combine,
             reverse=self.reverse,
             exclusive=self.exclusive,
         )
@@ -156,7 +155,7 @@ class Cumsum(Running):
     the end.
     """
 
-    mnemonic = "cumsum"
+    mnemonic, combine = "cumsum", "add"
 
 
 @declare
@@ -165,14 +164,14 @@ class Cumprod(Running):
     from the end.
     """
 
-    mnemonic = "cumprod"
+    mnemonic, combine = "cumprod", "mul"
 
 
 @declare
 class Cummax(Running):
     """Running maxima along `axis`; NaN stays once met."""
 
-    mnemonic = "cummax"
+    mnemonic, combine = "cummax", "max"
     creates = frozenset({INFINITY})
 
 
@@ -180,5 +179,5 @@ class Cummax(Running):
 class Cummin(Running):
     """Running minima along `axis`; NaN stays once met."""
 
-    mnemonic = "cummin"
+    mnemonic, combine = "cummin", "min"
     creates = frozenset({INFINITY})

@@ -11,7 +11,7 @@ import numpy as np
 
 from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node
-from xlac.ir.op import Array, Sample, ShapeError, declare
+from xlac.ir.op import Array, Sample, ShapeError, declare, family
 from xlac.ir.types import Type
 from xlac.ops import build, numeric
 from xlac.ops.checks import FLOATS
@@ -88,28 +88,42 @@ class Mean(Float):
         )
 
 
-@declare
-class Var(Float):
-    """The variance along `axis`: squared distances from the mean over their number less
-    `correction`.
-    """
+@family
+class Deviation(Float):
+    """A statistic of squared distances from the mean over their number less `correction`."""
 
-    mnemonic = "var"
     correction: int = 0
 
-    def wide(self, x: Node) -> Node:
+    def variance_node(self, x: Node) -> Node:
+        """The variance."""
         gap = build.sub(x, mean(x, self.axis, True))
-        squares = build.reduce(build.mul(gap, gap), "add", self.axis, self.keepdims)
+        total = build.reduce(build.mul(gap, gap), "add", self.axis, self.keepdims)
         return build.div(
-            squares, build.maximum(build.sub(number(x, self.axis), float(self.correction)), 0.0)
+            total, build.maximum(build.sub(number(x, self.axis), float(self.correction)), 0.0)
         )
 
-    def meaning(self, x: Array, axes: tuple[int, ...]) -> Any:
+    def variance(self, x: Array, axes: tuple[int, ...]) -> Any:
+        """The same in NumPy."""
         size = math.prod(x.shape[a] for a in axes)
         gap = x - np.sum(x, axis=axes, keepdims=True) / x.dtype.type(size)
         return np.sum(gap * gap, axis=axes, keepdims=self.keepdims) / x.dtype.type(
             max(0, size - self.correction)
         )
+
+
+@declare
+class Var(Deviation):
+    """The variance along `axis`: squared distances from the mean over their number less
+    `correction`.
+    """
+
+    mnemonic = "var"
+
+    def wide(self, x: Node) -> Node:
+        return self.variance_node(x)
+
+    def meaning(self, x: Array, axes: tuple[int, ...]) -> Any:
+        return self.variance(x, axes)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -120,17 +134,16 @@ class Var(Float):
 
 
 @declare
-class Std(Float):
+class Std(Deviation):
     """The standard deviation along `axis`: the square root of `var`."""
 
     mnemonic = "std"
-    correction: int = 0
 
     def wide(self, x: Node) -> Node:
-        return build.sqrt(Var(self.axis, self.keepdims, self.correction).wide(x))
+        return build.sqrt(self.variance_node(x))
 
     def meaning(self, x: Array, axes: tuple[int, ...]) -> Any:
-        return np.sqrt(Var(self.axis, self.keepdims, self.correction).meaning(x, axes))
+        return np.sqrt(self.variance(x, axes))
 
 
 @declare

@@ -18,10 +18,12 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 
 def sigmoid(x: Node) -> Node:
+    """1 / (1 + exp(-x))."""
     return Node.of(native.Sigmoid(), x)
 
 
 def tanh(x: Node) -> Node:
+    """The hyperbolic tangent of x."""
     return Node.of(native.Tanh(), x)
 
 

@@ -60,10 +60,14 @@ class Scalar(Elementwise):
 
 
 class Binary(Scalar):
+    """A scalar function of two operands."""
+
     operands = ("x", "y")
 
 
 class Unary(Scalar):
+    """A scalar function of one operand."""
+
     operands = ("x",)
     accepts = FLOATS
 

@@ -17,6 +17,7 @@ from xlac.ops.scalar.formula import Direct
 
 
 def absolute(x: Node) -> Node:
+    """The magnitude of x."""
     return Node.of(native.Abs(), x)
 
 
@@ -26,18 +27,22 @@ def with_sign(size: Node, x: Node) -> Node:
 
 
 def sine(x: Node) -> Node:
+    """The sine of x radians."""
     return Node.of(arithmetic.Sin(), x)
 
 
 def cosine(x: Node) -> Node:
+    """The cosine of x radians."""
     return Node.of(arithmetic.Cos(), x)
 
 
 def log1p(x: Node) -> Node:
+    """log(1 + x)."""
     return Node.of(arithmetic.Log1p(), x)
 
 
 def atan2(y: Node, x: Node) -> Node:
+    """The angle of the point (y, x)."""
     return Node.of(arithmetic.Atan2(), y, x)
 
 

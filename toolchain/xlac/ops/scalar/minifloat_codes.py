@@ -194,6 +194,7 @@ class EncodeFloat(Direct):
 
 
 def unsigned(x: Node) -> DType:
+    """The unsigned integers of the width of x."""
     return DType(f"u{x.type.dtype.bits}")
 
 

@@ -40,10 +40,12 @@ def chebyshev(x: Node, coefficients: Sequence[float]) -> Node:
 
 
 def single(x: Node) -> bool:
+    """Whether x is computed in f32, which takes shorter polynomials than f64."""
     return x.type.dtype is DType.F32
 
 
 def size(x: Node) -> Node:
+    """The magnitude of x."""
     return build.apply1("abs", x)
 
 

@@ -20,6 +20,7 @@ F = DType.F32
 
 
 def axis_of(axis: int, rank: int) -> int:
+    """An axis counted from the start. Raises ShapeError."""
     return normal_axis(axis, rank)
 
 

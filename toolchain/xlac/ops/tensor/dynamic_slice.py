@@ -102,6 +102,7 @@ def starts_out_of_range(
 
 
 def check_starts(mnemonic: str, x: Type, starts: Sequence[Type], first: int) -> None:
+    """Refuses starts that are not one integer scalar for each axis. Raises ShapeError."""
     if len(starts) != x.rank:
         raise ShapeError(f"{mnemonic} needs {x.rank} starts for {x}, got {len(starts)}")
     for number, start in enumerate(starts, first):

@@ -11,6 +11,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 
 def both(a: Expr | None, b: Expr) -> Expr:
+    """Both of two conditions; the second where there is no first."""
     return b if a is None else build.apply(Primitive.AND, a, b)
 
 

@@ -83,6 +83,8 @@ def triangle(shape: Shape, k: int, upper: bool) -> Node:
 
 
 class Triangle(Composite):
+    """One side of a diagonal of the last two axes, 0 on the other."""
+
     k: int
 
     def infer(self, *types: Type) -> Type:

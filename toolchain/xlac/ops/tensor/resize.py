@@ -64,6 +64,7 @@ class Grid:
 
 
 def nearest(where: Array, rounding: str) -> Array:
+    """Coordinates rounded to whole ones, halves as `rounding` says."""
     match rounding:
         case "floor":
             return np.floor(where)

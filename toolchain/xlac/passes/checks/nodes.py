@@ -36,6 +36,7 @@ def counts(x: Node) -> DType:
 
 
 def no_position(x: Node) -> Node:
+    """What stands for no position among those of a value: the largest of their integers."""
     dtype = counts(x)
     return build.constant(np.iinfo(dtype.numpy).max, dtype)
 
@@ -94,10 +95,12 @@ def element_at(value: Node, first: Node) -> Node:
 
 
 def as_row(record: Node) -> Node:
+    """A record as a row of a table of records."""
     return build.reshape(record, (1, WORDS))
 
 
 def zero() -> Node:
+    """0 as a number of a record."""
     return build.constant(0, WIDE)
 
 

@@ -215,6 +215,7 @@ class Equation:
 
 
 def lift(value: Pattern | Number) -> Pattern:
+    """A number as a pattern of constants; a pattern as it is."""
     return value if isinstance(value, Pattern) else Pattern(number=value)
 
 
@@ -224,6 +225,7 @@ def apply(op: type[Op], *inputs: Pattern | Number, **attributes: Any) -> Pattern
 
 
 def operation(op: type[Op]) -> Callable[..., Pattern]:
+    """A function that makes patterns of an operation without attributes."""
     return lambda *inputs: apply(op, *inputs)
 
 
@@ -233,6 +235,7 @@ def computed(function: Callable[[Array], int | float | bool], of: Pattern) -> Pa
 
 
 def compare(direction: str, x: Pattern | Number, y: Pattern | Number) -> Pattern:
+    """A pattern of a comparison in one direction."""
     return apply(Compare, x, y, direction=direction)
 
 

@@ -62,6 +62,9 @@ def is_vector(node: Node, axis: int) -> bool:
 
 
 def may(node: Node, site: Site) -> bool:
+    """Whether a product may be moved past a rounding: floats that are not halves, or precision
+    "fast".
+    """
     return node.type.dtype.is_float and (site.context.fast or not node.type.dtype.is_half)
 
 

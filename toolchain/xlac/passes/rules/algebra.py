@@ -58,6 +58,7 @@ def highest(dtype: DType) -> int | float:
 
 
 def value(found: Found, name: str = "c") -> int | float:
+    """The constant that a name of the pattern stands for."""
     array = constant(found[name])
     assert array is not None
     return float(array) if numeric.is_float(array) else int(array)
@@ -73,11 +74,13 @@ def invertible(found: Found) -> bool:
 
 
 def power_of_two(found: Found) -> bool:
+    """Whether the constant is 2, 4, 8 or a higher power of 2."""
     number = int(value(found))
     return number > 1 and number & (number - 1) == 0
 
 
 def exponent(power: Array) -> int:
+    """The logarithm to base 2 of a power of 2."""
     return int(power).bit_length() - 1
 
 

@@ -30,6 +30,7 @@ COMPUTED: tuple[type[Op], ...] = (
 
 
 def is_pointwise(node: Node) -> bool:
+    """Whether element i of the result is made of elements i of the inputs."""
     return isinstance(node.op, POINTWISE) and all(i.shape == node.shape for i in node.inputs)
 
 

@@ -27,6 +27,7 @@ def dot(
     contract: tuple[Ints, Ints],
     batch: tuple[Ints, Ints] = ((), ()),
 ) -> Node:
+    """An example: a product of parameters of these shapes."""
     return Node.of(Dot(*batch, *contract), p(*lhs), p(*rhs))
 
 
@@ -86,6 +87,7 @@ class Role:
 
 
 def roles(rank: int, batch: Ints, contract: Ints) -> list[Role]:
+    """What each axis of an operand does in a product."""
     found = [Role("free")] * rank
     for kind, axes in (("batch", batch), ("contract", contract)):
         for number, axis in enumerate(axes):

@@ -24,18 +24,22 @@ DEPTH = 3  # products of products: of x, 1/2 and the sum
 
 
 def erf(x: Node) -> Node:
+    """The error function of x."""
     return Node.of(Erf(), x)
 
 
 def erfc(x: Node) -> Node:
+    """The complement of the error function of x."""
     return Node.of(Erfc(), x)
 
 
 def tanh(x: Node) -> Node:
+    """The hyperbolic tangent of x."""
     return Node.of(Tanh(), x)
 
 
 def of_x(form: Callable[[Node], Node], dtype: DType = DType.F32) -> Example:
+    """An example: a formula of one parameter."""
     return lambda p: form(p(60, dtype=dtype))
 
 

@@ -17,14 +17,17 @@ Span = tuple[int, int, int]  # start, stop, step
 
 
 def cut(x: Node, starts: Ints, stops: Ints, steps: Ints = ()) -> Node:
+    """A slice of x."""
     return Node.of(Slice(starts, stops, steps or (1,) * len(starts)), x)
 
 
 def pad(x: Node, low: Ints, high: Ints, value: float = 0.0) -> Node:
+    """x with a border of one number."""
     return Node.of(Pad(low, high, (0,) * len(low)), x, Node.of(Const(np.array(value, np.float32))))
 
 
 def concat(axis: int, *xs: Node) -> Node:
+    """Values joined along an axis."""
     return Node.of(Concat(axis), *xs)
 
 

@@ -16,6 +16,7 @@ IDEMPOTENT = frozenset({"max", "min", "and", "or"})
 
 
 def reduce(x: Node, combine: str, *axes: int) -> Node:
+    """A reduction of x."""
     return Node.of(Reduce(axes, combine), x)
 
 

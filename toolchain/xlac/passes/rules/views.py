@@ -61,14 +61,17 @@ def units_added(old: Shape, new: Shape) -> list[int] | None:
 
 
 def transpose(x: Node, *perm: int) -> Node:
+    """x with its axes in another order."""
     return Node.of(Transpose(perm), x)
 
 
 def reshape(x: Node, *shape: int) -> Node:
+    """x in another shape."""
     return Node.of(Reshape(shape), x)
 
 
 def broadcast(x: Node, shape: Shape, axes: Ints) -> Node:
+    """x repeated over a shape."""
     return Node.of(Broadcast(shape, axes), x)
 
 

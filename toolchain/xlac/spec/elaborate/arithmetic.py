@@ -243,4 +243,5 @@ def _small_power(base: Any, exponent: Any) -> bool:
 
 
 def shown_value(value: Any) -> str:
+    """A value in a message."""
     return f"the size {value}" if isinstance(value, Sym) else repr(value)[:60]

@@ -46,6 +46,9 @@ def named(nodes: Sequence[Node]) -> dict[str, Node]:
 
 
 def run_body(context: Context, inner: Scope, body: Mapping[str, Any], place: Place) -> None:
+    """Elaborates the entries of a body in its scope. Raises Fault for one that is nested too
+    deeply.
+    """
     context.stack.append("")  # a body: the depth is limited with that of blocks
     try:
         if len(context.stack) > 40:

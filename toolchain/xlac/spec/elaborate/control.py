@@ -111,6 +111,7 @@ def scan(context: Context, scope: Scope, spec: schema.ScanNode, path: str, place
 
 
 def axis_of(scope: Scope, spec: schema.ScanNode, place: Place, rank: int | None) -> int:
+    """The axis that a scan slices, counted from the start. Raises Fault."""
     axis = whole(scope, spec.axis, place.at("axis"), -64, 64)
     if rank is None:
         return max(axis, 0)

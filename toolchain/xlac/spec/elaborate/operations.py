@@ -77,6 +77,7 @@ def fields(context: Context, name: str) -> frozenset[str] | None:
 
 
 def operand_names(op: type[Op]) -> list[str]:
+    """The names of the inputs, without the marks of those that may be absent or many."""
     return [name.strip("?*") for name in op.operands]
 
 
@@ -180,6 +181,7 @@ def checked(
 
 
 def check_arity(name: str, op: type[Op], operands: Sequence[Operand], spans: Any) -> None:
+    """Refuses too few and too many operands. Raises Fault."""
     fewest, most = arity(op)
     if len(operands) < fewest or (most is not None and len(operands) > most):
         wanted = (
@@ -237,4 +239,5 @@ def with_parameters(
 
 
 def same(a: Type, b: Type) -> bool:
+    """Whether two types are equal; sizes that are symbolic, as formulas."""
     return a.dtype == b.dtype and a.shape == b.shape

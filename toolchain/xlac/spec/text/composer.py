@@ -42,6 +42,7 @@ _MAYBE_NUMBER = frozenset("+-.0123456789")
 
 
 def spec_error(code: str, message: str, span: Span | None, hint: str = "") -> SourceError:
+    """One mistake in a file as an error."""
     return SourceError(Diagnostic(code, message, span, hint))
 
 

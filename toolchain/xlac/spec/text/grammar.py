@@ -52,6 +52,7 @@ class Malformed(ValueError):
 
 
 def character_range(text: str, replaced: str, node: ast.AST) -> tuple[int, int]:
+    """Where a part of the tree is in the text, and how many characters it has."""
     line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
     end_line, end_column = (
         getattr(node, "end_lineno", line),

@@ -110,6 +110,7 @@ def _drawn(name: str, type: Type, init: weights.InitSpec) -> Callable[[], Array]
 
 
 def drawable(name: str, node: Node, place: Place, report: Report) -> bool:
+    """Whether a tensor can be drawn: its sizes are known. If not, that is reported."""
     if any(isinstance(d, Sym) for d in node.shape):
         report.add(
             "XL3006",
@@ -221,6 +222,7 @@ def check_declared(
 def dead_patterns(
     init: weights.InitSpec, wanted: Mapping[str, Node], place: Place, report: Report
 ) -> None:
+    """Reports patterns of `init` that fit no tensor."""
     for pattern in init.tensors:
         if not any(fnmatchcase(name, pattern) for name in wanted):
             report.add(
