@@ -9,10 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from xlac_sdk.conformance.case import Case
+from xlac_sdk.conformance.step_parts import BOOL, F32, I32, N, affine, numbered, program_of, slot_of
+from xlac_sdk.conformance.values import special
 from xlac_sdk.dims import symbol, symbols
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr, Kernel, Var
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Kernel, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.programs.program import (
     Argument,
@@ -30,8 +32,7 @@ from xlac_sdk.programs.program import (
 from xlac_sdk.programs.program import Case as SizeCase
 from xlac_sdk.target import Target
 
-P, F32, I32, BOOL = Primitive, DType.F32, DType.I32, DType.BOOL
-N = 6
+P = Primitive
 
 
 def cases(target: Target) -> Iterator[Case]:
@@ -54,54 +55,22 @@ def cases(target: Target) -> Iterator[Case]:
         yield choice(n, m)
 
 
-def _slot(name: str, role: Role, dtype: DType = F32, size: int = N, offset: int = 0) -> Slot:
-    return Slot(name, f"s_{name}" if name.isidentifier() else "s_odd", dtype, (size,), role, offset)
-
-
-def _program(
-    slots: tuple[Slot, ...], steps: tuple[Step, ...], arena: int = 0, **more: object
-) -> Program:
-    inputs = tuple(s for s in slots if s.role is Role.INPUT)
-    outputs = tuple(s for s in slots if s.role is Role.OUTPUT)
-    constants: dict[str, Array] = more.get("constants", {})  # type: ignore[assignment]
-    state_bytes = 64 if any(s.role is Role.STATE for s in slots) else 0
-    return Program("conformance", inputs, outputs, slots, steps, constants, arena, state_bytes)
-
-
-def _affine(
-    name: str, factor: float, term: float, size: int | Var = N, update: bool = False
-) -> Kernel:
-    """y = factor * x + term, or y = factor * y + x for `update`."""
-    x = Buffer("x", F32, size, align=1)
-    y = Buffer("y", F32, size, access=Access.UPDATE if update else Access.WRITE, align=1)
-    b = build.Builder()
-    with b.loop("i", 0, size) as i:
-        base: Expr = build.load(y if update else x, i)
-        added: Expr = build.load(x, i) if update else Const(term, F32)
-        b.store(y, i, build.apply(P.ADD, build.apply(P.MUL, base, Const(factor, F32)), added))
-    return Kernel(name, (x, y), b.body(), (size,) if isinstance(size, Var) else ())
-
-
-def _ramp(size: int = N) -> Array:
-    return (np.arange(size) / 4 - 1).astype(np.float32)
-
-
 def identity() -> Case:
     """A copy from an input to an output."""
-    x, y = _slot("x", Role.INPUT), _slot("y", Role.OUTPUT)
+    x, y = slot_of("x", Role.INPUT), slot_of("y", Role.OUTPUT)
     return Case(
         "a copy from input to output",
         "steps",
-        _program((x, y), (Copy(Argument(y), Argument(x), N),)),
-        {"x": _ramp()},
+        program_of((x, y), (Copy(Argument(y), Argument(x), N),)),
+        {"x": numbered()},
     )
 
 
 def chain() -> Case:
     """Three temporaries of which the first and the last share memory."""
-    x, y = _slot("x", Role.INPUT), _slot("y", Role.OUTPUT)
-    a, b, c = (_slot(n, Role.TEMPORARY, offset=o) for n, o in (("a", 0), ("b", 64), ("c", 0)))
-    first, second = _affine("grow", 2.0, 1.0), _affine("shift", 1.0, -0.5)
+    x, y = slot_of("x", Role.INPUT), slot_of("y", Role.OUTPUT)
+    a, b, c = (slot_of(n, Role.TEMPORARY, offset=o) for n, o in (("a", 0), ("b", 64), ("c", 0)))
+    first, second = affine("grow", 2.0, 1.0), affine("shift", 1.0, -0.5)
     steps = (
         Launch(first, (Argument(x), Argument(a))), Launch(second, (Argument(a), Argument(b))),
         Launch(first, (Argument(b), Argument(c))), Launch(second, (Argument(c), Argument(y))),
@@ -109,15 +78,15 @@ def chain() -> Case:
     return Case(
         "temporaries that share memory in turn",
         "steps",
-        _program((x, y, a, b, c), steps, 128),
-        {"x": _ramp()},
+        program_of((x, y, a, b, c), steps, 128),
+        {"x": numbered()},
     )
 
 
 def strides() -> Case:
     """y[k] = x[k] * 2 + 1 row by row, then the even rows copied once more."""
-    x, y = _slot("x", Role.INPUT, size=4 * N), _slot("y", Role.OUTPUT, size=6 * N)
-    kernel = _affine("rows", 2.0, 1.0)
+    x, y = slot_of("x", Role.INPUT, size=4 * N), slot_of("y", Role.OUTPUT, size=6 * N)
+    kernel = affine("rows", 2.0, 1.0)
     row = (("step", N),)
     steps = (
         Repeat("step", 4, (Launch(kernel, (Argument(x, 0, row), Argument(y, 0, row))),)),
@@ -128,42 +97,51 @@ def strides() -> Case:
         ),
     )
     return Case(
-        "arguments that move with a loop", "steps", _program((x, y), steps), {"x": _ramp(4 * N)}
+        "arguments that move with a loop",
+        "steps",
+        program_of((x, y), steps),
+        {"x": numbered(4 * N)},
     )
 
 
 def backwards() -> Case:
     """A scan from the end: carry = carry / 2 + x[t], every carry kept."""
-    x, y = _slot("x", Role.INPUT, size=4 * N), _slot("y", Role.OUTPUT, size=4 * N)
-    carry = _slot("carry", Role.TEMPORARY)
+    x, y = slot_of("x", Role.INPUT, size=4 * N), slot_of("y", Role.OUTPUT, size=4 * N)
+    carry = slot_of("carry", Role.TEMPORARY)
     back = (("t", -N),)
     body = (
-        Launch(_affine("turn", 0.5, 0.0, update=True), (Argument(x, 3 * N, back), Argument(carry))),
+        Launch(affine("turn", 0.5, 0.0, update=True), (Argument(x, 3 * N, back), Argument(carry))),
         Copy(Argument(y, 3 * N, back), Argument(carry), N),
     )
     steps = (Copy(Argument(carry), Argument(x), N), Repeat("t", 4, body))
     return Case(
-        "a scan from the end", "steps", _program((x, y, carry), steps, 64), {"x": _ramp(4 * N)}
+        "a scan from the end", "steps", program_of((x, y, carry), steps, 64), {"x": numbered(4 * N)}
     )
 
 
 def nested() -> Case:
     """A loop of steps in another, whose counters move what is copied."""
-    x, y = _slot("x", Role.INPUT, size=6), _slot("y", Role.OUTPUT, size=6)
+    x, y = slot_of("x", Role.INPUT, size=6), slot_of("y", Role.OUTPUT, size=6)
     copy = Copy(Argument(y, 0, (("i", 3), ("j", 1))), Argument(x, 0, (("i", 1), ("j", 2))), 1)
     steps = (
         Repeat("i", 2, (Repeat("j", 3, (copy,)),)),
         Repeat("never", 0, (Copy(Argument(y), Argument(x), 6),)),
     )
     return Case(
-        "loops in loops, and one that never runs", "steps", _program((x, y), steps), {"x": _ramp(6)}
+        "loops in loops, and one that never runs",
+        "steps",
+        program_of((x, y), steps),
+        {"x": numbered(6)},
     )
 
 
 def newton() -> Case:
     """while any |y * y - x| is large: y = (y + x / y) / 2"""
-    x, y = _slot("x", Role.INPUT), _slot("y", Role.OUTPUT)
-    flag, count = _slot("flag", Role.TEMPORARY, BOOL, 1), _slot("count", Role.TEMPORARY, I32, 1, 64)
+    x, y = slot_of("x", Role.INPUT), slot_of("y", Role.OUTPUT)
+    flag, count = (
+        slot_of("flag", Role.TEMPORARY, BOOL, 1),
+        slot_of("count", Role.TEMPORARY, I32, 1, 64),
+    )
     xs, ys = Buffer("x", F32, N, align=1), Buffer("y", F32, N, access=Access.UPDATE, align=1)
     b = build.Builder()
     with b.loop("i", 0, N) as i:
@@ -197,24 +175,24 @@ def newton() -> Case:
     return Case(
         "a loop that a kernel ends",
         "steps",
-        _program((x, y, flag, count), steps, 128),
+        program_of((x, y, flag, count), steps, 128),
         {"x": np.arange(1, N + 1).astype("f4")},
     )
 
 
 def branch(index: int) -> Case:
     """A branch among several, chosen by this index."""
-    x, k, y = _slot("x", Role.INPUT), _slot("k", Role.INPUT, I32, 1), _slot("y", Role.OUTPUT)
+    x, k, y = slot_of("x", Role.INPUT), slot_of("k", Role.INPUT, I32, 1), slot_of("y", Role.OUTPUT)
     choices = tuple(
-        (Launch(_affine(f"branch{i}", float(i + 2), 0.25), (Argument(x), Argument(y))),)
+        (Launch(affine(f"branch{i}", float(i + 2), 0.25), (Argument(x), Argument(y))),)
         for i in range(3)
     )
-    program = _program((x, k, y), (Branch(Argument(k), choices),))
+    program = program_of((x, k, y), (Branch(Argument(k), choices),))
     return Case(
         f"a branch taken by {index}",
         "steps",
         program,
-        {"x": _ramp(), "k": np.array([index], np.int32)},
+        {"x": numbered(), "k": np.array([index], np.int32)},
     )
 
 
@@ -237,21 +215,22 @@ def choice(n: int, m: int) -> Case:
         )
 
     cases = (
-        SizeCase(((size_n, 4), (size_m, 2)), way(_affine("both", 2.0, 0.25, 4), four)),
-        SizeCase(((size_n, 4),), way(_affine("one", 3.0, 0.25, 4), four)),
+        SizeCase(((size_n, 4), (size_m, 2)), way(affine("both", 2.0, 0.25, 4), four)),
+        SizeCase(((size_n, 4),), way(affine("one", 3.0, 0.25, 4), four)),
     )
-    steps = (Choice(cases, way(_affine("any", 5.0, 0.25, Var("n", DType.I64)), whole)),)
+    steps = (Choice(cases, way(affine("any", 5.0, 0.25, Var("n", DType.I64)), whole)),)
     slots = (x, other, y, whole, four)
     program = Program("conformance", (x, other), (y,), slots, steps, {}, 64, sizes=(size_n, size_m))
     return Case(
-        f"steps chosen by sizes {n} and {m}", "steps", program, {"x": _ramp(n), "other": _ramp(m)}
+        f"steps chosen by sizes {n} and {m}",
+        "steps",
+        program,
+        {"x": numbered(n), "other": numbered(m)},
     )
 
 
 def constants() -> Case:
     """Constants of every dtype, passed through."""
-    from xlac_sdk.conformance.values import special
-
     slots: list[Slot] = []
     steps: list[Step] = []
     data: dict[str, Array] = {}
@@ -265,7 +244,7 @@ def constants() -> Case:
     return Case(
         "constants of every dtype",
         "steps",
-        _program(tuple(slots), tuple(steps), constants=data),
+        program_of(tuple(slots), tuple(steps), constants=data),
         {},
     )
 
@@ -273,20 +252,22 @@ def constants() -> Case:
 def nothing() -> Case:
     """Slots without elements."""
     x, y, t = (
-        _slot("x", Role.INPUT, size=0),
-        _slot("y", Role.OUTPUT, size=0),
-        _slot("t", Role.TEMPORARY, size=0),
+        slot_of("x", Role.INPUT, size=0),
+        slot_of("y", Role.OUTPUT, size=0),
+        slot_of("t", Role.TEMPORARY, size=0),
     )
     steps = (Copy(Argument(t), Argument(x), 0), Copy(Argument(y), Argument(t), 0))
-    return Case("tensors of no elements", "steps", _program((x, y, t), steps), {"x": _ramp(0)})
+    return Case("tensors of no elements", "steps", program_of((x, y, t), steps), {"x": numbered(0)})
 
 
 def state() -> Case:
     """A running total kept by the program between three calls."""
-    x, y, s = _slot("x", Role.INPUT), _slot("y", Role.OUTPUT), _slot("s", Role.STATE)
-    add = _affine("running", 1.0, 0.0, update=True)
+    x, y, s = slot_of("x", Role.INPUT), slot_of("y", Role.OUTPUT), slot_of("s", Role.STATE)
+    add = affine("running", 1.0, 0.0, update=True)
     steps = (Launch(add, (Argument(x), Argument(s))), Copy(Argument(y), Argument(s), N))
-    return Case("state between calls", "steps", _program((x, y, s), steps), {"x": _ramp()}, calls=3)
+    return Case(
+        "state between calls", "steps", program_of((x, y, s), steps), {"x": numbered()}, calls=3
+    )
 
 
 def hostile() -> Case:
@@ -301,4 +282,4 @@ def hostile() -> Case:
         (Copy(Argument(y), Argument(x), N),),
         {},
     )
-    return Case("hostile names", "steps", program, {x.name: _ramp()})
+    return Case("hostile names", "steps", program, {x.name: numbered()})

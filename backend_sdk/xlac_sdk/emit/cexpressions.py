@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.cdialect import Dialect, literal, unsupported, vector_type
 from xlac_sdk.emit.cfunctions import arithmetic
+from xlac_sdk.emit.csimplify import settled, unwrapped
 from xlac_sdk.kernel_ir.kernel import (
     Apply,
     Const,
@@ -26,9 +27,10 @@ from xlac_sdk.kernel_ir.kernel import (
     Var,
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.ranges import Ranges, combined, fits, type_range
+from xlac_sdk.kernel_ir.ranges import Ranges, combined, fits
 
 P = Primitive
+
 _INFIX = {P.ADD: "+", P.SUB: "-", P.MUL: "*", P.DIV: "/", P.REM: "%"}
 _PLAIN = (DType.I32, DType.I64)  # where a sum that fits its type needs no cast
 
@@ -271,37 +273,3 @@ class Expressions:
         if source.is_integer and dtype.is_integer:
             return f"({self.dialect.types[dtype]})({value})"
         return f"bitcast_{source.value}_{dtype.value}({value})"
-
-
-def unwrapped(text: str) -> str:
-    """A text without parentheses around all of it."""
-    return text[1:-1] if text.startswith("(") and _paired(text) else text
-
-
-def _paired(text: str) -> bool:
-    """Whether the first parenthesis closes at the end."""
-    depth = 0
-    for at, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth == 0:
-            return at == len(text) - 1
-    return False
-
-
-def settled(primitive: Primitive, operands: tuple[Expr, ...], dtype: DType) -> bool | None:
-    """A comparison with the end of a type's range whose answer does not depend on the value:
-    compilers warn of them.
-    """
-    low, high = type_range(dtype)
-    a, b = operands
-    if isinstance(b, Const):
-        if primitive is P.LT and b.value == low:
-            return False
-        if primitive is P.LE and b.value == high:
-            return True
-    if isinstance(a, Const):
-        if primitive is P.LT and a.value == high:
-            return False
-        if primitive is P.LE and a.value == low:
-            return True
-    return None

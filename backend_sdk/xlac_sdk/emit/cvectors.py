@@ -9,7 +9,8 @@ from math import gcd
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.cdialect import Dialect, vector_align, vector_type
-from xlac_sdk.emit.cexpressions import Expressions, unwrapped
+from xlac_sdk.emit.cexpressions import Expressions
+from xlac_sdk.emit.csimplify import unwrapped
 from xlac_sdk.kernel_ir import grid
 from xlac_sdk.kernel_ir.bounds import multiple
 from xlac_sdk.kernel_ir.kernel import (

@@ -16,7 +16,6 @@ import numpy as np
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.scalar_semantics import (
-    P,
     count_ones,
     divide,
     high_half,
@@ -30,6 +29,8 @@ from xlac_sdk.kernel_ir.scalar_semantics import (
     shift_right,
     widened,
 )
+
+P = Primitive
 
 
 def evaluate(primitive: Primitive, operands: tuple[Any, ...], dtype: DType) -> Any:

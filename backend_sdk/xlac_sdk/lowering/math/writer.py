@@ -27,8 +27,10 @@ from xlac_sdk.kernel_ir.kernel import (
     Var,
 )
 from xlac_sdk.kernel_ir.primitives import Primitive, result_dtype
-from xlac_sdk.lowering.math.value import Number, P, Value
+from xlac_sdk.lowering.math.value import Number, Value
 from xlac_sdk.target import Target
+
+P = Primitive
 
 Key = str | int | tuple["Key", ...]
 Expansion = Callable[..., "Value"]  # (writer, *operands) -> result

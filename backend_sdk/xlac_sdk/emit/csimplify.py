@@ -1,0 +1,44 @@
+"""What is left out of C text: parentheses around all of it, comparisons whose answer is known."""
+
+from __future__ import annotations
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.kernel import Const, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.ranges import type_range
+
+P = Primitive
+
+
+def unwrapped(text: str) -> str:
+    """A text without parentheses around all of it."""
+    return text[1:-1] if text.startswith("(") and _paired(text) else text
+
+
+def _paired(text: str) -> bool:
+    """Whether the first parenthesis closes at the end."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return at == len(text) - 1
+    return False
+
+
+def settled(primitive: Primitive, operands: tuple[Expr, ...], dtype: DType) -> bool | None:
+    """A comparison with the end of a type's range whose answer does not depend on the value:
+    compilers warn of them.
+    """
+    low, high = type_range(dtype)
+    a, b = operands
+    if isinstance(b, Const):
+        if primitive is P.LT and b.value == low:
+            return False
+        if primitive is P.LE and b.value == high:
+            return True
+    if isinstance(a, Const):
+        if primitive is P.LT and a.value == high:
+            return False
+        if primitive is P.LE and a.value == low:
+            return True
+    return None
