@@ -78,7 +78,7 @@ def tile(schedule: AutovectorizedSchedule) -> RegisterTile:
     return RegisterTile((1, 1), schedule.width, 1)
 
 
-class LaneLoops:
+class AutovectorizedGemm:
     """Writes the kernel's body with the builder of `elements`."""
 
     def __init__(

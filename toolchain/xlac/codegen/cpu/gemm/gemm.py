@@ -17,14 +17,14 @@ from xlac.codegen.core.packing import each_panel
 from xlac.codegen.core.partial_tiles import Waiting, places
 from xlac.codegen.cpu.gemm.cache_blocking import loops
 from xlac.codegen.cpu.gemm.chunked_sums import ChunkedSums
-from xlac.codegen.cpu.gemm.prefetch import Ahead
+from xlac.codegen.cpu.gemm.prefetch import PanelPrefetch
 from xlac.ir.dims import Dim, Shape, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr, LoopKind
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 
-class OuterProduct(ChunkedSums):
+class Gemm(ChunkedSums):
     """Writes the kernel's body with the builder of `elements`, or the one that goes backward."""
 
     def write(self) -> None:
@@ -110,7 +110,7 @@ class OuterProduct(ChunkedSums):
         strides: Shape,
         vectors: int,
         partial: build.Number,
-        after: Ahead | None,
+        after: PanelPrefetch | None,
     ) -> list[list[Expr]]:
         """The sums of a tile where they are cut into blocks, which wait in memory for each other."""
         c, builder, lanes, inner = self.c, self.builder, self.tile.lanes, self.c.inner

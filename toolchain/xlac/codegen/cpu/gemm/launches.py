@@ -14,7 +14,7 @@ from xlac.codegen.core.operands import OperandView
 from xlac.codegen.core.packing import Panels
 from xlac.codegen.cpu.gemm import autovectorized
 from xlac.codegen.cpu.gemm.choose import check, choose
-from xlac.codegen.cpu.gemm.gemm import OuterProduct
+from xlac.codegen.cpu.gemm.gemm import Gemm
 from xlac.codegen.cpu.gemm.inner_product import InnerProduct
 from xlac.codegen.schedules.decisions import settle
 from xlac.codegen.schedules.gemm import (
@@ -51,7 +51,7 @@ def launches(
                 tile = autovectorized.tile(schedule)
                 panels = packing.constant(c, tile, c.right.dtype, right.compute, right.key)
                 c, panels = panels.merged(c)
-            autovectorized.LaneLoops(elements, after, c, panels, schedule).write()
+            autovectorized.AutovectorizedGemm(elements, after, c, panels, schedule).write()
         case GemmSchedule():
             return _gemm(group, target, name, c, after, right, schedule)
     return [elements.launch(name, cost.work(group))]
@@ -72,7 +72,7 @@ def _gemm(
 
     def written(name: str, backward: bool) -> KernelLaunch:
         elements = Elements(Builder(), group, target)
-        OuterProduct(elements, after, c, panels, schedule, backward).write()
+        Gemm(elements, after, c, panels, schedule, backward).write()
         return elements.launch(name, cost.work(group))
 
     forward = written(name, backward=False)

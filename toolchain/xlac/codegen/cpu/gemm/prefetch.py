@@ -36,7 +36,7 @@ def pays(c: Contraction, dtype: DType, target: Target) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class PanelPrefetch:
     """One tile's part: as it moves through the panel from `begin`, `start` moves by a `share` of
     that.
     """
@@ -55,9 +55,9 @@ class Ahead:
             self.builder.prefetch(self.buffer, build.add(build.add(self.start, moved), n * line))
 
 
-def ahead(
+def panel_prefetch(
     elements: Elements, panels: Panels, begin: Expr, size: int, tile: Expr, tiles: Dim
-) -> Ahead | None:
+) -> PanelPrefetch | None:
     """What tile number `tile` of `tiles` fetches while it crosses `size` elements from `begin`;
     None for too few tiles.
     """
@@ -66,4 +66,6 @@ def ahead(
     builder, share = elements.builder, 1 << (size_hint(tiles).bit_length() - 1)
     part = build.mul(build.mod(tile, share), size // share)
     start = builder.let("f", build.add(build.add(begin, size), part))
-    return Ahead(builder, elements.parameter(panels.source.value, Access.READ), begin, start, share)
+    return PanelPrefetch(
+        builder, elements.parameter(panels.source.value, Access.READ), begin, start, share
+    )

@@ -17,7 +17,7 @@ from xlac_sdk.kernel_ir.kernel import Expr, Var
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Rank1Update:
     """Writes steps of a contraction, on vectors of so many lanes."""
 
     elements: Elements

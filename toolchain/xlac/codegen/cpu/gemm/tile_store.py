@@ -10,7 +10,7 @@ from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.packing import Panels
 from xlac.codegen.cpu.gemm import register_transpose
 from xlac.codegen.cpu.gemm.cache_blocking import cut
-from xlac.codegen.cpu.gemm.rank1_update import Step
+from xlac.codegen.cpu.gemm.rank1_update import Rank1Update
 from xlac.codegen.schedules.gemm import GemmSchedule
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr, Space
@@ -32,7 +32,7 @@ class TileStore:
         self.c, self.right, self.target, self.backward = c, right, elements.target, backward
         self.schedule, self.tile = schedule, schedule.tile
         self.cut = cut(c, schedule.tile, schedule.blocking)
-        self.step = Step(elements, c, right, self.tile.lanes, schedule.hold)
+        self.step = Rank1Update(elements, c, right, self.tile.lanes, schedule.hold)
         self.mask: Expr | None = None
 
     def _finish(

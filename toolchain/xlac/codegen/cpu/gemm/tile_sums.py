@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlac.codegen.core.contraction import Axis, crowds, zero
 from xlac.codegen.core.tiling import FEW_PRODUCTS, unroll
-from xlac.codegen.cpu.gemm.prefetch import Ahead, ahead
+from xlac.codegen.cpu.gemm.prefetch import PanelPrefetch, panel_prefetch
 from xlac.codegen.cpu.gemm.tile_store import TileStore
 from xlac.ir.dims import Dim, Shape, size_hint
 from xlac_sdk.kernel_ir import build
@@ -29,7 +29,7 @@ class TileSums(TileStore):
         strides: Shape,
         vectors: int,
         partial: build.Number,
-        after: Ahead | None,
+        after: PanelPrefetch | None,
     ) -> list[list[Var]]:
         """The sums of the products along some axes, in registers."""
         sums = [
@@ -42,11 +42,13 @@ class TileSums(TileStore):
         self._sum(sums, inner, left, rows, right, strides, partial, after)
         return sums
 
-    def _ahead(self, right: Expr, depth: Dim, width: int, tile: Expr, tiles: Dim) -> Ahead | None:
+    def _ahead(
+        self, right: Expr, depth: Dim, width: int, tile: Expr, tiles: Dim
+    ) -> PanelPrefetch | None:
         """What a tile fetches of what follows `depth` steps of a panel from `right`."""
         if not self.schedule.prefetch or not isinstance(depth, int):
             return None
-        return ahead(self.elements, self.right, right, depth * width, tile, tiles)
+        return panel_prefetch(self.elements, self.right, right, depth * width, tile, tiles)
 
     def _sum(
         self,
@@ -57,7 +59,7 @@ class TileSums(TileStore):
         right: Expr,
         strides: Shape,
         partial: build.Number,
-        after: Ahead | None,
+        after: PanelPrefetch | None,
     ) -> None:
         """Adds every product of the tile to its accumulators: loops over the summed axes, the
         innermost unrolled.

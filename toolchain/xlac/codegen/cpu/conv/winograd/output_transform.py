@@ -18,7 +18,7 @@ from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
 from xlac.codegen.cpu.conv.winograd.direct_tiles import DirectSum
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling, cut, plane, tile_of
 from xlac.codegen.cpu.gemm import choose
-from xlac.codegen.cpu.gemm.gemm import OuterProduct
+from xlac.codegen.cpu.gemm.gemm import Gemm
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Const, Expr
@@ -26,7 +26,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 
-class OutputTransform(OuterProduct):
+class OutputTransform(Gemm):
     """What turns the products of a tile into its results, and stores them."""
 
     place: Expr  # where the products of a pair of points begin
