@@ -139,7 +139,7 @@ def made_by() -> Mapping[str, frozenset[str]]:
     """
     classes = {cls.__name__: name for name, cls in OPS.items()}
     reads: dict[str, set[str]] = {}
-    for part in ("values", "nodes", "build"):
+    for part in ("values", "nodes", "forms", "indexing", "build"):
         file = folder("xlac.ops") / f"{part}.py"
         tree = ast.parse(file.read_text(encoding="utf-8"))
         functions = [f for f in tree.body if isinstance(f, ast.FunctionDef)]

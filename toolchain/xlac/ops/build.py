@@ -6,13 +6,14 @@ How numbers, element types and shapes meet is said in `values`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from xlac.ir.dims import Dim, Sym, bounds
 from xlac.ir.graph import Node
-from xlac.ir.op import OPS, Op, ShapeError, arity, normal_axis
+from xlac.ir.op import OPS, Op, ShapeError, arity
 from xlac.ops.checks import FLOATS
+from xlac.ops.forms import FORMS, python_slice
+from xlac.ops.indexing import from_end, index
 from xlac.ops.nodes import (
     add,
     along,
@@ -42,7 +43,6 @@ from xlac.ops.nodes import (
     take,
     transpose,
 )
-from xlac.ops.reduction import cumulative, order
 from xlac.ops.scalar import arithmetic, comparison
 from xlac.ops.tensor import leaf
 from xlac.ops.values import (
@@ -65,7 +65,6 @@ from xlac.ops.values import (
     spread,
     unify,
 )
-from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 
 __all__ = [
@@ -153,179 +152,3 @@ def placed(node: Node, origin: Origin | None) -> Node:
     if origin is None or node.origin is not None or isinstance(node.op, leaf.Param):
         return node
     return Node(node.op, node.inputs, node.types, origin)
-
-
-def _transpose(x: Value, perm: Sequence[int] | None = None) -> Node:
-    return transpose(as_node(x), perm)
-
-
-def _reshape(x: Value, shape: Sequence[Dim] = ()) -> Node:
-    return reshape(as_node(x), shape)
-
-
-def _broadcast(x: Value, shape: Sequence[Dim] = (), axes: Sequence[int] | None = None) -> Node:
-    node = as_node(x)
-    return broadcast_to(node, shape) if axes is None else spread(node, tuple(shape), axes)
-
-
-def _concat(*xs: Value, axis: int = 0) -> Node:
-    return concat([as_node(x) for x in xs], axis)
-
-
-def _slice(
-    x: Value,
-    starts: Sequence[Dim] | Dim,
-    stops: Sequence[Dim | None] | Dim,
-    steps: Sequence[int] | int | None = None,
-    axes: Sequence[int] | int | None = None,
-) -> Node:
-    """Bounds an axis as Python writes them: negative ones count from the end, too large ones are
-    cut off.
-    """
-    node = as_node(x)
-    rank = node.type.rank
-    many = [
-        [v] if isinstance(v, int) or not isinstance(v, Sequence) else list(v)
-        for v in (starts, stops)
-    ]
-    chosen = (
-        list(range(len(many[0])))
-        if axes is None
-        else [axes]
-        if isinstance(axes, int)
-        else list(axes)
-    )
-    step = (
-        [1] * len(chosen) if steps is None else [steps] if isinstance(steps, int) else list(steps)
-    )
-    if not len(many[0]) == len(many[1]) == len(step) == len(chosen):
-        raise ShapeError("slice needs as many starts as stops, steps and axes", attribute="starts")
-    first: list[Dim] = [0] * rank
-    last: list[Dim] = list(node.shape)
-    by = [1] * rank
-    for axis, start, stop, k in zip(chosen, many[0], many[1], step, strict=True):
-        spot = normal_axis(axis, rank)
-        first[spot], last[spot], by[spot] = python_slice(start, stop, k, node.shape[spot])
-    return slice_(node, first, last, by)
-
-
-def python_slice(start: Dim | None, stop: Dim | None, step: int, size: Dim) -> tuple[Dim, Dim, int]:
-    """Bounds of a Python slice of an axis as the primitive wants them."""
-    if step == 0:
-        raise ShapeError("the step of a slice is 0", attribute="steps")
-    if isinstance(size, int) and not isinstance(start, Sym) and not isinstance(stop, Sym):
-        low, high, step = slice(start, stop, step).indices(size)
-        empty = low >= high if step > 0 else low <= high
-        return (0, 0, 1) if empty else (low, high, step)
-    if start is None:
-        start = 0 if step > 0 else size - 1
-    elif isinstance(start, int) and start < 0:
-        start = size + start
-    if stop is None:
-        stop = size if step > 0 else -1
-    elif isinstance(stop, int) and stop < 0:
-        stop = size + stop
-    if isinstance(stop, int) and bounds(size)[0] < stop and bounds(size)[1] <= stop:
-        stop = size
-    return start, stop, step
-
-
-def _select(condition: Value, x: Value, y: Value) -> Node:
-    return select(condition, x, y)
-
-
-def _cast(x: Value, dtype: DType) -> Node:
-    return cast(as_node(x), dtype)
-
-
-def _cumulative(x: Value, axis: int = 0, **attributes: Any) -> Node:
-    node = as_node(x)
-    return Node.of(cumulative.Cumulative(normal_axis(axis, node.type.rank), **attributes), node)
-
-
-def _sort(*xs: Value, axis: int = -1, **attributes: Any) -> Node:
-    nodes = [as_node(x) for x in xs]
-    if not nodes:
-        raise ShapeError("sort needs at least one tensor")
-    return Node.of(order.Sort(normal_axis(axis, nodes[0].type.rank), **attributes), *nodes)
-
-
-FORMS: dict[str, Callable[..., Node]] = {
-    "transpose": _transpose, "reshape": _reshape, "broadcast": _broadcast, "concat": _concat, "slice": _slice,
-    "select": _select, "cast": _cast, "cumulative": _cumulative, "sort": _sort,
-}  # fmt: skip
-"""Primitives that users write in a shorter form than the graph holds."""
-
-
-# ---- indexing as Python writes it --------------------------------------------------------------
-
-
-def index(x: Node, key: Any) -> Node:
-    """`x[key]`: integers, slices, None, an ellipsis, and one integer tensor (negative entries count
-    from the end).
-
-    Raises ShapeError whose `operand` is the number of the entry at fault.
-    """
-    entries = list(key) if isinstance(key, tuple) else [key]
-    used = sum(entry is not None and entry is not Ellipsis for entry in entries)
-    if used > x.type.rank or entries.count(Ellipsis) > 1:
-        raise ShapeError(f"{used} indices do not fit {x.type}")
-    if Ellipsis not in entries:
-        entries.append(Ellipsis)
-    spot = entries.index(Ellipsis)
-    entries[spot : spot + 1] = [slice(None)] * (x.type.rank - used)
-    return _shaped(x, entries)
-
-
-def _shaped(x: Node, entries: Sequence[Any]) -> Node:
-    first: list[Dim] = []
-    last: list[Dim] = []
-    steps: list[int] = []
-    tensors: list[tuple[int, Node]] = []  # axis of x, indices
-    axis = 0
-    for number, entry in enumerate(entries):
-        if entry is None:
-            continue
-        size = x.shape[axis]
-        if isinstance(entry, slice):
-            start, stop, step = python_slice(entry.start, entry.stop, entry.step or 1, size)
-        elif isinstance(entry, Node) and entry.type.dtype.is_integer:
-            tensors.append((axis, entry))
-            start, stop, step = 0, size, 1
-        elif isinstance(entry, int | Sym):
-            if isinstance(entry, int) and isinstance(size, int) and not -size <= entry < size:
-                raise ShapeError(
-                    f"index {entry} is out of range for axis {axis} of {x.type}", operand=number
-                )
-            start = entry if isinstance(entry, Sym) or entry >= 0 else size + entry
-            stop, step = start + 1, 1
-        else:
-            raise ShapeError(f"cannot index with {entry}", operand=number)
-        first, last, steps, axis = [*first, start], [*last, stop], [*steps, step], axis + 1
-    if len(tensors) > 1:
-        raise ShapeError("only one index may be a tensor; use gather for more")
-    found = slice_(x, first, last, steps)
-    for axis, indices in tensors:
-        found = take(found, from_end(indices, found.shape[axis]), axis)
-    shape: list[Dim] = []
-    axis = 0
-    for entry in entries:
-        if entry is None:
-            shape.append(1)
-        elif isinstance(entry, Node):
-            shape += found.shape[axis : axis + entry.type.rank]
-            axis += entry.type.rank
-        else:
-            shape += [found.shape[axis]] if isinstance(entry, slice) else []
-            axis += 1
-    return reshape(found, shape)
-
-
-def from_end(indices: Node, size: Dim) -> Node:
-    """Indices whose negative entries count from the end, as plain ones."""
-    if not indices.type.dtype.is_signed:
-        return indices
-    if not isinstance(size, int):
-        raise ShapeError(f"indices into an axis of symbolic size {size} must be unsigned")
-    wide = cast(indices, DType.I64)
-    return select(compare(wide, "lt", 0), add(wide, size), wide)
