@@ -92,7 +92,7 @@ def test_operations_agree(other: Other, request: pytest.FixtureRequest) -> None:
     assert len(wanted) > len(names) // 2
 
 
-def _models(name: str) -> Iterator[Sequence[conformance.Case]]:
+def _models(name: str) -> Iterator[Sequence[conformance.OperationCase]]:
     """The samples of an operation, eight a model, that give arrays."""
     found = list(conformance.cases(OPS[name]))
     for at in range(0, len(found), 8):

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from xlac.cli import root
 from xlac.debug import profile, profile_log
-from xlac.debug.profile_log import Log
+from xlac.debug.profile_log import StampLog
 from xlac.driver import Lowered, executable, lower, specialized
 from xlac.frontends.loader import load
 from xlac_sdk.host.registry import find
@@ -82,7 +82,7 @@ def test_a_log_with_room_loses_nothing() -> None:
 
 def test_lines_that_share_a_kernel_share_a_row() -> None:
     launches = [s for s in lowered("digits", "cpu").program.steps if isinstance(s, Launch)]
-    rows = [profile.Row(step, 1, 0.25) for step in launches]
+    rows = [profile.StepTimes(step, 1, 0.25) for step in launches]
     found = dict(profile.by_line([*rows, *rows]))
     assert found == {profile.place(step.origins): 0.5 for step in launches}
     assert all(where.startswith("digits.yaml:") for where in found)
@@ -167,7 +167,7 @@ def test_the_trace_is_of_the_median_call() -> None:
 
 def test_parts_without_room_are_counted() -> None:
     log = np.array([1, 0, 5, 3, 77, 6, 7, 0], np.int64)
-    found = Log.of(log, 5)
+    found = StampLog.of(log, 5)
     assert len(found.parts) == 1 and found.lost_parts == 2
 
 

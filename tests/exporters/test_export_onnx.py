@@ -18,7 +18,7 @@ import pytest
 from graphs import make
 
 from xlac.cli import status
-from xlac.debug.conformance import Case, cases, difference, model_of
+from xlac.debug.conformance import OperationCase, cases, difference, model_of
 from xlac.exporters.onnx import model as exporter
 from xlac.exporters.onnx import proto, write
 from xlac.ir.dims import symbol
@@ -86,7 +86,7 @@ def run(made: Any, feeds: Mapping[str, Array]) -> tuple[dict[str, Array], str]:
     return {n: np.asarray(v) for n, v in zip(names, found, strict=True)}, why
 
 
-def compared(chosen: list[Case]) -> str:
+def compared(chosen: list[OperationCase]) -> str:
     """Exports a model of some cases and runs it. Gives the reason that ONNX Runtime did not."""
     model, given, expected = model_of(chosen)
     made = proto(model)
@@ -112,7 +112,7 @@ KNOWN = {
 }
 
 
-def is_known(name: str, case: Case) -> bool:
+def is_known(name: str, case: OperationCase) -> bool:
     return name in KNOWN or any(f"{name} {t.dtype}" in KNOWN for t in case.sample.inputs)
 
 

@@ -18,7 +18,7 @@ import pytest
 from graphs import make
 
 from xlac.cli import status
-from xlac.debug.conformance import Case, bound_of, cases, difference, model_of
+from xlac.debug.conformance import OperationCase, bound_of, cases, difference, model_of
 from xlac.exporters.stablehlo import text, write
 from xlac.exporters.stablehlo.erf import erf
 from xlac.exporters.stablehlo.literals import constant_text
@@ -76,7 +76,7 @@ def run(module: str, arrays: list[Array]) -> list[Array]:
         ]
 
 
-def flushed(case: Case) -> Case:
+def flushed(case: OperationCase) -> OperationCase:
     """The case without denormals, which XLA's CPU client takes for 0."""
     least = {DType.F32: np.finfo(np.float32).tiny, DType.BF16: np.finfo(np.float32).tiny}
     inputs = []
@@ -94,7 +94,7 @@ def flushed(case: Case) -> Case:
     )
 
 
-def compared(chosen: list[Case], again: Path | None = None) -> None:
+def compared(chosen: list[OperationCase], again: Path | None = None) -> None:
     """Exports a model of some cases, runs it, and reads it back where a folder is given."""
     model, given, expected = model_of(chosen)
     module = text(model)

@@ -16,7 +16,7 @@ from onnx_cases import INT64, model, value
 
 import xlac
 from xlac.frontends.onnx import load
-from xlac.frontends.onnx.file.wire import Malformed, without_data
+from xlac.frontends.onnx.file.wire import MalformedProtobuf, without_data
 from xlac.integrations import onnx_backend
 from xlac_sdk.source import LimitError, SourceError
 
@@ -339,7 +339,7 @@ def test_wire_format_survives_anything() -> None:
         damaged[rng.randrange(len(damaged))] = rng.randrange(256)
         try:
             without_data(memoryview(bytes(damaged)), "here")
-        except Malformed:
+        except MalformedProtobuf:
             continue
 
 

@@ -14,7 +14,7 @@ from xlac.codegen.claims import is_kept
 from xlac.debug.bisect import bisect
 from xlac.debug.compare import agree
 from xlac.debug.dump import Dump
-from xlac.debug.reduce import Case, reduce
+from xlac.debug.reduce import FailingCase, reduce
 from xlac.ir.graph import Graph
 from xlac.ir.interpret import interpret
 from xlac.ir.text import parse
@@ -39,7 +39,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simplify, "RULES", (*simplify.RULES, wrong))
 
 
-def right(case: Case, trace: Trace | None = None) -> bool:
+def right(case: FailingCase, trace: Trace | None = None) -> bool:
     weights = Weights(case.weights)
     graph = optimize(case.graph, Target("t"), weights=weights, trace=trace, is_kept=is_kept)
     wanted = interpret(case.graph, case.inputs, case.weights, float64=True)
@@ -47,7 +47,7 @@ def right(case: Case, trace: Trace | None = None) -> bool:
     return all(agree(wanted[name], found[name]) for name in wanted)
 
 
-def difference() -> Case:
+def difference() -> FailingCase:
     """A difference in the midst of much else."""
     made = make(Random(5), 12)
     a, b = (build.param(name, DType.F32, (6, 8)) for name in ("a", "b"))
@@ -60,7 +60,7 @@ def difference() -> Case:
         **made.inputs,
         **{n: numbers.normal(size=(6, 8)).astype(np.float32) for n in ("a", "b")},
     }
-    return Case(Graph("case", (*made.graph.inputs, a, b), outputs), inputs, made.weights)
+    return FailingCase(Graph("case", (*made.graph.inputs, a, b), outputs), inputs, made.weights)
 
 
 def test_nothing_to_bisect() -> None:

@@ -14,7 +14,7 @@ from programs import main, one
 from xlac.frontends.stablehlo import load
 from xlac.frontends.stablehlo.ops import refused  # noqa: F401 - fills the table
 from xlac.frontends.stablehlo.table import REFUSED
-from xlac.frontends.stablehlo.text.errors import DEPTH, Source
+from xlac.frontends.stablehlo.text.errors import DEPTH, MlirSource
 from xlac.frontends.stablehlo.text.parser import parse
 from xlac.ir.op import Array
 from xlac_sdk.source import LimitError, SourceError, XlacError
@@ -26,7 +26,7 @@ def constant(text: str) -> Array:
     """A constant as the parser reads it."""
     type = text.rpartition(" : ")[2]
     module = parse(
-        Source(main([], [type], f"    %0 = stablehlo.constant {text}\n    return %0 : {type}"))
+        MlirSource(main([], [type], f"    %0 = stablehlo.constant {text}\n    return %0 : {type}"))
     )
     found: Array = module.functions["main"].body.operations[0].attributes["value"]
     return found

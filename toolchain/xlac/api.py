@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from xlac.cache.compilations import Entry, entry
+from xlac.cache.compilations import CompilationEntry, entry
 from xlac.options import CompileOptions
 from xlac.runtime.compiled import Compiled
 from xlac.support.dependencies import Files, copying, note, noted, steady, unchanged
@@ -96,7 +96,7 @@ def compile(
         keep(place, made, files)
         return made
 
-    def asked(found: Mapping[str, int]) -> Entry | None:
+    def asked(found: Mapping[str, int]) -> CompilationEntry | None:
         if not place or not isinstance(source, str | os.PathLike):
             return None
         sized: dict[str, int | str] = {**options.dims, **found}
@@ -105,7 +105,7 @@ def compile(
     return keeping(made, files, asked, maps, copy_weights)
 
 
-def load(place: Entry | None, copy: bool = False) -> Compiled | None:
+def load(place: CompilationEntry | None, copy: bool = False) -> Compiled | None:
     """What is kept at a place, callable; None where there is none or nothing. With `copy` its
     constants are read and not mapped.
     """
@@ -113,7 +113,7 @@ def load(place: Entry | None, copy: bool = False) -> Compiled | None:
     return None if kept is None else Compiled(*kept)
 
 
-def keep(place: Entry | None, made: Compiled, files: Files) -> None:
+def keep(place: CompilationEntry | None, made: Compiled, files: Files) -> None:
     """Keeps what was made of `files` at a place, where there is one."""
     if place:
         place.keep(made.whole, made.target, made.artifact, files)
@@ -122,7 +122,7 @@ def keep(place: Entry | None, made: Compiled, files: Files) -> None:
 def keeping(
     made: Specializing,
     files: Files,
-    asked: Callable[[Mapping[str, int]], Entry | None],
+    asked: Callable[[Mapping[str, int]], CompilationEntry | None],
     maps: Sequence[MappedFile],
     copy: bool,
 ) -> Specializing:

@@ -15,7 +15,7 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogueEntry:
     """A diagnostic's number, its title, and more about it than fits in a message."""
 
     code: str
@@ -38,13 +38,13 @@ def explain(code: str) -> str:
     return f"{entry.code}: {entry.title}\n\n{entry.text}"
 
 
-def _entries(text: str) -> dict[str, Entry]:
-    found: dict[str, Entry] = {}
+def _entries(text: str) -> dict[str, CatalogueEntry]:
+    found: dict[str, CatalogueEntry] = {}
     for part in text.strip().split("\n\n"):
         head, _, body = part.partition("\n")
         code, _, title = head.partition(" ")
         assert code not in found, f"{code} is catalogued twice"
-        found[code] = Entry(code, title, body)
+        found[code] = CatalogueEntry(code, title, body)
     return found
 
 

@@ -47,7 +47,7 @@ class CompileOptions:
         """The kinds of checks that are asked for. Raises SourceError for one that there is not."""
         return kinds(self.checked)
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """What of these decides what is compiled, as JSON has it: part of the name in the cache.
         Raises OSError for a file of schedules that cannot be read.
         """

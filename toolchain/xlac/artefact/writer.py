@@ -28,7 +28,7 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class BuildSource:
     """What an artefact is made from, by hash, as it was before compiling, and how it was asked for."""
 
     model: Model
@@ -37,9 +37,9 @@ class Source:
     options: Mapping[str, Any]
 
     @staticmethod
-    def of(model: Model, spec: Path, options: Mapping[str, Any]) -> Source:
+    def of(model: Model, spec: Path, options: Mapping[str, Any]) -> BuildSource:
         """The hashes of a model's spec and weights, taken now."""
-        return Source(model, manifest.file_hash(spec), weights_hash(model.weights), options)
+        return BuildSource(model, manifest.file_hash(spec), weights_hash(model.weights), options)
 
 
 def write(
@@ -47,7 +47,7 @@ def write(
     backend: Backend,
     folder: Path,
     wanted: Packaging,
-    source: Source,
+    source: BuildSource,
     unchecked: Lowered | None = None,
 ) -> list[Path]:
     """Builds into `folder`, which is created, or replaced when an earlier build made it; the
@@ -120,7 +120,7 @@ def describe(
     backend: Backend,
     wanted: Packaging,
     package: Package,
-    source: Source,
+    source: BuildSource,
     made: Path,
 ) -> Manifest:
     """The manifest of what is in the folder `made`."""

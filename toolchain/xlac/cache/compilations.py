@@ -49,7 +49,7 @@ class Kept(NamedTuple):
     executable: Executable
 
 
-class Entry(NamedTuple):
+class CompilationEntry(NamedTuple):
     """The place of one compilation in the cache, whether it is there or not."""
 
     cache: Cache
@@ -123,7 +123,7 @@ class Entry(NamedTuple):
 
         return cache.keep(self.key, program.name, backend, write) is not None
 
-    def _with(self, files: Iterable[tuple[str, list[Any]]]) -> Entry:
+    def _with(self, files: Iterable[tuple[str, list[Any]]]) -> CompilationEntry:
         """The place of the program of these files."""
         return self._replace(key=digest(self.key, json.dumps(list(files))))
 
@@ -137,7 +137,9 @@ class Entry(NamedTuple):
             return None
 
 
-def entry(source: str | os.PathLike[str], target: str, options: CompileOptions) -> Entry | None:
+def entry(
+    source: str | os.PathLike[str], target: str, options: CompileOptions
+) -> CompilationEntry | None:
     """The place for what a user asks; None when nothing is kept, or this cannot be. Raises
     SourceError for an unknown target, and for options that there are not.
     """
@@ -145,7 +147,9 @@ def entry(source: str | os.PathLike[str], target: str, options: CompileOptions) 
     if now.cache is None:
         return None
     key = question(source, backend, options)
-    return None if key is None else Entry(Cache(now.cache, now.cache_bytes), key, backend)
+    return (
+        None if key is None else CompilationEntry(Cache(now.cache, now.cache_bytes), key, backend)
+    )
 
 
 def question(
@@ -156,7 +160,7 @@ def question(
     """
     try:
         asked = {
-            "source": os.path.abspath(source), "content": content(source), **options.told(),
+            "source": os.path.abspath(source), "content": content(source), **options.to_json(),
             "target": backend.name, "request": asdict(options.request),
             "compiler": compiler(backend), "machine": machine(),
         }  # fmt: skip

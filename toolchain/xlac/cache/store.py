@@ -39,7 +39,7 @@ class Named(Protocol):
         """What users call it."""
 
 
-class Entry(NamedTuple):
+class ArtefactEntry(NamedTuple):
     """One artefact: its key, the program and backend it is for, its size, and when it was last
     used.
     """
@@ -143,7 +143,7 @@ class Cache:
             os.utime(place)
         return os.path.join(place, entry["artifact"])
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[ArtefactEntry]:
         """Every entry, the least recently used first."""
         found = []
         for place in self._places():
@@ -151,13 +151,15 @@ class Cache:
                 program, backend = _whose(place)
                 nbytes = sum(p.stat().st_size for p in place.rglob("*") if p.is_file())
                 found.append(
-                    Entry(place.name, program, backend, nbytes, place.stat().st_mtime, place)
+                    ArtefactEntry(
+                        place.name, program, backend, nbytes, place.stat().st_mtime, place
+                    )
                 )
             except OSError:
                 continue
         return iter(sorted(found, key=lambda entry: entry.used))
 
-    def collect(self, limit: int | None = None) -> list[Entry]:
+    def collect(self, limit: int | None = None) -> list[ArtefactEntry]:
         """Removes the least recently used entries until the rest fit the bound; what processes left
         too.
         """

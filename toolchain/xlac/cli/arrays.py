@@ -23,7 +23,7 @@ LITERAL = re.compile(r"(?:(?P<shape>\d+(?:x\d+)*)x)?(?P<dtype>[a-z]+\d*)=(?P<val
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class UntypedNumbers:
     """Numbers for an input whose type and shape say what they make: one fills it, more are its
     elements in order.
     """
@@ -41,7 +41,7 @@ class Numbers:
         return np.broadcast_to(one if one.ndim == 0 else one.reshape(shape), shape).copy()
 
 
-def read(text: str, name: str) -> Array | Numbers:
+def read(text: str, name: str) -> Array | UntypedNumbers:
     """`@file.npy`, `file.npy`, `2x64xf32=1,2,…`, or numbers alone, whose type and shape are the
     input's.
 
@@ -52,7 +52,7 @@ def read(text: str, name: str) -> Array | Numbers:
     match = LITERAL.fullmatch(text)
     if match is None:
         with suppress(ValueError):
-            return Numbers(tuple(_number(v) for v in text.strip("[] \n").split(",")))
+            return UntypedNumbers(tuple(_number(v) for v in text.strip("[] \n").split(",")))
     if match is None or match["dtype"] not in {d.value for d in DType}:
         hint = "write 2.5, 1,2,3, FILE.npy, random, zeros, ones, or a literal with its type such as 2x64xf32=0.5"
         raise SourceError(

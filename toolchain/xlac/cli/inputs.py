@@ -15,11 +15,11 @@ def value(found: Any) -> Any:
     """What decides a size, as an array."""
     import numpy as np
 
-    from xlac.cli.arrays import Numbers
+    from xlac.cli.arrays import UntypedNumbers
 
     return (
         np.asarray(found.values if len(found.values) > 1 else found.values[0])
-        if isinstance(found, Numbers)
+        if isinstance(found, UntypedNumbers)
         else found
     )
 
@@ -74,13 +74,15 @@ def brought(names: Iterable[str], given: dict[str, str], archive: Path | None) -
 
 def shapes_of(found: Mapping[str, Any], ranks: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     """The shapes that the user's arrays say, and rows of numbers where the input has one axis."""
-    from xlac.cli.arrays import Numbers
+    from xlac.cli.arrays import UntypedNumbers
 
-    shapes = {name: value.shape for name, value in found.items() if not isinstance(value, Numbers)}
+    shapes = {
+        name: value.shape for name, value in found.items() if not isinstance(value, UntypedNumbers)
+    }
     rows = {
         n: v
         for n, v in found.items()
-        if isinstance(v, Numbers) and len(v.values) > 1 and ranks.get(n) == 1
+        if isinstance(v, UntypedNumbers) and len(v.values) > 1 and ranks.get(n) == 1
     }
     return shapes | {name: (len(value.values),) for name, value in rows.items()}
 
@@ -107,7 +109,7 @@ def filled(
     """
     import numpy as np
 
-    from xlac.cli.arrays import Numbers, make
+    from xlac.cli.arrays import UntypedNumbers, make
     from xlac_sdk.host.call_binding import as_input
 
     generator = np.random.default_rng(seed)
@@ -115,7 +117,7 @@ def filled(
     for name, (dtype, shape) in types.items():
         if name not in found:
             inputs[name] = make(given.get(name, "random"), dtype, shape, generator)
-        elif isinstance(found[name], Numbers):
+        elif isinstance(found[name], UntypedNumbers):
             inputs[name] = found[name].of(name, dtype, shape)
         else:
             inputs[name] = as_input(name, dtype, shape, found[name])

@@ -128,7 +128,7 @@ def calling(
     )
     if not allow_long:
         effort.check(flops, nbytes, target, threads)
-    long = effort.told(flops, nbytes, target, threads)
+    long = effort.warning(flops, nbytes, target, threads)
     if long:
         click.echo(f"warning: {long}", err=True)
     if timeout is None:

@@ -23,7 +23,7 @@ TOLERANCE = {DType.F64: 1e-9, DType.F32: 1e-3, DType.F16: 3e-2, DType.BF16: 2e-1
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Comparison:
     """How a run ended: "right", "differs" (with the outputs at fault) or the name of an exception."""
 
     kind: str
@@ -68,7 +68,7 @@ class Subject:
         )
         return graph, weights
 
-    def interpreted(self, trace: Trace) -> Outcome:
+    def interpreted(self, trace: Trace) -> Comparison:
         """Interprets the optimized graph, so that nothing but the passes can be at fault."""
 
         def run() -> Mapping[str, Array]:
@@ -77,7 +77,7 @@ class Subject:
 
         return self._compared(run)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Comparison:
         """Compiles and runs, and compares with the interpreter."""
         from xlac.driver import executable, lower
 
@@ -89,16 +89,18 @@ class Subject:
 
         return self._compared(run)
 
-    def _compared(self, run: Callable[[], Mapping[str, Array]]) -> Outcome:
+    def _compared(self, run: Callable[[], Mapping[str, Array]]) -> Comparison:
         wanted = interpret(self.model.graph, self.inputs, self.model.weights, float64=True)
         try:
             outputs = run()
         except Exception as error:
-            return Outcome(type(error).__name__, str(error).partition("\n")[0])
+            return Comparison(type(error).__name__, str(error).partition("\n")[0])
         apart = [
             name for name, want in wanted.items() if not agree(want, np.asarray(outputs[name]))
         ]
-        return Outcome("differs", f"outputs {', '.join(apart)}") if apart else Outcome("right")
+        return (
+            Comparison("differs", f"outputs {', '.join(apart)}") if apart else Comparison("right")
+        )
 
 
 def agree(wanted: Array, found: Array) -> bool:

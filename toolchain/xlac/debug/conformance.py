@@ -38,7 +38,7 @@ ROUNDING = {DType.F64: 52, DType.F32: 23, DType.F16: 10, DType.BF16: 7}  # bits 
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class OperationCase:
     """One sample with its input values and what its results must be."""
 
     name: str
@@ -50,7 +50,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class OperationOutcome:
     """What became of a case: `passed`, `failed` or `unsupported`, and a line about it."""
 
     case: str
@@ -58,7 +58,7 @@ class Outcome:
     detail: str = ""
 
 
-def cases(op: type[Op]) -> Iterator[Case]:
+def cases(op: type[Op]) -> Iterator[OperationCase]:
     """Every sample of an operation with values."""
     for number, sample in enumerate(op.samples()):
         made = op(**sample.attributes)
@@ -71,7 +71,7 @@ def cases(op: type[Op]) -> Iterator[Case]:
             result = made.evaluate(*inputs)
         expected = result if isinstance(result, tuple) else (result,)
         name = f"{op.mnemonic}-{number}: {op.mnemonic}({types}{attributes}) {'/'.join(sample.draw)}"
-        yield Case(
+        yield OperationCase(
             name, made, sample, inputs, tuple(map(np.asarray, expected)), bound_of(made, inputs)
         )
 
@@ -107,7 +107,7 @@ def bound_of(op: Op, inputs: tuple[Array, ...]) -> Array | None:
     return np.asarray(2 * eps * terms * size)
 
 
-def model_of(chosen: Sequence[Case]) -> tuple[Model, dict[str, Array], dict[str, Array]]:
+def model_of(chosen: Sequence[OperationCase]) -> tuple[Model, dict[str, Array], dict[str, Array]]:
     """A model of all the cases, its inputs, and its expected outputs, by name."""
     params: list[Node] = []
     given: dict[str, Array] = {}
@@ -131,12 +131,14 @@ def model_of(chosen: Sequence[Case]) -> tuple[Model, dict[str, Array], dict[str,
     return Model(Graph("conformance", tuple(params), outputs), {}), given, expected
 
 
-def check(op: type[Op], backend: Backend, request: Request | None = None) -> list[Outcome]:
+def check(op: type[Op], backend: Backend, request: Request | None = None) -> list[OperationOutcome]:
     """Runs every case of an operation on a target."""
     return list(outcomes(op, backend, request))
 
 
-def outcomes(op: type[Op], backend: Backend, request: Request | None = None) -> Iterator[Outcome]:
+def outcomes(
+    op: type[Op], backend: Backend, request: Request | None = None
+) -> Iterator[OperationOutcome]:
     """The same, outcome after outcome."""
     target = backend.target(request or Request())
     found = [c for c in cases(op) if all(t.dtype in target.dtypes for t in c.sample.inputs)]
@@ -158,16 +160,16 @@ def outcomes(op: type[Op], backend: Backend, request: Request | None = None) -> 
         yield from (o for o in together if o.status != "passed")  # only wrong in company
 
 
-def _alone(case: Case, backend: Backend, target: Any) -> list[Outcome]:
+def _alone(case: OperationCase, backend: Backend, target: Any) -> list[OperationOutcome]:
     try:
         return _run([case], backend, target)
     except UnsupportedError as error:
-        return [Outcome(case.name, "unsupported", error.diagnostics[0].message)]
+        return [OperationOutcome(case.name, "unsupported", error.diagnostics[0].message)]
     except Exception as error:
-        return [Outcome(case.name, "failed", f"{type(error).__name__}: {error}"[:500])]
+        return [OperationOutcome(case.name, "failed", f"{type(error).__name__}: {error}"[:500])]
 
 
-def _run(chosen: Sequence[Case], backend: Backend, target: Any) -> list[Outcome]:
+def _run(chosen: Sequence[OperationCase], backend: Backend, target: Any) -> list[OperationOutcome]:
     model, given, expected = model_of(chosen)
     compiled = executable(lower(model, target), backend)
     found = compiled(**given)
@@ -180,7 +182,7 @@ def _run(chosen: Sequence[Case], backend: Backend, target: Any) -> list[Outcome]
             if name.startswith(f"out{number}_")
         ]
         detail = "; ".join(w for w in wrong if w)
-        made.append(Outcome(case.name, "failed" if detail else "passed", detail))
+        made.append(OperationOutcome(case.name, "failed" if detail else "passed", detail))
     return made
 
 

@@ -22,7 +22,7 @@ def seconds(flops: int, nbytes: int, target: str, threads: int) -> float:
     )
 
 
-def told(flops: int, nbytes: int, target: str, threads: int) -> str:
+def warning(flops: int, nbytes: int, target: str, threads: int) -> str:
     """A sentence about it where it is long, else nothing."""
     least = seconds(flops, nbytes, target, threads)
     if least < LONG:
@@ -34,7 +34,7 @@ def check(flops: int, nbytes: int, target: str, threads: int) -> None:
     """Raises LimitError where the work is absurd."""
     if seconds(flops, nbytes, target, threads) >= ABSURD:
         hint = "--allow-long runs it nevertheless; --timeout SECONDS ends it"
-        raise LimitError(Diagnostic("XL4043", told(flops, nbytes, target, threads), hint=hint))
+        raise LimitError(Diagnostic("XL4043", warning(flops, nbytes, target, threads), hint=hint))
 
 
 def duration(seconds: float) -> str:

@@ -14,7 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from xlac.debug.profile_log import KEPT, LOG, Event, Log, Timed, events_of, room_for, steps_untold
+from xlac.debug.profile_log import (
+    KEPT,
+    LOG,
+    Event,
+    StampLog,
+    Timed,
+    events_of,
+    room_for,
+    steps_untold,
+)
 from xlac.driver import Lowered, executable
 from xlac.ir.op import Array
 from xlac.support.failures import FACT
@@ -28,7 +37,7 @@ from xlac_sdk.source import Origin
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StepTimes:
     """A step of the program: how often a call runs it, and for how long in all."""
 
     step: Timed
@@ -72,7 +81,7 @@ class Profile:
     the median time.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[StepTimes, ...]
     events: tuple[Event, ...]
     calls: int
     lost: int  # runs of steps in a call that the log had no room for
@@ -124,12 +133,12 @@ def measure(
     what its stamps say.
     """
     call()
-    logs: list[Log] = []
+    logs: list[StampLog] = []
     held = 0
     begun = time.perf_counter()
     end = begun + seconds
     while len(logs) < 2 or (time.perf_counter() < end and held < KEPT):
-        logs.append(Log.of(call()[LOG], parts))
+        logs.append(StampLog.of(call()[LOG], parts))
         held += logs[-1].nbytes
         last = time.perf_counter()
     ticks = int(logs[-1].stamps[-1]) - int(logs[0].stamps[0])
@@ -140,7 +149,7 @@ def measure(
     log = logs[typical([float(log.stamps[-1] - log.stamps[0]) for log in logs])]
     counts = np.bincount(log.codes - 1, minlength=len(timed))
     rows = tuple(
-        Row(s, int(n), float(t))
+        StepTimes(s, int(n), float(t))
         for s, n, t in zip(timed, counts, np.median(spent, axis=0), strict=True)
     )
     lost = steps_untold(counts, timed) if log.full else 0
@@ -167,7 +176,7 @@ def take(lowered: Lowered, backend: Backend, inputs: Sequence[Array], seconds: f
     return measure(call, timed, seconds, first.parts)
 
 
-def by_line(rows: Iterable[Row]) -> list[tuple[str, float]]:
+def by_line(rows: Iterable[StepTimes]) -> list[tuple[str, float]]:
     """Seconds of each place of the model, most first; places that share a kernel share an entry."""
     found: dict[str, float] = {}
     for row in rows:

@@ -38,7 +38,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class StampLog:
     """What the stamps of a call wrote: the code of every step that ran, and ticks at the start and
     after each of them.
     """
@@ -50,13 +50,13 @@ class Log:
     lost_parts: int
 
     @staticmethod
-    def of(log: Array, parts: int) -> Log:
+    def of(log: Array, parts: int) -> StampLog:
         """Of the output, the last `parts` words of which are for parts. A copy."""
         head, tail = log[: len(log) - parts], log[len(log) - parts :]
         count, ran = int(head[0]), int(tail[0]) if parts else 0
         told = min(ran, (parts - 1) // 3) if parts else 0
         entries = head[1 : 1 + 2 * count].reshape(count, 2).copy()
-        return Log(
+        return StampLog(
             entries[1:, 0],
             entries[:, 1],
             tail[1 : 1 + 3 * told].reshape(told, 3).copy(),
@@ -70,7 +70,7 @@ class Log:
         return 16 * len(self.stamps) + self.parts.nbytes
 
 
-def events_of(log: Log, rate: float) -> Iterator[Event]:
+def events_of(log: StampLog, rate: float) -> Iterator[Event]:
     """Every step of a call and every part of one, threads numbered in the order in which they
     begin.
     """

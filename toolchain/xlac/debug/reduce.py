@@ -18,7 +18,7 @@ from xlac.ops.tensor.leaf import Const, Param
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Case:
+class FailingCase:
     """A graph with values for its inputs; `weights` are those of the model, for parameters of that
     kind.
     """
@@ -34,12 +34,15 @@ class Case:
         return sum(bool(n.inputs) for n in nodes), sum(t.nbytes for n in nodes for t in n.results)
 
 
-Fails = Callable[[Case], bool]
+Fails = Callable[[FailingCase], bool]
 
 
 def reduce(
-    case: Case, fails: Fails, tell: Callable[[str], None] = lambda line: None, attempts: int = 400
-) -> Case:
+    case: FailingCase,
+    fails: Fails,
+    tell: Callable[[str], None] = lambda line: None,
+    attempts: int = 400,
+) -> FailingCase:
     """The smallest failing case that greedy steps find within so many attempts. `case` must fail."""
     left = attempts
     progress = True
@@ -59,14 +62,14 @@ def reduce(
     return case
 
 
-def fewer_outputs(case: Case) -> Iterator[Case]:
+def fewer_outputs(case: FailingCase) -> Iterator[FailingCase]:
     """One output at a time."""
     if len(case.graph.outputs) > 1:
         for name, node in case.graph.outputs.items():
             yield trimmed(case, Graph(case.graph.name, case.graph.inputs, {name: node}))
 
 
-def earlier_outputs(case: Case) -> Iterator[Case]:
+def earlier_outputs(case: FailingCase) -> Iterator[FailingCase]:
     """A node inside as the only output, those in the middle first."""
     nodes = [n for n in case.graph.nodes() if n.inputs and isinstance(n.types, Type)]
     stride = max(1, len(nodes) // 2)
@@ -79,7 +82,7 @@ def earlier_outputs(case: Case) -> Iterator[Case]:
         stride //= 2
 
 
-def values(case: Case) -> Iterator[Case]:
+def values(case: FailingCase) -> Iterator[FailingCase]:
     """A node replaced by an input with the value that it has."""
     known = computed(case)
     for node in reversed([n for n in case.graph.nodes() if n.inputs and isinstance(n.types, Type)]):
@@ -94,7 +97,7 @@ def values(case: Case) -> Iterator[Case]:
             yield trimmed(replace(case, inputs={**case.inputs, name: array}), graph)
 
 
-def bypasses(case: Case) -> Iterator[Case]:
+def bypasses(case: FailingCase) -> Iterator[FailingCase]:
     """A node replaced by one of its inputs of the same type."""
     for node in case.graph.nodes():
         for instead in node.inputs:
@@ -105,7 +108,7 @@ def bypasses(case: Case) -> Iterator[Case]:
                 yield trimmed(case, graph)
 
 
-def constants(case: Case) -> Iterator[Case]:
+def constants(case: FailingCase) -> Iterator[FailingCase]:
     """A small input or weight replaced by a constant, so that the case carries its own values."""
     for node in case.graph.nodes():
         if isinstance(node.op, Param) and node.type.nbytes <= 64 and len(case.graph.inputs) > 1:
@@ -115,7 +118,7 @@ def constants(case: Case) -> Iterator[Case]:
             yield trimmed(case, graph)
 
 
-def shorter_axes(case: Case) -> Iterator[Case]:
+def shorter_axes(case: FailingCase) -> Iterator[FailingCase]:
     """Every extent of one size made smaller, wherever it occurs; what then fits no operation is
     dropped.
     """
@@ -135,7 +138,7 @@ def shorter_axes(case: Case) -> Iterator[Case]:
                     continue
 
 
-def resized(case: Case, size: int, smaller: int) -> Case:
+def resized(case: FailingCase, size: int, smaller: int) -> FailingCase:
     """The case with one size made smaller everywhere; arrays are cut."""
     new: dict[Node, Node] = {}
     inputs, weights = dict(case.inputs), dict(case.weights)
@@ -164,21 +167,21 @@ def resized(case: Case, size: int, smaller: int) -> Case:
             arrays = weights if node.op.kind == "weight" else inputs
             arrays[node.op.name] = np.ascontiguousarray(scaled(np.asarray(arrays[node.op.name])))
     outputs = {name: new[node] for name, node in case.graph.outputs.items()}
-    return Case(
+    return FailingCase(
         Graph(case.graph.name, tuple(new[i] for i in case.graph.inputs), outputs), inputs, weights
     )
 
 
-def trimmed(case: Case, graph: Graph) -> Case:
+def trimmed(case: FailingCase, graph: Graph) -> FailingCase:
     """The case with another graph, less the inputs that it does not read."""
     used = set(graph.nodes())
     kept = tuple(node for node in graph.inputs if node in used)
     names = {node.op.name for node in kept if isinstance(node.op, Param)}
     inputs = {name: array for name, array in case.inputs.items() if name in names}
-    return Case(Graph(graph.name, kept, graph.outputs), inputs, case.weights)
+    return FailingCase(Graph(graph.name, kept, graph.outputs), inputs, case.weights)
 
 
-def computed(case: Case) -> dict[Node, tuple[Array, ...]]:
+def computed(case: FailingCase) -> dict[Node, tuple[Array, ...]]:
     """The value of every node."""
     found: dict[Node, tuple[Array, ...]] = {}
     for node in case.graph.nodes():

@@ -19,7 +19,7 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 
 @dataclass(frozen=True)
-class Lowered:
+class LoweredFunction:
     """A function lowered for arguments of some types.
 
     `takes` and `gives` are JAX's types of the leaves of its arguments and results, in order, `kept`
@@ -96,7 +96,7 @@ def _label(path: Sequence[Any], names: Sequence[str]) -> str:
     return name + str(jax.tree_util.keystr(tuple(rest)))
 
 
-class Chosen(NamedTuple):
+class StaticArguments(NamedTuple):
     """Arguments that an option of `jax.jit` names, by place (negative ones from the end) and by
     name.
     """
@@ -111,7 +111,7 @@ class Chosen(NamedTuple):
 
 def jitted(
     function: Callable[..., Any], options: Mapping[str, Any], places: Sequence[str]
-) -> tuple[Any, Chosen]:
+) -> tuple[Any, StaticArguments]:
     """A function under `jax.jit` with these options, or as it is where it is one already, and its
     static arguments.
 
@@ -121,7 +121,7 @@ def jitted(
     jax = required()
     if hasattr(function, "lower") and not options:
         told = getattr(function, "_jit_info", None)  # JAX tells it nowhere else
-        return function, Chosen(
+        return function, StaticArguments(
             tuple(getattr(told, "static_argnums", ())),
             frozenset(getattr(told, "static_argnames", ())),
         )
@@ -137,15 +137,17 @@ def jitted(
         raise SourceError(
             Diagnostic("XL6007", f"jax.jit does not take these options: {error}")
         ) from None
-    return made, Chosen(tuple(every["static_argnums"]), frozenset(every["static_argnames"]))
+    return made, StaticArguments(
+        tuple(every["static_argnums"]), frozenset(every["static_argnames"])
+    )
 
 
-def _both(numbers: Sequence[int], names: Sequence[str], places: Sequence[str]) -> Chosen:
+def _both(numbers: Sequence[int], names: Sequence[str], places: Sequence[str]) -> StaticArguments:
     """Arguments given by place or name, by both where they have both."""
     at = {n + len(places) if n < 0 else n for n in numbers} | {
         places.index(n) for n in names if n in places
     }
-    return Chosen(
+    return StaticArguments(
         tuple(sorted(at)), frozenset(names) | {places[n] for n in at if 0 <= n < len(places)}
     )
 
@@ -154,7 +156,7 @@ def _listed(value: Any) -> tuple[Any, ...]:
     return () if value is None else (value,) if isinstance(value, int | str) else tuple(value)
 
 
-def lower(jitted: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Lowered:
+def lower(jitted: Any, args: Sequence[Any], named: Mapping[str, Any]) -> LoweredFunction:
     """Lowers a function of `jax.jit` for arguments that are arrays or `jax.ShapeDtypeStruct`s.
 
     Sizes of `jax.export.symbolic_shape` stay symbolic. Raises SourceError.
@@ -186,14 +188,16 @@ def symbols_of(jax: Any, tree: Any) -> bool:
     return any(not isinstance(size, int) for shape in shapes for size in shape)
 
 
-def _lowered(jax: Any, jitted: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Lowered:
+def _lowered(
+    jax: Any, jitted: Any, args: Sequence[Any], named: Mapping[str, Any]
+) -> LoweredFunction:
     lowered = jitted.lower(*args, **named)
     infos = jax.tree.leaves(lowered.args_info)
     known = lowered._lowering.compile_args.get("kept_var_idx")  # JAX tells it nowhere else
     kept = tuple(range(len(infos))) if known is None else tuple(sorted(known))
     donated = frozenset(n for n, info in enumerate(infos) if info.donated)
     gives = tuple(jax.tree.leaves(lowered.out_info))
-    return Lowered(
+    return LoweredFunction(
         load(lowered.as_text()),
         lowered.in_tree,
         lowered.out_tree,
@@ -206,7 +210,7 @@ def _lowered(jax: Any, jitted: Any, args: Sequence[Any], named: Mapping[str, Any
 
 def _exported(
     jax: Any, jitted: Any, args: Sequence[Any], named: Mapping[str, Any], symbolic: bool
-) -> Lowered:
+) -> LoweredFunction:
     """With sizes left open: the symbols of the model have JAX's names."""
     exported = jax.export.export(jitted)(*args, **named)
     kept = tuple(exported.module_kept_var_idx)
@@ -216,7 +220,7 @@ def _exported(
             if not isinstance(size, int) and str(size).isidentifier():
                 dims[f"arg{position}_{axis}"] = Symbol(str(size), min=1)
     model = load(exported.mlir_module(), dims=dims)
-    return Lowered(
+    return LoweredFunction(
         model,
         exported.in_tree,
         exported.out_tree,

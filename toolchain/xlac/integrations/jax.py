@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from xlac.api import compile
 from xlac.frontends.arguments import Arguments
-from xlac.frontends.jax import Lowered, jitted, lower
+from xlac.frontends.jax import LoweredFunction, jitted, lower
 from xlac.model import Model
 from xlac.runtime.programs import Programs
 from xlac.support.failures import Asked
@@ -43,7 +43,7 @@ class JaxFunction:
         self._first = self._programs.get(split.key, lambda: self._made(split))
 
     @property
-    def lowered(self) -> Lowered:
+    def lowered(self) -> LoweredFunction:
         """The function lowered for the examples."""
         return self._first.lowered
 
@@ -133,7 +133,7 @@ class _Split(NamedTuple):
 
 
 class _Program(NamedTuple):
-    lowered: Lowered
+    lowered: LoweredFunction
     compiled: Any
     labels: Sequence[str]  # of the leaves of the arguments
 

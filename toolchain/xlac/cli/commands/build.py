@@ -165,7 +165,7 @@ class Build:
             self.print_graph(model, targets[0], pipeline)
             return
         asked = self.told(choice)
-        source = writer.Source.of(model, choice.spec, asked)
+        source = writer.BuildSource.of(model, choice.spec, asked)
         programs = self.lowered(model, targets, pipeline)
         first = programs[0]
         if first.quantised is not None:

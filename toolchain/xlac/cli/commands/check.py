@@ -97,7 +97,7 @@ def _totals(found: dict[str, Any]) -> None:
     from xlac.debug import effort
     from xlac.settings import settings
 
-    long = effort.told(total["flops"], 0, "cpu", settings().threads)
+    long = effort.warning(total["flops"], 0, "cpu", settings().threads)
     if long:
         click.echo(f"warning: {long}", err=True)
     click.echo(

@@ -50,7 +50,7 @@ def command(
     import numpy as np
 
     from xlac.cli.commands.bisect import open_subject
-    from xlac.debug.reduce import Case, reduce
+    from xlac.debug.reduce import FailingCase, reduce
     from xlac.ir.text import show
 
     subject = open_subject(chosen(**options), pairs(given, "--input"), archive, seed)
@@ -60,7 +60,7 @@ def command(
         return 0
     click.echo(f"it fails: {first}", err=True)
     case = reduce(
-        Case(subject.model.graph, subject.inputs, subject.model.weights),
+        FailingCase(subject.model.graph, subject.inputs, subject.model.weights),
         lambda c: subject.on(c.graph, c.inputs, c.weights).outcome().kind == first.kind,
         lambda line: click.echo(line, err=True),
         attempts,

@@ -20,7 +20,7 @@ from xlac.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from xlac.cache.compilations import Entry
+    from xlac.cache.compilations import CompilationEntry
     from xlac.cli.choice import Chosen
     from xlac.model import Model
     from xlac.runtime.compiled import Compiled
@@ -147,7 +147,7 @@ def spec_run(
 
 def _compiled(
     choice: Chosen,
-    place: Entry | None,
+    place: CompilationEntry | None,
     given: dict[str, str],
     archive: Path | None,
     seed: int,

@@ -11,9 +11,9 @@ from xlac.frontends.onnx import registry
 from xlac.frontends.onnx.file import attributes
 from xlac.frontends.onnx.file.files import Files
 from xlac.frontends.onnx.file.tensors import Encoded, array_of, dense
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.ragged import lifted
-from xlac.frontends.onnx.graph.scope import Poisoned, Scope
+from xlac.frontends.onnx.graph.scope import GraphScope, MissingInput
 from xlac.frontends.onnx.graph.values import Coded, Optional, Ragged, Value
 from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.problems import check_text, place, problem, unsupported
@@ -42,7 +42,7 @@ class Trial:
     needed: set[str]
 
 
-class Importer:
+class OnnxImporter:
     """Holds what the nodes of one model share: functions, weights, what is known, and what went
     wrong.
     """
@@ -56,7 +56,7 @@ class Importer:
         self.needed: set[str] = set()
         self.depth = 0
         self.built = 0
-        self.scope = Scope(versions=versions_of(model))
+        self.scope = GraphScope(versions=versions_of(model))
 
     def initializers(self, graph: Any) -> None:
         """Puts the constants of a graph into the scope. A constant that makes no sense is noted."""
@@ -111,7 +111,7 @@ class Importer:
     def _attempt(self, node: Any) -> tuple[Value, ...]:
         try:
             return self.node(node)
-        except Poisoned:
+        except MissingInput:
             pass
         except NeedsValue as needs:
             self.needed |= needs.inputs
@@ -145,7 +145,7 @@ class Importer:
             return self.function(function, node, inputs)
         assert found is not None
         given = attributes.read(node, self.files)
-        call = Call(node.op_type, domain, version, inputs, given, tuple(node.output), self)
+        call = OperatorCall(node.op_type, domain, version, inputs, given, tuple(node.output), self)
         results = self._built(found, call)
         named = sum(bool(name) for name in node.output[len(results) :])
         if named:
@@ -154,7 +154,7 @@ class Importer:
             )
         return tuple(_placed(value, node, number) for number, value in enumerate(results))
 
-    def _built(self, version: Version, call: Call) -> tuple[Value, ...]:
+    def _built(self, version: Version, call: OperatorCall) -> tuple[Value, ...]:
         if version.elementwise and any(isinstance(i, Ragged) for i in call.inputs):
             return lifted(version.builder, call)
         with within(operations=OPERATIONS):
@@ -165,7 +165,7 @@ class Importer:
         self, function: Any, node: Any, inputs: Sequence[Value | None]
     ) -> tuple[Value, ...]:
         """The values of a function's outputs: its body with the node's inputs and attributes."""
-        scope = Scope(versions=versions_of(function) or self.scope.versions)
+        scope = GraphScope(versions=versions_of(function) or self.scope.versions)
         for name, value in zip(
             function.input, [*inputs, *[None] * len(function.input)], strict=False
         ):
@@ -182,7 +182,7 @@ class Importer:
         return self.inside(scope, lambda: self.run(body), function.output)
 
     def inside(
-        self, scope: Scope, fill: Callable[[], None], outputs: Sequence[str]
+        self, scope: GraphScope, fill: Callable[[], None], outputs: Sequence[str]
     ) -> tuple[Value, ...]:
         """The values that some names have in a scope, after `fill` has built its nodes."""
         if self.depth >= DEPTH:
@@ -196,7 +196,7 @@ class Importer:
             self.scope = before
             self.depth -= 1
 
-    def body(self, graph: Any, scope: Scope) -> tuple[Value, ...]:
+    def body(self, graph: Any, scope: GraphScope) -> tuple[Value, ...]:
         """The values of a body's outputs; the scope has those of its inputs."""
 
         def fill() -> None:
@@ -212,7 +212,7 @@ class Importer:
         values = None
         try:
             values = make()
-        except Poisoned:
+        except MissingInput:
             pass
         except NeedsValue as needs:
             self.needed |= needs.inputs

@@ -12,7 +12,7 @@ from xlac.ir.op import ShapeError
 from xlac_sdk.source import Diagnostic, SourceError
 
 
-class Unsupported(ShapeError):
+class UnsupportedOperator(ShapeError):
     """An operator that no builder is registered for."""
 
 
@@ -22,7 +22,7 @@ def problem(node: Any, error: Exception) -> Diagnostic:
     hint = getattr(error, "hint", "")
     if isinstance(error, DataDependent):
         return Diagnostic("XL7003", f"{where}: {error}", hint=hint)
-    code = "XL7002" if isinstance(error, Unsupported) else "XL7004"
+    code = "XL7002" if isinstance(error, UnsupportedOperator) else "XL7004"
     what = (
         str(error)
         if isinstance(error, ShapeError)
@@ -40,14 +40,18 @@ def place(node: Any) -> str:
     )
 
 
-def unsupported(domain: str, name: str, version: int) -> Unsupported:
+def unsupported(domain: str, name: str, version: int) -> UnsupportedOperator:
     """The error for an operator that nobody builds, with those of similar names."""
     if not version:
-        return Unsupported(f"the model imports no operator set of domain '{domain or 'ai.onnx'}'")
+        return UnsupportedOperator(
+            f"the model imports no operator set of domain '{domain or 'ai.onnx'}'"
+        )
     near = get_close_matches(name, [n for d, n in registry.OPERATORS if d == domain], 3)
     full = f"{domain}.{name}" if domain else name
     hint = f"nearest: {', '.join(near)}" if near else ""
-    return Unsupported(f"operator {full} (operator set {version}) is not supported", hint=hint)
+    return UnsupportedOperator(
+        f"operator {full} (operator set {version}) is not supported", hint=hint
+    )
 
 
 def unknown(given: Iterable[str], inputs: Sequence[str]) -> None:

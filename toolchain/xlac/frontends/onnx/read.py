@@ -11,7 +11,7 @@ import xlac.frontends.onnx.ops  # noqa: F401 - registers the operators
 from xlac.frontends.onnx.file.files import Files
 from xlac.frontends.onnx.graph.interface import Inputs, Outputs
 from xlac.frontends.onnx.graph.symbols import Symbols
-from xlac.frontends.onnx.importer import Importer
+from xlac.frontends.onnx.importer import OnnxImporter
 from xlac.frontends.onnx.problems import check_text, check_versions, unknown
 from xlac.ir.graph import Graph
 from xlac.model import Interface, Model, Undecided
@@ -41,7 +41,7 @@ def _read(
     proto: Any, files: Files, dims: Mapping[str, int | str], params: Mapping[str, object]
 ) -> Model:
     check_versions(proto)
-    importer = Importer(proto, files)
+    importer = OnnxImporter(proto, files)
     graph = proto.graph
     importer.initializers(graph)
     asked = [info for info in graph.input if info.name not in importer.scope.values]

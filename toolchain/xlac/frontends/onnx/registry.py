@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from xlac.frontends.onnx.graph.call import Call
+    from xlac.frontends.onnx.graph.call import OperatorCall
     from xlac.frontends.onnx.graph.values import Value
 
-Builder = Callable[["Call"], "Value | tuple[Value, ...]"]
+Builder = Callable[["OperatorCall"], "Value | tuple[Value, ...]"]
 B = TypeVar("B", bound=Builder)  # what is registered keeps its own type
 
 ML = "ai.onnx.ml"

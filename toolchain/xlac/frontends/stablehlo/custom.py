@@ -9,17 +9,17 @@ builder.
 from __future__ import annotations
 
 from xlac.frontends.known import DataDependent, NeedsValue
-from xlac.frontends.stablehlo.site import Builder, Built, Site
+from xlac.frontends.stablehlo.site import Builder, Built, OperationSite
 from xlac.ir.dims import Sym
 from xlac.ops.scalar.comparison import Compare
 
 
-def same(site: Site) -> Built:
+def same(site: OperationSite) -> Built:
     """The operands: the call says where or how, not what."""
     return site.operands[: len(site.op.types)]
 
 
-def shape_assertion(site: Site) -> Built:
+def shape_assertion(site: OperationSite) -> Built:
     """What jax.export asserts of sizes: an equation between symbolic sizes makes them one, a false
     one is an error.
     """

@@ -8,20 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from xlac.frontends.known import Known
-from xlac.frontends.stablehlo.scope import Closed, Scope, Unequal
-from xlac.frontends.stablehlo.site import Builder, Built, Site
-from xlac.frontends.stablehlo.text.errors import DEPTH, OPERATIONS, Source
+from xlac.frontends.stablehlo.scope import Closed, RegionScope, Unequal
+from xlac.frontends.stablehlo.site import Builder, Built, OperationSite
+from xlac.frontends.stablehlo.text.errors import DEPTH, OPERATIONS, MlirSource
 from xlac.frontends.stablehlo.text.syntax import (
-    Function,
+    MlirFunction,
+    MlirRegion,
     Module,
     Operation,
-    Region,
     TensorType,
     TokenType,
     TupleType,
     ValueType,
 )
-from xlac.frontends.stablehlo.values import Several, Tensor, Token, Value, nodes_of
+from xlac.frontends.stablehlo.values import Several, Token, TypedTensor, Value, nodes_of
 from xlac.ir.dims import Dim, Shape, Sym
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError
@@ -31,12 +31,12 @@ from xlac.ops.tensor.leaf import Param
 from xlac_sdk.source import Diagnostic, Origin, SourceError
 
 
-class Importer:
+class StablehloImporter:
     """Goes through a program once; `table` gives the builder of every operation."""
 
     def __init__(
         self,
-        source: Source,
+        source: MlirSource,
         module: Module,
         table: Mapping[str, Builder],
         weights: Mapping[str, object] | None = None,
@@ -64,9 +64,9 @@ class Importer:
                 fail(f"{name[:80]}: {problem}")
         return self.body(function, arguments)
 
-    def body(self, function: Function, arguments: Sequence[Value]) -> list[Value]:
+    def body(self, function: MlirFunction, arguments: Sequence[Value]) -> list[Value]:
         """What a function gives for these arguments: its region, read where the call stands."""
-        scope = Scope(self)
+        scope = RegionScope(self)
         for (name, _), value in zip(function.arguments, arguments, strict=True):
             scope.define(name, value, function.at)
         self._path.append(function.name)
@@ -74,7 +74,7 @@ class Importer:
         self._path.pop()
         return found
 
-    def run(self, region: Region, scope: Scope) -> list[Value]:
+    def run(self, region: MlirRegion, scope: RegionScope) -> list[Value]:
         """The values that a region returns."""
         self._depth += 1
         if self._depth > DEPTH:
@@ -87,7 +87,7 @@ class Importer:
         self.source.fail("XL7201", "a region ends without a return", region.at)
 
     def region(
-        self, site: Site, region: Region, types: Sequence[Type] | None
+        self, site: OperationSite, region: MlirRegion, types: Sequence[Type] | None
     ) -> tuple[Graph, list[Value]]:
         """A region as a closed graph of its arguments and of what it captures, and the values
         captured.
@@ -101,7 +101,7 @@ class Importer:
         return Graph(site.name, tuple(scope.inputs), outputs), scope.captured
 
     def _argument(
-        self, scope: Closed, type: ValueType, given: list[Type] | None, region: Region
+        self, scope: Closed, type: ValueType, given: list[Type] | None, region: MlirRegion
     ) -> Value:
         if isinstance(type, TokenType):
             return Token()
@@ -124,12 +124,12 @@ class Importer:
                     region.at,
                 )
             wanted = [given.pop(0) for _ in range(count)]
-        return Tensor(type.element, tuple(map(scope.parameter, wanted)))
+        return TypedTensor(type.element, tuple(map(scope.parameter, wanted)))
 
     # ---- operations
     # ----------------------------------------------------------------------------------
 
-    def _run(self, op: Operation, scope: Scope) -> None:
+    def _run(self, op: Operation, scope: RegionScope) -> None:
         self._count += 1
         if self._count > OPERATIONS:
             self.source.too_much(
@@ -138,7 +138,7 @@ class Importer:
         builder = self.table.get(op.name)
         if builder is None:
             self.source.fail("XL7202", f"there is no operation {op.name[:80]!r}", op.at, op.width)
-        site = Site(self, scope, op)
+        site = OperationSite(self, scope, op)
         try:
             values = self.values(site, builder(site))
         except ShapeError as error:
@@ -150,7 +150,7 @@ class Importer:
         for name, value in zip(op.results, values if op.results else (), strict=True):
             scope.define(name, value, op.at)
 
-    def values(self, site: Site, built: Built) -> list[Value]:
+    def values(self, site: OperationSite, built: Built) -> list[Value]:
         """What a builder gave as values of the types that the text says."""
         listed = list(built) if isinstance(built, list | tuple) else [built]
         op = site.op
@@ -162,16 +162,16 @@ class Importer:
             if isinstance(item, Node):
                 if not isinstance(type, TensorType):
                     site.fail(f"result {number} is a tensor")
-                value = Tensor(type.element, (item,))
-            assert isinstance(value, Tensor | Token | Several)
+                value = TypedTensor(type.element, (item,))
+            assert isinstance(value, TypedTensor | Token | Several)
             if problem := mismatch(value, type):
                 site.fail(f"result {number}: {problem}")
             found.append(self._placed(value, site, number))
         return found
 
-    def _placed(self, value: Value, site: Site, number: int) -> Value:
+    def _placed(self, value: Value, site: OperationSite, number: int) -> Value:
         """The value with its place in the text, where nothing gave it one."""
-        if not isinstance(value, Tensor):
+        if not isinstance(value, TypedTensor):
             return value
         result = site.op.results[number] if number < len(site.op.results) else site.name
         origin = Origin(
@@ -217,7 +217,7 @@ def mismatch(value: Value, type: ValueType) -> str:
         if not isinstance(value, Several) or len(value.items) != len(type.items):
             return f"a tuple of {len(type.items)} was expected"
         return next(filter(None, map(mismatch, value.items, type.items)), "")
-    if not isinstance(type, TensorType) or not isinstance(value, Tensor):
+    if not isinstance(type, TensorType) or not isinstance(value, TypedTensor):
         return "a tensor was expected"
     sizes = value.shape
     same = len(sizes) == len(type.shape) and all(
@@ -234,12 +234,12 @@ def mismatch(value: Value, type: ValueType) -> str:
 
 
 def unsupported(
-    source: Source, module: Module, table: Mapping[str, Builder], refused: Mapping[str, str]
+    source: MlirSource, module: Module, table: Mapping[str, Builder], refused: Mapping[str, str]
 ) -> None:
     """Every operation that cannot be imported, in one error."""
     found: list[Diagnostic] = []
 
-    def visit(region: Region) -> None:
+    def visit(region: MlirRegion) -> None:
         for op in region.operations:
             if op.name != "return" and op.name not in table:
                 reason = refused.get(op.name)

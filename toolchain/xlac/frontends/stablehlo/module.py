@@ -11,13 +11,13 @@ import numpy as np
 import xlac.frontends.stablehlo.ops  # noqa: F401  # fills the table
 from xlac.frontends.sizes import sized
 from xlac.frontends.stablehlo.bytecode.read import is_bytecode, text_of
-from xlac.frontends.stablehlo.importer import Importer, unsupported
+from xlac.frontends.stablehlo.importer import StablehloImporter, unsupported
 from xlac.frontends.stablehlo.scope import Unequal
 from xlac.frontends.stablehlo.table import REFUSED, TABLE
-from xlac.frontends.stablehlo.text.errors import TEXT, Source
+from xlac.frontends.stablehlo.text.errors import TEXT, MlirSource
 from xlac.frontends.stablehlo.text.parser import parse
-from xlac.frontends.stablehlo.text.syntax import Function, Module, TensorType, ValueType
-from xlac.frontends.stablehlo.values import Several, Tensor, Token, Value
+from xlac.frontends.stablehlo.text.syntax import MlirFunction, Module, TensorType, ValueType
+from xlac.frontends.stablehlo.values import Several, Token, TypedTensor, Value
 from xlac.ir.dims import UNBOUNDED, Dim, Shape, Sym, Symbol, substitute, symbol, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
@@ -49,19 +49,19 @@ def load(
     )
 
 
-def opened(source: Path | str | bytes) -> Source:
+def opened(source: Path | str | bytes) -> MlirSource:
     """The text of a file, of bytecode, or itself."""
     if isinstance(source, str):
-        return Source(source)
+        return MlirSource(source)
     file = source if isinstance(source, Path) else TEXT
     try:
         data = note(source).read_bytes() if isinstance(source, Path) else source
     except OSError as error:
         raise SourceError(Diagnostic("XL3001", f"cannot read {file}: {error.strerror}")) from None
     if is_bytecode(data):
-        return Source(text_of(data, file), TEXT)
+        return MlirSource(text_of(data, file), TEXT)
     try:
-        return Source(data.decode(), file)
+        return MlirSource(data.decode(), file)
     except UnicodeDecodeError as error:
         raise SourceError(
             Diagnostic(
@@ -70,7 +70,7 @@ def opened(source: Path | str | bytes) -> Source:
         ) from None
 
 
-def entry(source: Source, module: Module) -> Function:
+def entry(source: MlirSource, module: Module) -> MlirFunction:
     """The function that is the model: main, or the only one that is not private."""
     if "main" in module.functions:
         return module.functions["main"]
@@ -80,7 +80,7 @@ def entry(source: Source, module: Module) -> Function:
     return public[0]
 
 
-def united(equal: dict[str, Dim], found: Unequal, source: Source, main: Function) -> None:
+def united(equal: dict[str, Dim], found: Unequal, source: MlirSource, main: MlirFunction) -> None:
     """Enters what one symbol of an equation is, so that the equation holds."""
     first, second = found.first, found.second
     for one, other in ((first, second), (second, first)):
@@ -110,16 +110,16 @@ class Import:
 
     def __init__(
         self,
-        source: Source,
+        source: MlirSource,
         module: Module,
-        main: Function,
+        main: MlirFunction,
         dims: Mapping[str, Any],
         params: Mapping[str, object],
         equal: Mapping[str, Dim],
     ) -> None:
         self.source, self.main = source, main
         self.dims, self.params, self.equal = dims, dict(params), equal
-        self.importer = Importer(source, module, TABLE)
+        self.importer = StablehloImporter(source, module, TABLE)
         self.inputs: list[Node] = []
 
     def model(self) -> Model:
@@ -160,7 +160,7 @@ class Import:
             tuple(self._argument(f"{label}_{n}", item) for n, item in enumerate(type.items))  # type: ignore[union-attr]
         )
 
-    def _input(self, label: str, type: TensorType) -> Tensor:
+    def _input(self, label: str, type: TensorType) -> TypedTensor:
         shape = tuple(self._size(label, axis, n, type) for axis, n in enumerate(type.shape))
         whole: Shape = (*shape, 2) if type.element.complex else shape
         outer = Type(type.element.dtype, whole)
@@ -200,16 +200,16 @@ class Import:
         return symbol(name, 0, most or UNBOUNDED, opt=1)
 
 
-def inward(node: Node, type: TensorType) -> Tensor:
+def inward(node: Node, type: TensorType) -> TypedTensor:
     """An input as the program sees it: a complex one is taken apart."""
     if not type.element.complex:
-        return Tensor(type.element, (node,))
+        return TypedTensor(type.element, (node,))
     last = node.type.rank - 1
     parts = (build.reshape(build.cut(node, last, n, n + 1), node.shape[:-1]) for n in (0, 1))
-    return Tensor(type.element, tuple(parts))
+    return TypedTensor(type.element, tuple(parts))
 
 
-def outward(value: Tensor) -> Node:
+def outward(value: TypedTensor) -> Node:
     """A result as the caller sees it: the parts of a complex one along a last axis."""
     if not value.element.complex:
         return value.node
@@ -218,8 +218,8 @@ def outward(value: Tensor) -> Node:
     )
 
 
-def tensors_in(value: Value) -> list[Tensor]:
+def tensors_in(value: Value) -> list[TypedTensor]:
     """The tensors of a value, those in tuples too."""
     if isinstance(value, Several):
         return [tensor for item in value.items for tensor in tensors_in(item)]
-    return [value] if isinstance(value, Tensor) else []
+    return [value] if isinstance(value, TypedTensor) else []

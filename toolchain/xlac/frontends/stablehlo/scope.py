@@ -13,7 +13,7 @@ from xlac.ops.tensor.leaf import Const, Param
 from xlac.ops.tensor.view import Broadcast
 
 if TYPE_CHECKING:
-    from xlac.frontends.stablehlo.importer import Importer
+    from xlac.frontends.stablehlo.importer import StablehloImporter
 
 
 class Unequal(Exception):
@@ -24,10 +24,10 @@ class Unequal(Exception):
         self.first, self.second = first, second
 
 
-class Scope:
+class RegionScope:
     """Names of a region, and where to look for others."""
 
-    def __init__(self, importer: Importer, parent: Scope | None = None) -> None:
+    def __init__(self, importer: StablehloImporter, parent: RegionScope | None = None) -> None:
         self.importer, self.parent = importer, parent
         self.values: dict[str, Value] = {}
 
@@ -52,12 +52,12 @@ class Scope:
         return self.parent.seek(name) if found is None and self.parent else found
 
 
-class Closed(Scope):
+class Closed(RegionScope):
     """The scope of a graph of its own: what it takes from outside becomes an input, unless it is a
     constant.
     """
 
-    def __init__(self, importer: Importer, outside: Scope) -> None:
+    def __init__(self, importer: StablehloImporter, outside: RegionScope) -> None:
         super().__init__(importer)
         self.outside = outside
         self.captured: list[Value] = []

@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from xlac.frontends.stablehlo.text.syntax import Operation, Raw, Symbol, TensorType
-from xlac.frontends.stablehlo.values import Tensor, Value, numbers
+from xlac.frontends.stablehlo.text.syntax import MlirSymbol, Operation, Raw, TensorType
+from xlac.frontends.stablehlo.values import TypedTensor, Value, numbers
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 
 if TYPE_CHECKING:
-    from xlac.frontends.stablehlo.importer import Importer
-    from xlac.frontends.stablehlo.scope import Scope
+    from xlac.frontends.stablehlo.importer import StablehloImporter
+    from xlac.frontends.stablehlo.scope import RegionScope
 
 Built = Value | Sequence[Value] | Node | Sequence[Node]
-Builder = Callable[["Site"], Built]
+Builder = Callable[["OperationSite"], Built]
 
 
-class Site:
+class OperationSite:
     """One operation at its place in the program."""
 
-    def __init__(self, importer: Importer, scope: Scope, op: Operation) -> None:
+    def __init__(self, importer: StablehloImporter, scope: RegionScope, op: Operation) -> None:
         self.importer, self.scope, self.op = importer, scope, op
         self.operands = [scope.find(name, op) for name in op.operands]
 
@@ -42,16 +42,16 @@ class Site:
     # ---- operands and results
     # ----------------------------------------------------------------------
 
-    def tensor(self, number: int) -> Tensor:
+    def tensor(self, number: int) -> TypedTensor:
         """An operand, which has to be a tensor."""
         if number >= len(self.operands):
             self.fail(f"there is no operand {number}")
         found = self.operands[number]
-        if not isinstance(found, Tensor):
+        if not isinstance(found, TypedTensor):
             self.fail(f"operand {number} is no tensor")
         return found
 
-    def tensors(self, start: int = 0, stop: int | None = None) -> list[Tensor]:
+    def tensors(self, start: int = 0, stop: int | None = None) -> list[TypedTensor]:
         """Operands, all of which are tensors."""
         return [self.tensor(n) for n in range(*slice(start, stop).indices(len(self.operands)))]
 
@@ -59,7 +59,7 @@ class Site:
         """An operand as numbers that xlac has. Complex ones are refused."""
         return numbers(self.real(number))
 
-    def real(self, number: int) -> Tensor:
+    def real(self, number: int) -> TypedTensor:
         """An operand, which has to be a tensor of real numbers."""
         found = self.tensor(number)
         if found.element.complex:
@@ -150,7 +150,7 @@ class Site:
     def word(self, name: str, default: str | None = None) -> str:
         """An attribute that is a word; an error where it is missing and has no default."""
         found = self._needed(name) if default is None else self.get(name, default)
-        if isinstance(found, Symbol):
+        if isinstance(found, MlirSymbol):
             return found.name
         if not isinstance(found, str):
             self.fail(f"attribute '{name}' is a word")

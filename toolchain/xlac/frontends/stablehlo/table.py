@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xlac.frontends.stablehlo.site import Builder, Built, Site
+from xlac.frontends.stablehlo.site import Builder, Built, OperationSite
 
 SPECIFICATION = "https://openxla.org/stablehlo/spec#"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class OperationEntry:
     """How an operation is built, and the section of the StableHLO specification (1.11) that says
     what it means.
 
@@ -23,11 +23,11 @@ class Entry:
     build: Builder
     section: str
 
-    def __call__(self, site: Site) -> Built:
+    def __call__(self, site: OperationSite) -> Built:
         return self.build(site)
 
 
-TABLE: dict[str, Entry] = {}
+TABLE: dict[str, OperationEntry] = {}
 
 
 def operation(*names: str, section: str = "") -> Callable[[Builder], Builder]:
@@ -36,7 +36,7 @@ def operation(*names: str, section: str = "") -> Callable[[Builder], Builder]:
     def enter(builder: Builder) -> Builder:
         for name in names:
             assert name not in TABLE, f"two builders for {name}"
-            TABLE[name] = Entry(builder, section or name)
+            TABLE[name] = OperationEntry(builder, section or name)
         return builder
 
     return enter

@@ -25,7 +25,7 @@ from xlac_sdk.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TypedTensor:
     """An element type of StableHLO, and the nodes that hold it: one, or two for a complex number's
     parts.
     """
@@ -44,9 +44,9 @@ class Tensor:
         """The shape that all parts have."""
         return self.parts[0].shape
 
-    def each(self, parts: Sequence[Node]) -> Tensor:
+    def each(self, parts: Sequence[Node]) -> TypedTensor:
         """The same element type with other parts."""
-        return Tensor(self.element, tuple(parts))
+        return TypedTensor(self.element, tuple(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +61,14 @@ class Several:
     items: tuple[Value, ...]
 
 
-Value = Tensor | Token | Several
+Value = TypedTensor | Token | Several
 
 
 def nodes_of(values: Sequence[Value]) -> tuple[Node, ...]:
     """All nodes of values, in order: what crosses into a body or out of it."""
     found: list[Node] = []
     for value in values:
-        if isinstance(value, Tensor):
+        if isinstance(value, TypedTensor):
             found += value.parts
         elif isinstance(value, Several):
             found += nodes_of(value.items)
@@ -77,7 +77,7 @@ def nodes_of(values: Sequence[Value]) -> tuple[Node, ...]:
 
 def rebuilt(like: Value, nodes: list[Node]) -> Value:
     """A value of the kind of another from its nodes, which are taken from the list."""
-    if isinstance(like, Tensor):
+    if isinstance(like, TypedTensor):
         return like.each([nodes.pop(0) for _ in like.parts])
     return (
         Several(tuple(rebuilt(item, nodes) for item in like.items))
@@ -104,7 +104,7 @@ def leaves(type: ValueType) -> tuple[TensorType | TokenType, ...]:
 # ---------------------------------------------------------------
 
 
-def numbers(x: Tensor) -> Node:
+def numbers(x: TypedTensor) -> Node:
     """A tensor that is not complex, as numbers: minifloats in f32, quantised integers in the type
     they stand for.
     """
@@ -116,17 +116,17 @@ def numbers(x: Tensor) -> Node:
     return x.node
 
 
-def stored(x: Node, element: Element) -> Tensor:
+def stored(x: Node, element: Element) -> TypedTensor:
     """Numbers as a tensor of an element type: rounded to a minifloat, wrapped to few bits, or
     quantised.
     """
     if element.format:
-        return Tensor(
+        return TypedTensor(
             element, (build.apply1("encode_float", build.floating(x), format=element.format),)
         )
     if element.quantization:
-        return Tensor(element, (quantized(x, element),))
-    return Tensor(element, (wrapped(x, element),))
+        return TypedTensor(element, (quantized(x, element),))
+    return TypedTensor(element, (wrapped(x, element),))
 
 
 def wrapped(x: Node, element: Element) -> Node:

@@ -32,7 +32,7 @@ def read(file: Path) -> Any:
     what PyTorch raises.
     """
     with zipfile.ZipFile(file) as held:
-        archive = Archive(held, file.stat().st_size)
+        archive = Pt2Archive(held, file.stat().st_size)
         if "version" in archive and "serialized_exported_program.json" in archive:
             text = archive.bytes("serialized_exported_program.json")
             weights, constants = (
@@ -52,7 +52,7 @@ def read(file: Path) -> Any:
     return ExportedProgramDeserializer().deserialize(said, weights, constants, None)
 
 
-class Archive:
+class Pt2Archive:
     """The members of a zip file, each as long as it says and none compressed: together no more than
     the file holds.
     """
@@ -173,7 +173,7 @@ def _unpickled(data: bytes) -> Any:
     if not zipfile.is_zipfile(io.BytesIO(data)):
         raise Refused("it holds a pickle of an old form")
     with zipfile.ZipFile(io.BytesIO(data)) as held:
-        Archive(held, len(data))
+        Pt2Archive(held, len(data))
     return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
 
 

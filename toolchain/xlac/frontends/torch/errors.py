@@ -19,7 +19,7 @@ class NotExpressible(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Unsupported:
+class UnsupportedNode:
     """A node of the graph that has no counterpart: its operation, why, and the Python line that
     asked for it.
     """
@@ -63,7 +63,7 @@ class Unsupported:
         )
 
 
-def refused(found: list[Unsupported], names: list[str]) -> SourceError:
+def refused(found: list[UnsupportedNode], names: list[str]) -> SourceError:
     """One error for all of them, the same operation at the same line once."""
     told: dict[tuple[str, str, object], Diagnostic] = {}
     for one in found:

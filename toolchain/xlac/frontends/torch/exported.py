@@ -11,9 +11,9 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from xlac.frontends.torch.decompositions import export_decompositions
-from xlac.frontends.torch.errors import NotExpressible, Unsupported, refused
+from xlac.frontends.torch.errors import NotExpressible, UnsupportedNode, refused
 from xlac.frontends.torch.fx_nodes import inputs_of, output_of
-from xlac.frontends.torch.importer import Importer
+from xlac.frontends.torch.importer import FxImporter
 from xlac.frontends.torch.sizes import Sizes
 from xlac.frontends.torch.table import BUILDERS
 from xlac.frontends.torch.tensors import array_of
@@ -62,7 +62,7 @@ class _Import:
         self, program: ExportedProgram, name: str, names: Mapping[str, str] | None
     ) -> None:
         self.program, self.name = program, name
-        self.importer = Importer(program.graph_module, Sizes(names))
+        self.importer = FxImporter(program.graph_module, Sizes(names))
         self.weights: dict[str, Array] = {}
         self.inputs: list[Node] = []
         self.asked: list[str] = []
@@ -112,7 +112,7 @@ class _Import:
             try:
                 type = self.importer.type_of(meta)
             except NotExpressible as error:
-                self.importer.unsupported.append(Unsupported(place, "input", str(error), True))
+                self.importer.unsupported.append(UnsupportedNode(place, "input", str(error), True))
                 return None
             self.asked.append(place.name)
             return self._param(place.name, type)

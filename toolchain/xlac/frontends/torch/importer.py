@@ -13,7 +13,7 @@ from torch.fx import Node as FxNode
 
 from xlac.frontends.torch import families
 from xlac.frontends.torch.aliases import root
-from xlac.frontends.torch.errors import NotExpressible, Unsupported
+from xlac.frontends.torch.errors import NotExpressible, UnsupportedNode
 from xlac.frontends.torch.fx_nodes import (
     dtype_of,
     inputs_of,
@@ -26,7 +26,7 @@ from xlac.frontends.torch.fx_nodes import (
 from xlac.frontends.torch.layout import is_dense, number, order
 from xlac.frontends.torch.random import Randomness
 from xlac.frontends.torch.sizes import Sizes
-from xlac.frontends.torch.table import BUILDERS, Call, located
+from xlac.frontends.torch.table import BUILDERS, AtenCall, located
 from xlac.frontends.torch.tensors import DTYPES, array_of
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
@@ -55,10 +55,10 @@ class Imported:
     sizes: Sizes
     random: Randomness
     values: Values = field(default_factory=dict)
-    unsupported: list[Unsupported] = field(default_factory=list)
+    unsupported: list[UnsupportedNode] = field(default_factory=list)
 
 
-class Importer:
+class FxImporter:
     """Goes through a graph once. A node that cannot be said becomes an unknown value, so that all
     are found.
     """
@@ -68,7 +68,7 @@ class Importer:
     ) -> None:
         self.module, self.sizes = module, sizes
         self.random = Randomness()
-        self.unsupported: list[Unsupported] = []
+        self.unsupported: list[UnsupportedNode] = []
         self._default = DTYPES[default or torch.get_default_dtype()]
         self._located: dict[Any, Node] = {}
 
@@ -96,7 +96,7 @@ class Importer:
 
     def _refused(self, node: FxNode, reason: str) -> Any:
         operation = name_of(node)
-        self.unsupported.append(Unsupported(node, operation, reason, operation in BUILDERS))
+        self.unsupported.append(UnsupportedNode(node, operation, reason, operation in BUILDERS))
         return self._unknown(node)
 
     def _value(self, module: GraphModule, node: FxNode, values: Values) -> Any:
@@ -155,7 +155,7 @@ class Importer:
 
     def _built(self, node: FxNode, builder: Callable[..., Any], args: Any, named: Any) -> Any:
         results = self._types(node.meta["val"])
-        call = Call(results, self._located, self.random, self._default)
+        call = AtenCall(results, self._located, self.random, self._default)
         made = builder(call, *args, **named)
         several = isinstance(node.meta["val"], tuple | list)
         parts = tuple(made) if isinstance(made, tuple | list) else (made,)

@@ -1,6 +1,6 @@
 """The table from ATen operations to functions that build the same in xlac's graph.
 
-A builder takes a `Call`, then the operation's arguments as its ATen schema names them: tensors as
+A builder takes a `AtenCall`, then the operation's arguments as its ATen schema names them: tensors as
 nodes, symbolic integers as sizes, element types as DType, everything else as it is. It returns a
 node, or a tuple of nodes. The families are in `families/`, one file each.
 """
@@ -46,7 +46,7 @@ def aten(*names: str) -> Callable[[F], F]:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AtenCall:
     """What a builder may ask about the node that it builds."""
 
     # what PyTorch says each result is; None for one that is left out

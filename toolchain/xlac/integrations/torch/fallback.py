@@ -16,7 +16,7 @@ from torch.fx import Node as FxNode
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from xlac.frontends.torch.errors import Unsupported, refused
+from xlac.frontends.torch.errors import UnsupportedNode, refused
 from xlac.frontends.torch.fx_nodes import output_of
 from xlac.frontends.torch.table import BUILDERS
 from xlac.integrations.torch.resizing import Resizing
@@ -92,7 +92,9 @@ def _guarded(module: GraphModule, options: Options, make: Callable[[], Run]) -> 
     return run
 
 
-def _split(module: GraphModule, unsupported: list[Unsupported], options: Options) -> GraphModule:
+def _split(
+    module: GraphModule, unsupported: list[UnsupportedNode], options: Options
+) -> GraphModule:
     bad = {u.node for u in unsupported}
     for node in module.graph.nodes:  # in order, so that parts of parts follow
         if node.target is operator.getitem and node.args[0] in bad:

@@ -10,7 +10,7 @@ import torch
 
 from xlac.frontends.torch.layout import Perm
 from xlac.frontends.torch.tensors import TORCH, array_of
-from xlac.integrations.torch.views import Geometry
+from xlac.integrations.torch.views import ViewGeometry
 from xlac.ir.dims import Dim, Shape, Sym, static, substitute
 from xlac.model import Model
 from xlac.runtime.compiled import Compiled
@@ -41,7 +41,7 @@ class Output:
     dtype: DType
     shape: Shape
     back: Perm | None
-    place: Geometry | None = None  # of a result that has gaps in PyTorch
+    place: ViewGeometry | None = None  # of a result that has gaps in PyTorch
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,15 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ViewOfMemory:
     """A result on the memory of an output, or of an argument whose strides are as expected."""
 
     base: Output | Passed
     strides: tuple[Dim, ...]  # of the base
-    geometry: Geometry
+    geometry: ViewGeometry
 
 
-Result = Output | Passed | View | Dim | float | bool | None
+Result = Output | Passed | ViewOfMemory | Dim | float | bool | None
 
 
 class TensorProgram:
@@ -107,7 +107,7 @@ class TensorProgram:
     def _prepared(self, compiled: Compiled, sizes: dict[str, int]) -> Prepared:
         made: dict[str, tuple[tuple[int, ...], torch.dtype]] = {}
         for result in self.results:
-            output = result.base if isinstance(result, View) else result
+            output = result.base if isinstance(result, ViewOfMemory) else result
             if isinstance(output, Output):
                 made[output.name] = _extents(output.shape, sizes), TORCH[output.dtype]
         results = [_fixed(r, sizes) for r in self.results]
@@ -119,11 +119,11 @@ def _fixed(result: Result, sizes: dict[str, int]) -> Result:
     match result:
         case Sym():
             return substitute(result, sizes)
-        case View(base, strides, geometry):
-            return View(
+        case ViewOfMemory(base, strides, geometry):
+            return ViewOfMemory(
                 base, _extents(strides, sizes), geometry.fixed(lambda dims: _extents(dims, sizes))
             )
-        case Output(place=Geometry() as place):
+        case Output(place=ViewGeometry() as place):
             return replace(result, place=place.fixed(lambda dims: _extents(dims, sizes)))
     return result
 
@@ -190,11 +190,11 @@ def _finished(result: Any, numbers: dict[str, int]) -> Any:
     match result:
         case Output(name, back=back, place=None):
             return numbers[name], back
-        case Output(name, place=Geometry() as place):
+        case Output(name, place=ViewGeometry() as place):
             return lambda made, args: place.copied(made[numbers[name]])
-        case View(Output(name), _, geometry):
+        case ViewOfMemory(Output(name), _, geometry):
             return lambda made, args: geometry.of(made[numbers[name]])
-        case View(Passed(position), strides, geometry):
+        case ViewOfMemory(Passed(position), strides, geometry):
             expected = static(strides)
             return lambda made, args: geometry.of(_placed(args[position], expected))
         case Passed(position):

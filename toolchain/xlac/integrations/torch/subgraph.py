@@ -12,13 +12,20 @@ from torch.fx import Node as FxNode
 
 from xlac.api import compile
 from xlac.frontends.torch.aliases import viewed
-from xlac.frontends.torch.errors import NotExpressible, Unsupported
+from xlac.frontends.torch.errors import NotExpressible, UnsupportedNode
 from xlac.frontends.torch.fx_nodes import inputs_of, output_of
-from xlac.frontends.torch.importer import Importer
+from xlac.frontends.torch.importer import FxImporter
 from xlac.frontends.torch.layout import inverse, is_dense, order, usual
 from xlac.frontends.torch.sizes import Sizes
-from xlac.integrations.torch.program import Input, Output, Passed, Result, TensorProgram, View
-from xlac.integrations.torch.views import Geometry, overlaps, shared
+from xlac.integrations.torch.program import (
+    Input,
+    Output,
+    Passed,
+    Result,
+    TensorProgram,
+    ViewOfMemory,
+)
+from xlac.integrations.torch.views import ViewGeometry, overlaps, shared
 from xlac.ir.dims import Dim, Sym, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.model import Model
@@ -51,7 +58,7 @@ class Subgraph:
         self, module: GraphModule, options: Options, sizes: Mapping[Any, int] | None = None
     ) -> None:
         self.module, self.options = module, options
-        self.importer = Importer(module, Sizes(values=sizes))
+        self.importer = FxImporter(module, Sizes(values=sizes))
         self.inputs: list[Input] = []
         self.params: list[Node] = []
         values: dict[FxNode, Node | None] = {}
@@ -59,7 +66,7 @@ class Subgraph:
         for position, place in enumerate(self.places):
             values[place] = self._input(position, place)
         self.values = self.importer.run(values)
-        self.unsupported: list[Unsupported] = self.importer.unsupported
+        self.unsupported: list[UnsupportedNode] = self.importer.unsupported
 
     def _input(self, position: int, place: FxNode) -> Node | None:
         meta = place.meta.get("val")
@@ -147,12 +154,12 @@ class Subgraph:
             return self._result(fx, outputs)
         if isinstance(of, Passed):  # relative to where the argument begins
             geometry = replace(geometry, offset=geometry.offset - strides.offset)
-        return View(of, strides.strides, geometry)
+        return ViewOfMemory(of, strides.strides, geometry)
 
-    def _geometry(self, tensor: torch.Tensor) -> Geometry | None:
+    def _geometry(self, tensor: torch.Tensor) -> ViewGeometry | None:
         sizes = self.importer.sizes
         try:
-            return Geometry(
+            return ViewGeometry(
                 sizes.shape(tensor.shape),
                 sizes.shape(tensor.stride()),
                 sizes.dim(tensor.storage_offset()),
@@ -178,7 +185,7 @@ class Subgraph:
         if not seen or (place := self._geometry(meta)) is None:
             return found
         if is_dense(meta):  # strides of axes of one element may be any
-            return found if usual(meta, perm) else View(found, (), replace(place, offset=0))
+            return found if usual(meta, perm) else ViewOfMemory(found, (), replace(place, offset=0))
         return (
             replace(found, place=place) if viewed(fx) is not None and not overlaps(meta) else found
         )

@@ -24,7 +24,7 @@ SHARE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Geometry:
+class ViewGeometry:
     """Where the elements of a view lie in the memory of what it is a view of: PyTorch's sizes,
     strides and offset.
     """
@@ -33,9 +33,9 @@ class Geometry:
     strides: tuple[Dim, ...]
     offset: Dim
 
-    def fixed(self, static: Callable[[Shape], tuple[int, ...]]) -> Geometry:
+    def fixed(self, static: Callable[[Shape], tuple[int, ...]]) -> ViewGeometry:
         """The same at the sizes of a call."""
-        return Geometry(static(self.shape), static(self.strides), static((self.offset,))[0])
+        return ViewGeometry(static(self.shape), static(self.strides), static((self.offset,))[0])
 
     def of(self, base: torch.Tensor) -> torch.Tensor:
         """The view; sizes are known."""

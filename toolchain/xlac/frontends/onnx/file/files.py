@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from xlac.frontends.onnx.file.messages import messages
-from xlac.frontends.onnx.file.wire import Malformed, without_data
+from xlac.frontends.onnx.file.wire import MalformedProtobuf, without_data
 from xlac.ir.op import ShapeError
 from xlac.support.dependencies import mapped
 from xlac_sdk.source import Diagnostic, SourceError
@@ -32,7 +32,7 @@ class Files:
         assert self.path is not None
         try:
             proto = messages().ModelProto.FromString(without_data(self._map(self.path), self.own))
-        except (Malformed, DecodeError) as error:
+        except (MalformedProtobuf, DecodeError) as error:
             raise SourceError(
                 Diagnostic("XL7001", f"{self.path} is no ONNX model: {error}")
             ) from None

@@ -30,13 +30,13 @@ NodeProto, …
 """
 
 
-class Malformed(ValueError):
+class MalformedProtobuf(ValueError):
     """Bytes that are no protobuf."""
 
 
 def without_data(buffer: memoryview, location: str) -> bytes:
     """A ModelProto without its long raw data, which its tensors say is in `location`, at its
-    offset. Raises Malformed.
+    offset. Raises MalformedProtobuf.
     """
     return b"".join(_message(buffer, 0, len(buffer), "model", location, 0))
 
@@ -46,7 +46,7 @@ def _message(
 ) -> list[bytes | memoryview]:
     """The parts of a message as it is to be."""
     if depth > DEPTH:
-        raise Malformed(f"messages stand more than {DEPTH} deep in each other")
+        raise MalformedProtobuf(f"messages stand more than {DEPTH} deep in each other")
     parts: list[bytes | memoryview] = []
     placed = b""
     kept = start
@@ -81,9 +81,9 @@ def _fields(buffer: memoryview, start: int, end: int) -> Iterator[tuple[int, int
         elif wire in (FIXED64, FIXED32):
             stop = at + (8 if wire == FIXED64 else 4)
         else:
-            raise Malformed(f"wire type {wire} at byte {begin}")
+            raise MalformedProtobuf(f"wire type {wire} at byte {begin}")
         if stop > end or field == 0:
-            raise Malformed(f"the field at byte {begin} goes beyond its message")
+            raise MalformedProtobuf(f"the field at byte {begin} goes beyond its message")
         yield begin, field, wire, at, stop
         at = stop
 
@@ -98,7 +98,7 @@ def _read(buffer: memoryview, at: int, end: int) -> tuple[int, int]:
         if byte < 128:
             return found, at
         shift += 7
-    raise Malformed(f"a number at byte {at} does not end")
+    raise MalformedProtobuf(f"a number at byte {at} does not end")
 
 
 def _varint(value: int) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xlac.frontends.onnx.graph.scope import Captures, Scope
+from xlac.frontends.onnx.graph.scope import Captures, GraphScope
 from xlac.frontends.onnx.graph.values import Value, mapped, nodes
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError
@@ -16,7 +16,7 @@ from xlac.ops import build
 from xlac.ops.tensor.leaf import Param
 
 if TYPE_CHECKING:
-    from xlac.frontends.onnx.importer import Importer, Trial
+    from xlac.frontends.onnx.importer import OnnxImporter, Trial
 
 
 @dataclass(slots=True)
@@ -59,12 +59,12 @@ def fresh(value: Value, name: str) -> Value:
     )
 
 
-def imported(importer: Importer, graph: Any, inputs: Sequence[Value]) -> Body:
+def imported(importer: OnnxImporter, graph: Any, inputs: Sequence[Value]) -> Body:
     """A body whose inputs have these values, made of parameters and constants."""
     params = tuple(node for value in inputs for node in nodes(value) if isinstance(node.op, Param))
     importer.known.outside |= dict.fromkeys(params)
     captures = Captures(importer.known)
-    scope = Scope(outer=importer.scope, versions=importer.scope.versions, captures=captures)
+    scope = GraphScope(outer=importer.scope, versions=importer.scope.versions, captures=captures)
     scope.values = named(graph, inputs)
     trial = importer.tried(lambda: importer.body(graph, scope))
     return Body(params, captures, trial)
@@ -92,8 +92,8 @@ def closed(
     return Graph(name, (*params, *rest), {f"y{n}": node for n, node in enumerate(outputs)})
 
 
-def inline(importer: Importer, graph: Any, inputs: Sequence[Value]) -> tuple[Value, ...]:
+def inline(importer: OnnxImporter, graph: Any, inputs: Sequence[Value]) -> tuple[Value, ...]:
     """A body's outputs, its nodes standing among those of the graph around it."""
-    scope = Scope(outer=importer.scope, versions=importer.scope.versions)
+    scope = GraphScope(outer=importer.scope, versions=importer.scope.versions)
     scope.values = named(graph, inputs)
     return importer.body(graph, scope)

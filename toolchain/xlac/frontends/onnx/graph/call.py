@@ -16,13 +16,13 @@ from xlac.ir.op import Array, ShapeError
 from xlac_sdk.dtypes import DType
 
 if TYPE_CHECKING:
-    from xlac.frontends.onnx.importer import Importer
+    from xlac.frontends.onnx.importer import OnnxImporter
 
 REQUIRED: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class OperatorCall:
     """Inputs (None where left out), attributes and the version of the operator set of one node."""
 
     operator: str
@@ -31,7 +31,7 @@ class Call:
     inputs: tuple[Value | None, ...]
     attributes: dict[str, Any]
     outputs: tuple[str, ...]
-    importer: Importer
+    importer: OnnxImporter
 
     def __len__(self) -> int:
         return len(self.inputs)

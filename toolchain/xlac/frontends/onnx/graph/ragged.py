@@ -16,11 +16,11 @@ from xlac.ir.op import ShapeError
 from xlac.ops import build
 
 if TYPE_CHECKING:
-    from xlac.frontends.onnx.graph.call import Call
+    from xlac.frontends.onnx.graph.call import OperatorCall
     from xlac.frontends.onnx.registry import Builder
 
 
-def lifted(builder: Builder, call: Call) -> tuple[Value, ...]:
+def lifted(builder: Builder, call: OperatorCall) -> tuple[Value, ...]:
     """What an element-wise operator gives for inputs some of which are ragged: the same for all
     that have room.
     """

@@ -13,7 +13,7 @@ from xlac.ops import build
 from xlac.ops.tensor.leaf import Const
 
 
-class Poisoned(Exception):
+class MissingInput(Exception):
     """A node that needs what another failed to give: told once, where it failed."""
 
 
@@ -35,7 +35,7 @@ class Captures:
 
 
 @dataclass(slots=True)
-class Scope:
+class GraphScope:
     """Names to values; what a scope lacks its outer one may have.
 
     A name whose node failed stands for None. With `captures` the scope is that of a closed graph,
@@ -43,7 +43,7 @@ class Scope:
     """
 
     values: dict[str, Value | None] = field(default_factory=dict)
-    outer: Scope | None = None
+    outer: GraphScope | None = None
     # domain -> version of its operator set
     versions: Mapping[str, int] = field(default_factory=dict)
     captures: Captures | None = None
@@ -55,7 +55,7 @@ class Scope:
         if name in self.values:
             found = self.values[name]
             if found is None:
-                raise Poisoned(name)
+                raise MissingInput(name)
             return found
         if name in self.awaited:
             raise ShapeError(

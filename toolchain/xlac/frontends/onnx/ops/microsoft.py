@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Value
 from xlac.frontends.onnx.limits import STEPS, check_parts
 from xlac.frontends.onnx.ops.image.grid import grid_sample
@@ -23,7 +23,7 @@ operator("GridSample", domain=MICROSOFT)(grid_sample)
 
 
 def _same(name: str, version: int) -> Builder:
-    def builder(call: Call) -> Value | tuple[Value, ...]:
+    def builder(call: OperatorCall) -> Value | tuple[Value, ...]:
         known = find("", name, version)
         assert known is not None
         return known.builder(call)
@@ -36,13 +36,13 @@ for _name, _version in TAKEN_OVER.items():
 
 
 @operator("ExpandDims", domain=MICROSOFT)
-def expand_dims(call: Call) -> Node:
+def expand_dims(call: OperatorCall) -> Node:
     (axis,) = call.ints(1) or [0]
     return build.apply1("unsqueeze", call[0], axis=axis)
 
 
 @operator("Inverse", domain=MICROSOFT)
-def inverse(call: Call) -> Node:
+def inverse(call: OperatorCall) -> Node:
     """The inverse of square matrices, by elimination with the largest pivot of each column."""
     x = call[0]
     size = x.shape[-1]
@@ -76,7 +76,7 @@ def _picked(x: Node, row: Node) -> Node:
 
 
 @operator("CDist", domain=MICROSOFT)
-def distances(call: Call) -> Node:
+def distances(call: OperatorCall) -> Node:
     """The distances of all rows of A from all rows of B: euclidean, or its square."""
     a, b, metric = call[0], call[1], call.attr("metric", "sqeuclidean")
     if metric not in ("euclidean", "sqeuclidean"):
@@ -87,16 +87,16 @@ def distances(call: Call) -> Node:
 
 
 @operator("ComplexMul", domain=MICROSOFT)
-def complex_mul(call: Call) -> Node:
+def complex_mul(call: OperatorCall) -> Node:
     return _complex_product(call, 1.0)
 
 
 @operator("ComplexMulConj", domain=MICROSOFT)
-def complex_mul_conjugate(call: Call) -> Node:
+def complex_mul_conjugate(call: OperatorCall) -> Node:
     return _complex_product(call, -1.0)
 
 
-def _complex_product(call: Call, sign: float) -> Node:
+def _complex_product(call: OperatorCall, sign: float) -> Node:
     """The product of complex numbers (…, 2), the second one conjugated where the sign is -1."""
     parts = []
     for x in (call[0], call[1]):
@@ -109,7 +109,7 @@ def _complex_product(call: Call, sign: float) -> Node:
 
 
 @operator("Rfft", domain=MICROSOFT)
-def rfft(call: Call) -> Node:
+def rfft(call: OperatorCall) -> Node:
     """The first half of the spectrum of real numbers along the last axis: (…, bins, 2)."""
     x, size = _line(call, 0)
     cosine, sine = turns(size, size // 2 + 1, size, False)
@@ -119,7 +119,7 @@ def rfft(call: Call) -> Node:
 
 
 @operator("Irfft", domain=MICROSOFT)
-def irfft(call: Call) -> Node:
+def irfft(call: OperatorCall) -> Node:
     """Real numbers from the first half of a spectrum (…, bins, 2)."""
     x, bins = _line(call, 1)
     size = 2 * (bins - 1)
@@ -131,7 +131,7 @@ def irfft(call: Call) -> Node:
     )
 
 
-def _line(call: Call, after: int) -> tuple[Node, int]:
+def _line(call: OperatorCall, after: int) -> tuple[Node, int]:
     """The input and the known size of the axis that is transformed, which `after` others follow."""
     x = call[0]
     if (
@@ -147,7 +147,7 @@ def _line(call: Call, after: int) -> tuple[Node, int]:
 
 
 @operator("IsAllFinite", domain=MICROSOFT)
-def is_all_finite(call: Call) -> Node:
+def is_all_finite(call: OperatorCall) -> Node:
     """Whether no element of any tensor is NaN, or infinite; attributes leave one of the two out."""
     bad = "isnan" if call.attr("isnan_only", 0) else "isinf" if call.attr("isinf_only", 0) else ""
     found: Node | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.registry import ML, operator
 from xlac.ir.graph import Node
 
@@ -18,7 +18,7 @@ REFUSED = {("", name) for name in _TEXT} | {(ML, name) for name in _MAPS}
 
 def _refuse(name: str, domain: str, why: str, hint: str) -> None:
     @operator(name, domain=domain)
-    def refused(call: Call) -> Node:
+    def refused(call: OperatorCall) -> Node:
         call.fail(why, hint)
 
 

@@ -39,7 +39,7 @@ from xlac.frontends.stablehlo.complex.parts import (
     where,
 )
 from xlac.frontends.stablehlo.text.elements import part_of
-from xlac.frontends.stablehlo.values import Tensor
+from xlac.frontends.stablehlo.values import TypedTensor
 from xlac.ir.graph import Node
 from xlac.ops import build
 
@@ -130,12 +130,12 @@ def sign(x: Parts) -> Parts:
     return where(both(endless, alone), (units[0], units[1]), found)
 
 
-def absolute_of(x: Tensor) -> Tensor:
+def absolute_of(x: TypedTensor) -> TypedTensor:
     """|x|, without overflow on the way."""
-    return Tensor(part_of(x.element), (hypot(*parts(x)),))
+    return TypedTensor(part_of(x.element), (hypot(*parts(x)),))
 
 
-def compare(direction: str, x: Tensor, y: Tensor) -> Node | None:
+def compare(direction: str, x: TypedTensor, y: TypedTensor) -> Node | None:
     """Whether both parts are equal, or one differs."""
     if direction not in ("eq", "ne") or x.element != y.element:
         return None
@@ -145,11 +145,13 @@ def compare(direction: str, x: Tensor, y: Tensor) -> Node | None:
     return both(real, imaginary) if direction == "eq" else either(real, imaginary)
 
 
-def _mapped(function: Callable[[Parts], Parts]) -> Callable[[Tensor], Tensor]:
+def _mapped(function: Callable[[Parts], Parts]) -> Callable[[TypedTensor], TypedTensor]:
     return lambda x: x.each(function(parts(x)))
 
 
-def _paired(function: Callable[[Parts, Parts], Parts]) -> Callable[[Tensor, Tensor], Tensor]:
+def _paired(
+    function: Callable[[Parts, Parts], Parts],
+) -> Callable[[TypedTensor, TypedTensor], TypedTensor]:
     return lambda x, y: x.each(function(parts(x), parts(y)))
 
 
@@ -175,12 +177,12 @@ PAIRS: dict[str, Callable[[Parts, Parts], Parts]] = {
 }
 """Those of two."""
 
-UNARY: dict[str, Callable[[Tensor], Tensor]] = {
+UNARY: dict[str, Callable[[TypedTensor], TypedTensor]] = {
     name: _mapped(f) for name, f in FUNCTIONS.items()
 } | {"abs": absolute_of}
-CHLO: dict[str, Callable[[Tensor], Tensor]] = {
+CHLO: dict[str, Callable[[TypedTensor], TypedTensor]] = {
     name: _mapped(f) for name, f in CHLO_FUNCTIONS.items()
 }
-BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+BINARY: dict[str, Callable[[TypedTensor, TypedTensor], TypedTensor]] = {
     name: _paired(f) for name, f in PAIRS.items()
 }

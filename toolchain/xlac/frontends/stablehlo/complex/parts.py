@@ -13,7 +13,7 @@ from math import log as log_of
 
 import numpy as np
 
-from xlac.frontends.stablehlo.values import Tensor
+from xlac.frontends.stablehlo.values import TypedTensor
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.scalar import convert
@@ -24,7 +24,7 @@ INFINITE = float("inf")
 LN2 = log_of(2.0)
 
 
-def parts(x: Tensor) -> Parts:
+def parts(x: TypedTensor) -> Parts:
     """The real and the imaginary part of a complex tensor."""
     real, imaginary = x.parts
     return real, imaginary

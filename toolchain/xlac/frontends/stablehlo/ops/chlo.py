@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from xlac.frontends.stablehlo.complex.arithmetic import CHLO
 from xlac.frontends.stablehlo.ops.elementwise import total_order
-from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.text.elements import ELEMENTS
-from xlac.frontends.stablehlo.values import Tensor, numbers, stored
+from xlac.frontends.stablehlo.values import TypedTensor, numbers, stored
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.reduction.order import Sort
@@ -25,7 +25,7 @@ SECTION = "CHLO"
 
 
 @operation(*(f"chlo.{name}" for name in UNARY), section=SECTION)
-def unary(site: Site) -> Built:
+def unary(site: OperationSite) -> Built:
     site.takes(1)
     name = site.name.removeprefix("chlo.")
     x = site.tensor(0)
@@ -36,27 +36,27 @@ def unary(site: Site) -> Built:
 
 
 @operation(*(f"chlo.{name}" for name in BINARY), section=SECTION)
-def binary(site: Site) -> Built:
+def binary(site: OperationSite) -> Built:
     site.takes(2)
     found = build.apply1(BINARY[site.name.removeprefix("chlo.")], site.number(0), site.number(1))
     return stored(found, site.result.element)
 
 
 @operation("chlo.is_pos_inf", "chlo.is_neg_inf", section=SECTION)
-def is_infinite(site: Site) -> Built:
+def is_infinite(site: OperationSite) -> Built:
     return build.compare(
         site.number(0), "eq", float("inf") if site.name == "chlo.is_pos_inf" else float("-inf")
     )
 
 
 @operation("chlo.conj", section=SECTION)
-def conjugate(site: Site) -> Built:
+def conjugate(site: OperationSite) -> Built:
     x = site.tensor(0)
     return x.each([x.parts[0], build.apply1("neg", x.parts[1])]) if x.element.complex else x
 
 
 @operation("chlo.constant_like", section=SECTION)
-def constant_like(site: Site) -> Built:
+def constant_like(site: OperationSite) -> Built:
     """One number in the shape of a tensor."""
     value, x = site.get("value"), site.tensor(0)
     if not isinstance(value, int | float):
@@ -65,11 +65,11 @@ def constant_like(site: Site) -> Built:
     parts = [build.full(value, x.shape, element.dtype)] + [
         build.full(0, x.shape, element.dtype)
     ] * element.complex
-    return Tensor(element, tuple(parts))
+    return TypedTensor(element, tuple(parts))
 
 
 @operation("chlo.top_k", section=SECTION)
-def top_k(site: Site) -> Built:
+def top_k(site: OperationSite) -> Built:
     """The first along the last axis in descending total order, NaN first and -NaN last, and where
     they were.
     """
@@ -83,4 +83,4 @@ def top_k(site: Site) -> Built:
     chosen = x.each(
         [build.apply1("take_along_axis", part, places, axis=rank - 1) for part in x.parts]
     )
-    return [chosen, Tensor(ELEMENTS["i32"], (places,))]
+    return [chosen, TypedTensor(ELEMENTS["i32"], (places,))]

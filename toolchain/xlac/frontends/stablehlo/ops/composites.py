@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
 from xlac.frontends.stablehlo.ops.control import called
-from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import TABLE, operation
 from xlac.frontends.stablehlo.text.syntax import Operation
 
 
 @operation("composite")
-def composite(site: Site) -> Built:
+def composite(site: OperationSite) -> Built:
     """One of CHLO's by our own builder, any other by its decomposition."""
     name = site.word("name")
     entry = TABLE.get(name) if name.startswith("chlo.") else None
@@ -21,11 +21,11 @@ def composite(site: Site) -> Built:
     inner = Operation(
         name, op.operands, op.results, attributes, op.regions, op.types, op.at, op.width
     )
-    return entry(Site(site.importer, site.scope, inner))
+    return entry(OperationSite(site.importer, site.scope, inner))
 
 
 @operation("custom_call")
-def custom_call(site: Site) -> Built:
+def custom_call(site: OperationSite) -> Built:
     target = site.word("call_target_name")
     entry = CUSTOM_CALLS.get(target)
     if entry is None:
@@ -38,6 +38,6 @@ def custom_call(site: Site) -> Built:
 
 
 @operation("sdy.sharding_constraint", section="Shardy")
-def sharding_constraint(site: Site) -> Built:
+def sharding_constraint(site: OperationSite) -> Built:
     """Where a tensor lives, on several devices; here there is one."""
     return site.operands

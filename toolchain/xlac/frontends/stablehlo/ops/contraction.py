@@ -12,10 +12,10 @@ from typing import Any
 
 from xlac.frontends.stablehlo.ops.indexing import listed
 from xlac.frontends.stablehlo.ops.views import flipped
-from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.text.syntax import Element, Raw
-from xlac.frontends.stablehlo.values import Tensor, arithmetic, numbers, stored
+from xlac.frontends.stablehlo.values import TypedTensor, arithmetic, numbers, stored
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.reduction.conv import Conv
@@ -25,7 +25,9 @@ Product = Callable[[Node, Node, DType], Node]
 """A sum of products of two nodes of one element type, in a type at least as wide."""
 
 
-def contracted(site: Site, x: Tensor, y: Tensor, element: Element, product: Product) -> Tensor:
+def contracted(
+    site: OperationSite, x: TypedTensor, y: TypedTensor, element: Element, product: Product
+) -> TypedTensor:
     """A sum of products of tensors: complex ones are four, and narrow types are summed in wider
     ones.
     """
@@ -35,11 +37,11 @@ def contracted(site: Site, x: Tensor, y: Tensor, element: Element, product: Prod
         (a, b), (c, d) = x.parts, y.parts
         dtype = element.dtype
         real = build.sub(product(a, c, dtype), product(b, d, dtype))
-        return Tensor(element, (real, build.add(product(a, d, dtype), product(b, c, dtype))))
+        return TypedTensor(element, (real, build.add(product(a, d, dtype), product(b, c, dtype))))
     left, right = numbers(x), numbers(y)
     if left.type.dtype is DType.BOOL and right.type.dtype is DType.BOOL:
         found = product(build.cast(left, DType.I32), build.cast(right, DType.I32), DType.I32)
-        return Tensor(element, (build.cast(found, element.dtype),))
+        return TypedTensor(element, (build.cast(found, element.dtype),))
     wide = arithmetic(element)
     common, sums = meeting(left.type.dtype, right.type.dtype, wide)
     found = product(build.cast(left, common), build.cast(right, common), sums)
@@ -73,7 +75,7 @@ def meeting(left: DType, right: DType, wanted: DType) -> tuple[DType, DType]:
 
 
 @operation("dot_general")
-def dot_general(site: Site) -> Built:
+def dot_general(site: OperationSite) -> Built:
     site.takes(2)
     fields = site.fields("dot_dimension_numbers")
     batch = tuple(listed(site, fields, f"{side}_batching_dimensions") for side in ("lhs", "rhs"))
@@ -94,7 +96,7 @@ def _dots(contract: Any, batch: Any = ((), ())) -> Product:
 
 
 @operation("dot")
-def dot(site: Site) -> Built:
+def dot(site: OperationSite) -> Built:
     """Of vectors and matrices: the last axis with the first."""
     site.takes(2)
     x, y = site.tensors()
@@ -102,7 +104,7 @@ def dot(site: Site) -> Built:
 
 
 @operation("einsum", "unary_einsum")
-def einsum(site: Site) -> Built:
+def einsum(site: OperationSite) -> Built:
     equation = site.word("einsum_config")
     if len(site.operands) == 1:
         (x,) = site.tensors()
@@ -121,7 +123,7 @@ NUMBERS = re.compile(r"\s*\[([^\[\]]*)\]\s*x\s*\[([^\[\]]*)\]\s*->\s*\[([^\[\]]*
 LETTERS = "0123456789"
 
 
-def layout(site: Site) -> tuple[str, str, str]:
+def layout(site: OperationSite) -> tuple[str, str, str]:
     """`[b, f, 0]x[o, i, 0]->[b, f, 0]` in our letters: N batch, C channels, and digits for spatial
     axes.
     """
@@ -140,15 +142,15 @@ def layout(site: Site) -> tuple[str, str, str]:
 
 
 @operation("convolution")
-def convolution(site: Site) -> Built:
+def convolution(site: OperationSite) -> Built:
     axes = layout(site)
     low, high = site.pairs("padding", len(axes[0]) - 2)
     return convolved(site, axes, low, high)
 
 
 def convolved(
-    site: Site, axes: tuple[str, str, str], low: tuple[int, ...], high: tuple[int, ...]
-) -> Tensor:
+    site: OperationSite, axes: tuple[str, str, str], low: tuple[int, ...], high: tuple[int, ...]
+) -> TypedTensor:
     """A convolution with these dimension numbers, and padding `low` and `high`."""
     x, kernel = site.tensor(0), site.tensor(1)
     rank = len(axes[0]) - 2

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xlac.frontends.stablehlo.importer import united
 from xlac.frontends.stablehlo.ops.reductions import regrouped
-from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
-from xlac.frontends.stablehlo.values import Tensor, Value, nodes_of, rebuilt
+from xlac.frontends.stablehlo.values import TypedTensor, Value, nodes_of, rebuilt
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
 from xlac.ops.control.control import Cond, While
@@ -14,7 +14,7 @@ from xlac_sdk.dtypes import DType
 
 
 @operation("while")
-def while_(site: Site) -> Built:
+def while_(site: OperationSite) -> Built:
     carried = nodes_of(site.operands)
     types = [node.type for node in carried]
     condition, first = site.capturing(0, types)
@@ -30,7 +30,7 @@ def while_(site: Site) -> Built:
 
 
 @operation("if", "case")
-def branches(site: Site) -> Built:
+def branches(site: OperationSite) -> Built:
     """`if` takes its first region when its operand is true; `case` the last when the number is out
     of range.
     """
@@ -44,17 +44,17 @@ def branches(site: Site) -> Built:
     return regrouped([_like(type, graphs[0]) for type in site.results()], build.results(node))
 
 
-def _like(type: object, graph: Graph) -> Tensor:
+def _like(type: object, graph: Graph) -> TypedTensor:
     """A tensor with as many parts as one of a type has; the parts are to be replaced."""
     node = next(iter(graph.outputs.values()))
-    return Tensor(type.element, (node,) * (2 if type.element.complex else 1))  # type: ignore[attr-defined]
+    return TypedTensor(type.element, (node,) * (2 if type.element.complex else 1))  # type: ignore[attr-defined]
 
 
 @operation("call", section="func")
-def call(site: Site) -> Built:
+def call(site: OperationSite) -> Built:
     return called(site, site.word("callee"))
 
 
-def called(site: Site, name: str) -> list[Value]:
+def called(site: OperationSite, name: str) -> list[Value]:
     """What a function gives for the operands."""
     return site.importer.call(name, site.operands, site.fail)

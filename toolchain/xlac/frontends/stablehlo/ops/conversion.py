@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.text.syntax import Element
-from xlac.frontends.stablehlo.values import Tensor, numbers, stored
+from xlac.frontends.stablehlo.values import TypedTensor, numbers, stored
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.scalar import convert
@@ -13,18 +13,18 @@ from xlac_sdk.dtypes import DType
 
 
 @operation("convert")
-def converted(site: Site) -> Built:
+def converted(site: OperationSite) -> Built:
     return convert_to(site.tensor(0), site.result.element)
 
 
-def convert_to(x: Tensor, element: Element) -> Tensor:
+def convert_to(x: TypedTensor, element: Element) -> TypedTensor:
     """By value. A complex number loses its imaginary part when it becomes real."""
     if element.complex:
         real = build.cast(numbers(x) if not x.element.complex else x.parts[0], element.dtype)
         imaginary = (
             build.cast(x.parts[1], element.dtype) if x.element.complex else build.like(0, real)
         )
-        return Tensor(element, (real, imaginary))
+        return TypedTensor(element, (real, imaginary))
     node = x.parts[0] if x.element.complex else numbers(x)
     if element.format or element.quantization:
         if node.type.dtype is not DType.F64:
@@ -39,7 +39,7 @@ def convert_to(x: Tensor, element: Element) -> Tensor:
 
 
 @operation("uniform_quantize", "uniform_dequantize")
-def quantize(site: Site) -> Built:
+def quantize(site: OperationSite) -> Built:
     """Numbers to integers, integers of one scale to those of another, and integers to numbers."""
     return stored(
         build.cast(numbers(site.real(0)), expressed(site.result.element)), site.result.element
@@ -52,7 +52,7 @@ def expressed(element: Element) -> DType:
 
 
 @operation("bitcast_convert")
-def bitcast(site: Site) -> Built:
+def bitcast(site: OperationSite) -> Built:
     x, element = site.tensor(0), site.result.element
     if x.element.complex or element.complex:
         return _complex_bits(site, x, element)
@@ -65,7 +65,7 @@ def bitcast(site: Site) -> Built:
     return Node.of(convert.Bitcast(element.dtype), x.node)
 
 
-def _complex_bits(site: Site, x: Tensor, element: Element) -> Built:
+def _complex_bits(site: OperationSite, x: TypedTensor, element: Element) -> Built:
     """The bits of a complex number are those of its two parts, along a last axis."""
     if x.element.complex and element.complex:
         return (
@@ -87,13 +87,13 @@ def _complex_bits(site: Site, x: Tensor, element: Element) -> Built:
     last = parts.type.rank - 1
     if last < 0 or parts.shape[last] != 2:
         site.fail("needs a last axis of 2, the parts")
-    return Tensor(
+    return TypedTensor(
         element,
         tuple(build.reshape(build.cut(parts, last, n, n + 1), parts.shape[:-1]) for n in (0, 1)),
     )
 
 
-def _narrow_bits(site: Site, x: Tensor, element: Element) -> Built:
+def _narrow_bits(site: OperationSite, x: TypedTensor, element: Element) -> Built:
     """Between integers of 2 or 4 bits and wider ones: the first of a last axis holds the lowest
     bits.
     """

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from xlac.frontends.stablehlo.ops.conversion import convert_to
-from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.text.elements import part_of
 from xlac.frontends.stablehlo.text.syntax import Element
-from xlac.frontends.stablehlo.values import Several, Tensor, Token
+from xlac.frontends.stablehlo.values import Several, Token, TypedTensor
 from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
@@ -19,42 +19,42 @@ from xlac_sdk.dtypes import DType
 
 
 @operation("constant", "chlo.constant", section="constant")
-def constant(site: Site) -> Built:
+def constant(site: OperationSite) -> Built:
     array, element = site.array("value"), site.result.element
     return literal(array, element)
 
 
-def literal(array: Array, element: Element) -> Tensor:
+def literal(array: Array, element: Element) -> TypedTensor:
     """An array of what an element type is stored as; one number everywhere is a number spread."""
     if element.complex:
         part = part_of(element)
-        return Tensor(
+        return TypedTensor(
             element, tuple(literal(np.asarray(p), part).node for p in (array.real, array.imag))
         )
     if array.size > 1 and not any(array.strides):
-        return Tensor(
+        return TypedTensor(
             element, (build.spread(build.constant(array.reshape(-1)[0]), array.shape, ()),)
         )
-    return Tensor(element, (build.constant(np.asarray(array, element.dtype.numpy)),))
+    return TypedTensor(element, (build.constant(np.asarray(array, element.dtype.numpy)),))
 
 
 @operation("iota")
-def iota(site: Site) -> Built:
+def iota(site: OperationSite) -> Built:
     return counted(site, site.sizes)
 
 
-def counted(site: Site, shape: Shape) -> Tensor:
+def counted(site: OperationSite, shape: Shape) -> TypedTensor:
     """Counts along the axis that the operation names."""
     element = site.result.element
     axis = site.axis("iota_dimension", len(shape))
     if element.plain and element.dtype is not DType.BOOL:
-        return Tensor(element, (build.iota(shape, axis, element.dtype),))
-    whole = Tensor(Element("i64", DType.I64), (build.iota(shape, axis, DType.I64),))
+        return TypedTensor(element, (build.iota(shape, axis, element.dtype),))
+    whole = TypedTensor(Element("i64", DType.I64), (build.iota(shape, axis, DType.I64),))
     return convert_to(whole, element)
 
 
 @operation("partition_id", "replica_id")
-def place(site: Site) -> Built:
+def place(site: OperationSite) -> Built:
     """There is one device, the first."""
     return build.constant(0, site.result.element.dtype)
 
@@ -64,17 +64,17 @@ def place(site: Site) -> Built:
 
 
 @operation("after_all", "create_token")
-def token(site: Site) -> Built:
+def token(site: OperationSite) -> Built:
     return Token()
 
 
 @operation("tuple")
-def tuple_(site: Site) -> Built:
+def tuple_(site: OperationSite) -> Built:
     return Several(tuple(site.operands))
 
 
 @operation("get_tuple_element")
-def element_of_tuple(site: Site) -> Built:
+def element_of_tuple(site: OperationSite) -> Built:
     site.takes(1)
     found, index = site.operands[0], site.integer("index")
     if not isinstance(found, Several) or not 0 <= index < len(found.items):
@@ -83,9 +83,11 @@ def element_of_tuple(site: Site) -> Built:
 
 
 @operation("optimization_barrier")
-def optimization_barrier(site: Site) -> Built:
+def optimization_barrier(site: OperationSite) -> Built:
     return [
-        value.each([_barred(part) for part in value.parts]) if isinstance(value, Tensor) else value
+        value.each([_barred(part) for part in value.parts])
+        if isinstance(value, TypedTensor)
+        else value
         for value in site.operands
     ]
 

@@ -9,7 +9,7 @@ from xlac.frontends.stablehlo.ops.contraction import convolved, layout
 from xlac.frontends.stablehlo.ops.creation import counted
 from xlac.frontends.stablehlo.ops.indexing import gathered
 from xlac.frontends.stablehlo.ops.views import broadcast, moved, padded
-from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
@@ -20,7 +20,7 @@ from xlac.ops.tensor.leaf import Const
 from xlac_sdk.dtypes import DType
 
 
-def known(site: Site, number: int) -> tuple[Dim, ...]:
+def known(site: OperationSite, number: int) -> tuple[Dim, ...]:
     """The numbers of an operand that are sizes. Raises SourceError when data decides them."""
     node = site.real(number).node
     if isinstance(node.op, Const):
@@ -35,7 +35,7 @@ def known(site: Site, number: int) -> tuple[Dim, ...]:
         site.fail(f"a size depends on data: {error}", code="XL7212")
 
 
-def fixed(site: Site, number: int) -> tuple[int, ...]:
+def fixed(site: OperationSite, number: int) -> tuple[int, ...]:
     """Numbers of an operand that must be plain."""
     found = known(site, number)
     if not all(isinstance(n, int) for n in found):
@@ -44,7 +44,7 @@ def fixed(site: Site, number: int) -> tuple[int, ...]:
 
 
 @operation("get_dimension_size")
-def get_dimension_size(site: Site) -> Built:
+def get_dimension_size(site: OperationSite) -> Built:
     x = site.tensor(0)
     axis = site.axis("dimension", len(x.shape))
     size = x.shape[axis]
@@ -54,7 +54,7 @@ def get_dimension_size(site: Site) -> Built:
 
 
 @operation("set_dimension_size")
-def set_dimension_size(site: Site) -> Built:
+def set_dimension_size(site: OperationSite) -> Built:
     """The first elements of an axis; what it gains is undefined, and 0 here."""
     x = site.tensor(0)
     axis = site.axis("dimension", len(x.shape))
@@ -67,29 +67,29 @@ def set_dimension_size(site: Site) -> Built:
 
 
 @operation("dynamic_broadcast_in_dim")
-def dynamic_broadcast_in_dim(site: Site) -> Built:
+def dynamic_broadcast_in_dim(site: OperationSite) -> Built:
     shape = known(site, 1)
     return broadcast(site, site.tensor(0), shape, site.axes("broadcast_dimensions", len(shape)))
 
 
 @operation("dynamic_reshape")
-def dynamic_reshape(site: Site) -> Built:
+def dynamic_reshape(site: OperationSite) -> Built:
     shape = known(site, 1)
     return moved(site.tensor(0), lambda part: build.reshape(part, shape))
 
 
 @operation("dynamic_iota")
-def dynamic_iota(site: Site) -> Built:
+def dynamic_iota(site: OperationSite) -> Built:
     return counted(site, known(site, 0))
 
 
 @operation("dynamic_pad")
-def dynamic_pad(site: Site) -> Built:
+def dynamic_pad(site: OperationSite) -> Built:
     return padded(site, known(site, 2), known(site, 3), fixed(site, 4))
 
 
 @operation("real_dynamic_slice")
-def real_dynamic_slice(site: Site) -> Built:
+def real_dynamic_slice(site: OperationSite) -> Built:
     """Starts that data decides are as good, when the text says how large the result is and steps
     are 1.
     """
@@ -111,11 +111,11 @@ def real_dynamic_slice(site: Site) -> Built:
 
 
 @operation("dynamic_gather")
-def dynamic_gather(site: Site) -> Built:
+def dynamic_gather(site: OperationSite) -> Built:
     return gathered(site, known(site, 2))
 
 
 @operation("dynamic_conv")
-def dynamic_conv(site: Site) -> Built:
+def dynamic_conv(site: OperationSite) -> Built:
     axes, padding = layout(site), fixed(site, 2)
     return convolved(site, axes, padding[0::2], padding[1::2])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from xlac.frontends.stablehlo.complex import arithmetic
-from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
-from xlac.frontends.stablehlo.values import Tensor, numbers, stored
+from xlac.frontends.stablehlo.values import TypedTensor, numbers, stored
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.scalar import convert
@@ -27,7 +27,7 @@ LOGICAL = {"add": "or", "maximum": "or", "minimum": "and", "multiply": "and", "s
 
 
 @operation(*UNARY)
-def unary(site: Site) -> Built:
+def unary(site: OperationSite) -> Built:
     site.takes(1)
     x = site.tensor(0)
     if x.element.complex:
@@ -37,7 +37,7 @@ def unary(site: Site) -> Built:
 
 
 @operation(*BINARY)
-def binary(site: Site) -> Built:
+def binary(site: OperationSite) -> Built:
     site.takes(2)
     x, y = site.tensors()
     site.importer.agree([x.shape, y.shape])
@@ -52,7 +52,7 @@ def binary(site: Site) -> Built:
     return stored(build.apply1(mnemonic, *same(site, x, y)), site.result.element)
 
 
-def same(site: Site, *xs: Tensor) -> tuple[Node, ...]:
+def same(site: OperationSite, *xs: TypedTensor) -> tuple[Node, ...]:
     """Operands as numbers; those of another element type or shape than the first are refused."""
     nodes = tuple(map(numbers, xs))
     for x, node in zip(xs, nodes, strict=True):
@@ -62,7 +62,7 @@ def same(site: Site, *xs: Tensor) -> tuple[Node, ...]:
 
 
 @operation("popcnt", "count_leading_zeros")
-def counted_bits(site: Site) -> Built:
+def counted_bits(site: OperationSite) -> Built:
     """Of the bits that the type has: what is held in more is masked first."""
     x = site.real(0)
     name, node = ("popcnt" if site.name == "popcnt" else "clz"), x.node
@@ -76,7 +76,7 @@ def counted_bits(site: Site) -> Built:
 
 
 @operation("shift_left", "shift_right_arithmetic", "shift_right_logical")
-def shifted(site: Site) -> Built:
+def shifted(site: OperationSite) -> Built:
     """By the bits taken as an unsigned number: by the width or more, nothing but zeros or signs is
     left.
     """
@@ -100,7 +100,7 @@ def shifted(site: Site) -> Built:
 
 
 @operation("compare")
-def compare(site: Site) -> Built:
+def compare(site: OperationSite) -> Built:
     site.takes(2)
     x, y = site.tensors()
     site.importer.agree([x.shape, y.shape])
@@ -124,7 +124,7 @@ def total_order(x: Node) -> Node:
 
 
 @operation("select")
-def select(site: Site) -> Built:
+def select(site: OperationSite) -> Built:
     site.takes(3)
     condition, x, y = site.real(0).node, site.tensor(1), site.tensor(2)
     if condition.type.dtype is not DType.BOOL or x.element != y.element:
@@ -138,7 +138,7 @@ def select(site: Site) -> Built:
 
 
 @operation("clamp")
-def clamp(site: Site) -> Built:
+def clamp(site: OperationSite) -> Built:
     """min(max(x, low), high); the bounds may be scalars."""
     site.takes(3)
     low, x, high = (site.number(n) for n in range(3))
@@ -149,12 +149,12 @@ def clamp(site: Site) -> Built:
 
 
 @operation("is_finite")
-def is_finite(site: Site) -> Built:
+def is_finite(site: OperationSite) -> Built:
     return build.apply1("isfinite", site.number(0))
 
 
 @operation("reduce_precision")
-def reduce_precision(site: Site) -> Built:
+def reduce_precision(site: OperationSite) -> Built:
     given = {
         "exponent_bits": site.integer("exponent_bits"),
         "mantissa_bits": site.integer("mantissa_bits"),
@@ -167,13 +167,13 @@ def reduce_precision(site: Site) -> Built:
 
 
 @operation("complex")
-def complex_(site: Site) -> Built:
+def complex_(site: OperationSite) -> Built:
     site.takes(2)
-    return Tensor(site.result.element, same(site, site.real(0), site.real(1)))
+    return TypedTensor(site.result.element, same(site, site.real(0), site.real(1)))
 
 
 @operation("real", "imag")
-def part(site: Site) -> Built:
+def part(site: OperationSite) -> Built:
     """Of a real number: itself, and 0."""
     x = site.tensor(0)
     if not x.element.complex:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from xlac.frontends.stablehlo.regions import monoid, replaced
-from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
-from xlac.frontends.stablehlo.values import Tensor, nodes_of, numbers, rebuilt, stored
+from xlac.frontends.stablehlo.values import TypedTensor, nodes_of, numbers, rebuilt, stored
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -18,20 +18,20 @@ from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
 
 
-def starts_of(site: Site, first: int, stop: int | None = None) -> list[Node]:
+def starts_of(site: OperationSite, first: int, stop: int | None = None) -> list[Node]:
     """Scalar integers, one an axis."""
     return [x.node for x in site.tensors(first, stop) if not x.element.complex]
 
 
 @operation("dynamic_slice")
-def dynamic_slice(site: Site) -> Built:
+def dynamic_slice(site: OperationSite) -> Built:
     x, sizes = site.tensor(0), site.integers("slice_sizes")
     starts = starts_of(site, 1)
     return x.each([Node.of(DynSlice(sizes), part, *starts) for part in x.parts])
 
 
 @operation("dynamic_update_slice")
-def dynamic_update_slice(site: Site) -> Built:
+def dynamic_update_slice(site: OperationSite) -> Built:
     x, update = site.tensor(0), site.tensor(1)
     if x.element != update.element:
         site.fail(f"the update is of {update.element.text}, the operand of {x.element.text}")
@@ -44,7 +44,7 @@ def dynamic_update_slice(site: Site) -> Built:
     )
 
 
-def listed(site: Site, fields: dict[str, Any], name: str) -> tuple[int, ...]:
+def listed(site: OperationSite, fields: dict[str, Any], name: str) -> tuple[int, ...]:
     """A field of dimension numbers that is a list; empty where it is left out."""
     found = fields.get(name, [])
     if not isinstance(found, list) or not all(isinstance(n, int) for n in found):
@@ -52,7 +52,7 @@ def listed(site: Site, fields: dict[str, Any], name: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def number(site: Site, fields: dict[str, Any], name: str) -> int:
+def number(site: OperationSite, fields: dict[str, Any], name: str) -> int:
     """A field of dimension numbers that is an integer; 0 where it is left out."""
     found = fields.get(name, 0)
     if not isinstance(found, int):
@@ -61,11 +61,11 @@ def number(site: Site, fields: dict[str, Any], name: str) -> int:
 
 
 @operation("gather")
-def gather(site: Site) -> Built:
+def gather(site: OperationSite) -> Built:
     return gathered(site, site.integers("slice_sizes"))
 
 
-def gathered(site: Site, sizes: Sequence[Dim]) -> Tensor:
+def gathered(site: OperationSite, sizes: Sequence[Dim]) -> TypedTensor:
     """Slices of these sizes, gathered from every part of the operand."""
     x, indices = site.tensor(0), site.real(1).node
     fields = site.fields("dimension_numbers")
@@ -82,7 +82,7 @@ def gathered(site: Site, sizes: Sequence[Dim]) -> Tensor:
 
 
 @operation("scatter")
-def scatter(site: Site) -> Built:
+def scatter(site: OperationSite) -> Built:
     count = (len(site.operands) - 1) // 2
     if len(site.operands) != 2 * count + 1 or not count:
         site.fail("takes tensors, indices and as many updates")
@@ -99,13 +99,13 @@ def scatter(site: Site) -> Built:
 
 
 def scattered(
-    site: Site,
+    site: OperationSite,
     region: int,
-    xs: Sequence[Tensor],
+    xs: Sequence[TypedTensor],
     indices: Node,
-    updates: Sequence[Tensor],
+    updates: Sequence[TypedTensor],
     axes: dict[str, Any],
-) -> list[Tensor]:
+) -> list[TypedTensor]:
     """Scatter with a region: by a known combination part by part, or with its body on all parts
     together.
     """
@@ -134,7 +134,7 @@ def scattered(
 
 
 @operation("torch_index_select")
-def torch_index_select(site: Site) -> Built:
+def torch_index_select(site: OperationSite) -> Built:
     """Slices of x along an axis, at indices whose leading axes may go with those of x."""
     x, indices = site.tensor(0), site.real(1).node
     axis, batch = site.axis("dim", len(x.shape)), site.integer("batch_dims", 0)

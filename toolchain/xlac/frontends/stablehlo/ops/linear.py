@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.text.elements import part_of
-from xlac.frontends.stablehlo.values import Tensor
+from xlac.frontends.stablehlo.values import TypedTensor
 from xlac.ir.graph import Node
 from xlac.ops import build
 
 
 @operation("fft")
-def fft(site: Site) -> Built:
+def fft(site: OperationSite) -> Built:
     """Over the last axes, as many as there are lengths. RFFT keeps what is not mirrored; IRFFT
     mirrors it first.
     """
@@ -25,7 +25,7 @@ def fft(site: Site) -> Built:
         parts = (site.real(0).node, build.like(0.0, site.real(0).node))
         real, imaginary = _transformed(*parts, axes, False)
         last = lengths[-1] // 2 + 1
-        return Tensor(
+        return TypedTensor(
             site.result.element, tuple(build.cut(p, rank - 1, 0, last) for p in (real, imaginary))
         )
     if not x.element.complex:
@@ -70,13 +70,13 @@ def _mirrored(real: Node, imaginary: Node, length: int) -> tuple[Node, Node]:
 
 
 @operation("cholesky")
-def cholesky(site: Site) -> Built:
+def cholesky(site: OperationSite) -> Built:
     site.takes(1)
     return build.apply1("cholesky", site.number(0), lower=site.flag("lower"))
 
 
 @operation("triangular_solve")
-def triangular_solve(site: Site) -> Built:
+def triangular_solve(site: OperationSite) -> Built:
     """Of real numbers the adjoint is the transpose."""
     site.takes(2)
     turned = site.word("transpose_a", "NO_TRANSPOSE")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
-from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
 from xlac.ir.graph import Node
 from xlac.ops import build
 
 
-def _axes(site: Site, x: Node) -> tuple[int, tuple[int, ...], float]:
+def _axes(site: OperationSite, x: Node) -> tuple[int, tuple[int, ...], float]:
     """The axis of features, the others, and epsilon."""
     axis = site.axis("feature_index", x.type.rank)
     epsilon = site.get("epsilon")
@@ -24,7 +24,7 @@ def _count(x: Node, axes: tuple[int, ...]) -> float:
 
 
 @operation("batch_norm_inference")
-def batch_norm_inference(site: Site) -> Built:
+def batch_norm_inference(site: OperationSite) -> Built:
     site.takes(5)
     x, scale, offset, mean, variance = (site.number(n) for n in range(5))
     axis, _, epsilon = _axes(site, x)
@@ -50,7 +50,7 @@ def _moments(x: Node, axes: tuple[int, ...]) -> tuple[Node, Node]:
 
 
 @operation("batch_norm_training")
-def batch_norm_training(site: Site) -> Built:
+def batch_norm_training(site: OperationSite) -> Built:
     site.takes(3)
     x, scale, offset = (site.number(n) for n in range(3))
     axis, axes, epsilon = _axes(site, x)
@@ -59,7 +59,7 @@ def batch_norm_training(site: Site) -> Built:
 
 
 @operation("batch_norm_grad")
-def batch_norm_grad(site: Site) -> Built:
+def batch_norm_grad(site: OperationSite) -> Built:
     site.takes(5)
     x, scale, mean, variance, grad = (site.number(n) for n in range(5))
     axis, axes, epsilon = _axes(site, x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.values import stored
 from xlac.ir.graph import Node
@@ -22,7 +22,7 @@ WORDS = {"threefry": 2, "philox": 3}
 
 
 @operation("rng_bit_generator")
-def rng_bit_generator(site: Site) -> Built:
+def rng_bit_generator(site: OperationSite) -> Built:
     """Where a Philox state has two words, the upper half of its counter starts as the key and is
     dropped, as in XLA.
     """
@@ -47,7 +47,7 @@ def rng_bit_generator(site: Site) -> Built:
 
 
 @operation("rng")
-def rng(site: Site) -> Built:
+def rng(site: OperationSite) -> Built:
     """Uniform numbers between two, or normal ones of a mean and a deviation, from a generator that
     starts alike in every call.
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlac.frontends.stablehlo.regions import is_identity, lifted, monoid
-from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
-from xlac.frontends.stablehlo.values import Tensor, Value, nodes_of, numbers, rebuilt, stored
+from xlac.frontends.stablehlo.values import TypedTensor, Value, nodes_of, numbers, rebuilt, stored
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
 from xlac.ops.reduction.reduction import Reduce
 from xlac_sdk.dtypes import DType
 
 
-def halves(site: Site) -> tuple[list[Tensor], list[Tensor]]:
+def halves(site: OperationSite) -> tuple[list[TypedTensor], list[TypedTensor]]:
     """Operands as tensors and as many initial values."""
     count = len(site.operands) // 2
     if len(site.operands) != 2 * count or not count:
@@ -32,7 +32,7 @@ def joined(x: Node, init: Node, combine: str) -> Node:
     return x if is_identity(init, combine) else build.apply1(combine, x, init)
 
 
-def combination(body: Graph, x: Tensor) -> str:
+def combination(body: Graph, x: TypedTensor) -> str:
     """The named combination that a body is of a tensor's numbers, or nothing."""
     name = monoid(body)
     if x.element.dtype is DType.BOOL:
@@ -41,7 +41,7 @@ def combination(body: Graph, x: Tensor) -> str:
 
 
 @operation("reduce")
-def reduce(site: Site) -> Built:
+def reduce(site: OperationSite) -> Built:
     xs, inits = halves(site)
     axes = site.axes("dimensions", len(xs[0].shape))
     body = site.closed(0)
@@ -61,14 +61,14 @@ def reduce(site: Site) -> Built:
     return regrouped(xs, build.results(node))
 
 
-def regrouped(like: Sequence[Tensor], results: Sequence[Node]) -> list[Value]:
+def regrouped(like: Sequence[TypedTensor], results: Sequence[Node]) -> list[Value]:
     """Results of a node on all parts of tensors, as tensors."""
     left = list(results)
     return [rebuilt(x, left) for x in like]
 
 
 @operation("map")
-def map_(site: Site) -> Built:
+def map_(site: OperationSite) -> Built:
     xs = site.tensors()
     if not xs or any(x.shape != xs[0].shape for x in xs):
         site.fail("takes tensors of one shape")
@@ -78,7 +78,7 @@ def map_(site: Site) -> Built:
     except ValueError as error:
         site.fail(f"its region does more than scalar operations: {error}")
     like = [
-        Tensor(type.element, xs[0].parts * (2 if type.element.complex else 1))
+        TypedTensor(type.element, xs[0].parts * (2 if type.element.complex else 1))
         for type in site.results()
     ]
     return regrouped([x.each(x.parts[: 2 if x.element.complex else 1]) for x in like], found)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from xlac.frontends.stablehlo.comparators import order
 from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
 from xlac.frontends.stablehlo.ops.reductions import regrouped
-from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
-from xlac.frontends.stablehlo.values import Tensor, Value, nodes_of
+from xlac.frontends.stablehlo.values import TypedTensor, Value, nodes_of
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
 from xlac.ops.reduction.order import Sort
 
 
 @operation("sort")
-def sort(site: Site) -> Built:
+def sort(site: OperationSite) -> Built:
     xs = site.tensors()
     if not xs:
         site.fail("takes tensors")
@@ -26,7 +26,7 @@ def sort(site: Site) -> Built:
     return sorted_by(site.closed(0), xs, axis % rank)
 
 
-def sorted_by(comparator: Graph, xs: list[Tensor], axis: int) -> list[Value]:
+def sorted_by(comparator: Graph, xs: list[TypedTensor], axis: int) -> list[Value]:
     """Tensors reordered together along an axis by a comparator; stable also where that is not asked
     for.
     """
@@ -36,7 +36,7 @@ def sorted_by(comparator: Graph, xs: list[Tensor], axis: int) -> list[Value]:
     return regrouped(xs, build.results(Node.of(op, *nodes_of(xs))))
 
 
-def approx_top_k(site: Site) -> Built:
+def approx_top_k(site: OperationSite) -> Built:
     """JAX's custom call: the first of the sorted tensors, exactly, as many as the text says."""
     count = len(site.operands) // 2
     xs, config = site.tensors(0, count), site.fields("mhlo.backend_config")
@@ -55,14 +55,14 @@ def approx_top_k(site: Site) -> Built:
     return [
         x.each([build.cut(part, axis, 0, size or 0) for part in x.parts])
         for x, size in zip(found, sizes, strict=True)
-        if isinstance(x, Tensor)
+        if isinstance(x, TypedTensor)
     ]
 
 
 CUSTOM_CALLS["ApproxTopK"] = approx_top_k
 
 
-def by_parts(body: Graph, xs: list[Tensor]) -> Graph:
+def by_parts(body: Graph, xs: list[TypedTensor]) -> Graph:
     """The comparator's inputs in our order: the two elements of every part, not the parts of every
     element.
     """

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
-from xlac.frontends.stablehlo.values import Tensor
+from xlac.frontends.stablehlo.values import TypedTensor
 from xlac.ir.dims import Dim, Sym
 from xlac.ir.graph import Node
 from xlac.ops import build
 
 
-def moved(x: Tensor, move: Callable[[Node], Node]) -> Tensor:
+def moved(x: TypedTensor, move: Callable[[Node], Node]) -> TypedTensor:
     """A view of every part."""
     return x.each([move(part) for part in x.parts])
 
 
-def padded_value(site: Site, x: Tensor, number: int) -> Sequence[Node]:
+def padded_value(site: OperationSite, x: TypedTensor, number: int) -> Sequence[Node]:
     """The parts of an operand that is a scalar of the type of x."""
     value = site.tensor(number)
     if value.element != x.element or value.shape:
@@ -26,12 +26,14 @@ def padded_value(site: Site, x: Tensor, number: int) -> Sequence[Node]:
 
 
 @operation("broadcast_in_dim")
-def broadcast_in_dim(site: Site) -> Built:
+def broadcast_in_dim(site: OperationSite) -> Built:
     axes = site.axes("broadcast_dimensions", len(site.result.shape))
     return broadcast(site, site.tensor(0), site.sizes, axes)
 
 
-def broadcast(site: Site, x: Tensor, shape: Sequence[Dim], axes: Sequence[int]) -> Tensor:
+def broadcast(
+    site: OperationSite, x: TypedTensor, shape: Sequence[Dim], axes: Sequence[int]
+) -> TypedTensor:
     """x spread over a shape, its axes being `axes` of it; sizes of 1 stretch."""
     if len(axes) != len(x.shape):
         site.fail(f"names {len(axes)} axes for a tensor of rank {len(x.shape)}")
@@ -42,7 +44,7 @@ def broadcast(site: Site, x: Tensor, shape: Sequence[Dim], axes: Sequence[int]) 
 
 
 @operation("broadcast")
-def broadcast_new_axes(site: Site) -> Built:
+def broadcast_new_axes(site: OperationSite) -> Built:
     """New axes in front."""
     x, sizes = site.tensor(0), site.integers("broadcast_sizes")
     shape = (*sizes, *x.shape)
@@ -50,13 +52,13 @@ def broadcast_new_axes(site: Site) -> Built:
 
 
 @operation("reshape")
-def reshape(site: Site) -> Built:
+def reshape(site: OperationSite) -> Built:
     sizes = site.sizes
     return moved(site.tensor(0), lambda part: build.reshape(part, sizes))
 
 
 @operation("transpose")
-def transpose(site: Site) -> Built:
+def transpose(site: OperationSite) -> Built:
     x = site.tensor(0)
     perm = site.axes("permutation", len(x.shape))
     if len(perm) != len(x.shape):
@@ -65,7 +67,7 @@ def transpose(site: Site) -> Built:
 
 
 @operation("reverse")
-def reverse(site: Site) -> Built:
+def reverse(site: OperationSite) -> Built:
     x = site.tensor(0)
     return moved(x, lambda part: flipped(part, site.axes("dimensions", len(x.shape))))
 
@@ -76,7 +78,7 @@ def flipped(x: Node, axes: Sequence[int]) -> Node:
 
 
 @operation("slice")
-def slice_(site: Site) -> Built:
+def slice_(site: OperationSite) -> Built:
     x = site.tensor(0)
     starts, limits, strides = (
         site.integers(name) for name in ("start_indices", "limit_indices", "strides")
@@ -96,7 +98,7 @@ def slice_(site: Site) -> Built:
 
 
 @operation("concatenate")
-def concatenate(site: Site) -> Built:
+def concatenate(site: OperationSite) -> Built:
     xs = site.tensors()
     if not xs or any(x.element != xs[0].element for x in xs):
         site.fail("takes tensors of one element type")
@@ -107,7 +109,7 @@ def concatenate(site: Site) -> Built:
 
 
 @operation("pad")
-def pad(site: Site) -> Built:
+def pad(site: OperationSite) -> Built:
     low, high, interior = (
         site.integers(f"{name}_padding{end}")
         for name, end in (("edge", "_low"), ("edge", "_high"), ("interior", ""))
@@ -115,7 +117,9 @@ def pad(site: Site) -> Built:
     return padded(site, low, high, interior)
 
 
-def padded(site: Site, low: Sequence[Dim], high: Sequence[Dim], interior: Sequence[int]) -> Tensor:
+def padded(
+    site: OperationSite, low: Sequence[Dim], high: Sequence[Dim], interior: Sequence[int]
+) -> TypedTensor:
     """Every part of the operand padded with that of the padding value."""
     x = site.tensor(0)
     values = padded_value(site, x, 1)

@@ -10,9 +10,9 @@ from typing import Any
 from xlac.frontends.stablehlo.ops.indexing import scattered
 from xlac.frontends.stablehlo.ops.reductions import combination, halves, joined, regrouped
 from xlac.frontends.stablehlo.regions import is_identity, lifted
-from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
-from xlac.frontends.stablehlo.values import Tensor, nodes_of, numbers, stored
+from xlac.frontends.stablehlo.values import TypedTensor, nodes_of, numbers, stored
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import build
@@ -22,7 +22,7 @@ from xlac_sdk.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)
-class Geometry:
+class WindowGeometry:
     """A window over every axis."""
 
     window: tuple[int, ...]
@@ -54,11 +54,11 @@ class Geometry:
         return axis, self.high[axis] == size - 1
 
 
-def geometry(site: Site, rank: int) -> Geometry:
+def geometry(site: OperationSite, rank: int) -> WindowGeometry:
     """The window that an operation's attributes describe."""
     ones = (1,) * rank
     low, high = site.pairs("padding", rank)
-    found = Geometry(
+    found = WindowGeometry(
         site.integers("window_dimensions"),
         site.integers("window_strides", ones),
         low,
@@ -72,7 +72,7 @@ def geometry(site: Site, rank: int) -> Geometry:
 
 
 @operation("reduce_window")
-def reduce_window(site: Site) -> Built:
+def reduce_window(site: OperationSite) -> Built:
     xs, inits = halves(site)
     window = geometry(site, len(xs[0].shape))
     body = site.closed(0)
@@ -92,7 +92,7 @@ def reduce_window(site: Site) -> Built:
     return regrouped(xs, build.results(node))
 
 
-def moving(x: Node, combine: str, window: Geometry) -> Node:
+def moving(x: Node, combine: str, window: WindowGeometry) -> Node:
     """A named combination under a window; one that holds all before each element is a running
     combination.
     """
@@ -104,7 +104,7 @@ def moving(x: Node, combine: str, window: Geometry) -> Node:
 
 
 @operation("select_and_scatter")
-def select_and_scatter(site: Site) -> Built:
+def select_and_scatter(site: OperationSite) -> Built:
     """Every window chooses one element by the first region; its source value is scattered there by
     the second.
     """
@@ -128,7 +128,7 @@ def select_and_scatter(site: Site) -> Built:
     return found.each([build.reshape(part, shape) for part in found.parts])
 
 
-def _chosen(site: Site, x: Tensor, places: Node, window: Geometry) -> Node:
+def _chosen(site: OperationSite, x: TypedTensor, places: Node, window: WindowGeometry) -> Node:
     """The flat position of the element that each window chooses, -1 where it sees padding only."""
     select = site.closed(0)
     value, place = x.node.type.with_shape(()), Type(DType.I32)

@@ -20,7 +20,7 @@ ELEMENTS = 2**31
 """How many elements a constant may have."""
 
 
-class Source:
+class MlirSource:
     """The text of a module, and where its lines begin."""
 
     def __init__(self, text: str, file: Path = TEXT) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from xlac.frontends.stablehlo.text.errors import Source
+from xlac.frontends.stablehlo.text.errors import MlirSource
 
 SPACE = re.compile(r"(?:[ \t\r\n]+|//[^\n]*)*")
 WORD = re.compile(
@@ -26,7 +26,7 @@ class Lexer:
     "end".
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: MlirSource) -> None:
         self.source, self.all = source, source.text
         self.kind, self.text, self.at, self.end = "", "", 0, 0
         self.seek(0)

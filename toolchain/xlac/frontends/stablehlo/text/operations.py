@@ -6,7 +6,7 @@ from typing import Any
 
 from xlac.frontends.stablehlo.text.pretty import FORMS, Pretty, renamed, typed
 from xlac.frontends.stablehlo.text.reader import Reader
-from xlac.frontends.stablehlo.text.syntax import FunctionType, Operation, Region, ValueType
+from xlac.frontends.stablehlo.text.syntax import FunctionType, MlirRegion, Operation, ValueType
 
 DIALECTS = ("stablehlo.", "chlo.", "func.", "sdy.")
 
@@ -27,7 +27,7 @@ class OperationReader(Reader):
         if self.text == "loc" and self.kind == "word":
             self.location()
 
-    def region(self, arguments: list[tuple[str, ValueType]] | None = None) -> Region:
+    def region(self, arguments: list[tuple[str, ValueType]] | None = None) -> MlirRegion:
         """`{ operations }`, or `{ ^bb0(%a: type): operations }`."""
         at = self.at
         self.expect("{")
@@ -47,7 +47,7 @@ class OperationReader(Reader):
                         self.at,
                     )
                 operations.append(self.operation())
-        return Region(given, operations, at)
+        return MlirRegion(given, operations, at)
 
     def operation(self) -> Operation:
         """One operation in either form."""
@@ -85,7 +85,7 @@ class OperationReader(Reader):
         if self.accept("<"):
             attributes |= self.attributes()
             self.expect(">")
-        regions: list[Region] = []
+        regions: list[MlirRegion] = []
         if self.accept("("):
             regions = self.listed(")", self.region)
         if self.text == "{":

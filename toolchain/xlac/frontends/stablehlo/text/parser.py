@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from xlac.frontends.stablehlo.text.errors import Source
+from xlac.frontends.stablehlo.text.errors import MlirSource
 from xlac.frontends.stablehlo.text.operations import OperationReader
 from xlac.frontends.stablehlo.text.syntax import (
-    Function,
     FunctionType,
+    MlirFunction,
     Module,
     Operation,
     ValueType,
 )
 
 
-def parse(source: Source) -> Module:
+def parse(source: MlirSource) -> Module:
     """The module that a text holds: `module { ... }`, or functions alone. Raises SourceError,
     LimitError.
     """
-    return Parser(source).module()
+    return ModuleParser(source).module()
 
 
-class Parser(OperationReader):
+class ModuleParser(OperationReader):
     """Reads a whole module, whose functions hold regions of operations."""
 
     def module(self) -> Module:
@@ -85,7 +85,7 @@ class Parser(OperationReader):
                 self._top()
         self._location()
 
-    def _add(self, function: Function) -> None:
+    def _add(self, function: MlirFunction) -> None:
         if function.name in self.found.functions:
             self.source.fail(
                 "XL7204", f"there are two functions called {function.name[:80]!r}", function.at
@@ -111,7 +111,7 @@ class Parser(OperationReader):
         body = self.region([(name, type) for name, type, _ in listed])
         self._location()
         self._add(
-            Function(
+            MlirFunction(
                 name, body.arguments, [given for _, _, given in listed], gives, body, at, private
             )
         )
@@ -146,7 +146,7 @@ class Parser(OperationReader):
         body = operation.regions[0]
         named = given.get("arg_attrs") or [{}] * len(body.arguments)
         self._add(
-            Function(
+            MlirFunction(
                 name,
                 body.arguments,
                 named,

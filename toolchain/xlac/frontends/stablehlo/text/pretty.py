@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from xlac.frontends.stablehlo.text.syntax import (
     FunctionType,
+    MlirRegion,
+    MlirSymbol,
     Operation,
     Raw,
-    Region,
-    Symbol,
     TensorType,
     ValueType,
 )
@@ -31,7 +31,7 @@ class Pretty:
     operands: list[str] = field(default_factory=list)
     named: dict[str, Any] = field(default_factory=dict)
     words: list[Any] = field(default_factory=list)
-    regions: list[Region] = field(default_factory=list)
+    regions: list[MlirRegion] = field(default_factory=list)
     types: FunctionType | list[ValueType] | None = None
 
 
@@ -164,7 +164,7 @@ def reduce_(parser: OperationReader, found: Pretty) -> None:
     scalar = TensorType(takes[0].element)
     step = Operation(applied, ["%0", "%1"], ["%2"], {}, [], (scalar,), at)
     last = Operation("return", ["%2"], [], {}, [], (), at)
-    found.regions.append(Region([("%0", scalar), ("%1", scalar)], [step, last], at))
+    found.regions.append(MlirRegion([("%0", scalar), ("%1", scalar)], [step, last], at))
 
 
 def while_(parser: OperationReader, found: Pretty) -> None:
@@ -226,7 +226,7 @@ def convolution(parser: OperationReader, found: Pretty) -> None:
 def call(parser: OperationReader, found: Pretty) -> None:
     """`call @f(%x) {…} : …`, and so `custom_call`"""
     target = parser.symbol().name
-    found.words.append(target if found.name == "custom_call" else Symbol(target))
+    found.words.append(target if found.name == "custom_call" else MlirSymbol(target))
     parser.expect("(")
     found.operands += parser.listed(")", lambda: parser.take("value", "an operand"))
     if parser.text == "{":

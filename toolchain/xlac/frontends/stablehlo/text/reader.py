@@ -9,7 +9,7 @@ from typing import Any
 from xlac.frontends.stablehlo.text import literals
 from xlac.frontends.stablehlo.text.elements import ELEMENTS
 from xlac.frontends.stablehlo.text.errors import ELEMENTS as MOST_ELEMENTS
-from xlac.frontends.stablehlo.text.syntax import Element, Raw, Symbol, TensorType
+from xlac.frontends.stablehlo.text.syntax import Element, MlirSymbol, Raw, TensorType
 from xlac.frontends.stablehlo.text.types import TypeReader
 from xlac.ir.op import Array
 
@@ -74,12 +74,12 @@ class Reader(TypeReader):
             return self.next()
         self.source.fail("XL7201", f"expected an attribute, found {self.text[:60]!r}", at)
 
-    def symbol(self) -> Symbol:
+    def symbol(self) -> MlirSymbol:
         """`@name`; of `@outer::@inner` the last."""
         text = self.take("symbol", "a symbol")[1:]
         while self.accept("::"):
             text = self.take("symbol", "a symbol")[1:]
-        return Symbol(text[1:-1] if text.startswith('"') else text)
+        return MlirSymbol(text[1:-1] if text.startswith('"') else text)
 
     def _number(self) -> Any:
         at, text = self.at, self.next()

@@ -84,7 +84,7 @@ ValueType = TensorType | TokenType | TupleType | FunctionType
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class MlirSymbol:
     """`@name`, of a function."""
 
     name: str
@@ -108,14 +108,14 @@ class Operation:
     operands: list[str]
     results: list[str]
     attributes: Mapping[str, Any]
-    regions: list[Region]
+    regions: list[MlirRegion]
     types: tuple[ValueType, ...]
     at: int
     width: int = 1
 
 
 @dataclass(slots=True)
-class Region:
+class MlirRegion:
     """A region of one block: the names and types of what it is given, and its operations; the last
     one returns.
     """
@@ -126,14 +126,14 @@ class Region:
 
 
 @dataclass(slots=True)
-class Function:
+class MlirFunction:
     """A function of the module; `attributes` are those of each argument."""
 
     name: str
     arguments: list[tuple[str, ValueType]]
     attributes: list[Mapping[str, Any]]
     gives: tuple[ValueType, ...]
-    body: Region
+    body: MlirRegion
     at: int
     private: bool = False
 
@@ -143,5 +143,5 @@ class Module:
     """The functions of a text by name, and the module's attributes."""
 
     name: str
-    functions: dict[str, Function]
+    functions: dict[str, MlirFunction]
     attributes: Mapping[str, Any] = field(default_factory=dict)

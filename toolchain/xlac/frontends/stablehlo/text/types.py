@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from xlac.frontends.stablehlo.quantization import quantized
 from xlac.frontends.stablehlo.text.elements import ELEMENTS, complex_of
-from xlac.frontends.stablehlo.text.errors import DEPTH, Source
+from xlac.frontends.stablehlo.text.errors import DEPTH, MlirSource
 from xlac.frontends.stablehlo.text.lexer import Lexer
 from xlac.frontends.stablehlo.text.syntax import (
     Element,
@@ -36,7 +36,7 @@ class TypeReader(Lexer):
     Encodings of tensors are attributes, which `Reader` reads, and constants have types.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: MlirSource) -> None:
         self.aliases: dict[str, Any] = {}
         self.resources: dict[str, bytes] = {}
         self._known: dict[str, TensorType] = {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xlac.frontends.onnx.graph.call import Call
-from xlac.frontends.onnx.graph.scope import Scope
+from xlac.frontends.onnx.graph.call import OperatorCall
+from xlac.frontends.onnx.graph.scope import GraphScope
 from xlac.frontends.onnx.ops.attention import heads
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
@@ -17,7 +17,7 @@ RAW, CAPPED, BIASED, PROBABILITIES = range(4)  # what `qk_matmul_output_mode` as
 
 
 @operator("Attention", since=23)
-def attention(call: Call) -> tuple[Node, ...]:
+def attention(call: OperatorCall) -> tuple[Node, ...]:
     """Operator sets 23, 24 (lengths without padding) and 25 (windows): y, present keys and values,
     scores.
     """
@@ -61,12 +61,12 @@ def attention(call: Call) -> tuple[Node, ...]:
     return y if q.type.rank == 4 else heads.joined(y), keys, values, build.cast(told, q.type.dtype)
 
 
-def _scale(call: Call) -> float | None:
+def _scale(call: OperatorCall) -> float | None:
     found: float | None = call.attr("scale", None)
     return found
 
 
-def _usual(call: Call, q: Node, k: Node) -> bool:
+def _usual(call: OperatorCall, q: Node, k: Node) -> bool:
     """Whether our `attention` means the same: no mask, nothing past, one output, and as many keys
     as queries if causal.
     """
@@ -85,7 +85,12 @@ def _usual(call: Call, q: Node, k: Node) -> bool:
 
 
 def _sight(
-    call: Call, q: Node, k: Node, sight: heads.Sight, offset: Node | int, lengths: Node | None
+    call: OperatorCall,
+    q: Node,
+    k: Node,
+    sight: heads.Sight,
+    offset: Node | int,
+    lengths: Node | None,
 ) -> heads.Sight:
     """What the mask leaves to be seen by causality, windows, and the lengths without padding."""
     queries, keys = q.shape[2], k.shape[2]
@@ -110,7 +115,7 @@ def _sight(
 
 
 @operator("FlexAttention", since=1, domain="ai.onnx.preview")
-def flex_attention(call: Call) -> Node:
+def flex_attention(call: OperatorCall) -> Node:
     """Preview operator set 1: graphs of the model change the scores and the probabilities."""
     q, k, v = (call[n] for n in range(3))
     dtype = call.dtype("softmax_precision", DType.F64 if q.type.dtype is DType.F64 else DType.F32)
@@ -120,14 +125,14 @@ def flex_attention(call: Call) -> Node:
     return build.cast(heads.values(weights, build.cast(v, dtype)), v.type.dtype)
 
 
-def _modified(call: Call, attribute: str, x: Node) -> Node:
+def _modified(call: OperatorCall, attribute: str, x: Node) -> Node:
     body = call.attr(attribute, None)
     if body is None:
         return x
     if len(body.input) != 1 or len(body.output) != 1:
         raise ShapeError(f"'{attribute}' takes one tensor and gives one", attribute=attribute)
     outer = call.importer.scope
-    (found,) = call.importer.body(body, Scope({body.input[0].name: x}, outer, outer.versions))
+    (found,) = call.importer.body(body, GraphScope({body.input[0].name: x}, outer, outer.versions))
     if not isinstance(found, Node) or found.type != x.type:
         raise ShapeError(f"'{attribute}' changes the type {x.type}", attribute=attribute)
     return found

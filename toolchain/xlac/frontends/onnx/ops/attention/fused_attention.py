@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.ops.attention import heads
 from xlac.frontends.onnx.ops.attention.heads import Sight
 from xlac.frontends.onnx.ops.attention.rotary import turned
@@ -21,11 +21,11 @@ from xlac.ops.tensor.dynamic_slice import DynUpdate
 from xlac_sdk.dtypes import DType
 
 
-def _scale(call: Call) -> float | None:
+def _scale(call: OperatorCall) -> float | None:
     return call.attr("scale", 0.0) or None
 
 
-def _attended(call: Call, q: Node, k: Node, v: Node, sight: Sight) -> Node:
+def _attended(call: OperatorCall, q: Node, k: Node, v: Node, sight: Sight) -> Node:
     """(batch, time, heads * width) from heads apart."""
     found = sight.applied(heads.capped(heads.scores(q, k, _scale(call)), call.attr("softcap", 0.0)))
     return heads.joined(heads.values(sight.probabilities(found), v))
@@ -39,7 +39,7 @@ def _biased(sight: Sight, bias: Node | None) -> Sight:
     )
 
 
-def _padding(call: Call, mask: Node, queries: Dim, keys: Dim) -> Sight:
+def _padding(call: OperatorCall, mask: Node, queries: Dim, keys: Dim) -> Sight:
     """The sight that a mask of whole numbers gives: `mask_filter_value` is added where it is 0.
 
     It is (batch, keys) or (batch, queries, keys), or lengths of (batch), or (2 batch) ends and
@@ -67,7 +67,7 @@ def _padding(call: Call, mask: Node, queries: Dim, keys: Dim) -> Sight:
 
 
 @operator("Attention", domain=MICROSOFT)
-def attention(call: Call) -> tuple[Node, ...]:
+def attention(call: OperatorCall) -> tuple[Node, ...]:
     """Self attention with the projection before it: y, and present keys and values (2, batch,
     heads, time, width).
     """
@@ -104,7 +104,7 @@ def attention(call: Call) -> tuple[Node, ...]:
 
 
 @operator("MultiHeadAttention", domain=MICROSOFT)
-def multi_head_attention(call: Call) -> tuple[Node, ...]:
+def multi_head_attention(call: OperatorCall) -> tuple[Node, ...]:
     """y, present keys and values. Queries, keys and values are apart, or packed: (batch, time,
     heads, 3 or 2, width).
     """
@@ -166,7 +166,7 @@ def _unpacked(x: Node, number: int, bias: Node | None) -> Node:
 
 
 @operator("GroupQueryAttention", domain=MICROSOFT)
-def group_query_attention(call: Call) -> tuple[Node, ...]:
+def group_query_attention(call: OperatorCall) -> tuple[Node, ...]:
     """y, present keys and values; causal. Input 5 has the last valid position of each example, 6
     how many keys there are.
     """
@@ -221,7 +221,7 @@ def _split(packed: Node, count: int, shared: int) -> tuple[Node, Node, Node]:
     return heads.apart(q, count), heads.apart(k, shared), heads.apart(v, shared)
 
 
-def _total(call: Call, past: Node, time: Dim) -> Dim:
+def _total(call: OperatorCall, past: Node, time: Dim) -> Dim:
     """How many keys the present has room for: as many as there are, or as the past has where that
     is more.
     """
@@ -257,7 +257,7 @@ def fixed(x: Node, axis: int) -> int:
 
 
 @operator("RotaryEmbedding", domain=MICROSOFT)
-def rotary_embedding(call: Call) -> Node:
+def rotary_embedding(call: OperatorCall) -> Node:
     """Positions are (batch, time), or one number from which they count; caches have a row for each
     position.
     """

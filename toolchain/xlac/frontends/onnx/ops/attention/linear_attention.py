@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.ops.attention.heads import apart, grouped, joined
 from xlac.frontends.onnx.ops.nn.convolution import letters
 from xlac.frontends.onnx.registry import operator
@@ -27,7 +27,7 @@ RULES = {
 
 
 @operator("LinearAttention", since=27)
-def linear_attention(call: Call) -> tuple[Node, Node]:
+def linear_attention(call: OperatorCall) -> tuple[Node, Node]:
     """Operator set 27: step by step, a state (batch, heads, keys, values) is decayed, written and
     read, in f32.
     """
@@ -109,7 +109,7 @@ def _recurrence(
 
 
 @operator("CausalConvWithState", since=27)
-def causal_convolution(call: Call) -> tuple[Node, Node]:
+def causal_convolution(call: OperatorCall) -> tuple[Node, Node]:
     """Operator set 27: each channel alone, with the last k - 1 elements of the past before it; and
     those to come.
     """

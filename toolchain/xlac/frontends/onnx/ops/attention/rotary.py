@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
@@ -10,7 +10,7 @@ from xlac.ops import build
 
 
 @operator("RotaryEmbedding", since=23)
-def rotary_embedding(call: Call) -> Node:
+def rotary_embedding(call: OperatorCall) -> Node:
     """Operator set 23."""
     x, positions = call[0], call.get(3)
     cosine, sine = (

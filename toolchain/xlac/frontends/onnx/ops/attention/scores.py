@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.ir.graph import Node
 from xlac.ops import build
 
 
-def finished(call: Call, scores: Node, transform: str) -> Node:
+def finished(call: OperatorCall, scores: Node, transform: str) -> Node:
     """Scores (rows, classes) after the post_transform."""
     match transform:
         case "NONE":
@@ -55,7 +55,7 @@ def _probit(x: Node) -> Node:
     return build.select(build.compare(rest, "eq", 0.0), build.like(0, found), found)
 
 
-def two(call: Call, score: Node, transform: str, probability: bool) -> Node:
+def two(call: OperatorCall, score: Node, transform: str, probability: bool) -> Node:
     """The scores of two classes from that of the second, (rows, 1): a probability, or a distance to
     either side.
     """
@@ -67,7 +67,7 @@ def two(call: Call, score: Node, transform: str, probability: bool) -> Node:
     return finished(call, both, transform)
 
 
-def labelled(call: Call, chosen: Node, labels: list[int] | None) -> Node:
+def labelled(call: OperatorCall, chosen: Node, labels: list[int] | None) -> Node:
     """The labels of chosen classes; where labels are text the output must not be asked for."""
     if labels is None:
         if call.wants(0) and call.attr("classlabels_strings", None):

@@ -6,7 +6,7 @@ from typing import Any
 
 from xlac.frontends.known import DataDependent
 from xlac.frontends.onnx.graph import bodies
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Value
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
@@ -16,7 +16,7 @@ from xlac_sdk.dtypes import DType
 
 
 @operator("If")
-def if_(call: Call) -> tuple[Value, ...]:
+def if_(call: OperatorCall) -> tuple[Value, ...]:
     """One of two bodies; only that one is imported when the condition is known."""
     condition = build.reshape(call[0], [])
     then, otherwise = call.attr("then_branch"), call.attr("else_branch")
@@ -29,7 +29,7 @@ def if_(call: Call) -> tuple[Value, ...]:
     return bodies.inline(call.importer, then if known.reshape(-1)[0] else otherwise, ())
 
 
-def _both(call: Call, condition: Node, *graphs: Any) -> tuple[Value, ...] | None:
+def _both(call: OperatorCall, condition: Node, *graphs: Any) -> tuple[Value, ...] | None:
     """A branch of the compiled program; None when the two do not give tensors of the same types."""
     made = [bodies.imported(call.importer, graph, ()) for graph in graphs]
     if not all(body.plain for body in made):
@@ -45,7 +45,7 @@ def _both(call: Call, condition: Node, *graphs: Any) -> tuple[Value, ...] | None
     return build.results(Node.of(Cond(branches), build.cast(condition, DType.I32), *outside))
 
 
-def _told(call: Call, made: list[bodies.Body]) -> None:
+def _told(call: OperatorCall, made: list[bodies.Body]) -> None:
     """Notes what is wrong in branches, unless their condition may yet be given."""
     try:
         call.importer.known.array(call[0])

@@ -13,7 +13,7 @@ import numpy as np
 from xlac.frontends.known import DataDependent
 from xlac.frontends.onnx.graph import bodies
 from xlac.frontends.onnx.graph.bodies import Body
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Ragged, Value, nodes
 from xlac.frontends.onnx.limits import STEPS, check_size
 from xlac.frontends.onnx.registry import operator
@@ -26,12 +26,12 @@ from xlac_sdk.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class OnnxLoop:
     """A Loop node: the most steps (None without a bound), the condition before the first, the body,
     what is carried.
     """
 
-    call: Call
+    call: OperatorCall
     trips: Node | None
     condition: Node
     graph: Any
@@ -53,11 +53,11 @@ class Loop:
 
 
 @operator("Loop")
-def loop(call: Call) -> tuple[Value, ...]:
+def loop(call: OperatorCall) -> tuple[Value, ...]:
     carried = tuple(v for v in call.inputs[2:] if v is not None)
     trips = None if call.get(0) is None else build.reshape(call[0], [])
     condition = build.constant(True) if call.get(1) is None else build.reshape(call[1], [])
-    asked = Loop(call, trips, condition, call.attr("body"), carried)
+    asked = OnnxLoop(call, trips, condition, call.attr("body"), carried)
     step = build.param("step", DType.I64)
     # the body runs only if the condition is true
     inputs = [
@@ -79,7 +79,7 @@ def loop(call: Call) -> tuple[Value, ...]:
     return _repeated(asked, body, bound) if bound != 0 else _scanned(asked, body, 0)
 
 
-def _steady(asked: Loop, body: Body) -> bool:
+def _steady(asked: OnnxLoop, body: Body) -> bool:
     """Whether every step gives plain tensors, and those that are carried of the types that it
     takes.
     """
@@ -89,11 +89,11 @@ def _steady(asked: Loop, body: Body) -> bool:
     return [n.type for n in body.outputs()[1 : 1 + len(given)]] == given
 
 
-def _first(asked: Loop) -> list[Node]:
+def _first(asked: OnnxLoop) -> list[Node]:
     return [node for value in asked.carried for node in nodes(value)]
 
 
-def _scanned(asked: Loop, body: Body, length: Dim) -> tuple[Value, ...]:
+def _scanned(asked: OnnxLoop, body: Body, length: Dim) -> tuple[Value, ...]:
     """A loop whose number of steps is known before it begins."""
     step, *carried = body.params
     first, outside = _first(asked), list(body.captures.inside)
@@ -105,7 +105,7 @@ def _scanned(asked: Loop, body: Body, length: Dim) -> tuple[Value, ...]:
     return build.results(Node.of(op, *first, build.iota((length,), 0), *outside))
 
 
-def _repeated(asked: Loop, body: Body, bound: Dim) -> tuple[Value, ...]:
+def _repeated(asked: OnnxLoop, body: Body, bound: Dim) -> tuple[Value, ...]:
     """A loop that data ends: what its steps stack has room for `bound` of them."""
     step, *carried = body.params
     first, outside = _first(asked), list(body.captures.inside)
@@ -161,7 +161,7 @@ def _written(buffer: Node, value: Node, step: Node) -> Node:
     )
 
 
-def _stepped(asked: Loop, body: Body) -> tuple[Value, ...]:
+def _stepped(asked: OnnxLoop, body: Body) -> tuple[Value, ...]:
     """A loop whose steps differ in more than numbers: each becomes nodes of its own."""
     bound = asked.bound() if asked.trips is not None else STEPS
     if not isinstance(bound, int):
@@ -185,7 +185,7 @@ def _stepped(asked: Loop, body: Body) -> tuple[Value, ...]:
     return (*carried, *_stacked(rows, asked, body))
 
 
-def _stacked(rows: Sequence[tuple[Value, ...]], asked: Loop, body: Body) -> list[Value]:
+def _stacked(rows: Sequence[tuple[Value, ...]], asked: OnnxLoop, body: Body) -> list[Value]:
     """What the steps gave, each as the entries of a new axis."""
     if rows:
         columns = list(zip(*rows, strict=True))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xlac.frontends.onnx.graph import bodies
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Value
 from xlac.frontends.onnx.limits import STEPS, check_parts
 from xlac.frontends.onnx.registry import operator
@@ -17,7 +17,7 @@ from xlac.ops.control.control import Scan as Steps
 
 
 @operator("Scan", since=8)
-def scan_batched(call: Call) -> tuple[Value, ...]:
+def scan_batched(call: OperatorCall) -> tuple[Value, ...]:
     """Each entry of the batch, axis 0 of all tensors, by itself; sequences all of full length."""
     if call.given(0) is not None:
         call.fail("sequences of different lengths are not supported")
@@ -35,7 +35,7 @@ def scan_batched(call: Call) -> tuple[Value, ...]:
 
 
 @operator("Scan", since=9)
-def scan(call: Call) -> tuple[Value, ...]:
+def scan(call: OperatorCall) -> tuple[Value, ...]:
     """The body once for each slice of the scanned inputs; what it carries comes first."""
     count = call.attr("num_scan_inputs")
     axes, back = call.attr("scan_input_axes", []), call.attr("scan_input_directions", [])
@@ -51,7 +51,7 @@ def scan(call: Call) -> tuple[Value, ...]:
 
 
 def _scanned(
-    call: Call,
+    call: OperatorCall,
     inputs: Sequence[Node],
     scanned: int,
     back: Sequence[int],

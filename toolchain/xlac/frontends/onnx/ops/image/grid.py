@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
@@ -22,7 +22,7 @@ MODES = {
 
 
 @operator("GridSample", since=16)
-def grid_sample(call: Call) -> Node:
+def grid_sample(call: OperatorCall) -> Node:
     """Operator sets 16 (two spatial axes; bilinear, bicubic), 20 (any number) and 22."""
     mode, padding = call.attr("mode", "linear"), call.attr("padding_mode", "zeros")
     if mode not in MODES or padding not in ("zeros", "border", "reflection"):
@@ -32,7 +32,7 @@ def grid_sample(call: Call) -> Node:
 
 
 @operator("AffineGrid", since=20)
-def affine_grid(call: Call) -> Node:
+def affine_grid(call: OperatorCall) -> Node:
     """Operator set 20: the places of a regular grid, moved by a matrix (batch, rank, rank + 1)."""
     theta = call[0]
     _, _, *sizes = call.ints(1) or []

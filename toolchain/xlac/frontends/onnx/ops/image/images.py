@@ -6,7 +6,7 @@ import io
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -16,7 +16,7 @@ FORMATS = ("RGB", "BGR", "Grayscale")
 
 
 @operator("ImageDecoder", since=20)
-def image_decoder(call: Call) -> Node:
+def image_decoder(call: OperatorCall) -> Node:
     """Operator set 20: (height, width, channels) of u8. The size is in the picture, so it is
     decoded at import, by Pillow.
     """

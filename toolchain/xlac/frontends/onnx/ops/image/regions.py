@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
@@ -23,18 +23,18 @@ def column(x: Node, number: int) -> Node:
 
 
 @operator("RoiAlign", since=10)
-def roi_align_10(call: Call) -> Node:
+def roi_align_10(call: OperatorCall) -> Node:
     """Operator set 10."""
     return _roi_align(call, "output_half_pixel")
 
 
 @operator("RoiAlign", since=16)
-def roi_align_16(call: Call) -> Node:
+def roi_align_16(call: OperatorCall) -> Node:
     """Operator sets 16 (coordinate_transformation_mode) and 22."""
     return _roi_align(call, "half_pixel")
 
 
-def _roi_align(call: Call, default: str) -> Node:
+def _roi_align(call: OperatorCall, default: str) -> Node:
     """Each bin of a box is the mean, or the largest, of places between elements."""
     x, boxes, batches = call[0], call[1], call[2]
     if (
@@ -186,7 +186,7 @@ def _largest(images: Node, places: list[Node], counts: list[int], ratio: int) ->
 
 
 @operator("MaxRoiPool", since=1)
-def max_roi_pool(call: Call) -> Node:
+def max_roi_pool(call: OperatorCall) -> Node:
     """Operator sets 1 and 22: the largest element of each bin of boxes (batch, x1, y1, x2, y2); 0
     for an empty bin.
     """

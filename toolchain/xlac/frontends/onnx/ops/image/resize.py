@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
@@ -19,14 +19,14 @@ MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic"
 
 
 @operator("Upsample", since=1)
-def upsample(call: Call) -> Node:
+def upsample(call: OperatorCall) -> Node:
     """Operator sets 7 (scales as an attribute) and 9; gone since 10, where Resize took its place."""
     scales = [float(s) for s in (call.attr("scales") if call.get(1) is None else call.value(1))]
     return _by_scales(call, scales, coordinates="asymmetric", rounding="floor")
 
 
 @operator("Resize", since=10)
-def resize_10(call: Call) -> Node:
+def resize_10(call: OperatorCall) -> Node:
     """Operator set 10: by scales, the first elements lying on each other.
 
     The nearest element is the one before, and on a coarser grid the one after, as ONNX Runtime has
@@ -45,7 +45,7 @@ def resize_10(call: Call) -> Node:
 
 
 @operator("Resize", since=11)
-def resize_11(call: Call) -> Node:
+def resize_11(call: OperatorCall) -> Node:
     """Operator sets 11, 13, 18 (axes, antialias, keep_aspect_ratio_policy) and 19: by scales or
     sizes.
     """
@@ -66,7 +66,7 @@ def resize_11(call: Call) -> Node:
     return _resized(call, axes, *_to_sizes(call, axes), region, given)
 
 
-def _to_sizes(call: Call, axes: Sequence[int]) -> tuple[list[Dim], list[float]]:
+def _to_sizes(call: OperatorCall, axes: Sequence[int]) -> tuple[list[Dim], list[float]]:
     """Sizes, and the scales that they mean: one for all axes if proportions are to be kept."""
     x, policy = call[0], call.attr("keep_aspect_ratio_policy", "stretch")
     sizes: list[Dim] = list(call.dims(3))
@@ -80,12 +80,12 @@ def _to_sizes(call: Call, axes: Sequence[int]) -> tuple[list[Dim], list[float]]:
     return [math.floor(scale * n + 0.5) for n in old], [scale] * len(axes)  # type: ignore[operator]
 
 
-def _by_scales(call: Call, scales: list[float], **given: object) -> Node:
+def _by_scales(call: OperatorCall, scales: list[float], **given: object) -> Node:
     return _resized(call, range(call[0].type.rank), [], scales, [], given)
 
 
 def _resized(
-    call: Call,
+    call: OperatorCall,
     axes: Sequence[int],
     sizes: Sequence[Dim],
     scales: Sequence[float],
@@ -129,7 +129,7 @@ def _resized(
 
 
 @operator("CenterCropPad", since=18)
-def center_crop_pad(call: Call) -> Node:
+def center_crop_pad(call: OperatorCall) -> Node:
     """Operator set 18: the middle of each axis, or the axis in the middle of zeros."""
     x = call[0]
     axes = [normal_axis(a, x.type.rank) for a in call.attr("axes", None) or range(x.type.rank)]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Ragged, Value
 from xlac.frontends.onnx.ops.tensor.data import compacted
 from xlac.frontends.onnx.registry import operator
@@ -18,7 +18,7 @@ from xlac_sdk.dtypes import DType
 
 
 @operator("NonMaxSuppression", since=10)
-def non_max_suppression(call: Call) -> Value:
+def non_max_suppression(call: OperatorCall) -> Value:
     """Operator sets 10 and 11: rows of (batch, class, box), in the order of batches, classes and
     scores.
 

@@ -6,7 +6,7 @@ from functools import reduce
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -29,19 +29,19 @@ _MANY = {"Max": "max", "Min": "min", "Sum": "add"}
 
 def _unary(name: str, mnemonic: str) -> None:
     @operator(name, elementwise=True)
-    def unary(call: Call) -> Node:
+    def unary(call: OperatorCall) -> Node:
         return build.apply1(mnemonic, call[0])
 
 
 def _binary(name: str, mnemonic: str) -> None:
     @operator(name, elementwise=True)
-    def binary(call: Call) -> Node:
+    def binary(call: OperatorCall) -> Node:
         return build.apply1(mnemonic, call[0], second(call))
 
 
 def _many(name: str, mnemonic: str) -> None:
     @operator(name, elementwise=True)
-    def many(call: Call) -> Node:
+    def many(call: OperatorCall) -> Node:
         return reduce(lambda x, y: build.apply1(mnemonic, x, y), call)
 
 
@@ -53,7 +53,7 @@ for _name, _mnemonic in _MANY.items():
     _many(_name, _mnemonic)
 
 
-def second(call: Call) -> Node:
+def second(call: OperatorCall) -> Node:
     """The second operand; before operator set 7 `axis` says where it lies in the first, when
     `broadcast` is set.
     """
@@ -65,7 +65,7 @@ def second(call: Call) -> Node:
 
 
 @operator("Mean", elementwise=True)
-def mean(call: Call) -> Node:
+def mean(call: OperatorCall) -> Node:
     total = reduce(build.add, (build.compute(x) for x in call))
     return build.cast(
         build.div(total, build.constant(len(call), total.type.dtype)), call[0].type.dtype
@@ -73,7 +73,7 @@ def mean(call: Call) -> Node:
 
 
 @operator("Pow", elementwise=True)
-def power(call: Call) -> Node:
+def power(call: OperatorCall) -> Node:
     """The result has the type of the base (operator set 12 lets the types differ)."""
     x, y = call[0], second(call)
     if x.type.dtype.is_float or y.type.dtype.is_integer:
@@ -88,12 +88,12 @@ def power(call: Call) -> Node:
 
 
 @operator("Mod", since=10, elementwise=True)
-def modulus(call: Call) -> Node:
+def modulus(call: OperatorCall) -> Node:
     return build.apply1("rem" if call.attr("fmod", 0) else "mod", call[0], call[1])
 
 
 @operator("IsInf", since=10, elementwise=True)
-def is_infinite(call: Call) -> Node:
+def is_infinite(call: OperatorCall) -> Node:
     x = call[0]
     found = [
         build.compare(x, "eq", limit)
@@ -108,7 +108,7 @@ def is_infinite(call: Call) -> Node:
 
 
 @operator("BitShift", since=11, elementwise=True)
-def bit_shift(call: Call) -> Node:
+def bit_shift(call: OperatorCall) -> Node:
     direction = call.attr("direction")
     if direction not in ("LEFT", "RIGHT"):
         call.fail(f"direction '{direction}' is neither LEFT nor RIGHT")
@@ -116,12 +116,12 @@ def bit_shift(call: Call) -> Node:
 
 
 @operator("Where", since=9, elementwise=True)
-def where(call: Call) -> Node:
+def where(call: OperatorCall) -> Node:
     return build.select(call[0], call[1], call[2])
 
 
 @operator("Clip", since=6, elementwise=True)
-def clip_attributes(call: Call) -> Node:
+def clip_attributes(call: OperatorCall) -> Node:
     x = call[0]
     low, high = call.attr("min", None), call.attr("max", None)
     x = x if low is None else build.maximum(x, build.constant(low, x.type.dtype))
@@ -129,14 +129,14 @@ def clip_attributes(call: Call) -> Node:
 
 
 @operator("Clip", since=11, elementwise=True)
-def clip(call: Call) -> Node:
+def clip(call: OperatorCall) -> Node:
     x, low, high = call[0], call.get(1), call.get(2)
     x = x if low is None else build.maximum(x, low)
     return x if high is None else build.minimum(x, high)
 
 
 @operator("BitCast", since=26)
-def bit_cast(call: Call) -> Node:
+def bit_cast(call: OperatorCall) -> Node:
     """The same bits under another element type of the same width."""
     dtype = call.dtype("to")
     if dtype.bits != call[0].type.dtype.bits:

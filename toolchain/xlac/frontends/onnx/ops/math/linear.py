@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.ops.attention.scores import finished, labelled, two
 from xlac.frontends.onnx.registry import ML, operator
 from xlac.ir.graph import Node
@@ -17,7 +17,7 @@ from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 
-def _rows(call: Call) -> Node:
+def _rows(call: OperatorCall) -> Node:
     x = call[0]
     x = x if x.type.dtype is DType.F64 else build.cast(x, DType.F32)
     return build.reshape(x, [1, -1]) if x.type.rank == 1 else x
@@ -29,7 +29,7 @@ def _product(x: Node, coefficients: Array) -> Node:
 
 
 @operator("LinearRegressor", domain=ML)
-def linear_regressor(call: Call) -> Node:
+def linear_regressor(call: OperatorCall) -> Node:
     x = _rows(call)
     found = _product(x, np.asarray(call.attr("coefficients")).reshape(call.attr("targets", 1), -1))
     if call.attr("intercepts", None):
@@ -38,7 +38,7 @@ def linear_regressor(call: Call) -> Node:
 
 
 @operator("LinearClassifier", domain=ML)
-def linear_classifier(call: Call) -> tuple[Node, Node]:
+def linear_classifier(call: OperatorCall) -> tuple[Node, Node]:
     x = _rows(call)
     labels = call.attr("classlabels_ints", None)
     classes = len(labels or call.attr("classlabels_strings", []))
@@ -61,7 +61,7 @@ def linear_classifier(call: Call) -> tuple[Node, Node]:
     return labelled(call, chosen, labels), build.cast(found, DType.F32)
 
 
-def _kernel(call: Call, x: Node, vectors: Array, kind: str) -> Node:
+def _kernel(call: OperatorCall, x: Node, vectors: Array, kind: str) -> Node:
     """How alike the rows of x are to support vectors: (rows, vectors)."""
     gamma, offset, degree = (*call.attr("kernel_params", []), 0.0, 0.0, 0.0)[:3]
     inner = _product(x, vectors)
@@ -83,7 +83,7 @@ def _kernel(call: Call, x: Node, vectors: Array, kind: str) -> Node:
 
 
 @operator("SVMRegressor", domain=ML)
-def svm_regressor(call: Call) -> Node:
+def svm_regressor(call: OperatorCall) -> Node:
     x, count = _rows(call), call.attr("n_supports", 0)
     coefficients = np.asarray(call.attr("coefficients")).reshape(1, -1)
     if count:
@@ -105,7 +105,7 @@ def svm_regressor(call: Call) -> Node:
 
 
 @operator("SVMClassifier", domain=ML)
-def svm_classifier(call: Call) -> tuple[Node, Node]:
+def svm_classifier(call: OperatorCall) -> tuple[Node, Node]:
     """One machine for each two classes, which vote, or (without support vectors) one for each
     class.
     """
@@ -135,7 +135,7 @@ def svm_classifier(call: Call) -> tuple[Node, Node]:
     return labelled(call, chosen, labels), build.cast(found, DType.F32)
 
 
-def _duels(call: Call, x: Node, counts: list[int], rho: list[float]) -> tuple[Node, Node]:
+def _duels(call: OperatorCall, x: Node, counts: list[int], rho: list[float]) -> tuple[Node, Node]:
     """The score of each two classes, (rows, pairs), and how often each class wins, (rows, classes)."""
     total, classes = sum(counts), len(counts)
     likeness = _kernel(

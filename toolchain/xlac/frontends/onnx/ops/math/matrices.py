@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
@@ -12,12 +12,12 @@ from xlac_sdk.dtypes import DType
 
 
 @operator("MatMul")
-def matmul(call: Call) -> Node:
+def matmul(call: OperatorCall) -> Node:
     return build.apply1("matmul", call[0], call[1])
 
 
 @operator("Gemm")
-def gemm(call: Call) -> Node:
+def gemm(call: OperatorCall) -> Node:
     """alpha A' B' + beta C, with C broadcast."""
     a, b, c = call[0], call[1], call.get(2)
     dtype = a.type.dtype
@@ -44,12 +44,12 @@ def scaled(x: Node, factor: float) -> Node:
 
 
 @operator("Einsum", since=12)
-def einsum(call: Call) -> Node:
+def einsum(call: OperatorCall) -> Node:
     return build.apply1("einsum", *call, equation=call.attr("equation"))
 
 
 @operator("MatMulInteger", since=10)
-def matmul_integer(call: Call) -> Node:
+def matmul_integer(call: OperatorCall) -> Node:
     """The exact product of 8-bit matrices as i32, their zero points taken off."""
     a = unbiased(call[0], call.get(2), -2)
     b = unbiased(call[1], call.get(3), -1)
@@ -68,7 +68,7 @@ def unbiased(x: Node, zero: Node | None, axis: int) -> Node:
 
 
 @operator("Det", since=11)
-def determinant(call: Call) -> Node:
+def determinant(call: OperatorCall) -> Node:
     """By elimination with the largest pivot of each column."""
     x = call[0]
     n = x.shape[-1] if x.type.rank > 1 else None

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.dims import Dim
@@ -25,7 +25,7 @@ from xlac_sdk.dtypes import DType
 DRAWN = 1 << 20  # elements that are drawn at import
 
 
-def uniform(call: Call, shape: Sequence[Dim], dtype: DType = DType.F64) -> Node:
+def uniform(call: OperatorCall, shape: Sequence[Dim], dtype: DType = DType.F64) -> Node:
     """Numbers from 0 to 1, 1 apart."""
     known = _drawn(call, shape)
     if known is not None:
@@ -34,7 +34,7 @@ def uniform(call: Call, shape: Sequence[Dim], dtype: DType = DType.F64) -> Node:
     return build.cast(build.mul(build.add(bits, 0.5), 2.0**-32), dtype)
 
 
-def normal(call: Call, shape: Sequence[Dim], dtype: DType = DType.F64) -> Node:
+def normal(call: OperatorCall, shape: Sequence[Dim], dtype: DType = DType.F64) -> Node:
     """Numbers of the standard normal distribution."""
     known = _drawn(call, shape)
     if known is not None:
@@ -51,7 +51,7 @@ def _static(shape: Sequence[Dim]) -> tuple[int, ...]:
     return tuple(size for size in shape if isinstance(size, int))
 
 
-def _drawn(call: Call, shape: Sequence[Dim]) -> np.random.RandomState | None:
+def _drawn(call: OperatorCall, shape: Sequence[Dim]) -> np.random.RandomState | None:
     """The generator of ONNX's reference, for a tensor with a seed whose size is known and not
     large.
     """
@@ -66,7 +66,7 @@ def _drawn(call: Call, shape: Sequence[Dim]) -> np.random.RandomState | None:
     return np.random.RandomState(int(seed) % (1 << 32))
 
 
-def _bits(call: Call, shape: Sequence[Dim], stream: int) -> Node:
+def _bits(call: OperatorCall, shape: Sequence[Dim], stream: int) -> Node:
     check_size(shape, 8)
     seed = call.attr("seed", None)
     key = np.asarray(call.importer.built if seed is None else seed, np.float64).view(np.uint64)
@@ -74,23 +74,23 @@ def _bits(call: Call, shape: Sequence[Dim], stream: int) -> Node:
     return build.results(Node.of(RngBits("philox", tuple(shape), DType.U32), state))[1]
 
 
-def _shape(call: Call) -> tuple[Dim, ...]:
+def _shape(call: OperatorCall) -> tuple[Dim, ...]:
     return call[0].shape if call.operator.endswith("Like") else tuple(call.attr("shape"))
 
 
-def _dtype(call: Call) -> DType:
+def _dtype(call: OperatorCall) -> DType:
     like = call.operator.endswith("Like") and call[0].type.dtype.is_float
     return call.dtype("dtype", call[0].type.dtype if like else DType.F32)
 
 
-def _uniform(call: Call) -> Node:
+def _uniform(call: OperatorCall) -> Node:
     low, high = call.attr("low", 0.0), call.attr("high", 1.0)
     return build.cast(
         build.add(build.mul(uniform(call, _shape(call)), high - low), low), _dtype(call)
     )
 
 
-def _normal(call: Call) -> Node:
+def _normal(call: OperatorCall) -> Node:
     found = build.mul(normal(call, _shape(call)), call.attr("scale", 1.0))
     return build.cast(build.add(found, call.attr("mean", 0.0)), _dtype(call))
 
@@ -101,7 +101,7 @@ for _name, _builder in (("RandomUniform", _uniform), ("RandomNormal", _normal)):
 
 
 @operator("Bernoulli", since=15)
-def bernoulli(call: Call) -> Node:
+def bernoulli(call: OperatorCall) -> Node:
     """1 with the probability that x has, else 0."""
     x = call[0]
     hit = build.compare(uniform(call, x.shape), "lt", build.cast(x, DType.F64))
@@ -109,7 +109,7 @@ def bernoulli(call: Call) -> Node:
 
 
 @operator("Multinomial", since=7)
-def multinomial(call: Call) -> Node:
+def multinomial(call: OperatorCall) -> Node:
     """Classes drawn with the probabilities whose logarithms (up to a constant) are given."""
     x = build.cast(call[0], DType.F64)
     batch, classes = x.shape

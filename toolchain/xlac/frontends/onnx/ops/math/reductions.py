@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -65,7 +65,7 @@ _REDUCTIONS: dict[str, Callable[[Node, Sequence[int]], Node]] = {
 
 def _register(name: str, reduced: Callable[[Node, Sequence[int]], Node]) -> None:
     @operator(name)
-    def reduction(call: Call) -> Node:
+    def reduction(call: OperatorCall) -> Node:
         """`axes` is an attribute, and an input since operator set 13 (sum) or 18."""
         x = call[0]
         axes = call.ints(1, "axes")
@@ -87,7 +87,7 @@ for _name, _reduced in _REDUCTIONS.items():
 
 def _best(name: str, mnemonic: str) -> None:
     @operator(name)
-    def best(call: Call) -> Node:
+    def best(call: OperatorCall) -> Node:
         x = call[0]
         (axis,) = build.axes_of(call.attr("axis", 0), x.type.rank)
         if call.attr("select_last_index", 0):
@@ -106,7 +106,7 @@ _best("ArgMin", "argmin")
 
 def _running(name: str, since: int, mnemonic: str) -> None:
     @operator(name, since=since)
-    def running(call: Call) -> Node:
+    def running(call: OperatorCall) -> Node:
         x = call[0]
         (axis,) = build.axes_of(int(call.value(1).reshape(())), x.type.rank)
         return build.apply1(

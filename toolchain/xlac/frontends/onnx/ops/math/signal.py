@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
@@ -24,20 +24,20 @@ MATRIX = 1 << 30  # bytes of a transform's matrix
 
 
 @operator("DFT", since=17)
-def dft_17(call: Call) -> Node:
+def dft_17(call: OperatorCall) -> Node:
     """Operator set 17: the axis is an attribute, 1 unless given."""
     return _dft(call, call.attr("axis", 1))
 
 
 @operator("DFT", since=20)
-def dft_20(call: Call) -> Node:
+def dft_20(call: OperatorCall) -> Node:
     """Operator set 20: the axis is an input, the last but the one of real and imaginary parts
     unless given.
     """
     return _dft(call, (call.ints(2) or [-2])[0])
 
 
-def _dft(call: Call, axis: int) -> Node:
+def _dft(call: OperatorCall, axis: int) -> Node:
     """The transform along an axis of (…, 1 or 2): real, or real and imaginary parts."""
     x = call[0]
     axis = normal_axis(axis, x.type.rank)
@@ -87,7 +87,7 @@ def turns(read: int, made: int, length: int, inverse: bool) -> tuple[Array, Arra
 
 
 @operator("STFT", since=17)
-def stft(call: Call) -> Node:
+def stft(call: OperatorCall) -> Node:
     """Operator set 17: (batch, length, 1 or 2) to (batch, frames, bins, 2). A convolution: its taps
     are the transform's.
     """
@@ -131,7 +131,7 @@ def stft(call: Call) -> Node:
 
 def _register(name: str, formula: Callable[[Array], Array]) -> None:
     @operator(name, since=17)
-    def window(call: Call) -> Node:
+    def window(call: OperatorCall) -> Node:
         """Operator set 17: `size` elements of a window that is periodic unless told."""
         size = int(call.value(0).reshape(()))
         if size < 0 or size > LONGEST:
@@ -147,7 +147,7 @@ _register("BlackmanWindow", lambda angle: 0.42 - 0.5 * np.cos(angle) + 0.08 * np
 
 
 @operator("MelWeightMatrix", since=17)
-def mel_weight_matrix(call: Call) -> Node:
+def mel_weight_matrix(call: OperatorCall) -> Node:
     """Operator set 17: triangles over the bins of a spectrum, as far apart as the mel scale has it."""
     bins, length, rate = (int(call.value(n).reshape(())) for n in range(3))
     low, high = (2595 * np.log10(1 + float(call.value(n).reshape(())) / 700) for n in (3, 4))

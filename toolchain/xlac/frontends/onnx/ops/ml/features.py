@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Value
 from xlac.frontends.onnx.registry import ML, operator
 from xlac.ir.graph import Node
@@ -18,19 +18,19 @@ from xlac_sdk.dtypes import DType
 
 
 @operator("Scaler", domain=ML)
-def scaler(call: Call) -> Node:
+def scaler(call: OperatorCall) -> Node:
     x = build.floating(call[0])
     return build.cast(
         build.mul(build.sub(x, _row(call, "offset", x)), _row(call, "scale", x)), DType.F32
     )
 
 
-def _row(call: Call, name: str, x: Node) -> Node:
+def _row(call: OperatorCall, name: str, x: Node) -> Node:
     return build.constant(np.asarray(call.attr(name, [0.0])), x.type.dtype)
 
 
 @operator("Normalizer", domain=ML)
-def normalizer(call: Call) -> Node:
+def normalizer(call: OperatorCall) -> Node:
     """Rows divided by their largest size, their sum of sizes, or their length."""
     x = build.floating(call[0])
     size = build.apply1("abs", x)
@@ -48,7 +48,7 @@ def normalizer(call: Call) -> Node:
 
 
 @operator("Binarizer", domain=ML)
-def binarizer(call: Call) -> Node:
+def binarizer(call: OperatorCall) -> Node:
     x = call[0]
     return build.cast(
         build.compare(x, "gt", build.constant(call.attr("threshold", 0.0), x.type.dtype)),
@@ -57,7 +57,7 @@ def binarizer(call: Call) -> Node:
 
 
 @operator("Imputer", domain=ML)
-def imputer(call: Call) -> Node:
+def imputer(call: OperatorCall) -> Node:
     """A marked value (NaN or a number) replaced, by one number or one for each feature."""
     x = call[0]
     kind = (
@@ -78,7 +78,7 @@ def imputer(call: Call) -> Node:
 
 
 @operator("FeatureVectorizer", domain=ML)
-def feature_vectorizer(call: Call) -> Node:
+def feature_vectorizer(call: OperatorCall) -> Node:
     """Features side by side as f32, each cut or filled with zeros to its number of columns."""
     parts = []
     for x, width in zip(call, call.attr("inputdimensions"), strict=True):
@@ -91,7 +91,7 @@ def feature_vectorizer(call: Call) -> Node:
 
 
 @operator("OneHotEncoder", domain=ML)
-def one_hot_encoder(call: Call) -> Node:
+def one_hot_encoder(call: OperatorCall) -> Node:
     """A new last axis with 1 where the value is that category."""
     x = call[0]
     classes = call.attr("cats_int64s", None)
@@ -104,7 +104,7 @@ def one_hot_encoder(call: Call) -> Node:
 
 
 @operator("LabelEncoder", since=2, domain=ML)
-def label_encoder(call: Call) -> Value:
+def label_encoder(call: OperatorCall) -> Value:
     """Each value that is among the keys replaced by its value, any other by the default."""
     x = call[0]
     keys, values = _table(call, "keys"), _table(call, "values")
@@ -124,7 +124,7 @@ def label_encoder(call: Call) -> Value:
     return build.take(table, build.reduce(place, "min", x.type.rank), 0)
 
 
-def _table(call: Call, name: str) -> Array:
+def _table(call: OperatorCall, name: str) -> Array:
     for kind, dtype in (("floats", np.float32), ("int64s", np.int64), ("tensor", None)):
         found = call.attr(f"{name}_{kind}", None)
         if found is not None:
@@ -132,7 +132,7 @@ def _table(call: Call, name: str) -> Array:
     call.fail(f"{name} that are text are not supported")
 
 
-def _default(call: Call, values: Array) -> Any:
+def _default(call: OperatorCall, values: Array) -> Any:
     if "default_tensor" in call.attributes:
         return call.attr("default_tensor")
     return (

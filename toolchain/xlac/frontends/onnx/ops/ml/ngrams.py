@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.limits import check_parts, check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
@@ -16,7 +16,7 @@ from xlac_sdk.dtypes import DType
 
 
 @operator("TfIdfVectorizer", since=9)
-def tf_idf_vectorizer(call: Call) -> Node:
+def tf_idf_vectorizer(call: OperatorCall) -> Node:
     """How often each run of tokens of the pool is in each row, or whether it is, by its weight."""
     if "pool_strings" in call.attributes:
         call.fail("a pool of text is not supported", "turn the text into numbers before the model")
@@ -44,7 +44,7 @@ def tf_idf_vectorizer(call: Call) -> Node:
     return build.reshape(result, result.shape[1:]) if x.type.rank == 1 else result
 
 
-def _weighed(call: Call, counts: Node) -> Node:
+def _weighed(call: OperatorCall, counts: Node) -> Node:
     mode, weights = call.attr("mode"), call.attr("weights", None)
     scale = build.constant(np.asarray(weights or 1, np.float32))
     match mode:
@@ -57,7 +57,7 @@ def _weighed(call: Call, counts: Node) -> Node:
     call.fail(f"mode '{mode}' is not TF, IDF or TFIDF")
 
 
-def _pools(call: Call) -> list[Array]:
+def _pools(call: OperatorCall) -> list[Array]:
     """The runs of one token, of two, …: (how many, tokens)."""
     tokens = np.asarray(call.attr("pool_int64s"), np.int64)
     starts = [*call.attr("ngram_counts"), tokens.size]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.ops.attention.scores import finished, labelled, two
 from xlac.frontends.onnx.ops.ml.forest import MODES, Forest, walked
 from xlac.frontends.onnx.registry import ML, operator
@@ -23,7 +23,7 @@ TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 
 @operator("TreeEnsemble", since=5, domain=ML)
-def tree_ensemble(call: Call) -> Node:
+def tree_ensemble(call: OperatorCall) -> Node:
     """Trees by the numbers of their nodes and leaves; a leaf has one weight for one target."""
     nodes = len(call.attr("nodes_featureids"))
     leaves = len(call.attr("leaf_targetids"))
@@ -49,7 +49,7 @@ def tree_ensemble(call: Call) -> Node:
     return finished(call, found, TRANSFORMS[call.attr("post_transform", 0)])
 
 
-def _numbered(call: Call, side: str, nodes: int) -> list[int]:
+def _numbered(call: OperatorCall, side: str, nodes: int) -> list[int]:
     """Children with leaves numbered after the nodes."""
     leaf, child = call.attr(f"nodes_{side}leafs"), call.attr(f"nodes_{side}nodeids")
     return [number + (nodes if is_leaf else 0) for number, is_leaf in zip(child, leaf, strict=True)]
@@ -61,13 +61,13 @@ def _root(children: Sequence[Sequence[int]], root: int, nodes: int) -> int:
     return yes if yes == no and yes >= nodes else root
 
 
-def _held(call: Call, name: str, default: Any = None) -> Any:
+def _held(call: OperatorCall, name: str, default: Any = None) -> Any:
     """Numbers as a list or, since version 3, as a tensor."""
     tensor = call.attr(f"{name}_as_tensor", None)
     return np.asarray(tensor).reshape(-1) if tensor is not None else call.attr(name, default)
 
 
-def _by_keys(call: Call, prefix: str) -> tuple[Forest, list[tuple[int, int, float]]]:
+def _by_keys(call: OperatorCall, prefix: str) -> tuple[Forest, list[tuple[int, int, float]]]:
     """Trees whose nodes are known by tree and number, and (place, target, weight) of the leaves."""
     trees, numbers = call.attr("nodes_treeids"), call.attr("nodes_nodeids")
     where = {key: n for n, key in enumerate(zip(trees, numbers, strict=True))}
@@ -103,7 +103,7 @@ def _by_keys(call: Call, prefix: str) -> tuple[Forest, list[tuple[int, int, floa
 
 
 @operator("TreeEnsembleRegressor", domain=ML)
-def tree_regressor(call: Call) -> Node:
+def tree_regressor(call: OperatorCall) -> Node:
     forest, places = _by_keys(call, "target")
     found = _aggregated(
         call, forest, places, call.attr("n_targets", 1), call.attr("aggregate_function", "SUM")
@@ -115,7 +115,7 @@ def tree_regressor(call: Call) -> Node:
 
 
 @operator("TreeEnsembleClassifier", domain=ML)
-def tree_classifier(call: Call) -> tuple[Node, ...]:
+def tree_classifier(call: OperatorCall) -> tuple[Node, ...]:
     forest, places = _by_keys(call, "class")
     labels = call.attr("classlabels_int64s", None)
     classes = len(labels or call.attr("classlabels_strings", []))
@@ -141,7 +141,7 @@ def tree_classifier(call: Call) -> tuple[Node, ...]:
 
 
 def _aggregated(
-    call: Call,
+    call: OperatorCall,
     forest: Forest,
     places: Sequence[tuple[int, int, float]],
     targets: int,

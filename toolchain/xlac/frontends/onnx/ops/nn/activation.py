@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
@@ -38,13 +38,13 @@ standard's defaults.
 
 def _plain(name: str, since: int, mnemonic: str) -> None:
     @operator(name, since=since, elementwise=True)
-    def activation(call: Call) -> Node:
+    def activation(call: OperatorCall) -> Node:
         return build.apply1(mnemonic, call[0])
 
 
 def _tuned(name: str, since: int, mnemonic: str, attributes: dict[str, tuple[str, float]]) -> None:
     @operator(name, since=since, elementwise=True)
-    def activation(call: Call) -> Node:
+    def activation(call: OperatorCall) -> Node:
         given = {ours: call.attr(theirs, default) for theirs, (ours, default) in attributes.items()}
         return build.apply1(mnemonic, call[0], **given)
 
@@ -56,7 +56,7 @@ for _name, (_since, _mnemonic, _attributes) in _TUNED.items():
 
 
 @operator("PRelu", since=1, elementwise=True)
-def prelu_1(call: Call) -> Node:
+def prelu_1(call: OperatorCall) -> Node:
     """Operator sets 1 and 6: one slope, or one for each channel."""
     x, slope = call[0], call[1]
     return _prelu(
@@ -65,7 +65,7 @@ def prelu_1(call: Call) -> Node:
 
 
 @operator("PRelu", since=7, elementwise=True)
-def prelu_7(call: Call) -> Node:
+def prelu_7(call: OperatorCall) -> Node:
     """Operator sets 7, 9 (integers too) and 16: the slope broadcasts to x."""
     return _prelu(call[0], call[1])
 
@@ -75,14 +75,14 @@ def _prelu(x: Node, slope: Node) -> Node:
 
 
 @operator("ThresholdedRelu", since=10, elementwise=True)
-def thresholded_relu(call: Call) -> Node:
+def thresholded_relu(call: OperatorCall) -> Node:
     """Operator sets 10 and 22."""
     x = call[0]
     return build.select(build.compare(x, "gt", call.attr("alpha", 1.0)), x, build.like(0, x))
 
 
 @operator("Shrink", since=9, elementwise=True)
-def shrink(call: Call) -> Node:
+def shrink(call: OperatorCall) -> Node:
     """Operator set 9: x moved towards 0 by `bias` where it is beyond `lambd`, 0 between."""
     x, limit, bias = call[0], call.attr("lambd", 0.5), call.attr("bias", 0.0)
     wide = build.floating(x)
@@ -94,19 +94,19 @@ def shrink(call: Call) -> Node:
 
 
 @operator("Gelu", since=20, elementwise=True)
-def gelu(call: Call) -> Node:
+def gelu(call: OperatorCall) -> Node:
     """Operator set 20."""
     return build.apply1("gelu", call[0], approximate=call.attr("approximate", "none"))
 
 
 @operator("Swish", since=24, elementwise=True)
-def swish(call: Call) -> Node:
+def swish(call: OperatorCall) -> Node:
     """Operator set 24: x * sigmoid(alpha * x)."""
     return _swish(call[0], call.attr("alpha", 1.0))
 
 
 @operator("SwiGLU", since=28, elementwise=True)
-def swiglu(call: Call) -> Node:
+def swiglu(call: OperatorCall) -> Node:
     """Operator set 28: swish(gate) * value, of tensors of one shape."""
     gate, value = call[0], call[1]
     if gate.type != value.type:

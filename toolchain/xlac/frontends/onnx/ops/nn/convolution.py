@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from math import prod
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.ops.nn.geometry import Windows, kernel_of, listed, windows
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
@@ -40,13 +40,13 @@ def convolved(x: Node, weight: Node, at: Windows, groups: int, out: DType | None
 
 
 @operator("Conv", since=1)
-def conv(call: Call) -> Node:
+def conv(call: OperatorCall) -> Node:
     """Operator sets 1, 11 and 22."""
     x, weight, bias = call[0], call[1], call.get(2)
     return convolution(call, x, weight, bias)
 
 
-def convolution(call: Call, x: Node, weight: Node, bias: Node | None) -> Node:
+def convolution(call: OperatorCall, x: Node, weight: Node, bias: Node | None) -> Node:
     """A convolution with the attributes of Conv, and a bias for each filter."""
     rank = x.type.rank - 2
     if weight.type.rank != rank + 2:
@@ -79,7 +79,7 @@ def convolution(call: Call, x: Node, weight: Node, bias: Node | None) -> Node:
 
 
 @operator("ConvTranspose", since=1)
-def conv_transpose(call: Call) -> Node:
+def conv_transpose(call: OperatorCall) -> Node:
     """Operator sets 1, 11 and 22; `output_shape` and SAME give the result's size and leave the
     padding to be found.
     """
@@ -138,7 +138,7 @@ def conv_transpose(call: Call) -> Node:
 
 
 @operator("Col2Im", since=18)
-def col2im(call: Call) -> Node:
+def col2im(call: OperatorCall) -> Node:
     """Operator set 18: (batch, channels * block, places) to images; elements that meet are added."""
     x = call[0]
     image, block = (tuple(call.ints(n) or ()) for n in (1, 2))

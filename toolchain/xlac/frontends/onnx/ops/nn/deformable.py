@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.ops.nn.geometry import kernel_of, windows
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.dims import volume
@@ -17,7 +17,7 @@ from xlac.ops.tensor.grid import interpolated
 
 
 @operator("DeformConv", since=19)
-def deform_conv(call: Call) -> Node:
+def deform_conv(call: OperatorCall) -> Node:
     """Operator sets 19 and 22: every tap of the window has an offset of its own, and may have a
     weight (the mask).
     """

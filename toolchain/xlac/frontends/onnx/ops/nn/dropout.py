@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.ops.math.random import uniform
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
@@ -11,19 +11,19 @@ from xlac_sdk.dtypes import DType
 
 
 @operator("Dropout", since=7, elementwise=True)
-def dropout_7(call: Call) -> tuple[Node, Node]:
+def dropout_7(call: OperatorCall) -> tuple[Node, Node]:
     """Operator set 7: inference; the mask has x's type."""
     return call[0], build.like(1, call[0])
 
 
 @operator("Dropout", since=10, elementwise=True)
-def dropout_10(call: Call) -> tuple[Node, Node]:
+def dropout_10(call: OperatorCall) -> tuple[Node, Node]:
     """Operator set 10: inference; the mask is bool."""
     return call[0], build.full(True, call[0].shape, DType.BOOL)
 
 
 @operator("Dropout", since=12)
-def dropout(call: Call) -> tuple[Node, Node]:
+def dropout(call: OperatorCall) -> tuple[Node, Node]:
     """Since operator set 12 ratio and mode are inputs: in training, elements are left out by chance
     and the rest scaled.
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.ops.math.matrices import gemm
 from xlac.frontends.onnx.ops.nn.convolution import convolution
 from xlac.frontends.onnx.ops.nn.max_pooling import max_pool
@@ -18,7 +18,7 @@ from xlac.ops import build
 
 
 def activated(
-    call: Call, x: Node, name: str, alpha: float | None = None, beta: float | None = None
+    call: OperatorCall, x: Node, name: str, alpha: float | None = None, beta: float | None = None
 ) -> Node:
     """x through the activation that an attribute names, with its numbers; none leaves it."""
     match name:
@@ -55,7 +55,7 @@ def turned(x: Node, swap: object, batch: object) -> Node:
     return build.transpose(x, [*range(rank - 2), rank - 1, rank - 2]) if swap else x
 
 
-def _matmul(call: Call) -> Node:
+def _matmul(call: OperatorCall) -> Node:
     a = turned(call[0], call.attr("transA", 0), call.attr("transBatchA", 0))
     b = turned(call[1], call.attr("transB", 0), call.attr("transBatchB", 0))
     found = build.apply1("matmul", a, b)
@@ -64,17 +64,17 @@ def _matmul(call: Call) -> Node:
 
 
 @operator("FusedMatMul", domain=MICROSOFT)
-def fused_matmul(call: Call) -> Node:
+def fused_matmul(call: OperatorCall) -> Node:
     return _matmul(call)
 
 
 @operator("TransposeMatMul", domain=MICROSOFT)
-def transpose_matmul(call: Call) -> Node:
+def transpose_matmul(call: OperatorCall) -> Node:
     return _matmul(call)
 
 
 @operator("FusedMatMulActivation", domain=MICROSOFT)
-def fused_matmul_activation(call: Call) -> Node:
+def fused_matmul_activation(call: OperatorCall) -> Node:
     name = call.attr("activation")
     if name == "Softmax":
         return build.apply1("softmax", _matmul(call), axis=call.attr("activation_axis", -1))
@@ -88,7 +88,7 @@ def fused_matmul_activation(call: Call) -> Node:
 
 
 @operator("FusedGemm", domain=MICROSOFT)
-def fused_gemm(call: Call) -> Node:
+def fused_gemm(call: OperatorCall) -> Node:
     return activated(
         call,
         gemm(call),
@@ -99,7 +99,7 @@ def fused_gemm(call: Call) -> Node:
 
 
 @operator("GemmFastGelu", domain=MICROSOFT)
-def gemm_fast_gelu(call: Call) -> Node:
+def gemm_fast_gelu(call: OperatorCall) -> Node:
     found, bias = build.apply1("matmul", call[0], call[1]), call.get(2)
     return build.apply1(
         "gelu", found if bias is None else build.add(found, bias), approximate="tanh"
@@ -107,7 +107,7 @@ def gemm_fast_gelu(call: Call) -> Node:
 
 
 @operator("FusedConv", domain=MICROSOFT)
-def fused_conv(call: Call) -> Node:
+def fused_conv(call: OperatorCall) -> Node:
     """A convolution, plus Z if given, through an activation."""
     found, z = convolution(call, call[0], call[1], call.get(2)), call.get(3)
     numbers: Sequence[float] = call.attr("activation_params", [])
@@ -117,14 +117,14 @@ def fused_conv(call: Call) -> Node:
 
 
 @operator("NhwcConv", domain=MICROSOFT)
-def nhwc_conv(call: Call) -> Node:
+def nhwc_conv(call: OperatorCall) -> Node:
     """Conv of (batch, …, channels), with a weight (filters, …, channels / groups)."""
     x, weight = channels_first(call[0]), channels_first(call[1])
     return channels_last(convolution(call, x, weight, call.get(2)))
 
 
 @operator("NhwcMaxPool", domain=MICROSOFT)
-def nhwc_max_pool(call: Call) -> Node:
+def nhwc_max_pool(call: OperatorCall) -> Node:
     found = max_pool(replace(call, inputs=(channels_first(call[0]),)))
     if not isinstance(found, Node):
         raise ShapeError("NhwcMaxPool has one output")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.registry import MICROSOFT, operator
 from xlac.ir.dims import volume
 from xlac.ir.graph import Node
@@ -12,7 +12,7 @@ from xlac.ops import build
 
 def _gelu(name: str, approximate: str) -> None:
     @operator(name, domain=MICROSOFT)
-    def gelu(call: Call) -> Node:
+    def gelu(call: OperatorCall) -> Node:
         """Gelu, by the error function or by tanh, of x plus a bias if one is given."""
         x, bias = call[0], call.get(1)
         return build.apply1(
@@ -26,7 +26,7 @@ _gelu("FastGelu", "tanh")
 
 
 @operator("QuickGelu", domain=MICROSOFT, elementwise=True)
-def quick_gelu(call: Call) -> Node:
+def quick_gelu(call: OperatorCall) -> Node:
     """x * sigmoid(alpha x)."""
     x = build.compute(call[0])
     gate = build.apply1("sigmoid", build.mul(x, call.attr("alpha", 1.702)))
@@ -34,7 +34,7 @@ def quick_gelu(call: Call) -> Node:
 
 
 @operator("BiasSplitGelu", domain=MICROSOFT)
-def bias_split_gelu(call: Call) -> Node:
+def bias_split_gelu(call: OperatorCall) -> Node:
     """The first half of the last axis times the Gelu of the second, after a bias."""
     x = build.add(call[0], call[1])
     axis, width = x.type.rank - 1, x.shape[-1]
@@ -47,12 +47,12 @@ def bias_split_gelu(call: Call) -> Node:
 
 
 @operator("BiasAdd", domain=MICROSOFT)
-def bias_add(call: Call) -> Node:
+def bias_add(call: OperatorCall) -> Node:
     return build.add(build.add(call[0], call[1]), call[2])
 
 
 @operator("BiasSoftmax", domain=MICROSOFT)
-def bias_softmax(call: Call) -> Node:
+def bias_softmax(call: OperatorCall) -> Node:
     """Softmax, over all axes from `axis` on, of x plus a bias that broadcasts within the rows or
     over blocks of them.
     """

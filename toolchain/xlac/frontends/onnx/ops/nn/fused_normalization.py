@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.ops.nn.fused import channels_first, channels_last
 from xlac.frontends.onnx.ops.nn.normalization import measured, rms
 from xlac.frontends.onnx.registry import MICROSOFT, operator
@@ -13,7 +13,7 @@ from xlac_sdk.dtypes import DType
 
 @operator("SimplifiedLayerNormalization")
 @operator("SimplifiedLayerNormalization", domain=MICROSOFT)
-def simplified_layer_normalization(call: Call) -> tuple[Node, ...]:
+def simplified_layer_normalization(call: OperatorCall) -> tuple[Node, ...]:
     """y, and 1 / root mean square; ONNX Runtime has it in ONNX's own domain too."""
     x, epsilon, axis = call[0], call.attr("epsilon", 1e-5), call.attr("axis", -1)
     y = rms(x, call[1], axis, epsilon)
@@ -27,14 +27,14 @@ def _inverse_rms(x: Node, axis: int, epsilon: float) -> Node:
     return build.cast(build.apply1("rsqrt", build.add(square, epsilon)), DType.F32)
 
 
-def _summed(call: Call, bias: Node | None) -> Node:
+def _summed(call: OperatorCall, bias: Node | None) -> Node:
     """The input plus what was skipped, which may lack the batch, plus a bias."""
     total = build.add(call[0], call[1])
     return total if bias is None else build.add(total, bias)
 
 
 @operator("SkipLayerNormalization", domain=MICROSOFT)
-def skip_layer_normalization(call: Call) -> tuple[Node, ...]:
+def skip_layer_normalization(call: OperatorCall) -> tuple[Node, ...]:
     """y, mean, 1 / deviation, and the sum."""
     total = _summed(call, call.get(4))
     gamma, beta, epsilon = call[2], call.get(3), call.attr("epsilon", 1e-12)
@@ -47,7 +47,7 @@ def skip_layer_normalization(call: Call) -> tuple[Node, ...]:
 
 
 @operator("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
-def skip_simplified_layer_normalization(call: Call) -> tuple[Node, ...]:
+def skip_simplified_layer_normalization(call: OperatorCall) -> tuple[Node, ...]:
     """y, nothing, 1 / root mean square, and the sum."""
     total, epsilon = _summed(call, call.get(3)), call.attr("epsilon", 1e-12)
     inverse = _inverse_rms(total, -1, epsilon)
@@ -55,7 +55,7 @@ def skip_simplified_layer_normalization(call: Call) -> tuple[Node, ...]:
 
 
 @operator("EmbedLayerNormalization", domain=MICROSOFT)
-def embed_layer_normalization(call: Call) -> tuple[Node, ...]:
+def embed_layer_normalization(call: OperatorCall) -> tuple[Node, ...]:
     """The normalized sum of embeddings of words, positions and segments; how many words each mask
     keeps; and the sum.
     """
@@ -77,12 +77,12 @@ def embed_layer_normalization(call: Call) -> tuple[Node, ...]:
 
 
 @operator("GroupNorm", domain=MICROSOFT)
-def group_norm(call: Call) -> Node:
+def group_norm(call: OperatorCall) -> Node:
     return _group_norm(call, call[0])
 
 
 @operator("SkipGroupNorm", domain=MICROSOFT)
-def skip_group_norm(call: Call) -> tuple[Node, Node]:
+def skip_group_norm(call: OperatorCall) -> tuple[Node, Node]:
     """Of x plus what was skipped, (batch, channels) or as x, plus a bias; and that sum."""
     x, skip, bias = call[0], call[3], call.get(4)
     if skip.type.rank == 2:
@@ -93,7 +93,7 @@ def skip_group_norm(call: Call) -> tuple[Node, Node]:
     return _group_norm(call, total), total
 
 
-def _group_norm(call: Call, x: Node) -> Node:
+def _group_norm(call: OperatorCall, x: Node) -> Node:
     """Group normalization of (batch, …, channels) unless told; `activation` 1 is silu."""
     last = call.attr("channels_last", 1)
     first = build.compute(channels_first(x) if last else x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
 from xlac.ops import build
@@ -19,7 +19,7 @@ NUMBERS: dict[str, tuple[tuple[str, float], ...]] = {
 """The numbers that each function takes, with their defaults."""
 
 
-def functions(call: Call, default: Sequence[str], directions: int) -> list[list[Function]]:
+def functions(call: OperatorCall, default: Sequence[str], directions: int) -> list[list[Function]]:
     """The functions for each direction, as the attributes activations, activation_alpha and
     activation_beta say.
 

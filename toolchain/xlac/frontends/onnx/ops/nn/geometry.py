@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops.nn.padding import check_places, covered, pairs
@@ -39,7 +39,7 @@ class Windows:
         return tuple((k - 1) * d for k, d in zip(self.kernel, self.dilations, strict=True))
 
 
-def listed(call: Call, name: str, count: int, default: int, least: int) -> Ints:
+def listed(call: OperatorCall, name: str, count: int, default: int, least: int) -> Ints:
     """An attribute with a number for each of `count` axes."""
     found = tuple(call.attr(name, None) or (default,) * count)
     if len(found) != count or min(found, default=least) < least:
@@ -47,7 +47,7 @@ def listed(call: Call, name: str, count: int, default: int, least: int) -> Ints:
     return found
 
 
-def windows(call: Call, extents: Sequence[Dim], kernel: Ints) -> Windows:
+def windows(call: OperatorCall, extents: Sequence[Dim], kernel: Ints) -> Windows:
     """The windows over spatial axes of given extents, with the padding that `auto_pad` asks for."""
     rank = len(extents)
     if len(kernel) != rank:
@@ -63,7 +63,9 @@ def windows(call: Call, extents: Sequence[Dim], kernel: Ints) -> Windows:
     return found
 
 
-def left_out(call: Call, extents: Sequence[Dim], kernel: Ints) -> tuple[tuple[int, int], ...]:
+def left_out(
+    call: OperatorCall, extents: Sequence[Dim], kernel: Ints
+) -> tuple[tuple[int, int], ...]:
     """How many elements lie under no window of a pool, before and after each axis, since its
     padding comes out below zero.
 
@@ -86,7 +88,7 @@ def left_out(call: Call, extents: Sequence[Dim], kernel: Ints) -> tuple[tuple[in
     return tuple(found)
 
 
-def fit(call: Call, extents: Sequence[Dim], at: Windows, more: Ints) -> None:
+def fit(call: OperatorCall, extents: Sequence[Dim], at: Windows, more: Ints) -> None:
     """Raises ShapeError for a window that is larger than its axis with padding, and with what
     `ceil_mode` adds to it.
     """
@@ -94,7 +96,7 @@ def fit(call: Call, extents: Sequence[Dim], at: Windows, more: Ints) -> None:
     check_places(call.operator, extents, 2, [span + 1 for span in at.spans], rooms)
 
 
-def kernel_of(call: Call, weight: Node) -> Ints:
+def kernel_of(call: OperatorCall, weight: Node) -> Ints:
     """The spatial extents of a weight (its axes from 2 on), which `kernel_shape` repeats if given."""
     shape = weight.shape[2:]
     if not all(isinstance(size, int) for size in weight.shape):
@@ -106,7 +108,7 @@ def kernel_of(call: Call, weight: Node) -> Ints:
     return shape  # type: ignore[return-value]
 
 
-def kernel_shape(call: Call, rank: int) -> Ints:
+def kernel_shape(call: OperatorCall, rank: int) -> Ints:
     """The extents of a pool's window."""
     call.attr("kernel_shape")
     return listed(call, "kernel_shape", rank, 1, 1)

@@ -4,14 +4,16 @@ to 22).
 
 from __future__ import annotations
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 
-def negative_log_likelihood(call: Call, logs: Node, target: Node, weight: Node | None) -> Node:
+def negative_log_likelihood(
+    call: OperatorCall, logs: Node, target: Node, weight: Node | None
+) -> Node:
     """The loss of logarithms of probabilities (batch, classes, …) for the wanted classes (batch,
     …), reduced as asked.
 
@@ -47,13 +49,13 @@ def negative_log_likelihood(call: Call, logs: Node, target: Node, weight: Node |
 
 
 @operator("NegativeLogLikelihoodLoss", since=12)
-def negative_log_likelihood_loss(call: Call) -> Node:
+def negative_log_likelihood_loss(call: OperatorCall) -> Node:
     """Operator sets 12, 13 and 22."""
     return negative_log_likelihood(call, call[0], call[1], call.get(2))
 
 
 @operator("SoftmaxCrossEntropyLoss", since=12)
-def softmax_cross_entropy_loss(call: Call) -> tuple[Node, Node]:
+def softmax_cross_entropy_loss(call: OperatorCall) -> tuple[Node, Node]:
     """Operator sets 12 and 13: the loss, and the logarithms of the softmax over axis 1."""
     logs = build.apply1("log_softmax", call[0], axis=1)
     return negative_log_likelihood(call, logs, call[1], call.get(2)), logs

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.ops.nn.geometry import kernel_shape, left_out, listed
 from xlac.frontends.onnx.ops.nn.pooling import cropped, placed, plain, window
 from xlac.frontends.onnx.registry import operator
@@ -20,7 +20,7 @@ from xlac_sdk.dtypes import DType
 
 
 @operator("MaxPool", since=1)
-def max_pool(call: Call) -> Node | tuple[Node, Node]:
+def max_pool(call: OperatorCall) -> Node | tuple[Node, Node]:
     """Operator sets 1 to 22; the second output (8) says where in the whole tensor the first of the
     largest is.
     """
@@ -41,7 +41,7 @@ def max_pool(call: Call) -> Node | tuple[Node, Node]:
     return Node.of(window("max", at, more), x)
 
 
-def _largest_and_where(call: Call, whole: Node, x: Node, at: Window) -> tuple[Node, Node]:
+def _largest_and_where(call: OperatorCall, whole: Node, x: Node, at: Window) -> tuple[Node, Node]:
     """The largest element of each window over x, and its flat position in the whole: of equal ones
     the first in memory.
     """
@@ -102,13 +102,13 @@ def _column_major(where: Node, extents: tuple[object, ...]) -> Node:
 
 
 @operator("GlobalMaxPool", since=1)
-def global_max_pool(call: Call) -> Node:
+def global_max_pool(call: OperatorCall) -> Node:
     """Operator sets 1 and 22."""
     return build.apply1("global_max_pool", call[0])
 
 
 @operator("MaxUnpool", since=9)
-def max_unpool(call: Call) -> Node:
+def max_unpool(call: OperatorCall) -> Node:
     """Operator sets 9, 11 and 22: each element at its flat position, in zeros of the size that was
     pooled.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
@@ -40,7 +40,7 @@ def one_type(*nodes: Node) -> bool:
 
 
 @operator("BatchNormalization", since=1)
-def batch_normalization_1(call: Call) -> Node | tuple[Node, ...]:
+def batch_normalization_1(call: OperatorCall) -> Node | tuple[Node, ...]:
     """Operator sets 1 to 9: measures when more than one output is named. `spatial: 0` has a mean
     for each place.
     """
@@ -51,7 +51,7 @@ def batch_normalization_1(call: Call) -> Node | tuple[Node, ...]:
 
 
 @operator("BatchNormalization", since=14)
-def batch_normalization_14(call: Call) -> Node | tuple[Node, ...]:
+def batch_normalization_14(call: OperatorCall) -> Node | tuple[Node, ...]:
     """Operator sets 14 and 15: measures in `training_mode`, and then gives the running mean and
     variance.
     """
@@ -60,7 +60,7 @@ def batch_normalization_14(call: Call) -> Node | tuple[Node, ...]:
     return _measured_batch(call)[:3]
 
 
-def _known_statistics(call: Call) -> Node:
+def _known_statistics(call: OperatorCall) -> Node:
     x, scale, bias, mean, variance = (call[n] for n in range(5))
     epsilon = call.attr("epsilon", 1e-5)
     if scale.type.rank == 1 and one_type(x, scale, bias, mean, variance):
@@ -72,7 +72,7 @@ def _known_statistics(call: Call) -> Node:
     return build.cast(found, x.type.dtype)
 
 
-def _measured_batch(call: Call) -> tuple[Node, Node, Node, Node, Node]:
+def _measured_batch(call: OperatorCall) -> tuple[Node, Node, Node, Node, Node]:
     """y, the running mean and variance, and the mean and variance of this batch."""
     x, scale, bias, mean, variance = (call[n] for n in range(5))
     rank = x.type.rank
@@ -93,7 +93,7 @@ def _measured_batch(call: Call) -> tuple[Node, Node, Node, Node, Node]:
 
 
 @operator("InstanceNormalization", since=6)
-def instance_normalization(call: Call) -> Node:
+def instance_normalization(call: OperatorCall) -> Node:
     """Operator sets 6 and 22."""
     return build.apply1(
         "instance_norm", call[0], call[1], call[2], epsilon=call.attr("epsilon", 1e-5)
@@ -101,7 +101,7 @@ def instance_normalization(call: Call) -> Node:
 
 
 @operator("GroupNormalization", since=18)
-def group_normalization_18(call: Call) -> Node:
+def group_normalization_18(call: OperatorCall) -> Node:
     """Operator set 18: a scale and a bias for each group."""
     x, groups = call[0], call.attr("num_groups")
     channels = x.shape[1]
@@ -112,7 +112,7 @@ def group_normalization_18(call: Call) -> Node:
 
 
 @operator("GroupNormalization", since=21)
-def group_normalization_21(call: Call) -> Node:
+def group_normalization_21(call: OperatorCall) -> Node:
     """Operator set 21: a scale and a bias for each channel."""
     given = {"groups": call.attr("num_groups"), "epsilon": call.attr("epsilon", 1e-5)}
     return build.apply1("group_norm", call[0], call[1], call[2], **given)
@@ -122,7 +122,7 @@ def group_normalization_21(call: Call) -> Node:
 
 
 @operator("LayerNormalization")
-def layer_normalization(call: Call) -> tuple[Node, ...]:
+def layer_normalization(call: OperatorCall) -> tuple[Node, ...]:
     """Operator set 17, and as older models have it: y, and in the type `stash_type` the mean and 1
     / deviation, computed in no narrower one than x's.
     """
@@ -147,7 +147,7 @@ def layer_normalization(call: Call) -> tuple[Node, ...]:
 
 
 @operator("RMSNormalization", since=23)
-def rms_normalization(call: Call) -> Node:
+def rms_normalization(call: OperatorCall) -> Node:
     """Operator set 23."""
     return rms(call[0], call[1], call.attr("axis", -1), call.attr("epsilon", 1e-5))
 
@@ -169,7 +169,7 @@ def rms(x: Node, scale: Node, axis: int, epsilon: float) -> Node:
 
 
 @operator("LRN", since=1)
-def local_response(call: Call) -> Node:
+def local_response(call: OperatorCall) -> Node:
     """Operator sets 1 and 13."""
     given = {
         "size": call.attr("size"),
@@ -181,7 +181,7 @@ def local_response(call: Call) -> Node:
 
 
 @operator("MeanVarianceNormalization", since=9)
-def mean_variance(call: Call) -> Node:
+def mean_variance(call: OperatorCall) -> Node:
     """Operator sets 9 and 13: the deviation, to which 1e-9 is added, is not squared again."""
     x = call[0]
     wide = build.compute(x)
@@ -192,7 +192,7 @@ def mean_variance(call: Call) -> Node:
 
 
 @operator("LpNormalization", since=1)
-def lp_normalization(call: Call) -> Node:
+def lp_normalization(call: OperatorCall) -> Node:
     """Operator sets 1 and 22: a vector of length 0 stays so."""
     x, order = call[0], call.attr("p", 2)
     if order not in (1, 2):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.ops.nn.geometry import Windows, fit, kernel_shape, left_out, windows
 from xlac.frontends.onnx.registry import operator
@@ -18,7 +18,7 @@ from xlac.ops.reduction.window import Window
 Ints = tuple[int, ...]
 
 
-def placed(call: Call, x: Node) -> tuple[Node, Windows, Ints]:
+def placed(call: OperatorCall, x: Node) -> tuple[Node, Windows, Ints]:
     """What of x lies under the windows of a pool, the windows over that, and how much further
     `ceil_mode` lets them reach at the high ends.
 
@@ -79,7 +79,7 @@ def plain(at: Windows) -> bool:
 
 
 @operator("AveragePool", since=1)
-def average_pool(call: Call) -> Node:
+def average_pool(call: OperatorCall) -> Node:
     """Operator sets 1 to 22; what `ceil_mode` adds is never counted, padding only with
     `count_include_pad` (7).
     """
@@ -129,13 +129,13 @@ def counted(
 
 
 @operator("GlobalAveragePool", since=1)
-def global_average_pool(call: Call) -> Node:
+def global_average_pool(call: OperatorCall) -> Node:
     """Operator sets 1 and 22."""
     return build.apply1("global_avg_pool", call[0])
 
 
 @operator("LpPool", since=1)
-def lp_pool(call: Call) -> Node:
+def lp_pool(call: OperatorCall) -> Node:
     """Operator sets 1, 2, 11, 18 (dilations, ceil_mode) and 22: the p-norm of each window."""
     x, at, more = placed(call, call[0])
     return _norm(
@@ -144,7 +144,7 @@ def lp_pool(call: Call) -> Node:
 
 
 @operator("GlobalLpPool", since=1)
-def global_lp_pool(call: Call) -> Node:
+def global_lp_pool(call: OperatorCall) -> Node:
     """Operator sets 1, 2 and 22: the p-norm over all spatial axes."""
     x = call[0]
     axes = list(range(2, x.type.rank))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.ops.nn.gates import Function, functions
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.dims import Dim
@@ -25,7 +25,7 @@ DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, 
 
 
 @operator("RNN", since=1)
-def rnn(call: Call) -> tuple[Node, ...]:
+def rnn(call: OperatorCall) -> tuple[Node, ...]:
     """Operator sets 1, 7, 14 and 22: h = f(x W' + h R' + biases)."""
 
     def step(f: Function) -> Step:
@@ -40,7 +40,7 @@ def rnn(call: Call) -> tuple[Node, ...]:
 
 
 @operator("GRU", since=1)
-def gru(call: Call) -> tuple[Node, ...]:
+def gru(call: OperatorCall) -> tuple[Node, ...]:
     """Operator sets 1, 3, 7, 14 and 22. Gates: update, reset, hidden; `linear_before_reset` resets
     h R' instead of h.
     """
@@ -76,7 +76,7 @@ def gru(call: Call) -> tuple[Node, ...]:
 
 
 @operator("LSTM", since=1)
-def lstm(call: Call) -> tuple[Node, ...]:
+def lstm(call: OperatorCall) -> tuple[Node, ...]:
     """Operator sets 1, 7, 14 and 22. Gates: input, output, forget, cell; peepholes let the first
     three see the cell.
     """
@@ -122,7 +122,7 @@ def seen(gate: Node, peephole: Node | None, c: Node) -> Node:
 class Direction:
     """What one direction learned, in the compute type."""
 
-    def __init__(self, call: Call, number: int, gates: int) -> None:
+    def __init__(self, call: OperatorCall, number: int, gates: int) -> None:
         self.call, self.number, self.gates = call, number, gates
         self.weight, self.recurrent = self.of(call[1]), self.of(call[2])
 
@@ -144,7 +144,7 @@ class Direction:
 
 
 def _network(
-    call: Call,
+    call: OperatorCall,
     gates: int,
     states: int,
     default: Sequence[str],
@@ -180,7 +180,7 @@ def _network(
 
 
 def _first(
-    call: Call, number: int, direction: int, batch: Dim, at: Direction, batch_first: bool
+    call: OperatorCall, number: int, direction: int, batch: Dim, at: Direction, batch_first: bool
 ) -> Node:
     """A state before the first step: (batch, hidden), zeros unless given."""
     given = call.get(number)

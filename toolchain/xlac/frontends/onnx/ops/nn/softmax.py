@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.dims import volume
 from xlac.ir.graph import Node
@@ -29,7 +29,7 @@ def _log_softmax(x: Node, axis: int) -> Node:
 
 def _register(name: str, along: Callable[[Node, int], Node]) -> None:
     @operator(name, since=1)
-    def flattened(call: Call) -> Node:
+    def flattened(call: OperatorCall) -> Node:
         """Operator sets 1 and 11: x as a matrix, its rows the axes from `axis` (default 1) on."""
         x = call[0]
         given = call.attr("axis", 1)
@@ -38,7 +38,7 @@ def _register(name: str, along: Callable[[Node, int], Node]) -> None:
         return build.reshape(along(rows, 1), x.shape)
 
     @operator(name, since=13)
-    def single(call: Call) -> Node:
+    def single(call: OperatorCall) -> Node:
         """Operator set 13: along `axis` (default the last)."""
         x = call[0]
         return along(x, normal_axis(call.attr("axis", -1), x.type.rank))

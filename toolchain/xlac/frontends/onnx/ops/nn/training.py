@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
@@ -15,7 +15,9 @@ from xlac.ops import build
 TRAINING = "ai.onnx.preview.training"
 
 
-def _each(call: Call, kinds: int, step: Callable[..., tuple[Node, ...]]) -> tuple[Node, ...]:
+def _each(
+    call: OperatorCall, kinds: int, step: Callable[..., tuple[Node, ...]]
+) -> tuple[Node, ...]:
     """Inputs are a rate, a count of steps, then all tensors, all gradients, and all of each state;
     so are the outputs.
 
@@ -30,7 +32,7 @@ def _each(call: Call, kinds: int, step: Callable[..., tuple[Node, ...]]) -> tupl
     return tuple(results[n] for n in range(kinds - 1) for results in made)
 
 
-def _scalar(call: Call, number: int, like: Node) -> Node:
+def _scalar(call: OperatorCall, number: int, like: Node) -> Node:
     return build.cast(build.reshape(call[number], ()), like.type.dtype)
 
 
@@ -39,7 +41,7 @@ def _regularized(x: Node, gradient: Node, share: float) -> Node:
 
 
 @operator("Adagrad", domain=TRAINING)
-def adagrad(call: Call) -> tuple[Node, ...]:
+def adagrad(call: OperatorCall) -> tuple[Node, ...]:
     epsilon, decay, share = (
         call.attr("epsilon", 0.0),
         call.attr("decay_factor", 0.0),
@@ -58,7 +60,7 @@ def adagrad(call: Call) -> tuple[Node, ...]:
 
 
 @operator("Adam", domain=TRAINING)
-def adam(call: Call) -> tuple[Node, ...]:
+def adam(call: OperatorCall) -> tuple[Node, ...]:
     alpha, beta = call.attr("alpha", 0.9), call.attr("beta", 0.999)
     epsilon, share, after = (
         call.attr("epsilon", 0.0),
@@ -88,7 +90,7 @@ def adam(call: Call) -> tuple[Node, ...]:
 
 
 @operator("Momentum", domain=TRAINING)
-def momentum(call: Call) -> tuple[Node, ...]:
+def momentum(call: OperatorCall) -> tuple[Node, ...]:
     alpha, beta, share = call.attr("alpha"), call.attr("beta"), call.attr("norm_coefficient")
     mode = call.attr("mode")
     if mode not in ("standard", "nesterov"):
@@ -108,5 +110,5 @@ def momentum(call: Call) -> tuple[Node, ...]:
 
 
 @operator("Gradient", domain=TRAINING)
-def gradient(call: Call) -> Node:
+def gradient(call: OperatorCall) -> Node:
     call.fail("graphs are not differentiated here", hint="export the model with its backward graph")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Value
 from xlac.frontends.onnx.ops.nn.convolution import convolved
 from xlac.frontends.onnx.ops.nn.geometry import kernel_of, windows
@@ -14,7 +14,7 @@ from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 
-def optional(call: Call, number: int) -> Tensor | None:
+def optional(call: OperatorCall, number: int) -> Tensor | None:
     """An operand that may be left out, as a quantized tensor."""
     return None if call.given(number) is None else call.coded(number)
 
@@ -37,7 +37,7 @@ def along(x: Node, axis: int) -> Node:
 
 
 @operator("QLinearMatMul", since=10)
-def qlinear_matmul(call: Call) -> Value:
+def qlinear_matmul(call: OperatorCall) -> Value:
     """Operator sets 10 and 21 (float8): the sums times a_scale * b_scale / y_scale, rounded to
     even.
     """
@@ -53,13 +53,15 @@ def qlinear_matmul(call: Call) -> Value:
 
 
 @operator("ConvInteger", since=10)
-def conv_integer(call: Call) -> Node:
+def conv_integer(call: OperatorCall) -> Node:
     """Operator set 10."""
     x, weight = call[0], call[1]
     return _convolved(call, x, weight, call.get(2), call.get(3))
 
 
-def _convolved(call: Call, x: Node, weight: Node, x_zero: Node | None, w_zero: Node | None) -> Node:
+def _convolved(
+    call: OperatorCall, x: Node, weight: Node, x_zero: Node | None, w_zero: Node | None
+) -> Node:
     """The convolution of centred integers in i32. Padding stands for the zero point, which is 0
     once centred.
     """
@@ -75,7 +77,7 @@ def _convolved(call: Call, x: Node, weight: Node, x_zero: Node | None, w_zero: N
 
 
 @operator("QLinearConv", since=10)
-def qlinear_conv(call: Call) -> Value:
+def qlinear_conv(call: OperatorCall) -> Value:
     """Operator set 10: the sums and the bias times x_scale * w_scale / y_scale, rounded to even."""
     x, weight, zero = call[0], call[3], call.get(7)
     sums = _convolved(call, x, weight, call.get(2), call.get(5))

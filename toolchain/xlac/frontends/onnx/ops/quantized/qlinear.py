@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Value
 from xlac.frontends.onnx.ops.nn.fused import channels_first, channels_last
 from xlac.frontends.onnx.ops.nn.pooling import average_pool
@@ -22,13 +22,13 @@ from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 
-def read(call: Call, first: int) -> Node:
+def read(call: OperatorCall, first: int) -> Node:
     """The floats that a tensor, its scale and its zero point (three inputs in a row) stand for."""
     whole = centred(call.coded(first), optional(call, first + 2), 0)
     return build.mul(build.cast(whole, DType.F32), build.reshape(call[first + 1], ()))
 
 
-def written(call: Call, x: Node, scale: int, like: int = 0) -> Value:
+def written(call: OperatorCall, x: Node, scale: int, like: int = 0) -> Value:
     """Floats by the scale and zero point that are inputs `scale` and the next; the type of input
     `like` without one.
     """
@@ -39,19 +39,19 @@ def written(call: Call, x: Node, scale: int, like: int = 0) -> Value:
 
 def _binary(name: str, mnemonic: str) -> None:
     @operator(name, domain=MICROSOFT)
-    def combined(call: Call) -> Value:
+    def combined(call: OperatorCall) -> Value:
         """Operands A and B, each with scale and zero point, then those of C."""
         return written(call, build.apply1(mnemonic, read(call, 0), read(call, 3)), 6)
 
 
-def _unary(name: str, apply: Callable[[Call, Node], Node]) -> None:
+def _unary(name: str, apply: Callable[[OperatorCall, Node], Node]) -> None:
     @operator(name, domain=MICROSOFT)
-    def applied(call: Call) -> Value:
+    def applied(call: OperatorCall) -> Value:
         """X with scale and zero point, then those of Y."""
         return written(call, apply(call, read(call, 0)), 3)
 
 
-def _softmax(call: Call, x: Node) -> Node:
+def _softmax(call: OperatorCall, x: Node) -> Node:
     """Of an axis, or before operator set 13 of all from an axis on; without one it is the last, as
     in ONNX Runtime.
     """
@@ -62,19 +62,19 @@ def _softmax(call: Call, x: Node) -> Node:
     return build.reshape(build.apply1("softmax", rows, axis=1), x.shape)
 
 
-def _reduce_mean(call: Call, x: Node) -> Node:
+def _reduce_mean(call: OperatorCall, x: Node) -> Node:
     return build.apply1(
         "mean", x, axis=tuple(call.attr("axes")), keepdims=bool(call.attr("keepdims"))
     )
 
 
-def _average(call: Call, x: Node) -> Node:
+def _average(call: OperatorCall, x: Node) -> Node:
     last = call.attr("channels_last", 0)
     found = average_pool(replace(call, inputs=(channels_first(x) if last else x,)))
     return channels_last(found) if last else found
 
 
-def _global_average(call: Call, x: Node) -> Node:
+def _global_average(call: OperatorCall, x: Node) -> Node:
     last = call.attr("channels_last", 0)
     found = build.apply1("global_avg_pool", channels_first(x) if last else x)
     return channels_last(found) if last else found
@@ -94,7 +94,7 @@ _unary("QLinearGlobalAveragePool", _global_average)
 
 
 @operator("QLinearConcat", domain=MICROSOFT)
-def qlinear_concat(call: Call) -> Value:
+def qlinear_concat(call: OperatorCall) -> Value:
     """The scale and zero point of the result, then those of each tensor after it."""
     parts = [read(call, n) for n in range(2, len(call), 3)]
     return quantized(
@@ -105,12 +105,12 @@ def qlinear_concat(call: Call) -> Value:
 
 
 @operator("QLinearWhere", domain=MICROSOFT)
-def qlinear_where(call: Call) -> Value:
+def qlinear_where(call: OperatorCall) -> Value:
     return written(call, build.select(call[0], read(call, 1), read(call, 4)), 7, like=1)
 
 
 @operator("QGemm", domain=MICROSOFT)
-def qgemm(call: Call) -> Value:
+def qgemm(call: OperatorCall) -> Value:
     """alpha A' B' + C, C being whole numbers of the products' scale; floats where no scale is
     given.
     """

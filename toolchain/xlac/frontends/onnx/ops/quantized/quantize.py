@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from xlac.frontends.onnx.file.dtypes import CODED, DTYPES
 from xlac.frontends.onnx.file.tensors import type_name
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Value
 from xlac.frontends.onnx.ops.quantized.quantization import (
     centred,
@@ -21,7 +21,7 @@ from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 
-def named(call: Call, attribute: str) -> DType | str | None:
+def named(call: OperatorCall, attribute: str) -> DType | str | None:
     """The element type that an attribute names, or the format of one held as codes; None where it
     names none.
     """
@@ -36,7 +36,7 @@ def named(call: Call, attribute: str) -> DType | str | None:
 
 
 @operator("QuantizeLinear", since=10)
-def quantize_linear(call: Call) -> Value:
+def quantize_linear(call: OperatorCall) -> Value:
     """Operator sets 10, 13 (axis), 19 (float8), 21 (blocks, 4 bits), 23 (float4, precision), 25 (2
     bits) and 28.
     """
@@ -61,7 +61,7 @@ def quantize_linear(call: Call) -> Value:
 
 
 @operator("DequantizeLinear", since=10)
-def dequantize_linear(call: Call) -> Node:
+def dequantize_linear(call: OperatorCall) -> Node:
     """Operator sets 10, 13 (axis), 19 (float8), 21 (blocks, 4 bits), 23 (float4, output_dtype), 25
     (2 bits) and 28.
     """
@@ -82,7 +82,7 @@ def dequantize_linear(call: Call) -> Node:
 
 
 @operator("DynamicQuantizeLinear", since=11)
-def dynamic_quantize_linear(call: Call) -> tuple[Value, ...]:
+def dynamic_quantize_linear(call: OperatorCall) -> tuple[Value, ...]:
     """Operator set 11: u8, with the scale and zero point that fit the range of x and 0."""
     x = call[0]
     high = build.maximum(build.reduce(x, "max"), 0.0)

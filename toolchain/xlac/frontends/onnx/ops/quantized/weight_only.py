@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.ops.math.matrices import matmul_integer
 from xlac.frontends.onnx.ops.quantized.products import along, optional, product, qlinear_conv
 from xlac.frontends.onnx.ops.quantized.quantization import centred
@@ -41,7 +41,7 @@ def unpacked(codes: Node, bits: int) -> Node:
 
 
 @operator("MatMulNBits", domain=MICROSOFT)
-def matmul_nbits(call: Call) -> Node:
+def matmul_nbits(call: OperatorCall) -> Node:
     """x times a matrix (K, N) whose columns are blocks of codes with a scale, and a zero point (the
     middle), each.
     """
@@ -82,14 +82,14 @@ def _scaled_product(a: Node, b: Node, scale: Node, bias: Node | None) -> Node:
 
 
 @operator("MatMulIntegerToFloat", domain=MICROSOFT)
-def matmul_integer_to_float(call: Call) -> Node:
+def matmul_integer_to_float(call: OperatorCall) -> Node:
     """The exact product of 8-bit matrices as floats, by both scales, plus a bias."""
     a, b = centred(call[0], optional(call, 4), -2), centred(call[1], optional(call, 5), -1)
     return _scaled_product(a, b, build.mul(along(call[2], -2), along(call[3], -1)), call.get(6))
 
 
 @operator("DynamicQuantizeMatMul", domain=MICROSOFT)
-def dynamic_quantize_matmul(call: Call) -> Node:
+def dynamic_quantize_matmul(call: OperatorCall) -> Node:
     """The same for floats that are quantized to u8 by their range first."""
     codes, scale, zero = dynamic_quantize_linear(call)
     assert isinstance(codes, Node) and isinstance(scale, Node) and isinstance(zero, Node)
@@ -100,21 +100,21 @@ def dynamic_quantize_matmul(call: Call) -> Node:
 
 
 @operator("MulInteger", domain=MICROSOFT)
-def mul_integer(call: Call) -> Node:
+def mul_integer(call: OperatorCall) -> Node:
     """Products of 8-bit integers, less their zero points, as i32."""
     a, b = centred(call[0], optional(call, 1), 0), centred(call[2], optional(call, 3), 0)
     return build.mul(build.cast(a, DType.I32), build.cast(b, DType.I32))
 
 
 @operator("ReduceSumInteger", domain=MICROSOFT)
-def reduce_sum_integer(call: Call) -> Node:
+def reduce_sum_integer(call: OperatorCall) -> Node:
     return build.reduce(
         build.cast(call[0], DType.I32), "add", call.attr("axes"), bool(call.attr("keepdims"))
     )
 
 
 @operator("GatherBlockQuantized", domain=MICROSOFT)
-def gather_block_quantized(call: Call) -> Node:
+def gather_block_quantized(call: OperatorCall) -> Node:
     """Rows of a table of codes, in blocks along an axis with a scale and zero point each, as
     floats.
     """

@@ -9,7 +9,7 @@ import numpy as np
 from xlac.frontends.onnx.file.dtypes import CODED, DTYPES
 from xlac.frontends.onnx.file.messages import messages
 from xlac.frontends.onnx.file.tensors import type_name
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Coded, Value
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
@@ -107,7 +107,7 @@ def converted(value: Node | Coded, number: int, saturate: bool, rounding: str) -
 
 
 @operator("Cast", elementwise=True)
-def cast(call: Call) -> Value:
+def cast(call: OperatorCall) -> Value:
     to = call.attr("to")
     if isinstance(to, str):  # until operator set 6 the type has a name
         to = messages().TensorProto.DataType.Value(to)
@@ -117,7 +117,7 @@ def cast(call: Call) -> Value:
 
 
 @operator("CastLike", since=15)
-def cast_like(call: Call) -> Value:
+def cast_like(call: OperatorCall) -> Value:
     like = call.coded(1)
     if isinstance(like, Coded):
         number = next(n for n, (format, _) in CODED.items() if format == like.format)

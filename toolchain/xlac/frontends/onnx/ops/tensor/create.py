@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from xlac.frontends.onnx.file.tensors import Encoded
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.ragged import count_of
 from xlac.frontends.onnx.graph.values import Coded, Value
 from xlac.frontends.onnx.limits import check_size
@@ -29,7 +29,7 @@ _KINDS = {
 
 
 @operator("Constant")
-def constant(call: Call) -> Value:
+def constant(call: OperatorCall) -> Value:
     """One of the attributes holds the value: a tensor, a sparse tensor, or numbers."""
     for name, dtype in _KINDS.items():
         if name in call.attributes:
@@ -55,7 +55,7 @@ def held(array: np.ndarray | Encoded) -> Value:
 
 
 @operator("ConstantOfShape", since=9)
-def constant_of_shape(call: Call) -> Value:
+def constant_of_shape(call: OperatorCall) -> Value:
     array = call.attr("value", np.zeros(1, np.float32))
     shape = call.dims(0)
     codes = array.codes if isinstance(array, Encoded) else array
@@ -65,7 +65,7 @@ def constant_of_shape(call: Call) -> Value:
 
 
 @operator("Range", since=11)
-def range_(call: Call) -> Node:
+def range_(call: OperatorCall) -> Node:
     """start, start + delta, … below limit; the sizes must be known when the model is compiled."""
     dtype = call[0].type.dtype
     start, delta = call.knows(0), call.knows(2)
@@ -87,7 +87,7 @@ def range_(call: Call) -> Node:
 
 
 @operator("EyeLike", since=9)
-def eye_like(call: Call) -> Node:
+def eye_like(call: OperatorCall) -> Node:
     x = call[0]
     if x.type.rank != 2:
         call.fail(f"takes a matrix, got {x.type}")
@@ -97,7 +97,7 @@ def eye_like(call: Call) -> Node:
 
 
 @operator("Shape")
-def shape(call: Call) -> Node:
+def shape(call: OperatorCall) -> Node:
     """The sizes as i64; since operator set 15 only those from `start` to `end`."""
     value, node = call.given(0), _tensor(call)
     chosen = range(node.type.rank)[slice(call.attr("start", 0), call.attr("end", None))]
@@ -107,7 +107,7 @@ def shape(call: Call) -> Node:
 
 
 @operator("Size")
-def size(call: Call) -> Node:
+def size(call: OperatorCall) -> Node:
     value, node = call.given(0), _tensor(call)
     found = build.constant(np.asarray(1, np.int64))
     for axis in range(node.type.rank):
@@ -115,7 +115,7 @@ def size(call: Call) -> Node:
     return found
 
 
-def _tensor(call: Call) -> Node:
+def _tensor(call: OperatorCall) -> Node:
     """The first input, whatever its elements are."""
     value = call.given(0)
     return call[0] if value is None or not hasattr(value, "node") else value.node

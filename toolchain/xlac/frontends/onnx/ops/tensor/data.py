@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Ragged, Value
 from xlac.frontends.onnx.limits import KEYS, check_parts
 from xlac.frontends.onnx.registry import operator
@@ -23,7 +23,7 @@ def compacted(mask: Node, bound: Dim) -> tuple[Node, Node]:
 
 
 @operator("NonZero", since=9)
-def non_zero(call: Call) -> Value:
+def non_zero(call: OperatorCall) -> Value:
     """The coordinates of elements that are not 0: one row for each axis."""
     x = call[0]
     if x.type.rank == 0:
@@ -39,7 +39,7 @@ def non_zero(call: Call) -> Value:
 
 
 @operator("Compress", since=9)
-def compress(call: Call) -> Value:
+def compress(call: OperatorCall) -> Value:
     """The slices along an axis (or elements of the whole) whose condition is true."""
     x, condition = call[0], call[1]
     axis = call.attr("axis", None)
@@ -57,7 +57,7 @@ def compress(call: Call) -> Value:
 
 
 @operator("Unique", since=11)
-def unique(call: Call) -> tuple[Value, ...]:
+def unique(call: OperatorCall) -> tuple[Value, ...]:
     """Different slices along an axis (elements of the whole without one), where each first is,
     which each is, how often.
     """

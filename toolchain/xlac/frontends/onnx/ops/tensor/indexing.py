@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from xlac.frontends.known import DataDependent
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Coded, Ragged, Value
 from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.ops.tensor.shape import view
@@ -32,7 +32,7 @@ def extent(x: Node, axis: int) -> Node:
 
 
 @operator("Gather")
-def gather(call: Call) -> Value:
+def gather(call: OperatorCall) -> Value:
     """Slices along an axis; there may be as many as data decides."""
     value, indices = call.coded(0), call.given(1)
     x = value.node if isinstance(value, Coded) else value
@@ -45,7 +45,7 @@ def gather(call: Call) -> Value:
 
 
 @view("GatherElements", since=11)
-def gather_elements(call: Call, x: Node) -> Node:
+def gather_elements(call: OperatorCall, x: Node) -> Node:
     """Negative indices count from the end."""
     axis = normal_axis(call.attr("axis", 0), x.type.rank)
     indices = call[1]
@@ -58,7 +58,7 @@ def gather_elements(call: Call, x: Node) -> Node:
 
 
 @operator("GatherND", since=11)
-def gather_nd(call: Call) -> Value:
+def gather_nd(call: OperatorCall) -> Value:
     """Vectors along the last axis of the indices say where; there may be as many vectors as data
     decides.
     """
@@ -72,7 +72,7 @@ def gather_nd(call: Call) -> Value:
     return Coded(found, value.format) if isinstance(value, Coded) else found
 
 
-def _vectors(call: Call, x: Node, indices: Node) -> Node:
+def _vectors(call: OperatorCall, x: Node, indices: Node) -> Node:
     """The slices of x, after `batch_dims` axes that it shares with the indices."""
     batch = call.attr("batch_dims", 0)
     depth = indices.shape[-1] if indices.shape else 0
@@ -104,7 +104,7 @@ def _vectors(call: Call, x: Node, indices: Node) -> Node:
 
 
 @operator("OneHot", since=9)
-def one_hot(call: Call) -> Node:
+def one_hot(call: OperatorCall) -> Node:
     """`values` holds what is off and on; indices out of [-depth, depth) give all off."""
     indices, values = call[0], call[2]
     (depth,) = (int(v) for v in call.value(1).reshape(-1))
@@ -128,7 +128,7 @@ def _entry(x: Node, number: int) -> Node:
 
 
 @operator("ArrayFeatureExtractor", domain="ai.onnx.ml")
-def array_feature_extractor(call: Call) -> Node:
+def array_feature_extractor(call: OperatorCall) -> Node:
     """Elements of the last axis, by position."""
     x, chosen = call[0], build.reshape(call[1], [-1])
     found = build.take(x, chosen, x.type.rank - 1)
@@ -136,7 +136,7 @@ def array_feature_extractor(call: Call) -> Node:
 
 
 @operator("TopK", since=1)
-def top_k(call: Call) -> tuple[Node, ...]:
+def top_k(call: OperatorCall) -> tuple[Node, ...]:
     """The k largest (or smallest) along an axis and their positions; of equals the first come
     first.
     """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
@@ -17,7 +17,7 @@ MODES = ("constant", "edge", "reflect", "wrap")
 
 
 @operator("Pad")
-def pad(call: Call) -> Node:
+def pad(call: OperatorCall) -> Node:
     """`pads` has the low sides of all axes, then the high ones; a negative one cuts."""
     x = call[0]
     mode = call.attr("mode", "constant")

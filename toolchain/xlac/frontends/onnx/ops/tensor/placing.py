@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.ops.tensor.indexing import counted
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
@@ -15,7 +15,7 @@ from xlac_sdk.dtypes import DType
 COMBINE = {"none": "assign", "add": "add", "mul": "mul", "max": "max", "min": "min"}
 
 
-def combined(call: Call) -> str:
+def combined(call: OperatorCall) -> str:
     """How updates meet what is there."""
     reduction = call.attr("reduction", "none")
     if reduction not in COMBINE:
@@ -23,7 +23,7 @@ def combined(call: Call) -> str:
     return COMBINE[reduction]
 
 
-def _elements(call: Call) -> Node:
+def _elements(call: OperatorCall) -> Node:
     x, indices, updates = call[0], call[1], call[2]
     axis = normal_axis(call.attr("axis", 0), x.type.rank)
     there = counted(indices, x.shape[axis], x, axis)
@@ -35,7 +35,7 @@ operator("ScatterElements", since=11)(_elements)
 
 
 @operator("ScatterND", since=11)
-def scatter_nd(call: Call) -> Node:
+def scatter_nd(call: OperatorCall) -> Node:
     x, indices, updates = call[0], call[1], call[2]
     last = indices.type.rank - 1
     depth = indices.shape[last]
@@ -52,7 +52,7 @@ def scatter_nd(call: Call) -> Node:
 
 
 @operator("TensorScatter", since=24)
-def tensor_scatter(call: Call) -> Node:
+def tensor_scatter(call: OperatorCall) -> Node:
     """A cache with an update written along `axis` from each batch entry's index on; `circular` goes
     round its end.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xlac.frontends.onnx.graph import bodies
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Optional, Sequence, Value
 from xlac.frontends.onnx.limits import check_parts
 from xlac.frontends.onnx.registry import operator
@@ -15,7 +15,7 @@ from xlac.ir.op import normal_axis
 from xlac.ops import build
 
 
-def sequence(call: Call, number: int) -> Sequence:
+def sequence(call: OperatorCall, number: int) -> Sequence:
     """An input that must be a sequence."""
     found = call.given(number)
     if isinstance(found, Optional) and isinstance(found.held, Sequence):
@@ -25,7 +25,7 @@ def sequence(call: Call, number: int) -> Sequence:
     return found
 
 
-def tensors(call: Call, number: int) -> list[Node]:
+def tensors(call: OperatorCall, number: int) -> list[Node]:
     """The items of a sequence, which must be plain tensors."""
     items = sequence(call, number).items
     found = [item for item in items if isinstance(item, Node)]
@@ -34,7 +34,7 @@ def tensors(call: Call, number: int) -> list[Node]:
     return found
 
 
-def position(call: Call, number: int, length: int, default: int | None = None) -> int:
+def position(call: OperatorCall, number: int, length: int, default: int | None = None) -> int:
     """A position in a sequence of a length, from an input; negative ones count from the end."""
     if call.given(number) is None:
         assert default is not None
@@ -46,17 +46,17 @@ def position(call: Call, number: int, length: int, default: int | None = None) -
 
 
 @operator("SequenceEmpty", since=11)
-def sequence_empty(call: Call) -> Value:
+def sequence_empty(call: OperatorCall) -> Value:
     return Sequence(())
 
 
 @operator("SequenceConstruct", since=11)
-def sequence_construct(call: Call) -> Value:
+def sequence_construct(call: OperatorCall) -> Value:
     return Sequence(tuple(v for v in call.inputs if v is not None))
 
 
 @operator("SequenceInsert", since=11)
-def sequence_insert(call: Call) -> Value:
+def sequence_insert(call: OperatorCall) -> Value:
     items, item = sequence(call, 0).items, call.given(1)
     assert item is not None
     if call.given(2) is None:
@@ -69,25 +69,25 @@ def sequence_insert(call: Call) -> Value:
 
 
 @operator("SequenceErase", since=11)
-def sequence_erase(call: Call) -> Value:
+def sequence_erase(call: OperatorCall) -> Value:
     items = sequence(call, 0).items
     at = position(call, 1, len(items), len(items) - 1)
     return Sequence((*items[:at], *items[at + 1 :]))
 
 
 @operator("SequenceAt", since=11)
-def sequence_at(call: Call) -> Value:
+def sequence_at(call: OperatorCall) -> Value:
     items = sequence(call, 0).items
     return items[position(call, 1, len(items))]
 
 
 @operator("SequenceLength", since=11)
-def sequence_length(call: Call) -> Node:
+def sequence_length(call: OperatorCall) -> Node:
     return build.constant(np.asarray(len(sequence(call, 0).items), np.int64))
 
 
 @operator("ConcatFromSequence", since=11)
-def concat_from_sequence(call: Call) -> Node:
+def concat_from_sequence(call: OperatorCall) -> Node:
     items, axis = tensors(call, 0), call.attr("axis")
     return (
         build.apply1("stack", *items, axis=axis)
@@ -97,7 +97,7 @@ def concat_from_sequence(call: Call) -> Node:
 
 
 @operator("SplitToSequence", since=11)
-def split_to_sequence(call: Call) -> Value:
+def split_to_sequence(call: OperatorCall) -> Value:
     """Parts of one size (the last may be smaller), of the given sizes, or single slices."""
     x = call[0]
     axis = normal_axis(call.attr("axis", 0), x.type.rank)
@@ -122,7 +122,7 @@ def split_to_sequence(call: Call) -> Value:
 
 
 @operator("SequenceMap", since=17)
-def sequence_map(call: Call) -> tuple[Value, ...]:
+def sequence_map(call: OperatorCall) -> tuple[Value, ...]:
     """The body for each item; other sequences go along, tensors are the same for all."""
     graph = call.attr("body")
     rows = []
@@ -138,12 +138,12 @@ def sequence_map(call: Call) -> tuple[Value, ...]:
 
 
 @operator("Optional", since=15)
-def optional(call: Call) -> Value:
+def optional(call: OperatorCall) -> Value:
     return Optional(call.given(0))
 
 
 @operator("OptionalHasElement", since=15)
-def optional_has_element(call: Call) -> Node:
+def optional_has_element(call: OperatorCall) -> Node:
     found = call.given(0)
     return build.constant(
         np.asarray(
@@ -153,7 +153,7 @@ def optional_has_element(call: Call) -> Node:
 
 
 @operator("OptionalGetElement", since=15)
-def optional_get_element(call: Call) -> Value:
+def optional_get_element(call: OperatorCall) -> Value:
     found = call.given(0)
     if found is None or (isinstance(found, Optional) and found.held is None):
         call.fail("the optional holds nothing")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.ragged import carried
 from xlac.frontends.onnx.graph.values import Coded, Ragged, Value
 from xlac.frontends.onnx.limits import check_size
@@ -17,16 +17,16 @@ from xlac.ir.op import ShapeError, normal_axis
 from xlac.ops import build
 
 
-def view(name: str, since: int = 1) -> Callable[[Callable[[Call, Node], Node]], None]:
+def view(name: str, since: int = 1) -> Callable[[Callable[[OperatorCall, Node], Node]], None]:
     """Registers an operator that only moves the elements of its first input, so that they may as
     well be codes.
 
     The input may be ragged, too, where what is ragged stays as it is.
     """
 
-    def register(builder: Callable[[Call, Node], Node]) -> None:
+    def register(builder: Callable[[OperatorCall, Node], Node]) -> None:
         @operator(name, since=since)
-        def moved(call: Call) -> Value:
+        def moved(call: OperatorCall) -> Value:
             given = call.given(0)
             if isinstance(given, Ragged):
                 return carried(
@@ -41,13 +41,13 @@ def view(name: str, since: int = 1) -> Callable[[Callable[[Call, Node], Node]], 
 
 
 @operator("Identity")
-def identity(call: Call) -> Value:
+def identity(call: OperatorCall) -> Value:
     found = call.given(0)
     return call[0] if found is None else found
 
 
 @view("Reshape")
-def reshape(call: Call, x: Node) -> Node:
+def reshape(call: OperatorCall, x: Node) -> Node:
     """A size of 0 copies the input's, unless `allowzero`; one of -1 is what is left."""
     wanted = call.dims(1) if call.given(1) is not None else tuple(call.attr("shape"))
     keep = not call.attr("allowzero", 0)
@@ -62,7 +62,7 @@ def reshape(call: Call, x: Node) -> Node:
 
 
 @view("Flatten")
-def flatten(call: Call, x: Node) -> Node:
+def flatten(call: OperatorCall, x: Node) -> Node:
     """A matrix, whose rows are the axes before `axis`."""
     axis = call.attr("axis", 1)
     axis = axis + x.type.rank if axis < 0 else axis
@@ -72,27 +72,27 @@ def flatten(call: Call, x: Node) -> Node:
 
 
 @view("Transpose")
-def transpose(call: Call, x: Node) -> Node:
+def transpose(call: OperatorCall, x: Node) -> Node:
     """Axes in the order of `perm`, or turned around."""
     return build.transpose(x, call.attr("perm", None))
 
 
 @view("Squeeze")
-def squeeze(call: Call, x: Node) -> Node:
+def squeeze(call: OperatorCall, x: Node) -> Node:
     """Without axes of one element: those named, by attribute or, since 13, by input, or all."""
     axes = call.ints(1, "axes")
     return build.apply1("squeeze", x, axis=axes)
 
 
 @view("Unsqueeze")
-def unsqueeze(call: Call, x: Node) -> Node:
+def unsqueeze(call: OperatorCall, x: Node) -> Node:
     """With more axes of one element, named by attribute or, since 13, by input."""
     axes = call.ints(1, "axes")
     return build.apply1("unsqueeze", x, axis=axes)
 
 
 @operator("Concat")
-def concat(call: Call) -> Value:
+def concat(call: OperatorCall) -> Value:
     xs = [call.coded(n) for n in range(len(call))]
     axis = call.attr("axis", 1)
     if isinstance(xs[0], Coded):
@@ -101,7 +101,7 @@ def concat(call: Call) -> Value:
 
 
 @operator("Split")
-def split(call: Call) -> tuple[Value, ...]:
+def split(call: OperatorCall) -> tuple[Value, ...]:
     """Into parts of the given sizes, or into equal ones, of which the last may be smaller (since
     operator set 18).
     """
@@ -129,14 +129,14 @@ def split(call: Call) -> tuple[Value, ...]:
 
 
 @view("Slice")
-def slice_attributes(call: Call, x: Node) -> Node:
+def slice_attributes(call: OperatorCall, x: Node) -> Node:
     """Before operator set 10, where bounds are attributes."""
     starts, ends = call.attr("starts"), call.attr("ends")
     return cut(x, starts, ends, [1] * len(starts), call.attr("axes", list(range(len(starts)))))
 
 
 @view("Slice", since=10)
-def slice_inputs(call: Call, x: Node) -> Node:
+def slice_inputs(call: OperatorCall, x: Node) -> Node:
     """Since operator set 10, where bounds, axes and steps are inputs."""
     starts, ends = call.dims(1), call.dims(2)
     axes = call.ints(3, default=list(range(len(starts))))
@@ -161,7 +161,7 @@ def cut(
 
 
 @view("Expand", since=8)
-def expand(call: Call, x: Node) -> Node:
+def expand(call: OperatorCall, x: Node) -> Node:
     """Broadcast in both directions: an axis of the shape that is 1 keeps the size of x."""
     shape = build.broadcast_shapes([x.shape, call.dims(1)])
     check_size(shape, x.type.dtype.nbytes)
@@ -169,7 +169,7 @@ def expand(call: Call, x: Node) -> Node:
 
 
 @view("Tile", since=6)
-def tile(call: Call, x: Node) -> Node:
+def tile(call: OperatorCall, x: Node) -> Node:
     """Repeated along every axis."""
     repeats = call.ints(1) or []
     if len(repeats) != x.type.rank:
@@ -180,7 +180,7 @@ def tile(call: Call, x: Node) -> Node:
     return build.apply1("tile", x, repeats=repeats) if repeats else x
 
 
-def blocks(call: Call) -> tuple[int, str]:
+def blocks(call: OperatorCall) -> tuple[int, str]:
     """The size of a block, and which of the two orders its elements have among the channels."""
     size, mode = call.attr("blocksize"), call.attr("mode", "DCR")
     if mode not in ("DCR", "CRD") or size < 1:
@@ -189,7 +189,7 @@ def blocks(call: Call) -> tuple[int, str]:
 
 
 @view("SpaceToDepth")
-def space_to_depth(call: Call, x: Node) -> Node:
+def space_to_depth(call: OperatorCall, x: Node) -> Node:
     """Blocks of pixels become channels, pixels of a block before channels."""
     n, c, h, w = x.shape
     b, mode = blocks(call)
@@ -199,7 +199,7 @@ def space_to_depth(call: Call, x: Node) -> Node:
 
 
 @view("DepthToSpace")
-def depth_to_space(call: Call, x: Node) -> Node:
+def depth_to_space(call: OperatorCall, x: Node) -> Node:
     """The way back from `space_to_depth`; `mode` says whether a block's pixels come before its
     channels (DCR).
     """
@@ -217,7 +217,7 @@ def depth_to_space(call: Call, x: Node) -> Node:
 
 
 @operator("ReverseSequence", since=10)
-def reverse_sequence(call: Call) -> Node:
+def reverse_sequence(call: OperatorCall) -> Node:
     """The first `sequence_lens` elements of each batch entry backwards."""
     x, lengths = call[0], call[1]
     time, batch = call.attr("time_axis", 0), call.attr("batch_axis", 1)
@@ -230,7 +230,7 @@ def reverse_sequence(call: Call) -> Node:
 
 
 @operator("Trilu", since=14)
-def trilu(call: Call) -> Node:
+def trilu(call: OperatorCall) -> Node:
     x = call[0]
     k = int(call.value(1).reshape(())) if call.given(1) is not None else 0
     limit = 1 << 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlac.frontends.torch.table import Call, aten
+from xlac.frontends.torch.table import AtenCall, aten
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
@@ -21,17 +21,17 @@ from xlac_sdk.dtypes import DType
     "contiguous",
     "prims.convert_element_type.default",
 )
-def converted(call: Call, x: Node, *_: Any, **__: Any) -> Node:
+def converted(call: AtenCall, x: Node, *_: Any, **__: Any) -> Node:
     return build.cast(x, call.dtype)
 
 
 @aten("copy")
-def copy(call: Call, x: Node, source: Node, non_blocking: bool = False) -> Node:
+def copy(call: AtenCall, x: Node, source: Node, non_blocking: bool = False) -> Node:
     return call.filled(source)
 
 
 @aten("view_copy.dtype", "view.dtype")
-def reinterpreted(call: Call, x: Node, dtype: DType) -> Node:
+def reinterpreted(call: AtenCall, x: Node, dtype: DType) -> Node:
     if dtype.bits == x.type.dtype.bits:
         return build.apply1("bitcast", x, dtype=dtype)
     if dtype.bits < x.type.dtype.bits:

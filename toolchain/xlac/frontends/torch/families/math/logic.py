@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlac.frontends.torch.families.math.pointwise import operands
-from xlac.frontends.torch.table import Call, Scalar, aten
+from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
@@ -15,7 +15,7 @@ LOGIC = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
 
 def _comparison(name: str) -> None:
     @aten(f"{name}.Tensor", f"{name}.Scalar")
-    def builder(call: Call, x: Scalar, y: Scalar) -> Node:
+    def builder(call: AtenCall, x: Scalar, y: Scalar) -> Node:
         dtype = call.promoted(x, y)
         if dtype is DType.BOOL and name not in ("eq", "ne"):
             dtype = DType.U8
@@ -24,7 +24,7 @@ def _comparison(name: str) -> None:
 
 def _test(name: str, mnemonic: str) -> None:
     @aten(name)
-    def builder(call: Call, x: Node) -> Node:
+    def builder(call: AtenCall, x: Node) -> Node:
         if not x.type.dtype.is_float:
             return build.full(name == "isfinite", x.shape, DType.BOOL)
         return build.apply1(mnemonic, x)
@@ -32,7 +32,7 @@ def _test(name: str, mnemonic: str) -> None:
 
 def _logic(name: str, mnemonic: str) -> None:
     @aten(name)
-    def builder(call: Call, x: Node, y: Node) -> Node:
+    def builder(call: AtenCall, x: Node, y: Node) -> Node:
         return build.apply1(mnemonic, call.filled(x, DType.BOOL), call.filled(y, DType.BOOL))
 
 
@@ -45,15 +45,15 @@ for _name, _mnemonic in LOGIC.items():
 
 
 @aten("logical_not")
-def logical_not(call: Call, x: Node) -> Node:
+def logical_not(call: AtenCall, x: Node) -> Node:
     return build.apply1("not", build.cast(x, DType.BOOL))
 
 
 @aten("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
-def where(call: Call, condition: Node, x: Scalar, y: Scalar) -> Node:
+def where(call: AtenCall, condition: Node, x: Scalar, y: Scalar) -> Node:
     return build.select(call.filled(condition, DType.BOOL), *operands(call, x, y))
 
 
 @aten("masked_fill.Scalar", "masked_fill.Tensor")
-def masked_fill(call: Call, x: Node, mask: Node, value: Scalar) -> Node:
+def masked_fill(call: AtenCall, x: Node, mask: Node, value: Scalar) -> Node:
     return where(call, mask, value, x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from xlac.frontends.torch.table import Call, Scalar, aten
+from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
@@ -23,24 +23,24 @@ BINARY = {
 }  # fmt: skip
 
 
-def operands(call: Call, *values: Scalar) -> tuple[Node, ...]:
+def operands(call: AtenCall, *values: Scalar) -> tuple[Node, ...]:
     """Operands in the element type of the result, spread over its shape."""
     return tuple(call.filled(v) for v in values)
 
 
-def computed(call: Call, *values: Scalar) -> tuple[Node, ...]:
+def computed(call: AtenCall, *values: Scalar) -> tuple[Node, ...]:
     """`operands` in the type in which formulas are computed: halves as f32, to be rounded once."""
     return tuple(build.compute(x) for x in operands(call, *values))
 
 
-def rounded(call: Call, x: Node) -> Node:
+def rounded(call: AtenCall, x: Node) -> Node:
     """What was computed, in the result's element type."""
     return build.cast(x, call.dtype)
 
 
 def _unary(name: str, mnemonic: str) -> None:
     @aten(name)
-    def builder(call: Call, x: Node) -> Node:
+    def builder(call: AtenCall, x: Node) -> Node:
         if name in WHOLE and not x.type.dtype.is_float:
             return x
         if name in ("sign", "sgn") and x.type.dtype is DType.BOOL:
@@ -70,11 +70,11 @@ def _binary(name: str, mnemonic: str) -> None:
     )
 
     @aten(name + forms.get(name, ""), *more)
-    def builder(call: Call, x: Scalar, y: Scalar) -> Node:
+    def builder(call: AtenCall, x: Scalar, y: Scalar) -> Node:
         return build.apply1(_of_bools(call, mnemonic), *operands(call, x, y))
 
 
-def _of_bools(call: Call, mnemonic: str) -> str:
+def _of_bools(call: AtenCall, mnemonic: str) -> str:
     """The larger and the smaller of two bools are `or` and `and`."""
     return (
         {"max": "or", "min": "and"}.get(mnemonic, mnemonic)
@@ -90,7 +90,7 @@ for _name, _mnemonic in BINARY.items():
 
 
 @aten("add.Tensor", "add.Scalar")
-def add(call: Call, x: Scalar, y: Scalar, alpha: Scalar = 1) -> Node:
+def add(call: AtenCall, x: Scalar, y: Scalar, alpha: Scalar = 1) -> Node:
     a, b = computed(call, x, y)
     if call.dtype is DType.BOOL:
         return build.apply1("or", a, b)
@@ -98,17 +98,17 @@ def add(call: Call, x: Scalar, y: Scalar, alpha: Scalar = 1) -> Node:
 
 
 @aten("sub.Tensor", "sub.Scalar")
-def sub(call: Call, x: Scalar, y: Scalar, alpha: Scalar = 1) -> Node:
+def sub(call: AtenCall, x: Scalar, y: Scalar, alpha: Scalar = 1) -> Node:
     a, b = computed(call, x, y)
     return rounded(call, build.sub(a, _times(call, b, alpha)))
 
 
 @aten("rsub.Tensor", "rsub.Scalar")
-def rsub(call: Call, x: Scalar, y: Scalar, alpha: Scalar = 1) -> Node:
+def rsub(call: AtenCall, x: Scalar, y: Scalar, alpha: Scalar = 1) -> Node:
     return sub(call, y, x, alpha)
 
 
-def _times(call: Call, x: Node, factor: Scalar) -> Node:
+def _times(call: AtenCall, x: Node, factor: Scalar) -> Node:
     return (
         x
         if isinstance(factor, int | float) and factor == 1
@@ -117,17 +117,17 @@ def _times(call: Call, x: Node, factor: Scalar) -> Node:
 
 
 @aten("mul.Tensor", "mul.Scalar")
-def mul(call: Call, x: Scalar, y: Scalar) -> Node:
+def mul(call: AtenCall, x: Scalar, y: Scalar) -> Node:
     return build.apply1("and" if call.dtype is DType.BOOL else "mul", *operands(call, x, y))
 
 
 @aten("div.Tensor", "div.Scalar", "true_divide.Tensor")
-def div(call: Call, x: Scalar, y: Scalar) -> Node:
+def div(call: AtenCall, x: Scalar, y: Scalar) -> Node:
     return build.div(*operands(call, x, y))
 
 
 @aten("div.Tensor_mode", "div.Scalar_mode")
-def div_mode(call: Call, x: Scalar, y: Scalar, rounding_mode: str | None = None) -> Node:
+def div_mode(call: AtenCall, x: Scalar, y: Scalar, rounding_mode: str | None = None) -> Node:
     a, b = computed(call, x, y)
     if rounding_mode == "floor":
         return rounded(call, build.apply1("floor_divide", a, b))
@@ -138,7 +138,7 @@ def div_mode(call: Call, x: Scalar, y: Scalar, rounding_mode: str | None = None)
 
 
 @aten("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
-def power(call: Call, x: Scalar, y: Scalar) -> Node:
+def power(call: AtenCall, x: Scalar, y: Scalar) -> Node:
     if isinstance(y, int | float) and call.dtype.is_float:
         (base,) = computed(call, x)
         simple = _simple_power(base, float(y))
@@ -169,16 +169,16 @@ def _simple_power(x: Node, exponent: float) -> Node | None:
 
 
 @aten("fmax")
-def fmax(call: Call, x: Node, y: Node) -> Node:
+def fmax(call: AtenCall, x: Node, y: Node) -> Node:
     return _unless_nan(call, "max", x, y)
 
 
 @aten("fmin")
-def fmin(call: Call, x: Node, y: Node) -> Node:
+def fmin(call: AtenCall, x: Node, y: Node) -> Node:
     return _unless_nan(call, "min", x, y)
 
 
-def _unless_nan(call: Call, mnemonic: str, x: Node, y: Node) -> Node:
+def _unless_nan(call: AtenCall, mnemonic: str, x: Node, y: Node) -> Node:
     a, b = operands(call, x, y)
     found = build.apply1(_of_bools(call, mnemonic), a, b)
     if not call.dtype.is_float:
@@ -189,7 +189,7 @@ def _unless_nan(call: Call, mnemonic: str, x: Node, y: Node) -> Node:
 
 
 @aten("bitwise_not")
-def bitwise_not(call: Call, x: Node) -> Node:
+def bitwise_not(call: AtenCall, x: Node) -> Node:
     return build.apply1("not", x)
 
 
@@ -199,7 +199,7 @@ def bitwise_not(call: Call, x: Node) -> Node:
     "__lshift__.Scalar",
     "__lshift__.Tensor",
 )
-def shift_left(call: Call, x: Scalar, y: Scalar) -> Node:
+def shift_left(call: AtenCall, x: Scalar, y: Scalar) -> Node:
     return build.apply1("shl", *operands(call, x, y))
 
 
@@ -209,12 +209,12 @@ def shift_left(call: Call, x: Scalar, y: Scalar) -> Node:
     "__rshift__.Scalar",
     "__rshift__.Tensor",
 )
-def shift_right(call: Call, x: Scalar, y: Scalar) -> Node:
+def shift_right(call: AtenCall, x: Scalar, y: Scalar) -> Node:
     return build.apply1("shr", *operands(call, x, y))
 
 
 @aten("clamp", "clamp.Tensor")
-def clamp(call: Call, x: Node, min: Scalar | None = None, max: Scalar | None = None) -> Node:
+def clamp(call: AtenCall, x: Node, min: Scalar | None = None, max: Scalar | None = None) -> Node:
     (found,) = operands(call, x)
     if min is not None:
         found = build.apply1(_of_bools(call, "max"), found, call.filled(min))
@@ -222,23 +222,23 @@ def clamp(call: Call, x: Node, min: Scalar | None = None, max: Scalar | None = N
 
 
 @aten("clamp_min", "clamp_min.Tensor")
-def clamp_min(call: Call, x: Node, min: Scalar) -> Node:
+def clamp_min(call: AtenCall, x: Node, min: Scalar) -> Node:
     return clamp(call, x, min)
 
 
 @aten("clamp_max", "clamp_max.Tensor")
-def clamp_max(call: Call, x: Node, max: Scalar) -> Node:
+def clamp_max(call: AtenCall, x: Node, max: Scalar) -> Node:
     return clamp(call, x, None, max)
 
 
 @aten("log10")
-def log10(call: Call, x: Node) -> Node:
+def log10(call: AtenCall, x: Node) -> Node:
     (a,) = computed(call, x)
     return rounded(call, build.div(build.log(a), math.log(10)))
 
 
 @aten("signbit")
-def signbit(call: Call, x: Node) -> Node:
+def signbit(call: AtenCall, x: Node) -> Node:
     dtype = x.type.dtype
     if not dtype.is_signed:
         return build.full(False, x.shape, DType.BOOL)
@@ -247,14 +247,14 @@ def signbit(call: Call, x: Node) -> Node:
 
 
 @aten("copysign.Tensor", "copysign.Scalar")
-def copysign(call: Call, x: Node, y: Scalar) -> Node:
+def copysign(call: AtenCall, x: Node, y: Scalar) -> Node:
     a, b = operands(call, x, y)
     size = build.apply1("abs", a)
     return build.select(signbit(call, b), build.apply1("neg", size), size)
 
 
 @aten("lerp.Tensor", "lerp.Scalar")
-def lerp(call: Call, x: Node, y: Node, weight: Scalar) -> Node:
+def lerp(call: AtenCall, x: Node, y: Node, weight: Scalar) -> Node:
     a, b, w = computed(call, x, y, weight)
     near = build.add(a, build.mul(w, build.sub(b, a)))
     far = build.sub(b, build.mul(build.sub(b, a), build.sub(1.0, w)))
@@ -262,12 +262,12 @@ def lerp(call: Call, x: Node, y: Node, weight: Scalar) -> Node:
 
 
 @aten("addcmul")
-def addcmul(call: Call, x: Node, y: Node, z: Node, value: Scalar = 1) -> Node:
+def addcmul(call: AtenCall, x: Node, y: Node, z: Node, value: Scalar = 1) -> Node:
     a, b, c = computed(call, x, y, z)
     return rounded(call, build.add(a, build.mul(_times(call, b, value), c)))
 
 
 @aten("addcdiv")
-def addcdiv(call: Call, x: Node, y: Node, z: Node, value: Scalar = 1) -> Node:
+def addcdiv(call: AtenCall, x: Node, y: Node, z: Node, value: Scalar = 1) -> Node:
     a, b, c = computed(call, x, y, z)
     return rounded(call, build.add(a, build.mul(build.div(b, c), call.node(value, a.type.dtype))))

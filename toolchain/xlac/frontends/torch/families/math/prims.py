@@ -12,7 +12,7 @@ from xlac.frontends.torch.families.math import (  # first: some of theirs are na
 )
 from xlac.frontends.torch.families.math.pointwise import operands
 from xlac.frontends.torch.families.math.reductions import extreme, reduced
-from xlac.frontends.torch.table import BUILDERS, Call, Scalar, aten
+from xlac.frontends.torch.table import BUILDERS, AtenCall, Scalar, aten
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -44,36 +44,36 @@ for _name, _theirs in RENAMED.items():
 
 
 @aten("prims.div.default")
-def div(call: Call, x: Scalar, y: Scalar) -> Node:
+def div(call: AtenCall, x: Scalar, y: Scalar) -> Node:
     """Integers truncate."""
     return build.div(*operands(call, x, y))
 
 
 @aten("prims.where.default")
-def where(call: Call, condition: Node, x: Scalar, y: Scalar) -> Node:
+def where(call: AtenCall, condition: Node, x: Scalar, y: Scalar) -> Node:
     return build.select(condition, *operands(call, x, y))
 
 
 @aten("prims.sum.default")
-def total(call: Call, x: Node, dims: Sequence[int] | None, **_: object) -> Node:
+def total(call: AtenCall, x: Node, dims: Sequence[int] | None, **_: object) -> Node:
     return reduced(build.cast(x, call.dtype), "add", dims) if dims else build.cast(x, call.dtype)
 
 
 @aten("prims.prod.default")
-def product(call: Call, x: Node, dims: Sequence[int] | None, **_: object) -> Node:
+def product(call: AtenCall, x: Node, dims: Sequence[int] | None, **_: object) -> Node:
     return reduced(build.cast(x, call.dtype), "mul", dims) if dims else build.cast(x, call.dtype)
 
 
 @aten("prims.amax.default")
-def amax(call: Call, x: Node, dims: Sequence[int], **_: object) -> Node:
+def amax(call: AtenCall, x: Node, dims: Sequence[int], **_: object) -> Node:
     return extreme(x, "max", dims)
 
 
 @aten("prims.amin.default")
-def amin(call: Call, x: Node, dims: Sequence[int], **_: object) -> Node:
+def amin(call: AtenCall, x: Node, dims: Sequence[int], **_: object) -> Node:
     return extreme(x, "min", dims)
 
 
 @aten("prims.broadcast_in_dim.default")
-def broadcast_in_dim(call: Call, x: Node, shape: Sequence[Dim], axes: Sequence[int]) -> Node:
+def broadcast_in_dim(call: AtenCall, x: Node, shape: Sequence[Dim], axes: Sequence[int]) -> Node:
     return build.spread(x, call.shape, axes)

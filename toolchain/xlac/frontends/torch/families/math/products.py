@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from xlac.frontends.torch.errors import NotExpressible
-from xlac.frontends.torch.table import Call, Scalar, aten
+from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
@@ -22,12 +22,12 @@ def product(x: Node, y: Node, out: DType | None = None) -> Node:
 
 
 @aten("mm", "bmm")
-def mm(call: Call, x: Node, y: Node) -> Node:
+def mm(call: AtenCall, x: Node, y: Node) -> Node:
     return build.cast(product(x, y), call.dtype)
 
 
 @aten("addmm", "baddbmm")
-def addmm(call: Call, x: Node, y: Node, z: Node, beta: Scalar = 1, alpha: Scalar = 1) -> Node:
+def addmm(call: AtenCall, x: Node, y: Node, z: Node, beta: Scalar = 1, alpha: Scalar = 1) -> Node:
     """beta x + alpha y z; a beta of 0 leaves x out, whatever it holds."""
     dtype = call.dtype.compute
     found = product(y, z, dtype)
@@ -41,7 +41,7 @@ def addmm(call: Call, x: Node, y: Node, z: Node, beta: Scalar = 1, alpha: Scalar
 
 @aten("addmv")
 def addmv(
-    call: Call, x: Node, matrix: Node, vector: Node, beta: Scalar = 1, alpha: Scalar = 1
+    call: AtenCall, x: Node, matrix: Node, vector: Node, beta: Scalar = 1, alpha: Scalar = 1
 ) -> Node:
     column = build.reshape(vector, (*vector.shape, 1))
     found = build.reshape(product(matrix, column, call.dtype.compute), call.shape)
@@ -54,17 +54,17 @@ def addmv(
 
 
 @aten("mv")
-def mv(call: Call, matrix: Node, vector: Node) -> Node:
+def mv(call: AtenCall, matrix: Node, vector: Node) -> Node:
     return build.dot(matrix, vector, ((1,), (0,)))
 
 
 @aten("dot", "vdot")
-def dot(call: Call, x: Node, y: Node) -> Node:
+def dot(call: AtenCall, x: Node, y: Node) -> Node:
     return build.dot(x, y, ((0,), (0,)))
 
 
 @aten("linear")
-def linear(call: Call, x: Node, weight: Node, bias: Node | None = None) -> Node:
+def linear(call: AtenCall, x: Node, weight: Node, bias: Node | None = None) -> Node:
     dtype = call.dtype.compute
     found = build.dot(x, weight, ((x.type.rank - 1,), (weight.type.rank - 1,)), ((), ()), dtype)
     if bias is not None:
@@ -73,12 +73,12 @@ def linear(call: Call, x: Node, weight: Node, bias: Node | None = None) -> Node:
 
 
 @aten("matmul")
-def matmul(call: Call, x: Node, y: Node) -> Node:
+def matmul(call: AtenCall, x: Node, y: Node) -> Node:
     return build.apply1("matmul", x, y)
 
 
 @aten("addbmm")
-def addbmm(call: Call, x: Node, y: Node, z: Node, beta: Scalar = 1, alpha: Scalar = 1) -> Node:
+def addbmm(call: AtenCall, x: Node, y: Node, z: Node, beta: Scalar = 1, alpha: Scalar = 1) -> Node:
     """beta x + alpha times the sum of the products of a batch."""
     dtype = call.dtype.compute
     found = build.dot(y, z, ((0, 2), (0, 1)), ((), ()), dtype)
@@ -90,7 +90,7 @@ def addbmm(call: Call, x: Node, y: Node, z: Node, beta: Scalar = 1, alpha: Scala
 
 @aten("_trilinear")
 def trilinear(
-    call: Call,
+    call: AtenCall,
     x: Node,
     y: Node,
     z: Node,
@@ -113,7 +113,7 @@ def trilinear(
 
 
 @aten("_cdist_forward")
-def cdist(call: Call, x: Node, y: Node, p: float, compute_mode: int | None = None) -> Node:
+def cdist(call: AtenCall, x: Node, y: Node, p: float, compute_mode: int | None = None) -> Node:
     """Distances between all rows of x and all rows of y, in the p-norm."""
     gap = build.sub(
         build.reshape(x, (*x.shape[:-1], 1, x.shape[-1])),
@@ -123,7 +123,7 @@ def cdist(call: Call, x: Node, y: Node, p: float, compute_mode: int | None = Non
 
 
 @aten("_pdist_forward")
-def pdist(call: Call, x: Node, p: float = 2) -> Node:
+def pdist(call: AtenCall, x: Node, p: float = 2) -> Node:
     """Distances between all pairs of different rows, those of the first row first."""
     rows, _ = x.shape
     if not isinstance(rows, int):
@@ -136,7 +136,7 @@ def pdist(call: Call, x: Node, p: float = 2) -> Node:
 
 @aten("linalg_solve_triangular")
 def solve_triangular(
-    call: Call, a: Node, b: Node, upper: bool, left: bool = True, unitriangular: bool = False
+    call: AtenCall, a: Node, b: Node, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Node:
     outer = build.broadcast_shapes([a.shape[:-2], b.shape[:-2]])
     a, b = (build.broadcast_to(v, (*outer, *v.shape[-2:])) for v in (a, b))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xlac.frontends.torch.table import Call, aten
+from xlac.frontends.torch.table import AtenCall, aten
 from xlac.ir.dims import volume
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
@@ -32,19 +32,19 @@ def reduced(x: Node, combine: str, dim: Dims, keepdim: bool = False) -> Node:
 
 @aten("sum.dim_IntList")
 def sum_dim(
-    call: Call, x: Node, dim: Dims, keepdim: bool = False, dtype: DType | None = None
+    call: AtenCall, x: Node, dim: Dims, keepdim: bool = False, dtype: DType | None = None
 ) -> Node:
     return reduced(build.cast(x, call.dtype), "add", dim, keepdim)
 
 
 @aten("sum")
-def sum_all(call: Call, x: Node, dtype: DType | None = None) -> Node:
+def sum_all(call: AtenCall, x: Node, dtype: DType | None = None) -> Node:
     return sum_dim(call, x, None)
 
 
 @aten("mean.dim")
 def mean_dim(
-    call: Call, x: Node, dim: Dims, keepdim: bool = False, dtype: DType | None = None
+    call: AtenCall, x: Node, dim: Dims, keepdim: bool = False, dtype: DType | None = None
 ) -> Node:
     axes = axes_of(x, dim)
     wide = build.cast(x, call.dtype)
@@ -52,18 +52,18 @@ def mean_dim(
 
 
 @aten("mean")
-def mean_all(call: Call, x: Node, dtype: DType | None = None) -> Node:
+def mean_all(call: AtenCall, x: Node, dtype: DType | None = None) -> Node:
     return mean_dim(call, x, None)
 
 
 @aten("prod")
-def prod_all(call: Call, x: Node, dtype: DType | None = None) -> Node:
+def prod_all(call: AtenCall, x: Node, dtype: DType | None = None) -> Node:
     return reduced(build.cast(x, call.dtype), "mul", None)
 
 
 @aten("prod.dim_int")
 def prod_dim(
-    call: Call, x: Node, dim: int, keepdim: bool = False, dtype: DType | None = None
+    call: AtenCall, x: Node, dim: int, keepdim: bool = False, dtype: DType | None = None
 ) -> Node:
     return reduced(build.cast(x, call.dtype), "mul", dim, keepdim)
 
@@ -76,32 +76,32 @@ def extreme(x: Node, combine: str, dim: Dims, keepdim: bool = False) -> Node:
 
 
 @aten("amax")
-def amax(call: Call, x: Node, dim: Dims = (), keepdim: bool = False) -> Node:
+def amax(call: AtenCall, x: Node, dim: Dims = (), keepdim: bool = False) -> Node:
     return extreme(x, "max", dim, keepdim)
 
 
 @aten("amin")
-def amin(call: Call, x: Node, dim: Dims = (), keepdim: bool = False) -> Node:
+def amin(call: AtenCall, x: Node, dim: Dims = (), keepdim: bool = False) -> Node:
     return extreme(x, "min", dim, keepdim)
 
 
 @aten("max")
-def max_all(call: Call, x: Node) -> Node:
+def max_all(call: AtenCall, x: Node) -> Node:
     return extreme(x, "max", None)
 
 
 @aten("min")
-def min_all(call: Call, x: Node) -> Node:
+def min_all(call: AtenCall, x: Node) -> Node:
     return extreme(x, "min", None)
 
 
 @aten("max.dim")
-def max_dim(call: Call, x: Node, dim: int, keepdim: bool = False) -> tuple[Node, Node]:
+def max_dim(call: AtenCall, x: Node, dim: int, keepdim: bool = False) -> tuple[Node, Node]:
     return extreme(x, "max", dim, keepdim), position(x, "argmax", dim, keepdim)
 
 
 @aten("min.dim")
-def min_dim(call: Call, x: Node, dim: int, keepdim: bool = False) -> tuple[Node, Node]:
+def min_dim(call: AtenCall, x: Node, dim: int, keepdim: bool = False) -> tuple[Node, Node]:
     return extreme(x, "min", dim, keepdim), position(x, "argmin", dim, keepdim)
 
 
@@ -114,26 +114,26 @@ def position(x: Node, mnemonic: str, dim: int | None, keepdim: bool) -> Node:
 
 
 @aten("argmax")
-def argmax(call: Call, x: Node, dim: int | None = None, keepdim: bool = False) -> Node:
+def argmax(call: AtenCall, x: Node, dim: int | None = None, keepdim: bool = False) -> Node:
     return position(x, "argmax", dim, keepdim)
 
 
 @aten("argmin")
-def argmin(call: Call, x: Node, dim: int | None = None, keepdim: bool = False) -> Node:
+def argmin(call: AtenCall, x: Node, dim: int | None = None, keepdim: bool = False) -> Node:
     return position(x, "argmin", dim, keepdim)
 
 
 @aten("any", "any.dim", "any.dims")
-def any_(call: Call, x: Node, dim: Dims = None, keepdim: bool = False) -> Node:
+def any_(call: AtenCall, x: Node, dim: Dims = None, keepdim: bool = False) -> Node:
     return _truth(call, x, "or", dim, keepdim)
 
 
 @aten("all", "all.dim", "all.dims")
-def all_(call: Call, x: Node, dim: Dims = None, keepdim: bool = False) -> Node:
+def all_(call: AtenCall, x: Node, dim: Dims = None, keepdim: bool = False) -> Node:
     return _truth(call, x, "and", dim, keepdim)
 
 
-def _truth(call: Call, x: Node, combine: str, dim: Dims, keepdim: bool) -> Node:
+def _truth(call: AtenCall, x: Node, combine: str, dim: Dims, keepdim: bool) -> Node:
     test = build.cast(x, DType.BOOL)
     # an empty list of axes reduces nothing
     none = dim is not None and not isinstance(dim, int) and not dim
@@ -141,7 +141,7 @@ def _truth(call: Call, x: Node, combine: str, dim: Dims, keepdim: bool) -> Node:
 
 
 def spread_of(
-    call: Call, x: Node, dim: Dims, correction: float, keepdim: bool
+    call: AtenCall, x: Node, dim: Dims, correction: float, keepdim: bool
 ) -> tuple[Node, Node]:
     """Variance and mean in the compute type."""
     wide = build.compute(x)
@@ -160,7 +160,11 @@ def spread_of(
 
 @aten("var.correction")
 def var(
-    call: Call, x: Node, dim: Dims = None, correction: float | None = None, keepdim: bool = False
+    call: AtenCall,
+    x: Node,
+    dim: Dims = None,
+    correction: float | None = None,
+    keepdim: bool = False,
 ) -> Node:
     return build.cast(
         spread_of(call, x, dim, 1 if correction is None else correction, keepdim)[0], call.dtype
@@ -168,36 +172,42 @@ def var(
 
 
 @aten("var.dim")
-def var_dim(call: Call, x: Node, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Node:
+def var_dim(
+    call: AtenCall, x: Node, dim: Dims, unbiased: bool = True, keepdim: bool = False
+) -> Node:
     return build.cast(spread_of(call, x, dim, int(unbiased), keepdim)[0], call.dtype)
 
 
 @aten("var_mean.correction")
 def var_mean(
-    call: Call, x: Node, dim: Dims = None, correction: float | None = None, keepdim: bool = False
+    call: AtenCall,
+    x: Node,
+    dim: Dims = None,
+    correction: float | None = None,
+    keepdim: bool = False,
 ) -> tuple[Node, ...]:
     found = spread_of(call, x, dim, 1 if correction is None else correction, keepdim)
     return tuple(build.cast(f, call.dtype) for f in found)
 
 
 @aten("cumsum")
-def cumsum(call: Call, x: Node, dim: int, dtype: DType | None = None) -> Node:
+def cumsum(call: AtenCall, x: Node, dim: int, dtype: DType | None = None) -> Node:
     return running(call, "cumsum", x, dim)
 
 
 @aten("cumprod")
-def cumprod(call: Call, x: Node, dim: int, dtype: DType | None = None) -> Node:
+def cumprod(call: AtenCall, x: Node, dim: int, dtype: DType | None = None) -> Node:
     return running(call, "cumprod", x, dim)
 
 
-def running(call: Call, mnemonic: str, x: Node, dim: int) -> Node:
+def running(call: AtenCall, mnemonic: str, x: Node, dim: int) -> Node:
     """A running combination along an axis, in the result's element type; a scalar stays."""
     wide = build.cast(x, call.dtype)
     return build.apply1(mnemonic, wide, axis=dim) if x.shape else wide
 
 
 @aten("logsumexp")
-def logsumexp(call: Call, x: Node, dim: Dims, keepdim: bool = False) -> Node:
+def logsumexp(call: AtenCall, x: Node, dim: Dims, keepdim: bool = False) -> Node:
     wide = build.cast(x, call.dtype)
     axes = axes_of(x, dim)
     return build.apply1("logsumexp", wide, axis=axes, keepdims=keepdim) if axes else wide

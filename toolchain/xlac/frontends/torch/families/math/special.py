@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 
 from xlac.frontends.torch.families.math.pointwise import computed, operands, rounded
-from xlac.frontends.torch.table import Call, Scalar, aten
+from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ops import build
 
@@ -16,7 +16,7 @@ SAME = {"lgamma": "lgamma", "erfinv": "erf_inv", "erfc": "erfc", "special_i1e": 
 
 def _same(name: str, mnemonic: str) -> None:
     @aten(name)
-    def builder(call: Call, x: Node) -> Node:
+    def builder(call: AtenCall, x: Node) -> Node:
         return build.apply1(mnemonic, call.node(x, call.dtype))
 
 
@@ -25,12 +25,12 @@ for _name, _mnemonic in SAME.items():
 
 
 @aten("special_zeta", "prims.zeta.default")
-def zeta(call: Call, x: Node, q: Node) -> Node:
+def zeta(call: AtenCall, x: Node, q: Node) -> Node:
     return build.apply1("zeta", *operands(call, x, q))
 
 
 @aten("digamma")
-def digamma(call: Call, x: Node) -> Node:
+def digamma(call: AtenCall, x: Node) -> Node:
     """At 0 it is infinite, of the sign that x has not."""
     (a,) = operands(call, x)
     pole = build.div(build.like(-1.0, a), a)
@@ -38,7 +38,7 @@ def digamma(call: Call, x: Node) -> Node:
 
 
 @aten("polygamma")
-def polygamma(call: Call, n: int, x: Node) -> Node:
+def polygamma(call: AtenCall, n: int, x: Node) -> Node:
     (a,) = operands(call, x)
     if n == 0:
         return digamma(call, a)
@@ -47,7 +47,7 @@ def polygamma(call: Call, n: int, x: Node) -> Node:
     return build.apply1("polygamma", build.like(float(n), a), a)
 
 
-def trigamma(call: Call, x: Node) -> Node:
+def trigamma(call: AtenCall, x: Node) -> Node:
     """Below 1/2 by reflection: pi^2 / sin^2(pi x) - trigamma(1 - x)."""
     (a,) = computed(call, x)
     mirrored = build.compare(a, "lt", 0.5)
@@ -57,7 +57,7 @@ def trigamma(call: Call, x: Node) -> Node:
 
 
 @aten("special_i1", "prims.bessel_i1.default")
-def bessel_i1(call: Call, x: Node) -> Node:
+def bessel_i1(call: AtenCall, x: Node) -> Node:
     """exp(|x|) times the scaled function, which is odd."""
     (a,) = computed(call, x)
     return rounded(
@@ -66,12 +66,12 @@ def bessel_i1(call: Call, x: Node) -> Node:
 
 
 @aten("prims.bessel_i1e.default")
-def bessel_i1e(call: Call, x: Node) -> Node:
+def bessel_i1e(call: AtenCall, x: Node) -> Node:
     return build.apply1("bessel_i1e", call.node(x, call.dtype))
 
 
 @aten("hypot")
-def hypot(call: Call, x: Scalar, y: Scalar) -> Node:
+def hypot(call: AtenCall, x: Scalar, y: Scalar) -> Node:
     """Scaled by the larger, so that squares do not overflow; infinite when either is."""
     a, b = (build.apply1("abs", v) for v in computed(call, x, y))
     large, small = build.maximum(a, b), build.minimum(a, b)
@@ -82,12 +82,12 @@ def hypot(call: Call, x: Scalar, y: Scalar) -> Node:
 
 
 @aten("nextafter")
-def nextafter(call: Call, x: Node, y: Node) -> Node:
+def nextafter(call: AtenCall, x: Node, y: Node) -> Node:
     return build.apply1("next_after", *operands(call, x, y))
 
 
 @aten("angle")
-def angle(call: Call, x: Node) -> Node:
+def angle(call: AtenCall, x: Node) -> Node:
     """pi for negative numbers, 0 for the others."""
     (a,) = operands(call, x)
     found = build.select(build.compare(a, "lt", 0), build.like(math.pi, a), build.like(0.0, a))
@@ -95,7 +95,7 @@ def angle(call: Call, x: Node) -> Node:
 
 
 @aten("gcd", "prims.gcd.default")
-def gcd(call: Call, x: Node, y: Node) -> Node:
+def gcd(call: AtenCall, x: Node, y: Node) -> Node:
     """Euclid's algorithm, on all elements until every remainder is 0."""
     a, b = (build.apply1("abs", v) for v in operands(call, x, y))
     shape = a.type
@@ -121,7 +121,7 @@ def gcd(call: Call, x: Node, y: Node) -> Node:
 
 
 @aten("xlogy.Tensor")
-def xlogy(call: Call, x: Node, y: Node) -> Node:
+def xlogy(call: AtenCall, x: Node, y: Node) -> Node:
     a, b = computed(call, x, y)
     product = build.mul(a, build.log(b))
     found = build.select(build.compare(a, "eq", 0.0), 0.0, product)
@@ -129,7 +129,7 @@ def xlogy(call: Call, x: Node, y: Node) -> Node:
 
 
 @aten("logaddexp")
-def logaddexp(call: Call, x: Node, y: Node) -> Node:
+def logaddexp(call: AtenCall, x: Node, y: Node) -> Node:
     a, b = computed(call, x, y)
     high = build.maximum(a, b)
     gap = build.mul(build.apply1("abs", build.sub(a, b)), -1.0)

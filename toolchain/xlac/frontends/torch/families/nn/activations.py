@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from xlac.frontends.torch.families.math.pointwise import computed, rounded
-from xlac.frontends.torch.table import Call, Scalar, aten
+from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
@@ -13,7 +13,7 @@ from xlac_sdk.dtypes import DType
 
 def _same(name: str, mnemonic: str) -> None:
     @aten(name)
-    def builder(call: Call, x: Node) -> Node:
+    def builder(call: AtenCall, x: Node) -> Node:
         return build.apply1(mnemonic, x)
 
 
@@ -27,17 +27,19 @@ for _name, _mnemonic in {
 
 
 @aten("relu")
-def relu(call: Call, x: Node) -> Node:
+def relu(call: AtenCall, x: Node) -> Node:
     return build.maximum(x, build.constant(0, x.type.dtype))
 
 
 @aten("gelu")
-def gelu(call: Call, x: Node, approximate: str = "none") -> Node:
+def gelu(call: AtenCall, x: Node, approximate: str = "none") -> Node:
     return build.apply1("gelu", x, approximate=approximate)
 
 
 @aten("elu")
-def elu(call: Call, x: Node, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Node:
+def elu(
+    call: AtenCall, x: Node, alpha: float = 1, scale: float = 1, input_scale: float = 1
+) -> Node:
     (a,) = computed(call, x)
     below = build.mul(
         build.apply1("expm1", build.mul(a, float(input_scale))), float(alpha) * float(scale)
@@ -48,7 +50,7 @@ def elu(call: Call, x: Node, alpha: float = 1, scale: float = 1, input_scale: fl
 
 
 @aten("leaky_relu")
-def leaky_relu(call: Call, x: Node, negative_slope: float = 0.01) -> Node:
+def leaky_relu(call: AtenCall, x: Node, negative_slope: float = 0.01) -> Node:
     (a,) = computed(call, x)
     return rounded(
         call, build.select(build.compare(a, "gt", 0.0), a, build.mul(a, float(negative_slope)))
@@ -56,13 +58,13 @@ def leaky_relu(call: Call, x: Node, negative_slope: float = 0.01) -> Node:
 
 
 @aten("hardtanh")
-def hardtanh(call: Call, x: Node, min_val: Scalar = -1, max_val: Scalar = 1) -> Node:
+def hardtanh(call: AtenCall, x: Node, min_val: Scalar = -1, max_val: Scalar = 1) -> Node:
     low, high = (call.filled(v) for v in (min_val, max_val))
     return build.minimum(build.maximum(x, low), high)
 
 
 @aten("softplus")
-def softplus(call: Call, x: Node, beta: float = 1, threshold: float = 20) -> Node:
+def softplus(call: AtenCall, x: Node, beta: float = 1, threshold: float = 20) -> Node:
     (a,) = computed(call, x)
     steep = build.mul(a, float(beta))
     found = build.div(build.apply1("log1p", build.exp(steep)), float(beta))
@@ -70,13 +72,13 @@ def softplus(call: Call, x: Node, beta: float = 1, threshold: float = 20) -> Nod
 
 
 @aten("_prelu_kernel")
-def prelu(call: Call, x: Node, weight: Node) -> Node:
+def prelu(call: AtenCall, x: Node, weight: Node) -> Node:
     a, w = computed(call, x, weight)
     return rounded(call, build.select(build.compare(a, "gt", 0.0), a, build.mul(a, w)))
 
 
 @aten("gelu_backward")
-def gelu_backward(call: Call, grad: Node, x: Node, approximate: str = "none") -> Node:
+def gelu_backward(call: AtenCall, grad: Node, x: Node, approximate: str = "none") -> Node:
     g, a = computed(call, grad, x)
     if approximate == "tanh":
         inner = build.mul(
@@ -94,19 +96,19 @@ def gelu_backward(call: Call, grad: Node, x: Node, approximate: str = "none") ->
 
 
 @aten("sigmoid_backward")
-def sigmoid_backward(call: Call, grad: Node, y: Node) -> Node:
+def sigmoid_backward(call: AtenCall, grad: Node, y: Node) -> Node:
     g, b = computed(call, grad, y)
     return rounded(call, build.mul(build.mul(g, build.sub(1.0, b)), b))
 
 
 @aten("tanh_backward")
-def tanh_backward(call: Call, grad: Node, y: Node) -> Node:
+def tanh_backward(call: AtenCall, grad: Node, y: Node) -> Node:
     g, b = computed(call, grad, y)
     return rounded(call, build.mul(g, build.sub(1.0, build.mul(b, b))))
 
 
 @aten("threshold_backward")
-def threshold_backward(call: Call, grad: Node, x: Node, threshold: Scalar) -> Node:
+def threshold_backward(call: AtenCall, grad: Node, x: Node, threshold: Scalar) -> Node:
     g = call.filled(grad)
     return build.select(
         build.compare(call.filled(x), "le", call.filled(threshold)), build.like(0, g), g
@@ -114,16 +116,16 @@ def threshold_backward(call: Call, grad: Node, x: Node, threshold: Scalar) -> No
 
 
 @aten("_softmax")
-def softmax(call: Call, x: Node, dim: int, half_to_float: bool = False) -> Node:
+def softmax(call: AtenCall, x: Node, dim: int, half_to_float: bool = False) -> Node:
     return _along(call, "softmax", x, dim)
 
 
 @aten("_log_softmax")
-def log_softmax(call: Call, x: Node, dim: int, half_to_float: bool = False) -> Node:
+def log_softmax(call: AtenCall, x: Node, dim: int, half_to_float: bool = False) -> Node:
     return _along(call, "log_softmax", x, dim)
 
 
-def _along(call: Call, mnemonic: str, x: Node, dim: int) -> Node:
+def _along(call: AtenCall, mnemonic: str, x: Node, dim: int) -> Node:
     wide = build.cast(x, call.dtype)
     if not wide.shape:
         return build.reshape(build.apply1(mnemonic, build.reshape(wide, (1,)), axis=0), ())
@@ -131,7 +133,7 @@ def _along(call: Call, mnemonic: str, x: Node, dim: int) -> Node:
 
 
 @aten("_softmax_backward_data")
-def softmax_backward(call: Call, grad: Node, y: Node, dim: int, input_dtype: DType) -> Node:
+def softmax_backward(call: AtenCall, grad: Node, y: Node, dim: int, input_dtype: DType) -> Node:
     g, b = (build.compute(v) for v in (grad, y))
     total = build.mul(g, b)
     if y.shape:
@@ -142,7 +144,7 @@ def softmax_backward(call: Call, grad: Node, y: Node, dim: int, input_dtype: DTy
 
 
 @aten("_log_softmax_backward_data")
-def log_softmax_backward(call: Call, grad: Node, y: Node, dim: int, input_dtype: DType) -> Node:
+def log_softmax_backward(call: AtenCall, grad: Node, y: Node, dim: int, input_dtype: DType) -> Node:
     g, b = (build.compute(v) for v in (grad, y))
     total = build.reduce(g, "add", dim, True) if y.shape else g
     return build.cast(build.sub(g, build.mul(build.exp(b), total)), input_dtype)

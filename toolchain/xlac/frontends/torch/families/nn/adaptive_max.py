@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.frontends.torch.families.nn.pooling import known, returned
-from xlac.frontends.torch.table import Call, aten
+from xlac.frontends.torch.table import AtenCall, aten
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops import build
@@ -16,7 +16,7 @@ from xlac.ops import build
 
 def _adaptive(rank: int) -> None:
     @aten(f"adaptive_max_pool{rank}d")
-    def builder(call: Call, x: Node, output_size: Sequence[int]) -> tuple[Node, Node]:
+    def builder(call: AtenCall, x: Node, output_size: Sequence[int]) -> tuple[Node, Node]:
         extents, counts = known(x.shape[-rank:]), known(call.shape[-rank:])
         places, inside = windows(extents, counts)
         outer = x.shape[: x.type.rank - rank]
@@ -37,7 +37,7 @@ def _adaptive(rank: int) -> None:
         )
 
     @aten(f"adaptive_max_pool{rank}d_backward")
-    def backward(call: Call, grad: Node, x: Node, indices: Node) -> Node:
+    def backward(call: AtenCall, grad: Node, x: Node, indices: Node) -> Node:
         return returned(call, grad, x, indices, rank)
 
 

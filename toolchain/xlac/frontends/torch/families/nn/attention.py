@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from xlac.frontends.torch.errors import NotExpressible
-from xlac.frontends.torch.table import Call, aten
+from xlac.frontends.torch.table import AtenCall, aten
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -67,7 +67,7 @@ def shared(k: Node, heads: Dim) -> Node:
 
 
 def attend(
-    call: Call,
+    call: AtenCall,
     q: Node,
     k: Node,
     v: Node,
@@ -96,7 +96,7 @@ def spread_batch(q: Node, *others: Node) -> tuple[Node, ...]:
 
 @aten("scaled_dot_product_attention")
 def attention(
-    call: Call,
+    call: AtenCall,
     q: Node,
     k: Node,
     v: Node,
@@ -116,7 +116,7 @@ def attention(
 
 @aten("_scaled_dot_product_flash_attention_for_cpu")
 def flash_attention(
-    call: Call,
+    call: AtenCall,
     q: Node,
     k: Node,
     v: Node,
@@ -142,7 +142,7 @@ def flash_attention(
 
 @aten("_scaled_dot_product_flash_attention_for_cpu_backward")
 def flash_attention_backward(
-    call: Call,
+    call: AtenCall,
     grad: Node,
     q: Node,
     k: Node,

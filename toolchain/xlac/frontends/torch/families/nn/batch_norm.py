@@ -13,7 +13,7 @@ from xlac.frontends.torch.families.nn.normalization import (
     moments,
     rsqrt,
 )
-from xlac.frontends.torch.table import Call, aten
+from xlac.frontends.torch.table import AtenCall, aten
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -26,7 +26,7 @@ def _along_channels(x: Node) -> tuple[list[int], tuple[Dim, ...]]:
 
 
 def _normal(
-    call: Call,
+    call: AtenCall,
     x: Node,
     weight: Optional,
     bias: Optional,
@@ -53,7 +53,7 @@ def _normal(
 
 @aten("_native_batch_norm_legit_no_training")
 def batch_norm_inference(
-    call: Call,
+    call: AtenCall,
     x: Node,
     weight: Optional,
     bias: Optional,
@@ -68,7 +68,7 @@ def batch_norm_inference(
 
 @aten("_native_batch_norm_legit.no_stats")
 def batch_norm_measured(
-    call: Call,
+    call: AtenCall,
     x: Node,
     weight: Optional,
     bias: Optional,
@@ -82,7 +82,7 @@ def batch_norm_measured(
 
 @aten("_native_batch_norm_legit_functional")
 def batch_norm_training(
-    call: Call,
+    call: AtenCall,
     x: Node,
     weight: Optional,
     bias: Optional,
@@ -123,7 +123,7 @@ def _moved(old: Node, new: Node, momentum: float) -> Node:
 
 @aten("native_batch_norm_backward")
 def batch_norm_backward(
-    call: Call,
+    call: AtenCall,
     grad: Node,
     x: Node,
     weight: Optional,

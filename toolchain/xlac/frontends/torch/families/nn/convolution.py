@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlac.frontends.torch.errors import NotExpressible
-from xlac.frontends.torch.table import Call, aten
+from xlac.frontends.torch.table import AtenCall, aten
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -15,7 +15,7 @@ Ints = tuple[int, ...]
 LETTERS = {1: "W", 2: "HW", 3: "DHW"}
 
 
-class Geometry:
+class ConvolutionGeometry:
     """Strides, padding and dilation of a convolution over `rank` axes; each may be given as one
     number for all.
     """
@@ -158,7 +158,7 @@ def _swapped(weight: Node, groups: int) -> Node:
 
 @aten("convolution")
 def convolution(
-    call: Call,
+    call: AtenCall,
     x: Node,
     weight: Node,
     bias: Node | None,
@@ -172,7 +172,7 @@ def convolution(
     rank = weight.type.rank - 2
     batched = x.type.rank == weight.type.rank
     x = x if batched else build.reshape(x, (1, *x.shape))
-    geometry = Geometry(rank, stride, padding, dilation, groups)
+    geometry = ConvolutionGeometry(rank, stride, padding, dilation, groups)
     shape = call.shape if batched else (1, *call.shape)
     found = geometry.backward(x, weight, shape[2:]) if transposed else geometry.forward(x, weight)
     if bias is not None:
@@ -183,7 +183,7 @@ def convolution(
 
 @aten("convolution_backward")
 def convolution_backward(
-    call: Call,
+    call: AtenCall,
     grad: Node,
     x: Node,
     weight: Node,
@@ -196,7 +196,7 @@ def convolution_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> tuple[Node | None, ...]:
-    geometry = Geometry(weight.type.rank - 2, stride, padding, dilation, groups)
+    geometry = ConvolutionGeometry(weight.type.rank - 2, stride, padding, dilation, groups)
     kernel = geometry.kernel(weight)
     found: list[Node | None] = [None, None, None]
     if output_mask[0]:

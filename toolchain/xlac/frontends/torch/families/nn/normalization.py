@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xlac.frontends.torch.table import Call, aten
+from xlac.frontends.torch.table import AtenCall, aten
 from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -14,7 +14,7 @@ from xlac.ops import build
 Optional = Node | None
 
 
-def moments(call: Call, x: Node, axes: Sequence[int]) -> tuple[Node, Node]:
+def moments(call: AtenCall, x: Node, axes: Sequence[int]) -> tuple[Node, Node]:
     """The mean and the (biased) variance over axes, which stay with extent 1."""
     size = amount(call, x, axes)
     mean = build.div(build.reduce(x, "add", axes, True), size)
@@ -22,7 +22,7 @@ def moments(call: Call, x: Node, axes: Sequence[int]) -> tuple[Node, Node]:
     return mean, build.div(build.reduce(build.mul(gap, gap), "add", axes, True), size)
 
 
-def amount(call: Call, x: Node, axes: Sequence[int]) -> Node:
+def amount(call: AtenCall, x: Node, axes: Sequence[int]) -> Node:
     """How many elements lie along axes, as a number of x's type."""
     return build.cast(call.size(volume(tuple(x.shape[a] for a in axes))), x.type.dtype)
 
@@ -44,7 +44,7 @@ def affine(x: Node, weight: Optional, bias: Optional, shape: Sequence[Dim]) -> N
 
 @aten("native_layer_norm")
 def layer_norm(
-    call: Call,
+    call: AtenCall,
     x: Node,
     normalized_shape: Sequence[Dim],
     weight: Optional,
@@ -59,7 +59,7 @@ def layer_norm(
     return build.cast(y, x.type.dtype), *as_stated(call, mean, scale)
 
 
-def as_stated(call: Call, *statistics: Node) -> tuple[Node, ...]:
+def as_stated(call: AtenCall, *statistics: Node) -> tuple[Node, ...]:
     """Statistics in the shapes and types that PyTorch states for them."""
     found = []
     for node, wanted in zip(statistics, call.results[1:], strict=False):
@@ -70,7 +70,7 @@ def as_stated(call: Call, *statistics: Node) -> tuple[Node, ...]:
 
 @aten("native_layer_norm_backward")
 def layer_norm_backward(
-    call: Call,
+    call: AtenCall,
     grad: Node,
     x: Node,
     normalized_shape: Sequence[Dim],
@@ -96,7 +96,7 @@ def layer_norm_backward(
     return _cast(found, x)
 
 
-def centred(call: Call, g: Node, normal: Node, axes: Sequence[int], scale: Node) -> Node:
+def centred(call: AtenCall, g: Node, normal: Node, axes: Sequence[int], scale: Node) -> Node:
     """The gradient through (x - mean) * scale, both measured over axes: scale * (g - mean g -
     normal * mean(g * normal)).
     """
@@ -115,7 +115,7 @@ def _cast(found: Sequence[Optional], x: Node) -> tuple[Optional, ...]:
 
 @aten("native_group_norm")
 def group_norm(
-    call: Call,
+    call: AtenCall,
     x: Node,
     weight: Optional,
     bias: Optional,
@@ -135,7 +135,7 @@ def group_norm(
 
 @aten("native_group_norm_backward")
 def group_norm_backward(
-    call: Call,
+    call: AtenCall,
     grad: Node,
     x: Node,
     mean: Node,
@@ -168,7 +168,7 @@ def group_norm_backward(
 
 @aten("_fused_rms_norm")
 def rms_norm(
-    call: Call, x: Node, normalized_shape: Sequence[Dim], weight: Optional, eps: float | None
+    call: AtenCall, x: Node, normalized_shape: Sequence[Dim], weight: Optional, eps: float | None
 ) -> tuple[Node, ...]:
     wide = build.compute(x)
     axes = list(range(x.type.rank - len(normalized_shape), x.type.rank))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.frontends.torch.errors import NotExpressible
-from xlac.frontends.torch.table import Call, aten
+from xlac.frontends.torch.table import AtenCall, aten
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
@@ -19,7 +19,7 @@ from xlac_sdk.dtypes import DType
 Ints = tuple[int, ...]
 
 
-class Pool:
+class PoolWindows:
     """A window over the last `rank` axes of (batch, channels, …)."""
 
     def __init__(
@@ -96,7 +96,7 @@ def known(shape: Sequence[Dim]) -> Ints:
 def _max_pool(rank: int) -> None:
     @aten(f"max_pool{rank}d_with_indices")
     def builder(
-        call: Call,
+        call: AtenCall,
         x: Node,
         kernel_size: Sequence[int],
         stride: Sequence[int] = (),
@@ -104,14 +104,16 @@ def _max_pool(rank: int) -> None:
         dilation: Sequence[int] = (1,),
         ceil_mode: bool = False,
     ) -> tuple[Node, Node]:
-        pool = Pool(x.type, rank, kernel_size, stride, padding, dilation, known(call.shape[-rank:]))
+        pool = PoolWindows(
+            x.type, rank, kernel_size, stride, padding, dilation, known(call.shape[-rank:])
+        )
         wide = batched(x, rank)
         values = Node.of(pool.window("max"), wide)
         return build.reshape(values, call.shape), build.reshape(_positions(pool, wide), call.shape)
 
     @aten(f"max_pool{rank}d_with_indices_backward")
     def backward(
-        call: Call,
+        call: AtenCall,
         grad: Node,
         x: Node,
         kernel_size: Sequence[int],
@@ -124,7 +126,7 @@ def _max_pool(rank: int) -> None:
         return returned(call, grad, x, indices, rank)
 
 
-def returned(call: Call, grad: Node, x: Node, indices: Node, rank: int) -> Node:
+def returned(call: AtenCall, grad: Node, x: Node, indices: Node, rank: int) -> Node:
     """Each gradient added where its maximum was found, which `indices` count row-major in its plane
     of x.
     """
@@ -136,7 +138,7 @@ def returned(call: Call, grad: Node, x: Node, indices: Node, rank: int) -> Node:
     return build.cast(build.reshape(total, x.shape), call.dtype)
 
 
-def _positions(pool: Pool, x: Node) -> Node:
+def _positions(pool: PoolWindows, x: Node) -> Node:
     """Where in its plane, counted row-major, each maximum lies: the first of equals, or the last
     NaN.
     """
@@ -169,7 +171,7 @@ def _positions(pool: Pool, x: Node) -> Node:
 def _avg_pool(rank: int) -> None:
     @aten(f"avg_pool{rank}d")
     def builder(
-        call: Call,
+        call: AtenCall,
         x: Node,
         kernel_size: Sequence[int],
         stride: Sequence[int] = (),
@@ -178,7 +180,9 @@ def _avg_pool(rank: int) -> None:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Node:
-        pool = Pool(x.type, rank, kernel_size, stride, padding, (1,), known(call.shape[-rank:]))
+        pool = PoolWindows(
+            x.type, rank, kernel_size, stride, padding, (1,), known(call.shape[-rank:])
+        )
         total = Node.of(pool.window("add"), build.compute(batched(x, rank)))
         counts = build.constant(
             _counts(pool, count_include_pad, divisor_override), total.type.dtype
@@ -190,7 +194,7 @@ def _avg_pool(rank: int) -> None:
 
     @aten(f"avg_pool{rank}d_backward")
     def backward(
-        call: Call,
+        call: AtenCall,
         grad: Node,
         x: Node,
         kernel_size: Sequence[int],
@@ -203,7 +207,9 @@ def _avg_pool(rank: int) -> None:
         """Each gradient is shared out over its window: a window over the gradients, spread by the
         stride.
         """
-        pool = Pool(x.type, rank, kernel_size, stride, padding, (1,), known(grad.shape[-rank:]))
+        pool = PoolWindows(
+            x.type, rank, kernel_size, stride, padding, (1,), known(grad.shape[-rank:])
+        )
         wide = build.compute(batched(grad, rank))
         counts = build.constant(_counts(pool, count_include_pad, divisor_override), wide.type.dtype)
         low, high = [0, 0], [0, 0]
@@ -227,7 +233,7 @@ def _avg_pool(rank: int) -> None:
 
 
 def _counts(
-    pool: Pool, padded: bool, override: int | None
+    pool: PoolWindows, padded: bool, override: int | None
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """What each sum is divided by: the elements under the window that are inside x or, if asked,
     its padding.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xlac.frontends.torch.families.nn.pooling import known
-from xlac.frontends.torch.table import Call, aten
+from xlac.frontends.torch.table import AtenCall, aten
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -21,7 +21,7 @@ from xlac.ops import build
 Matrix = NDArray[np.float64]  # (size of the result, size of x)
 
 
-def applied(call: Call, x: Node, matrices: Sequence[Matrix]) -> Node:
+def applied(call: AtenCall, x: Node, matrices: Sequence[Matrix]) -> Node:
     """x with its last axes resampled, in the compute type; the smallest results first."""
     found = build.compute(x)
     first = x.type.rank - len(matrices)
@@ -57,12 +57,12 @@ def means(size: int, count: int) -> Matrix:
 
 def _adaptive(rank: int) -> None:
     @aten(f"_adaptive_avg_pool{rank}d")
-    def builder(call: Call, x: Node, output_size: Sequence[int]) -> Node:
+    def builder(call: AtenCall, x: Node, output_size: Sequence[int]) -> Node:
         pairs = zip(sizes_of(x.shape, rank), sizes_of(call.shape, rank), strict=True)
         return applied(call, x, [means(n, m) for n, m in pairs])
 
     @aten(f"_adaptive_avg_pool{rank}d_backward")
-    def backward(call: Call, grad: Node, x: Node) -> Node:
+    def backward(call: AtenCall, grad: Node, x: Node) -> Node:
         pairs = zip(sizes_of(x.shape, rank), sizes_of(grad.shape, rank), strict=True)
         return applied(call, grad, [means(n, m).T for n, m in pairs])
 
@@ -73,7 +73,12 @@ for _rank in (2, 3):
 
 @aten("grid_sampler_2d", "grid_sampler_3d")
 def grid_sampler(
-    call: Call, x: Node, grid: Node, interpolation_mode: int, padding_mode: int, align_corners: bool
+    call: AtenCall,
+    x: Node,
+    grid: Node,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
 ) -> Node:
     mode = ("linear", "nearest", "cubic")[interpolation_mode]
     padding = ("zeros", "border", "reflection")[padding_mode]
@@ -160,19 +165,23 @@ def _interpolated(name: str, rank: int, rule: Rule, corners: bool) -> None:
         return [rule(n, m, align, scale) for n, m, scale in triples]
 
     @aten(name)
-    def builder(call: Call, x: Node, output_size: Sequence[int], *rest: object) -> Node:
+    def builder(call: AtenCall, x: Node, output_size: Sequence[int], *rest: object) -> Node:
         align, scales = _rest(rest)
         return applied(call, x, matrices(x.shape, call.shape, align, scales))
 
     @aten(f"{name}.vec")
-    def by_scale(call: Call, x: Node, output_size: Sequence[int] | None, *rest: object) -> Node:
+    def by_scale(call: AtenCall, x: Node, output_size: Sequence[int] | None, *rest: object) -> Node:
         align = bool(rest[0]) if corners else False
         scales = _factors(rest[-1], rank)  # type: ignore[arg-type]
         return applied(call, x, matrices(x.shape, call.shape, align, scales))
 
     @aten(f"{name}_backward")
     def backward(
-        call: Call, grad: Node, output_size: Sequence[int], input_size: Sequence[Dim], *rest: object
+        call: AtenCall,
+        grad: Node,
+        output_size: Sequence[int],
+        input_size: Sequence[Dim],
+        *rest: object,
     ) -> Node:
         align, scales = _rest(rest)
         return applied(call, grad, [m.T for m in matrices(input_size, grad.shape, align, scales)])

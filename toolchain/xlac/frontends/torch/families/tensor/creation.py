@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xlac.frontends.torch.errors import NotExpressible
-from xlac.frontends.torch.table import Call, Scalar, aten
+from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.dims import Dim, Sym
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -15,13 +15,13 @@ from xlac_sdk.dtypes import DType
 
 
 @aten("full", "full_like", "new_full", "fill.Scalar", "fill.Tensor")
-def full(call: Call, like: Any, *values: Any, **named: Any) -> Node:
+def full(call: AtenCall, like: Any, *values: Any, **named: Any) -> Node:
     """The last of what is given in order is the value."""
     return call.filled(values[-1])
 
 
 @aten("scalar_tensor")
-def scalar_tensor(call: Call, value: Scalar, **_: Any) -> Node:
+def scalar_tensor(call: AtenCall, value: Scalar, **_: Any) -> Node:
     return call.node(value, call.dtype)
 
 
@@ -36,37 +36,37 @@ def scalar_tensor(call: Call, value: Scalar, **_: Any) -> Node:
     "new_empty_strided",
     "empty_permuted",
 )
-def zeros(call: Call, *_: Any, **__: Any) -> Node:
+def zeros(call: AtenCall, *_: Any, **__: Any) -> Node:
     """What PyTorch leaves undefined is 0."""
     return call.filled(0)
 
 
 @aten("ones", "ones_like", "new_ones")
-def ones(call: Call, *_: Any, **__: Any) -> Node:
+def ones(call: AtenCall, *_: Any, **__: Any) -> Node:
     return call.filled(1)
 
 
 @aten("arange.start_step")
-def arange(call: Call, start: Scalar, end: Scalar, step: Scalar = 1, **_: Any) -> Node:
+def arange(call: AtenCall, start: Scalar, end: Scalar, step: Scalar = 1, **_: Any) -> Node:
     return _counted(call, start, step)
 
 
 @aten("arange")
-def arange_stop(call: Call, end: Scalar, **_: Any) -> Node:
+def arange_stop(call: AtenCall, end: Scalar, **_: Any) -> Node:
     return _counted(call, 0, 1)
 
 
 @aten("arange.start")
-def arange_start(call: Call, start: Scalar, end: Scalar, **_: Any) -> Node:
+def arange_start(call: AtenCall, start: Scalar, end: Scalar, **_: Any) -> Node:
     return _counted(call, start, 1)
 
 
 @aten("prims.iota.default")
-def iota(call: Call, length: Dim, start: Scalar = 0, step: Scalar = 1, **_: Any) -> Node:
+def iota(call: AtenCall, length: Dim, start: Scalar = 0, step: Scalar = 1, **_: Any) -> Node:
     return _counted(call, start, step)
 
 
-def _counted(call: Call, start: Scalar, step: Scalar) -> Node:
+def _counted(call: AtenCall, start: Scalar, step: Scalar) -> Node:
     """start + i * step; floats are computed in f64 (halves and f32 then round once), as PyTorch
     does.
     """
@@ -80,24 +80,24 @@ def _counted(call: Call, start: Scalar, step: Scalar) -> Node:
 
 
 @aten("eye", "eye.m")
-def eye(call: Call, *_: Any, **__: Any) -> Node:
+def eye(call: AtenCall, *_: Any, **__: Any) -> Node:
     return build.cast(
         build.compare(build.iota(call.shape, 0), "eq", build.iota(call.shape, 1)), call.dtype
     )
 
 
 @aten("tril")
-def tril(call: Call, x: Node, diagonal: int = 0) -> Node:
+def tril(call: AtenCall, x: Node, diagonal: int = 0) -> Node:
     return build.apply1("tril", x, k=diagonal)
 
 
 @aten("triu")
-def triu(call: Call, x: Node, diagonal: int = 0) -> Node:
+def triu(call: AtenCall, x: Node, diagonal: int = 0) -> Node:
     return build.apply1("triu", x, k=diagonal)
 
 
 @aten("rand", "rand_like")
-def rand(call: Call, *_: Any, **__: Any) -> Node:
+def rand(call: AtenCall, *_: Any, **__: Any) -> Node:
     """Integers are counted in f32 between 0 and 1: all are 0."""
     if not call.dtype.is_float:
         return call.filled(0)
@@ -105,48 +105,50 @@ def rand(call: Call, *_: Any, **__: Any) -> Node:
 
 
 @aten("randn", "randn_like")
-def randn(call: Call, *_: Any, **__: Any) -> Node:
+def randn(call: AtenCall, *_: Any, **__: Any) -> Node:
     return call.random.normal(call.shape, call.dtype)
 
 
 @aten("uniform")
 def uniform(
-    call: Call, x: Node, low: float = 0.0, high: float = 1.0, generator: Any = None
+    call: AtenCall, x: Node, low: float = 0.0, high: float = 1.0, generator: Any = None
 ) -> Node:
     drawn = build.compute(call.random.uniform(call.shape, call.dtype))
     return build.cast(build.add(build.mul(drawn, float(high) - float(low)), float(low)), call.dtype)
 
 
 @aten("normal_functional")
-def normal(call: Call, x: Node, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Node:
+def normal(
+    call: AtenCall, x: Node, mean: float = 0.0, std: float = 1.0, generator: Any = None
+) -> Node:
     return _normal(call, mean, std)
 
 
 @aten("normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor")
-def normal_of(call: Call, mean: Scalar, std: Scalar = 1.0, generator: Any = None) -> Node:
+def normal_of(call: AtenCall, mean: Scalar, std: Scalar = 1.0, generator: Any = None) -> Node:
     return _normal(call, mean, std)
 
 
 @aten("normal.float_float")
-def normal_sized(call: Call, mean: float, std: float, size: Any, **_: Any) -> Node:
+def normal_sized(call: AtenCall, mean: float, std: float, size: Any, **_: Any) -> Node:
     return _normal(call, mean, std)
 
 
-def _normal(call: Call, mean: Scalar, std: Scalar) -> Node:
+def _normal(call: AtenCall, mean: Scalar, std: Scalar) -> Node:
     drawn = build.compute(call.random.normal(call.shape, call.dtype))
     middle, spread = (build.compute(call.filled(v)) for v in (mean, std))
     return build.cast(build.add(build.mul(drawn, spread), middle), call.dtype)
 
 
 @aten("exponential")
-def exponential(call: Call, x: Node, lambd: float = 1.0, generator: Any = None) -> Node:
+def exponential(call: AtenCall, x: Node, lambd: float = 1.0, generator: Any = None) -> Node:
     wide = call.dtype.compute
     drawn = build.log(build.sub(1.0, call.random.uniform(call.shape, wide)))
     return build.cast(build.mul(drawn, -1 / float(lambd)), call.dtype)
 
 
 @aten("geometric")
-def geometric(call: Call, x: Node, p: float, generator: Any = None) -> Node:
+def geometric(call: AtenCall, x: Node, p: float, generator: Any = None) -> Node:
     """How often one tries until the first success: 1 + floor(log(1 - u) / log(1 - p))."""
     wide = DType.F64 if call.dtype is DType.F64 else DType.F32
     drawn = build.log(build.sub(1.0, call.random.uniform(call.shape, wide)))
@@ -156,7 +158,11 @@ def geometric(call: Call, x: Node, p: float, generator: Any = None) -> Node:
 
 @aten("multinomial")
 def multinomial(
-    call: Call, weights: Node, num_samples: int, replacement: bool = False, generator: Any = None
+    call: AtenCall,
+    weights: Node,
+    num_samples: int,
+    replacement: bool = False,
+    generator: Any = None,
 ) -> Node:
     """Numbers of classes drawn by their weights, by Gumbel's maximum: the largest of log weight +
     noise.
@@ -176,33 +182,33 @@ def multinomial(
     return build.cut(places, axis, 0, num_samples)
 
 
-def _gumbel(call: Call, shape: Sequence[Dim], dtype: DType) -> Node:
+def _gumbel(call: AtenCall, shape: Sequence[Dim], dtype: DType) -> Node:
     """-log(-log u), with u in (0, 1]."""
     inner = build.mul(build.log(build.sub(1.0, call.random.uniform(shape, dtype))), -1.0)
     return build.mul(build.log(inner), -1.0)
 
 
 @aten("randint")
-def randint(call: Call, high: Scalar, size: Any, **_: Any) -> Node:
+def randint(call: AtenCall, high: Scalar, size: Any, **_: Any) -> Node:
     return _integers(call, 0, high)
 
 
 @aten("randint.low")
-def randint_low(call: Call, low: Scalar, high: Scalar, size: Any, **_: Any) -> Node:
+def randint_low(call: AtenCall, low: Scalar, high: Scalar, size: Any, **_: Any) -> Node:
     return _integers(call, low, high)
 
 
 @aten("randint_like")
-def randint_like(call: Call, like: Node, high: Scalar, **_: Any) -> Node:
+def randint_like(call: AtenCall, like: Node, high: Scalar, **_: Any) -> Node:
     return _integers(call, 0, high)
 
 
 @aten("randint_like.low_dtype")
-def randint_like_low(call: Call, like: Node, low: Scalar, high: Scalar, **_: Any) -> Node:
+def randint_like_low(call: AtenCall, like: Node, low: Scalar, high: Scalar, **_: Any) -> Node:
     return _integers(call, low, high)
 
 
-def _integers(call: Call, low: Scalar, high: Scalar) -> Node:
+def _integers(call: AtenCall, low: Scalar, high: Scalar) -> Node:
     bits = call.random.bits(call.shape, DType.U64)
     start = call.node(low, DType.I64)
     reach = build.cast(build.sub(call.node(high, DType.I64), start), DType.U64)
@@ -211,23 +217,23 @@ def _integers(call: Call, low: Scalar, high: Scalar) -> Node:
 
 
 @aten("randperm")
-def randperm(call: Call, n: Dim, **_: Any) -> Node:
+def randperm(call: AtenCall, n: Dim, **_: Any) -> Node:
     """Counts in the order of random keys of 64 bits."""
     keys = call.random.bits(call.shape, DType.U64)
     return build.cast(build.sort([keys, build.iota(call.shape, 0)], 0)[1], call.dtype)
 
 
 @aten("bernoulli")
-def bernoulli(call: Call, x: Node, generator: Any = None) -> Node:
+def bernoulli(call: AtenCall, x: Node, generator: Any = None) -> Node:
     return _drawn(call, x)
 
 
 @aten("bernoulli.p")
-def bernoulli_p(call: Call, x: Node, p: float = 0.5, generator: Any = None) -> Node:
+def bernoulli_p(call: AtenCall, x: Node, p: float = 0.5, generator: Any = None) -> Node:
     return _drawn(call, p)
 
 
-def _drawn(call: Call, p: Scalar) -> Node:
+def _drawn(call: AtenCall, p: Scalar) -> Node:
     chance = call.filled(p, DType.F64 if call.natural(p) is DType.F64 else DType.F32)
     return build.cast(
         build.compare(call.random.uniform(call.shape, chance.type.dtype), "lt", chance), call.dtype
@@ -235,7 +241,7 @@ def _drawn(call: Call, p: Scalar) -> Node:
 
 
 @aten("native_dropout")
-def dropout(call: Call, x: Node, p: float, train: bool | None = True) -> tuple[Node, Node]:
+def dropout(call: AtenCall, x: Node, p: float, train: bool | None = True) -> tuple[Node, Node]:
     """Elements kept with probability 1 - p and scaled by 1 / (1 - p), and the mask of what is kept."""
     if train is False or p == 0:
         return x, build.full(True, x.shape, DType.BOOL)
@@ -245,5 +251,5 @@ def dropout(call: Call, x: Node, p: float, train: bool | None = True) -> tuple[N
 
 
 @aten("_local_scalar_dense")
-def item(call: Call, x: Node) -> Node:
+def item(call: AtenCall, x: Node) -> Node:
     raise NotExpressible("a Python number made of a tensor's value")

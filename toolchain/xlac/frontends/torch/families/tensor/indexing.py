@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlac.frontends.torch.errors import NotExpressible
-from xlac.frontends.torch.table import Call, aten
+from xlac.frontends.torch.table import AtenCall, aten
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
@@ -13,7 +13,7 @@ from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 
-def wrapped(call: Call, indices: Node, size: Dim) -> Node:
+def wrapped(call: AtenCall, indices: Node, size: Dim) -> Node:
     """Indices as i64 counted from the start."""
     if not indices.type.dtype.is_signed:
         return build.cast(indices, DType.I64)
@@ -22,12 +22,12 @@ def wrapped(call: Call, indices: Node, size: Dim) -> Node:
 
 
 @aten("embedding")
-def embedding(call: Call, weight: Node, indices: Node, padding_idx: int = -1, *_: bool) -> Node:
+def embedding(call: AtenCall, weight: Node, indices: Node, padding_idx: int = -1, *_: bool) -> Node:
     return build.take(weight, build.cast(indices, DType.I64), 0)
 
 
 @aten("index_select")
-def index_select(call: Call, x: Node, dim: int, index: Node) -> Node:
+def index_select(call: AtenCall, x: Node, dim: int, index: Node) -> Node:
     if not x.shape:
         return build.reshape(x, call.shape)
     places = build.reshape(index, (index.type.size,))
@@ -39,7 +39,7 @@ def index_select(call: Call, x: Node, dim: int, index: Node) -> Node:
 
 
 @aten("gather")
-def gather(call: Call, x: Node, dim: int, index: Node, sparse_grad: bool = False) -> Node:
+def gather(call: AtenCall, x: Node, dim: int, index: Node, sparse_grad: bool = False) -> Node:
     if not x.shape:
         return build.broadcast_to(x, call.shape)
     axis = normal_axis(dim, x.type.rank)
@@ -58,7 +58,9 @@ def gather(call: Call, x: Node, dim: int, index: Node, sparse_grad: bool = False
 # ---- several index tensors ---------------------------------------------------------------------
 
 
-def index_axes(call: Call, x: Node, indices: Sequence[Node | None]) -> tuple[list[int], list[Node]]:
+def index_axes(
+    call: AtenCall, x: Node, indices: Sequence[Node | None]
+) -> tuple[list[int], list[Node]]:
     """The axes that have an index, and those indices as i64, broadcast to one shape."""
     for entry in indices:
         if entry is not None and entry.type.dtype in (DType.BOOL, DType.U8):
@@ -92,7 +94,7 @@ def place_of_indices(axes: Sequence[int]) -> int:
 
 
 @aten("index.Tensor", "_unsafe_index.Tensor")
-def index(call: Call, x: Node, indices: Sequence[Node | None]) -> Node:
+def index(call: AtenCall, x: Node, indices: Sequence[Node | None]) -> Node:
     axes, places = index_axes(call, x, indices)
     if not axes:
         return x

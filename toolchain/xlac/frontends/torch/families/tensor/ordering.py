@@ -6,7 +6,7 @@ import math
 
 from xlac.frontends.torch.errors import NotExpressible
 from xlac.frontends.torch.families.math.reductions import position
-from xlac.frontends.torch.table import Call, Scalar, aten
+from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
 from xlac.ir.types import Type
@@ -16,13 +16,13 @@ from xlac_sdk.dtypes import DType
 
 
 @aten("sort")
-def sort(call: Call, x: Node, dim: int = -1, descending: bool = False) -> tuple[Node, ...]:
+def sort(call: AtenCall, x: Node, dim: int = -1, descending: bool = False) -> tuple[Node, ...]:
     return _sorted(x, dim, descending)
 
 
 @aten("sort.stable")
 def sort_stable(
-    call: Call, x: Node, stable: bool | None = None, dim: int = -1, descending: bool = False
+    call: AtenCall, x: Node, stable: bool | None = None, dim: int = -1, descending: bool = False
 ) -> tuple[Node, ...]:
     return _sorted(x, dim, descending)
 
@@ -36,7 +36,7 @@ def _sorted(x: Node, dim: int, descending: bool) -> tuple[Node, ...]:
 
 @aten("topk")
 def topk(
-    call: Call, x: Node, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+    call: AtenCall, x: Node, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Node, ...]:
     if not x.shape:
         return build.reshape(x, call.shape), build.full(0, call.shape, DType.I64)
@@ -57,7 +57,9 @@ def _single(parts: tuple[Node, ...], axis: int, at: int, keepdim: bool) -> tuple
 
 
 @aten("kthvalue")
-def kthvalue(call: Call, x: Node, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Node, ...]:
+def kthvalue(
+    call: AtenCall, x: Node, k: int, dim: int = -1, keepdim: bool = False
+) -> tuple[Node, ...]:
     if not x.shape:
         return x, build.constant(0, DType.I64)
     axis = normal_axis(dim, x.type.rank)
@@ -65,7 +67,7 @@ def kthvalue(call: Call, x: Node, k: int, dim: int = -1, keepdim: bool = False) 
 
 
 @aten("median.dim")
-def median_dim(call: Call, x: Node, dim: int, keepdim: bool = False) -> tuple[Node, ...]:
+def median_dim(call: AtenCall, x: Node, dim: int, keepdim: bool = False) -> tuple[Node, ...]:
     """The lower of the two in the middle; a NaN, where there is one."""
     if not x.shape:
         return x, build.constant(0, DType.I64)
@@ -84,21 +86,21 @@ def median_dim(call: Call, x: Node, dim: int, keepdim: bool = False) -> tuple[No
 
 
 @aten("median")
-def median(call: Call, x: Node) -> Node:
+def median(call: AtenCall, x: Node) -> Node:
     return median_dim(call, build.reshape(x, (x.type.size,)), 0)[0]
 
 
 @aten("cummax")
-def cummax(call: Call, x: Node, dim: int) -> tuple[Node, ...]:
+def cummax(call: AtenCall, x: Node, dim: int) -> tuple[Node, ...]:
     return _running(call, x, dim, "ge")
 
 
 @aten("cummin")
-def cummin(call: Call, x: Node, dim: int) -> tuple[Node, ...]:
+def cummin(call: AtenCall, x: Node, dim: int) -> tuple[Node, ...]:
     return _running(call, x, dim, "le")
 
 
-def _running(call: Call, x: Node, dim: int, relation: str) -> tuple[Node, ...]:
+def _running(call: AtenCall, x: Node, dim: int, relation: str) -> tuple[Node, ...]:
     """The extreme up to each element, and where it stood; the later of equals. Once a NaN is met it
     stays.
     """
@@ -148,7 +150,7 @@ def _rows(x: Node, axis: int) -> tuple[Node, list[int]]:
 
 
 @aten("logcumsumexp")
-def logcumsumexp(call: Call, x: Node, dim: int) -> Node:
+def logcumsumexp(call: AtenCall, x: Node, dim: int) -> Node:
     """Running logarithms of sums of exponentials, each step without overflow."""
     if not x.shape or 0 in x.shape:
         return x
@@ -174,7 +176,7 @@ def logcumsumexp(call: Call, x: Node, dim: int) -> Node:
 
 @aten("searchsorted.Tensor")
 def searchsorted(
-    call: Call,
+    call: AtenCall,
     sequence: Node,
     values: Node,
     out_int32: bool = False,
@@ -192,7 +194,7 @@ def searchsorted(
 
 @aten("searchsorted.Scalar")
 def searchsorted_scalar(
-    call: Call,
+    call: AtenCall,
     sequence: Node,
     value: Scalar,
     out_int32: bool = False,
@@ -207,12 +209,12 @@ def searchsorted_scalar(
 
 @aten("bucketize.Tensor")
 def bucketize(
-    call: Call, values: Node, boundaries: Node, out_int32: bool = False, right: bool = False
+    call: AtenCall, values: Node, boundaries: Node, out_int32: bool = False, right: bool = False
 ) -> Node:
     return _counted(call, boundaries, values, right)
 
 
-def _counted(call: Call, sequence: Node, values: Node, right: bool) -> Node:
+def _counted(call: AtenCall, sequence: Node, values: Node, right: bool) -> Node:
     """NaN is greater than all."""
     dtype = call.promoted(sequence, values)
     outer = () if sequence.type.rank == 1 else sequence.shape[:-1]

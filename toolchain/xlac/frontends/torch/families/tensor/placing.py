@@ -16,7 +16,7 @@ from xlac.frontends.torch.families.tensor.indexing import (
     wrapped,
 )
 from xlac.frontends.torch.families.tensor.scatter import REDUCES, Combine, divided, identity_of
-from xlac.frontends.torch.table import Call, Scalar, aten
+from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
@@ -27,7 +27,7 @@ from xlac_sdk.dtypes import DType
 
 @aten("index_put", "_unsafe_index_put", "index_put_", "_index_put_impl_")
 def index_put(
-    call: Call,
+    call: AtenCall,
     x: Node,
     indices: Sequence[Node | None],
     values: Node,
@@ -72,7 +72,7 @@ def scatter_vectors(x: Node, places: Node, updates: Node, combine: Combine) -> N
 
 
 def _masked_put(
-    call: Call, x: Node, indices: Sequence[Node | None], values: Node, accumulate: bool
+    call: AtenCall, x: Node, indices: Sequence[Node | None], values: Node, accumulate: bool
 ) -> Node:
     """One mask from the first axis on and one value (or one for each of the other axes)."""
     mask, *more = indices
@@ -95,7 +95,12 @@ def _masked_put(
 
 @aten("embedding_dense_backward")
 def embedding_backward(
-    call: Call, grad: Node, indices: Node, num_weights: Dim, padding_idx: int, scale_by_freq: bool
+    call: AtenCall,
+    grad: Node,
+    indices: Node,
+    num_weights: Dim,
+    padding_idx: int,
+    scale_by_freq: bool,
 ) -> Node:
     """The rows of `grad` summed by the row of the table that they were read from."""
     wide = build.compute(grad)
@@ -121,7 +126,7 @@ def embedding_backward(
 
 
 @aten("masked_scatter")
-def masked_scatter(call: Call, x: Node, mask: Node, source: Node) -> Node:
+def masked_scatter(call: AtenCall, x: Node, mask: Node, source: Node) -> Node:
     """The elements of `source` in order where the mask is true."""
     wide = call.filled(mask, DType.BOOL)
     size = volume(call.shape)
@@ -132,7 +137,9 @@ def masked_scatter(call: Call, x: Node, mask: Node, source: Node) -> Node:
 
 
 @aten("index_add")
-def index_add(call: Call, x: Node, dim: int, index: Node, source: Node, alpha: Scalar = 1) -> Node:
+def index_add(
+    call: AtenCall, x: Node, dim: int, index: Node, source: Node, alpha: Scalar = 1
+) -> Node:
     if alpha != 1:
         mnemonic = "and" if source.type.dtype is DType.BOOL else "mul"
         source = build.apply1(mnemonic, source, call.node(alpha, source.type.dtype))
@@ -140,13 +147,19 @@ def index_add(call: Call, x: Node, dim: int, index: Node, source: Node, alpha: S
 
 
 @aten("index_copy")
-def index_copy(call: Call, x: Node, dim: int, index: Node, source: Node) -> Node:
+def index_copy(call: AtenCall, x: Node, dim: int, index: Node, source: Node) -> Node:
     return _by_slices(call, x, dim, index, source, "assign")
 
 
 @aten("index_reduce")
 def index_reduce(
-    call: Call, x: Node, dim: int, index: Node, source: Node, reduce: str, include_self: bool = True
+    call: AtenCall,
+    x: Node,
+    dim: int,
+    index: Node,
+    source: Node,
+    reduce: str,
+    include_self: bool = True,
 ) -> Node:
     combine, dtype = REDUCES[reduce], x.type.dtype
     ones = build.full(1, source.shape, DType.I64)
@@ -164,7 +177,7 @@ def index_reduce(
 
 
 @aten("put")
-def put(call: Call, x: Node, index: Node, source: Node, accumulate: bool = False) -> Node:
+def put(call: AtenCall, x: Node, index: Node, source: Node, accumulate: bool = False) -> Node:
     """Elements at places counted row-major."""
     size = x.type.size
     places = build.reshape(wrapped(call, index, size), (index.type.size, 1))
@@ -175,7 +188,9 @@ def put(call: Call, x: Node, index: Node, source: Node, accumulate: bool = False
     return build.reshape(found, x.shape)
 
 
-def _by_slices(call: Call, x: Node, dim: int, index: Node, source: Node, combine: Combine) -> Node:
+def _by_slices(
+    call: AtenCall, x: Node, dim: int, index: Node, source: Node, combine: Combine
+) -> Node:
     if not x.shape:
         return build.reshape(
             _by_slices(

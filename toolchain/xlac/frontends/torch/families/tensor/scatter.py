@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from xlac.frontends.torch.families.tensor.indexing import wrapped
-from xlac.frontends.torch.table import Call, Scalar, aten
+from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
 from xlac.ops import build
@@ -16,7 +16,9 @@ from xlac_sdk.dtypes import DType
 Combine = Literal["assign", "add", "mul", "max", "min"]
 
 
-def scattered(call: Call, x: Node, dim: int, index: Node, updates: Node, combine: Combine) -> Node:
+def scattered(
+    call: AtenCall, x: Node, dim: int, index: Node, updates: Node, combine: Combine
+) -> Node:
     """Elements of `updates` combined into the places along an axis; as many of them as there are
     indices.
     """
@@ -45,12 +47,12 @@ def scattered(call: Call, x: Node, dim: int, index: Node, updates: Node, combine
 
 
 @aten("scatter.src")
-def scatter_src(call: Call, x: Node, dim: int, index: Node, src: Node) -> Node:
+def scatter_src(call: AtenCall, x: Node, dim: int, index: Node, src: Node) -> Node:
     return scattered(call, x, dim, index, src, "assign")
 
 
 @aten("scatter.value")
-def scatter_value(call: Call, x: Node, dim: int, index: Node, value: Scalar) -> Node:
+def scatter_value(call: AtenCall, x: Node, dim: int, index: Node, value: Scalar) -> Node:
     return scattered(
         call,
         x,
@@ -62,7 +64,7 @@ def scatter_value(call: Call, x: Node, dim: int, index: Node, value: Scalar) -> 
 
 
 @aten("scatter_add")
-def scatter_add(call: Call, x: Node, dim: int, index: Node, src: Node) -> Node:
+def scatter_add(call: AtenCall, x: Node, dim: int, index: Node, src: Node) -> Node:
     return scattered(call, x, dim, index, src, "add")
 
 
@@ -79,7 +81,13 @@ REDUCES: dict[str, Combine] = {
 
 @aten("scatter_reduce.two")
 def scatter_reduce(
-    call: Call, x: Node, dim: int, index: Node, src: Node, reduce: str, include_self: bool = True
+    call: AtenCall,
+    x: Node,
+    dim: int,
+    index: Node,
+    src: Node,
+    reduce: str,
+    include_self: bool = True,
 ) -> Node:
     """Without `include_self` what stands in a place that gets updates is forgotten first."""
     combine, dtype = REDUCES[reduce], x.type.dtype
@@ -111,13 +119,13 @@ def identity_of(combine: Combine, dtype: DType) -> float | int:
 
 
 @aten("scatter.reduce")
-def scatter_with(call: Call, x: Node, dim: int, index: Node, src: Node, reduce: str) -> Node:
+def scatter_with(call: AtenCall, x: Node, dim: int, index: Node, src: Node, reduce: str) -> Node:
     return scattered(call, x, dim, index, src, REDUCES[reduce])
 
 
 @aten("scatter.value_reduce")
 def scatter_value_with(
-    call: Call, x: Node, dim: int, index: Node, value: Scalar, reduce: str
+    call: AtenCall, x: Node, dim: int, index: Node, value: Scalar, reduce: str
 ) -> Node:
     return scattered(
         call,

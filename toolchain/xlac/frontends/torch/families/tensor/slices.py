@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlac.frontends.torch.errors import NotExpressible
 from xlac.frontends.torch.families.tensor.views import bound
-from xlac.frontends.torch.table import Call, aten
+from xlac.frontends.torch.table import AtenCall, aten
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
@@ -13,7 +13,7 @@ from xlac_sdk.dtypes import DType
 
 
 @aten("select_scatter")
-def select_scatter(call: Call, x: Node, src: Node, dim: int, index: int) -> Node:
+def select_scatter(call: AtenCall, x: Node, src: Node, dim: int, index: int) -> Node:
     axis = normal_axis(dim, x.type.rank)
     at = bound(index, x.shape[axis], 0)
     return _replaced(
@@ -23,7 +23,7 @@ def select_scatter(call: Call, x: Node, src: Node, dim: int, index: int) -> Node
 
 @aten("slice_scatter")
 def slice_scatter(
-    call: Call,
+    call: AtenCall,
     x: Node,
     src: Node,
     dim: int = 0,
@@ -35,7 +35,7 @@ def slice_scatter(
     return _replaced(call, x, src, axis, bound(start, x.shape[axis], 0), step)
 
 
-def _replaced(call: Call, x: Node, src: Node, axis: int, start: Dim, step: int) -> Node:
+def _replaced(call: AtenCall, x: Node, src: Node, axis: int, start: Dim, step: int) -> Node:
     """x with every `step`-th slice from `start` on replaced by those of `src`."""
     size, count = x.shape[axis], src.shape[axis]
     src = build.broadcast_to(
@@ -60,7 +60,7 @@ def _replaced(call: Call, x: Node, src: Node, axis: int, start: Dim, step: int) 
 
 @aten("diagonal_scatter")
 def diagonal_scatter(
-    call: Call, x: Node, src: Node, offset: int = 0, dim1: int = 0, dim2: int = 1
+    call: AtenCall, x: Node, src: Node, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Node:
     """A diagonal of two axes replaced."""
     rank = x.type.rank

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xlac.frontends.torch.errors import NotExpressible
-from xlac.frontends.torch.table import Call, Scalar, aten
+from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.dims import Dim, Sym, bounds
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
@@ -29,22 +29,22 @@ from xlac_sdk.dtypes import DType
     "flatten.using_ints",
     "_reshape_copy",
 )
-def reshaped(call: Call, x: Node, *_: Any, **__: Any) -> Node:
+def reshaped(call: AtenCall, x: Node, *_: Any, **__: Any) -> Node:
     return build.reshape(x, call.shape)
 
 
 @aten("permute", "permute_copy")
-def permute(call: Call, x: Node, dims: Sequence[int]) -> Node:
+def permute(call: AtenCall, x: Node, dims: Sequence[int]) -> Node:
     return build.transpose(x, dims)
 
 
 @aten("t")
-def t(call: Call, x: Node) -> Node:
+def t(call: AtenCall, x: Node) -> Node:
     return build.transpose(x)
 
 
 @aten("transpose.int")
-def transpose(call: Call, x: Node, dim0: int, dim1: int) -> Node:
+def transpose(call: AtenCall, x: Node, dim0: int, dim1: int) -> Node:
     if not x.shape:
         return x
     perm = list(range(x.type.rank))
@@ -53,7 +53,7 @@ def transpose(call: Call, x: Node, dim0: int, dim1: int) -> Node:
 
 
 @aten("expand", "expand_copy")
-def expand(call: Call, x: Node, size: Sequence[Dim], implicit: bool = False) -> Node:
+def expand(call: AtenCall, x: Node, size: Sequence[Dim], implicit: bool = False) -> Node:
     return build.broadcast_to(x, call.shape)
 
 
@@ -75,7 +75,7 @@ def bound(position: Dim | None, size: Dim, otherwise: Dim) -> Dim:
 
 @aten("slice.Tensor", "slice_copy.Tensor")
 def slice_(
-    call: Call,
+    call: AtenCall,
     x: Node,
     dim: int = 0,
     start: Dim | None = None,
@@ -88,7 +88,7 @@ def slice_(
 
 
 @aten("select.int", "select_copy.int")
-def select(call: Call, x: Node, dim: int, index: Dim) -> Node:
+def select(call: AtenCall, x: Node, dim: int, index: Dim) -> Node:
     axis = normal_axis(dim, x.type.rank)
     at = x.shape[axis] + index if isinstance(index, int) and index < 0 else index
     return build.reshape(build.cut(x, axis, at, at + 1), call.shape)
@@ -103,7 +103,7 @@ def select(call: Call, x: Node, dim: int, index: Dim) -> Node:
     "chunk",
     "unbind.int",
 )
-def split(call: Call, x: Node, sizes: Any = 0, dim: int | None = None) -> list[Node]:
+def split(call: AtenCall, x: Node, sizes: Any = 0, dim: int | None = None) -> list[Node]:
     """The parts have the extents that PyTorch states; `unbind` takes the axis first and loses it."""
     unbound = dim is None and call.type.rank < x.type.rank
     axis = normal_axis((sizes if unbound else dim) or 0, x.type.rank)
@@ -117,7 +117,7 @@ def split(call: Call, x: Node, sizes: Any = 0, dim: int | None = None) -> list[N
 
 
 @aten("cat")
-def cat(call: Call, tensors: Sequence[Node], dim: int = 0) -> Node:
+def cat(call: AtenCall, tensors: Sequence[Node], dim: int = 0) -> Node:
     # PyTorch skips empty vectors
     kept = [build.cast(x, call.dtype) for x in tensors if x.type.rank == call.type.rank]
     if not kept:
@@ -126,7 +126,7 @@ def cat(call: Call, tensors: Sequence[Node], dim: int = 0) -> Node:
 
 
 @aten("stack")
-def stack(call: Call, tensors: Sequence[Node], dim: int = 0) -> Node:
+def stack(call: AtenCall, tensors: Sequence[Node], dim: int = 0) -> Node:
     axis = normal_axis(dim, call.type.rank)
     parts = [build.cast(x, call.dtype) for x in tensors]
     return build.concat(
@@ -135,12 +135,12 @@ def stack(call: Call, tensors: Sequence[Node], dim: int = 0) -> Node:
 
 
 @aten("flip")
-def flip(call: Call, x: Node, dims: Sequence[int]) -> Node:
+def flip(call: AtenCall, x: Node, dims: Sequence[int]) -> Node:
     return build.apply1("flip", x, axis=[normal_axis(d, x.type.rank) for d in dims]) if dims else x
 
 
 @aten("repeat")
-def repeat(call: Call, x: Node, repeats: Sequence[Dim]) -> Node:
+def repeat(call: AtenCall, x: Node, repeats: Sequence[Dim]) -> Node:
     shape: tuple[Dim, ...] = (*[1] * (len(repeats) - x.type.rank), *x.shape)
     apart = [part for size in shape for part in (1, size)]
     spread = [part for count, size in zip(repeats, shape, strict=True) for part in (count, size)]
@@ -148,7 +148,7 @@ def repeat(call: Call, x: Node, repeats: Sequence[Dim]) -> Node:
 
 
 @aten("roll")
-def roll(call: Call, x: Node, shifts: Sequence[int], dims: Sequence[int] = ()) -> Node:
+def roll(call: AtenCall, x: Node, shifts: Sequence[int], dims: Sequence[int] = ()) -> Node:
     if not dims:
         flat = build.reshape(x, (x.type.size,))
         return build.reshape(_rolled(flat, shifts[0], 0), x.shape) if x.shape else x
@@ -168,7 +168,7 @@ def _rolled(x: Node, shift: int, axis: int) -> Node:
 
 
 @aten("constant_pad_nd")
-def constant_pad(call: Call, x: Node, pad: Sequence[Dim], value: Scalar = 0) -> Node:
+def constant_pad(call: AtenCall, x: Node, pad: Sequence[Dim], value: Scalar = 0) -> Node:
     """`pad` lists (low, high) from the last axis backwards; a negative one removes elements."""
     low: list[Dim] = [0] * x.type.rank
     high: list[Dim] = [0] * x.type.rank
@@ -177,7 +177,7 @@ def constant_pad(call: Call, x: Node, pad: Sequence[Dim], value: Scalar = 0) -> 
     return build.pad(x, call.node(value, x.type.dtype), low, high)
 
 
-def _bordered(call: Call, x: Node, padding: Sequence[int], mode: str) -> Node:
+def _bordered(call: AtenCall, x: Node, padding: Sequence[int], mode: str) -> Node:
     pads = [(0, 0)] * x.type.rank
     for number in range(len(padding) // 2):
         axis, (low, high) = x.type.rank - 1 - number, padding[2 * number : 2 * number + 2]
@@ -195,17 +195,17 @@ def _bordered(call: Call, x: Node, padding: Sequence[int], mode: str) -> Node:
 
 
 @aten("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
-def reflection_pad(call: Call, x: Node, padding: Sequence[int]) -> Node:
+def reflection_pad(call: AtenCall, x: Node, padding: Sequence[int]) -> Node:
     return _bordered(call, x, padding, "reflect")
 
 
 @aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
-def replication_pad(call: Call, x: Node, padding: Sequence[int]) -> Node:
+def replication_pad(call: AtenCall, x: Node, padding: Sequence[int]) -> Node:
     return _bordered(call, x, padding, "edge")
 
 
 @aten("diagonal", "diagonal_copy")
-def diagonal(call: Call, x: Node, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Node:
+def diagonal(call: AtenCall, x: Node, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Node:
     a, b = normal_axis(dim1, x.type.rank), normal_axis(dim2, x.type.rank)
     rest = [axis for axis in range(x.type.rank) if axis not in (a, b)]
     moved = build.transpose(x, [*rest, a, b])
@@ -226,7 +226,7 @@ def diagonal(call: Call, x: Node, offset: int = 0, dim1: int = 0, dim2: int = 1)
 
 @aten("as_strided", "as_strided_copy")
 def as_strided(
-    call: Call,
+    call: AtenCall,
     x: Node,
     size: Sequence[Dim],
     stride: Sequence[Dim],
