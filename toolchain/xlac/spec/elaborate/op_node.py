@@ -45,7 +45,6 @@ def operation(
         if name == "call" and spec.body is not None
         else find(context, name, spans.name())
     )
-    allowed = fields(context, name) or frozenset()
     body = None
     if spec.body is not None:
         if not attributes.holds_body(op):
@@ -53,6 +52,29 @@ def operation(
                 "XL2005", f"unknown key 'body' for {name}: it runs no graph", place.at("body").key
             )
         body = context.handlers.function(context, scope, spec.body, path, place.at("body"))
+    given, learned, poisoned = values(context, scope, spec, op, name, path, place)
+    operands = inputs(context, scope, spec.inputs, operand_names(op), name, path, place)
+    if poisoned:
+        raise Poisoned
+    exact = spec.exact is True or flag(scope, spec.exact, place.at("exact"))
+    return apply(
+        context, scope, name, operands, given, learned, path, spans, place.key, body, exact
+    )
+
+
+def values(
+    context: Context,
+    scope: Scope,
+    spec: schema.OpNode,
+    op: type[Op],
+    name: str,
+    path: str,
+    place: Place,
+) -> tuple[dict[str, Any], dict[str, Node], bool]:
+    """The other keys of a node: attributes, learned tensors that are given, and whether one of them
+    was wrong, which the report has then.
+    """
+    allowed = fields(context, name) or frozenset()
     given: dict[str, Any] = {}
     learned: dict[str, Node] = {}
     poisoned = False
@@ -85,13 +107,7 @@ def operation(
                 )
             else:
                 context.report.fault(fault)
-    operands = inputs(context, scope, spec.inputs, operand_names(op), name, path, place)
-    if poisoned:
-        raise Poisoned
-    exact = spec.exact is True or flag(scope, spec.exact, place.at("exact"))
-    return apply(
-        context, scope, name, operands, given, learned, path, spans, place.key, body, exact
-    )
+    return given, learned, poisoned
 
 
 def types(given: Any, scope: Scope, place: Place) -> Any:

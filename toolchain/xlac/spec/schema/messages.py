@@ -46,6 +46,13 @@ def explain(source: Source, fault: Any, report: Report) -> tuple[Path_, bool]:
             else "",
         )
         return path[:-1] or path, False
+    _explain_value(fault, path, place, in_key, report)
+    return path, in_key
+
+
+def _explain_value(fault: Any, path: Path_, place: Place, in_key: bool, report: Report) -> None:
+    """Reports a value, or the name that is a key, which the schema does not take."""
+    kind, value = fault["type"], fault.get("input")
     expected = _EXPECTED.get(kind)
     if path == ("xlac",):
         report.add(
@@ -87,7 +94,6 @@ def explain(source: Source, fault: Any, report: Report) -> tuple[Path_, bool]:
         report.add(code, fault["msg"], place.key if kind == "entry" else place.span, hint)
     else:
         report.add("XL1012", fault["msg"][0].lower() + fault["msg"][1:], place.span)
-    return path, in_key
 
 
 _BOUNDS = {
