@@ -17,6 +17,8 @@ from test_conv_schedule import conv
 from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.cpu import elementwise
 from xlac.codegen.cpu.gemm.inner_product import InnerProduct
+from xlac.codegen.gpu.core import tma
+from xlac.codegen.gpu.core.instructions import COMMIT, COPY, FENCE, GROUPED, MMA, SETTLE, WAIT
 from xlac.codegen.schedules.decisions import Decisions, deciding
 from xlac.codegen.schedules.schedule import Schedule, from_data, to_data
 from xlac.codegen.schedules.templates import TEMPLATES
@@ -33,6 +35,16 @@ from xlac_sdk.target import Target
 
 F32, F16 = DType.F32, DType.F16
 AVX512, AVX2, SSE = TARGETS["avx512"], TARGETS["avx2"], TARGETS["sse"]
+GPU = Target("gpu", warp=8, block_threads=32, shared_bytes=48 << 10, access_bytes=16, processors=4)
+CORES = replace(
+    GPU, warp=32, block_threads=128, instructions=frozenset({*MMA.values(), COPY, COMMIT, WAIT})
+)
+HOPPER = replace(
+    CORES,
+    block_threads=512,
+    shared_bytes=227 << 10,
+    instructions=CORES.instructions | {FENCE, SETTLE, *GROUPED.values(), *tma.NAMES},
+)
 VECTORIZED = replace(SSE, vectorizes=True)
 
 
@@ -50,6 +62,7 @@ class Drawn:
     target: Target
     templates: str
     exact: bool = False
+    runs: bool = True  # in the interpreter, in a second
     instead: Mapping[str, object] | None = None  # of what would be chosen for a large group
     starts: tuple[Mapping[str, object], ...] = ()  # values of fields beside which others matter
 
@@ -161,12 +174,24 @@ ONE_KEPT = {"kept": ({"value": 0, "output": None},)}
 SHARED = {"threads": {"loops": 1, "grain": 1}}
 
 
+def halves(m: int, n: int, k: int) -> Callable[[], Group]:
+    def made() -> Group:
+        a, b = x("a", m, k, dtype=DType.BF16), x("b", n, k, dtype=DType.BF16)
+        return group(Kind.DOT, Node.of(Dot(contract_lhs=(1,), contract_rhs=(1,)), a, b))
+
+    return made
+
+
 def split(loops: list[list[int]], vector: int, stretch: int) -> Mapping[str, object]:
     return {
         "template": "split_reduction", "loops": loops, "vector": vector, "lanes": 4, "unroll": [2],
         "join": False, "cut": 0, "stretch": stretch, "threads": {"loops": 1, "grain": 1},
         "combine_lanes": 4,
     }  # fmt: skip
+
+
+def tiled(template: str) -> Mapping[str, object]:
+    return {"template": template, "groups": 1, "stages": 2, "split_k": 1}
 
 
 CASES: dict[str, Drawn] = {
@@ -197,6 +222,18 @@ CASES: dict[str, Drawn] = {
     "dot_epilogue": Drawn(long_epilogue, AVX2, "gemm"),
     "inner_product": Drawn(dot(3, 7, 70, turned=True), AVX512, "inner_product"),
     "vectorized": Drawn(dot(5, 30, 11, kind="weight"), VECTORIZED, "autovectorized"),
+    "gpu_skinny": Drawn(dot(3, 40, 64), GPU, "skinny_gemm"),
+    "gpu_skinny_deep": Drawn(dot(3, 40, 64, turned=True), GPU, "skinny_gemm"),
+    "gpu_simt": Drawn(dot(20, 24, 64), GPU, "simt_gemm"),
+    "gpu_cores": Drawn(halves(40, 36, 128), CORES, "tensor_core_gemm", runs=False),
+    "gpu_groups": Drawn(halves(64, 256, 256), HOPPER, "wgmma", instead=tiled("wgmma"), runs=False),
+    "gpu_roles": Drawn(
+        halves(64, 256, 256),
+        HOPPER,
+        "warp_specialized_gemm",
+        instead=tiled("warp_specialized_gemm"),
+        runs=False,
+    ),
     "vectorized_column": Drawn(
         column, VECTORIZED, "autovectorized", starts=({"width": 1, "right": "constant"},)
     ),
@@ -205,7 +242,7 @@ CASES: dict[str, Drawn] = {
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.runs])
 @pytest.mark.sampled(14)
 def test_any_schedule_computes_the_same(name: str, seed: int) -> None:
     case, rng = CASES[name], Random(f"{name} {seed}")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from xlac.codegen.schedules.elementwise import ElementwiseSchedule
 from xlac.codegen.schedules.gemm import CONTRACTIONS, PackSchedule
+from xlac.codegen.schedules.gpu_gemm import GPU_CONTRACTIONS
 from xlac.codegen.schedules.reduction import REDUCTIONS
 from xlac.codegen.schedules.schedule import Schedule
 
 TEMPLATES: dict[str, type[Schedule]] = {
-    each.template: each for each in (ElementwiseSchedule, *CONTRACTIONS, PackSchedule, *REDUCTIONS)
+    each.template: each
+    for each in (ElementwiseSchedule, *CONTRACTIONS, PackSchedule, *REDUCTIONS, *GPU_CONTRACTIONS)
 }

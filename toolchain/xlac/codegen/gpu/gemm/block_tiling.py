@@ -46,6 +46,8 @@ class BlockTile:
 
 _WARPS = ((4, 2), (2, 2), (2, 1), (1, 2), (1, 1))
 _PIECES = ((2, 2), (1, 2), (1, 1))
+SHAPES = _WARPS, _PIECES  # of a block
+STEP = 8  # of the sum
 
 
 def vector_of(target: Target, dtype: DType) -> int:
@@ -65,7 +67,7 @@ def choose(target: Target, p: MatrixProduct) -> BlockTile:
     """
     batch, rows, columns, _ = p.usual
     vector, lanes = vector_of(target, p.accumulate), spread(target.warp)
-    step = 8
+    step = STEP
     best: tuple[float, BlockTile] | None = None
     for warps in _WARPS:
         for pieces in _PIECES:

@@ -1,124 +1,141 @@
-"""Decides how a contraction is computed on a GPU: by which kernel, and in which tiles."""
+"""Decides how a contraction is computed on a GPU: by which kernel, in which tiles, in how many parts
+of the sum.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-
-import numpy as np
-
-from xlac.codegen.core.contraction import Contraction, OperandSource
-from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import KernelLaunch, PackedConstant
-from xlac.codegen.core.operands import OperandView
 from xlac.codegen.gpu.gemm import (
     block_tiling,
-    skinny_gemm,
     skinny_tile,
     split_k,
     tensor_core_gemm,
     warp_specialized_gemm,
     wgmma,
 )
-from xlac.codegen.gpu.gemm.epilogue_store import Stores
-from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct, matrix_product
-from xlac.codegen.gpu.gemm.simt_gemm import SimtGemm
-from xlac.fusion import cost
-from xlac.fusion.group import Group
-from xlac.ir.dims import static
-from xlac.ir.graph import Node
-from xlac.ir.op import Array
-from xlac_sdk.kernel_ir.build import Builder
+from xlac.codegen.gpu.gemm.block_tiling import BlockTile, spread, vector_of
+from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
+from xlac.codegen.gpu.gemm.tensor_core_gemm import TensorCoreTile
+from xlac.codegen.gpu.gemm.warp_specialized_gemm import WarpSpecializedTile
+from xlac.codegen.gpu.gemm.wgmma import WgmmaTile
+from xlac.codegen.schedules.gpu_gemm import (
+    GpuContraction,
+    SimtGemmSchedule,
+    SkinnyGemmSchedule,
+    TensorCoreGemmSchedule,
+    TiledSchedule,
+    WarpSpecializedSchedule,
+    WgmmaSchedule,
+)
+from xlac.codegen.schedules.schedule import Misfit
 from xlac_sdk.target import Target
 
+Tile = BlockTile | TensorCoreTile | WgmmaTile
+"""What one block computes."""
 
-def launches(
-    group: Group, target: Target, name: str, c: Contraction, after: Epilogue, right: OperandView
-) -> list[KernelLaunch]:
-    """The kernels of a contraction and its epilogue. `right` is the view that the right operand
-    came from.
+
+def choose(p: MatrixProduct, target: Target) -> GpuContraction:
+    """The schedule of a product: of few rows; on tensor cores, where they take the operands as they
+    are; else on ordinary arithmetic.
     """
-    if right.compute is not None:
-        c = replace(c, right=_computed(group, c.right, right))
-    p = matrix_product(c, after)
-    elements = Elements(Builder(), group, target)
     if skinny_tile.pays(p):
-        skinny_gemm.SkinnyGemm(elements, after, p, skinny_tile.share(p, target), target).write()
-        return [elements.launch(name, cost.work(group))]
-    tiled = _tiled(p, target)
-    parts = split_k.parts(p, tiled.blocks, tiled.step, target.processors or block_tiling.PROCESSORS)
-    if parts == 1:
-        tiled.write(elements, after, p)
-        return [elements.launch(name, cost.work(group))]
-    cut = split_k.split(p, parts)
-    found = split_k.partial(cut)
-    tiled.write(elements, found, cut)
-    finishing = Elements(Builder(), group, target)
-    split_k.finish(finishing, after, p, found, target)
-    return [elements.launch(f"{name}_parts", cost.work(group)), finishing.launch(name)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Tiled:
-    """A kernel in tiles: how many blocks it has, how much of the sum a tile covers, and what writes
-    it.
-    """
-
-    blocks: int
-    step: int
-    write: Callable[[Elements, Stores, MatrixProduct], None]
-
-
-def _tiled(p: MatrixProduct, target: Target) -> _Tiled:
-    """On tensor cores, where they take the operands as they are; else on ordinary arithmetic."""
-    roles = warp_specialized_gemm.choose(p, target)
-    if roles:
-
-        def by_roles(elements: Elements, after: Stores, p: MatrixProduct) -> None:
-            warp_specialized_gemm.WarpSpecializedGemm(elements, after, p, roles, target).write()
-
-        return _Tiled(_blocks(p, roles.rows, roles.columns), roles.step, by_roles)
-    groups = wgmma.choose(p, target)
-    if groups:
-
-        def by_groups(elements: Elements, after: Stores, p: MatrixProduct) -> None:
-            wgmma.WgmmaGemm(elements, after, p, groups, target).write()
-
-        return _Tiled(_blocks(p, groups.rows, groups.columns), groups.step, by_groups)
+        s = skinny_tile.share(p, target)
+        return SkinnyGemmSchedule(s.few, s.lanes, s.across, s.warps)
+    if roles := warp_specialized_gemm.choose(p, target):
+        parts = _parts(p, roles, target)
+        return WarpSpecializedSchedule(roles.groups, roles.stages, parts)
+    if groups := wgmma.choose(p, target):
+        return WgmmaSchedule(groups.groups, groups.stages, _parts(p, groups, target))
     dtype = tensor_core_gemm.operand(p, target)
-    cores = tensor_core_gemm.choose(target, p, dtype) if dtype else None
-    if dtype and cores:
-
-        def by_cores(elements: Elements, after: Stores, p: MatrixProduct) -> None:
-            tensor_core_gemm.TensorCoreGemm(elements, after, p, cores, dtype, target).write()
-
-        return _Tiled(_blocks(p, cores.rows, cores.columns), cores.step, by_cores)
+    if dtype and (cores := tensor_core_gemm.choose(target, p, dtype)):
+        return TensorCoreGemmSchedule(cores.warps, cores.parts, _parts(p, cores, target))
     tile = block_tiling.choose(target, p)
-
-    def plain(elements: Elements, after: Stores, p: MatrixProduct) -> None:
-        SimtGemm(elements, after, p, tile, target).write()
-
-    return _Tiled(_blocks(p, tile.rows, tile.columns), tile.step, plain)
+    return SimtGemmSchedule(tile.warps, tile.pieces, _parts(p, tile, target))
 
 
-def _blocks(p: MatrixProduct, rows: int, columns: int) -> int:
+def tile_of(schedule: TiledSchedule, p: MatrixProduct, target: Target) -> Tile:
+    """What a block computes by a schedule."""
+    match schedule:
+        case WarpSpecializedSchedule(groups=groups, stages=stages):
+            return WarpSpecializedTile(groups, stages, wgmma.step(p))
+        case WgmmaSchedule(groups=groups, stages=stages):
+            return WgmmaTile(groups, stages, wgmma.step(p))
+        case TensorCoreGemmSchedule(warps=warps, products=products):
+            step = tensor_core_gemm.step(p, target)
+            return TensorCoreTile(warps, products, step, target.warp)
+        case SimtGemmSchedule(warps=warps, pieces=pieces):
+            vector, lanes = vector_of(target, p.accumulate), spread(target.warp)
+            return BlockTile(warps, lanes, pieces, vector, block_tiling.STEP)
+
+
+def _parts(p: MatrixProduct, tile: Tile, target: Target) -> int:
     batch, down, across, _ = p.usual
-    return batch * -(-down // rows) * -(-across // columns)
+    blocks = batch * -(-down // tile.rows) * -(-across // tile.columns)
+    return split_k.parts(p, blocks, tile.step, target.processors or block_tiling.PROCESSORS)
 
 
-def _computed(group: Group, source: OperandSource, view: OperandView) -> OperandSource:
-    """An operand that is computed from a constant while compiling."""
-    assert isinstance(source.value, Node) and view.compute is not None
-    compute = view.compute
-    (size,) = static((group.anchor.inputs[1].type.size,))
+def check(schedule: GpuContraction, p: MatrixProduct, target: Target) -> None:
+    """Raises Misfit for a schedule by which the product cannot be computed."""
+    match schedule:
+        case SkinnyGemmSchedule():
+            _check_skinny(schedule, p, target)
+            return
+        case WarpSpecializedSchedule():
+            if not warp_specialized_gemm.able(p, target):
+                raise Misfit(("template",), "the copy engine cannot bring these operands")
+        case WgmmaSchedule():
+            if not wgmma.able(p, target):
+                raise Misfit(("template",), "groups of warps cannot multiply these operands")
+        case TensorCoreGemmSchedule():
+            if tensor_core_gemm.operand(p, target) is None:
+                raise Misfit(("template",), "tensor cores cannot multiply these operands")
+    _check_tile(schedule, p, target)
+    if not split_k.divides(p, schedule.split_k, tile_of(schedule, p, target).step):
+        raise Misfit(("split_k",), "parts of the sum are equally long, and whole tiles")
 
-    def make(array: Array) -> Array:
-        return (
-            np.ascontiguousarray(compute(array)).reshape(-1).astype(source.dtype.numpy, copy=False)
-        )
 
-    made = PackedConstant(
-        source.dtype, size, (source.value,), make, f"as {source.dtype} {view.key}"
-    )
-    return OperandSource(made, source.dtype, source.offset)
+def _check_tile(schedule: TiledSchedule, p: MatrixProduct, target: Target) -> None:
+    tile = tile_of(schedule, p, target)
+    if tile.threads > target.block_threads:
+        field = "warps" if isinstance(tile, BlockTile | TensorCoreTile) else "groups"
+        raise Misfit((field,), f"{tile.threads} threads, of {target.block_threads} of a block")
+    match tile:
+        case BlockTile():
+            known, room = block_tiling.SHAPES, tile.shared_bytes(p.accumulate)
+            if tile.warps not in known[0] or tile.pieces not in known[1]:
+                raise Misfit(("warps",), f"warps are of {known[0]}, pieces of {known[1]}")
+        case TensorCoreTile():
+            dtype = tensor_core_gemm.operand(p, target)
+            assert dtype is not None
+            room = tile.shared_bytes(dtype)
+            if not set(tile.warps) <= {1, 2, 4}:
+                raise Misfit(("warps",), "they are 1, 2 or 4 each")
+            if tile.parts[0] not in (1, 2, 4) or tile.parts[1] not in (2, 4, 8):
+                raise Misfit(("products",), "they are 1, 2 or 4 down, and 2, 4 or 8 across")
+        case WgmmaTile():
+            room = tile.stages * (tile.rows + wgmma.WIDE) * wgmma.ROW
+            room += 16 * tile.stages if isinstance(tile, WarpSpecializedTile) else 0
+            if tile.groups > 2 or not 2 <= tile.stages <= warp_specialized_gemm.MOST_STAGES:
+                most = warp_specialized_gemm.MOST_STAGES
+                raise Misfit(("stages",), f"groups are 1 or 2, stages 2 to {most}")
+    if room > target.shared_bytes:
+        field = "stages" if isinstance(tile, WgmmaTile) else "warps"
+        raise Misfit((field,), f"{room:,} bytes of SHARED memory, of {target.shared_bytes:,}")
+
+
+def _check_skinny(schedule: SkinnyGemmSchedule, p: MatrixProduct, target: Target) -> None:
+    if not skinny_tile.pays(p):
+        raise Misfit(("template",), "neither operand has few rows")
+    wide, _ = skinny_tile.sides(p)
+    most = max(1, target.access_bytes // max(wide.source.dtype.nbytes, 1))
+    along_depth = skinny_tile.share(p, target).along_depth
+    widest = wide.width(most, along_depth=along_depth, depth=p.depths)
+    for field, value, limit in (
+        ("few", schedule.few, skinny_tile.FEW),
+        ("lanes", schedule.lanes, widest),
+        ("across", schedule.across, 1 if along_depth else target.warp),
+        ("warps", schedule.warps, min(skinny_tile.WARPS, target.block_threads // target.warp)),
+    ):
+        if value & (value - 1) or value > max(1, limit):
+            raise Misfit((field,), f"it is a power of two, at most {max(1, limit)} here")
+    if not along_depth and schedule.few * schedule.lanes > skinny_tile.SUMS:
+        raise Misfit(("few",), f"few times lanes is at most {skinny_tile.SUMS}")

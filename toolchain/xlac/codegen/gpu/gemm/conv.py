@@ -9,7 +9,8 @@ from xlac.codegen.core.conv import Depthwise
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.gpu import depthwise
-from xlac.codegen.gpu.gemm import choose, skinny_tile
+from xlac.codegen.gpu.gemm import skinny_tile
+from xlac.codegen.gpu.gemm.launches import launches
 from xlac.fusion.group import Group
 from xlac.ir.dims import size_hint
 from xlac.ir.graph import Node
@@ -42,4 +43,4 @@ def _masks(anchor: Node) -> bool:
     return whole and min(channels, pixels) > skinny_tile.FEW
 
 
-TEMPLATES = conv.Templates(choose.launches, _masks, _depthwise)
+TEMPLATES = conv.Templates(launches, _masks, _depthwise)

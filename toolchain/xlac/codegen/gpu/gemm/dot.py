@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlac.codegen.core import dot
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
-from xlac.codegen.gpu.gemm import choose
+from xlac.codegen.gpu.gemm.launches import launches
 from xlac.fusion.group import Group
 from xlac_sdk.target import Target
 
@@ -13,4 +13,4 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     """Launches for a dot product with what follows it; what is computed element by element before
     it is computed where its kernel reads it.
     """
-    return dot.lower(group, target, name, lower_part, choose.launches, prologue=True)
+    return dot.lower(group, target, name, lower_part, launches, prologue=True)

@@ -18,6 +18,9 @@ WARPS = 8  # of a block, where it may have as many
 P = Primitive
 
 
+SUMS = 64  # of a thread
+
+
 @dataclass(frozen=True, slots=True)
 class SkinnyTile:
     """How a block's threads share the work."""
@@ -52,7 +55,7 @@ def share(p: MatrixProduct, target: Target) -> SkinnyTile:
     deep, flat = (wide.width(most, along_depth=d, depth=p.depths) for d in (True, False))
     batch, *sizes, depth = p.usual
     few = min(FEW, at_least(min(sizes)))
-    while few * flat > 64:
+    while few * flat > SUMS:
         flat //= 2
     if deep > flat or (deep == flat and wide.depth[-1:] == (1,)):
         lanes, along_depth, across = deep, True, 1

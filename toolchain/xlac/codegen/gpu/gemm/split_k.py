@@ -51,6 +51,15 @@ def parts(p: MatrixProduct, count: int, step: int, processors: int) -> int:
     return next((n for n in range(wanted, 1, -1) if outermost % (n * unit) == 0), 1)
 
 
+def divides(p: MatrixProduct, count: int, step: int) -> bool:
+    """Whether a sum can be cut into so many parts of whole tiles, equally long."""
+    outermost, one = p.depths[0], len(p.depths) == 1
+    if count == 1:
+        return True
+    known = isinstance(outermost, int) and not outermost % (count * (step if one else 1))
+    return known and count <= MOST * 4
+
+
 def split(p: MatrixProduct, count: int) -> MatrixProduct:
     """The product with another axis in front of its batch: the part of the sum. Its results are
     numbered (part, batch…, row, column)."""

@@ -87,6 +87,13 @@ def operand(p: MatrixProduct, target: Target) -> DType | None:
     return dtype if known and p.accumulate is summed and target.warp == LANES else None
 
 
+def step(p: MatrixProduct, target: Target) -> int:
+    """Products of the sum that are staged at once."""
+    dtype = operand(p, target)
+    assert dtype is not None
+    return 2 * BYTES // dtype.nbytes
+
+
 def choose(target: Target, p: MatrixProduct, dtype: DType) -> TensorCoreTile | None:
     """The tile that fills the machine in the least time; None where no product is worth one."""
     batch, rows, columns, depth = p.usual

@@ -60,17 +60,12 @@ def choose(p: MatrixProduct, target: Target) -> WarpSpecializedTile | None:
     """The tile, for products that fill the machine with such tiles and whose operands the copy
     engine can bring.
     """
-    dtype = p.rows.source.dtype
-    if not wgmma.multiplies(p, target) or not target.instructions.issuperset(tma.NAMES):
+    if not able(p, target):
         return None
-    if not all(
-        box_axes(p, side) and len(box_axes(p, side)) <= AXES for side in (p.rows, p.columns)
-    ):
-        return None
-    step = ROW // dtype.nbytes
     for groups in (2, 1):
         each = (groups * GROUP * ROWS + WIDE) * ROW + 16
-        tile = WarpSpecializedTile(groups, min(MOST_STAGES, target.shared_bytes // each), step)
+        stages = min(MOST_STAGES, target.shared_bytes // each)
+        tile = WarpSpecializedTile(groups, stages, wgmma.step(p))
         if (
             tile.stages > 1
             and tile.threads <= target.block_threads
@@ -78,6 +73,13 @@ def choose(p: MatrixProduct, target: Target) -> WarpSpecializedTile | None:
         ):
             return tile
     return None
+
+
+def able(p: MatrixProduct, target: Target) -> bool:
+    """Whether the copy engine can bring the operands, for groups of four warps to multiply."""
+    if not wgmma.multiplies(p, target) or not target.instructions.issuperset(tma.NAMES):
+        return False
+    return all(box_axes(p, side) and len(box_axes(p, side)) <= AXES for side in (p.rows, p.columns))
 
 
 class WarpSpecializedGemm:

@@ -67,27 +67,36 @@ def choose(p: MatrixProduct, target: Target) -> WgmmaTile | None:
     """The tile, for products that fill the machine with such tiles and whose operands are copied as
     they are.
     """
-    dtype = p.rows.source.dtype
-    if not multiplies(p, target):
+    if not able(p, target):
         return None
-    lanes = CHUNK // dtype.nbytes
-    whole = all(
-        side.width(lanes, along_depth=True, depth=p.depths) == lanes for side in (p.rows, p.columns)
-    )
-    step = ROW // dtype.nbytes
     for groups in (2, 1):
         tile = WgmmaTile(
             groups,
             max(2, min(4, target.shared_bytes // ((groups * GROUP * ROWS + WIDE) * ROW))),
-            step,
+            step(p),
         )
         fits = (
             tile.stages * (tile.rows + WIDE) * ROW <= target.shared_bytes
             and tile.threads <= target.block_threads
         )
-        if whole and fits and fills(tile, p, target) and COPY in target.instructions:
+        if fits and fills(tile, p, target):
             return tile
     return None
+
+
+def step(p: MatrixProduct) -> int:
+    """Products of the sum that are staged at once."""
+    return ROW // p.rows.source.dtype.nbytes
+
+
+def able(p: MatrixProduct, target: Target) -> bool:
+    """Whether groups of four warps can multiply the operands, copied as they are."""
+    if not multiplies(p, target) or COPY not in target.instructions:
+        return False
+    lanes = CHUNK // p.rows.source.dtype.nbytes
+    return all(
+        side.width(lanes, along_depth=True, depth=p.depths) == lanes for side in (p.rows, p.columns)
+    )
 
 
 def multiplies(p: MatrixProduct, target: Target) -> bool:
