@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xlac.codegen.core.partial_tiles import WHOLE
+from xlac.codegen.core.contraction.partial_tiles import WHOLE
 from xlac.codegen.core.summation import BLOCK
 from xlac.ir.graph import Node
 from xlac.ir.types import Type

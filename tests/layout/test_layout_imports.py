@@ -34,7 +34,6 @@ DEFERRED: dict[str, set[str]] = {
     },
     "xlac.ops.reference": {"xlac.ops"},
     "xlac_sdk.programs.program": {"xlac_sdk.programs.steps"},
-    "xlac_sdk.conformance.steps": {"xlac_sdk.conformance.values"},
     "xlac_cuda.libraries.claims": {
         "xlac_cuda.libraries.cublaslt",
         "xlac_cuda.libraries.cudnn",

@@ -15,6 +15,11 @@ DONE = (
     "backends/cuda/xlac_cuda",
     "backends/reference/xlac_reference",
     "runtime/xlac_runtime",
+    "toolchain/xlac/codegen/core",
+    "toolchain/xlac/codegen/gpu",
+    "toolchain/xlac/codegen/library",
+    "toolchain/xlac/fusion",
+    "toolchain/xlac/memory",
 )
 FILE, FUNCTION = 300, 60
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xlac.codegen.core.contraction import OperandSource
+from xlac.codegen.core.contraction.contraction import OperandSource
+from xlac.codegen.core.contraction.matrix_operand import Counters, MatrixOperand
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.matrix_operand import Counters, MatrixOperand
 from xlac.codegen.core.operands import OperandView
 from xlac.ir.dims import Dim, Shape, size_hint
 from xlac.ir.graph import Node

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from xlac.codegen.core.addressing import row_major
-from xlac.codegen.core.contraction import is_constant
+from xlac.codegen.core.contraction.contraction import is_constant
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch, Value
 from xlac.fusion import cost
 from xlac.fusion.cluster import is_pointwise

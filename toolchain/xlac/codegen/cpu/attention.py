@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xlac.codegen.core import epilogue, operands, panel_kernel
+from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.attention_problem import AttentionProblem, attention_problem
-from xlac.codegen.core.contraction import Axis, Contraction
+from xlac.codegen.core.contraction import panel_kernel
+from xlac.codegen.core.contraction.contraction import Axis, Contraction
+from xlac.codegen.core.contraction.packing import Panels
+from xlac.codegen.core.contraction.tiling import RegisterTile, even_split
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import CHUNKS
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.core.operands import OperandView
-from xlac.codegen.core.packing import Panels
-from xlac.codegen.core.tiling import RegisterTile, even_split
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.online_softmax import OnlineSoftmax
 from xlac.fusion import cost

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from xlac.codegen.core.access_analysis import Run, Survey, Surveyor, expand, merged
+from xlac.codegen.core.contraction.packing import transposed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import bounded, nest, piece, pieces_of
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
-from xlac.codegen.core.packing import transposed
 from xlac.codegen.core.strip_mining import strip_mine
 from xlac.codegen.cpu.elementwise_choice import Job, check, choose
 from xlac.codegen.schedules.decisions import settle

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xlac.codegen.core.access_analysis import Run, Survey, contiguous, merged, runs, strided
+from xlac.codegen.core.contraction.packing import TURNED
 from xlac.codegen.core.loop_nest import (
     CHUNKS,
     SERIAL_WORK,
@@ -14,7 +15,6 @@ from xlac.codegen.core.loop_nest import (
     pieces_of,
     share,
 )
-from xlac.codegen.core.packing import TURNED
 from xlac.codegen.core.strip_mining import check_vectors, joins, lanes_for, unroll_for
 from xlac.codegen.schedules.elementwise import ElementwiseSchedule, Nest, TransposedBlocks
 from xlac.codegen.schedules.schedule import SERIAL, Misfit

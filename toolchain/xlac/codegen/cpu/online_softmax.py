@@ -14,11 +14,11 @@ from functools import partial, reduce
 from itertools import chain
 
 from xlac.codegen.core.attention_problem import LOWEST
-from xlac.codegen.core.contraction import multiply, multiply_add, unravel, zero
+from xlac.codegen.core.contraction.contraction import multiply, multiply_add, unravel, zero
+from xlac.codegen.core.contraction.matrix_operand import Counters
+from xlac.codegen.core.contraction.packing import each_panel
+from xlac.codegen.core.contraction.tiling import even_split
 from xlac.codegen.core.loop_nest import bounded
-from xlac.codegen.core.matrix_operand import Counters
-from xlac.codegen.core.packing import each_panel
-from xlac.codegen.core.tiling import even_split
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.codegen.cpu.softmax_rows import SoftmaxRows
 from xlac.ir.dims import ceil_div, divisor, size_hint, volume

@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xlac.codegen.core.attention_problem import LOWEST, AttentionProblem
-from xlac.codegen.core.contraction import zero
+from xlac.codegen.core.contraction.contraction import zero
+from xlac.codegen.core.contraction.matrix_operand import Counters, apart
+from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
-from xlac.codegen.core.matrix_operand import Counters, apart
-from xlac.codegen.core.packing import Panels
 from xlac.ir.dims import divisor
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr

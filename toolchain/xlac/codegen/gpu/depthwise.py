@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from xlac.codegen.core import packing, panel_kernel
-from xlac.codegen.core.contraction import (
+from xlac.codegen.core.contraction import packing, panel_kernel
+from xlac.codegen.core.contraction.contraction import (
     Axis,
     Contraction,
     OperandSource,
@@ -20,11 +20,11 @@ from xlac.codegen.core.contraction import (
     unravel,
     zero,
 )
+from xlac.codegen.core.contraction.tiling import RegisterTile
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import OperandView
-from xlac.codegen.core.tiling import RegisterTile
 from xlac.codegen.gpu.core.grid import grid
 from xlac.codegen.gpu.core.shared_staging import all_of
 from xlac.codegen.gpu.gemm.block_tiling import vector_of
@@ -38,7 +38,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 if TYPE_CHECKING:
-    from xlac.codegen.core.conv import ConvGeometry
+    from xlac.codegen.core.contraction.conv import ConvGeometry
 
 THREADS = 256
 

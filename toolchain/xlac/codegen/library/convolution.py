@@ -8,7 +8,7 @@ import numpy as np
 
 from xlac.codegen.core import operands
 from xlac.codegen.core.addressing import row_major
-from xlac.codegen.core.contraction import is_constant
+from xlac.codegen.core.contraction.contraction import is_constant
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import LoweredGroup, PackedConstant
 from xlac.codegen.core.operands import OperandView

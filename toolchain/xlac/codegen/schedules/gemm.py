@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from xlac.codegen.core.tiling import RegisterTile
+from xlac.codegen.core.contraction.tiling import RegisterTile
 from xlac.codegen.schedules.schedule import Natural, Part, Positive, Schedule, Threads
 from xlac_sdk.dtypes import DType
 

@@ -11,13 +11,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xlac.codegen.core import operands, strip_mining
-from xlac.codegen.core.contraction import OperandSource, multiply_add, read, unravel, zero
+from xlac.codegen.core.contraction.contraction import (
+    OperandSource,
+    multiply_add,
+    read,
+    unravel,
+    zero,
+)
+from xlac.codegen.core.contraction.tiling import even_split
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import CHUNKS
 from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import OperandView
-from xlac.codegen.core.tiling import even_split
 from xlac.codegen.cpu.conv.nchw_taps import TALL, PlaneTaps
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.fusion import cost
@@ -33,7 +39,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 if TYPE_CHECKING:
-    from xlac.codegen.core.conv import ConvGeometry
+    from xlac.codegen.core.contraction.conv import ConvGeometry
 
 
 def pays(group: Group, target: Target, after: Epilogue) -> bool:

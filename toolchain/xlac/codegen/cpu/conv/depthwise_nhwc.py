@@ -10,15 +10,15 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from xlac.codegen.core import packing, panel_kernel
-from xlac.codegen.core.contraction import Axis, Contraction, OperandSource, unravel
+from xlac.codegen.core.contraction import packing, panel_kernel
+from xlac.codegen.core.contraction.contraction import Axis, Contraction, OperandSource, unravel
+from xlac.codegen.core.contraction.packing import Panels
+from xlac.codegen.core.contraction.tiling import RegisterTile, TileSplit, even_split
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import CHUNKS
 from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import OperandView
-from xlac.codegen.core.packing import Panels
-from xlac.codegen.core.tiling import RegisterTile, TileSplit, even_split
 from xlac.codegen.cpu.conv.nhwc_taps import NhwcTaps
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.fusion import cost
@@ -32,7 +32,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 if TYPE_CHECKING:
-    from xlac.codegen.core.conv import ConvGeometry
+    from xlac.codegen.core.contraction.conv import ConvGeometry
 
 
 def launches(

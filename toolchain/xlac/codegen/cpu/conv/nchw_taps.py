@@ -6,12 +6,19 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from xlac.codegen.core import packing, strip_mining
-from xlac.codegen.core.contraction import Axis, Contraction, OperandSource, accumulator, read
+from xlac.codegen.core import strip_mining
+from xlac.codegen.core.contraction import packing
+from xlac.codegen.core.contraction.contraction import (
+    Axis,
+    Contraction,
+    OperandSource,
+    accumulator,
+    read,
+)
+from xlac.codegen.core.contraction.tiling import RegisterTile
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.operands import OperandView
-from xlac.codegen.core.tiling import RegisterTile
 from xlac.ir.dims import Dim, size_hint, static
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -22,7 +29,7 @@ from xlac_sdk.target import Target
 TALL = 7  # rows of a tile at most: as many sums as hide a multiply-add's latency
 
 if TYPE_CHECKING:
-    from xlac.codegen.core.conv import ConvGeometry
+    from xlac.codegen.core.contraction.conv import ConvGeometry
 
 
 class PlaneTaps:

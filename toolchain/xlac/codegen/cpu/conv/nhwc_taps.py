@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
-from xlac.codegen.core.contraction import OperandSource, accumulator, multiply_add, read, zero
+from xlac.codegen.core.contraction.contraction import (
+    OperandSource,
+    accumulator,
+    multiply_add,
+    read,
+    zero,
+)
+from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.packing import Panels
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.ir.dims import Dim, static
 from xlac_sdk.kernel_ir import build
@@ -19,7 +25,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 if TYPE_CHECKING:
-    from xlac.codegen.core.conv import ConvGeometry
+    from xlac.codegen.core.contraction.conv import ConvGeometry
 
 
 class NhwcTaps:

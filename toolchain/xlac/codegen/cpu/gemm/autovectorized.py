@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xlac.codegen.core.contraction import (
+from xlac.codegen.core.contraction.contraction import (
     Axis,
     Contraction,
     multiply_add,
@@ -21,14 +21,14 @@ from xlac.codegen.core.contraction import (
     unravel,
     zero,
 )
+from xlac.codegen.core.contraction.packing import Panels
+from xlac.codegen.core.contraction.partial_tiles import PRODUCTS, WHOLE, Waiting
+from xlac.codegen.core.contraction.tiling import RegisterTile, TileSplit, even_split
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.operands import OperandView
-from xlac.codegen.core.packing import Panels
-from xlac.codegen.core.partial_tiles import PRODUCTS, WHOLE, Waiting
 from xlac.codegen.core.strip_mining import UNROLLED
 from xlac.codegen.core.summation import blocks
-from xlac.codegen.core.tiling import RegisterTile, TileSplit, even_split
 from xlac.codegen.schedules.gemm import AutovectorizedSchedule
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import Dim, upper_bound, volume

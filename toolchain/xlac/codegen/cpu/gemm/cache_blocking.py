@@ -10,12 +10,18 @@ from math import prod
 from typing import Literal
 
 from xlac.codegen.core import summation
-from xlac.codegen.core.contraction import Contraction
+from xlac.codegen.core.contraction.contraction import Contraction
+from xlac.codegen.core.contraction.packing import panel_count
+from xlac.codegen.core.contraction.partial_tiles import PRODUCTS, WHOLE
+from xlac.codegen.core.contraction.tiling import (
+    OpenTileSplit,
+    RegisterTile,
+    TileSplit,
+    even_split,
+    split_of,
+)
 from xlac.codegen.core.loop_nest import CHUNKS
-from xlac.codegen.core.packing import panel_count
-from xlac.codegen.core.partial_tiles import PRODUCTS, WHOLE
 from xlac.codegen.core.summation import Blocks
-from xlac.codegen.core.tiling import OpenTileSplit, RegisterTile, TileSplit, even_split, split_of
 from xlac.codegen.schedules.gemm import CacheBlocking
 from xlac.codegen.schedules.schedule import Misfit, Threads
 from xlac.ir.dims import Dim, ceil_div, size_hint, upper_bound, volume

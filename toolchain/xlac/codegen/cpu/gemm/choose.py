@@ -4,11 +4,11 @@ and how it is cut.
 
 from __future__ import annotations
 
-from xlac.codegen.core import packing
-from xlac.codegen.core.contraction import Contraction
+from xlac.codegen.core.contraction import packing
+from xlac.codegen.core.contraction.contraction import Contraction
+from xlac.codegen.core.contraction.tiling import RegisterTile
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.operands import OperandView
-from xlac.codegen.core.tiling import RegisterTile
 from xlac.codegen.cpu.gemm import (
     autovectorized,
     cache_blocking,

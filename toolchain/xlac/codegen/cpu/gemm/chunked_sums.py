@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import chain
 
-from xlac.codegen.core.contraction import Axis
+from xlac.codegen.core.contraction.contraction import Axis
+from xlac.codegen.core.contraction.partial_tiles import Waiting, places
+from xlac.codegen.core.contraction.tiling import OpenTileSplit, TileSplit
 from xlac.codegen.core.loop_nest import bounded
-from xlac.codegen.core.partial_tiles import Waiting, places
-from xlac.codegen.core.tiling import OpenTileSplit, TileSplit
 from xlac.codegen.cpu.gemm.tile_sums import TileSums
 from xlac.ir.dims import size_hint
 from xlac_sdk.kernel_ir import build

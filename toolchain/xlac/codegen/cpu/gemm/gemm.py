@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
-from xlac.codegen.core.contraction import offset, unravel
-from xlac.codegen.core.packing import each_panel
-from xlac.codegen.core.partial_tiles import Waiting, places
+from xlac.codegen.core.contraction.contraction import offset, unravel
+from xlac.codegen.core.contraction.packing import each_panel
+from xlac.codegen.core.contraction.partial_tiles import Waiting, places
 from xlac.codegen.cpu.gemm.cache_blocking import loops
 from xlac.codegen.cpu.gemm.chunked_sums import ChunkedSums
 from xlac.codegen.cpu.gemm.prefetch import PanelPrefetch

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import chain
 
-from xlac.codegen.core.contraction import (
+from xlac.codegen.core.contraction.contraction import (
     Contraction,
     OperandSource,
     multiply_add,
@@ -19,11 +19,11 @@ from xlac.codegen.core.contraction import (
     unravel,
     zero,
 )
+from xlac.codegen.core.contraction.partial_tiles import PRODUCTS
+from xlac.codegen.core.contraction.tiling import OpenTileSplit, TileSplit, split_of
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.partial_tiles import PRODUCTS
 from xlac.codegen.core.summation import Pair
-from xlac.codegen.core.tiling import OpenTileSplit, TileSplit, split_of
 from xlac.codegen.cpu.gemm.inner_product_choice import _loops
 from xlac.codegen.schedules.gemm import InnerProductSchedule
 from xlac.ir.dims import Dim, divisor, size_hint, upper_bound, volume

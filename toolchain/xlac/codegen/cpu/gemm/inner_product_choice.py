@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from xlac.codegen.core.contraction import Contraction
+from xlac.codegen.core.contraction.contraction import Contraction
+from xlac.codegen.core.contraction.tiling import TileSplit, even_split, split_of
 from xlac.codegen.core.loop_nest import check_threads
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.core.strip_mining import UNROLLED
-from xlac.codegen.core.tiling import TileSplit, even_split, split_of
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.codegen.schedules.gemm import InnerProductSchedule

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from xlac.codegen.core import packing, panel_kernel
-from xlac.codegen.core.contraction import Contraction
+from xlac.codegen.core.contraction import packing, panel_kernel
+from xlac.codegen.core.contraction.contraction import Contraction
+from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import OperandView
-from xlac.codegen.core.packing import Panels
 from xlac.codegen.cpu.gemm import autovectorized
 from xlac.codegen.cpu.gemm.choose import check, choose
 from xlac.codegen.cpu.gemm.gemm import Gemm

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xlac.codegen.core.contraction import Contraction
+from xlac.codegen.core.contraction.contraction import Contraction
+from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.packing import Panels
 from xlac.ir.dims import Dim, size_hint, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build

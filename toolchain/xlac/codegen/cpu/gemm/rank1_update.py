@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from xlac.codegen.core.contraction import Contraction, multiply_add, read
+from xlac.codegen.core.contraction.contraction import Contraction, multiply_add, read
+from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.packing import Panels
 from xlac.ir.dims import Dim
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr, Var

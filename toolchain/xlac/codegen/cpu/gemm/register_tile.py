@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from xlac.codegen.core.tiling import RegisterTile, TileSplit, even_split
+from xlac.codegen.core.contraction.tiling import RegisterTile, TileSplit, even_split
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from itertools import product
 
 from xlac.codegen.core.addressing import linear, plain, row_major
-from xlac.codegen.core.contraction import Contraction, zero
+from xlac.codegen.core.contraction.contraction import Contraction, zero
+from xlac.codegen.core.contraction.packing import TURNED, transposed
+from xlac.codegen.core.contraction.tiling import RegisterTile
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.packing import TURNED, transposed
-from xlac.codegen.core.tiling import RegisterTile
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac_sdk.kernel_ir import build

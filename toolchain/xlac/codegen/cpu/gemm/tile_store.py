@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xlac.codegen.core.contraction import Contraction
+from xlac.codegen.core.contraction.contraction import Contraction
+from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.packing import Panels
 from xlac.codegen.cpu.gemm import register_transpose
 from xlac.codegen.cpu.gemm.cache_blocking import cut
 from xlac.codegen.cpu.gemm.rank1_update import Rank1Update

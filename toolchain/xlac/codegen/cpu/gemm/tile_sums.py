@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xlac.codegen.core.contraction import Axis, crowds, zero
-from xlac.codegen.core.tiling import FEW_PRODUCTS, unroll
+from xlac.codegen.core.contraction.contraction import Axis, crowds, zero
+from xlac.codegen.core.contraction.tiling import FEW_PRODUCTS, unroll
 from xlac.codegen.cpu.gemm.prefetch import PanelPrefetch, panel_prefetch
 from xlac.codegen.cpu.gemm.tile_store import TileStore
 from xlac.ir.dims import Dim, Shape, size_hint

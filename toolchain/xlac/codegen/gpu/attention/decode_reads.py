@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlac.codegen.core.attention_problem import AttentionProblem
-from xlac.codegen.core.contraction import multiply_add
+from xlac.codegen.core.contraction.contraction import multiply_add
+from xlac.codegen.core.contraction.matrix_operand import Counters, MatrixOperand, apart, offset
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.matrix_operand import Counters, MatrixOperand, apart, offset
 from xlac.codegen.gpu.attention.decode_split import DecodeSplit
 from xlac.codegen.gpu.attention.softmax_state import SplitResults
 from xlac.codegen.gpu.core.shared_staging import all_of

@@ -12,12 +12,12 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from xlac.codegen.core.attention_problem import AttentionProblem
-from xlac.codegen.core.contraction import unravel, zero
+from xlac.codegen.core.contraction.contraction import unravel, zero
+from xlac.codegen.core.contraction.matrix_operand import Counters, MatrixOperand
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import KernelLaunch
-from xlac.codegen.core.matrix_operand import Counters, MatrixOperand
 from xlac.codegen.gpu.attention import fragments
 from xlac.codegen.gpu.attention.flash_scores import FlashScores, FragmentRow
 from xlac.codegen.gpu.attention.flash_tile import F32, STAGES, choose

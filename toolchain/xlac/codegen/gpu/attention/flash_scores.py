@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xlac.codegen.core.attention_problem import LOWEST, AttentionProblem, exponential
-from xlac.codegen.core.contraction import multiply_add, zero
+from xlac.codegen.core.contraction.contraction import multiply_add, zero
+from xlac.codegen.core.contraction.matrix_operand import Counters
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
-from xlac.codegen.core.matrix_operand import Counters
 from xlac.codegen.gpu.attention.flash_tile import F32, FlashTile
 from xlac.codegen.gpu.attention.fragments import BY_CORES, BY_QUADS
 from xlac.codegen.gpu.core.instructions import COLUMNS, MMA, Swizzled

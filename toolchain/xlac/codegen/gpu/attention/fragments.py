@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xlac.codegen.core.contraction import multiply_add
+from xlac.codegen.core.contraction.contraction import multiply_add
 from xlac.codegen.gpu.core import instructions
 from xlac.codegen.gpu.core.instructions import BYTES, CHUNK, COLUMNS, FragmentOperand
 from xlac_sdk.kernel_ir import build

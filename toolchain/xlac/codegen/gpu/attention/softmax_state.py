@@ -7,11 +7,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xlac.codegen.core.attention_problem import AttentionProblem, exponential
-from xlac.codegen.core.contraction import unravel
+from xlac.codegen.core.contraction.contraction import unravel
+from xlac.codegen.core.contraction.matrix_operand import Counters
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import Scratch
-from xlac.codegen.core.matrix_operand import Counters
 from xlac.codegen.gpu.core.grid import grid
 from xlac.ir.dims import ceil_div, volume
 from xlac_sdk.kernel_ir import build

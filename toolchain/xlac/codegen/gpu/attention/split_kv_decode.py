@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlac.codegen.core.attention_problem import LOWEST, AttentionProblem, exponential
-from xlac.codegen.core.contraction import multiply_add, unravel, zero
+from xlac.codegen.core.contraction.contraction import multiply_add, unravel, zero
+from xlac.codegen.core.contraction.matrix_operand import Counters, offset
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import KernelLaunch
-from xlac.codegen.core.matrix_operand import Counters, offset
 from xlac.codegen.gpu.attention.decode_reads import DecodeReads
 from xlac.codegen.gpu.attention.decode_split import share
 from xlac.codegen.gpu.attention.softmax_state import (

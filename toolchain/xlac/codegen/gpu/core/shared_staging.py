@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from xlac.codegen.core.contraction.matrix_operand import Counters, MatrixOperand, apart, offset
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.matrix_operand import Counters, MatrixOperand, apart, offset
 from xlac.codegen.gpu.core import instructions
 from xlac.codegen.gpu.gemm.operand_load import read
 from xlac.ir.dims import Shape, divisor, volume

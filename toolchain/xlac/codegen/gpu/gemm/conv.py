@@ -4,8 +4,8 @@ of reading a padded copy.
 
 from __future__ import annotations
 
-from xlac.codegen.core import conv
-from xlac.codegen.core.conv import Depthwise
+from xlac.codegen.core.contraction import conv
+from xlac.codegen.core.contraction.conv import Depthwise
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.gpu import depthwise

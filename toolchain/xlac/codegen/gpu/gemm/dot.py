@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.codegen.core import dot
+from xlac.codegen.core.contraction import dot
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.gpu.gemm.launches import launches
 from xlac.fusion.group import Group

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Protocol
 
+from xlac.codegen.core.contraction.matrix_operand import Counters
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.matrix_operand import Counters
 from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
 from xlac.ir.dims import divisor
 from xlac.ir.op import Index

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from xlac.codegen.core.contraction import Contraction, OperandSource
+from xlac.codegen.core.contraction.contraction import Contraction, OperandSource
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, PackedConstant

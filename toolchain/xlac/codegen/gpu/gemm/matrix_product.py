@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xlac.codegen.core.addressing import linear, row_major
-from xlac.codegen.core.contraction import Axis, Contraction, OperandSource
+from xlac.codegen.core.contraction.contraction import Axis, Contraction, OperandSource
+from xlac.codegen.core.contraction.matrix_operand import Counters, MatrixOperand, Padding, apart
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.matrix_operand import Counters, MatrixOperand, Padding, apart
 from xlac.ir.dims import Dim, Shape, size_hint, volume
 from xlac.ir.op import Index
 from xlac_sdk.dtypes import DType

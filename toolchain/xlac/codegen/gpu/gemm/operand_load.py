@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.codegen.core.contraction import OperandSource, unravel, zero
+from xlac.codegen.core.contraction.contraction import OperandSource, unravel, zero
 from xlac.codegen.core.elements import Elements
 from xlac.ir.graph import Node
 from xlac_sdk.kernel_ir import build

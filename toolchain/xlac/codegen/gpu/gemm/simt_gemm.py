@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from xlac.codegen.core.contraction import multiply_add, unravel, zero
+from xlac.codegen.core.contraction.contraction import multiply_add, unravel, zero
+from xlac.codegen.core.contraction.matrix_operand import Counters
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.matrix_operand import Counters
 from xlac.codegen.core.summation import Pair
 from xlac.codegen.gpu.core import pipeline
 from xlac.codegen.gpu.core.grid import grid

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from xlac.codegen.core.contraction import multiply_add, unravel, zero
+from xlac.codegen.core.contraction.contraction import multiply_add, unravel, zero
+from xlac.codegen.core.contraction.matrix_operand import Counters, MatrixOperand, apart, offset
+from xlac.codegen.core.contraction.partial_tiles import PRODUCTS
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.matrix_operand import Counters, MatrixOperand, apart, offset
-from xlac.codegen.core.partial_tiles import PRODUCTS
 from xlac.codegen.core.summation import Pair
 from xlac.codegen.gpu.core.grid import GridThread, grid
 from xlac.codegen.gpu.core.shared_staging import all_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xlac.codegen.core.matrix_operand import MatrixOperand
+from xlac.codegen.core.contraction.matrix_operand import MatrixOperand
 from xlac.codegen.gpu.core.grid import at_least, power_of_two
 from xlac.codegen.gpu.gemm import block_tiling
 from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct

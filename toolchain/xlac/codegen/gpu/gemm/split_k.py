@@ -7,11 +7,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from xlac.codegen.core.addressing import linear, row_major
-from xlac.codegen.core.contraction import unravel
+from xlac.codegen.core.contraction.contraction import unravel
+from xlac.codegen.core.contraction.matrix_operand import Counters, MatrixOperand
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import Scratch
-from xlac.codegen.core.matrix_operand import Counters, MatrixOperand
 from xlac.codegen.core.summation import Pair
 from xlac.codegen.gpu.core.grid import grid
 from xlac.codegen.gpu.gemm import block_tiling

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xlac.codegen.core.contraction.matrix_operand import Counters, MatrixOperand
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.matrix_operand import Counters, MatrixOperand
 from xlac.codegen.gpu.core import tma
 from xlac.codegen.gpu.core.instructions import CHUNK, Swizzled, SwizzledPanels
 from xlac.codegen.gpu.core.tma import Barriers

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from xlac.codegen.core.contraction import unravel, zero
+from xlac.codegen.core.contraction.contraction import unravel, zero
+from xlac.codegen.core.contraction.matrix_operand import Counters
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.matrix_operand import Counters
 from xlac.codegen.gpu.core import instructions, tma
 from xlac.codegen.gpu.core.grid import GridThread, grid
 from xlac.codegen.gpu.core.instructions import COLUMNS, GROUP, LANES, ROWS, FragmentOperand

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xlac.codegen.core.contraction import unravel, zero
+from xlac.codegen.core.contraction.contraction import unravel, zero
+from xlac.codegen.core.contraction.matrix_operand import Counters
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.matrix_operand import Counters
 from xlac.codegen.gpu.core import instructions, pipeline
 from xlac.codegen.gpu.core.grid import grid
 from xlac.codegen.gpu.core.instructions import (

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 
-from xlac.codegen.core.contraction import multiply_add, zero
+from xlac.codegen.core.contraction.contraction import multiply_add, zero
+from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.operands import OperandView
-from xlac.codegen.core.packing import Panels
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.input_transform import line, pixel
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling

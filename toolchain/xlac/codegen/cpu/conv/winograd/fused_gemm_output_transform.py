@@ -6,13 +6,20 @@ from __future__ import annotations
 
 from functools import partial
 
-from xlac.codegen.core import loop_nest, packing
-from xlac.codegen.core.contraction import Axis, Contraction, OperandSource, unravel, zero
+from xlac.codegen.core import loop_nest
+from xlac.codegen.core.contraction import packing
+from xlac.codegen.core.contraction.contraction import (
+    Axis,
+    Contraction,
+    OperandSource,
+    unravel,
+    zero,
+)
+from xlac.codegen.core.contraction.packing import each_panel
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, Scratch
 from xlac.codegen.core.operands import OperandView
-from xlac.codegen.core.packing import each_panel
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
 from xlac.codegen.cpu.conv.winograd.direct_tiles import DirectSum

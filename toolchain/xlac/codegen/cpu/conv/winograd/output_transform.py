@@ -8,11 +8,11 @@ from dataclasses import replace
 from itertools import product
 
 from xlac.codegen.core import loop_nest
-from xlac.codegen.core.contraction import Axis, Contraction, OperandSource, unravel
+from xlac.codegen.core.contraction.contraction import Axis, Contraction, OperandSource, unravel
+from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import Scratch
-from xlac.codegen.core.packing import Panels
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
 from xlac.codegen.cpu.conv.winograd.direct_tiles import DirectSum

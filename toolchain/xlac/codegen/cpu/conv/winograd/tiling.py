@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xlac.codegen.core.packing import panel_count
-from xlac.codegen.core.partial_tiles import PRODUCTS
-from xlac.codegen.core.tiling import RegisterTile, TileSplit, even_split, split_of
+from xlac.codegen.core.contraction.packing import panel_count
+from xlac.codegen.core.contraction.partial_tiles import PRODUCTS
+from xlac.codegen.core.contraction.tiling import RegisterTile, TileSplit, even_split, split_of
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import Cut

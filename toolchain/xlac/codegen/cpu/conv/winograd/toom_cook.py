@@ -19,7 +19,7 @@ from math import sqrt
 
 import numpy as np
 
-from xlac.codegen.core.contraction import multiply_add
+from xlac.codegen.core.contraction.contraction import multiply_add
 from xlac.ir.op import Array
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder

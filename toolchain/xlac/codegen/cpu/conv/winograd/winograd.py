@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.addressing import linear, row_major
-from xlac.codegen.core.contraction import OperandSource
+from xlac.codegen.core.contraction.contraction import OperandSource
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.cpu.conv.winograd import fused_gemm_output_transform, input_transform, toom_cook

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xlac.codegen.core.contraction import OperandSource, unravel
+from xlac.codegen.core.contraction.contraction import OperandSource, unravel
 from xlac.ir.dims import Dim, Shape, divisor, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder

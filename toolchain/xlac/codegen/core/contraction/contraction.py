@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from xlac.codegen.core.contraction.tiling import FEW_PRODUCTS, unroll
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import Value
-from xlac.codegen.core.tiling import FEW_PRODUCTS, unroll
 from xlac.ir.dims import Dim, size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index

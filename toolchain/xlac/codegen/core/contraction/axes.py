@@ -7,7 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from xlac.codegen.core.contraction import Axis, Contraction, Edge, OperandSource, accumulator, merge
+from xlac.codegen.core.contraction.contraction import (
+    Axis,
+    Contraction,
+    Edge,
+    OperandSource,
+    accumulator,
+    merge,
+)
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import OperandView

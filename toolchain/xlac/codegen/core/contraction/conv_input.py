@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlac.codegen.core import operands
 from xlac.codegen.core.addressing import row_major
-from xlac.codegen.core.contraction import Edge
+from xlac.codegen.core.contraction.contraction import Edge
 from xlac.codegen.core.lowered_group import KernelLaunch, LowerPart
 from xlac.codegen.core.operands import OperandView
 from xlac.fusion.group import Group, Kind

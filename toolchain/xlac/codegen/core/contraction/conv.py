@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from xlac.codegen.core import epilogue, operands
-from xlac.codegen.core.contraction import Axis, Contraction, Edge, OperandSource
-from xlac.codegen.core.contraction_axes import ContractionLoop, LowerContraction, arranged, runs
-from xlac.codegen.core.conv_input import windowed_input
+from xlac.codegen.core.contraction.axes import ContractionLoop, LowerContraction, arranged, runs
+from xlac.codegen.core.contraction.contraction import Axis, Contraction, Edge, OperandSource
+from xlac.codegen.core.contraction.conv_input import windowed_input
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.core.operands import OperandView

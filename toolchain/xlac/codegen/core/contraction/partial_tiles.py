@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xlac.codegen.core.contraction import zero
+from xlac.codegen.core.contraction.contraction import zero
 from xlac.codegen.core.summation import two_sum, whole
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build

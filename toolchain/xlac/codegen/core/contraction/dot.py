@@ -5,8 +5,8 @@ kernels.
 from __future__ import annotations
 
 from xlac.codegen.core import epilogue, operands
-from xlac.codegen.core.contraction import Axis, Contraction, OperandSource
-from xlac.codegen.core.contraction_axes import ContractionLoop, LowerContraction, arranged, runs
+from xlac.codegen.core.contraction.axes import ContractionLoop, LowerContraction, arranged, runs
+from xlac.codegen.core.contraction.contraction import Axis, Contraction, OperandSource
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.operands import OperandView

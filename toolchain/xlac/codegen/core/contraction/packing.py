@@ -17,10 +17,16 @@ from math import gcd, prod
 import numpy as np
 
 from xlac.codegen.core.addressing import row_major
-from xlac.codegen.core.contraction import Axis, Contraction, OperandSource, merge, offset
+from xlac.codegen.core.contraction.contraction import (
+    Axis,
+    Contraction,
+    OperandSource,
+    merge,
+    offset,
+)
+from xlac.codegen.core.contraction.tiling import RegisterTile, TileSplit
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import PackedConstant, Scratch
-from xlac.codegen.core.tiling import RegisterTile, TileSplit
 from xlac.ir.dims import Dim, Shape, Sym, ceil_div, divisor, size_hint, static, volume
 from xlac.ir.op import Array
 from xlac.ir.storage import on_a_line, stepped

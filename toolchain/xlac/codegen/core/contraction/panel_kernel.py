@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from xlac.codegen.core.addressing import row_major
-from xlac.codegen.core.contraction import Axis, Contraction, offset, unravel, zero
-from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.loop_nest import CHUNKS, SERIAL_WORK, THREAD_WORK, check_threads
-from xlac.codegen.core.lowered_group import KernelLaunch, Scratch
-from xlac.codegen.core.packing import (
+from xlac.codegen.core.contraction.contraction import Axis, Contraction, offset, unravel, zero
+from xlac.codegen.core.contraction.packing import (
     TURNED,
     Panels,
     each_panel,
@@ -16,7 +13,10 @@ from xlac.codegen.core.packing import (
     panel_count,
     transposed,
 )
-from xlac.codegen.core.tiling import RegisterTile
+from xlac.codegen.core.contraction.tiling import RegisterTile
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.loop_nest import CHUNKS, SERIAL_WORK, THREAD_WORK, check_threads
+from xlac.codegen.core.lowered_group import KernelLaunch, Scratch
 from xlac.codegen.schedules.decisions import settle
 from xlac.codegen.schedules.gemm import PackSchedule
 from xlac.codegen.schedules.schedule import Misfit, Threads

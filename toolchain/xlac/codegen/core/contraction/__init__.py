@@ -1,0 +1,1 @@
+"""Contractions in one canonical form: dot products and convolutions, their operands, packing and tiles."""
