@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.target import NUMBERS, ROOT, Target
 
-from xlac_sdk.host import manifest
+from xlac_sdk.host import manifest, manifest_facts
 from xlac_sdk.host.capi.opened import check
 
 VALUES: tuple[Any, ...] = (
@@ -41,7 +41,7 @@ def run(data: bytes) -> None:
         facts = json.loads(data)
         if isinstance(facts, dict):
             facts.pop("sha256", None)
-            facts["sha256"] = manifest._digest(facts)
+            facts["sha256"] = manifest_facts.digest(facts)
             data = json.dumps(facts).encode()
     except (ValueError, RecursionError):
         pass

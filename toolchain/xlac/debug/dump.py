@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from xlac.debug import report
 from xlac.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ class Dump:
     @staticmethod
     def finish(folder: Path, lowered: Lowered, backend: Backend) -> None:
         """Writes what comes after the passes."""
-        from xlac.debug import report
-
         stages = {
             "fused.txt": report.fused(lowered),
             "kernels.txt": report.kernels(lowered.program),

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from xlac.frontends.known import DataDependent
+from xlac.frontends.onnx.file.dtypes import DTYPES
+from xlac.frontends.onnx.file.tensors import type_name
 from xlac.frontends.onnx.graph.values import Coded, Ragged, Value, described
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
@@ -119,9 +121,6 @@ class OperatorCall:
 
     def dtype(self, name: str, default: DType | None = None) -> DType:
         """The element type that an attribute names by its number in TensorProto.DataType."""
-        from xlac.frontends.onnx.file.dtypes import DTYPES
-        from xlac.frontends.onnx.file.tensors import type_name
-
         if name not in self.attributes and default is not None:
             return default
         number = self.attr(name)
