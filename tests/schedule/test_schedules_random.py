@@ -27,6 +27,7 @@ from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.order import Sort
 from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.tensor.view import Broadcast
 from xlac_sdk.dtypes import DType
@@ -174,6 +175,10 @@ ONE_KEPT = {"kept": ({"value": 0, "output": None},)}
 SHARED = {"threads": {"loops": 1, "grain": 1}}
 
 
+def ordered() -> Group:
+    return group(Kind.SORT, Node.of(Sort(axis=1), x("x", 3, 9, 2)))
+
+
 def halves(m: int, n: int, k: int) -> Callable[[], Group]:
     def made() -> Group:
         a, b = x("a", m, k, dtype=DType.BF16), x("b", n, k, dtype=DType.BF16)
@@ -222,6 +227,7 @@ CASES: dict[str, Drawn] = {
     "dot_epilogue": Drawn(long_epilogue, AVX2, "gemm"),
     "inner_product": Drawn(dot(3, 7, 70, turned=True), AVX512, "inner_product"),
     "vectorized": Drawn(dot(5, 30, 11, kind="weight"), VECTORIZED, "autovectorized"),
+    "sort": Drawn(ordered, SSE, "merge_sort", exact=True, starts=(SHARED,)),
     "gpu_skinny": Drawn(dot(3, 40, 64), GPU, "skinny_gemm"),
     "gpu_skinny_deep": Drawn(dot(3, 40, 64, turned=True), GPU, "skinny_gemm"),
     "gpu_simt": Drawn(dot(20, 24, 64), GPU, "simt_gemm"),

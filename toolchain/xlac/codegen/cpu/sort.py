@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.loop_nest import parallel_loops
+from xlac.codegen.core.loop_nest import check_threads, nest, share
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch
+from xlac.codegen.schedules.decisions import settle
+from xlac.codegen.schedules.sort import MergeSortSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Sym, size_hint, upper_bound, volume
@@ -35,7 +37,7 @@ STEP = 12  # operations to move one element through one merge
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch."""
     elements = Elements(Builder(), group, target)
-    _Sorter(elements).write()
+    _Sorter(elements).write(name)
     return LoweredGroup((elements.launch(name, cost.work(group)),))
 
 
@@ -58,14 +60,18 @@ class _Sorter:
             else []
         )
 
-    def write(self) -> None:
+    def write(self, name: str) -> None:
         axis = self.op.axis
         loops = [Run(n, (a,)) for a, n in enumerate(self.shape) if a != axis]
         usual = size_hint(self.count)
         levels = max(1, usual - 1).bit_length() if usual > 1 else 0
-        with parallel_loops(
-            self.builder, self.elements.target, loops, STEP * usual * (levels + 1)
-        ) as counters:
+        threads = share(self.elements.target, loops, STEP * usual * (levels + 1))
+
+        def check(schedule: MergeSortSchedule) -> None:
+            check_threads(schedule.threads, len(loops))
+
+        schedule = settle(name, MergeSortSchedule(threads), check)
+        with nest(self.builder, loops, schedule.threads) as counters:
             place = {run.axes[0]: counter for run, counter in counters.items()}
 
             def at(k: Expr) -> tuple[Expr, ...]:

@@ -7,8 +7,16 @@ from xlac.codegen.schedules.gemm import CONTRACTIONS, PackSchedule
 from xlac.codegen.schedules.gpu_gemm import GPU_CONTRACTIONS
 from xlac.codegen.schedules.reduction import REDUCTIONS
 from xlac.codegen.schedules.schedule import Schedule
+from xlac.codegen.schedules.sort import MergeSortSchedule
 
 TEMPLATES: dict[str, type[Schedule]] = {
     each.template: each
-    for each in (ElementwiseSchedule, *CONTRACTIONS, PackSchedule, *REDUCTIONS, *GPU_CONTRACTIONS)
+    for each in (
+        ElementwiseSchedule,
+        *CONTRACTIONS,
+        PackSchedule,
+        *REDUCTIONS,
+        *GPU_CONTRACTIONS,
+        MergeSortSchedule,
+    )
 }
