@@ -140,10 +140,6 @@ class Elements:
         self._reads[node] = read
         self._known.forget(node)
 
-    def is_bound(self, node: Node) -> bool:
-        """Whether a lowering has said where the node's elements come from."""
-        return node in self._reads
-
     @contextmanager
     def masked(self, mask: Expr | None) -> Iterator[None]:
         """Vector loads and stores inside touch only lanes where the mask is true."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -44,18 +43,6 @@ CHECKS = {
 """What only asserts: bounds of sizes are checked when a call is made."""
 
 Values = dict[FxNode, Any]
-
-
-@dataclass
-class Imported:
-    """What became of a graph: the value of each node, what could not be said, and the inputs that
-    were added.
-    """
-
-    sizes: Sizes
-    random: Randomness
-    values: Values = field(default_factory=dict)
-    unsupported: list[UnsupportedNode] = field(default_factory=list)
 
 
 class FxImporter:

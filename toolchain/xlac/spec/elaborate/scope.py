@@ -192,14 +192,6 @@ def tensor(
     return value
 
 
-class Cycle(Exception):
-    """Entries that need each other, in order."""
-
-    def __init__(self, path: list[str]) -> None:
-        super().__init__(" -> ".join(path))
-        self.path = path
-
-
 def in_order(
     keys: Iterable[str], needs: Mapping[str, Iterable[str]], cycles: list[list[str]]
 ) -> Iterator[str]:
