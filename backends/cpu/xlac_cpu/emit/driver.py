@@ -15,7 +15,7 @@ from __future__ import annotations
 from xlac_cpu.emit import layout, stamp
 from xlac_cpu.emit.launches import Launching
 from xlac_cpu.emit.spelling import memory
-from xlac_cpu.emit.stop_checks import Watch
+from xlac_cpu.emit.stopping.checks import Watch
 from xlac_cpu.emit.style import Style
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.lowering.stop_checks import Looks

@@ -8,8 +8,8 @@ from xlac_cpu.emit import stamp
 from xlac_cpu.emit.division import is_open, open_split, split
 from xlac_cpu.emit.expressions import LlvmExpressions
 from xlac_cpu.emit.spelling import memory
-from xlac_cpu.emit.stop_checks import Looking
-from xlac_cpu.emit.stop_function import NAME
+from xlac_cpu.emit.stopping.checks import Looking
+from xlac_cpu.emit.stopping.function import NAME
 from xlac_cpu.emit.writer import LlvmWriter
 from xlac_cpu.pool_block import WATCHED
 from xlac_sdk.dims import Dim

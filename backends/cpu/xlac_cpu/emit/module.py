@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
-from xlac_cpu.emit import chunks, driver, function, layout, outlined, stamp, stop_function
+from xlac_cpu.emit import chunks, driver, function, layout, outlined, stamp
 from xlac_cpu.emit.function import FunctionText
 from xlac_cpu.emit.statements import NEVER
+from xlac_cpu.emit.stopping import function as stop_function
 from xlac_cpu.emit.style import Style
 from xlac_cpu.machine import Machine
 from xlac_sdk.kernel_ir.kernel import Kernel

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from xlac_cpu.emit import access, stop_function
+from xlac_cpu.emit import access
 from xlac_cpu.emit.expressions import LlvmExpressions
 from xlac_cpu.emit.spelling import is_literal, memory, register
+from xlac_cpu.emit.stopping import function
 from xlac_cpu.emit.style import Style
 from xlac_cpu.emit.writer import LlvmWriter
 from xlac_sdk.kernel_ir.kernel import (
@@ -217,7 +218,7 @@ class KernelWriter(LlvmExpressions):
 
     def look(self) -> None:
         """Leaves the kernel if it is to stop."""
-        stop_function.look(self.w, "%stop")
+        function.look(self.w, "%stop")
 
     def branch(self, condition: str, then: tuple[Stmt, ...], otherwise: tuple[Stmt, ...]) -> None:
         """Writes an `if`; one block only where the condition is known."""

@@ -1,7 +1,7 @@
 """This process's side of calls that may be stopped: what they ask Python with, and how one that
 ended early ends here.
 
-`emit/stop_function.py` writes the other side, in the code.
+`emit/stopping/function.py` writes the other side, in the code.
 """
 
 from __future__ import annotations

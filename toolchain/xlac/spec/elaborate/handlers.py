@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from xlac.spec.elaborate.blocks import use
-from xlac.spec.elaborate.bodies import function
 from xlac.spec.elaborate.context import Handlers
-from xlac.spec.elaborate.control import cond, loop, scan
+from xlac.spec.elaborate.control.bodies import function
+from xlac.spec.elaborate.control.control import cond, loop, scan
 from xlac.spec.elaborate.custom import call_operator, custom_node
 from xlac.spec.elaborate.op_node import operation
 from xlac.spec.schema import schema

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xlac_cpu.emit import stop_function
+from xlac_cpu.emit.stopping import function
 from xlac_cpu.emit.writer import LlvmWriter
 from xlac_sdk.lowering.stop_checks import GRAIN, LAUNCH, Looks
 from xlac_sdk.programs.program import Step
@@ -56,7 +56,7 @@ class Looking:
     def look(self) -> None:
         """Leaves the function if the call is to stop."""
         if not self.watch.committed:
-            stop_function.look(self.w, self.stop)
+            function.look(self.w, self.stop)
             self.since = 0.0
 
     def run(self, call: str) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from xlac.ir.graph import Graph, Node
 from xlac.spec.elaborate import type_text
-from xlac.spec.elaborate.carried import body_input
 from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.control.carried import body_input
 from xlac.spec.elaborate.entries import elaborate, entries_at
 from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.scope import Frame, Scope, Value

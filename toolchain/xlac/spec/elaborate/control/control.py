@@ -10,9 +10,17 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError, normal_axis
 from xlac.ir.types import Type
 from xlac.spec.elaborate import arithmetic, type_text
-from xlac.spec.elaborate.bodies import body_scope, branch, captured, handed, named, run_body, see
-from xlac.spec.elaborate.carried import Carried, body_input
 from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.control.bodies import (
+    body_scope,
+    branch,
+    captured,
+    handed,
+    named,
+    run_body,
+    see,
+)
+from xlac.spec.elaborate.control.carried import Carried, body_input
 from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.node_keys import flag, whole
 from xlac.spec.elaborate.operations import same

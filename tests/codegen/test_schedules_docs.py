@@ -22,7 +22,7 @@ from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request
 
 CHAPTER = Path(__file__).parents[2] / "docs" / "SCHEDULES.md"
-START = "<!-- written by tests/schedule/test_schedules_docs.py --bless -->\n"
+START = "<!-- written by tests/codegen/test_schedules_docs.py --bless -->\n"
 
 
 def blocks() -> list[str]:

@@ -1,0 +1,1 @@
+"""Structured control in specs: scan, while and cond, their bodies, and what steps hand on."""
