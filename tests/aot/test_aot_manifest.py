@@ -19,7 +19,7 @@ from packages import SPECS, build, inputs_of
 
 import xlac
 from xlac.cli import status
-from xlac_sdk.host import manifest
+from xlac_sdk.host import manifest, manifest_facts
 from xlac_sdk.source import SourceError
 
 
@@ -94,7 +94,7 @@ def _signed(change: Any) -> Any:
         facts = json.loads(text)
         facts.pop("sha256")
         change(facts)
-        facts["sha256"] = manifest._digest(facts)
+        facts["sha256"] = manifest_facts.digest(facts)
         return json.dumps(facts)
 
     return apply

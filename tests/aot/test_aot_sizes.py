@@ -20,7 +20,7 @@ from xlac.frontends.loader import load as load_model
 from xlac_cpu import BACKEND
 from xlac_sdk.dims import symbol, symbols
 from xlac_sdk.dtypes import DType
-from xlac_sdk.host import manifest
+from xlac_sdk.host import manifest, manifest_facts
 from xlac_sdk.host.capi import Status
 from xlac_sdk.host.capi.library import Context, aligned
 from xlac_sdk.host.package import Packaging, Variant
@@ -144,7 +144,7 @@ def test_an_artefact_with_open_sizes_is_called_by_shape(tmp_path: Path) -> None:
     broken = json.loads(told.text())
     broken["outputs"][0]["shape"] = [[[1, ["m"]]]]
     broken.pop("sha256")
-    broken["sha256"] = manifest._digest(broken)
+    broken["sha256"] = manifest_facts.digest(broken)
     (tmp_path / manifest.NAME).write_text(json.dumps(broken))
     with pytest.raises(SourceError, match=r"no size of the model: m \[XL3013"):
         manifest.read(tmp_path)

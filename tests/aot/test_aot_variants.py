@@ -16,7 +16,7 @@ from packages import SPECS, build, by_name
 
 import xlac
 from xlac.cli import status
-from xlac_sdk.host import manifest
+from xlac_sdk.host import manifest, manifest_facts
 from xlac_sdk.host.capi.library import Context, aligned
 
 DIGITS = str(SPECS / "digits.yaml")
@@ -63,7 +63,7 @@ def test_the_manifest_and_the_header_name_the_variants(tmp_path: Path) -> None:
     facts = json.loads(text)
     facts.pop("sha256")
     facts["variants"] = [{"batch": -1}]
-    facts["sha256"] = manifest._digest(facts)
+    facts["sha256"] = manifest_facts.digest(facts)
     (folder / manifest.NAME).write_text(json.dumps(facts))
     assert status(["run", str(folder)]) == 2
 

@@ -14,7 +14,7 @@ import pytest
 from packages import build
 
 import xlac
-from xlac_sdk.host import manifest
+from xlac_sdk.host import manifest, manifest_facts
 from xlac_sdk.source import XlacError
 
 HUGE = 10**4000
@@ -82,7 +82,7 @@ def changes(value: Any) -> Iterator[Callable[[Any, Any], None]]:
 def signed(facts: dict[str, Any]) -> str:
     facts = {**facts}
     try:
-        facts["sha256"] = manifest._digest(facts)
+        facts["sha256"] = manifest_facts.digest(facts)
         return json.dumps(facts)
     except ValueError:  # a number with more digits than Python writes
         text = json.dumps(facts, default=str)

@@ -17,7 +17,7 @@ from faulty_disk import FaultyDisk, Killed
 from xlac.artefact import folders
 from xlac.artefact.folders import replacing
 from xlac.exporters.files import together
-from xlac_sdk.host import manifest
+from xlac_sdk.host import manifest, manifest_facts
 from xlac_sdk.source import SourceError
 
 OLD, NEW = (
@@ -47,7 +47,9 @@ def build(folder: Path, files: dict[str, bytes]) -> None:
             "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
             "format": 2,
         }
-        (made / manifest.NAME).write_text(json.dumps({**facts, "sha256": manifest._digest(facts)}))
+        (made / manifest.NAME).write_text(
+            json.dumps({**facts, "sha256": manifest_facts.digest(facts)})
+        )
 
 
 def found(folder: Path) -> dict[str, bytes]:
@@ -125,11 +127,15 @@ def test_files_that_a_self_consistent_manifest_lists_stay_when_they_are_others(
 
     facts = {"files": {**dict.fromkeys((*THEIRS, "../beside"), "0" * 64)}, "format": 2}
     (folder.parent / "beside").write_bytes(b"outside")
-    (folder / manifest.NAME).write_text(json.dumps({**facts, "sha256": manifest._digest(facts)}))
+    (folder / manifest.NAME).write_text(
+        json.dumps({**facts, "sha256": manifest_facts.digest(facts)})
+    )
     with pytest.raises(SourceError, match="XL3010"):
         build(folder, NEW)
     del facts["files"]["../beside"]
-    (folder / manifest.NAME).write_text(json.dumps({**facts, "sha256": manifest._digest(facts)}))
+    (folder / manifest.NAME).write_text(
+        json.dumps({**facts, "sha256": manifest_facts.digest(facts)})
+    )
     build(folder, {"new": b"new"})
     assert found(folder) == {**OLD, **THEIRS, "new": b"new"} and (folder.parent / "beside").exists()
 
