@@ -46,23 +46,18 @@ def compile(
     onnx.ModelProto.
 
     `dims` gives symbolic sizes, `params` overrides build-time constants, `threads` defaults to
-    XLAC_THREADS or
-    1. A model with sizes left open is compiled for each set of them when first called with it or,
-    with `sizes`
-    "symbolic", once for all within their bounds: then `variants` are sizes (`{"batch": 1}`) that
-    this one program has
-    code of its own for. One whose sizes depend on values of its inputs is compiled for each set of
-    those.
+    XLAC_THREADS or one. A model with sizes left open is compiled for each set of them when first
+    called with it or, with `sizes` "symbolic", once for all within their bounds: then `variants`
+    are sizes (`{"batch": 1}`) that this one program has code of its own for. One whose sizes depend
+    on values of its inputs is compiled for each set of those.
     `precision` is "default" or "fast" whatever the model says, "" as it says: docs/SPEC.md has what
     fast permits.
     With `checked` the program finds indices out of range, NaN that appears, integers divided by
-    zero and sizes that do not
-    fit, and a call raises `xlac.CheckFailed`, which names the node: True, kinds of checks
-    ("bounds,infinity"; "all"), or
-    None for what XLAC_CHECKED says.
+    zero and sizes that do not fit, and a call raises `xlac.CheckFailed`, which names the node: True,
+    kinds of checks ("bounds,infinity"; "all"), or None for what XLAC_CHECKED says.
     One compilation (each, of a model that has several) takes at most `max_compile_seconds` and,
-    beside what the process has,
-    `max_compile_memory` bytes, or LimitError is raised; what is kept does not depend on these.
+    beside what the process has, `max_compile_memory` bytes, or LimitError is raised; what is kept
+    does not depend on these.
     Weights that are in files are mapped; with `copy_weights` they are read, and the files may be
     written to then.
     `schedules`, a file or what stands in one, says how kernels are to be written in place of what

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,13 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
     backend, checks = find(target), options.checks
     wanted = document.read(options.schedules)
     facts = backend.target(options.request)
-    pipeline = Pipeline.parse(options.passes) if options.passes else DEFAULT
+    lowered = partial(
+        lower,
+        target=facts,
+        wanted=wanted,
+        pipeline=Pipeline.asked(options.passes),
+        verify_each=options.verify_each,
+    )
 
     def read(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Model:
         return load(
@@ -86,15 +93,7 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
         with bounded():
             again = read(sizes, values) if model is None else model
             closed = watched(specialized(again, sizes), checks)
-            lowered = lower(
-                closed,
-                facts,
-                wanted=wanted,
-                every=False,
-                pipeline=pipeline,
-                verify_each=options.verify_each,
-            )
-            return executable(lowered, backend)
+            return executable(lowered(closed, every=False), backend)
 
     def bounded() -> AbstractContextManager[None]:
         return within(options.max_compile_seconds, options.max_compile_memory)
@@ -109,15 +108,8 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
             return Specializing(undecided.interface, made)
         if model.dims and options.sizes == "specialize":
             return Specializing(model.interface, made)
-        lowered = lower(
-            watched(unfixed(model), checks),
-            facts,
-            variants=options.variants,
-            wanted=wanted,
-            pipeline=pipeline,
-            verify_each=options.verify_each,
-        )
-        return executable(lowered, backend)
+        closed = watched(unfixed(model), checks)
+        return executable(lowered(closed, variants=options.variants), backend)
 
 
 def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:

@@ -64,16 +64,14 @@ class Chosen:
     @property
     def pipeline(self) -> Pipeline:
         """The passes that `--passes` names. Raises SourceError for what is no pipeline."""
-        from xlac.passes.pipeline import DEFAULT, Pipeline
+        from xlac.passes.pipeline import Pipeline
 
-        return Pipeline.parse(self.passes) if self.passes else DEFAULT
+        return Pipeline.asked(self.passes)
 
 
 def request(choice: Chosen) -> Request:
     """What the choice asks of a backend."""
-    from xlac_sdk.target import Request
-
-    return Request(cpu=choice.cpu, triple=choice.triple, arch=choice.arch, threads=choice.threads)
+    return choice.compile_options.request
 
 
 def pairs(texts: Sequence[str], option: str, alone: str | None = None) -> dict[str, str]:

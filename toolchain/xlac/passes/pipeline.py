@@ -63,6 +63,11 @@ class Pipeline:
         """The pipeline of a text. Raises SourceError, with the place, for what is none."""
         return Pipeline.of(parsed(text))
 
+    @staticmethod
+    def asked(text: str) -> Pipeline:
+        """The pipeline of a text, or the default one where the text is empty. Raises as `parse`."""
+        return Pipeline.parse(text) if text else DEFAULT
+
     def __str__(self) -> str:
         return ",".join(str(stage.run) for stage in self.stages)
 
