@@ -27,6 +27,15 @@ def unknown_word(problem: str, value: object, words: Iterable[str], code: str) -
     return SourceError(Diagnostic(code, problem, hint=hint))
 
 
+def nearest(name: str, words: Iterable[str]) -> str:
+    """A hint for a name that is none of `words`: the one that is meant, or else all of them."""
+    from difflib import get_close_matches
+
+    known = list(words)
+    close = get_close_matches(name, known, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}"
+
+
 def _either(words: list[str]) -> str:
     known = [word for word in words if word]
     return " or ".join(filter(None, [", ".join(known[:-1]), *known[-1:]]))

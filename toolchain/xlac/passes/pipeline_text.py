@@ -8,14 +8,13 @@ White space between names, braces and options does not matter.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import Field, dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from xlac.passes.registry import PASSES, Option, Pass, option_fields
 from xlac_sdk.source import Diagnostic, SourceError, Span
+from xlac_sdk.support.choices import nearest
 
 NAME = re.compile(r"[A-Za-z][\w-]*")
 VALUE = re.compile(r"[^\s,{}=]+")
@@ -60,7 +59,7 @@ class _Reader:
         """A pass with its options."""
         place, name = self.word(NAME, "the name of a pass")
         if name not in PASSES:
-            raise self.error("XL4101", f"there is no pass '{name}'", place, near(name, PASSES))
+            raise self.error("XL4101", f"there is no pass '{name}'", place, nearest(name, PASSES))
         given: dict[str, Option] = {}
         if self.next() == "{":
             self.at += 1
@@ -74,7 +73,7 @@ class _Reader:
         place, key = self.word(NAME, "an option, or the brace that closes them")
         known = option_fields(kind)
         if key not in known:
-            has = near(key, known) if known else f"{kind.name} has no options"
+            has = nearest(key, known) if known else f"{kind.name} has no options"
             raise self.error("XL4102", f"{kind.name} has no option '{key}'", place, has)
         option = known[key]
         if option.name in given:
@@ -140,10 +139,3 @@ def wanted(option: Field[Any]) -> str:
         case float():
             return "a number"
     return "a word"
-
-
-def near(name: str, known: Iterable[str]) -> str:
-    """The nearest of some names, or all of them."""
-    names = list(known)
-    close = get_close_matches(name, names, n=1)
-    return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(names)}"

@@ -46,8 +46,8 @@ def reduce(m: Writer, x: Value) -> tuple[Value, Value]:
     """The nearest multiple of pi/2, modulo 4, and the rest in radians, of a finite x >= 1.
 
     x = M 2^e. A window of 2/pi that starts two bits above the weight of 4/2^e decides x 2/pi modulo
-    4;
-    it is multiplied by M in words of 32 bits, so the top two bits of the product are the quadrant.
+    4; it is multiplied by M in words of 32 bits, so the top two bits of the product are the
+    quadrant.
     """
     f, wide = x.format, DType.U64
     # words of the window: M, two bits, the rest and cancelled bits

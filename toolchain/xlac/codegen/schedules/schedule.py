@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from difflib import get_close_matches
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from xlac_sdk.dtypes import DType
+from xlac_sdk.support.choices import nearest
 
 Path = tuple[str | int, ...]
 """Names of fields and places in lists that lead to a value inside a schedule."""
@@ -84,7 +84,7 @@ def from_data(data: Any, templates: Mapping[str, type[Schedule]]) -> Schedule:
     if name is None:
         raise Misfit((), "a schedule says its template", f"one of {', '.join(sorted(templates))}")
     if not isinstance(name, str) or name not in templates:
-        raise Misfit(("template",), f"there is no template {name!r}", _near(str(name), templates))
+        raise Misfit(("template",), f"there is no template {name!r}", nearest(str(name), templates))
     rest = {key: value for key, value in data.items() if key != "template"}
     found = _made(templates[name], rest, ())
     assert isinstance(found, Schedule)
@@ -104,7 +104,7 @@ def _made(of: type, data: Any, path: Path) -> Any:
     for key in data:
         if key not in kinds(of):
             raise Misfit(
-                (*path, key), f"{_word(of)} has no field {key!r}", _near(str(key), kinds(of))
+                (*path, key), f"{_word(of)} has no field {key!r}", nearest(str(key), kinds(of))
             )
     missing = [name for name in kinds(of) if name not in data]
     if missing:
@@ -166,8 +166,3 @@ def _word(of: type) -> str:
 def _told(data: Any) -> str:
     words = {NoneType: "nothing", dict: "a mapping", list: "a list"}
     return words.get(type(data), repr(data))
-
-
-def _near(name: str, known: Mapping[str, Any]) -> str:
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}"

@@ -2,13 +2,12 @@
 Winograd's are these).
 
 `results` neighbouring results y of a filter g of three taps over the n = results + 2 values x that
-they see are
-y = A ((G g) * (B x)), with n products instead of 3 * results. In two dimensions rows are
-transformed, then columns.
+they see are y = A ((G g) * (B x)), with n products instead of 3 * results. In two dimensions rows
+are transformed, then columns.
+
 Points come in pairs of p and -p, so that half of each transform is shared by the two. Those for
-four results are
-roots of 1/2 and 2, which lose less than 1 and 2: each other's inverses, they keep the entries of A,
-B and G small.
+four results are roots of 1/2 and 2, which lose less than 1 and 2: each other's inverses, they keep
+the entries of A, B and G small.
 """
 
 from __future__ import annotations
