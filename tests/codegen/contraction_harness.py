@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from xlac.codegen import lower as table
+from xlac.codegen.schedules.decisions import Decisions
+from xlac.codegen.schedules.schedule import Schedule
 from xlac.fusion.group import Group, Kind, Partition
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.op import Array, Sample
@@ -51,11 +53,16 @@ def group(kind: Kind, anchor: Node, *outputs: Node) -> Group:
     return Group(kind, anchor, nodes, inputs, outputs or (anchor,))
 
 
-def program(made: Group, target: Target, weights: dict[str, Array]) -> Program:
-    """The group as a whole program."""
+def program(
+    made: Group,
+    target: Target,
+    weights: dict[str, Array],
+    asked: Mapping[str, Schedule] | None = None,
+) -> Program:
+    """The group as a whole program, its parts by the schedules that are asked for."""
     inputs = tuple(n for n in made.inputs if isinstance(n.op, Param) and n.op.kind == "input")
     graph = Graph("test", inputs, {f"y{i}": n for i, n in enumerate(made.outputs)})
-    scheduled = table.lower(made, target, "kernel")
+    scheduled = table.lower(made, target, "kernel", Decisions("kernel", asked or {}))
     result = plan(Partition(graph, (made,)), lambda _: scheduled, weights)
     verify_program(result)
     return result
@@ -88,14 +95,21 @@ def meaning(made: Group, given: dict[str, Array]) -> list[Array]:
     return [known[n] for n in made.outputs]
 
 
-def compute(made: Group, target: Target, given: dict[str, Array]) -> list[Array]:
-    """The outputs by running the kernels in the interpreter, or on this machine for a cpu target."""
+def compute(
+    made: Group,
+    target: Target,
+    given: dict[str, Array],
+    asked: Mapping[str, Schedule] | None = None,
+) -> list[Array]:
+    """The outputs by running the kernels in the interpreter, or on this machine for a cpu target;
+    the kernels are by the schedules that are asked for.
+    """
     weights = {
         n.op.name: given[n.op.name]
         for n in made.inputs
         if isinstance(n.op, Param) and n.op.kind == "weight"
     }
-    made_program = program(made, target, weights)
+    made_program = program(made, target, weights, asked)
     wanted = [np.empty(s.shape, s.dtype.numpy) for s in made_program.outputs]
     fed = {s.name: given[s.name] for s in made_program.inputs}
     results = {s.name: w for s, w in zip(made_program.outputs, wanted, strict=True)}

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.lower import lower
-from xlac.codegen.schedules.decisions import Decisions, PartMisfit, deciding
+from xlac.codegen.schedules.decisions import Decisions, PartMisfit
 from xlac.codegen.schedules.schedule import Misfit, Schedule, from_data, kinds, to_data
 from xlac.codegen.schedules.templates import TEMPLATES
 from xlac.fusion.group import Group
@@ -30,11 +30,11 @@ Field = tuple[str, ...]
 
 def lowered(group: Group, target: Target, asked: Parts | None = None) -> LoweredGroup | None:
     """The group lowered by these schedules, which it then has; None where it cannot have them."""
-    with deciding(Decisions("kernel", asked or {})) as decisions:
-        try:
-            found = lower(group, target, "kernel")
-        except PartMisfit:
-            return None
+    decisions = Decisions("kernel", asked or {})
+    try:
+        found = lower(group, target, "kernel", decisions)
+    except PartMisfit:
+        return None
     if set(asked or {}) - set(decisions.made):
         return None
     return replace(found, schedules=decisions.made)

@@ -19,7 +19,6 @@ from xlac.codegen.cpu import elementwise
 from xlac.codegen.cpu.gemm.inner_product import InnerProduct
 from xlac.codegen.gpu.core import tma
 from xlac.codegen.gpu.core.instructions import COMMIT, COPY, FENCE, GROUPED, MMA, SETTLE, WAIT
-from xlac.codegen.schedules.decisions import Decisions, deciding
 from xlac.codegen.schedules.schedule import Schedule, from_data, to_data
 from xlac.codegen.schedules.templates import TEMPLATES
 from xlac.fusion.group import Group, Kind
@@ -262,8 +261,7 @@ def test_any_schedule_computes_the_same(name: str, seed: int) -> None:
         asked = {part: drawn(chosen.schedules[part], rng, rng.randint(1, 3))}
         if lowered(made, case.target, asked) is None:
             continue
-        with deciding(Decisions("kernel", asked)):
-            found = compute(made, case.target, given)
+        found = compute(made, case.target, given, asked)
         for got, want, same in zip(found, wanted, before, strict=True):
             if case.exact:
                 np.testing.assert_array_equal(got, same, err_msg=str(asked))

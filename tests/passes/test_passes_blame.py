@@ -13,6 +13,7 @@ import pytest
 from xlac.codegen import kernel_dedup
 from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.lower import lower
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion.group import Group
 from xlac.ops import build
 from xlac.ops.nn.probability import Softmax
@@ -93,8 +94,8 @@ def spoiled(kernel: Kernel, was: Primitive = Primitive.EXP) -> Kernel:
 def spoil_schedules(
     monkeypatch: pytest.MonkeyPatch, was: Primitive, chosen: Callable[[Group], bool]
 ) -> None:
-    def wrong(group: Group, target: Target, name: str) -> LoweredGroup:
-        made = lower(group, target, name)
+    def wrong(group: Group, target: Target, name: str, decisions: Decisions) -> LoweredGroup:
+        made = lower(group, target, name, decisions)
         if not chosen(group):
             return made
         return replace(

@@ -21,7 +21,7 @@ from xlac.codegen.core.lowered_group import (
     Scratch,
 )
 from xlac.codegen.lower import lower
-from xlac.codegen.schedules.decisions import Decisions, PartMisfit, deciding
+from xlac.codegen.schedules.decisions import Decisions, PartMisfit
 from xlac.codegen.schedules.digest import digest
 from xlac.codegen.schedules.document import Asked
 from xlac.codegen.schedules.schedule import Schedule
@@ -65,11 +65,11 @@ class LoweringCache:
         which = digest(group) if self.asked.groups else ""
         self._met.add(which)
         wanted = self.asked.of(which)
-        with deciding(Decisions(name, wanted)) as decisions:
-            try:
-                lowered = lower(group, self.target, name)
-            except PartMisfit as error:
-                raise self.asked.unfit(which, error) from None
+        decisions = Decisions(name, wanted)
+        try:
+            lowered = lower(group, self.target, name, decisions)
+        except PartMisfit as error:
+            raise self.asked.unfit(which, error) from None
         for part in wanted:
             if part not in decisions.made:
                 raise self.asked.idle(which, part, decisions.made)

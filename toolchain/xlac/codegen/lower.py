@@ -11,7 +11,8 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from xlac.codegen.core.lowered_group import LoweredGroup
+from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion.group import Group, Kind
 from xlac_sdk.support.limits import look
 from xlac_sdk.target import Target
@@ -53,14 +54,18 @@ LIBRARY = "xlac.codegen.library.choose"
 LIBRARIES = (Kind.DOT, Kind.CONV, Kind.ATTENTION)  # kinds that a target's libraries may compute
 
 
-def lower(group: Group, target: Target, name: str) -> LoweredGroup:
-    """The launches of a group; `name` is an identifier that no other group has.
+def lower(
+    group: Group, target: Target, name: str, decisions: Decisions | None = None
+) -> LoweredGroup:
+    """The launches of a group; `name` is an identifier that no other group has, `decisions` are
+    where schedules are asked for and recorded.
 
     A group whose outputs hold no elements has none, and one that a library of the target computes
     is a call. CLAIMED and CONTROL groups are host steps, which have no kernels: the planner writes
     them.
     """
     look()
+    decisions = decisions or Decisions(name)
     if all(t.size == 0 for node in group.outputs for t in node.results):
         return LoweredGroup(())
     if group.kind in LIBRARIES and (target.products or target.convolutions or target.attentions):
@@ -68,9 +73,9 @@ def lower(group: Group, target: Target, name: str) -> LoweredGroup:
         found = library.called(group, target)
         if isinstance(found, LoweredGroup):
             return found
-        return replace(lower(group, library.without(target), name), note=found)
+        return replace(lower(group, library.without(target), name, decisions), note=found)
     lowering: Any = import_module(module_of(group, target))
-    lowered: LoweredGroup = lowering.lower(group, target, name, lower)
+    lowered: LoweredGroup = lowering.lower(group, target, name, LowerPart(lower, decisions))
     return lowered
 
 

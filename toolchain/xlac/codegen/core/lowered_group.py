@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.codegen.schedules.schedule import Schedule
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, Shape, Sym
@@ -114,9 +115,16 @@ class LoweredGroup:
         return self.launches
 
 
-LowerPart = Callable[[Group, Target, str], LoweredGroup]
-"""Lowers a part of a group, as a group of its own, under a name of its own.
+@dataclass(frozen=True, slots=True)
+class LowerPart:
+    """Lowers a part of a group, as a group of its own, under a name of its own.
 
-Every lowering is given one, which finds the lowering of the part's kind: so no lowering imports
-another.
-"""
+    Every lowering is given one, which finds the lowering of the part's kind: so no lowering imports
+    another. `decisions` are those of the whole group: every lowering settles its schedule there.
+    """
+
+    lower: Callable[[Group, Target, str, Decisions], LoweredGroup]
+    decisions: Decisions
+
+    def __call__(self, group: Group, target: Target, name: str) -> LoweredGroup:
+        return self.lower(group, target, name, self.decisions)

@@ -23,6 +23,7 @@ from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPar
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.online_softmax import OnlineSoftmax
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import bounds, size_hint, volume
@@ -141,7 +142,9 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
         views.append(found)
     h = attention_problem(anchor, (views[0], views[1], views[2]))
     blocks = choose(h, target)
-    packing_keys, panels = packed(group, target, f"{name}_keys", h, blocks.tile, h.dtype.compute)
+    packing_keys, panels = packed(
+        group, target, f"{name}_keys", lower_part.decisions, h, blocks.tile, h.dtype.compute
+    )
     elements = Elements(Builder(), group, target)
     OnlineSoftmax(elements, after, h, blocks, panels, target).write()
     used = {v.value for v in views if isinstance(v.value, Node)}
@@ -150,7 +153,13 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 
 
 def packed(
-    group: Group, target: Target, name: str, h: AttentionProblem, tile: RegisterTile, dtype: DType
+    group: Group,
+    target: Target,
+    name: str,
+    decisions: Decisions,
+    h: AttentionProblem,
+    tile: RegisterTile,
+    dtype: DType,
 ) -> tuple[KernelLaunch, Panels]:
     """The keys of every head in panels, their columns."""
     keys = h.keys
@@ -166,4 +175,4 @@ def packed(
         dtype,
         lambda outer, rows, column: h.place(outer, rows[1], column),
     )
-    return panel_kernel.running(group, target, name, c, tile, dtype)
+    return panel_kernel.running(group, target, name, decisions, c, tile, dtype)

@@ -18,7 +18,6 @@ from xlac.codegen.core.loop_nest import bounded, nest, piece, pieces_of
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.core.strip_mining import strip_mine
 from xlac.codegen.cpu.elementwise_choice import Job, check, choose
-from xlac.codegen.schedules.decisions import settle
 from xlac.codegen.schedules.elementwise import Nest, TransposedBlocks
 from xlac.fusion import cost
 from xlac.fusion.group import Group, is_immediate
@@ -41,7 +40,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     found = [job for job in jobs(group) if volume(job.shape) != 0]
     dry = [_surveyed(group, target, job) for job in found]
     surveyed = [(job, survey) for job, (_, survey) in zip(found, dry, strict=True)]
-    chosen = settle(
+    chosen = lower_part.decisions.settle(
         name, choose(surveyed, group, target), partial(check, jobs=surveyed, target=target)
     )
     launches: list[KernelLaunch] = []

@@ -23,7 +23,6 @@ from xlac.codegen.core.strip_mining import strip_mine
 from xlac.codegen.core.summation import Pair
 from xlac.codegen.cpu.reduction_choice import check, choose
 from xlac.codegen.cpu.row_reduction import Rows
-from xlac.codegen.schedules.decisions import settle
 from xlac.codegen.schedules.reduction import (
     REDUCTIONS,
     ReductionSchedule,
@@ -47,7 +46,9 @@ from xlac_sdk.target import Target
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch, or two for a reduction that is split."""
     rows = Rows(Elements(Builder(), group, target), ReductionSpace.of(group))
-    schedule: ReductionSchedule = settle(name, choose(rows), partial(check, rows=rows), REDUCTIONS)
+    schedule: ReductionSchedule = lower_part.decisions.settle(
+        name, choose(rows), partial(check, rows=rows), REDUCTIONS
+    )
     if isinstance(schedule, RowReductionSchedule):
         rows.write_loops(schedule)
         return LoweredGroup((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))

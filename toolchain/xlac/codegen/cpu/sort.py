@@ -15,7 +15,7 @@ from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import check_threads, nest, share
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch
-from xlac.codegen.schedules.decisions import settle
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.codegen.schedules.sort import MergeSortSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
@@ -37,7 +37,7 @@ STEP = 12  # operations to move one element through one merge
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch."""
     elements = Elements(Builder(), group, target)
-    _Sorter(elements).write(name)
+    _Sorter(elements).write(name, lower_part.decisions)
     return LoweredGroup((elements.launch(name, cost.work(group)),))
 
 
@@ -60,7 +60,7 @@ class _Sorter:
             else []
         )
 
-    def write(self, name: str) -> None:
+    def write(self, name: str, decisions: Decisions) -> None:
         axis = self.op.axis
         loops = [Run(n, (a,)) for a, n in enumerate(self.shape) if a != axis]
         usual = size_hint(self.count)
@@ -70,7 +70,7 @@ class _Sorter:
         def check(schedule: MergeSortSchedule) -> None:
             check_threads(schedule.threads, len(loops))
 
-        schedule = settle(name, MergeSortSchedule(threads), check)
+        schedule = decisions.settle(name, MergeSortSchedule(threads), check)
         with nest(self.builder, loops, schedule.threads) as counters:
             place = {run.axes[0]: counter for run, counter in counters.items()}
 

@@ -28,6 +28,7 @@ from xlac.codegen.core.operands import OperandView
 from xlac.codegen.gpu.core.grid import grid
 from xlac.codegen.gpu.core.shared_staging import all_of
 from xlac.codegen.gpu.gemm.block_tiling import vector_of
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, ceil_div, divisor, static, volume
@@ -47,6 +48,7 @@ def launches(
     group: Group,
     target: Target,
     name: str,
+    decisions: Decisions,
     after: Epilogue,
     g: ConvGeometry,
     left: OperandSource,
@@ -76,7 +78,9 @@ def launches(
             packing.constant(c, tile, writer.accumulate, kernel.compute, kernel.key).source
         )
         return [elements.launch(name, cost.work(group))]
-    made, panels = panel_kernel.running(group, target, f"{name}_pack", c, tile, writer.accumulate)
+    made, panels = panel_kernel.running(
+        group, target, f"{name}_pack", decisions, c, tile, writer.accumulate
+    )
     writer.write(panels.source)
     return [made, elements.launch(name, cost.work(group))]
 

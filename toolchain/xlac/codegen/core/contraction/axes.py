@@ -18,6 +18,7 @@ from xlac.codegen.core.contraction.contraction import (
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import OperandView
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, size_hint, volume
 from xlac.ir.graph import Node
@@ -28,7 +29,7 @@ from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.target import Target
 
 LowerContraction = Callable[
-    [Group, Target, str, Contraction, Epilogue, OperandView], list[KernelLaunch]
+    [Group, Target, str, Decisions, Contraction, Epilogue, OperandView], list[KernelLaunch]
 ]
 """The kernels that a device has for a contraction and its epilogue, which are those of a group;
 the view is where the right operand came from.

@@ -18,6 +18,7 @@ from xlac.codegen.core.contraction.conv_input import windowed_input
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.core.operands import OperandView
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, upper_bound, volume
 from xlac.ir.graph import Node
@@ -53,7 +54,17 @@ class ConvGeometry:
 
 
 Launches = Callable[
-    [Group, Target, str, Epilogue, ConvGeometry, OperandSource, OperandSource, OperandView],
+    [
+        Group,
+        Target,
+        str,
+        Decisions,
+        Epilogue,
+        ConvGeometry,
+        OperandSource,
+        OperandSource,
+        OperandView,
+    ],
     list[KernelLaunch],
 ]
 """The kernels of a convolution that is no contraction: x and the kernel as sources, and the view
@@ -112,10 +123,14 @@ def lower(
     left = OperandSource(x.value, anchor.inputs[0].type.dtype, geometry.offset)
     right = OperandSource(kernel.value, anchor.inputs[1].type.dtype, kernel.offset)
     if depthwise:
-        launches += depthwise.launches(group, target, name, after, geometry, left, right, kernel)
+        launches += depthwise.launches(
+            group, target, name, lower_part.decisions, after, geometry, left, right, kernel
+        )
     else:
         c = canonical(anchor, after, geometry, left, right)
-        launches += templates.contraction(group, target, name, c, after, kernel)
+        launches += templates.contraction(
+            group, target, name, lower_part.decisions, c, after, kernel
+        )
     used = {v.value for v in (x, kernel) if isinstance(v.value, Node)}
     return LoweredGroup(tuple(launches), epilogue.in_place(after, used))
 

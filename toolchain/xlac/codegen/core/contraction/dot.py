@@ -61,7 +61,7 @@ def lower(
             launches += made
         views.append(found)
     c = canonical(anchor, after, views[0], views[1])
-    launches += contraction(group, target, name, c, after, views[1])
+    launches += contraction(group, target, name, lower_part.decisions, c, after, views[1])
     used = {v.value for v in views if isinstance(v.value, Node)}
     return LoweredGroup(tuple(launches), epilogue.in_place(after, used))
 

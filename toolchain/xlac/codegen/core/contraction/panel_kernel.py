@@ -17,7 +17,7 @@ from xlac.codegen.core.contraction.tiling import RegisterTile
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import CHUNKS, SERIAL_WORK, THREAD_WORK, check_threads
 from xlac.codegen.core.lowered_group import KernelLaunch, Scratch
-from xlac.codegen.schedules.decisions import settle
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.codegen.schedules.gemm import PackSchedule
 from xlac.codegen.schedules.schedule import Misfit, Threads
 from xlac.fusion.group import Group
@@ -30,7 +30,13 @@ from xlac_sdk.target import Target
 
 
 def running(
-    group: Group, target: Target, name: str, c: Contraction, tile: RegisterTile, dtype: DType
+    group: Group,
+    target: Target,
+    name: str,
+    decisions: Decisions,
+    c: Contraction,
+    tile: RegisterTile,
+    dtype: DType,
 ) -> tuple[KernelLaunch, Panels]:
     """A kernel that packs the operand on every run, and the panels that it leaves."""
     own, outer, size = packed_layout(c, tile, dtype)
@@ -38,14 +44,16 @@ def running(
     elements = Elements(Builder(), group, target)
     kernel = _PanelKernel(elements, c, tile, own, scratch)
     work, trips = size_hint(size), volume(tuple(kernel.loops))
-    schedule = _settled(name, target, kernel.transposes, size_hint(trips), work)
+    schedule = _settled(name, target, decisions, kernel.transposes, size_hint(trips), work)
     kernel.write(schedule)
     moved = work * (dtype.nbytes + c.right.dtype.nbytes)
     launch = elements.launch(name, Work(0, moved), "packs the right operand")
     return launch, packed_panels(c, scratch, outer)
 
 
-def _settled(name: str, target: Target, transposes: bool, items: int, work: int) -> PackSchedule:
+def _settled(
+    name: str, target: Target, decisions: Decisions, transposes: bool, items: int, work: int
+) -> PackSchedule:
     """The schedule of so many panels that have `work` elements, or the one that was given."""
     parallel = items > 1 and work >= SERIAL_WORK
     grain = max(1, THREAD_WORK * items // max(1, work)) if work >= SERIAL_WORK else 1
@@ -58,7 +66,7 @@ def _settled(name: str, target: Target, transposes: bool, items: int, work: int)
             raise Misfit(("transposed",), "the operand does not lie along the sum")
         check_threads(schedule.threads, 1)
 
-    return settle(name, chosen, check)
+    return decisions.settle(name, chosen, check)
 
 
 class _PanelKernel:

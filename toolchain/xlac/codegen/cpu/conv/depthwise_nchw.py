@@ -26,6 +26,7 @@ from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.conv.nchw_taps import TALL, PlaneTaps
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, size_hint, static, volume
@@ -99,6 +100,7 @@ def launches(
     group: Group,
     target: Target,
     name: str,
+    decisions: Decisions,
     after: Epilogue,
     g: ConvGeometry,
     left: OperandSource,

@@ -21,6 +21,7 @@ from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.conv.nhwc_taps import NhwcTaps
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import size_hint, static, volume
@@ -39,6 +40,7 @@ def launches(
     group: Group,
     target: Target,
     name: str,
+    decisions: Decisions,
     after: Epilogue,
     g: ConvGeometry,
     left: OperandSource,
@@ -63,7 +65,7 @@ def launches(
         panels = packing.constant(c, tile, dtype, kernel.compute, kernel.key)
     else:
         made, panels = panel_kernel.running(
-            group, target, f"{name}_pack", c, tile, writer.accumulate
+            group, target, f"{name}_pack", decisions, c, tile, writer.accumulate
         )
         before.append(made)
     writer.write(panels, whole * writer.lanes)

@@ -16,7 +16,7 @@ from xlac.codegen.cpu.gemm import autovectorized
 from xlac.codegen.cpu.gemm.choose import check, choose
 from xlac.codegen.cpu.gemm.gemm import Gemm
 from xlac.codegen.cpu.gemm.inner_product import InnerProduct
-from xlac.codegen.schedules.decisions import settle
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.codegen.schedules.gemm import (
     CONTRACTIONS,
     AutovectorizedSchedule,
@@ -31,13 +31,19 @@ from xlac_sdk.target import Target
 
 
 def launches(
-    group: Group, target: Target, name: str, c: Contraction, after: Epilogue, right: OperandView
+    group: Group,
+    target: Target,
+    name: str,
+    decisions: Decisions,
+    c: Contraction,
+    after: Epilogue,
+    right: OperandView,
 ) -> list[KernelLaunch]:
     """The kernels of a contraction and its epilogue. `right` is the view that the right operand
     came from.
     """
     fits = partial(check, c=c, after=after, view=right, target=target)
-    schedule: ContractionSchedule = settle(
+    schedule: ContractionSchedule = decisions.settle(
         name, choose(c, after, right, target), fits, CONTRACTIONS
     )
     c = c.swapped() if schedule.swap else c
@@ -53,7 +59,7 @@ def launches(
                 c, panels = panels.merged(c)
             autovectorized.AutovectorizedGemm(elements, after, c, panels, schedule).write()
         case GemmSchedule():
-            return _gemm(group, target, name, c, after, right, schedule)
+            return _gemm(group, target, name, decisions, c, after, right, schedule)
     return [elements.launch(name, cost.work(group))]
 
 
@@ -61,12 +67,13 @@ def _gemm(
     group: Group,
     target: Target,
     name: str,
+    decisions: Decisions,
     c: Contraction,
     after: Epilogue,
     view: OperandView,
     schedule: GemmSchedule,
 ) -> list[KernelLaunch]:
-    panels, before = _panels(group, target, name, c, view, schedule)
+    panels, before = _panels(group, target, name, decisions, c, view, schedule)
     if panels.packed:
         c, panels = panels.merged(c)
 
@@ -87,6 +94,7 @@ def _panels(
     group: Group,
     target: Target,
     name: str,
+    decisions: Decisions,
     c: Contraction,
     view: OperandView,
     schedule: GemmSchedule,
@@ -100,6 +108,6 @@ def _panels(
             return packing.constant(c, tile, dtype, view.compute, view.key), []
         case "running":
             launch, panels = panel_kernel.running(
-                group, target, f"{name}_pack", c, schedule.tile, schedule.dtype
+                group, target, f"{name}_pack", decisions, c, schedule.tile, schedule.dtype
             )
             return panels, [launch]

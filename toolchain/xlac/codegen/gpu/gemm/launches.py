@@ -29,7 +29,7 @@ from xlac.codegen.gpu.gemm.skinny_tile import SkinnyTile
 from xlac.codegen.gpu.gemm.tensor_core_gemm import TensorCoreTile
 from xlac.codegen.gpu.gemm.warp_specialized_gemm import WarpSpecializedTile
 from xlac.codegen.gpu.gemm.wgmma import WgmmaTile
-from xlac.codegen.schedules.decisions import settle
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.codegen.schedules.gpu_gemm import (
     GPU_CONTRACTIONS,
     GpuContraction,
@@ -50,7 +50,13 @@ from xlac_sdk.target import Target
 
 
 def launches(
-    group: Group, target: Target, name: str, c: Contraction, after: Epilogue, right: OperandView
+    group: Group,
+    target: Target,
+    name: str,
+    decisions: Decisions,
+    c: Contraction,
+    after: Epilogue,
+    right: OperandView,
 ) -> list[KernelLaunch]:
     """The kernels of a contraction and its epilogue. `right` is the view that the right operand
     came from.
@@ -59,7 +65,7 @@ def launches(
         c = replace(c, right=_computed(group, c.right, right))
     p = matrix_product(c, after)
     fits = partial(check, p=p, target=target)
-    schedule: GpuContraction = settle(name, choose(p, target), fits, GPU_CONTRACTIONS)
+    schedule: GpuContraction = decisions.settle(name, choose(p, target), fits, GPU_CONTRACTIONS)
     elements = Elements(Builder(), group, target)
     if isinstance(schedule, SkinnyGemmSchedule):
         tile = SkinnyTile(
