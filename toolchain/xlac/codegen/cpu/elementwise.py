@@ -14,22 +14,19 @@ from functools import partial
 from xlac.codegen.core.access_analysis import Run, Survey, Surveyor, expand, merged
 from xlac.codegen.core.contraction.packing import transposed
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.kinds.elementwise import Job, jobs, overwritten, store
 from xlac.codegen.core.loop_nest import bounded, nest, piece, pieces_of
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.core.strip_mining import strip_mine
-from xlac.codegen.cpu.elementwise_choice import Job, check, choose
+from xlac.codegen.cpu.elementwise_choice import check, choose
 from xlac.codegen.schedules.elementwise import Nest, TransposedBlocks
 from xlac.fusion import cost
-from xlac.fusion.group import Group, is_immediate
-from xlac.ir.dims import Dim, Shape, divisor, volume
-from xlac.ir.graph import Node
-from xlac.ir.op import Index
-from xlac.ops.tensor import extend
+from xlac.fusion.group import Group
+from xlac.ir.dims import Dim, divisor, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.support.limits import went
 from xlac_sdk.target import Target
 
 
@@ -59,34 +56,6 @@ def _surveyed(group: Group, target: Target, job: Job) -> tuple[Elements, Survey]
     dry = Surveyor(Elements(Builder(), group, target), job.shape)
     store(dry.elements, dry.index, job.stores, streaming=False)
     return dry.elements, dry.survey()
-
-
-def jobs(group: Group) -> list[Job]:
-    """Outputs of one shape share a nest; a concatenation has one for each piece."""
-    by_shape: dict[Shape, list[tuple[Node, Node, Shape]]] = {}
-    pieces: list[Job] = []
-    for node in group.outputs:
-        shape = node.shape
-        if isinstance(node.op, extend.Concat) and shape[node.op.axis] not in (0, 1):
-            start: Dim = 0
-            for part in node.inputs:
-                shift = tuple(start if a == node.op.axis else 0 for a in range(len(shape)))
-                pieces.append(Job(part.shape, ((part, node, shift),)))
-                start = start + part.shape[node.op.axis]
-        else:
-            by_shape.setdefault(shape, []).append((node, node, (0,) * len(shape)))
-    return [Job(shape, tuple(stores)) for shape, stores in by_shape.items()] + pieces
-
-
-def store(
-    elements: Elements, index: Index, stores: Sequence[tuple[Node, Node, Shape]], *, streaming: bool
-) -> None:
-    """All values before any store, so that an output may take the place of an input."""
-    went()
-    values = [elements.at(value, index) for value, _, _ in stores]
-    for (_, output, shift), value in zip(stores, values, strict=True):
-        moved = tuple(build.add(i, s) if s else i for i, s in zip(index, shift, strict=True))
-        elements.store(output, moved, value, streaming=streaming)
 
 
 class _Writer:
@@ -189,20 +158,3 @@ def _end(builder: Builder, start: Expr, extent: Dim, side: int) -> Expr:
     if divisor(extent) % side == 0:
         return stop
     return bounded(builder, build.apply(Primitive.MIN, stop, build.lift(extent)), extent)
-
-
-def overwritten(dry: Elements, survey: Survey) -> list[tuple[Node, Node]]:
-    """Outputs that may overwrite an input: it is only read at the index that is being written."""
-    found = []
-    for node in dry.group.inputs:
-        read = [] if is_immediate(node) else survey.exact(dry.parameter(node))
-        for output in dry.group.outputs:
-            written = survey.exact(dry.parameter(output))  # nothing, where an axis has no extent
-            same = all(
-                a.strides == w.strides and a.offset == w.offset and not a.opaque
-                for a in read
-                for w in written[:1]
-            )
-            if read and written and same and node.type == output.type:
-                found.append((output, node))
-    return found

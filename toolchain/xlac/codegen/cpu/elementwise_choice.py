@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xlac.codegen.core.access_analysis import Run, Survey, contiguous, merged, runs, strided
 from xlac.codegen.core.contraction.packing import TURNED
+from xlac.codegen.core.kinds.elementwise import Job
 from xlac.codegen.core.loop_nest import (
     CHUNKS,
     SERIAL_WORK,
@@ -20,8 +20,7 @@ from xlac.codegen.schedules.elementwise import ElementwiseSchedule, Nest, Transp
 from xlac.codegen.schedules.schedule import SERIAL, Misfit
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import Shape, size_hint, volume
-from xlac.ir.graph import Node
+from xlac.ir.dims import size_hint, volume
 from xlac_sdk.support.limits import went
 from xlac_sdk.target import Target
 
@@ -29,14 +28,6 @@ TILE = 32  # elements a side of the blocks in which a transposition is done
 # of one kernel: compilers take longer than linear over long stretches of loads and stores
 NESTS = 32
 STREAM = 4  # times the last cache that outputs must exceed before they are written past it
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One nest: `value` at every index of its shape goes to `output` at that index plus `shift`."""
-
-    shape: Shape
-    stores: tuple[tuple[Node, Node, Shape], ...]  # value, output, shift an axis
 
 
 Surveyed = Sequence[tuple[Job, Survey]]

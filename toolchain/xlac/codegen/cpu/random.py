@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import prod
+from collections.abc import Sequence
 
 from xlac.codegen.core.access_analysis import Run
-from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.kinds import random
+from xlac.codegen.core.kinds.random import RandomBits, scalars
 from xlac.codegen.core.loop_nest import parallel_loops
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.core.strip_mining import lanes_for, strip_mine
-from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import static
-from xlac.ir.graph import Node
-from xlac.ops import random
-from xlac.ops.control.control import Pick
-from xlac.ops.tensor.leaf import RngBits
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.build import Builder
-from xlac_sdk.kernel_ir.kernel import Buffer, Const, Expr, Shuffle
+from xlac_sdk.kernel_ir.kernel import Const, Expr, Shuffle
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -29,65 +22,13 @@ ROUNDS = 100  # operations a block, about
 BATCH = 16  # vectors of blocks that a thread takes at a time
 
 
-def lower(
-    group: Group,
-    target: Target,
-    name: str,
-    lower_part: LowerPart,
-    bits: type[RandomBits] | None = None,
-) -> LoweredGroup:
-    """A launch for the bits, written by `bits`, and one for the new state, so that the first may be
-    split over threads.
-    """
-    op = group.anchor.op
-    assert isinstance(op, RngBits)
-    picks = {n.op.index: n for n in group.outputs if isinstance(n.op, Pick)}
-    count = prod(static(op.shape))
-    launches = []
-    if 1 in picks and count:
-        elements = Elements(Builder(), group, target)
-        (bits or RandomBits)(elements, op, picks[1]).write()
-        launches.append(elements.launch(name, cost.work(group)))
-    if 0 in picks:
-        elements = Elements(Builder(), group, target)
-        blocks = random.layout(op.algorithm, static(op.shape), op.dtype).blocks
-        for k, value in enumerate(random.advance(op.algorithm, blocks, _state(elements))):
-            elements.store(picks[0], (build.index(k),), value)
-        launches.append(elements.launch(f"{name}_state"))
-    return LoweredGroup(tuple(launches))
+def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
+    """A launch for the bits, and one for the new state."""
+    return random.lower(group, target, name, lower_part, _BitsInVectors)
 
 
-def _state(elements: Elements) -> Callable[[int], Expr]:
-    (source,) = elements.group.anchor.inputs
-    return lambda k: elements.at(source, (build.index(k),))
-
-
-class RandomBits:
+class _BitsInVectors(RandomBits):
     """Writes the kernel for the bits."""
-
-    def __init__(self, elements: Elements, op: RngBits, pick: Node) -> None:
-        self.elements, self.builder, self.target, self.op = (
-            elements,
-            elements.builder,
-            elements.target,
-            op,
-        )
-        self.out = elements.parameter(pick)
-        self.layout = random.layout(op.algorithm, static(op.shape), op.dtype)
-
-    def write(self) -> None:
-        """The results as rows or as planes, as the generator's layout has them."""
-        if self.layout.inner == 1:
-            self.rows()
-        else:
-            self.planes()
-
-    def values(self, number: Expr) -> list[Expr]:
-        """The elements of blocks: one value, or vector, for each place in a block."""
-        found = random.block(self.op.algorithm, number, _state(self.elements), self.builder.let)
-        if self.op.dtype is DType.U64:
-            found = tuple(_joined(*found[k : k + 2]) for k in range(0, len(found), 2))
-        return [self.builder.let("w", build.cast(w, self.op.dtype)) for w in found]
 
     def rows(self) -> None:
         """Neighbours are adjacent in memory: vectors of blocks, their elements interleaved."""
@@ -155,25 +96,6 @@ class RandomBits:
                             builder.store(self.out, at, part, mask)
 
             strip_mine(builder, self.target, 0, layout.inner, lanes, 1, strip)
-
-
-def scalars(
-    builder: Builder, out: Buffer, parts: Sequence[Expr], base: Expr, place: Expr, count: int
-) -> None:
-    """One block's elements, without those past the end of the row."""
-    for k, part in enumerate(parts):
-        along = build.add(place, k)
-        if count % len(parts) == 0:
-            builder.store(out, build.add(base, along), part)
-        else:
-            with builder.when(build.apply(P.LT, along, build.index(count))):
-                builder.store(out, build.add(base, along), part)
-
-
-def _joined(low: Expr, high: Expr) -> Expr:
-    """Two words as one of 64 bits."""
-    upper = build.apply(P.SHL, build.cast(high, DType.U64), Const(32, DType.U64))
-    return build.apply(P.OR, build.cast(low, DType.U64), upper)
 
 
 def _interleaved(parts: Sequence[Expr]) -> Expr:

@@ -14,10 +14,9 @@ from contextlib import contextmanager
 
 from xlac.codegen.core.access_analysis import Run, Survey, Surveyor, expand, runs, strided
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.kinds.elementwise import Job, jobs, overwritten, store
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
-from xlac.codegen.cpu.elementwise import jobs, overwritten, store
-from xlac.codegen.cpu.elementwise_choice import Job
 from xlac.codegen.gpu import transpose
 from xlac.codegen.gpu.core.grid import (
     RESIDENT,

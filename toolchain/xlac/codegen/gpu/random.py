@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from xlac.codegen.core.access_analysis import Run
+from xlac.codegen.core.kinds import random
+from xlac.codegen.core.kinds.random import RandomBits, scalars
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
-from xlac.codegen.cpu import random
-from xlac.codegen.cpu.random import RandomBits, scalars
 from xlac.codegen.gpu.core.grid import beside, every
 from xlac.fusion.group import Group
 from xlac_sdk.kernel_ir import build

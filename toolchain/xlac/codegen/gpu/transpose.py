@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from xlac.codegen.core.access_analysis import ElementAccess, Run, Survey, expand, runs
 from xlac.codegen.core.addressing import alignment
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.cpu.elementwise import store
-from xlac.codegen.cpu.elementwise_choice import Job
+from xlac.codegen.core.kinds.elementwise import Job, store
 from xlac.codegen.gpu.core.grid import GridThread, grid
 from xlac.fusion.group import is_immediate
 from xlac.ir.dims import ceil_div, divisor, volume

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.kinds import update
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
-from xlac.codegen.cpu import update
 from xlac.codegen.gpu.core.grid import every, power_of_two
 from xlac.fusion.group import Group
 from xlac.ir.dims import divisor, size_hint

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from xlac.codegen.core.access_analysis import Run, contiguous, expand, runs
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.kinds.reduction import ReductionValues
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import Scratch
 from xlac.codegen.core.reduction_plan import ReductionSpace
 from xlac.codegen.core.summation import BLOCK
-from xlac.codegen.cpu.row_reduction import Rows
 from xlac.codegen.gpu.core.grid import GridThread, at_least, unravelled
 from xlac.codegen.gpu.elementwise import access_lanes
 from xlac.codegen.gpu.reduction import arrival_counter
@@ -30,7 +30,7 @@ STEPS = 8  # vectors of a thread that are written out
 P = Primitive
 
 
-class RowThreads(Rows):
+class RowThreads(ReductionValues):
     """The share of a thread: its row, its vectors, and the stretch of them that a piece is."""
 
     here: GridThread  # the kernel that is being written

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.kinds.cumulative import line
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.summation import Pair, compensated
-from xlac.codegen.cpu.cumulative import line
 from xlac.codegen.gpu.core.grid import RESIDENT, THREADS, GridThread, beside, every, grid
 from xlac.fusion import cost
 from xlac.fusion.group import Group

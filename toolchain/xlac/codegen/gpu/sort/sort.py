@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.kinds.sort import goes_before, results
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
-from xlac.codegen.cpu.sort import goes_before, results
 from xlac.codegen.gpu.sort.merge_sort import MergeSort
 from xlac.fusion.group import Group
 from xlac.ir.dims import volume

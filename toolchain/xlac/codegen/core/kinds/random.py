@@ -1,0 +1,108 @@
+"""Random bits: the kernels for the bits and for the new state of their generator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
+from xlac.fusion import cost
+from xlac.fusion.group import Group
+from xlac.ir.dims import static
+from xlac.ir.graph import Node
+from xlac.ops import random
+from xlac.ops.control.control import Pick
+from xlac.ops.tensor.leaf import RngBits
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Buffer, Const, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+P = Primitive
+
+
+def lower(
+    group: Group, target: Target, name: str, lower_part: LowerPart, bits: type[RandomBits]
+) -> LoweredGroup:
+    """A launch for the bits, written by `bits`, and one for the new state, so that the first may be
+    split over threads.
+    """
+    op = group.anchor.op
+    assert isinstance(op, RngBits)
+    picks = {n.op.index: n for n in group.outputs if isinstance(n.op, Pick)}
+    count = prod(static(op.shape))
+    launches = []
+    if 1 in picks and count:
+        elements = Elements(Builder(), group, target)
+        bits(elements, op, picks[1]).write()
+        launches.append(elements.launch(name, cost.work(group)))
+    if 0 in picks:
+        elements = Elements(Builder(), group, target)
+        blocks = random.layout(op.algorithm, static(op.shape), op.dtype).blocks
+        for k, value in enumerate(random.advance(op.algorithm, blocks, _state(elements))):
+            elements.store(picks[0], (build.index(k),), value)
+        launches.append(elements.launch(f"{name}_state"))
+    return LoweredGroup(tuple(launches))
+
+
+def _state(elements: Elements) -> Callable[[int], Expr]:
+    (source,) = elements.group.anchor.inputs
+    return lambda k: elements.at(source, (build.index(k),))
+
+
+class RandomBits:
+    """Writes the kernel for the bits."""
+
+    def __init__(self, elements: Elements, op: RngBits, pick: Node) -> None:
+        self.elements, self.builder, self.target, self.op = (
+            elements,
+            elements.builder,
+            elements.target,
+            op,
+        )
+        self.out = elements.parameter(pick)
+        self.layout = random.layout(op.algorithm, static(op.shape), op.dtype)
+
+    def write(self) -> None:
+        """The results as rows or as planes, as the generator's layout has them."""
+        if self.layout.inner == 1:
+            self.rows()
+        else:
+            self.planes()
+
+    def rows(self) -> None:
+        """Writes results whose neighbours are adjacent in memory."""
+        raise NotImplementedError
+
+    def planes(self) -> None:
+        """Writes results whose neighbours are `inner` elements apart."""
+        raise NotImplementedError
+
+    def values(self, number: Expr) -> list[Expr]:
+        """The elements of blocks: one value, or vector, for each place in a block."""
+        found = random.block(self.op.algorithm, number, _state(self.elements), self.builder.let)
+        if self.op.dtype is DType.U64:
+            found = tuple(_joined(*found[k : k + 2]) for k in range(0, len(found), 2))
+        return [self.builder.let("w", build.cast(w, self.op.dtype)) for w in found]
+
+
+def scalars(
+    builder: Builder, out: Buffer, parts: Sequence[Expr], base: Expr, place: Expr, count: int
+) -> None:
+    """One block's elements, without those past the end of the row."""
+    for k, part in enumerate(parts):
+        along = build.add(place, k)
+        if count % len(parts) == 0:
+            builder.store(out, build.add(base, along), part)
+        else:
+            with builder.when(build.apply(P.LT, along, build.index(count))):
+                builder.store(out, build.add(base, along), part)
+
+
+def _joined(low: Expr, high: Expr) -> Expr:
+    """Two words as one of 64 bits."""
+    upper = build.apply(P.SHL, build.cast(high, DType.U64), Const(32, DType.U64))
+    return build.apply(P.OR, build.cast(low, DType.U64), upper)

@@ -1,0 +1,53 @@
+"""Sorts: which output is which operand, and which of two records goes first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlac.codegen.core.elements import Elements
+from xlac.fusion.group import Group
+from xlac.ir.graph import Node
+from xlac.ops.control.control import Pick
+from xlac.ops.reduction.order import Sort
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+
+P = Primitive
+
+
+def results(group: Group) -> list[tuple[Node, int]]:
+    """The outputs and which of the sorted tensors each is."""
+    return [(n, n.op.index if isinstance(n.op, Pick) else 0) for n in group.outputs]
+
+
+def goes_before(elements: Elements, op: Sort, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
+    """Whether a goes strictly before b."""
+    if op.body is not None:
+        both = [value for pair in zip(a, b, strict=True) for value in pair]
+        return elements.inline(op.body, both)[0]
+    if op.descending:
+        a, b = b, a
+    result: Expr | None = None
+    for x, y in reversed(list(zip(a[: op.keys], b[: op.keys], strict=True))):
+        less, equal = _compared(x, y)
+        result = (
+            less if result is None else build.apply(P.OR, less, build.apply(P.AND, equal, result))
+        )
+    assert result is not None
+    return result
+
+
+def _compared(x: Expr, y: Expr) -> tuple[Expr, Expr]:
+    """Whether x is less than y, and whether they are equal, in the order that ends with NaN."""
+    if x.dtype is DType.BOOL:
+        x, y = build.cast(x, DType.U8), build.cast(y, DType.U8)
+    less, equal = build.apply(P.LT, x, y), build.apply(P.EQ, x, y)
+    if not x.dtype.is_float:
+        return less, equal
+    last_x, last_y = (build.apply(P.NE, v, v) for v in (x, y))
+    only_y = build.apply(P.AND, last_y, build.apply(P.EQ, x, x))
+    return build.apply(P.OR, less, only_y), build.apply(
+        P.OR, equal, build.apply(P.AND, last_x, last_y)
+    )
