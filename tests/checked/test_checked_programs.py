@@ -229,8 +229,8 @@ def test_many_checks_of_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than one record has room for together, and more than one pass looks for: the first is
     told.
     """
-    monkeypatch.setattr("xlac.passes.checks.insert.MOST", 5)
-    monkeypatch.setattr("xlac.passes.checks.insert.TOGETHER", 3)
+    monkeypatch.setattr("xlac.passes.checks.records.CONDITIONS_PER_REDUCTION", 5)
+    monkeypatch.setattr("xlac.passes.checks.records.ROWS_PER_CONCAT", 3)
 
     @xlac.jit(checked=True)
     def chain(x: Any, at: Any) -> Any:

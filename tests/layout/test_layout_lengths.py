@@ -1,38 +1,99 @@
-"""Files have at most 300 lines and functions at most 60, in folders that are done."""
+"""Files have at most 300 lines and functions at most 60, everywhere in the tree; a folder has at
+most 20 modules.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DONE = (
+FOLDERS = (
+    "toolchain/xlac",
     "backend_sdk/xlac_sdk",
     "backends/c/xlac_c",
     "backends/cpu/xlac_cpu",
     "backends/cuda/xlac_cuda",
     "backends/reference/xlac_reference",
     "runtime/xlac_runtime",
-    "toolchain/xlac/codegen/core",
-    "toolchain/xlac/codegen/gpu",
-    "toolchain/xlac/codegen/library",
-    "toolchain/xlac/fusion",
-    "toolchain/xlac/memory",
+    "examples",
+    "bench",
+    "tests",
 )
-FILE, FUNCTION = 300, 60
+FILE, FUNCTION, FOLDER = 300, 60, 20
+NOT_OURS = ("bench/peers",)
+
+LONG_FUNCTIONS = {"toolchain/xlac/api.py: compile": "half of it says what each of its options does"}
+"""Functions that are long for a reason."""
+
+# what is still to be divided, with its lines today: entries may only shrink or go
+LONG_FILES: dict[str, int] = {}
+LONG_FUNCTIONS_LEFT: dict[str, int] = {}
 
 
-@pytest.mark.parametrize("folder", DONE)
-def test_files_and_functions_are_short(folder: str) -> None:
-    long = []
+def files(folder: str) -> Iterator[Path]:
+    """The Python files that are ours in a folder."""
     for file in sorted((ROOT / folder).rglob("*.py")):
-        text = file.read_text()
-        name = file.relative_to(ROOT)
-        if text.count("\n") > FILE:
-            long.append(f"{name}: {text.count(chr(10))} lines")
+        name = file.relative_to(ROOT).as_posix()
+        if not name.startswith(NOT_OURS) and not any(p.startswith(".") for p in file.parts):
+            yield file
+
+
+def long_files(folder: str) -> dict[str, int]:
+    """The files of a folder that are too long, with their lines."""
+    lengths = {
+        file.relative_to(ROOT).as_posix(): file.read_bytes().count(b"\n") for file in files(folder)
+    }
+    return {name: lines for name, lines in lengths.items() if lines > FILE}
+
+
+def long_functions(folder: str) -> dict[str, int]:
+    """The functions of a folder that are too long, with their lines."""
+    found = {}
+    for file in files(folder):
+        text = file.read_text("utf-8")
+        if text.count("\n") < FUNCTION:
+            continue
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= FUNCTION:
-                long.append(f"{name}:{node.lineno}: {node.name}")
-    assert not long, "\n".join(long)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                if lines > FUNCTION:
+                    found[f"{file.relative_to(ROOT).as_posix()}: {node.name}"] = lines
+    return found
+
+
+def within(found: dict[str, int], left: dict[str, int], folder: str) -> None:
+    """Asserts that nothing is too long but what is still left, and that no entry is larger than
+    what it names.
+    """
+    left = {name: lines for name, lines in left.items() if name.startswith(f"{folder}/")}
+    new = [f"{name}: {lines} lines" for name, lines in found.items() if lines > left.get(name, 0)]
+    assert not new, "\n".join(new)
+    stale = [name for name, lines in left.items() if found.get(name, 0) < lines]
+    assert not stale, f"shorter by now, say so here: {stale}"
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_files_are_short(folder: str) -> None:
+    within(long_files(folder), LONG_FILES, folder)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_functions_are_short(folder: str) -> None:
+    found = long_functions(folder)
+    for name in LONG_FUNCTIONS:
+        if name.startswith(f"{folder}/"):
+            del found[name]  # KeyError: it is short by now
+    within(found, LONG_FUNCTIONS_LEFT, folder)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_folders_have_rooms(folder: str) -> None:
+    """At most 20 modules lie beside each other; a package's `__init__` is none of them."""
+    count = Counter(f.parent for f in files(folder) if f.name != "__init__.py")
+    full = {str(place.relative_to(ROOT)): n for place, n in count.items() if n > FOLDER}
+    assert not full, full

@@ -83,7 +83,8 @@ def test_the_chapter_names_every_section_key_and_number() -> None:
 
 
 def test_the_chapter_states_the_limits() -> None:
-    from xlac.spec.elaborate import blocks, context
+    from xlac.spec.elaborate import context
+    from xlac.spec.elaborate.blocks import blocks
     from xlac.spec.schema import document, fields
     from xlac.spec.text import composer, expression, grammar, yaml
 

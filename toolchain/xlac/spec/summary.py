@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from xlac.ir.dims import UNBOUNDED, size_hint
@@ -14,44 +15,10 @@ from xlac.ops.tensor.leaf import Const, Param
 
 def summarize(model: Model) -> dict[str, Any]:
     """A row for each node that the user wrote, and totals; sizes are those to optimise for."""
-    rows: dict[tuple[str, int], dict[str, Any]] = {}
-    work = Work()
-    for depth, times, graph in graphs(model.graph, 0, 1):
-        for node in graph.nodes():
-            if isinstance(node.op, Param):
-                continue
-            row = rows.setdefault(
-                (node.name, depth),
-                {"node": node.name, "op": "", "shape": "", "parameters": 0, "flops": 0, "bytes": 0},
-            )
-            if not isinstance(node.op, Const) and node.op.mnemonic != "pick":
-                row["op"] = node.op.mnemonic  # the last node of an expression names it
-                row["shape"] = ", ".join(map(str, node.results))
-            elif not row["op"]:
-                row["op"], row["shape"] = node.op.mnemonic, ", ".join(map(str, node.results))
-            if not node.op.bodies():
-                one = cost(node) * times
-                row["flops"] += one.flops
-                row["bytes"] += one.read + one.written
-                work = work + one
+    rows, work = node_rows(model.graph)
     weights = [n for n in model.graph.nodes() if isinstance(n.op, Param) and n.op.kind == "weight"]
     measured = statistics(model.graph)
-    by_name = {key[0]: key for key in rows}
-    for weight in weights:
-        key = by_name.get(weight.name.rpartition(".")[0], (weight.name, 0))
-        row = rows.setdefault(
-            key,
-            {
-                "node": weight.name,
-                "op": "weight",
-                "shape": str(weight.type),
-                "parameters": 0,
-                "flops": 0,
-                "bytes": 0,
-            },
-        )
-        if weight not in measured:
-            row["parameters"] += size_hint(weight.type.size)
+    add_weights(rows, weights, measured)
     learned = [weight for weight in weights if weight not in measured]
     return {
         "model": model.name,
@@ -73,6 +40,46 @@ def summarize(model: Model) -> dict[str, Any]:
             "peak_bytes": peak(model.graph),
         },
     }
+
+
+def node_rows(graph: Graph) -> tuple[dict[tuple[str, int], dict[str, Any]], Work]:
+    """A row for each name and depth of nesting, and the work of all nodes together."""
+    rows: dict[tuple[str, int], dict[str, Any]] = {}
+    work = Work()
+    for depth, times, inner in graphs(graph, 0, 1):
+        for node in inner.nodes():
+            if isinstance(node.op, Param):
+                continue
+            row = rows.setdefault((node.name, depth), _row(node.name))
+            if not isinstance(node.op, Const) and node.op.mnemonic != "pick":
+                row["op"] = node.op.mnemonic  # the last node of an expression names it
+                row["shape"] = ", ".join(map(str, node.results))
+            elif not row["op"]:
+                row["op"], row["shape"] = node.op.mnemonic, ", ".join(map(str, node.results))
+            if not node.op.bodies():
+                one = cost(node) * times
+                row["flops"] += one.flops
+                row["bytes"] += one.read + one.written
+                work = work + one
+    return rows, work
+
+
+def add_weights(
+    rows: dict[tuple[str, int], dict[str, Any]], weights: Sequence[Node], measured: Collection[Node]
+) -> None:
+    """Counts the elements of each weight in the row of the node it belongs to, or in one of its
+    own. Those that are `measured` are no parameters.
+    """
+    by_name = {key[0]: key for key in rows}
+    for weight in weights:
+        key = by_name.get(weight.name.rpartition(".")[0], (weight.name, 0))
+        row = rows.setdefault(key, _row(weight.name, "weight", str(weight.type)))
+        if weight not in measured:
+            row["parameters"] += size_hint(weight.type.size)
+
+
+def _row(name: str, op: str = "", shape: str = "") -> dict[str, Any]:
+    return {"node": name, "op": op, "shape": shape, "parameters": 0, "flops": 0, "bytes": 0}
 
 
 def statistics(graph: Graph) -> set[Node]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from xlac.spec.elaborate.blocks import use
+from xlac.spec.elaborate.blocks.blocks import use
 from xlac.spec.elaborate.context import Handlers
 from xlac.spec.elaborate.control.bodies import function
-from xlac.spec.elaborate.control.control import cond, loop, scan
+from xlac.spec.elaborate.control.cond import cond
+from xlac.spec.elaborate.control.scan import scan
+from xlac.spec.elaborate.control.while_loop import loop
 from xlac.spec.elaborate.custom import call_operator, custom_node
 from xlac.spec.elaborate.op_node import operation
 from xlac.spec.schema import schema

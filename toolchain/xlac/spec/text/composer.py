@@ -12,32 +12,17 @@ import yaml
 from yaml.cyaml import CBaseLoader
 
 from xlac.spec.text.tree import Scalar, Source, Value
+from xlac.spec.text.yaml_syntax import syntax_error
 from xlac_sdk.source import Diagnostic, SourceError, Span
 
 MAX_DEPTH = 64
-
-
 MAX_VALUES = 1_000_000  # after aliases are expanded
-
-
 MAX_DIGITS = 40  # of an integer
-
-
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
-
-
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-
-
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
-
-
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-
-
 _SPECIAL = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-
-
 _MAYBE_NUMBER = frozenset("+-.0123456789")
 
 
@@ -54,29 +39,7 @@ def compose(file: Path, text: str) -> Source:
     try:
         root = composer.document()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        span = Span(file, mark.line + 1, mark.column + 1) if mark else None
-        problem = (error.problem or "this is not YAML").replace("\t", "a tab")
-        problem = {
-            "mapping values are not allowed in this context": "a ':' is not allowed here"
-        }.get(problem, problem)
-        hint = ""
-        before = (
-            text.split("\n")[mark.line][: mark.column + 1]
-            if mark and mark.line < text.count("\n") + 1
-            else ""
-        )
-        if "\t" in before and not before.strip():
-            problem, hint = "a tab indents this line", "indent with spaces"
-        elif "flow" in (error.context or "") or "flow" in problem:
-            hint = 'quote text with brackets or commas inside {…} and […]: {x: "f32[B, 4]"}'
-            if mark and error.context_mark and error.context_mark.line < mark.line:
-                hint = f"the bracket on line {error.context_mark.line + 1} is not closed"
-        elif problem.startswith("found undefined alias"):
-            hint = "write &name before the value that *name repeats"
-        elif "cannot start any token" in problem:
-            hint = "quote text that starts with @, ` or %"
-        raise SourceError(*composer.faults, Diagnostic("XL1004", problem, span, hint)) from None
+        raise SourceError(*composer.faults, syntax_error(error, file, text)) from None
     except yaml.YAMLError as error:
         raise spec_error("XL1004", str(error).splitlines()[0], Span(file, 1, 1)) from None
     if composer.faults:
@@ -85,6 +48,8 @@ def compose(file: Path, text: str) -> Source:
 
 
 class _Composer:
+    """The events of one document, read in order; mistakes are collected in `faults`."""
+
     def __init__(self, file: Path, text: str) -> None:
         self.file, self.text = file, text
         self.parser: Any = CBaseLoader(text)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xlac.ir.graph import Graph, Node
+from xlac.ir.op import ShapeError
 from xlac.spec.elaborate import type_text
 from xlac.spec.elaborate.context import Context
 from xlac.spec.elaborate.control.carried import body_input
@@ -14,6 +15,7 @@ from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.scope import Frame, Scope, Value
 from xlac.spec.report import Fault, Place
 from xlac.spec.schema import schema
+from xlac_sdk.source import Origin
 
 
 def body_scope(scope: Scope, path: str) -> Scope:
@@ -158,3 +160,18 @@ def function(
         inner.values[key] = params[-1]
     run_body(context, inner, spec.graph, place.at("graph"))
     return Graph(name, tuple(params), outputs(context, inner, spec, name, place, "a body"))
+
+
+def apply(
+    context: Context, op: Any, operands: Sequence[Node], what: str, path: str, place: Place
+) -> tuple[Node, ...]:
+    """The results of a control operation. Raises Fault."""
+    from xlac.ops import build
+
+    try:
+        made = Node.of(op, *operands, origin=None)
+    except ShapeError as error:
+        raise Fault("XL2009", f"{what}: {error}", place.key, error.hint) from None
+    results = build.results(made)
+    context.stamp(results, Origin(path, place.key))
+    return results

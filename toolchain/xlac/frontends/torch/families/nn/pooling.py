@@ -212,24 +212,22 @@ def _avg_pool(rank: int) -> None:
         )
         wide = build.compute(batched(grad, rank))
         counts = build.constant(_counts(pool, count_include_pad, divisor_override), wide.type.dtype)
-        low, high = [0, 0], [0, 0]
-        for size, n, s, k, p in zip(
-            pool.extents, pool.result, pool.stride, pool.kernel, pool.padding, strict=True
-        ):
-            low.append(k - 1 - p)
-            high.append(size + k - 1 - (k - 1 - p) - ((n - 1) * s + 1))
-        ones = (1,) * (rank + 2)
-        op = Window(
-            "add",
-            None,
-            (1, 1, *pool.kernel),
-            ones,
-            tuple(low),
-            tuple(high),
-            (1, 1, *pool.stride),
-            ones,
-        )
+        op = _spread_window(pool)
         return build.cast(build.reshape(Node.of(op, build.div(wide, counts)), x.shape), call.dtype)
+
+
+def _spread_window(pool: PoolWindows) -> Window:
+    """The windows over gradients, spread by the stride, whose sums are the gradients of x."""
+    low, high = [0, 0], [0, 0]
+    for size, n, s, k, p in zip(
+        pool.extents, pool.result, pool.stride, pool.kernel, pool.padding, strict=True
+    ):
+        low.append(k - 1 - p)
+        high.append(size + k - 1 - (k - 1 - p) - ((n - 1) * s + 1))
+    ones = (1,) * (pool.rank + 2)
+    return Window(
+        "add", None, (1, 1, *pool.kernel), ones, tuple(low), tuple(high), (1, 1, *pool.stride), ones
+    )
 
 
 def _counts(

@@ -7,6 +7,7 @@ from typing import Any
 
 from xlac.ir.graph import Node
 from xlac.spec.elaborate import arithmetic, type_text
+from xlac.spec.elaborate.blocks.inputs import arguments, chained, of_copy
 from xlac.spec.elaborate.context import Context
 from xlac.spec.elaborate.entries import elaborate, entries_at
 from xlac.spec.elaborate.evaluate import as_node, expression
@@ -16,8 +17,6 @@ from xlac.spec.elaborate.scope import Bundle, Copies, Scope, Value
 from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac.spec.schema import schema
 from xlac.spec.schema.document import Entry
-from xlac.spec.text.spans import NodeSpans
-from xlac_sdk.source import Origin
 
 MAX_DEPTH = 40  # of blocks inside blocks
 MAX_REPEAT = 10_000
@@ -44,18 +43,28 @@ def use(context: Context, scope: Scope, spec: schema.BlockNode, path: str, place
     if len(context.stack) >= MAX_DEPTH:
         raise Fault("XL4014", f"blocks are nested deeper than {MAX_DEPTH}", place.at("block").span)
     given = arguments(context, scope, spec, block, name, path, place)
-    count = (
-        None
-        if spec.repeat is None
-        else whole(scope, spec.repeat, place.at("repeat"), 1, MAX_REPEAT)
-    )
-    if count is None:
-        for key in ("first", "last", "chain", "index"):
-            if getattr(spec, key):
-                raise Fault(
-                    "XL1010", f"{key!r} belongs to a block with 'repeat'", place.at(key).key
-                )
-        return instance(context, scope, spec, block, name, given, 0, 1, f"{path}.", place)
+    if spec.repeat is not None:
+        return repeated(context, scope, spec, block, name, given, path, place)
+    for key in ("first", "last", "chain", "index"):
+        if getattr(spec, key):
+            raise Fault("XL1010", f"{key!r} belongs to a block with 'repeat'", place.at(key).key)
+    return instance(context, scope, spec, block, name, given, 0, 1, f"{path}.", place)
+
+
+def repeated(
+    context: Context,
+    scope: Scope,
+    spec: schema.BlockNode,
+    block: Entry[schema.BlockSpec],
+    name: str,
+    given: Mapping[str, Value],
+    path: str,
+    place: Place,
+) -> Bundle:
+    """Copies of a block in a row. An output's name stands for that of every copy, a number for a
+    copy, `last` for the last one. Raises Fault or Poisoned.
+    """
+    count = whole(scope, spec.repeat, place.at("repeat"), 1, MAX_REPEAT)
     indexed = set(spec.index)
     for i, key in enumerate(spec.index):
         if key not in given:
@@ -66,139 +75,22 @@ def use(context: Context, scope: Scope, spec: schema.BlockNode, path: str, place
                 nearest(key, given),
             )
     chain = chained(spec, block, name, indexed, place)
-    made: list[Bundle] = []
+    copies: list[Bundle] = []
     for number in range(count):
         values = dict(given)
         for key in indexed:
-            values[key] = pick(context, given[key], number, count, key, path, place)
-        if made:
-            values.update({into: made[-1].members[out] for into, out in chain.items()})
-        made.append(
-            instance(
-                context, scope, spec, block, name, values, number, count, f"{path}.{number}.", place
-            )
+            values[key] = of_copy(context, given[key], number, count, key, path, place)
+        if copies:
+            values.update({into: copies[-1].members[out] for into, out in chain.items()})
+        prefix = f"{path}.{number}."
+        copies.append(
+            instance(context, scope, spec, block, name, values, number, count, prefix, place)
         )
-    members: dict[str, Value] = {str(i): one for i, one in enumerate(made)}
-    members["last"] = made[-1]
-    for out in made[-1].members:
-        members.setdefault(out, Copies(tuple(one.members[out] for one in made)))
-    return Bundle(members, made[-1].main, made[-1].results)
-
-
-def arguments(
-    context: Context,
-    scope: Scope,
-    spec: schema.BlockNode,
-    block: Entry[schema.BlockSpec],
-    name: str,
-    path: str,
-    place: Place,
-) -> dict[str, Value]:
-    """The values for a block's inputs, by name. Raises Fault or Poisoned."""
-    names = list(block.spec.inputs)
-    at = place.at("in")
-    items: dict[str, tuple[Any, Place]] = {}
-    if isinstance(spec.inputs, dict):
-        for key, item in spec.inputs.items():
-            if key not in names:
-                raise Fault(
-                    "XL2005",
-                    f"block {name!r} has no input {key!r}",
-                    at.at(key).key,
-                    nearest(key, names),
-                )
-            items[key] = (item, at.at(key))
-    else:
-        listed = spec.inputs if isinstance(spec.inputs, list) else [spec.inputs]
-        if len(listed) > len(names):
-            plural = "" if len(names) == 1 else "s"
-            raise Fault(
-                "XL2008",
-                f"block {name!r} takes {len(names)} input{plural} ({', '.join(names)}), and got {len(listed)}",
-                at.at(len(names)).span if isinstance(spec.inputs, list) else at.span,
-            )
-        for i, item in enumerate(listed):
-            items[names[i]] = (item, at.at(i) if isinstance(spec.inputs, list) else at)
-    if missing := [n for n in names if n not in items]:
-        raise Fault(
-            "XL2008",
-            f"block {name!r} needs its input {missing[0]!r}",
-            NodeSpans(place, spec).whole(),
-        )
-    found: dict[str, Value] = {}
-    failed = False
-    for key, (item, spot) in items.items():
-        try:
-            value = expression(context, scope, item, path, spot)
-            if not isinstance(value, Copies) or key not in spec.index:
-                value = as_node(context, value, item, path, spot)
-            found[key] = value
-        except Fault as fault:
-            context.report.fault(fault)
-            failed = True
-        except Poisoned:
-            failed = True
-    if failed:
-        raise Poisoned
-    return found
-
-
-def chained(
-    spec: schema.BlockNode,
-    block: Entry[schema.BlockSpec],
-    name: str,
-    indexed: set[str],
-    place: Place,
-) -> dict[str, str]:
-    """Which output of a copy feeds which input of the next. Raises Fault."""
-    outs, ins = list(block.spec.outputs), list(block.spec.inputs)
-    if spec.chain is None:
-        return {ins[0]: outs[0]} if ins and outs and ins[0] not in indexed else {}
-    pairs = spec.chain if isinstance(spec.chain, dict) else dict(zip(ins, spec.chain, strict=False))
-    if isinstance(spec.chain, list) and len(spec.chain) > len(ins):
-        raise Fault(
-            "XL2008", f"block {name!r} has {len(ins)} inputs to feed", place.at("chain").span
-        )
-    for number, (into, out) in enumerate(pairs.items()):
-        spot = place.at("chain", number if isinstance(spec.chain, list) else into)
-        if into not in ins:
-            raise Fault(
-                "XL2005", f"block {name!r} has no input {into!r}", spot.key, nearest(into, ins)
-            )
-        if out not in outs:
-            raise Fault(
-                "XL2005", f"block {name!r} has no output {out!r}", spot.span, nearest(out, outs)
-            )
-        if into in indexed:
-            raise Fault("XL2005", f"input {into!r} is both indexed and chained", spot.span)
-    return dict(pairs)
-
-
-def pick(
-    context: Context, value: Value, number: int, count: int, key: str, path: str, place: Place
-) -> Value:
-    """The part of an indexed value that belongs to one copy of the block. Raises Fault."""
-    from xlac.ops import build
-
-    span = place.at("index").span
-    if isinstance(value, Copies):
-        if len(value.items) != count:
-            raise Fault(
-                "XL2009",
-                f"input {key!r} holds {len(value.items)} copies for {count} repetitions",
-                span,
-            )
-        return value.items[number]
-    assert isinstance(value, Node)
-    if not value.shape or value.shape[0] != count:
-        raise Fault(
-            "XL2009",
-            f"input {key!r} of type {value.type} has no axis 0 of {count}, one for each repetition",
-            span,
-        )
-    made = build.reshape(build.cut(value, 0, number, number + 1), value.shape[1:])
-    context.stamp([made], Origin(path, place.key))
-    return made
+    members: dict[str, Value] = {str(i): one for i, one in enumerate(copies)}
+    members["last"] = copies[-1]
+    for out in copies[-1].members:
+        members.setdefault(out, Copies(tuple(one.members[out] for one in copies)))
+    return Bundle(members, copies[-1].main, copies[-1].results)
 
 
 def instance(

@@ -1,0 +1,70 @@
+"""Loops in specs that go on while a condition is true."""
+
+from __future__ import annotations
+
+from xlac.ir.graph import Graph
+from xlac.ir.types import Type
+from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.control.bodies import (
+    apply,
+    body_scope,
+    branch,
+    captured,
+    handed,
+    named,
+    run_body,
+    see,
+)
+from xlac.spec.elaborate.control.carried import Carried
+from xlac.spec.elaborate.scope import Bundle, Scope, Value
+from xlac.spec.report import Fault, Place
+from xlac.spec.schema import schema
+from xlac_sdk.dtypes import DType
+
+
+def loop(context: Context, scope: Scope, spec: schema.WhileNode, path: str, place: Place) -> Value:
+    """A loop while a condition is true. Raises Fault or Poisoned."""
+    from xlac.ops.control.control import While
+
+    carried = Carried(context, scope, spec, path, place)
+    if not carried.inits:
+        raise Fault("XL2012", "a while loop carries at least one value", place.at("carry").span)
+    inner = body_scope(scope, path)
+    test_params, body_params = carried.params(path, place), carried.params(path, place)
+    inner.values.update(carried.values(body_params))
+    given = handed(context, scope, spec.given, path, place)
+    given_params = see(inner, given, path, place)
+    at = place.at("while")
+    test, tested, outputs = branch(
+        context, scope, spec.condition, f"{path}.while", at, given, carried.values(test_params)
+    )
+    if len(outputs) != 1:
+        raise Fault(
+            "XL2012", f"the condition of while is one value, and this gives {len(outputs)}", at.span
+        )
+    (holds,) = outputs.values()
+    if holds.type != Type(DType.BOOL):
+        raise Fault(
+            "XL2009", f"the condition of while is {holds.type}, and must be bool[]", at.span
+        )
+    run_body(context, inner, spec.body, place.at("body"))
+    after = carried.next(context, inner, spec, path, place)
+    read = set(Graph(path, tuple(test_params), {"y0": holds}).nodes())
+    if all(
+        param not in read or value is same
+        for param, value, same in zip(test_params, after, body_params, strict=True)
+    ):
+        message = "the condition of while reads no carried value that changes: the loop would never end, or never begin"
+        raise Fault("XL2018", message, at.span, f"it carries {', '.join(carried.inits)}")
+    outer, (in_test, in_body) = captured(scope, [test, inner.frame])
+    op = While(
+        cond=Graph(f"{path}.while", (*test_params, *tested, *in_test.values()), {"y0": holds}),
+        body=Graph(
+            path,
+            (*body_params, *given_params, *in_body.values()),
+            named([*after, *given_params, *in_body.values()]),
+        ),
+    )
+    results = apply(context, op, [*carried.flat(), *given.values(), *outer], "while", path, place)
+    members = carried.values(results[: len(after)])
+    return Bundle(members, next(iter(members.values())), tuple(members.values()))
