@@ -59,7 +59,7 @@ test-cuda: $(VENV)/.tested ## every case of the cuda backend on the stand-in for
 
 GPU_PYTHON ?= $(BIN)/python
 GPU_WHEELS ?= .whl
-GPU_TESTS ?= $(addprefix tests/cuda/test_cuda_,gpu.py specs.py cublaslt.py cudnn.py conformance.py)
+GPU_TESTS ?= $(addprefix tests/cuda/,$(addprefix test_cuda_,gpu.py specs.py conformance.py) $(addprefix libraries/test_cuda_,cublaslt.py cudnn.py))
 GPU_JOBS ?= 4
 
 test-gpu: $(if $(findstring $(BIN),$(GPU_PYTHON)),$(VENV)/.tested) ## everything on this machine's GPU: conformance, compute-sanitizer, float64, other libraries

@@ -20,7 +20,9 @@ from xlac.ir.types import Type
 from xlac.memory.planner import plan
 from xlac.ops import OPS, sampling
 from xlac.ops.control.control import Pick
+from xlac.ops.reduction.conv import Conv
 from xlac.ops.tensor.leaf import Const, Param
+from xlac_sdk.dtypes import DType
 from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.lowering.legalize import legalize
 from xlac_sdk.programs.program import Launch, Program
@@ -43,6 +45,35 @@ TOLERANCE = {"float64": 1e-12, "float32": 2e-5, "float16": 2e-3, "bfloat16": 1.6
 
 def param(name: str, wanted: Type, kind: str = "input") -> Node:
     return Node.of(Param(name=name, type=wanted, kind=kind))
+
+
+def conv(
+    x: tuple[int, ...],
+    kernel: tuple[int, ...],
+    *,
+    stride: int = 1,
+    pad: int = 0,
+    groups: int = 1,
+    dilation: int = 1,
+    kind: str = "weight",
+    dtype: DType = DType.F32,
+    **given: object,
+) -> Node:
+    """A convolution of values whose channels are the last axis."""
+    rank = len(x) - 2
+    letters = "DHW"[-rank:]
+    attributes = {
+        "layout": (f"N{letters}C", f"{letters}IO", f"N{letters}C"),
+        "strides": (stride,) * rank,
+        "low": (pad,) * rank,
+        "high": (pad,) * rank,
+        "lhs_dilation": (1,) * rank,
+        "rhs_dilation": (dilation,) * rank,
+        "feature_groups": groups,
+    } | given
+    return Node.of(
+        Conv(**attributes), param("x", Type(dtype, x)), param("kernel", Type(dtype, kernel), kind)
+    )
 
 
 def group(kind: Kind, anchor: Node, *outputs: Node) -> Group:

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contraction_harness import TARGETS, TOLERANCE, compute, group, meaning, param, values
+from contraction_harness import TARGETS, TOLERANCE, compute, conv, group, meaning, param, values
 from schedule_draws import Field, drawn, every_field, lowered, neighbours, text
-from test_conv_schedule import conv
 
 from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.cpu import elementwise

@@ -28,12 +28,12 @@ from xlac.ops.tensor.leaf import Const, Param
 from xlac.passes.canonicalize_dots import CanonicalizeDotsPass
 from xlac.passes.capture import captured
 from xlac.passes.channels_last import ChannelsLastPass
+from xlac.passes.control.dce import DcePass
+from xlac.passes.control.hoist_loop_invariants import HoistLoopInvariantsPass
+from xlac.passes.control.inline import InlinePass
 from xlac.passes.cse import CsePass
-from xlac.passes.dce import DcePass
 from xlac.passes.expand import ExpandPass
 from xlac.passes.fold import FoldPass
-from xlac.passes.hoist_loop_invariants import HoistLoopInvariantsPass
-from xlac.passes.inline import InlinePass
 from xlac.passes.merge_dots_sharing_rhs import MergeDotsSharingRhsPass
 from xlac.passes.motion import MotionPass
 from xlac.passes.pipeline import optimize

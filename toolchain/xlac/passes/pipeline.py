@@ -14,12 +14,12 @@ from xlac.passes import canonicalize_dots, channels_last, simplify
 from xlac.passes.attention.recognize import RecognizeAttentionPass
 from xlac.passes.canonicalize_dots import CanonicalizeDotsPass
 from xlac.passes.channels_last import ChannelsLastPass
+from xlac.passes.control.dce import DcePass
+from xlac.passes.control.hoist_loop_invariants import HoistLoopInvariantsPass
+from xlac.passes.control.inline import InlinePass
 from xlac.passes.cse import CsePass
-from xlac.passes.dce import DcePass
 from xlac.passes.expand import ExpandPass
 from xlac.passes.fold import FoldPass
-from xlac.passes.hoist_loop_invariants import HoistLoopInvariantsPass
-from xlac.passes.inline import InlinePass
 from xlac.passes.merge_dots_sharing_rhs import MergeDotsSharingRhsPass
 from xlac.passes.motion import MotionPass
 from xlac.passes.pipeline_text import parsed

@@ -28,7 +28,7 @@ from xlac_cuda.run.graph import Graph
 from xlac_cuda.run.nodes import WHILE, Nodes, Tools
 from xlac_sdk.target import Request
 
-SPECS = Path(__file__).parents[2] / "specs"
+SPECS = Path(__file__).parents[3] / "specs"
 LOOPS = """xlac: 1
 model: loops
 inputs: {x: "f32[4]", limit: "f32[]", which: "i32[]"}

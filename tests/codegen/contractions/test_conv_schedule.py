@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from contraction_harness import TARGETS, agree, cpu, group, of_sample, param
+from contraction_harness import TARGETS, agree, conv, cpu, group, of_sample, param
 
 from xlac.codegen import lower as table
 from xlac.fusion.group import Kind
@@ -16,35 +16,6 @@ from xlac_sdk.kernel_ir.text import show as text_of
 
 F32 = DType.F32
 FEW = [TARGETS[name] for name in ("avx512", "sse")]
-
-
-def conv(
-    x: tuple[int, ...],
-    kernel: tuple[int, ...],
-    *,
-    stride: int = 1,
-    pad: int = 0,
-    groups: int = 1,
-    dilation: int = 1,
-    kind: str = "weight",
-    dtype: DType = F32,
-    **given: object,
-) -> Node:
-    """Channels last."""
-    rank = len(x) - 2
-    letters = "DHW"[-rank:]
-    attributes = {
-        "layout": (f"N{letters}C", f"{letters}IO", f"N{letters}C"),
-        "strides": (stride,) * rank,
-        "low": (pad,) * rank,
-        "high": (pad,) * rank,
-        "lhs_dilation": (1,) * rank,
-        "rhs_dilation": (dilation,) * rank,
-        "feature_groups": groups,
-    } | given
-    return Node.of(
-        Conv(**attributes), param("x", Type(dtype, x)), param("kernel", Type(dtype, kernel), kind)
-    )
 
 
 CASES = {

@@ -18,7 +18,7 @@ from xlac.ops.control.control import Pick, Scan, While
 from xlac.ops.reduction.contraction import Dot
 from xlac.ops.tensor.leaf import Param
 from xlac.ops.values import results
-from xlac.passes.loop_values import movable, outside, product, stacked, substituted
+from xlac.passes.control.loop_values import movable, outside, product, stacked, substituted
 from xlac.passes.registry import Pass, register
 from xlac.passes.rewrite.context import Context
 from xlac.passes.rewrite.rewriter import everywhere, rebuild

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from contraction_harness import agree, cpu, group
-from test_conv_schedule import conv
+from contraction_harness import agree, conv, cpu, group
 from test_dot_schedule import matmul
 
 from xlac.codegen.cpu.gemm import cache_blocking, tile_store
