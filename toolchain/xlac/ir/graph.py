@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
+
+import numpy as np
 
 from xlac.ir.dims import Shape, bounds
-from xlac.ir.op import Op, ShapeError, attributes
+from xlac.ir.op import OPS, Op, ShapeError, attributes
 from xlac.ir.types import Type, Types
 from xlac_sdk.source import Origin
 from xlac_sdk.support.limits import made
@@ -60,6 +62,28 @@ class Node:
     def name(self) -> str:
         """The path in the model, or nothing for a node that no user wrote."""
         return self.origin.name if self.origin else ""
+
+
+def apply(mnemonic: str, *inputs: Node, **attributes: Any) -> Node:
+    """Applies an operation by name, for files of operations that cannot import one another. Raises
+    ShapeError.
+    """
+    make: Any = OPS[mnemonic]
+    return Node.of(make(**attributes), *inputs)
+
+
+def pick(node: Node, number: int) -> Node:
+    """A result of a node that may have several."""
+    if isinstance(node.types, Type):
+        return node
+    op: Any = OPS["pick"]
+    return Node(op(number), (node,), node.types[number], node.origin)
+
+
+def zeros(type: Type) -> Node:
+    """A tensor of zeros."""
+    zero = apply("const", value=np.zeros((), type.dtype.numpy))
+    return apply("broadcast", zero, shape=type.shape, axes=()) if type.shape else zero
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,7 @@ else:
     ABC = object
 
 Array = NDArray[Any]
+UNDEFINED = "undefined"  # a derivative that does not exist, or that nobody knows
 Index = tuple[Expr, ...]  # one kernel index expression for each axis
 
 
@@ -99,6 +100,34 @@ class Op(ABC):
 
         Given float64 arrays where the types say f32 it computes in float64.
         """
+
+    derivatives: ClassVar[tuple[str, ...]] = ()
+    """How the result changes with each operand, as expressions that are linear in `t`, the change of
+    that operand: `t * cos(x)`. They name the operands and `result`; `autodiff/expressions.py` reads
+    them. "0" is nothing, "t" the change itself.
+    """
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        """Sets of operands in which the operation is linear, those outside of the set held fixed.
+
+        Such an operation is its own derivative, applied to the changes of a set (zeros for what
+        does not change) and summed over the sets; it must have a `transposed`.
+        """
+        return ()
+
+    def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
+        """The changes of the results of `node`, which applies this operation, when its inputs
+        change by `tangents` (None: not at all). None instead: `derivatives` and `linear` say it.
+        """
+        return None
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None] | None:
+        """For an operation that is linear in the inputs marked `linear`: their cotangents (None:
+        zero) from those of the results. None instead of a sequence: it has no transpose of its own.
+        """
+        return None
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, pick
 from xlac.ir.op import OPS, Op, ShapeError, arity
 from xlac.ops.checks import FLOATS
 from xlac.ops.forms import FORMS, python_slice
@@ -58,7 +58,6 @@ from xlac.ops.values import (
     full,
     like,
     param,
-    pick,
     promote,
     promoted,
     results,

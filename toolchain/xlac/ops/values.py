@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from xlac.ir.dims import Dim, Shape
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, pick
 from xlac.ir.op import Array, ShapeError
 from xlac.ir.types import Type
 from xlac.ops.checks import dims
-from xlac.ops.control import control
 from xlac.ops.scalar import convert
 from xlac.ops.tensor import leaf, view
 from xlac_sdk.dtypes import DType
@@ -197,13 +196,6 @@ def broadcast_to(x: Value, shape: Sequence[Dim]) -> Node:
     if len(node.shape) > len(wanted):
         raise ShapeError(f"cannot broadcast {node.type} to {dims(wanted)} of lower rank")
     return spread(node, wanted, range(len(wanted) - len(node.shape), len(wanted)))
-
-
-def pick(node: Node, number: int) -> Node:
-    """A result of a node that may have several."""
-    if isinstance(node.types, Type):
-        return node
-    return Node(control.Pick(number), (node,), node.types[number], node.origin)
 
 
 def results(node: Node) -> tuple[Node, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xlac.ir.graph import Node, apply
 from xlac.ir.op import Array, Elementwise, Index, Op, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops.checks import ANY, several
@@ -62,6 +63,16 @@ class Barrier(Elementwise):
     def infer(self, *types: Type) -> Type:
         (x,) = types
         return x
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("x",),)
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,) = cotangents
+        assert ct is not None
+        return [apply("barrier", ct)]
 
     def evaluate(self, *arrays: Array) -> Array:
         return arrays[0]

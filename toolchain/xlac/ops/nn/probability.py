@@ -47,6 +47,14 @@ class Softmax(Normalised):
     mnemonic = "softmax"
     axis: int = -1
 
+    def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
+        (t,), share = tangents, build.compute(node)
+        assert t is not None
+        weighted = build.mul(build.compute(t), share)
+        total = build.reduce(weighted, "add", self.axis, True)
+        change = build.sub(weighted, build.mul(share, total))
+        return [build.cast(change, node.type.dtype)]
+
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
         powers = build.exp(shifted(build.compute(x), self.axis))
@@ -69,6 +77,13 @@ class LogSoftmax(Normalised):
 
     mnemonic = "log_softmax"
     axis: int = -1
+
+    def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
+        (t,), share = tangents, build.exp(build.compute(node))
+        assert t is not None
+        wide = build.compute(t)
+        total = build.reduce(build.mul(wide, share), "add", self.axis, True)
+        return [build.cast(build.sub(wide, total), node.type.dtype)]
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs

@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from xlac.ir.dims import Dim, volume
+from xlac.ir.graph import Node, apply
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import numeric
@@ -82,6 +83,11 @@ def _product(left: Array, right: Array) -> Array:
     return found
 
 
+def _paired(axes: Ints, others: Ints) -> Ints:
+    """Axes that are summed, in the order of their partners in the other operand."""
+    return tuple(axes[others.index(other)] for other in sorted(others))
+
+
 @declare
 class Dot(Op):
     """Multiplies and sums over the `contract` axes, separately for each position of the `batch`
@@ -131,6 +137,50 @@ class Dot(Op):
         )
         lhs = tuple(a for a in range(rank_lhs) if a not in used_lhs)
         return lhs, tuple(a for a in range(rank_rhs) if a not in used_rhs)
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("lhs",), ("rhs",))
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,) = cotangents
+        assert ct is not None
+        assert not all(linear), "a product of two changes is not linear"
+        lhs, rhs = node.inputs
+        free_lhs, free_rhs = self.free(lhs.type.rank, rhs.type.rank)
+        batch = tuple(range(len(self.batch_lhs)))
+        first = len(batch)
+        rows = tuple(range(first, first + len(free_lhs)))
+        columns = tuple(range(first + len(free_lhs), ct.type.rank))
+        if linear[0]:  # [batch, rows, columns] · rhs: the batch, rows, and what was summed
+            other, free, own, theirs = rhs, rows, columns, free_rhs
+            place, against = self.batch_rhs, self.contract_rhs
+            layout = (*self.batch_lhs, *free_lhs, *_paired(self.contract_lhs, self.contract_rhs))
+        else:
+            other, free, own, theirs = lhs, columns, rows, free_lhs
+            place, against = self.batch_lhs, self.contract_lhs
+            layout = (*self.batch_rhs, *free_rhs, *_paired(self.contract_rhs, self.contract_lhs))
+        assert len(free) + len(against) + first == len(layout)
+        wanted = node.inputs[0 if linear[0] else 1].type
+        wide = ct.type.dtype
+        if other.type.dtype is not wide and other.type.dtype is not DType.I8:
+            other = apply("cast", other, dtype=wide)
+        back = apply(
+            "dot",
+            ct,
+            other,
+            batch_lhs=batch,
+            batch_rhs=place,
+            contract_lhs=own,
+            contract_rhs=theirs,
+        )
+        perm = tuple(layout.index(axis) for axis in range(len(layout)))
+        if perm != tuple(range(len(perm))):
+            back = apply("transpose", back, perm=perm)
+        if wide is not wanted.dtype:
+            back = apply("cast", back, dtype=wanted.dtype)
+        return [back, None] if linear[0] else [None, back]
 
     def rows(self, lhs: Type, rhs: Type) -> Dim:
         """How many rows of the left operand each position of the batch multiplies."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from xlac.ir.graph import Graph, Node, apply, pick, zeros
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import numeric
@@ -37,6 +39,76 @@ class Cumulative(Op):
     @property
     def creates(self) -> frozenset[str]:
         return created(self.combine)
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("x",),) if self.combine == "add" else ()
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,) = cotangents
+        assert ct is not None
+        return [Node.of(replace(self, reverse=not self.reverse), ct)]
+
+    def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
+        """Of a running maximum: the change of the latest of the largest elements so far. Of a product:
+        each step multiplies the change so far and adds what its own factor changes.
+        """
+        (x,), (t,) = node.inputs, tangents
+        assert t is not None
+        if self.combine == "mul":
+            return [self._product_change(x, t)]
+        if self.combine not in ("max", "min"):
+            return None
+        inclusive = Node.of(replace(self, exclusive=False), x)
+        line = apply("iota", shape=x.shape, axis=self.axis, dtype=DType.I64)
+        if self.reverse:
+            line = apply("neg", line)
+        nothing = apply("const", value=np.asarray(-(2**62), np.int64))
+        nothing = apply("broadcast", nothing, shape=x.shape, axes=())
+        same = apply("compare", x, inclusive, direction="eq")
+        nan = apply("compare", x, x, direction="ne")
+        places = apply("select", apply("or", same, nan), line, nothing)
+        latest = Node.of(replace(self, combine="max"), places)
+        found = apply(
+            "compare",
+            latest,
+            apply(
+                "broadcast",
+                apply("const", value=np.asarray(-(2**61), np.int64)),
+                shape=x.shape,
+                axes=(),
+            ),
+            direction="gt",
+        )
+        others = tuple(axis for axis in range(x.type.rank) if axis != self.axis)
+        if self.reverse:
+            latest = apply("neg", latest)
+        kept = apply(
+            "gather", t, latest, collapsed_slice_dims=(self.axis,), operand_batching_dims=others,
+            start_indices_batching_dims=others, start_index_map=(self.axis,), index_vector_dim=x.type.rank,
+            slice_sizes=tuple(0 if size == 0 else 1 for size in x.shape),
+        )  # fmt: skip
+        return [apply("select", found, kept, zeros(t.type))]
+
+    def _product_change(self, x: Node, t: Node) -> Node:
+        front = (self.axis, *(axis for axis in range(x.type.rank) if axis != self.axis))
+        back = tuple(front.index(axis) for axis in range(x.type.rank))
+        wide = x.type.dtype.compute
+        before = Node.of(replace(self, exclusive=True), apply("cast", x, dtype=wide))
+        factors, change = apply("cast", x, dtype=wide), apply("cast", t, dtype=wide)
+        first = apply("mul", change, before)  # what a step's own factor changes
+        factors, first = (apply("transpose", n, perm=front) for n in (factors, first))
+        line = first.type.with_shape(first.shape[1:])
+        carry, own, factor = (apply("param", name=f"x{n}", type=line) for n in range(3))
+        total = apply("add", apply("mul", carry, factor), own)
+        shown = carry if self.exclusive else total
+        body = Graph("change", (carry, own, factor), {"y0": total, "y1": shown})
+        scan = apply(
+            "scan", zeros(line), first, factors, body=body, length=first.shape[0], carries=1, scanned=2, reverse=self.reverse
+        )  # fmt: skip
+        found = apply("transpose", pick(scan, 1), perm=back)
+        return apply("cast", found, dtype=t.type.dtype)
 
     def evaluate(self, *arrays: Array) -> Array:
         (x,) = arrays

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cmp_to_key
 from typing import Any
 
 import numpy as np
 
-from xlac.ir.graph import Graph
+from xlac.ir.graph import Graph, Node, apply, pick
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import numeric
@@ -50,6 +51,29 @@ class Sort(Op):
             scalars = [x.with_shape(()) for x in types for _ in range(2)]
             bodies.check(self.mnemonic, self.body, scalars, [Type(DType.BOOL)])
         return several(types)
+
+    def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
+        """Changes are reordered as what changes is."""
+        first = node.inputs[0]
+        line = apply("iota", shape=first.shape, axis=self.axis, dtype=DType.I64)
+        op = self
+        if self.body is not None:
+            extra = tuple(
+                apply("param", name=f"line{n}", type=line.type.with_shape(())) for n in range(2)
+            )
+            op = replace(self, body=replace(self.body, inputs=(*self.body.inputs, *extra)))
+        order = pick(Node.of(op, *node.inputs, line), len(node.inputs))
+        others = tuple(axis for axis in range(first.type.rank) if axis != self.axis)
+        return [
+            None
+            if t is None
+            else apply(
+                "gather", t, order, collapsed_slice_dims=(self.axis,), operand_batching_dims=others,
+                start_indices_batching_dims=others, start_index_map=(self.axis,), index_vector_dim=first.type.rank,
+                slice_sizes=tuple(size if size == 0 else 1 for size in first.shape),
+            )
+            for t in tangents
+        ]  # fmt: skip
 
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
         order = self._order(arrays) if self.body is None else self._order_by_body(arrays)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from xlac.ir.dims import Dim, bounds
+from xlac.ir.dims import Dim, bounds, volume
 from xlac.ir.faults import APPEARING, INFINITY
-from xlac.ir.graph import Graph
+from xlac.ir.graph import Graph, Node, apply, zeros
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import numeric
@@ -100,6 +100,46 @@ class Reduce(Op):
     @property
     def creates(self) -> frozenset[str]:
         return created(self.combine)
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("xs",),) if self.combine == "add" else ()
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,) = cotangents
+        assert ct is not None
+        return [apply("broadcast", ct, shape=node.inputs[0].shape, axes=self._kept(node))]
+
+    def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
+        """Of a product: the change of each factor times all others. Of a maximum: the change of the
+        largest element, the mean of them where several are equal.
+        """
+        (x, *_), (t, *_) = node.inputs, tangents
+        if self.body is not None or self.combine not in ("mul", "max", "min"):
+            return None
+        assert t is not None
+        if self.combine == "mul":
+            order = (*self._kept(node), *self.axes)
+            kept = tuple(x.shape[axis] for axis in self._kept(node))
+            line = (*kept, volume(tuple(x.shape[axis] for axis in self.axes)))
+            x, t = (apply("reshape", apply("transpose", n, perm=order), shape=line) for n in (x, t))
+            others = [
+                apply("cumulative", x, axis=len(kept), combine="mul", exclusive=True, reverse=r)
+                for r in (False, True)
+            ]
+            change = apply("mul", t, apply("mul", *others))
+            return [apply("reduce", change, axes=(len(kept),), combine="add")]
+        best = apply("broadcast", node, shape=x.shape, axes=self._kept(node))
+        chosen = apply("compare", x, best, direction="eq")
+        change = apply("select", chosen, t, zeros(t.type))
+        wide = t.type.dtype.compute
+        count = apply("reduce", apply("cast", chosen, dtype=wide), axes=self.axes, combine="add")
+        total = apply("reduce", apply("cast", change, dtype=wide), axes=self.axes, combine="add")
+        return [apply("cast", apply("div", total, count), dtype=t.type.dtype)]
+
+    def _kept(self, node: Node) -> Ints:
+        return tuple(axis for axis in range(node.inputs[0].type.rank) if axis not in self.axes)
 
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
         if self.body is None:

@@ -22,6 +22,7 @@ class RoundHalfAway(Direct):
     """Rounds to the nearest integer, ties away from zero."""
 
     mnemonic = "round_half_away"
+    derivatives = ("0",)
 
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
@@ -55,6 +56,7 @@ class ReducePrecision(Composite):
     """
 
     mnemonic = "reduce_precision"
+    derivatives = ("t",)
     exponent_bits: int = 8
     mantissa_bits: int = 7
 

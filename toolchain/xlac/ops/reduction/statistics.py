@@ -139,6 +139,20 @@ class Std(Deviation):
 
     mnemonic = "std"
 
+    def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
+        """The mean of the changes, weighted by the distance from the mean; 0 where all are equal, as
+        PyTorch has it.
+        """
+        (x,), (t,) = node.inputs, tangents
+        assert t is not None
+        wide = build.compute(x)
+        gap = build.sub(wide, mean(wide, self.axis, True))
+        total = build.reduce(build.mul(build.compute(t), gap), "add", self.axis, self.keepdims)
+        less = build.maximum(build.sub(number(wide, self.axis), float(self.correction)), 0.0)
+        length = build.compute(node)
+        safe = build.select(build.compare(length, "eq", 0.0), 1.0, length)
+        return [build.cast(build.div(total, build.mul(less, safe)), node.type.dtype)]
+
     def wide(self, x: Node) -> Node:
         return build.sqrt(self.variance_node(x))
 
@@ -152,6 +166,18 @@ class Norm(Float):
 
     mnemonic = "norm"
     ord: float = 2.0
+
+    def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
+        """Of Euclid's: along the direction of x; 0 where x is 0, as PyTorch has it."""
+        (x,), (t,) = node.inputs, tangents
+        if self.ord != 2:
+            return None
+        assert t is not None
+        product = build.mul(build.compute(t), build.compute(x))
+        total = build.reduce(product, "add", self.axis, self.keepdims)
+        length = build.compute(node)
+        safe = build.select(build.compare(length, "eq", 0.0), 1.0, length)
+        return [build.cast(build.div(total, safe), node.type.dtype)]
 
     def infer(self, *types: Type) -> Type:
         if self.ord not in (1, 2, math.inf):
@@ -183,6 +209,20 @@ class Logsumexp(Float):
     """The logarithm of the sum of exponentials along `axis`, without overflow."""
 
     mnemonic = "logsumexp"
+
+    def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
+        """The mean of the changes, weighted by the exponentials."""
+        (x,), (t,) = node.inputs, tangents
+        assert t is not None
+        wide, axes = build.compute(x), build.axes_of(self.axis, x.type.rank)
+        top = (
+            build.restore(build.compute(node), x.shape, axes)
+            if axes and not self.keepdims
+            else build.compute(node)
+        )
+        share = build.exp(build.sub(wide, finite(top)))
+        change = build.reduce(build.mul(build.compute(t), share), "add", axes, self.keepdims)
+        return [build.cast(change, node.type.dtype)]
 
     def wide(self, x: Node) -> Node:
         axes = build.axes_of(self.axis, x.type.rank)

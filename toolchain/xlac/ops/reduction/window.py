@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from xlac.ir.dims import static
-from xlac.ir.graph import Graph
+from xlac.ir.graph import Graph, Node, apply, zeros
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import numeric
@@ -18,6 +19,19 @@ from xlac.ops.checks import check_lengths, several
 from xlac.ops.control import bodies
 from xlac.ops.reduction.reduction import Ints, check_reduced, created, moves
 from xlac_sdk.dtypes import DType
+
+
+def _product_rule(values: Sequence[Node], changes: Sequence[Node]) -> Node:
+    """The change of a product: that of each factor times all others, exact where some are 0."""
+    total: Node | None = None
+    for number, change in enumerate(changes):
+        term = change
+        for other, value in enumerate(values):
+            if other != number:
+                term = apply("mul", term, value)
+        total = term if total is None else apply("add", total, term)
+    assert total is not None
+    return total
 
 
 @declare
@@ -76,6 +90,67 @@ class Window(Op):
     @property
     def creates(self) -> frozenset[str]:
         return created(self.combine)
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("xs",),) if self.combine == "add" else ()
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """A window of the same size moves over the cotangents, spread by the strides."""
+        (ct,) = cotangents
+        assert ct is not None
+        sizes = static(node.inputs[0].shape), static(ct.shape)
+        if 0 in sizes[0] or 0 in sizes[1]:
+            return [zeros(node.inputs[0].type)]
+        low, high = [], []
+        for axis, (size, count) in enumerate(zip(*sizes, strict=True)):
+            reach = (self.window[axis] - 1) * self.window_dilation[axis]
+            spread = (count - 1) * self.strides[axis] + 1
+            low.append(reach - self.low[axis])
+            high.append((size - 1) * self.base_dilation[axis] + reach + 1 - spread - low[-1])
+        back = replace(
+            self, strides=self.base_dilation, base_dilation=self.strides, low=tuple(low), high=tuple(high)
+        )  # fmt: skip
+        return [Node.of(back, ct)]
+
+    def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
+        """Of a maximum: the change of the first largest element (or NaN) under each window. Of a
+        product: the change of each element under it times all others.
+        """
+        (x, *_), (t, *_) = node.inputs, tangents
+        if self.body is not None or self.combine not in ("mul", "max", "min"):
+            return None
+        assert t is not None
+        seen, changes = (
+            [self._tap(n, value, place, node) for place in product(*map(range, self.window))]
+            for n, value in ((x, numeric.identity(self.combine, x.type.dtype)), (t, 0.0))
+        )
+        if self.combine == "mul":
+            return [_product_rule(seen, changes)]
+        total = zeros(node.type)
+        left = apply(
+            "broadcast", apply("const", value=np.ones((), np.bool_)), shape=node.shape, axes=()
+        )
+        for value, change in zip(seen, changes, strict=True):
+            same = apply("compare", value, node, direction="eq")
+            nan = apply("compare", value, value, direction="ne")
+            chosen = apply("and", left, apply("or", same, nan))
+            left = apply("and", left, apply("not", chosen))
+            total = apply("add", total, apply("select", chosen, change, zeros(node.type)))
+        return [total]
+
+    def _tap(self, x: Node, filler: Any, place: Sequence[int], node: Node) -> Node:
+        """What one place of the window sees, for every place that it moves to."""
+        value = apply("const", value=np.asarray(filler, x.type.dtype.numpy))
+        between = tuple(gap - 1 for gap in self.base_dilation)
+        x = apply("pad", x, value, low=self.low, high=self.high, interior=between)
+        starts = tuple(p * gap for p, gap in zip(place, self.window_dilation, strict=True))
+        stops = tuple(
+            start + (count - 1) * stride + 1 if count != 0 else start
+            for start, count, stride in zip(starts, node.shape, self.strides, strict=True)
+        )
+        return apply("slice", x, starts=starts, stops=stops, steps=self.strides)
 
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
         result = self.infer(*(Type(DType.of(a.dtype), a.shape) for a in arrays))

@@ -38,6 +38,7 @@ class Relu(Direct):
 
     mnemonic, accepts = "relu", NUMBERS
     creates = frozenset()
+    derivatives = ("where(x > 0, t, 0)",)
 
     def formula(self, *xs: Node) -> Node:
         return build.maximum(xs[0], 0)
@@ -52,6 +53,7 @@ class Relu6(Direct):
 
     mnemonic, accepts = "relu6", NUMBERS
     creates = frozenset()
+    derivatives = ("where((x > 0) & (x < 6), t, 0)",)
 
     def formula(self, *xs: Node) -> Node:
         return build.minimum(build.maximum(xs[0], 0), 6)
@@ -65,6 +67,7 @@ class LeakyRelu(Direct):
     """x where positive, `alpha * x` elsewhere."""
 
     mnemonic = "leaky_relu"
+    derivatives = ("where(x > 0, t, t * alpha)",)
     alpha: float = 0.01
 
     def formula(self, *xs: Node) -> Node:
@@ -86,6 +89,7 @@ class Prelu(Direct):
 
     mnemonic = "prelu"
     operands = ("x", "slope")
+    derivatives = ("where(x > 0, t, t * slope)", "where(x > 0, 0, t * x)")
 
     def formula(self, *xs: Node) -> Node:
         x, slope = xs
@@ -101,6 +105,7 @@ class Elu(Direct):
     """x where positive, `alpha * (exp(x) - 1)` elsewhere."""
 
     mnemonic = "elu"
+    derivatives = ("where(x > 0, t, t * (result + alpha))",)
     alpha: float = 1.0
 
     def formula(self, *xs: Node) -> Node:
@@ -122,6 +127,7 @@ class Selu(Direct):
     """The self-normalising ELU: `scale * elu(x, alpha)` with the published constants."""
 
     mnemonic = "selu"
+    derivatives = ("where(x > 0, t * scale, t * (result + alpha * scale))",)
     alpha: float = 1.6732632423543772
     scale: float = 1.0507009873554805
 
@@ -137,6 +143,7 @@ class Celu(Direct):
     """x where positive, `alpha * (exp(x / alpha) - 1)` elsewhere."""
 
     mnemonic = "celu"
+    derivatives = ("where(x > 0, t, t * (result / alpha + 1))",)
     alpha: float = 1.0
 
     def formula(self, *xs: Node) -> Node:
@@ -180,6 +187,7 @@ class Silu(Formula):
     """x * sigmoid(x), also called swish."""
 
     mnemonic = "silu"
+    derivatives = ("t * (sigmoid(x) * (1 + x * (1 - sigmoid(x))))",)
 
     def formula(self, *xs: Node) -> Node:
         return build.mul(xs[0], sigmoid(xs[0]))
@@ -200,6 +208,7 @@ class Hardsigmoid(Direct):
     """`alpha * x + beta`, cut off at 0 and 1."""
 
     mnemonic = "hardsigmoid"
+    derivatives = ("where((result > 0) & (result < 1), t * alpha, 0)",)
     alpha: float = 1 / 6
     beta: float = 0.5
 
@@ -221,6 +230,7 @@ class Hardswish(Direct):
     """x * hardsigmoid(x)."""
 
     mnemonic = "hardswish"
+    derivatives = ("where(x <= -3, 0, where(x >= 3, t, t * (x / 3 + 0.5)))",)
 
     def formula(self, *xs: Node) -> Node:
         return build.mul(xs[0], Hardsigmoid().formula(*xs))
@@ -234,6 +244,7 @@ class Softplus(Direct):
     """log(1 + exp(x)), without overflow."""
 
     mnemonic = "softplus"
+    derivatives = ("t * sigmoid(x)",)
 
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
@@ -249,6 +260,7 @@ class Softsign(Direct):
     """x / (1 + |x|)."""
 
     mnemonic = "softsign"
+    derivatives = ("t / ((1 + abs(x)) * (1 + abs(x)))",)
 
     def formula(self, *xs: Node) -> Node:
         return build.div(xs[0], build.add(Node.of(native.Abs(), xs[0]), 1.0))

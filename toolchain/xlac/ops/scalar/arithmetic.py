@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
 from xlac.ir.faults import INFINITY, DeclaredFault, IntegerDivision, NegativePower
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, apply
 from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, declare
 from xlac.ir.types import Type
 from xlac.ops import numeric
@@ -78,12 +79,30 @@ class Add(Binary):
 
     mnemonic, primitive = "add", Primitive.ADD
 
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("x", "y"),)
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        return [cotangents[0] if wanted else None for wanted in linear]
+
 
 @declare
 class Sub(Binary):
     """x - y; integers wrap."""
 
     mnemonic, primitive = "sub", Primitive.SUB
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("x", "y"),)
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,) = cotangents
+        assert ct is not None
+        return [ct if linear[0] else None, apply("neg", ct) if linear[1] else None]
 
 
 @declare
@@ -92,12 +111,33 @@ class Mul(Binary):
 
     mnemonic, primitive = "mul", Primitive.MUL
 
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("x",), ("y",))
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,), (x, y) = cotangents, node.inputs
+        assert ct is not None and not all(linear), "a product of two changes is not linear"
+        return [
+            apply("mul", ct, other) if wanted else None
+            for wanted, other in zip(linear, (y, x), strict=True)
+        ]
+
 
 @declare
 class Div(Binary):
     """x / y; integers truncate, and x / 0 is -1 (all bits set)."""
 
     mnemonic, primitive = "div", Primitive.DIV
+    derivatives = ("t / y", "-t * (result / y)")
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,), (_, y) = cotangents, node.inputs
+        assert ct is not None and not linear[1], "a quotient is not linear in what divides"
+        return [apply("div", ct, y), None]
 
     def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, y = inputs
@@ -111,6 +151,7 @@ class Rem(Binary):
     """
 
     mnemonic, primitive = "rem", Primitive.REM
+    derivatives = ("t", "-t * trunc(x / y)")
 
     def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, y = inputs
@@ -124,6 +165,10 @@ class Pow(Binary):
     """
 
     mnemonic, primitive = "pow", Primitive.POW
+    derivatives = (
+        "t * where(y == 0, 0, y * pow(x, y - 1))",
+        "t * where((x == 0) & (y >= 0), 0, result * log(x))",
+    )
 
     def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, y = inputs
@@ -144,6 +189,10 @@ class Max(Binary):
 
     mnemonic, primitive = "max", Primitive.MAX
     creates = frozenset()
+    derivatives = (
+        "where(x == y, t * 0.5, where(x < y, 0, t))",
+        "where(x == y, t * 0.5, where(y < x, 0, t))",
+    )
 
 
 @declare
@@ -152,6 +201,10 @@ class Min(Binary):
 
     mnemonic, primitive = "min", Primitive.MIN
     creates = frozenset()
+    derivatives = (
+        "where(x == y, t * 0.5, where(x > y, 0, t))",
+        "where(x == y, t * 0.5, where(y > x, 0, t))",
+    )
 
 
 @declare
@@ -160,6 +213,7 @@ class Floor(Unary):
 
     mnemonic, primitive = "floor", Primitive.FLOOR
     creates = frozenset()
+    derivatives = ("0",)
 
 
 @declare
@@ -168,6 +222,7 @@ class Round(Unary):
 
     mnemonic, primitive = "round", Primitive.ROUND
     creates = frozenset()
+    derivatives = ("0",)
 
 
 @declare
@@ -176,6 +231,7 @@ class Exp(Unary):
 
     mnemonic, primitive = "exp", Primitive.EXP
     creates = frozenset({INFINITY})
+    derivatives = ("t * result",)
 
 
 @declare
@@ -184,6 +240,7 @@ class Expm1(Unary):
 
     mnemonic, primitive = "expm1", Primitive.EXPM1
     creates = frozenset({INFINITY})
+    derivatives = ("t * (result + 1)",)
 
 
 @declare
@@ -191,6 +248,7 @@ class Log(Unary):
     """The natural logarithm; NaN below 0, -inf at 0."""
 
     mnemonic, primitive, draws = "log", Primitive.LOG, ("positive",)
+    derivatives = ("t / x",)
 
 
 @declare
@@ -198,6 +256,7 @@ class Log1p(Unary):
     """log(1 + x), accurate near 0."""
 
     mnemonic, primitive, draws = "log1p", Primitive.LOG1P, ("positive",)
+    derivatives = ("t / (x + 1)",)
 
 
 @declare
@@ -205,6 +264,7 @@ class Sin(Unary):
     """The sine of x radians."""
 
     mnemonic, primitive = "sin", Primitive.SIN
+    derivatives = ("t * cos(x)",)
 
 
 @declare
@@ -212,6 +272,7 @@ class Cos(Unary):
     """The cosine of x radians."""
 
     mnemonic, primitive = "cos", Primitive.COS
+    derivatives = ("-t * sin(x)",)
 
 
 @declare
@@ -219,6 +280,7 @@ class Sqrt(Unary):
     """The square root; NaN below 0."""
 
     mnemonic, primitive, draws = "sqrt", Primitive.SQRT, ("positive",)
+    derivatives = ("t * 0.5 / result",)
 
 
 @declare
@@ -227,6 +289,7 @@ class Erf(Unary):
 
     mnemonic, primitive = "erf", Primitive.ERF
     creates = frozenset()
+    derivatives = (f"t * ({2 / math.sqrt(math.pi)!r} * exp(-x * x))",)
 
 
 @declare
@@ -236,6 +299,7 @@ class Atan2(Binary):
     mnemonic, primitive, accepts = "atan2", Primitive.ATAN2, FLOATS
     creates = frozenset()
     operands = ("y", "x")
+    derivatives = ("t * (x / (x * x + y * y))", "-t * (y / (x * x + y * y))")
 
 
 @declare

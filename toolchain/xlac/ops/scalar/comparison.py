@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xlac.ir.graph import Node, apply, zeros
 from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import numeric
@@ -83,6 +84,21 @@ class Select(Elementwise):
         if condition.shape != result.shape:
             raise ShapeError(f"select needs equal shapes, got {condition} and {result}", operand=0)
         return result
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("x", "y"),)
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,), condition = cotangents, node.inputs[0]
+        assert ct is not None and not linear[0], "a choice is not linear in its condition"
+        zero = zeros(ct.type)
+        return [
+            None,
+            apply("select", condition, ct, zero) if linear[1] else None,
+            apply("select", condition, zero, ct) if linear[2] else None,
+        ]
 
     def evaluate(self, *arrays: Array) -> Array:
         condition, x, y = arrays

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.ir.faults import INFINITY
+from xlac.ir.graph import Node, apply
 from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import numeric
@@ -34,6 +35,16 @@ class Cast(Elementwise):
     def infer(self, *types: Type) -> Type:
         (x,) = types
         return x.with_dtype(self.dtype)
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("x",),)
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,) = cotangents
+        assert ct is not None
+        return [apply("cast", ct, dtype=node.inputs[0].type.dtype)]
 
     def evaluate(self, *arrays: Array) -> Array:
         return numeric.convert(arrays[0], self.dtype)

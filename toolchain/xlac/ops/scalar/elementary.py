@@ -52,6 +52,7 @@ class Sign(Direct):
 
     mnemonic, accepts = "sign", NUMBERS
     creates = frozenset()
+    derivatives = ("0",)
 
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
@@ -71,6 +72,7 @@ class Square(Direct):
     """x * x."""
 
     mnemonic, accepts = "square", NUMBERS
+    derivatives = ("2 * t * x",)
 
     def formula(self, *xs: Node) -> Node:
         return build.mul(xs[0], xs[0])
@@ -84,6 +86,7 @@ class Reciprocal(Direct):
     """1 / x."""
 
     mnemonic = "reciprocal"
+    derivatives = ("-t * (result * result)",)
 
     def formula(self, *xs: Node) -> Node:
         return build.div(1.0, xs[0])
@@ -97,6 +100,7 @@ class Cbrt(Direct):
     """The cube root, also of negative numbers."""
 
     mnemonic = "cbrt"
+    derivatives = ("t * (result / (3 * x))",)
 
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
@@ -120,6 +124,7 @@ class FloorDivide(Direct):
 
     mnemonic, accepts = "floor_divide", NUMBERS
     operands = ("x", "y")
+    derivatives = ("0", "0")
 
     def formula(self, *xs: Node) -> Node:
         x, y = xs
@@ -157,6 +162,7 @@ class Mod(Direct):
 
     mnemonic, accepts = "mod", NUMBERS
     operands = ("x", "y")
+    derivatives = ("t", "-t * floor(x / y)")
 
     def formula(self, *xs: Node) -> Node:
         x, y = xs
@@ -188,6 +194,7 @@ class SquaredDifference(Direct):
 
     mnemonic, accepts = "squared_difference", NUMBERS
     operands = ("x", "y")
+    derivatives = ("2 * t * (x - y)", "-2 * t * (x - y)")
 
     def formula(self, *xs: Node) -> Node:
         gap = build.sub(*xs)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from xlac.ir.graph import Node
-from xlac.ir.op import Sample, declare
+from xlac.ir.op import UNDEFINED, Sample, declare
 from xlac.ops import build
 from xlac.ops.scalar.formula import Formula
 from xlac.ops.scalar.special import size
@@ -52,6 +52,7 @@ class Lgamma(Formula):
     """
 
     mnemonic = "lgamma"
+    derivatives = ("t * digamma(x)",)
 
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
@@ -73,6 +74,7 @@ class Digamma(Formula):
     """The derivative of the logarithm of the gamma function; NaN at 0 and at the negative integers."""
 
     mnemonic = "digamma"
+    derivatives = ("t * polygamma(1.0, x)",)
 
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
@@ -104,6 +106,7 @@ class Zeta(Formula):
 
     mnemonic = "zeta"
     operands = ("x", "q")
+    derivatives = (UNDEFINED, "-t * (x * zeta(x + 1, q))")
     draws = ("positive",)
 
     def formula(self, *xs: Node) -> Node:
@@ -145,6 +148,7 @@ class Polygamma(Formula):
 
     mnemonic = "polygamma"
     operands = ("n", "x")
+    derivatives = (UNDEFINED, "t * polygamma(n + 1, x)")
     draws = ("small", "positive")
 
     def formula(self, *xs: Node) -> Node:

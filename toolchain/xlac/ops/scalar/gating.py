@@ -22,6 +22,7 @@ class Glu(Formula):
 
     mnemonic = "glu"
     operands = ("x", "gate")
+    derivatives = ("t * sigmoid(gate)", "t * (result * (1 - sigmoid(gate)))")
 
     def formula(self, *xs: Node) -> Node:
         return build.mul(xs[0], sigmoid(xs[1]))
@@ -33,6 +34,7 @@ class Identity(Direct):
 
     mnemonic, accepts = "identity", ANY
     creates = frozenset()
+    derivatives = ("t",)
 
     def expand(self, *inputs: Node) -> Node:
         return inputs[0]
@@ -45,10 +47,19 @@ class Identity(Direct):
 
 
 @declare
+class StopGradient(Identity):
+    """x itself, which counts as a constant where something is differentiated."""
+
+    mnemonic = "stop_gradient"
+    derivatives = ("0",)
+
+
+@declare
 class Dropout(Direct):
     """x itself: nothing is dropped in inference. `p` is what training drops."""
 
     mnemonic, accepts = "dropout", NUMBERS
+    derivatives = ("t",)
     p: float = 0.5
 
     def expand(self, *inputs: Node) -> Node:
@@ -113,6 +124,7 @@ class Threshold(Direct):
     """x where it exceeds `threshold`, `value` elsewhere."""
 
     mnemonic = "threshold"
+    derivatives = ("where(x > threshold, t, 0)",)
     threshold: float = 0.0
     value: float = 0.0
 

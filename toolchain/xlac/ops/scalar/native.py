@@ -5,10 +5,11 @@ expansion.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from xlac.ir.composite import Composite
 from xlac.ir.faults import INFINITY
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, apply
 from xlac.ir.op import declare
 from xlac.ops import build
 from xlac.ops.checks import BITS, FLOATS, INTEGERS, NUMBERS
@@ -29,6 +30,16 @@ class Neg(Native):
     mnemonic, primitive, accepts = "neg", Primitive.NEG, NUMBERS
     creates = frozenset()
 
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("x",),)
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,) = cotangents
+        assert ct is not None
+        return [apply("neg", ct)]
+
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
         return build.mul(x, -1.0) if x.type.dtype.is_float else build.sub(build.like(0, x), x)
@@ -40,6 +51,7 @@ class Abs(Native):
 
     mnemonic, primitive, accepts = "abs", Primitive.ABS, NUMBERS
     creates = frozenset()
+    derivatives = ("where(x > 0, t, where(x < 0, -t, t * abs(x)))",)
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -52,6 +64,7 @@ class Ceil(Native):
 
     mnemonic, primitive, accepts = "ceil", Primitive.CEIL, FLOATS
     creates = frozenset()
+    derivatives = ("0",)
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -64,6 +77,7 @@ class Trunc(Native):
 
     mnemonic, primitive, accepts = "trunc", Primitive.TRUNC, FLOATS
     creates = frozenset()
+    derivatives = ("0",)
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -92,6 +106,7 @@ class Tanh(Native):
 
     mnemonic, primitive, accepts = "tanh", Primitive.TANH, FLOATS
     creates = frozenset()
+    derivatives = ("t * (1 - result * result)",)
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -110,6 +125,7 @@ class Sigmoid(Native):
 
     mnemonic, primitive, accepts = "sigmoid", Primitive.SIGMOID, FLOATS
     creates = frozenset()
+    derivatives = ("t * (result * (1 - result))",)
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -126,6 +142,9 @@ class GeluExact(Native):
     """
 
     mnemonic, primitive, accepts = "gelu_exact", Primitive.GELU, FLOATS
+    derivatives = (
+        "t * (0.5 * erfc(-0.7071067811865476 * x) + 0.3989422804014327 * x * exp(-0.5 * x * x))",
+    )
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -140,6 +159,7 @@ class Rsqrt(Native):
     """1 / sqrt(x)."""
 
     mnemonic, primitive, accepts, draws = "rsqrt", Primitive.RSQRT, FLOATS, ("positive",)
+    derivatives = ("t * (-0.5 * result / x)",)
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -152,6 +172,7 @@ class Exp2(Native):
 
     mnemonic, primitive, accepts = "exp2", Primitive.EXP2, FLOATS
     creates = frozenset({INFINITY})
+    derivatives = ("t * (0.6931471805599453 * result)",)
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -163,6 +184,7 @@ class Log2(Native):
     """The logarithm to base 2."""
 
     mnemonic, primitive, accepts, draws = "log2", Primitive.LOG2, FLOATS, ("positive",)
+    derivatives = ("t / (0.6931471805599453 * x)",)
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs

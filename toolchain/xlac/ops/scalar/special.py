@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.ir.graph import Node
-from xlac.ir.op import Array, declare
+from xlac.ir.op import UNDEFINED, Array, declare
 from xlac.ops import build
 from xlac.ops.scalar import convert
 from xlac.ops.scalar.formula import Formula
@@ -80,6 +80,7 @@ class Erfc(Formula):
     """1 - erf(x), without cancellation where that is small."""
 
     mnemonic = "erfc"
+    derivatives = ("-t * (1.1283791670955126 * exp(-x * x))",)
 
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
@@ -142,6 +143,7 @@ class ErfInv(Formula):
     """The number whose error function is x: infinite at -1 and 1, NaN beyond."""
 
     mnemonic = "erf_inv"
+    derivatives = ("t * (0.886226925452758 * exp(result * result))",)
     draws = ("unit",)
 
     def formula(self, *xs: Node) -> Node:
@@ -217,6 +219,7 @@ class NextAfter(Formula):
 
     mnemonic = "next_after"
     operands = ("x", "y")
+    derivatives = (UNDEFINED, UNDEFINED)
 
     def expand(self, *inputs: Node) -> Node:
         x, y = inputs

@@ -19,6 +19,7 @@ class Tan(Direct):
     """The tangent of x radians."""
 
     mnemonic = "tan"
+    derivatives = ("t * (1 + result * result)",)
 
     def formula(self, *xs: Node) -> Node:
         return build.div(sine(xs[0]), cosine(xs[0]))
@@ -32,6 +33,7 @@ class Asin(Direct):
     """The angle in radians whose sine is x; NaN outside -1..1."""
 
     mnemonic, draws = "asin", ("unit",)
+    derivatives = ("t * rsqrt((1 - x) * (1 + x))",)
 
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
@@ -46,6 +48,7 @@ class Acos(Direct):
     """The angle in radians whose cosine is x; NaN outside -1..1."""
 
     mnemonic, draws = "acos", ("unit",)
+    derivatives = ("-t * rsqrt((1 - x) * (1 + x))",)
 
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
@@ -60,6 +63,7 @@ class Atan(Direct):
     """The angle in radians whose tangent is x."""
 
     mnemonic = "atan"
+    derivatives = ("t / (1 + x * x)",)
 
     def formula(self, *xs: Node) -> Node:
         return atan2(xs[0], build.like(1.0, xs[0]))
@@ -73,6 +77,7 @@ class Sinh(Direct):
     """The hyperbolic sine."""
 
     mnemonic = "sinh"
+    derivatives = ("t * cosh(x)",)
 
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
@@ -92,6 +97,7 @@ class Cosh(Direct):
     """The hyperbolic cosine."""
 
     mnemonic = "cosh"
+    derivatives = ("t * sinh(x)",)
 
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
@@ -108,6 +114,7 @@ class Asinh(Direct):
     """The inverse of the hyperbolic sine."""
 
     mnemonic = "asinh"
+    derivatives = ("t * rsqrt(x * x + 1)",)
 
     def formula(self, *xs: Node) -> Node:
         x = absolute(xs[0])
@@ -127,6 +134,7 @@ class Acosh(Direct):
     """The inverse of the hyperbolic cosine; NaN below 1."""
 
     mnemonic, draws = "acosh", ("positive",)
+    derivatives = ("t * rsqrt((x - 1) * (x + 1))",)
 
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
@@ -144,6 +152,7 @@ class Atanh(Direct):
     """The inverse of the hyperbolic tangent; NaN outside -1..1."""
 
     mnemonic, draws = "atanh", ("unit",)
+    derivatives = ("t / ((1 - x) * (1 + x))",)
 
     def formula(self, *xs: Node) -> Node:
         x = absolute(xs[0])

@@ -8,7 +8,7 @@ import numpy as np
 
 from xlac.ir.dims import Dim, Shape, static
 from xlac.ir.faults import DeclaredFault, OutOfRange
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, apply, zeros
 from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops.checks import INTEGERS, check_dtype, check_lengths, check_scalar, fits
@@ -41,6 +41,17 @@ class DynSlice(Elementwise):
                     f"a slice of {size} along axis {axis} does not fit {x}", attribute="sizes"
                 )
         return x.with_shape(self.sizes)
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("x",),)
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,) = cotangents
+        assert ct is not None
+        x, *starts = node.inputs
+        return [apply("dyn_update", zeros(x.type), ct, *starts), *[None] * len(starts)]
 
     def evaluate(self, *arrays: Array) -> Array:
         x, *starts = arrays
@@ -132,6 +143,21 @@ class DynUpdate(Elementwise):
             if not fits(size, limit):
                 raise ShapeError(f"the update {update} exceeds {x} along axis {axis}", operand=1)
         return x
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("x", "update"),)
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,) = cotangents
+        assert ct is not None
+        _, update, *starts = node.inputs
+        return [
+            apply("dyn_update", ct, zeros(update.type), *starts) if linear[0] else None,
+            apply("dyn_slice", ct, *starts, sizes=update.shape) if linear[1] else None,
+            *[None] * len(starts),
+        ]
 
     def evaluate(self, *arrays: Array) -> Array:
         x, update, *starts = arrays

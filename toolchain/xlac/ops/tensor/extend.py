@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.ir.dims import Dim, bounds, static, volume
+from xlac.ir.graph import Node, apply, zeros
 from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops.checks import check_axes, check_lengths, check_scalar, extent
@@ -55,6 +56,37 @@ class Pad(Elementwise):
                 )
             found.append(inner + low + high)
         return x.with_shape(tuple(found))
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("x", "value"),)
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,) = cotangents
+        assert ct is not None
+        x, value = node.inputs
+        back: list[Node | None] = [None, None]
+        if linear[0]:
+            cropped = apply(
+                "pad", ct, zeros(value.type),
+                low=tuple(-n for n in self.low), high=tuple(-n for n in self.high), interior=(0,) * x.type.rank,
+            )  # fmt: skip
+            steps = tuple(n + 1 for n in self.interior)
+            if any(self.interior):
+                cropped = apply(
+                    "slice", cropped, starts=(0,) * x.type.rank, stops=cropped.shape, steps=steps
+                )
+            back[0] = cropped
+        if linear[1]:
+            inside = Node.of(
+                self,
+                zeros(x.type.with_dtype(DType.BOOL)),
+                apply("const", value=np.ones((), np.bool_)),
+            )
+            border = apply("select", inside, ct, zeros(ct.type))
+            back[1] = apply("reduce", border, axes=tuple(range(x.type.rank)), combine="add")
+        return back
 
     def evaluate(self, *arrays: Array) -> Array:
         x, value = arrays
@@ -147,6 +179,25 @@ class Concat(Elementwise):
                 )
             total = total + x.shape[self.axis]
         return first.with_shape((*first.shape[: self.axis], total, *first.shape[self.axis + 1 :]))
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("xs",),)
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,) = cotangents
+        assert ct is not None
+        back: list[Node | None] = []
+        start: Dim = 0
+        for x, wanted in zip(node.inputs, linear, strict=True):
+            stop = start + x.shape[self.axis]
+            starts = tuple(start if a == self.axis else 0 for a in range(x.type.rank))
+            stops = tuple(stop if a == self.axis else size for a, size in enumerate(x.shape))
+            part = {"starts": starts, "stops": stops, "steps": (1,) * x.type.rank}
+            back.append(apply("slice", ct, **part) if wanted else None)
+            start = stop
+        return back
 
     def evaluate(self, *arrays: Array) -> Array:
         return np.concatenate(arrays, axis=self.axis)

@@ -10,7 +10,7 @@ import numpy as np
 
 from xlac.ir.dims import Dim, static
 from xlac.ir.faults import DeclaredFault
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, apply, zeros
 from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops.checks import check_axes, check_lengths, fits
@@ -19,6 +19,7 @@ from xlac.ops.tensor.index import (
     batch_shape,
     check_pairs,
     clamped,
+    clamped_starts,
     index_element,
     out_of_range,
 )
@@ -94,6 +95,25 @@ class Gather(Elementwise):
     def _kept(self, rank: int) -> Ints:
         gone = {*self.collapsed_slice_dims, *self.operand_batching_dims}
         return tuple(a for a in range(rank) if a not in gone)
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("x",),)
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,) = cotangents
+        assert ct is not None
+        x, indices = node.inputs
+        lasts = [x.shape[axis] - self.slice_sizes[axis] for axis in self.start_index_map]
+        starts = clamped_starts(indices, self.index_vector_dim, lasts)
+        summed = apply(
+            "scatter", zeros(x.type), starts, ct, combine="add",
+            update_window_dims=self.offset_dims, inserted_window_dims=self.collapsed_slice_dims,
+            input_batching_dims=self.operand_batching_dims, scatter_indices_batching_dims=self.start_indices_batching_dims,
+            scatter_dims_to_operand_dims=self.start_index_map, index_vector_dim=self.index_vector_dim,
+        )  # fmt: skip
+        return [summed, None]
 
     def evaluate(self, *arrays: Array) -> Array:
         x, indices = arrays

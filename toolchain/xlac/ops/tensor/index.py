@@ -8,7 +8,7 @@ import numpy as np
 
 from xlac.ir.dims import Dim
 from xlac.ir.faults import DeclaredFault, OutOfRange
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, apply
 from xlac.ir.op import Array, ShapeError
 from xlac.ir.types import Type
 from xlac.ops.checks import INTEGERS, check_axes, check_dtype
@@ -69,6 +69,45 @@ def clamped(index: Array, last: int) -> Array:
     if index.dtype == np.uint64:
         index = np.minimum(index, np.uint64(last))
     return np.clip(index.astype(np.int64), 0, last)
+
+
+def scalar_size(size: Dim) -> Node:
+    """A size as an i64 scalar."""
+    if isinstance(size, int):
+        return apply("const", value=np.asarray(size, np.int64))
+    line = apply("iota", shape=(size,), axis=0, dtype=DType.I64)
+    return apply("cast", apply("dim_size", line, axis=0), dtype=DType.I64)
+
+
+def clamped_starts(
+    indices: Node, vector: int, lasts: Sequence[Dim], firsts: Sequence[Dim] = ()
+) -> Node:
+    """Starts of slices as i64, each moved into 0..last (or first..last) of its place along the axis
+    `vector` (the rank: there is one place and no such axis).
+    """
+    if indices.type.dtype is DType.U64:  # beyond 2**63 it would turn negative
+        most = apply("const", value=np.asarray(2**62, np.uint64))
+        indices = apply("min", indices, apply("broadcast", most, shape=indices.shape, axes=()))
+    if indices.type.dtype is not DType.I64:
+        indices = apply("cast", indices, dtype=DType.I64)
+
+    if not lasts:
+        return indices
+    least = along_vector(indices, vector, tuple(firsts) or (0,) * len(lasts))
+    return apply("max", apply("min", indices, along_vector(indices, vector, lasts)), least)
+
+
+def along_vector(indices: Node, vector: int, sizes: Sequence[Dim]) -> Node:
+    """A size for each place along the axis `vector`, as i64 of the shape of `indices`."""
+    axes = (vector,) if vector < indices.type.rank else ()
+    if not axes:
+        line = scalar_size(sizes[0])
+    elif all(isinstance(size, int) for size in sizes):
+        line = apply("const", value=np.asarray(sizes, np.int64))
+    else:
+        each = (apply("reshape", scalar_size(size), shape=(1,)) for size in sizes)
+        line = apply("concat", *each, axis=0)
+    return apply("broadcast", line, shape=indices.shape, axes=axes)
 
 
 def out_of_range(indices: Node, counts: Sequence[Dim], axis: int) -> Sequence[DeclaredFault]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.ir.dims import Dim, Shape, bounds, static, volume
+from xlac.ir.graph import Node, apply, zeros
 from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops.checks import check_axes, check_lengths, dims, extent
@@ -38,6 +39,16 @@ class Reshape(Elementwise):
                 attribute="shape",
             )
         return x.with_shape(self.shape)
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("x",),)
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,) = cotangents
+        assert ct is not None
+        return [apply("reshape", ct, shape=node.inputs[0].shape)]
 
     def evaluate(self, *arrays: Array) -> Array:
         return arrays[0].reshape(static(self.shape))
@@ -80,6 +91,25 @@ class Broadcast(Elementwise):
                 )
         return x.with_shape(self.shape)
 
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("x",),)
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,) = cotangents
+        assert ct is not None
+        shape = node.inputs[0].shape
+        kept = [
+            axis for axis, size in zip(self.axes, shape, strict=True) if size == self.shape[axis]
+        ]
+        summed = tuple(axis for axis in range(len(self.shape)) if axis not in kept)
+        total = apply("reduce", ct, axes=summed, combine="add") if summed else ct
+        order = tuple(sorted(kept).index(axis) for axis in kept)
+        if order != tuple(range(len(kept))):
+            total = apply("transpose", total, perm=order)
+        return [total if total.shape == shape else apply("reshape", total, shape=shape)]
+
     def evaluate(self, *arrays: Array) -> Array:
         (x,) = arrays
         order = np.argsort(self.axes, kind="stable")
@@ -119,6 +149,17 @@ class Transpose(Elementwise):
         check_lengths(self.mnemonic, x.rank, perm=self.perm)
         check_axes(self.perm, x.rank, "perm")
         return x.with_shape(tuple(x.shape[axis] for axis in self.perm))
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("x",),)
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,) = cotangents
+        assert ct is not None
+        back = tuple(self.perm.index(axis) for axis in range(len(self.perm)))
+        return [apply("transpose", ct, perm=back)]
 
     def evaluate(self, *arrays: Array) -> Array:
         return arrays[0].transpose(self.perm)
@@ -166,6 +207,35 @@ class Slice(Elementwise):
                 )
             found.append(extent((last - first + abs(step) - 1) // abs(step)))
         return x.with_shape(tuple(found))
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("x",),)
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (ct,) = cotangents
+        assert ct is not None
+        low: list[Dim] = []
+        high: list[Dim] = []
+        backwards = [step < 0 for step in self.steps]
+        for axis, (start, step) in enumerate(zip(self.starts, self.steps, strict=True)):
+            count, size = ct.shape[axis], node.inputs[0].shape[axis]
+            reach = extent(count - 1) * abs(step)
+            first = start - reach if step < 0 else start
+            covered = reach + 1 if count != 0 else 0
+            low.append(first)
+            high.append(size - first - covered)
+        if any(backwards):  # the same elements from last to first
+            flip = [
+                (size - 1, -1, -1) if back else (0, size, 1)
+                for size, back in zip(ct.shape, backwards, strict=True)
+            ]
+            starts, stops, steps = (tuple(each) for each in zip(*flip, strict=True))
+            ct = apply("slice", ct, starts=starts, stops=stops, steps=steps)
+        between = tuple(abs(step) - 1 for step in self.steps)
+        zero = zeros(ct.type.with_shape(()))
+        return [apply("pad", ct, zero, low=tuple(low), high=tuple(high), interior=between)]
 
     def evaluate(self, *arrays: Array) -> Array:
         cuts = []

@@ -1,0 +1,351 @@
+"""Derivatives of loops, branches and calls.
+
+The forward node gives residuals too: what its own change needs to know. The change is then a node
+of the same kind, linear in the changes that go into it, which is transposed body by body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from xlac.autodiff.errors import NoDerivativeError
+from xlac.autodiff.walks import closed, dependents, fresh, substituted, until
+from xlac.ir.graph import Graph, Node, pick, zeros
+from xlac.ir.op import Op
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.control.control import Call, Cond, Scan, While
+
+PullBack = Callable[[Sequence[Node], Sequence[Node], Sequence[Node]], list[Node | None]]
+Tangents = tuple[Node | None, ...]
+
+
+class Pusher(Protocol):
+    """`forward.Forward`: what pushes changes through a body."""
+
+    primal: dict[Node, Node]
+
+    def __init__(self, tangents: Mapping[Node, Node]) -> None: ...
+
+    def run(self, roots: Iterable[Node]) -> list[Node | None]: ...
+
+
+def is_control(op: Op) -> bool:
+    """Whether an operation runs bodies as a whole."""
+    return isinstance(op, Scan | Cond | Call | While)
+
+
+def tangents(
+    node: Node, changes: Sequence[Node | None], forward: type[Pusher]
+) -> tuple[tuple[Node, ...], Tangents]:
+    """The results of a node, from one that gives residuals too, and their changes."""
+    match node.op:
+        case Scan():
+            return _scan(node, node.op, changes, forward)
+        case Cond() | Call():
+            return _branches(node, changes, forward)
+        case While():
+            return _while(node, node.op, changes, forward)
+    raise AssertionError(node.op.mnemonic)
+
+
+def transposed(
+    node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None], pull: PullBack
+) -> Sequence[Node | None] | None:
+    """The cotangents of the linear inputs of a node whose results depend linearly on them."""
+    match node.op:
+        case Scan():
+            return _scan_transposed(node, node.op, linear, cotangents, pull)
+        case Cond() | Call():
+            return _branches_transposed(node, linear, cotangents, pull)
+    raise NoDerivativeError(
+        node,
+        "runs as often as its condition says: a gradient through it needs to know how often at most",
+        "give `max`, the most steps that it takes",
+    )
+
+
+# ---- bodies ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Linearized:
+    """A body and its change. `values` are its outputs; `changes` depend linearly on `sources`, the
+    changes of its active inputs, and on `residuals`, nodes of the body that they read.
+    """
+
+    values: list[Node]
+    changes: list[Node | None]
+    sources: list[Node]
+    residuals: list[Node]
+
+
+def linearize(body: Graph, active: Sequence[bool], forward: type[Pusher]) -> Linearized:
+    """A body whose active inputs change."""
+    inputs = [i for i, changes in zip(body.inputs, active, strict=True) if changes]
+    sources = fresh([i.type for i in inputs], "t")
+    pusher = forward(dict(zip(inputs, sources, strict=True)))
+    changes = pusher.run(body.outputs.values())
+    values = [pusher.primal[output] for output in body.outputs.values()]
+    found = [change for change in changes if change is not None]
+    return Linearized(values, changes, sources, _residuals(found, sources))
+
+
+VIEWS = ("broadcast", "reshape", "transpose")
+
+
+def _residuals(changes: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
+    """What the changes read that does not depend on the sources: of views, what they are views of;
+    constants are made where they are read.
+    """
+    linear = dependents(changes, sources)
+    read = {i: None for node in linear for i in node.inputs if i not in linear}
+    known = _on_parameters(read)
+    found: dict[Node, None] = {}
+    for node in read:
+        while node.op.mnemonic in VIEWS:
+            node = node.inputs[0]
+        if node in known:
+            found[node] = None
+    return list(found)
+
+
+def _on_parameters(roots: Iterable[Node]) -> set[Node]:
+    """The nodes under roots that depend on a parameter."""
+    found: set[Node] = set()
+    for node in until(roots, ()):
+        if node.op.mnemonic == "param" or any(i in found for i in node.inputs):
+            found.add(node)
+    return found
+
+
+# ---- scans -----------------------------------------------------------------------------------
+
+
+def _scan(
+    node: Node, op: Scan, changes: Sequence[Node | None], forward: type[Pusher]
+) -> tuple[tuple[Node, ...], Tangents]:
+    assert op.body is not None
+    body, count = op.body, op.carries
+    active = [change is not None for change in changes]
+    while True:  # until no more carried values change
+        parts = linearize(body, active, forward)
+        more = [n for n in range(count) if parts.changes[n] is not None and not active[n]]
+        if not more:
+            break
+        for n in more:
+            active[n] = True
+    carry, slices, rest = op.parts(body.inputs)
+    steps, alike = set(carry) | set(slices), parts.residuals
+    moving = dependents(alike, steps)
+    yielded = [r for r in alike if r in moving and r not in slices]
+    passed = [r for r in alike if r in slices]
+    fixed = [r for r in alike if r not in moving]
+
+    full = replace(op, body=closed(body.name, body.inputs, [*parts.values, *yielded]))
+    new = Node.of(full, *node.inputs, origin=node.origin)
+    results = tuple(pick(new, n) for n in range(len(node.results)))
+    stacked = [pick(new, len(node.results) + n) for n in range(len(yielded))]
+
+    outer = dict(zip(body.inputs, node.inputs, strict=True))
+    outside = substituted(fixed, outer)
+    given = {
+        i: change or zeros(operand.type)
+        for i, operand, change, on in zip(body.inputs, node.inputs, changes, active, strict=True)
+        if on
+    }
+    on_carry = [n for n, c in enumerate(carry) if active[n]]
+    split = dict(zip((i for i, on in zip(body.inputs, active, strict=True) if on), parts.sources, strict=True))  # fmt: skip
+    own = [parts.changes[n] or zeros(parts.values[n].type) for n in on_carry]
+    on_results = [n for n in range(count, len(node.results)) if parts.changes[n] is not None]
+    takes = [
+        *(split[carry[n]] for n in on_carry),
+        *yielded, *passed, *(split[x] for x in slices if x in split),
+        *fixed, *(split[r] for r in rest if r in split),
+    ]  # fmt: skip
+    gives = [*own, *(parts.changes[n] for n in on_results)]
+    change = Scan(
+        closed(f"{body.name}_change", takes, [g for g in gives if g is not None]),
+        op.length, len(on_carry), len(yielded) + len(passed) + sum(x in split for x in slices), op.reverse,
+    )  # fmt: skip
+    linear = Node.of(
+        change,
+        *(given[carry[n]] for n in on_carry),
+        *stacked, *(outer[x] for x in passed), *(given[x] for x in slices if x in split),
+        *outside, *(given[r] for r in rest if r in split),
+        origin=node.origin,
+    )  # fmt: skip
+    places = {n: place for place, n in enumerate([*on_carry, *on_results])}
+    found = tuple(
+        pick(linear, places[n]) if n in places else None for n in range(len(node.results))
+    )
+    return results, found
+
+
+def _scan_transposed(
+    node: Node, op: Scan, linear: Sequence[bool], cotangents: Sequence[Node | None], pull: PullBack
+) -> list[Node | None]:
+    """Backwards, carrying the cotangents of what was carried and the sums of those of what every
+    step sees alike.
+    """
+    assert op.body is not None
+    body, count = op.body, op.carries
+    outputs = list(body.outputs.values())
+    carried, slices, rest = op.parts(list(zip(body.inputs, node.inputs, linear, strict=True)))
+    sources = [param for param, _, on in (*carried, *slices, *rest) if on]
+    while True:  # a carried value may start from what is fixed
+        depend = dependents(outputs, sources)
+        more = [p for (p, _, _), out in zip(carried, outputs, strict=False) if out in depend and p not in sources]  # fmt: skip
+        if not more:
+            break
+        sources += more
+    own = [n for n, (p, _, _) in enumerate(carried) if p in sources]
+    assert len(own) == count, "a scan that carries what is fixed is not linear"
+    yields = [n for n in range(count, len(outputs)) if outputs[n] in depend and cotangents[n] is not None]  # fmt: skip
+    xs, fixed = [p for p, _, on in slices if on], [s for s in slices if not s[2]]
+    rs, alike = [p for p, _, on in rest if on], [r for r in rest if not r[2]]
+
+    back = fresh([outputs[n].type for n in (*own, *yields)], "ct")
+    sums = fresh([r.type for r in rs], "sum")
+    found = pull([outputs[n] for n in (*own, *yields)], back, [*(p for p, _, _ in carried), *xs, *rs])  # fmt: skip
+    at_carry, at_xs, at_rs = found[:count], found[count : count + len(xs)], found[count + len(xs) :]
+    gives = [
+        *(f or zeros(p.type) for f, (p, _, _) in zip(at_carry, carried, strict=True)),
+        *(s if f is None else build.add(s, f) for f, s in zip(at_rs, sums, strict=True)),
+        *(f or zeros(p.type) for f, p in zip(at_xs, xs, strict=True)),
+    ]
+    takes = [
+        *back[:count], *sums, *back[count:], *(p for p, _, _ in fixed), *(p for p, _, _ in alike),
+    ]  # fmt: skip
+    change = Scan(
+        closed(f"{body.name}_back", takes, gives),
+        op.length, count + len(sums), len(yields) + len(fixed), not op.reverse,
+    )  # fmt: skip
+    new = Node.of(
+        change,
+        *(cotangents[n] or zeros(node.results[n]) for n in range(count)),
+        *(zeros(s.type) for s in sums),
+        *(cotangents[n] for n in yields),  # type: ignore[arg-type]
+        *(operand for _, operand, _ in fixed),
+        *(operand for _, operand, _ in alike),
+        origin=node.origin,
+    )
+    of = iter([pick(new, n) for n in range(count + len(sums) + len(xs))])
+    first, totals, each = ([next(of) for _ in part] for part in (range(count), sums, xs))
+    by_param = dict(zip([*(p for p, _, _ in carried), *rs, *xs], [*first, *totals, *each], strict=True))  # fmt: skip
+    return [by_param.get(p) if on else None for p, on in zip(body.inputs, linear, strict=True)]
+
+
+# ---- branches and calls ----------------------------------------------------------------------
+
+
+def _bodies(op: Op) -> tuple[Graph, ...]:
+    assert isinstance(op, Cond | Call)
+    return tuple(op.bodies())
+
+
+def _with(op: Op, bodies: Sequence[Graph]) -> Op:
+    """The same operation on other bodies."""
+    if isinstance(op, Cond):
+        return Cond(tuple(bodies))
+    assert isinstance(op, Call)
+    return Call(bodies[0], op.name)
+
+
+def _branches(
+    node: Node, changes: Sequence[Node | None], forward: type[Pusher]
+) -> tuple[tuple[Node, ...], Tangents]:
+    """Every branch gives the residuals of all, zeros for those of the others."""
+    skip = 1 if isinstance(node.op, Cond) else 0
+    args, moves = node.inputs[skip:], list(changes[skip:])
+    active = [change is not None for change in moves]
+    bodies = _bodies(node.op)
+    parts = [linearize(body, active, forward) for body in bodies]
+    kept = [[r for r in p.residuals if r not in b.inputs] for p, b in zip(parts, bodies, strict=True)]  # fmt: skip
+    full = [
+        closed(
+            body.name,
+            body.inputs,
+            [*part.values, *(r if k == n else zeros(r.type) for k, rs in enumerate(kept) for r in rs)],
+        )
+        for n, (body, part) in enumerate(zip(bodies, parts, strict=True))
+    ]  # fmt: skip
+    new = Node.of(_with(node.op, full), *node.inputs, origin=node.origin)
+    count = len(node.results)
+    results = tuple(pick(new, n) for n in range(count))
+    residuals = [pick(new, n) for n in range(count, len(new.results))]
+
+    moved = [n for n in range(count) if any(part.changes[n] is not None for part in parts)]
+    if not moved:
+        return results, (None,) * count
+    given = [move for move in moves if move is not None]
+    takes_residuals = [fresh([r.type for r in rs], f"r{n}_") for n, rs in enumerate(kept)]
+    linear = []
+    for n, (body, part) in enumerate(zip(bodies, parts, strict=True)):
+        gives = [part.changes[m] or zeros(node.results[m]) for m in moved]
+        every = [r for k, rs in enumerate(takes_residuals) for r in (kept[n] if k == n else rs)]
+        linear.append(closed(f"{body.name}_change", [*every, *body.inputs, *part.sources], gives))
+    change = Node.of(
+        _with(node.op, linear), *node.inputs[:skip], *residuals, *args, *given, origin=node.origin
+    )
+    places = {n: place for place, n in enumerate(moved)}
+    return results, tuple(pick(change, places[n]) if n in places else None for n in range(count))
+
+
+def _branches_transposed(
+    node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None], pull: PullBack
+) -> list[Node | None]:
+    skip = 1 if isinstance(node.op, Cond) else 0
+    flags = linear[skip:]
+    given = [n for n, ct in enumerate(cotangents) if ct is not None]
+    fixed = [a for a, on in zip(node.inputs[skip:], flags, strict=True) if not on]
+    bodies = []
+    for body in _bodies(node.op):
+        outputs = list(body.outputs.values())
+        sources = [p for p, on in zip(body.inputs, flags, strict=True) if on]
+        others = [p for p, on in zip(body.inputs, flags, strict=True) if not on]
+        back = fresh([outputs[n].type for n in given], "ct")
+        found = pull([outputs[n] for n in given], back, sources)
+        gives = [f or zeros(s.type) for f, s in zip(found, sources, strict=True)]
+        bodies.append(closed(f"{body.name}_back", [*others, *back], gives))
+    new = Node.of(
+        _with(node.op, bodies), *node.inputs[:skip], *fixed, *(cotangents[n] for n in given),  # type: ignore[arg-type]
+        origin=node.origin,
+    )  # fmt: skip
+    each = iter([pick(new, n) for n in range(sum(flags))])
+    return [*[None] * skip, *(next(each) if on else None for on in flags)]
+
+
+# ---- loops of unknown length -------------------------------------------------------------------
+
+
+def _while(
+    node: Node, op: While, changes: Sequence[Node | None], forward: type[Pusher]
+) -> tuple[tuple[Node, ...], Tangents]:
+    """The values and their changes go through the loop together, which no transpose can undo."""
+    assert op.body is not None and op.cond is not None
+    active = [change is not None for change in changes]
+    while True:
+        parts = linearize(op.body, active, forward)
+        more = [n for n, c in enumerate(parts.changes) if c is not None and not active[n]]
+        if not more:
+            break
+        for n in more:
+            active[n] = True
+    own = [n for n, on in enumerate(active) if on]
+    inputs = [*op.body.inputs, *parts.sources]
+    gives = [*parts.values, *(parts.changes[n] or zeros(node.results[n]) for n in own)]
+    test = closed(op.cond.name, [*op.cond.inputs, *fresh([s.type for s in parts.sources], "t")], list(op.cond.outputs.values()))  # fmt: skip
+    both = While(test, closed(op.body.name, inputs, gives))
+    new = Node.of(
+        both, *node.inputs, *(changes[n] or zeros(node.results[n]) for n in own), origin=node.origin
+    )
+    count = len(node.results)
+    places = {n: count + place for place, n in enumerate(own)}
+    found = tuple(pick(new, places[n]) if n in places else None for n in range(count))
+    return tuple(pick(new, n) for n in range(count)), found
+
+
+__all__ = ["Type", "is_control", "tangents", "transposed"]

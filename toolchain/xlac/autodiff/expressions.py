@@ -1,0 +1,51 @@
+"""Derivatives that operations state as text, `t * cos(x)`, as nodes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from functools import cache
+
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.values import Value
+
+_BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.BitAnd: "and", ast.BitOr: "or"}  # fmt: skip
+_COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}  # fmt: skip
+
+
+def expression(text: str, names: Mapping[str, Value]) -> Node | None:
+    """The value of an expression over nodes of one shape and element type, and numbers; None when
+    it is the number 0. Calls are operations by name.
+    """
+    found = _value(_parsed(text), names)
+    if isinstance(found, Node):
+        return found
+    assert found == 0, f"{text!r} is a number"
+    return None
+
+
+@cache
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def _value(tree: ast.expr, names: Mapping[str, Value]) -> Value:
+    match tree:
+        case ast.Constant(value=int() | float() as number):
+            return number
+        case ast.Name(id=name):
+            return names[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            value = _value(operand, names)
+            return -value if isinstance(value, int | float) else build.apply1("neg", value)
+        case ast.BinOp(left=left, op=operator, right=right):
+            return build.apply1(_BINARY[type(operator)], _value(left, names), _value(right, names))
+        case ast.Compare(left=left, ops=[operator], comparators=[right]):
+            direction = _COMPARE[type(operator)]
+            return build.compare(_value(left, names), direction, _value(right, names))
+        case ast.Call(func=ast.Name(id="where"), args=[condition, x, y]):
+            return build.select(*(_value(each, names) for each in (condition, x, y)))
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return build.apply1(name, *(_value(each, names) for each in args))
+    raise AssertionError(f"a derivative cannot say {ast.unparse(tree)}")

@@ -1,0 +1,169 @@
+"""Pushes changes through a graph: how each node changes when some of them do.
+
+Every rule comes from the operation (`ir/op.py`: `tangent`, `derivatives`, `linear`, `transposed`); a composite
+without one is differentiated through its expansion. Loops and branches are in `control`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from xlac.autodiff import control
+from xlac.autodiff.errors import NoDerivativeError
+from xlac.autodiff.expressions import expression
+from xlac.autodiff.walks import until
+from xlac.ir.composite import Composite
+from xlac.ir.graph import Node, pick, zeros
+from xlac.ir.op import UNDEFINED, attributes
+from xlac.ops import build
+from xlac.ops.control.control import Pick
+
+Tangents = tuple[Node | None, ...]
+
+
+class Forward:
+    """Changes of nodes, given those of some.
+
+    `primal` says what computes a node's own value now: a loop may have to give more, and a
+    composite that is differentiated through its expansion is replaced by it, so that the two share
+    what they have in common.
+    """
+
+    def __init__(self, tangents: Mapping[Node, Node]) -> None:
+        self.primal: dict[Node, Node] = {node: node for node in tangents}
+        self.tangents: dict[Node, Tangents] = {node: (t,) for node, t in tangents.items()}
+        self._results: dict[Node, tuple[Node, ...]] = {}  # of nodes that were replaced
+
+    def run(self, roots: Iterable[Node]) -> list[Node | None]:
+        """The changes of roots, which are of one result each; None where nothing changes. Raises
+        NoDerivativeError.
+        """
+        roots = list(roots)
+        for node in until(roots, self.primal):
+            self._visit(node)
+        return [self.tangents[root][0] for root in roots]
+
+    def _visit(self, node: Node) -> None:
+        if isinstance(node.op, Pick):
+            source, index = node.inputs[0], node.op.index
+            self.tangents[node] = (self.tangents[source][index],)
+            replaced = self._results.get(source)
+            self.primal[node] = replaced[index] if replaced else pick(self.primal[source], index)
+            return
+        inputs = tuple(self.primal[i] for i in node.inputs)
+        own = node if inputs == node.inputs else node.with_inputs(inputs)
+        changes = [self.tangents[i][0] for i in node.inputs]
+        self.primal[node], self.tangents[node] = own, (None,) * len(node.results)
+        floats = any(type.dtype.is_float for type in node.results)
+        if floats and any(change is not None for change in changes):
+            self._differentiate(node, own, changes)
+
+    def _differentiate(self, node: Node, own: Node, changes: Sequence[Node | None]) -> None:
+        found = by_rule(own, changes)
+        if found is None and control.is_control(own.op):
+            results, found = control.tangents(own, changes, Forward)
+            self._results[node] = results
+            self.primal[node] = results[0]
+        if found is None and isinstance(own.op, Composite):
+            self._through_expansion(node, own, own.op, changes)
+            return
+        if found is None:
+            raise NoDerivativeError(own, "has no derivative")
+        self.tangents[node] = tuple(
+            blamed(change, own) if type.dtype.is_float else None
+            for change, type in zip(found, own.results, strict=True)
+        )
+
+    def _through_expansion(
+        self, node: Node, own: Node, op: Composite, changes: Sequence[Node | None]
+    ) -> None:
+        results = op.expand(*own.inputs)
+        roots = results if isinstance(results, tuple) else (results,)
+        inner = Forward({i: c for i, c in zip(own.inputs, changes, strict=True) if c is not None})
+        for given in own.inputs:
+            inner.primal.setdefault(given, given)
+            inner.tangents.setdefault(given, (None,))
+        found = inner.run(roots)
+        self.tangents[node] = tuple(found)
+        self._results[node] = tuple(inner.primal[root] for root in roots)
+        self.primal[node] = self._results[node][0]
+
+
+def by_rule(node: Node, changes: Sequence[Node | None]) -> Sequence[Node | None] | None:
+    """The changes of a node's results by what its operation states; None if it states nothing."""
+    found = node.op.tangent(node, changes)
+    if found is not None:
+        return found
+    if node.op.derivatives:
+        return [_by_text(node, changes)]
+    sets = node.op.linear()
+    return [_by_linearity(node, changes, sets)] if sets else None
+
+
+def _by_text(node: Node, changes: Sequence[Node | None]) -> Node | None:
+    """The sum of what each operand's change makes, computed in the operands' compute type."""
+    dtype = node.type.dtype
+    shape = node.shape
+    names = {
+        name: build.broadcast_to(build.compute(i), shape)
+        for name, i in zip(node.op.operands, node.inputs, strict=True)
+    } | {"result": build.compute(node)}
+    numbers = attributes(node.op)
+    total: Node | None = None
+    for name, text, change in zip(_names(node), node.op.derivatives, changes, strict=True):
+        if change is None:
+            continue
+        if text == UNDEFINED:
+            raise NoDerivativeError(node, f"has no derivative by its operand {name!r}")
+        t = build.broadcast_to(build.compute(change), shape)
+        part = expression(text, {**numbers, **names, "t": t})
+        total = part if total is None or part is None else build.add(total, part)
+    return None if total is None else build.cast(total, dtype)
+
+
+def _by_linearity(
+    node: Node, changes: Sequence[Node | None], sets: Sequence[Sequence[str]]
+) -> Node | None:
+    """The operation applied to the changes of each set of operands in which it is linear."""
+    names = _names(node)
+    total: Node | None = None
+    for chosen in sets:
+        places = [n for n, name in enumerate(names) if name in chosen]
+        if all(changes[n] is None for n in places):
+            continue
+        inputs = tuple(
+            i if n not in places else changes[n] or zeros(i.type) for n, i in enumerate(node.inputs)
+        )
+        part = Node(node.op, inputs, node.types, node.origin)
+        total = part if total is None else build.add(total, part)
+    known = {name for chosen in sets for name in chosen}
+    for change, name in zip(changes, names, strict=True):
+        if change is not None and name not in known:
+            raise NoDerivativeError(node, f"has no derivative by its operand {name!r}")
+    return total
+
+
+def _names(node: Node) -> list[str]:
+    """The operand that each input is, without the marks of optional and repeated ones."""
+    operands = node.op.operands
+    star = next((n for n, name in enumerate(operands) if name.startswith("*")), None)
+    if star is None:
+        return [name.rstrip("?") for name in operands[: len(node.inputs)]]
+    before, after = operands[:star], operands[star + 1 :]
+    count = len(node.inputs) - len(before) - len(after)
+    return [*before, *[operands[star][1:]] * count, *after]
+
+
+def blamed(change: Node | None, node: Node) -> Node | None:
+    """A change whose new nodes have the origin of the node that they are the change of."""
+    if change is None or node.origin is None:
+        return change
+    new: dict[Node, Node] = {}
+    known = {node, *node.inputs}
+    for inner in until([change], known):
+        inputs = tuple(new.get(i, i) for i in inner.inputs)
+        bare = inner.origin is None and inner.inputs
+        if bare or inputs != inner.inputs:
+            new[inner] = replace(inner, inputs=inputs, origin=inner.origin or node.origin)
+    return new.get(change, change)

@@ -1,0 +1,75 @@
+"""Transposes what is linear: from cotangents of results to cotangents of what they depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlac.autodiff import control
+from xlac.autodiff.errors import NoDerivativeError
+from xlac.autodiff.forward import blamed
+from xlac.autodiff.walks import dependents
+from xlac.ir.composite import Composite
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.control.control import Pick
+
+
+def pull_back(
+    results: Sequence[Node], cotangents: Sequence[Node], sources: Sequence[Node]
+) -> list[Node | None]:
+    """The cotangents of `sources`, on which `results` depend linearly, given those of the results;
+    None where no result depends on a source. Raises NoDerivativeError.
+    """
+    results = _primitive(results, sources)
+    linear = dependents(results, sources)
+    found: dict[Node, list[Node | None]] = {node: [None] * len(node.results) for node in linear}
+    for result, cotangent in zip(results, cotangents, strict=True):
+        if result in linear:
+            _add(found[result], 0, cotangent)
+    given = set(sources)
+    for node in reversed(list(linear)):
+        sums = found[node]
+        if node in given or all(ct is None for ct in sums):
+            continue
+        if isinstance(node.op, Pick):
+            _add(found[node.inputs[0]], node.op.index, sums[0])
+            continue
+        flags = [i in linear for i in node.inputs]
+        if control.is_control(node.op):
+            parts: Sequence[Node | None] | None = control.transposed(node, flags, sums, pull_back)
+        else:
+            parts = node.op.transposed(node, flags, sums)
+        if parts is None:
+            raise NoDerivativeError(node, "is not linear, so it cannot be transposed")
+        for source, part in zip(node.inputs, parts, strict=True):
+            if source in linear and part is not None:
+                _add(found[source], 0, blamed(part, node))
+    return [found[source][0] for source in sources]
+
+
+def _add(sums: list[Node | None], index: int, part: Node | None) -> None:
+    before = sums[index]
+    if part is not None:
+        sums[index] = part if before is None else build.add(before, part)
+
+
+def _primitive(results: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
+    """The results with linear composites that have no transpose of their own expanded."""
+    new: dict[Node, Node] = {}
+    parts: dict[Node, tuple[Node, ...]] = {}
+    linear = dependents(results, sources)
+    for node in linear:
+        if isinstance(node.op, Pick) and node.inputs[0] in parts:
+            new[node] = parts[node.inputs[0]][node.op.index]
+            continue
+        inputs = tuple(new.get(i, i) for i in node.inputs)
+        own = node if inputs == node.inputs else node.with_inputs(inputs)
+        new[node] = own
+        if isinstance(own.op, Composite) and not own.op.linear():
+            expanded = own.op.expand(*own.inputs)
+            roots = expanded if isinstance(expanded, tuple) else (expanded,)
+            inner = [i for old, i in zip(node.inputs, own.inputs, strict=True) if old in linear]
+            parts[node] = tuple(_primitive(roots, inner))
+            if len(roots) == 1:
+                new[node] = parts[node][0]
+    return [new.get(result, result) for result in results]

@@ -1,0 +1,53 @@
+"""Walks over nodes that stop at given ones, and what depends on what."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from xlac.ir.graph import Graph, Node
+from xlac.ir.types import Type
+from xlac.ops.values import param
+
+
+def until(roots: Iterable[Node], given: Collection[Node]) -> Iterator[Node]:
+    """The nodes that roots need, inputs first, up to nodes that are given."""
+    seen = set(given)
+    stack = [(node, False) for node in reversed(list(roots))]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(i, False) for i in reversed(node.inputs) if i not in seen]
+
+
+def dependents(roots: Iterable[Node], sources: Collection[Node]) -> dict[Node, None]:
+    """The nodes between sources and roots that depend on a source, sources first, in order."""
+    found: dict[Node, None] = dict.fromkeys(sources)
+    for node in until(roots, found):
+        if any(i in found for i in node.inputs):
+            found[node] = None
+    return found
+
+
+def substituted(roots: Sequence[Node], values: Mapping[Node, Node]) -> list[Node]:
+    """The roots with some nodes replaced by others of their types."""
+    new = dict(values)
+    for node in until(roots, values):
+        inputs = tuple(new[i] for i in node.inputs)
+        new[node] = node if inputs == node.inputs else node.with_inputs(inputs)
+    return [new[root] for root in roots]
+
+
+def closed(name: str, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
+    """A body over parameters of its own, in the place of `inputs`."""
+    params = fresh([node.type for node in inputs])
+    found = substituted(outputs, dict(zip(inputs, params, strict=True)))
+    return Graph(name, tuple(params), {f"y{n}": node for n, node in enumerate(found)})
+
+
+def fresh(types: Iterable[Type], prefix: str = "x") -> list[Node]:
+    """New parameters."""
+    return [param(f"{prefix}{n}", t.dtype, t.shape) for n, t in enumerate(types)]
