@@ -55,7 +55,7 @@ def lower(
     launches: list[KernelLaunch] = []
     if copied:
         xs, launches = _copies(group, elements, xs, target, name, lower_part)
-    windows(elements, after, op, xs, copied).write(shape)
+    windows(elements, after, op, xs, copied).write(shape, name, lower_part.decisions)
     launches.append(elements.launch(name, cost.work(group)))
     return LoweredGroup(tuple(launches))
 

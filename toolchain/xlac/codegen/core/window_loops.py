@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.loop_nest import bounded, parallel_loops
-from xlac.codegen.core.strip_mining import lanes_for, strip_mine
+from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.summation import Pair, blocks, compensated
-from xlac.ir.dims import Dim, Shape, size_hint, upper_bound
+from xlac.codegen.schedules.decisions import Decisions
+from xlac.ir.dims import Dim, Shape, upper_bound
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops import numeric
@@ -24,7 +23,7 @@ from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Const, Expr, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 
-UNROLLED = 16  # positions of the window up to which its loops are written out
+UNROLLED = 16  # positions of a window up to which they are written out
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,33 +81,18 @@ class WindowLoops:
                 )
             )
 
-    def write(self, shape: Shape) -> None:
-        """The loops over results, vectors along the last axis."""
-        builder, target = self.builder, self.elements.target
-        dtypes = [t.dtype for n in (*self.group.nodes, *self.group.inputs) for t in n.results]
-        each = prod(self.op.window) * 2
-        if not shape:
-            self.several([()], 1)
-            return
-        lanes = lanes_for(target, dtypes, shape[-1])
-        loops = [Run(n, (a,)) for a, n in enumerate(shape[:-1]) if n != 1]
-        copies = 4 if target.vector_bytes and not target.size and self.op.body is None else 1
+    def write(self, shape: Shape, name: str, decisions: Decisions) -> None:
+        """The loops over results of this shape, by what is decided for the kernel of this name."""
+        raise NotImplementedError
 
-        with parallel_loops(builder, target, loops, size_hint(shape[-1]) * each) as counters:
-            front: list[Expr] = [build.index(0)] * (len(shape) - 1)
-            for run, counter in counters.items():
-                front[run.axes[0]] = counter
+    @property
+    def positions(self) -> int:
+        """Of the window."""
+        return prod(self.op.window)
 
-            def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
-                with self.elements.masked(mask):
-                    ats = [(*front, build.ramp(base, 1, wide)) for base in bases]
-                    self.several(ats, wide)
-
-            strip_mine(builder, target, 0, shape[-1], lanes, copies, body)
-
-    def several(self, ats: Sequence[Index], lanes: int) -> None:
+    def several(self, ats: Sequence[Index], lanes: int, written_out: bool) -> None:
         """The results at some indices that differ in the last axis only; their loops over the
-        window are shared.
+        window are shared, or its positions are `written_out`.
         """
         builder, elements = self.builder, self.elements
         starts: list[Expr]
@@ -118,7 +102,6 @@ class WindowLoops:
         else:
             starts = [elements.at(i, ()) for i in self.anchor.inputs[len(self.xs) :]]
         states = [[builder.variable("acc", build.splat(s, lanes)) for s in starts] for _ in ats]
-        unrolled = prod(self.op.window) <= UNROLLED and not elements.target.size
         adds = self.op.body is None and compensated(self.op.combine, starts[0].dtype)
         cut = blocks([tap.extent for tap in self.taps]) if adds else None
         pairs = [Pair.of(builder, state[0]) for state in states] if cut else []
@@ -155,7 +138,7 @@ class WindowLoops:
                 start, stop = self._inside(tap, ats[0][axis])
                 with builder.loop("k", start, stop) as k:
                     level(axis + 1, (*positions, k), states)
-            elif unrolled:
+            elif written_out:
                 for position in range(tap.extent):
                     level(axis + 1, (*positions, build.index(position)), states)
             else:

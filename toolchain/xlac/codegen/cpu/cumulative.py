@@ -11,12 +11,15 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.kinds.cumulative import line
-from xlac.codegen.core.loop_nest import parallel_loops, pieces_of
+from xlac.codegen.core.loop_nest import check_threads, nest, pieces_of, share
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch, Value
-from xlac.codegen.core.strip_mining import lanes_for, strip_mine
+from xlac.codegen.core.strip_mining import check_vectors, lanes_for, strip_mine
+from xlac.codegen.schedules.cumulative import CumulativeSchedule
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import divisor, size_hint, volume
+from xlac.ir.dims import Shape, divisor, size_hint, volume
+from xlac.ir.graph import Node
 from xlac.ops.control.control import Pick
 from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.tensor.dynamic import Compact
@@ -28,6 +31,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
+PIECE = 4  # vectors of lines that a thread takes, where there are so many
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
@@ -36,25 +40,46 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     if isinstance(group.anchor.op, Compact):
         _compact(elements)
     else:
-        _lines(elements)
+        _lines(elements, name, lower_part.decisions)
     return LoweredGroup((elements.launch(name, cost.work(group)),))
 
 
-def _lines(elements: Elements) -> None:
+def _choose(anchor: Node, axis: int, target: Target) -> CumulativeSchedule:
+    """Vectors of lines, a few of them a thread where there are many."""
+    shape = anchor.shape
+    across = volume(shape[axis + 1 :])
+    lanes = lanes_for(target, [anchor.type.dtype], across)
+    piece = PIECE if size_hint(across) >= PIECE * lanes else 1
+    threads = share(
+        target, _loops(shape, axis, lanes * piece), size_hint(shape[axis]) * lanes * piece
+    )
+    return CumulativeSchedule(lanes, piece, threads)
+
+
+def _loops(shape: Shape, axis: int, block: int) -> list[Run]:
+    """The loops around lines: the axes before, and pieces of the lines side by side."""
+    before = [Run(n, (a,)) for a, n in enumerate(shape[:axis])]
+    return [*before, pieces_of(volume(shape[axis + 1 :]), block)]
+
+
+def _lines(elements: Elements, name: str, decisions: Decisions) -> None:
     anchor, builder, target = elements.group.anchor, elements.builder, elements.target
     op = anchor.op
     assert isinstance(op, Cumulative)
     (x,) = anchor.inputs
     shape, axis = anchor.shape, op.axis
-    count, across = shape[axis], volume(shape[axis + 1 :])
-    lanes = lanes_for(target, [anchor.type.dtype], across)
-    block = lanes * (4 if size_hint(across) >= 4 * lanes else 1)
-    pieces = pieces_of(across, block)
-    loops = [Run(n, (a,)) for a, n in enumerate(shape[:axis])] + [pieces]
+    across = volume(shape[axis + 1 :])
 
-    with parallel_loops(builder, target, loops, size_hint(count) * block) as counters:
+    def check(schedule: CumulativeSchedule) -> None:
+        check_vectors(schedule.lanes, 1, False, target)
+        check_threads(schedule.threads, axis + 1)
+
+    schedule = decisions.settle(name, _choose(anchor, axis, target), check)
+    lanes, block = schedule.lanes, schedule.lanes * schedule.piece
+    loops = _loops(shape, axis, block)
+    with nest(builder, loops, schedule.threads) as counters:
         before = tuple(counters[run] for run in loops[:-1])
-        start = build.mul(counters[pieces], block)
+        start = build.mul(counters[loops[-1]], block)
         if divisor(across) % block == 0:
             for k in range(block // lanes):
                 line(

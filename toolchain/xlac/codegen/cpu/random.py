@@ -7,9 +7,17 @@ from collections.abc import Sequence
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.kinds import random
 from xlac.codegen.core.kinds.random import RandomBits, scalars
-from xlac.codegen.core.loop_nest import parallel_loops
+from xlac.codegen.core.loop_nest import check_threads, nest, share
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
-from xlac.codegen.core.strip_mining import lanes_for, strip_mine
+from xlac.codegen.core.strip_mining import check_vectors, lanes_for, strip_mine
+from xlac.codegen.schedules.decisions import Decisions
+from xlac.codegen.schedules.random import (
+    RANDOM,
+    RandomPlanesSchedule,
+    RandomRowsSchedule,
+    RandomSchedule,
+)
+from xlac.codegen.schedules.schedule import Misfit
 from xlac.fusion.group import Group
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -28,22 +36,53 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 
 
 class _BitsInVectors(RandomBits):
-    """Writes the kernel for the bits."""
+    """On a CPU: vectors of blocks."""
 
-    def rows(self) -> None:
+    def write(self, name: str, decisions: Decisions) -> None:
+        schedule: RandomSchedule = decisions.settle(name, self._choose(), self._check, RANDOM)
+        match schedule:
+            case RandomRowsSchedule():
+                self._rows(schedule)
+            case RandomPlanesSchedule():
+                self._planes(schedule)
+
+    def _choose(self) -> RandomSchedule:
+        """Rows where the generator's layout has neighbours of one block, else planes."""
+        layout, target = self.layout, self.target
+        if layout.inner != 1:
+            lanes = lanes_for(target, [DType.U32], layout.inner)
+            step = Run(layout.outer * layout.steps, ())
+            return RandomPlanesSchedule(lanes, share(target, [step], ROUNDS * layout.inner))
+        lanes = lanes_for(target, [DType.U32], layout.steps)
+        each = ROUNDS * lanes * min(BATCH, -(-layout.steps // lanes))
+        threads = share(target, self._row_loops(lanes, BATCH), each)
+        return RandomRowsSchedule(lanes, BATCH, threads)
+
+    def _check(self, schedule: RandomSchedule) -> None:
+        """Raises Misfit for a schedule of another layout, or for vectors that the target has not."""
+        rows = isinstance(schedule, RandomRowsSchedule)
+        if rows != (self.layout.inner == 1):
+            words = "neighbours" if self.layout.inner == 1 else "a row apart"
+            raise Misfit(("template",), f"the words of a block are {words} in this result")
+        check_vectors(schedule.lanes, 1, False, self.target)
+        check_threads(schedule.threads, 2 if rows else 1)
+
+    def _row_loops(self, lanes: int, batch: int) -> list[Run]:
+        """The loops over rows, and over pieces of `batch` vectors of one."""
+        vectors = -(-self.layout.steps // lanes)
+        return [Run(self.layout.outer, ()), Run(-(-vectors // batch), (1,))]
+
+    def _rows(self, schedule: RandomRowsSchedule) -> None:
         """Neighbours are adjacent in memory: vectors of blocks, their elements interleaved."""
         builder, count, each = self.builder, self.layout.count, self.layout.each
-        blocks = self.layout.steps
-        lanes = lanes_for(self.target, [DType.U32], blocks)
+        blocks, lanes, size = self.layout.steps, schedule.lanes, schedule.batch
         wide = lanes * each
         vectors, full = -(-blocks // lanes), count // wide
-        row, batch = Run(self.layout.outer, ()), Run(-(-vectors // BATCH), (1,))
-        with parallel_loops(
-            builder, self.target, [row, batch], ROUNDS * lanes * min(BATCH, vectors)
-        ) as counters:
-            first = build.mul(counters[batch], BATCH)
-            last = build.add(first, BATCH)
-            if vectors % BATCH:
+        row, batch = self._row_loops(lanes, size)
+        with nest(builder, [row, batch], schedule.threads) as counters:
+            first = build.mul(counters[batch], size)
+            last = build.add(first, size)
+            if vectors % size:
                 last = builder.let("stop", build.apply(P.MIN, last, build.index(vectors)))
             with builder.loop("b", first, last) as b:
                 number = build.add(build.mul(counters[row], blocks), build.mul(b, lanes))
@@ -65,14 +104,13 @@ class _BitsInVectors(RandomBits):
                     within = build.apply(P.LT, build.ramp(place, 1, wide), build.index(count))
                     builder.store(self.out, at, value, within)
 
-    def planes(self) -> None:
+    def _planes(self, schedule: RandomPlanesSchedule) -> None:
         """Neighbours are `inner` elements apart: vectors along the inner axes, an element of each
         block a plane.
         """
         builder, layout = self.builder, self.layout
-        lanes = lanes_for(self.target, [DType.U32], layout.inner)
         step = Run(layout.outer * layout.steps, ())
-        with parallel_loops(builder, self.target, [step], ROUNDS * layout.inner) as counters:
+        with nest(builder, [step], schedule.threads) as counters:
             s = counters[step]
             plane = builder.let("plane", build.div(s, layout.steps))
             p = builder.let("step", build.mod(s, layout.steps))
@@ -95,7 +133,7 @@ class _BitsInVectors(RandomBits):
                         else:
                             builder.store(self.out, at, part, mask)
 
-            strip_mine(builder, self.target, 0, layout.inner, lanes, 1, strip)
+            strip_mine(builder, self.target, 0, layout.inner, schedule.lanes, 1, strip)
 
 
 def _interleaved(parts: Sequence[Expr]) -> Expr:

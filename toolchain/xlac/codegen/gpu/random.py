@@ -7,6 +7,7 @@ from xlac.codegen.core.kinds import random
 from xlac.codegen.core.kinds.random import RandomBits, scalars
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.gpu.core.grid import beside, every
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion.group import Group
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -20,6 +21,12 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 
 class _BitsByThread(RandomBits):
     """Writes the kernel for the bits."""
+
+    def write(self, name: str, decisions: Decisions) -> None:
+        if self.layout.inner == 1:
+            self.rows()
+        else:
+            self.planes()
 
     def rows(self) -> None:
         """Neighbours are adjacent in memory: a thread writes the elements of its block side by

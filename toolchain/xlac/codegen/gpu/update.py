@@ -7,6 +7,7 @@ from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.kinds import update
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.gpu.core.grid import every, power_of_two
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion.group import Group
 from xlac.ir.dims import divisor, size_hint
 from xlac_sdk.kernel_ir import build
@@ -19,7 +20,8 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     return update.lower(group, target, name, lower_part, _write)
 
 
-def _write(elements: Elements, group: Group, new: Group, target: Target) -> None:
+def _write(elements: Elements, new: Group, name: str, decisions: Decisions) -> None:
+    group, target = elements.group, elements.target
     anchor = group.anchor
     x, value = anchor.inputs[:2]
     sizes = value.shape

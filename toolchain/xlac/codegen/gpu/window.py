@@ -7,8 +7,9 @@ from __future__ import annotations
 from xlac.codegen.core import window
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
-from xlac.codegen.core.window_loops import WindowLoops
+from xlac.codegen.core.window_loops import UNROLLED, WindowLoops
 from xlac.codegen.gpu.core.grid import every, power_of_two
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion.group import Group
 from xlac.ir.dims import Shape, divisor, size_hint
 from xlac.ops.reduction.window import Window
@@ -30,14 +31,15 @@ class _WindowByThread(WindowLoops):
         padded = op.low[axis] > 0 or op.high[axis] > 0
         return op.base_dilation[axis] == 1 and (not padded or op.window_dilation[axis] == 1)
 
-    def write(self, shape: Shape) -> None:
+    def write(self, shape: Shape, name: str, decisions: Decisions) -> None:
+        written_out = self.positions <= UNROLLED and not self.elements.target.size
         lanes = self._lanes(shape)
         loops = [Run(n // lanes if a == len(shape) - 1 else n, (a,)) for a, n in enumerate(shape)]
         with every(self.builder, self.elements.target, loops) as counters:
             at: list[Expr] = [counters[run] for run in loops]
             if at:
                 at[-1] = build.ramp(build.mul(at[-1], lanes), 1, lanes)
-            self.several([tuple(at)], lanes)
+            self.several([tuple(at)], lanes, written_out)
 
     def _lanes(self, shape: Shape) -> int:
         """Elements along the last axis that a thread takes: several, where the window is one

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from xlac.codegen.schedules.cumulative import CumulativeSchedule
 from xlac.codegen.schedules.elementwise import ElementwiseSchedule
 from xlac.codegen.schedules.gemm import CONTRACTIONS, PackSchedule
 from xlac.codegen.schedules.gpu_gemm import GPU_CONTRACTIONS
+from xlac.codegen.schedules.random import RANDOM
 from xlac.codegen.schedules.reduction import REDUCTIONS
 from xlac.codegen.schedules.schedule import Schedule
 from xlac.codegen.schedules.sort import MergeSortSchedule
+from xlac.codegen.schedules.update import UpdateSchedule
+from xlac.codegen.schedules.window import WindowSchedule
 
 TEMPLATES: dict[str, type[Schedule]] = {
     each.template: each
@@ -18,5 +22,9 @@ TEMPLATES: dict[str, type[Schedule]] = {
         *REDUCTIONS,
         *GPU_CONTRACTIONS,
         MergeSortSchedule,
+        CumulativeSchedule,
+        *RANDOM,
+        UpdateSchedule,
+        WindowSchedule,
     )
 }

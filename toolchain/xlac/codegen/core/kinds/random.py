@@ -7,6 +7,7 @@ from math import prod
 
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import static
@@ -37,7 +38,7 @@ def lower(
     launches = []
     if 1 in picks and count:
         elements = Elements(Builder(), group, target)
-        bits(elements, op, picks[1]).write()
+        bits(elements, op, picks[1]).write(name, lower_part.decisions)
         launches.append(elements.launch(name, cost.work(group)))
     if 0 in picks:
         elements = Elements(Builder(), group, target)
@@ -66,19 +67,8 @@ class RandomBits:
         self.out = elements.parameter(pick)
         self.layout = random.layout(op.algorithm, static(op.shape), op.dtype)
 
-    def write(self) -> None:
-        """The results as rows or as planes, as the generator's layout has them."""
-        if self.layout.inner == 1:
-            self.rows()
-        else:
-            self.planes()
-
-    def rows(self) -> None:
-        """Writes results whose neighbours are adjacent in memory."""
-        raise NotImplementedError
-
-    def planes(self) -> None:
-        """Writes results whose neighbours are `inner` elements apart."""
+    def write(self, name: str, decisions: Decisions) -> None:
+        """The loops over all results, by what is decided for the kernel of this name."""
         raise NotImplementedError
 
     def values(self, number: Expr) -> list[Expr]:

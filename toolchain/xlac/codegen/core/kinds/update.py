@@ -10,6 +10,7 @@ from xlac.codegen.core import operands
 from xlac.codegen.core.addressing import row_major
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import BufferCopy, KernelLaunch, LoweredGroup, LowerPart
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion import cost
 from xlac.fusion.group import Group, is_immediate
 from xlac.ir.dims import Shape
@@ -20,9 +21,9 @@ from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Work
 from xlac_sdk.target import Target
 
-Write = Callable[[Elements, Group, Group, Target], None]
-"""Writes the kernel of a group for the slice; the second group is what computes the update and
-where it goes.
+Write = Callable[[Elements, Group, str, Decisions], None]
+"""Writes the kernel of a name for the slice, as is decided; the group is the part of the whole one
+that computes the update and where it goes.
 """
 
 
@@ -38,7 +39,7 @@ def lower(
     launches: tuple[KernelLaunch, ...] = ()
     if others[0].type.size != 0:
         elements = Elements(Builder(), group, target)
-        write(elements, group, new, target)
+        write(elements, new, name, lower_part.decisions)
         launches = (elements.launch(name, _work(group, new)),)
     copies = (BufferCopy(x, anchor),) if others[0].shape != x.shape else ()
     alone = x not in new.inputs and x not in others

@@ -1,0 +1,36 @@
+"""Schedules of random bits on a CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xlac.codegen.schedules.schedule import Positive, Schedule, Threads
+
+
+@dataclass(frozen=True, slots=True)
+class RandomRowsSchedule(Schedule):
+    """Random bits where the words of a block of the generator are neighbours: vectors of `lanes`
+    blocks, whose words registers interleave. `threads` share the rows, and pieces of `batch`
+    vectors of each.
+    """
+
+    template: ClassVar[str] = "random_rows"
+    lanes: Positive
+    batch: Positive
+    threads: Threads
+
+
+@dataclass(frozen=True, slots=True)
+class RandomPlanesSchedule(Schedule):
+    """Random bits where the words of a block of the generator are a row of elements apart: vectors
+    of `lanes` blocks along that row, a store for each word. `threads` share the rows.
+    """
+
+    template: ClassVar[str] = "random_planes"
+    lanes: Positive
+    threads: Threads
+
+
+RandomSchedule = RandomRowsSchedule | RandomPlanesSchedule
+RANDOM = (RandomRowsSchedule, RandomPlanesSchedule)

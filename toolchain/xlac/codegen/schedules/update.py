@@ -1,0 +1,20 @@
+"""Schedules of slices that are replaced, on a CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xlac.codegen.schedules.schedule import Positive, Schedule, Threads
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateSchedule(Schedule):
+    """A slice that is replaced. Its rows are cut into pieces of `piece` vectors of `lanes`; `threads`
+    share the loops over rows and pieces.
+    """
+
+    template: ClassVar[str] = "update"
+    lanes: Positive
+    piece: Positive
+    threads: Threads
