@@ -11,25 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
-from xlac.codegen.core.access_analysis import Run, Survey, Surveyor, expand, runs, strided
+from xlac.codegen.core.access_analysis import Run, Surveyor, expand, merged
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.kinds.elementwise import Job, jobs, overwritten, store
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.gpu import transpose
-from xlac.codegen.gpu.core.grid import (
-    RESIDENT,
-    GridThread,
-    grid,
-    power_of_two,
-    threads_for,
-    unravelled,
-)
+from xlac.codegen.gpu.core.grid import GridThread, grid, unravelled
+from xlac.codegen.gpu.elementwise_choice import SurveyedJob, check, choose
+from xlac.codegen.schedules.gpu_elementwise import GpuNest
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import Dim, Shape, ceil_div, divisor, size_hint, volume
-from xlac.ir.graph import Node
+from xlac.ir.dims import Dim, ceil_div, divisor, volume
 from xlac.ir.op import Index
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
@@ -38,38 +33,38 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-IN_FLIGHT = 64  # bytes that a thread should be waiting for
-MOST_NESTS = 16  # in one launch
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch, or a few where there are very many shapes."""
-    nests: list[_Nest] = []
+    found = [_surveyed(group, target, job) for job in jobs(group) if volume(job.shape) != 0]
+    schedule = lower_part.decisions.settle(
+        name, choose(found, target), partial(check, jobs=found, target=target)
+    )
     launches: list[KernelLaunch] = []
-    in_place: list[tuple[Node, Node]] = []
-    wanted = [job for job in jobs(group) if volume(job.shape) != 0]
-    for job in wanted:
-        dry = Surveyor(Elements(Builder(), group, target), job.shape)
-        store(dry.elements, dry.index, job.stores, streaming=False)
-        survey = dry.survey()
-        if len(wanted) == 1:
-            in_place = overwritten(dry.elements, survey)
+    nests: list[_Nest] = []
+    for one, how in zip(found, schedule.nests, strict=True):
+        if how.tile is None:
+            nests.append(_Nest(one, how))
+            continue
         elements = Elements(Builder(), group, target)
-        if transpose.write(elements, dry.elements, job, survey):
-            launches.append(
-                elements.launch(
-                    f"{name}_{len(launches)}" if len(wanted) > 1 else name, cost.work(group)
-                )
-            )
-        else:
-            nests.append(_Nest(job, survey, target))
-    for first in range(0, len(nests), MOST_NESTS):
+        transpose.Tiles(elements, one, how, how.tile).write()
+        alone = name if len(found) == 1 else f"{name}_{len(launches)}"
+        launches.append(elements.launch(alone, cost.work(group)))
+    for first in range(0, len(nests), schedule.nests_per_kernel):
         elements = Elements(Builder(), group, target)
-        _write(elements, nests[first : first + MOST_NESTS])
+        _write(elements, nests[first : first + schedule.nests_per_kernel])
         launches.append(
             elements.launch(f"{name}_{len(launches)}" if launches else name, cost.work(group))
         )
+    in_place = overwritten(found[0].dry, found[0].survey) if len(found) == 1 else []
     return LoweredGroup(tuple(launches), tuple(in_place))
+
+
+def _surveyed(group: Group, target: Target, job: Job) -> SurveyedJob:
+    dry = Surveyor(Elements(Builder(), group, target), job.shape)
+    store(dry.elements, dry.index, job.stores, streaming=False)
+    return SurveyedJob(job, dry.elements, dry.survey())
 
 
 def _write(elements: Elements, nests: Sequence[_Nest]) -> None:
@@ -105,18 +100,19 @@ def _share(here: GridThread, start: Dim, count: Dim, total: Dim) -> Iterator[Exp
 class _Nest:
     """One shape: how its elements are shared among threads."""
 
-    def __init__(self, job: Job, survey: Survey, target: Target) -> None:
-        self.job = job
-        self.loops = runs(job.shape, survey)
+    def __init__(self, one: SurveyedJob, how: GpuNest) -> None:
+        self.job, self.lanes, self.copies, self.threads = (
+            one.job,
+            how.lanes,
+            how.copies,
+            how.threads,
+        )
+        self.loops = merged(one.job.shape, one.survey, how.loops)
         self.inner = self.loops[-1] if self.loops else Run(volume(()), ())
-        self.lanes = access_lanes(target, survey, self.inner, alone=len(self.loops) == 1)
         # the last vector is cut short
         self.ends_inside = bool(divisor(self.inner.extent) % self.lanes)
         self.vectors = ceil_div(self.inner.extent, self.lanes)
         self.total = volume(tuple(run.extent for run in self.loops[:-1])) * self.vectors
-        usual = size_hint(self.total)
-        self.copies = _copies(target, survey, self.lanes, usual, job.shape)
-        self.threads = threads_for(target, usual)
 
     def blocks(self, threads: int) -> Dim:
         return ceil_div(self.total, threads * self.copies)
@@ -180,36 +176,3 @@ class _Nest:
         counters = unravelled(builder, build.div(number, self.vectors), outer) if outer else {}
         counters[self.inner] = build.ramp(build.mul(inner, self.lanes), 1, self.lanes)
         return expand(counters, self.job.shape)
-
-
-def access_lanes(target: Target, survey: Survey, inner: Run, *, alone: bool) -> int:
-    """Elements of a thread's vectors along a run: what its widest access takes at once, all of them
-    aligned.
-
-    A run that is alone may end with a vector that is cut short.
-    """
-    if not inner.axes or strided(inner, survey):
-        return 1
-    axis = inner.axes[-1]
-    moving = [a for a in survey.accesses if a.strides[axis] == 1 or axis in a.opaque]
-    widest = max((a.buffer.dtype.nbytes for a in moving), default=1)
-    lanes = power_of_two(min(max(1, target.access_bytes // widest), size_hint(inner.extent)))
-    apart = [inner.extent] if not alone else []
-    steps = [s for a in moving for b, s in enumerate((*a.strides, a.offset)) if b not in inner.axes]
-    while lanes > 1 and any(divisor(n) % lanes for n in apart) | any(
-        build.multiple(build.lift(s)) % lanes for s in steps
-    ):
-        lanes //= 2
-    return lanes
-
-
-def _copies(target: Target, survey: Survey, lanes: int, vectors: int, shape: Shape) -> int:
-    """Vectors of a thread: enough to wait for, as long as there are threads enough."""
-    written = {a.buffer for a in survey.accesses if a.buffer.access.value != "read"}
-    each = sum(a.buffer.dtype.nbytes for a in survey.accesses if a.buffer not in written) * lanes
-    wanted = (
-        power_of_two(max(1, min(4, IN_FLIGHT // max(1, each)))) if survey.statements <= 40 else 1
-    )
-    while wanted > 1 and vectors < wanted * RESIDENT * max(1, target.processors):
-        wanted //= 2
-    return wanted

@@ -7,15 +7,15 @@ that neither the threads that write along it nor those that read across it meet 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
-from xlac.codegen.core.access_analysis import ElementAccess, Run, Survey, expand, runs
+from xlac.codegen.core.access_analysis import Run, expand, merged
 from xlac.codegen.core.addressing import alignment
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.kinds.elementwise import Job, store
+from xlac.codegen.core.kinds.elementwise import store
 from xlac.codegen.gpu.core.grid import GridThread, grid
-from xlac.fusion.group import is_immediate
+from xlac.codegen.gpu.elementwise_choice import SurveyedJob, Turned, turned_operands
+from xlac.codegen.schedules.gpu_elementwise import GpuNest, TransposedTile
 from xlac.ir.dims import ceil_div, divisor, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
@@ -24,75 +24,21 @@ from xlac_sdk.kernel_ir.kernel import Buffer, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
-ROWS = 8  # warps of a block
-WORD = 4  # bytes of a bank
-LEAST = 16  # elements along both axes for which a tile is worth while
 
 
-@dataclass(frozen=True, slots=True)
-class _Turned:
-    """An operand that is contiguous along another run than the result."""
-
-    node: Node
-    access: ElementAccess
-
-
-def write(elements: Elements, dry: Elements, job: Job, survey: Survey) -> bool:
-    """Writes the kernel of a nest some of whose operands lie transposed; False, with nothing
-    written, where none do.
-    """
-    loops = runs(job.shape, survey)
-    if len(loops) < 2:
-        return False
-    inner = loops[-1]
-    for crossed in sorted(loops[:-1], key=lambda run: -run.usual):
-        turned = _turned(dry, survey, inner, crossed)
-        if turned and min(inner.usual, crossed.usual) >= LEAST:
-            _Tiles(
-                elements,
-                job,
-                [run for run in loops[:-1] if run is not crossed],
-                crossed,
-                inner,
-                turned,
-            ).write()
-            return True
-    return False
-
-
-def _turned(dry: Elements, survey: Survey, inner: Run, crossed: Run) -> list[_Turned]:
-    across, along = inner.axes[-1], crossed.axes[-1]
-    found = []
-    for node in dry.group.inputs:
-        if is_immediate(node):
-            continue
-        accesses = survey.exact(dry.parameter(node))
-        if len({(a.strides, a.offset) for a in accesses}) != 1 or accesses[0].opaque:
-            continue
-        if accesses[0].strides[along] == 1 and accesses[0].strides[across] not in (0, 1):
-            found.append(_Turned(node, accesses[0]))
-    return found
-
-
-class _Tiles:
+class Tiles:
     """Writes the kernel: a tile is a block, its warps take rows of it in turn."""
 
     def __init__(
-        self,
-        elements: Elements,
-        job: Job,
-        around: Sequence[Run],
-        crossed: Run,
-        inner: Run,
-        turned: Sequence[_Turned],
+        self, elements: Elements, one: SurveyedJob, how: GpuNest, tile: TransposedTile
     ) -> None:
-        self.elements, self.builder, self.job = elements, elements.builder, job
-        self.around, self.crossed, self.inner, self.turned = around, crossed, inner, turned
-        narrow = max(1, WORD // max(t.node.type.dtype.nbytes for t in turned))
-        even = divisor(crossed.extent) % narrow == 0 and divisor(inner.extent) % narrow == 0
-        self.lanes = narrow if even else 1  # of an access, so that a warp's is a cache line
-        self.warp = elements.target.warp
-        self.side = self.warp * self.lanes
+        self.elements, self.builder, self.job = elements, elements.builder, one.job
+        loops = merged(one.job.shape, one.survey, how.loops)
+        self.inner, self.crossed = loops[-1], loops[tile.across]
+        self.around = [run for run in loops[:-1] if run is not self.crossed]
+        self.turned = turned_operands(one, self.inner, self.crossed)
+        self.lanes, self.warp, self.threads = how.lanes, elements.target.warp, how.threads
+        self.side, self.pitch = self.warp * self.lanes, tile.pitch
 
     def write(self) -> None:
         down, across = (
@@ -100,7 +46,7 @@ class _Tiles:
             ceil_div(self.inner.extent, self.side),
         )
         blocks = volume(tuple(run.extent for run in self.around)) * down * across
-        with grid(self.builder, self.elements.target, blocks, self.warp * ROWS) as here:
+        with grid(self.builder, self.elements.target, blocks, self.threads) as here:
             builder, rest = self.builder, here.block
             left = builder.let("left", build.mul(build.mod(rest, across), self.side))
             rest = builder.let("rest", build.div(rest, across))
@@ -122,12 +68,14 @@ class _Tiles:
         builder, side = self.builder, self.side
         beside = builder.let("beside", build.mul(build.mod(here.thread, self.warp), self.lanes))
         row = builder.let("row", build.div(here.thread, self.warp))
-        rows = [builder.let("row", build.add(row, k)) for k in range(0, side, ROWS)]
+        rows = [
+            builder.let("row", build.add(row, k)) for k in range(0, side, self.threads // self.warp)
+        ]
         tiles: dict[Node, Buffer] = {}
         loaded: list[tuple[Buffer, Expr, Expr]] = []
         for turned in self.turned:
             tile = tiles[turned.node] = here.shared(
-                "tile", turned.node.type.dtype, side * (side + 1)
+                "tile", turned.node.type.dtype, side * self.pitch
             )
             for r in rows:
                 at = {
@@ -137,7 +85,9 @@ class _Tiles:
                 }
                 inside = self._inside(build.add(top, beside), build.add(left, r))
                 value = builder.let("x", self._load(turned, expand(at, self.job.shape), inside))
-                place = build.ramp(build.add(build.mul(beside, side + 1), r), side + 1, self.lanes)
+                place = build.ramp(
+                    build.add(build.mul(beside, self.pitch), r), self.pitch, self.lanes
+                )
                 loaded.append((tile, place, value))
         for tile, place, value in loaded:
             builder.store(tile, place, value)
@@ -145,7 +95,7 @@ class _Tiles:
         for r in rows:
             for node, tile in tiles.items():
                 self.elements.bind_value(
-                    node, self._read(tile, build.add(build.mul(r, side + 1), beside))
+                    node, self._read(tile, build.add(build.mul(r, self.pitch), beside))
                 )
             at = {
                 **counters,
@@ -159,7 +109,7 @@ class _Tiles:
             with builder.when(here_inside):
                 store(self.elements, expand(at, self.job.shape), self.job.stores, streaming=False)
 
-    def _load(self, turned: _Turned, index: Index, inside: Expr | None) -> Expr:
+    def _load(self, turned: Turned, index: Index, inside: Expr | None) -> Expr:
         """Elements as they lie in memory; 0 outside."""
         buffer = self.elements.parameter(turned.node)
         where: Expr = build.lift(turned.access.offset)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xlac.codegen.schedules.cumulative import CumulativeSchedule
 from xlac.codegen.schedules.elementwise import ElementwiseSchedule
 from xlac.codegen.schedules.gemm import CONTRACTIONS, PackSchedule
+from xlac.codegen.schedules.gpu_elementwise import GpuElementwiseSchedule
 from xlac.codegen.schedules.gpu_gemm import GPU_CONTRACTIONS
 from xlac.codegen.schedules.random import RANDOM
 from xlac.codegen.schedules.reduction import REDUCTIONS
@@ -21,6 +22,7 @@ TEMPLATES: dict[str, type[Schedule]] = {
         PackSchedule,
         *REDUCTIONS,
         *GPU_CONTRACTIONS,
+        GpuElementwiseSchedule,
         MergeSortSchedule,
         CumulativeSchedule,
         *RANDOM,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.loop_nest import bounded
+from xlac.codegen.schedules.schedule import Misfit, Path
 from xlac.ir.dims import ceil_div, divisor, size_hint, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -152,3 +153,18 @@ def power_of_two(value: int) -> int:
 def at_least(value: int) -> int:
     """The least power of two that is not below."""
     return 1 << max(0, value - 1).bit_length()
+
+
+def check_threads(threads: int, target: Target, least: int = 1, path: Path = ("threads",)) -> None:
+    """Raises Misfit for blocks of so many threads: a power of two, of at least so many."""
+    if threads & (threads - 1) or threads < least:
+        raise Misfit(path, f"it is a power of two, at least {least}")
+    if threads > target.block_threads:
+        raise Misfit(path, f"{threads} threads, of {target.block_threads} that a block has at most")
+
+
+def check_shared(nbytes: int, target: Target, path: Path) -> None:
+    """Raises Misfit for blocks that share so many bytes."""
+    if nbytes > target.shared_bytes:
+        room = f"{target.shared_bytes:,}"
+        raise Misfit(path, f"it takes {nbytes:,} bytes of SHARED memory, of {room} that there are")

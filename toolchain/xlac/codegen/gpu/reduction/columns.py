@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator, fixed, sums
 from xlac.codegen.core.summation import BLOCK, Pair
+from xlac.codegen.gpu.core.access_width import access_lanes
 from xlac.codegen.gpu.core.grid import RESIDENT, at_least, threads_for
-from xlac.codegen.gpu.elementwise import access_lanes
 from xlac.codegen.gpu.reduction.row_threads import REGISTERS, STEPS
 from xlac.codegen.gpu.reduction.rows import RowBlocks
 from xlac.ir.dims import size_hint, volume

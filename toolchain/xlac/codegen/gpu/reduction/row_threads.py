@@ -11,8 +11,8 @@ from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import Scratch
 from xlac.codegen.core.reduction_plan import ReductionSpace
 from xlac.codegen.core.summation import BLOCK
+from xlac.codegen.gpu.core.access_width import access_lanes
 from xlac.codegen.gpu.core.grid import GridThread, at_least, unravelled
-from xlac.codegen.gpu.elementwise import access_lanes
 from xlac.codegen.gpu.reduction import arrival_counter
 from xlac.codegen.gpu.reduction.threads_per_row import share
 from xlac.fusion.group import is_immediate

@@ -1,0 +1,43 @@
+"""How many neighbouring elements a thread reads and writes at once."""
+
+from __future__ import annotations
+
+from xlac.codegen.core.access_analysis import Run, Survey, strided
+from xlac.codegen.gpu.core.grid import power_of_two
+from xlac.codegen.schedules.schedule import Misfit, Path
+from xlac.ir.dims import Dim, divisor, size_hint
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.target import Target
+
+
+def access_lanes(target: Target, survey: Survey, inner: Run, *, alone: bool) -> int:
+    """Elements of a thread's vectors along a run: what its widest access takes at once, all of them
+    aligned.
+
+    A run that is alone may end with a vector that is cut short.
+    """
+    if not inner.axes or strided(inner, survey):
+        return 1
+    axis = inner.axes[-1]
+    moving = [a for a in survey.accesses if a.strides[axis] == 1 or axis in a.opaque]
+    widest = max((a.buffer.dtype.nbytes for a in moving), default=1)
+    lanes = power_of_two(min(max(1, target.access_bytes // widest), size_hint(inner.extent)))
+    apart = [inner.extent] if not alone else []
+    steps = [s for a in moving for b, s in enumerate((*a.strides, a.offset)) if b not in inner.axes]
+    while lanes > 1 and any(divisor(n) % lanes for n in apart) | any(
+        build.multiple(build.lift(s)) % lanes for s in steps
+    ):
+        lanes //= 2
+    return lanes
+
+
+def check_lanes(
+    lanes: int, extent: Dim, target: Target, *, alone: bool, path: Path = ("lanes",)
+) -> None:
+    """Raises Misfit for vectors of so many elements along a loop of this extent. Only one that is
+    `alone` may end with a vector that is cut short.
+    """
+    if lanes & (lanes - 1) or lanes > max(1, target.access_bytes):
+        raise Misfit(path, f"it is a power of two, at most {max(1, target.access_bytes)}")
+    if not alone and divisor(extent) % lanes:
+        raise Misfit(path, f"it divides the {extent} elements of the innermost loop")
