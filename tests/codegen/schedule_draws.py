@@ -4,18 +4,23 @@ the group cannot have is refused by its own check.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import is_dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
 from random import Random
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from contraction_harness import group, param
 
 from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.lower import lower
 from xlac.codegen.schedules.decisions import Decisions, PartMisfit
 from xlac.codegen.schedules.schedule import Misfit, Schedule, from_data, kinds, to_data
 from xlac.codegen.schedules.templates import TEMPLATES
-from xlac.fusion.group import Group
+from xlac.fusion.group import Group, Kind
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.ops.reduction.contraction import Dot
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.kernel import For, LoopKind, Stmt, children
 from xlac_sdk.kernel_ir.text import show
@@ -28,11 +33,39 @@ Field = tuple[str, ...]
 """The names of fields that lead to a value, places in lists left out."""
 
 
-def lowered(group: Group, target: Target, asked: Parts | None = None) -> LoweredGroup | None:
+def x(name: str, *shape: int, dtype: DType = DType.F32, kind: str = "input") -> Node:
+    return param(name, Type(dtype, shape), kind)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A group whose schedules are drawn, of some templates; `exact` where no schedule changes what
+    is rounded.
+    """
+
+    made: Callable[[], Group]
+    target: Target
+    templates: str
+    exact: bool = False
+    runs: bool = True  # in the interpreter, in a second
+    instead: Mapping[str, object] | None = None  # of what would be chosen for a large group
+    starts: tuple[Mapping[str, object], ...] = ()  # values of fields beside which others matter
+
+
+def matmul(m: int, n: int, k: int, turned: bool = False, kind: str = "input") -> Node:
+    b = x("b", *((n, k) if turned else (k, n)), kind=kind)
+    return Node.of(Dot(contract_lhs=(1,), contract_rhs=(int(turned),)), x("a", m, k), b)
+
+
+def dot(m: int, n: int, k: int, turned: bool = False, kind: str = "input") -> Callable[[], Group]:
+    return lambda: group(Kind.DOT, matmul(m, n, k, turned, kind))
+
+
+def lowered(made: Group, target: Target, asked: Parts | None = None) -> LoweredGroup | None:
     """The group lowered by these schedules, which it then has; None where it cannot have them."""
     decisions = Decisions("kernel", asked or {})
     try:
-        found = lower(group, target, "kernel", decisions)
+        found = lower(made, target, "kernel", decisions)
     except PartMisfit:
         return None
     if set(asked or {}) - set(decisions.made):
@@ -122,7 +155,7 @@ def _whole(kind: Any) -> Iterator[Any]:
             for flag in (False, True):
                 words = {int: across, bool: flag}
                 yield {
-                    name: words.get(part, 16 if name == "side" else across)  # type: ignore[call-overload]
+                    name: words.get(part, 16 if name in ("side", "pitch") else across)  # type: ignore[call-overload]
                     for name, part in kinds(kind).items()  # type: ignore[arg-type]
                 }
 

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partialmethod
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from contraction_harness import TARGETS, TOLERANCE, compute, conv, group, meaning, param, values
-from schedule_draws import Field, drawn, every_field, lowered, neighbours, text
+from contraction_harness import TARGETS, TOLERANCE, compute, conv, group, meaning, values
+from gpu_schedule_cases import GPU_CASES
+from schedule_draws import (
+    Drawn,
+    Field,
+    dot,
+    drawn,
+    every_field,
+    lowered,
+    matmul,
+    neighbours,
+    text,
+    x,
+)
 
 from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.cpu import elementwise
 from xlac.codegen.cpu.gemm.inner_product import InnerProduct
-from xlac.codegen.gpu.core import tma
-from xlac.codegen.gpu.core.instructions import COMMIT, COPY, FENCE, GROUPED, MMA, SETTLE, WAIT
 from xlac.codegen.schedules.schedule import Schedule, from_data, to_data
 from xlac.codegen.schedules.templates import TEMPLATES
 from xlac.fusion.group import Group, Kind
 from xlac.ir.graph import Node
-from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.control.control import Pick
 from xlac.ops.reduction.contraction import Dot
@@ -39,45 +48,7 @@ from xlac_sdk.target import Target
 
 F32, F16 = DType.F32, DType.F16
 AVX512, AVX2, SSE = TARGETS["avx512"], TARGETS["avx2"], TARGETS["sse"]
-GPU = Target("gpu", warp=8, block_threads=32, shared_bytes=48 << 10, access_bytes=16, processors=4)
-CORES = replace(
-    GPU, warp=32, block_threads=128, instructions=frozenset({*MMA.values(), COPY, COMMIT, WAIT})
-)
-HOPPER = replace(
-    CORES,
-    block_threads=512,
-    shared_bytes=227 << 10,
-    instructions=CORES.instructions | {FENCE, SETTLE, *GROUPED.values(), *tma.NAMES},
-)
 VECTORIZED = replace(SSE, vectorizes=True)
-
-
-def x(name: str, *shape: int, dtype: DType = F32, kind: str = "input") -> Node:
-    return param(name, Type(dtype, shape), kind)
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A group whose schedules are drawn, of some templates; `exact` where no schedule changes what
-    is rounded.
-    """
-
-    made: Callable[[], Group]
-    target: Target
-    templates: str
-    exact: bool = False
-    runs: bool = True  # in the interpreter, in a second
-    instead: Mapping[str, object] | None = None  # of what would be chosen for a large group
-    starts: tuple[Mapping[str, object], ...] = ()  # values of fields beside which others matter
-
-
-def matmul(m: int, n: int, k: int, turned: bool = False, kind: str = "input") -> Node:
-    b = x("b", *((n, k) if turned else (k, n)), kind=kind)
-    return Node.of(Dot(contract_lhs=(1,), contract_rhs=(int(turned),)), x("a", m, k), b)
-
-
-def dot(m: int, n: int, k: int, turned: bool = False, kind: str = "input") -> Callable[[], Group]:
-    return lambda: group(Kind.DOT, matmul(m, n, k, turned, kind))
 
 
 def chain() -> Group:
@@ -211,24 +182,12 @@ def pooled() -> Group:
     return group(Kind.WINDOW, Node.of(op, x("x", 3, 6, 90)))
 
 
-def halves(m: int, n: int, k: int) -> Callable[[], Group]:
-    def made() -> Group:
-        a, b = x("a", m, k, dtype=DType.BF16), x("b", n, k, dtype=DType.BF16)
-        return group(Kind.DOT, Node.of(Dot(contract_lhs=(1,), contract_rhs=(1,)), a, b))
-
-    return made
-
-
 def split(loops: list[list[int]], vector: int, stretch: int) -> Mapping[str, object]:
     return {
         "template": "split_reduction", "loops": loops, "vector": vector, "lanes": 4, "unroll": [2],
         "join": False, "cut": 0, "stretch": stretch, "threads": {"loops": 1, "grain": 1},
         "combine_lanes": 4,
     }  # fmt: skip
-
-
-def tiled(template: str) -> Mapping[str, object]:
-    return {"template": template, "groups": 1, "stages": 2, "split_k": 1}
 
 
 CASES: dict[str, Drawn] = {
@@ -271,22 +230,11 @@ CASES: dict[str, Drawn] = {
     "cumulative_sse": Drawn(running_sums, SSE, "cumulative", exact=True),
     "pooling": Drawn(pooled, AVX512, "window", exact=True, starts=(SHARED,)),
     "pooling_sse": Drawn(pooled, SSE, "window", exact=True),
-    "gpu_skinny": Drawn(dot(3, 40, 64), GPU, "skinny_gemm"),
-    "gpu_skinny_deep": Drawn(dot(3, 40, 64, turned=True), GPU, "skinny_gemm"),
-    "gpu_simt": Drawn(dot(20, 24, 64), GPU, "simt_gemm"),
-    "gpu_cores": Drawn(halves(40, 36, 128), CORES, "tensor_core_gemm", runs=False),
-    "gpu_groups": Drawn(halves(64, 256, 256), HOPPER, "wgmma", instead=tiled("wgmma"), runs=False),
-    "gpu_roles": Drawn(
-        halves(64, 256, 256),
-        HOPPER,
-        "warp_specialized_gemm",
-        instead=tiled("warp_specialized_gemm"),
-        runs=False,
-    ),
     "vectorized_column": Drawn(
         column, VECTORIZED, "autovectorized", starts=({"width": 1, "right": "constant"},)
     ),
     "gemm_column": Drawn(column, SSE, "gemm", starts=(SINGLE,)),
+    **GPU_CASES,
 }
 
 

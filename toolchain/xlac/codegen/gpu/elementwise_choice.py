@@ -27,7 +27,7 @@ from xlac_sdk.target import Target
 
 IN_FLIGHT = 64  # bytes that a thread should be waiting for
 MOST_NESTS = 16  # in one launch
-MOST_COPIES = 32  # vectors of a thread
+MOST_COPIES = 16  # vectors of a thread
 ROWS = 8  # warps of a block that transposes a tile
 WORD = 4  # bytes of a bank
 LEAST = 16  # elements along both axes for which a tile is worth while

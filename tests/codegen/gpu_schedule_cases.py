@@ -1,0 +1,93 @@
+"""Groups whose schedules for a GPU are drawn at random."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from contraction_harness import group
+from schedule_draws import Drawn, dot, x
+
+from xlac.codegen.gpu.core import tma
+from xlac.codegen.gpu.core.instructions import COMMIT, COPY, FENCE, GROUPED, MMA, SETTLE, WAIT
+from xlac.fusion.group import Group, Kind
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.tensor.extend import Concat
+from xlac_sdk.dtypes import DType
+from xlac_sdk.target import Target
+
+GPU = Target("gpu", warp=8, block_threads=32, shared_bytes=48 << 10, access_bytes=16, processors=4)
+
+
+CORES = replace(
+    GPU, warp=32, block_threads=128, instructions=frozenset({*MMA.values(), COPY, COMMIT, WAIT})
+)
+
+
+HOPPER = replace(
+    CORES,
+    block_threads=512,
+    shared_bytes=227 << 10,
+    instructions=CORES.instructions | {FENCE, SETTLE, *GROUPED.values(), *tma.NAMES},
+)
+
+
+def halves(m: int, n: int, k: int) -> Callable[[], Group]:
+    def made() -> Group:
+        a, b = x("a", m, k, dtype=DType.BF16), x("b", n, k, dtype=DType.BF16)
+        return group(Kind.DOT, Node.of(Dot(contract_lhs=(1,), contract_rhs=(1,)), a, b))
+
+    return made
+
+
+def tiled(template: str) -> Mapping[str, object]:
+    return {"template": template, "groups": 1, "stages": 2, "split_k": 1}
+
+
+def sums() -> Group:
+    """Two shapes, of which one has rows that end inside a vector."""
+    y = build.add(x("x", 5, 40), x("w", 5, 40))
+    return group(Kind.ELEMENTWISE, y, y, build.exp(x("z", 71)))
+
+
+def pieces() -> Group:
+    """A concatenation, a nest for each piece."""
+    joined = Node.of(Concat(axis=0), x("x", 5, 16), x("y", 30, 16), build.exp(x("z", 3, 16)))
+    return group(Kind.ELEMENTWISE, joined)
+
+
+def transposed() -> Group:
+    """An operand along the rows of the result, one across them."""
+    y = build.add(build.transpose(x("x", 34, 36), (1, 0)), x("w", 36, 34))
+    return group(Kind.ELEMENTWISE, y)
+
+
+def turned_twice() -> Group:
+    """Operands along each of the outer axes."""
+    first = build.transpose(x("x", 18, 4, 16, dtype=DType.F16), (2, 1, 0))
+    return group(
+        Kind.ELEMENTWISE,
+        build.add(first, build.transpose(x("y", 16, 18, 4, dtype=DType.F16), (0, 2, 1))),
+    )
+
+
+GPU_CASES: dict[str, Drawn] = {
+    "gpu_skinny": Drawn(dot(3, 40, 64), GPU, "skinny_gemm"),
+    "gpu_skinny_deep": Drawn(dot(3, 40, 64, turned=True), GPU, "skinny_gemm"),
+    "gpu_simt": Drawn(dot(20, 24, 64), GPU, "simt_gemm"),
+    "gpu_cores": Drawn(halves(40, 36, 128), CORES, "tensor_core_gemm", runs=False),
+    "gpu_groups": Drawn(halves(64, 256, 256), HOPPER, "wgmma", instead=tiled("wgmma"), runs=False),
+    "gpu_roles": Drawn(
+        halves(64, 256, 256),
+        HOPPER,
+        "warp_specialized_gemm",
+        instead=tiled("warp_specialized_gemm"),
+        runs=False,
+    ),
+    "gpu_sums": Drawn(sums, GPU, "gpu_elementwise", exact=True),
+    "gpu_pieces": Drawn(pieces, GPU, "gpu_elementwise", exact=True),
+    "gpu_transposed": Drawn(transposed, GPU, "gpu_elementwise", exact=True),
+    "gpu_turned_twice": Drawn(turned_twice, GPU, "gpu_elementwise", exact=True),
+}
