@@ -71,6 +71,7 @@ class Model:
 
     @property
     def name(self) -> str:
+        """The name of the graph."""
         return self.graph.name
 
 

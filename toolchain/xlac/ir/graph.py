@@ -43,15 +43,18 @@ class Node:
 
     @property
     def type(self) -> Type:
+        """The type of the result of a node that has one."""
         assert isinstance(self.types, Type), f"{self.op.mnemonic} has several results"
         return self.types
 
     @property
     def shape(self) -> Shape:
+        """The shape of the result of a node that has one."""
         return (self.types if isinstance(self.types, Type) else self.type).shape
 
     @property
     def results(self) -> tuple[Type, ...]:
+        """The type of every result."""
         return (self.types,) if isinstance(self.types, Type) else self.types
 
     def with_inputs(self, inputs: tuple[Node, ...]) -> Node:

@@ -34,6 +34,7 @@ class Parser:
         self.table: dict[str, Array] = {}
 
     def document(self) -> Graph:
+        """The graph of the whole text. Raises ValueError with the line of a mistake."""
         import_module("xlac.ops")  # it fills the table; nothing of it is named here
         try:
             return self._document()
@@ -73,9 +74,11 @@ class Parser:
         self.tokens = [t for t in TOKEN.findall(text) if not t.isspace()]
 
     def peek(self) -> str:
+        """The next token of the line, "" at its end."""
         return self.tokens[0] if self.tokens else ""
 
     def take(self, wanted: str = "") -> str:
+        """The next token of the line. Raises ValueError if it is none, or not the wanted one."""
         if not self.tokens or (wanted and self.tokens[0] != wanted):
             raise ValueError(
                 f"expected {wanted or 'more'}, found {self.peek() or 'the end of the line'}"
@@ -83,6 +86,7 @@ class Parser:
         return self.tokens.pop(0)
 
     def graph(self, head: str) -> Graph:
+        """A graph, from its head line to its closing brace."""
         self._line(head.removeprefix("graph "))
         mark = self.take() if self.peek().startswith("@") else ""
         name = unquoted(self.take())
@@ -109,6 +113,7 @@ class Parser:
         return graph
 
     def node(self, values: dict[str, Node]) -> None:
+        """A line `name = mnemonic(inputs) attributes : types`, entered in `values`."""
         name = self.take()
         self.take("=")
         cls = OPS[self.take()]
@@ -133,6 +138,7 @@ class Parser:
         values[name] = Node(cls(**attributes), tuple(inputs), types, origin)
 
     def value(self) -> Any:
+        """An attribute: a number, text, dtype, tuple, size, array or body."""
         token = self.take()
         if token.startswith('"'):
             return unquoted(token)
@@ -163,6 +169,7 @@ class Parser:
         return number(token)
 
     def array(self) -> Array:
+        """The elements of a small array, whose opening brace is read."""
         kind = self.type()
         items = []
         while self.peek() != "}":
@@ -174,6 +181,7 @@ class Parser:
         return frozen_array(held.reshape(dims.static(kind.shape)))
 
     def types(self) -> Types:
+        """One type, or several in parentheses."""
         if self.peek() != "(":
             return self.type()
         self.take("(")
@@ -186,6 +194,7 @@ class Parser:
         return tuple(found)
 
     def type(self) -> Type:
+        """`f32[2,n]`."""
         dtype = DType(self.take())
         self.take("[")
         shape = []
@@ -210,6 +219,7 @@ class Parser:
         return found
 
     def product(self) -> Dim:
+        """Factors of a size with `*` between them."""
         found = self.factor()
         while self.peek() == "*":
             self.take()
@@ -217,6 +227,7 @@ class Parser:
         return found
 
     def factor(self) -> Dim:
+        """A number, a symbol, or a size in parentheses that `//` may divide."""
         token = self.take()
         if token == "(":
             inner = self.size()

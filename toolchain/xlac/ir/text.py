@@ -61,6 +61,7 @@ class Printer:
         self.blocks: list[str] = []
 
     def document(self, graph: Graph) -> str:
+        """Symbols, bodies, the graph, and the arrays that are too large to stand in a line."""
         body = self.graph(graph, "")
         lines = [
             f"dim {s.name} min={s.min} max={s.max} opt={s.opt} multiple_of={s.multiple_of}"
@@ -76,6 +77,7 @@ class Printer:
         return "\n".join(lines) + "\n"
 
     def graph(self, graph: Graph, mark: str) -> str:
+        """A graph from its head to its closing brace."""
         names = named(graph)
         lines = [f"graph {mark}{quoted(graph.name)} {{"]
         lines += [
@@ -88,6 +90,7 @@ class Printer:
         return "\n".join([*lines, "}"])
 
     def node(self, node: Node, names: Mapping[Node, str]) -> str:
+        """One node on one line; attributes that are their defaults are left out."""
         kept = []
         for f in fields(node.op):
             value = getattr(node.op, f.name)
@@ -139,6 +142,7 @@ class Printer:
         raise TypeError(f"no text for an attribute {value!r}")
 
     def array(self, array: Array) -> str:
+        """A small array with its elements, any other by the hash of what it holds."""
         kind = Type(DType.of(array.dtype), array.shape)
         if array.size <= INLINE:
             wide = array.astype(np.float64) if kind.dtype.is_float else array
@@ -150,6 +154,7 @@ class Printer:
         return f"@{key}"
 
     def seen(self, shape: dims.Shape) -> None:
+        """Notes the symbols of a shape, which the document declares."""
         for size in shape:
             for s in dims.symbols(size):
                 self.symbols[s.name] = s

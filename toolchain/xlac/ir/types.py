@@ -20,6 +20,7 @@ class Type:
 
     @property
     def rank(self) -> int:
+        """The number of axes."""
         return len(self.shape)
 
     @property
@@ -33,9 +34,11 @@ class Type:
         return size_hint(self.size) * self.dtype.nbytes
 
     def with_shape(self, shape: Shape) -> Type:
+        """The same dtype in another shape."""
         return Type(self.dtype, shape)
 
     def with_dtype(self, dtype: DType) -> Type:
+        """The same shape of another dtype."""
         return Type(dtype, self.shape)
 
     def __str__(self) -> str:

@@ -39,18 +39,23 @@ class Numbers:
     """32-bit arithmetic on NumPy arrays."""
 
     def constant(self, value: int) -> Any:
+        """A constant of 32 bits."""
         return np.uint32(value)
 
     def add(self, a: Any, b: Any) -> Any:
+        """The sum, which wraps around."""
         return a + b
 
     def xor(self, a: Any, b: Any) -> Any:
+        """The exclusive or."""
         return a ^ b
 
     def rotate(self, a: Any, by: int) -> Any:
+        """Bits rotated to the left."""
         return (a << np.uint32(by)) | (a >> np.uint32(32 - by))
 
     def product(self, a: Any, factor: int) -> tuple[Any, Any]:
+        """The high and the low 32 bits of a product."""
         wide = a.astype(np.uint64) * np.uint64(factor)
         return (wide >> np.uint64(32)).astype(np.uint32), wide.astype(np.uint32)
 
@@ -66,19 +71,24 @@ class Exprs:
         self.name = name
 
     def constant(self, value: int) -> Expr:
+        """A constant of 32 bits."""
         return Const(value, U32)
 
     def add(self, a: Expr, b: Expr) -> Expr:
+        """The sum, which wraps around."""
         return self.name("x", build.apply(P.ADD, a, b))
 
     def xor(self, a: Expr, b: Expr) -> Expr:
+        """The exclusive or."""
         return self.name("x", build.apply(P.XOR, a, b))
 
     def rotate(self, a: Expr, by: int) -> Expr:
+        """Bits rotated to the left."""
         up, down = build.apply(P.SHL, a, Const(by, U32)), build.apply(P.SHR, a, Const(32 - by, U32))
         return self.name("x", build.apply(P.OR, up, down))
 
     def product(self, a: Expr, factor: int) -> tuple[Expr, Expr]:
+        """The high and the low 32 bits of a product."""
         wide = self.name("wide", build.apply(P.MUL, build.cast(a, U64), Const(factor, U64)))
         return build.cast(build.apply(P.SHR, wide, Const(32, U64)), U32), build.cast(wide, U32)
 
@@ -132,10 +142,12 @@ class Layout:
 
     @property
     def steps(self) -> int:
+        """The number of blocks along the middle axis."""
         return -(-self.count // self.each)
 
     @property
     def blocks(self) -> int:
+        """The number of blocks."""
         return self.outer * self.steps * self.inner
 
 

@@ -38,6 +38,7 @@ class Expander:
         self.parts: dict[Node, tuple[Node, ...]] = {}  # what the results of an expanded node became
 
     def graph(self, graph: Graph) -> Graph:
+        """The graph with composites expanded, in its bodies too."""
         if graph not in self.done:
             self.done[graph] = graph.rewrite(self.visit)
         return self.done[graph]
@@ -63,6 +64,7 @@ class Expander:
         return map_bodies(node, self.graph) if op.bodies() else node
 
     def expand(self, node: Node, op: Composite) -> tuple[Node, ...]:
+        """The results of a composite's definition, every node with an origin."""
         results = op.expand(*node.inputs)
         roots = results if isinstance(results, tuple) else (results,)
         new = {i: i for i in node.inputs}

@@ -54,6 +54,9 @@ class Folder:
         self.values: dict[Node, tuple[Array, ...]] = {}
 
     def run(self, graph: Graph) -> Graph:
+        """The graph with what depends on constants only computed, and what depends on weights
+        derived.
+        """
         nodes = list(graph.nodes())
         for node in nodes:
             self.classify(node)
@@ -69,6 +72,7 @@ class Folder:
         )
 
     def classify(self, node: Node) -> None:
+        """Notes what a node depends on, where that is constants and weights only."""
         op = node.op
         if isinstance(op, Iota):
             if node.type.nbytes <= self.limits.work:
@@ -114,6 +118,7 @@ class Folder:
         return node.type.nbytes <= max(self.limits.small, self.sources[node])
 
     def value(self, old: Node, new: Node) -> Node:
+        """A node as a constant or a derived weight."""
         if not self.trace.permits("fold", old):
             return new
         if old in self.weighted:

@@ -31,10 +31,12 @@ class Place:
     path: Path_ = ()
 
     def at(self, *keys: str | int) -> Place:
+        """A place below this one."""
         return Place(self.source, self.path + keys)
 
     @property
     def span(self) -> Span:
+        """Where the value stands."""
         return self.source.span(self.path)
 
     @property
@@ -56,12 +58,15 @@ class Report:
     broken: set[tuple[str, str]] = field(default_factory=set)
 
     def add(self, code: str, message: str, span: Span | None, hint: str = "") -> None:
+        """Notes a mistake, once however often it is found."""
         self.found[Diagnostic(code, message, span, hint)] = None
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Notes mistakes."""
         self.found.update(dict.fromkeys(diagnostics))
 
     def fault(self, fault: Fault) -> None:
+        """Notes the mistake of a Fault."""
         self.found[fault.diagnostic] = None
 
     def finish(self) -> None:

@@ -30,6 +30,7 @@ class Asked:
     source: Source | None = None  # where it was read from
 
     def of(self, group: str) -> Mapping[str, Schedule]:
+        """The schedules asked for a group, by part; none for one that is not named."""
         return self.groups.get(group, {})
 
     def unfit(self, group: str, error: PartMisfit) -> SourceError:

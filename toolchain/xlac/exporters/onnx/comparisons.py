@@ -57,6 +57,7 @@ def below(w: Writer, x: str, y: str) -> str:
 
 @rule("compare")
 def compare(w: Writer, node: Node, x: str, y: str) -> str:
+    """Equal, Less, … with Not; numbers that ONNX does not compare are widened, u64 moved into i64."""
     direction: Any = getattr(node.op, "direction", "")
     dtype = node.inputs[0].type.dtype
     if dtype is DType.BOOL and direction in ("eq", "ne"):
@@ -72,6 +73,7 @@ def compare(w: Writer, node: Node, x: str, y: str) -> str:
 
 @rule("select", "where")
 def select(w: Writer, node: Node, condition: str, x: str, y: str) -> str:
+    """Where; of booleans And and Or."""
     return chosen(w, condition, x, y, node.type.dtype)
 
 
@@ -85,4 +87,5 @@ def chosen(w: Writer, condition: str, x: str, y: str, dtype: DType) -> str:
 
 @rule("barrier", "identity")
 def same(w: Writer, node: Node, x: str) -> str:
+    """Identity: nothing in ONNX keeps an optimizer from looking through it."""
     return w.op("Identity", x)

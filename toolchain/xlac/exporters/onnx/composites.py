@@ -33,6 +33,7 @@ def single(node: Node) -> None:
 
 @rule("softmax", "log_softmax")
 def softmax(w: Writer, node: Node, x: str) -> str:
+    """Softmax and LogSoftmax, f16 computed as f32."""
     op: Any = node.op
     (x,), back = within(w, node.type.dtype, WRAPPING | {DType.F16: DType.F32}, x)
     return back(w.op("Softmax" if op.mnemonic == "softmax" else "LogSoftmax", x, axis=op.axis))
@@ -40,12 +41,14 @@ def softmax(w: Writer, node: Node, x: str) -> str:
 
 @rule("gelu", "gelu_exact")
 def gelu(w: Writer, node: Node, x: str) -> str:
+    """Gelu, by erf or tanh."""
     floats(node)
     return w.op("Gelu", x, approximate=getattr(node.op, "approximate", "none"))
 
 
 @rule("leaky_relu", "elu", "celu")
 def slope(w: Writer, node: Node, x: str) -> str:
+    """LeakyRelu, Elu and Celu, with `alpha`."""
     single(node)
     kind = {"leaky_relu": "LeakyRelu", "elu": "Elu", "celu": "Celu"}[node.op.mnemonic]
     return w.op(kind, x, alpha=float(node.op.alpha))  # type: ignore[attr-defined]
@@ -53,6 +56,7 @@ def slope(w: Writer, node: Node, x: str) -> str:
 
 @rule("hardsigmoid")
 def hardsigmoid(w: Writer, node: Node, x: str) -> str:
+    """HardSigmoid, `alpha` and `beta` with the same meaning."""
     single(node)
     op: Any = node.op
     return w.op("HardSigmoid", x, alpha=float(op.alpha), beta=float(op.beta))
@@ -60,6 +64,7 @@ def hardsigmoid(w: Writer, node: Node, x: str) -> str:
 
 @rule("mish", "softplus", "hardswish")
 def smooth(w: Writer, node: Node, x: str) -> str:
+    """Mish, Softplus and HardSwish."""
     single(node)
     return w.op(
         {"mish": "Mish", "softplus": "Softplus", "hardswish": "HardSwish"}[node.op.mnemonic], x
@@ -68,6 +73,7 @@ def smooth(w: Writer, node: Node, x: str) -> str:
 
 @rule("matmul")
 def matmul(w: Writer, node: Node, x: str, y: str) -> str:
+    """MatMul, unless there is nothing to multiply, which runtimes refuse."""
     floats(node)
     if 0 in node.inputs[0].shape or 0 in node.inputs[1].shape:
         raise Unsaid("nothing to multiply")
@@ -94,6 +100,7 @@ def linear(w: Writer, node: Node, *operands: str) -> str:
 
 @rule("conv1d", "conv2d", "conv3d")
 def convolution(w: Writer, node: Node, x: str, weight: str, *bias: str) -> str:
+    """Conv, where channels come first; elsewhere the primitive is exported."""
     op = node.op
     assert isinstance(op, Spatial)
     floats(node)
@@ -125,6 +132,7 @@ def _inside(node: Node) -> list[Node]:
 
 @rule("layer_norm")
 def layer_norm(w: Writer, node: Node, x: str, *learned: str) -> str:
+    """LayerNormalization, where the axes are the last ones and there is a scale."""
     op: Any = node.op
     floats(node)
     axes = op.axis if isinstance(op.axis, tuple | list) else (op.axis,)
@@ -137,6 +145,7 @@ def layer_norm(w: Writer, node: Node, x: str, *learned: str) -> str:
 
 @rule("batch_norm")
 def batch_norm(w: Writer, node: Node, x: str, *learned: str) -> str:
+    """BatchNormalization, where channels are axis 1 and all four tensors are there."""
     op: Any = node.op
     floats(node)
     if not op.affine or op.axis != 1 or node.type.rank < 2 or 0 in node.shape:
@@ -151,6 +160,9 @@ def batch_norm(w: Writer, node: Node, x: str, *learned: str) -> str:
 
 @rule("sum", "mean", "reduce_max", "reduce_min", "prod")
 def reduced(w: Writer, node: Node, x: str) -> str:
+    """ReduceSum, … where runtimes have the dtype and agree on NaN; elsewhere the primitive is
+    exported.
+    """
     op: Any = node.op
     dtype = node.inputs[0].type.dtype
     if (
@@ -183,6 +195,7 @@ def reduced(w: Writer, node: Node, x: str) -> str:
 
 @rule("split")
 def split(w: Writer, node: Node, x: str) -> list[str]:
+    """Split by sizes that are known."""
     op: Any = node.op
     axis = op.axis % node.inputs[0].type.rank
     sizes = known(tuple(t.shape[axis] for t in node.results), "a split")
@@ -191,6 +204,7 @@ def split(w: Writer, node: Node, x: str) -> list[str]:
 
 @rule("isnan")
 def isnan(w: Writer, node: Node, x: str) -> str:
+    """IsNaN; bf16 is widened for it."""
     dtype = node.inputs[0].type.dtype
     if not dtype.is_float:
         raise Unsaid("integers are numbers")
@@ -199,6 +213,7 @@ def isnan(w: Writer, node: Node, x: str) -> str:
 
 @rule("expand")
 def expand(w: Writer, node: Node, x: str) -> str:
+    """Expand to sizes that are known."""
     if any(isinstance(n, Sym) for n in node.shape):
         raise Unsaid("open sizes")
     return w.op("Expand", x, w.shape(node.shape))
@@ -206,4 +221,5 @@ def expand(w: Writer, node: Node, x: str) -> str:
 
 @rule("squeeze", "unsqueeze", "flatten")
 def reshaped(w: Writer, node: Node, x: str) -> str:
+    """All three are a Reshape."""
     return w.reshape(x, node.shape)

@@ -59,6 +59,7 @@ def dot(w: Writer, node: Node, x: str, y: str) -> str:
 
 
 def turned(w: Writer, x: str, order: list[int], node: Node, shape: list[Dim]) -> str:
+    """Axes in another order, then reshaped to `shape` where that differs."""
     x = w.turn(x, order)
     return x if [node.shape[a] for a in order] == shape else w.reshape(x, tuple(shape))
 

@@ -11,6 +11,7 @@ from xlac_sdk.dtypes import DType
 
 @rule("call")
 def call(w: Writer, node: Node, *args: str) -> list[str]:
+    """The nodes of the body, at the place of the call."""
     return w.inline(node.op.body, args)  # type: ignore[attr-defined]
 
 
@@ -35,6 +36,7 @@ def cond(w: Writer, node: Node, index: str, *args: str) -> list[str]:
 
 @rule("while")
 def loop(w: Writer, node: Node, *carry: str) -> list[str]:
+    """Loop without a bound; its condition is computed before it, and again at the end of each step."""
     op = node.op
     assert isinstance(op, While) and isinstance(op.cond, Graph) and isinstance(op.body, Graph)
     test, body = op.cond, op.body
@@ -54,6 +56,7 @@ def loop(w: Writer, node: Node, *carry: str) -> list[str]:
 
 @rule("scan")
 def scan(w: Writer, node: Node, *operands: str) -> list[str]:
+    """Scan, or Loop where nothing is sliced."""
     op = node.op
     assert isinstance(op, Scan) and isinstance(op.body, Graph)
     body = op.body

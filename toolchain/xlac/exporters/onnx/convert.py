@@ -14,6 +14,7 @@ BITCAST = 26  # the first operators that read bits as another type
 
 @rule("cast")
 def cast(w: Writer, node: Node, x: str) -> str:
+    """Cast with the steps that bring its result to ours: see `converted`."""
     return converted(w, x, node.inputs[0].type.dtype, node.type.dtype)
 
 
@@ -33,6 +34,7 @@ def converted(w: Writer, x: str, old: DType, new: DType) -> str:
 
 
 def saturated(w: Writer, x: str, old: DType, new: DType) -> str:
+    """Floats to integers: what is out of range becomes the nearest limit, NaN 0."""
     info = np.iinfo(new.numpy)
     above, least = 2.0 ** (new.bits - new.is_signed), float(info.min)
     high = w.op("GreaterOrEqual", x, w.constant(above, old))

@@ -45,6 +45,7 @@ def vectors(w: Writer, indices: str, node: Node, vector: int, axes: Ints) -> tup
 
 
 def strides(shape: Ints) -> Ints:
+    """Elements between neighbours along each axis, row-major."""
     return tuple(int(np.prod(shape[a + 1 :], dtype=np.int64)) for a in range(len(shape)))
 
 
@@ -68,6 +69,7 @@ def window(shape: Ints, sizes: Ints, kept: Ints) -> Array:
 
 @rule("gather")
 def gather(w: Writer, node: Node, x: str, indices: str) -> str:
+    """Gather along one axis, GatherND of points, else elements by their places in the flat tensor."""
     op = node.op
     assert isinstance(op, Gather)
     if (axis := rows(node)) is not None:
@@ -163,6 +165,7 @@ def points(node: Node) -> bool:
 
 @rule("scatter")
 def scatter(w: Writer, node: Node, *operands: str) -> str | list[str]:
+    """ScatterElements into the flat tensor, what falls outside left out."""
     op = node.op
     assert isinstance(op, Scatter)
     if op.combine == "body":
@@ -268,6 +271,7 @@ def starts(
 
 @rule("dyn_slice")
 def dyn_slice(w: Writer, node: Node, x: str, *first: str) -> str:
+    """Slice, its start moved so that all of it is inside."""
     if not first:
         return w.op("Identity", x)
     sizes = node.shape
@@ -278,6 +282,7 @@ def dyn_slice(w: Writer, node: Node, x: str, *first: str) -> str:
 
 @rule("dyn_update")
 def dyn_update(w: Writer, node: Node, x: str, update: str, *first: str) -> str:
+    """ScatterElements into the flat tensor, the start moved so that all of it is inside."""
     if not first:
         return w.op("Identity", update)
     shape, sizes = known(node.shape, "dyn_update"), known(node.inputs[1].shape, "dyn_update")

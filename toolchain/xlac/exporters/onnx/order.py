@@ -17,6 +17,7 @@ KEYS = {
 
 @rule("sort")
 def sort(w: Writer, node: Node, *xs: str) -> list[str]:
+    """TopK by each key, from the last to the first, as a stable sort by several keys is."""
     op = node.op
     assert isinstance(op, Sort)
     if op.body is not None:

@@ -32,6 +32,7 @@ def kind_of(dtype: DType, combine: str) -> dict[DType, DType]:
 
 @rule("reduce")
 def reduce(w: Writer, node: Node, *xs: str) -> str | list[str]:
+    """ReduceSum, …; bits and booleans by other means, and NaN put where runtimes differ on it."""
     op: Any = node.op
     if op.body is not None:
         return folded(w, node, xs)

@@ -33,6 +33,9 @@ FLOAT_ONLY = {"neg", "abs", "relu"}  # of integers they are expanded: minimum va
 
 @rule(*UNARY)
 def unary(w: Writer, node: Node, x: str) -> str:
+    """The operator of the table `UNARY`, in a dtype that runtimes have; integers are refused where
+    they would wrap.
+    """
     dtype = node.type.dtype
     if node.op.mnemonic in FLOAT_ONLY and not dtype.is_float:
         raise Unsaid("integers wrap")
@@ -42,12 +45,14 @@ def unary(w: Writer, node: Node, x: str) -> str:
 
 @rule("add", "sub", "mul")
 def wrapping(w: Writer, node: Node, x: str, y: str) -> str:
+    """Add, Sub and Mul; integers wrap around."""
     (x, y), back = within(w, node.type.dtype, WRAPPING, x, y)
     return back(w.op({"add": "Add", "sub": "Sub", "mul": "Mul"}[node.op.mnemonic], x, y))
 
 
 @rule("div")
 def divide(w: Writer, node: Node, x: str, y: str) -> str:
+    """Div; of integers with what ONNX leaves open: x / 0 is all ones, and the least by -1 itself."""
     dtype = node.type.dtype
     (x, y), back = within(w, dtype, ORDERED, x, y)
     if dtype.is_float or divides(node.inputs[1]):
@@ -63,6 +68,7 @@ def divide(w: Writer, node: Node, x: str, y: str) -> str:
 
 @rule("rem")
 def remainder(w: Writer, node: Node, x: str, y: str) -> str:
+    """Mod with `fmod`; of integers x % 0 is x, which ONNX leaves open."""
     dtype = node.type.dtype
     (x, y), back = within(w, dtype, ORDERED, x, y)
     if dtype.is_float or divides(node.inputs[1]):
@@ -94,6 +100,7 @@ def guarded(w: Writer, y: str, kind: DType, dtype: DType) -> tuple[str, str, str
 
 @rule("pow")
 def power(w: Writer, node: Node, x: str, y: str) -> str:
+    """Pow; of integers by repeated squaring."""
     if not node.type.dtype.is_float:
         return whole_power(w, node.type.dtype, x, y)
     (x, y), back = within(w, node.type.dtype, WRAPPING, x, y)
@@ -127,6 +134,7 @@ def whole_power(w: Writer, dtype: DType, x: str, y: str) -> str:
 
 @rule("max", "min")
 def extreme(w: Writer, node: Node, x: str, y: str) -> str:
+    """Max and Min; of 64-bit integers Less and Where."""
     dtype, larger = node.type.dtype, node.op.mnemonic == "max"
     (x, y), back = within(w, dtype, ORDERED, x, y)
     if ORDERED.get(dtype, dtype) is DType.I64:
@@ -195,12 +203,14 @@ def negative(w: Writer, x: str, kind: DType) -> str:
 
 @rule("and", "or", "xor")
 def bits(w: Writer, node: Node, x: str, y: str) -> str:
+    """And, Or and Xor of booleans, Bitwise… of integers."""
     name = {"and": "And", "or": "Or", "xor": "Xor"}[node.op.mnemonic]
     return w.op(name if node.type.dtype is DType.BOOL else f"Bitwise{name}", x, y)
 
 
 @rule("not")
 def inverse(w: Writer, node: Node, x: str) -> str:
+    """Not of booleans, BitwiseNot of integers."""
     return w.op("Not" if node.type.dtype is DType.BOOL else "BitwiseNot", x)
 
 

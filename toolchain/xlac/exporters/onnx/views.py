@@ -21,6 +21,7 @@ def nothing(w: Writer, node: Node) -> str:
 
 @rule("iota")
 def iota(w: Writer, node: Node) -> str:
+    """Range, then Expand to the other axes."""
     op: Any = node.op
     if 0 in op.shape:
         return nothing(w, node)
@@ -34,11 +35,13 @@ def iota(w: Writer, node: Node) -> str:
 
 @rule("reshape")
 def reshape(w: Writer, node: Node, x: str) -> str:
+    """Reshape to the shape of the node."""
     return w.reshape(x, node.shape)
 
 
 @rule("broadcast")
 def broadcast(w: Writer, node: Node, x: str) -> str:
+    """Expand, after Transpose and Reshape where axes do not line up at the end."""
     op: Any = node.op
     if 0 in op.shape:
         return nothing(w, node)
@@ -55,11 +58,13 @@ def broadcast(w: Writer, node: Node, x: str) -> str:
 
 @rule("transpose")
 def transpose(w: Writer, node: Node, x: str) -> str:
+    """Transpose by the operation's permutation."""
     return w.turn(x, node.op.perm)  # type: ignore[attr-defined]
 
 
 @rule("slice")
 def cut(w: Writer, node: Node, x: str) -> str:
+    """Slice; one that counts down to the first element ends past it."""
     op: Any = node.op
     if not node.type.rank:
         return w.op("Identity", x)
@@ -80,6 +85,7 @@ def cut(w: Writer, node: Node, x: str) -> str:
 
 @rule("pad")
 def pad(w: Writer, node: Node, x: str, value: str) -> str:
+    """Pad with a constant, gaps between elements by Reshape and Pad, negative amounts by Slice."""
     op: Any = node.op
     shape, dtype = node.inputs[0].shape, node.type.dtype
     if not shape:
@@ -144,11 +150,13 @@ def gaps(
 
 @rule("concat")
 def concat(w: Writer, node: Node, *xs: str) -> str:
+    """Concat along the operation's axis."""
     return w.op("Concat", *xs, axis=node.op.axis)  # type: ignore[attr-defined]
 
 
 @rule("dim_size")
 def dim_size(w: Writer, node: Node, x: str) -> str:
+    """Shape of one axis, as i32."""
     axis: int = node.op.axis  # type: ignore[attr-defined]
     size = w.op("Shape", x, start=axis, end=axis + 1)
     return w.cast(w.op("Reshape", size, w.constant(np.array([], np.int64))), DType.I32)
@@ -156,6 +164,7 @@ def dim_size(w: Writer, node: Node, x: str) -> str:
 
 @rule("compact")
 def compact(w: Writer, node: Node, mask: str) -> list[str]:
+    """NonZero of a flat mask, filled up to a constant length, and the number of them."""
     bound = known((node.op.bound,), "positions")[0]  # type: ignore[attr-defined]
     size = known(node.inputs[0].shape, "positions of a mask")
     flat = w.op("Reshape", mask, w.constant([-1]))

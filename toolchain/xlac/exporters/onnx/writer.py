@@ -91,6 +91,7 @@ class Writer:
         return names
 
     def fresh(self, wanted: str) -> str:
+        """A name that no value has yet, as near to the wanted one as can be."""
         name, number = wanted, 1
         while name in self._taken:
             number += 1
@@ -108,9 +109,11 @@ class Writer:
         return self._constants[key]
 
     def cast(self, x: str, dtype: DType) -> str:
+        """Cast as ONNX has it, without what our casts promise beyond: `convert.converted` has that."""
         return self.op("Cast", x, to=ELEMENT[dtype])
 
     def reshape(self, x: str, shape: Shape) -> str:
+        """Reshape to sizes of which some may be open."""
         open_axes = [a for a, size in enumerate(shape) if isinstance(size, Sym)]
         if len(open_axes) == 1 and 0 not in shape:
             return self.op(

@@ -50,6 +50,7 @@ def lines(section: Section, node: Node, path: str, indent: str) -> list[str]:
 
 
 def scan(section: Section, node: Node, op: Scan, path: str, indent: str) -> list[str]:
+    """The rows of a scan node."""
     assert isinstance(op.body, Graph)
     names, outer = members(section, node), [section.names.get(i, "") for i in node.inputs]
     inner = inner_names(op.body.inputs, names[: op.carries], names[op.carries :])
@@ -66,6 +67,7 @@ def scan(section: Section, node: Node, op: Scan, path: str, indent: str) -> list
 
 
 def loop(section: Section, node: Node, op: While, path: str, indent: str) -> list[str]:
+    """The rows of a while node."""
     assert isinstance(op.cond, Graph) and isinstance(op.body, Graph)
     names, outer = members(section, node), [section.names.get(i, "") for i in node.inputs]
     count = len(names)
@@ -81,6 +83,7 @@ def loop(section: Section, node: Node, op: While, path: str, indent: str) -> lis
 
 
 def cond(section: Section, node: Node, op: Cond, path: str, indent: str) -> list[str]:
+    """The rows of a cond node: then and else where a bool was made its number, else branches."""
     number, outer = node.inputs[0], [section.names.get(i, "") for i in node.inputs[1:]]
     first = op.branches[0]
     names, inner = members(section, node), inner_names(first.inputs)

@@ -155,6 +155,7 @@ class Learned:
 
 
 def is_weight(node: Node) -> bool:
+    """Whether a node is a weight."""
     return isinstance(node.op, Param) and node.op.kind == "weight"
 
 

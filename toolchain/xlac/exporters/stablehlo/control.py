@@ -15,11 +15,13 @@ COUNTER = Type(DType.I64)
 
 @rule("call")
 def call(w: Writer, node: Node, *args: Value) -> list[Value]:
+    """The body at the place of the call."""
     return w.inline(node.op.body, args)  # type: ignore[attr-defined]
 
 
 @rule("cond")
 def cond(w: Writer, node: Node, index: Value, *args: Value) -> list[Value]:
+    """case, whose number beyond the last branch means that one, as ours."""
     assert isinstance(node.op, Cond)
     regions = [w.region([], lambda b=b: w.inline(b, args)) for b in node.op.branches]
     return w.many("case", [index], node.results, regions=regions)
@@ -27,6 +29,7 @@ def cond(w: Writer, node: Node, index: Value, *args: Value) -> list[Value]:
 
 @rule("while")
 def loop(w: Writer, node: Node, *carry: Value) -> list[Value]:
+    """while, its condition and body as regions."""
     op = node.op
     assert isinstance(op, While) and isinstance(op.cond, Graph) and isinstance(op.body, Graph)
     test, body = op.cond, op.body
@@ -81,6 +84,7 @@ def empty(w: Writer, type: Type) -> Value:
 
 
 def sliced(w: Writer, x: Value, at: Value, zero: Value) -> Value:
+    """Slice `at` of x along axis 0, without the axis."""
     shape = tuple(int(str(n)) for n in x.type.shape[1:])
     starts = [at, *[zero] * len(shape)]
     row = w.op(
@@ -93,5 +97,6 @@ def sliced(w: Writer, x: Value, at: Value, zero: Value) -> Value:
 
 
 def written(w: Writer, stack: Value, part: Value, at: Value, zero: Value) -> Value:
+    """The stack with slice `at` along axis 0 replaced."""
     row = w.op("reshape", [part], part.type.with_shape((1, *part.type.shape)))
     return w.op("dynamic_update_slice", [stack, row, at, *[zero] * part.type.rank], stack.type)

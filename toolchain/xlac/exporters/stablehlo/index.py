@@ -26,6 +26,7 @@ def numbers(**named: Any) -> str:
 
 @rule("gather")
 def gather(w: Writer, node: Node, x: Value, indices: Value) -> Value:
+    """gather, with the same attributes."""
     op: Any = node.op
     given = numbers(
         offset_dims=sorted(op.offset_dims),
@@ -46,6 +47,7 @@ def gather(w: Writer, node: Node, x: Value, indices: Value) -> Value:
 
 @rule("scatter")
 def scatter(w: Writer, node: Node, *operands: Value) -> list[Value]:
+    """scatter; a combination that we name becomes a region."""
     op: Any = node.op
     given = numbers(
         update_window_dims=sorted(op.update_window_dims),
@@ -78,6 +80,7 @@ def alike(w: Writer, starts: Sequence[Value]) -> list[Value]:
 
 @rule("dyn_slice")
 def dyn_slice(w: Writer, node: Node, x: Value, *starts: Value) -> Value:
+    """dynamic_slice, which keeps the slice inside as well; starts of one integer type."""
     return w.op(
         "dynamic_slice",
         [x, *alike(w, starts)],
@@ -88,4 +91,5 @@ def dyn_slice(w: Writer, node: Node, x: Value, *starts: Value) -> Value:
 
 @rule("dyn_update")
 def dyn_update(w: Writer, node: Node, x: Value, update: Value, *starts: Value) -> Value:
+    """dynamic_update_slice, which keeps the slice inside as well."""
     return w.op("dynamic_update_slice", [x, update, *alike(w, starts)], node.type)

@@ -43,6 +43,7 @@ def write(
 
 
 def lines(model: Model) -> Iterator[str]:
+    """The text of a module, line by line; constants are written when their line is asked for."""
     for line in _parts(model):
         yield (line if isinstance(line, str) else line()) + "\n"
 

@@ -12,6 +12,7 @@ from xlac_sdk.dtypes import DType
 
 @rule("sort")
 def sort(w: Writer, node: Node, *xs: Value) -> list[Value]:
+    """A stable sort; keys become a comparator, in which NaN is last."""
     op = node.op
     assert isinstance(op, Sort)
     scalars = [Type(x.type.dtype) for x in xs for _ in range(2)]

@@ -44,12 +44,14 @@ def operands(w: Writer, node: Node, xs: Sequence[Value]) -> tuple[list[Value], l
 
 
 def back(w: Writer, node: Node, found: Sequence[Value], dtype: DType) -> list[Value]:
+    """Results of a reduction as the dtype that the node has."""
     op: Any = node.op
     return [*found] if op.body is not None else [converted(w, found[0], dtype)]
 
 
 @rule("reduce")
 def reduce(w: Writer, node: Node, *xs: Value) -> list[Value]:
+    """reduce; a combination that we name becomes a region."""
     op: Any = node.op
     given, inits, dtype = operands(w, node, xs)
     types = [g.type.with_shape(t.shape) for g, t in zip(given, node.results, strict=True)]
@@ -64,6 +66,7 @@ def reduce(w: Writer, node: Node, *xs: Value) -> list[Value]:
 
 @rule("window")
 def window(w: Writer, node: Node, *xs: Value) -> list[Value]:
+    """reduce_window; a combination that we name becomes a region."""
     op: Any = node.op
     given, inits, dtype = operands(w, node, xs)
     types = [g.type.with_shape(t.shape) for g, t in zip(given, node.results, strict=True)]

@@ -21,16 +21,19 @@ SAME = {
 
 @rule(*SAME)
 def same(w: Writer, node: Node, *xs: Value) -> Value:
+    """The operation of the table `SAME`, which means the same."""
     return w.op(SAME[node.op.mnemonic], xs, node.type)
 
 
 @rule("abs")
 def absolute(w: Writer, node: Node, x: Value) -> Value:
+    """abs; of unsigned numbers nothing, as StableHLO has none."""
     return w.op("abs", [x], node.type) if node.type.dtype.is_signed else x
 
 
 @rule("shr")
 def shift_right(w: Writer, node: Node, x: Value, n: Value) -> Value:
+    """The shift that fits the sign of the dtype."""
     return w.op(
         "shift_right_arithmetic" if node.type.dtype.is_signed else "shift_right_logical",
         [x, n],
@@ -40,16 +43,19 @@ def shift_right(w: Writer, node: Node, x: Value, n: Value) -> Value:
 
 @rule("erf")
 def error_function(w: Writer, node: Node, x: Value) -> Value:
+    """Rational functions in f64: StableHLO has no erf, and CHLO is another dialect."""
     return w.made(erf(node.inputs[0]), {node.inputs[0]: x})
 
 
 @rule("compare")
 def compare(w: Writer, node: Node, x: Value, y: Value) -> Value:
+    """compare in the operation's direction."""
     op: Any = node.op
     return compared(w, op.direction, x, y)
 
 
 def compared(w: Writer, direction: str, x: Value, y: Value) -> Value:
+    """One comparison; -0 equals 0, and nothing equals NaN."""
     dtype = x.type.dtype
     kind = "FLOAT" if dtype.is_float else "SIGNED" if dtype.is_signed else "UNSIGNED"
     given = f"comparison_direction = #stablehlo<comparison_direction {direction.upper()}>, compare_type = #stablehlo<comparison_type {kind}>"
@@ -58,11 +64,13 @@ def compared(w: Writer, direction: str, x: Value, y: Value) -> Value:
 
 @rule("select")
 def select(w: Writer, node: Node, condition: Value, x: Value, y: Value) -> Value:
+    """select, whose condition has the shape of both."""
     return w.op("select", [condition, x, y], node.type)
 
 
 @rule("cast")
 def cast(w: Writer, node: Node, x: Value) -> Value:
+    """convert, with the steps that bring its result to ours: see `converted`."""
     return converted(w, x, node.type.dtype)
 
 
@@ -78,4 +86,5 @@ def converted(w: Writer, x: Value, new: DType) -> Value:
 
 @rule("bitcast")
 def bitcast(w: Writer, node: Node, x: Value) -> Value:
+    """bitcast_convert; the widths' ratio is the last axis, as here."""
     return w.op("bitcast_convert", [x], node.type)

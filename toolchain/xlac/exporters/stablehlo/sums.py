@@ -23,6 +23,7 @@ def summed(w: Writer, node: Node, xs: tuple[Value, Value]) -> tuple[list[Value],
 
 @rule("dot")
 def dot(w: Writer, node: Node, x: Value, y: Value) -> Value:
+    """dot_general, summed in the dtype that the node says."""
     op: Any = node.op
     given, type = summed(w, node, (x, y))
     fields = [
@@ -59,5 +60,6 @@ def conv(w: Writer, node: Node, x: Value, kernel: Value) -> Value:
 
 
 def flags(count: int) -> str:
+    """As many false booleans, as an attribute."""
     listed = ", ".join(["false"] * count)
     return f"array<i1: {listed}>" if listed else "array<i1>"

@@ -18,12 +18,14 @@ I64 = DType.I64
 
 @rule("iota")
 def iota(w: Writer, node: Node) -> Value:
+    """iota along the operation's axis."""
     op: Any = node.op
     return w.op("iota", [], node.type, f"iota_dimension = {op.axis} : i64")
 
 
 @rule("rng_bits")
 def rng_bits(w: Writer, node: Node, state: Value) -> list[Value]:
+    """rng_bit_generator, whose algorithms are ours."""
     op: Any = node.op
     name = {"threefry": "THREE_FRY", "philox": "PHILOX"}[op.algorithm]
     return w.many(
@@ -36,17 +38,20 @@ def rng_bits(w: Writer, node: Node, state: Value) -> list[Value]:
 
 @rule("reshape")
 def reshape(w: Writer, node: Node, x: Value) -> Value:
+    """reshape to the shape of the node."""
     return w.op("reshape", [x], node.type)
 
 
 @rule("broadcast")
 def broadcast(w: Writer, node: Node, x: Value) -> Value:
+    """broadcast_in_dim; `axes` has the same meaning."""
     op: Any = node.op
     return w.op("broadcast_in_dim", [x], node.type, f"broadcast_dimensions = {ints(op.axes)}")
 
 
 @rule("transpose")
 def transpose(w: Writer, node: Node, x: Value) -> Value:
+    """transpose; `perm` has the same meaning."""
     op: Any = node.op
     return w.op("transpose", [x], node.type, f"permutation = {ints(op.perm)}")
 
@@ -72,6 +77,7 @@ def cut(w: Writer, node: Node, x: Value) -> Value:
 
 @rule("pad")
 def pad(w: Writer, node: Node, x: Value, value: Value) -> Value:
+    """pad; `low`, `high` and `interior` have the same meaning."""
     op: Any = node.op
     given = f"edge_padding_low = {ints(op.low)}, edge_padding_high = {ints(op.high)}, interior_padding = {ints(op.interior)}"
     return w.op("pad", [x, value], node.type, given)
@@ -79,12 +85,14 @@ def pad(w: Writer, node: Node, x: Value, value: Value) -> Value:
 
 @rule("concat")
 def concat(w: Writer, node: Node, *xs: Value) -> Value:
+    """concatenate along the operation's axis."""
     op: Any = node.op
     return w.op("concatenate", xs, node.type, f"dimension = {op.axis} : i64")
 
 
 @rule("dim_size")
 def dim_size(w: Writer, node: Node, x: Value) -> Value:
+    """A constant: sizes that are open are not exported."""
     op: Any = node.op
     return w.constant(int(str(x.type.shape[op.axis])), DType.I32)
 
@@ -123,6 +131,7 @@ def compact(w: Writer, node: Node, mask: Value) -> list[Value]:
 
 @rule("custom_call")
 def custom_call(w: Writer, node: Node, *xs: Value) -> list[Value]:
+    """custom_call by name; attributes have no form that every reader shares."""
     op: Any = node.op
     if op.attributes:
         raise Unsaid("its attributes have a meaning of their own")

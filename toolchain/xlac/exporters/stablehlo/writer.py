@@ -62,6 +62,7 @@ class Writer:
         self._taken: set[str] = set()
 
     def fresh(self, wanted: str) -> str:
+        """A name that no value has yet, as near to the wanted one as can be."""
         wanted = clean(wanted or "v")
         name, number = wanted, 1
         while name in self._taken:
@@ -104,6 +105,7 @@ class Writer:
         return self.stored(np.asarray(value, dtype.numpy), dtype)
 
     def stored(self, array: Array, dtype: DType) -> Value:
+        """A constant with these elements."""
         type = Type(dtype, array.shape)
         name = self.fresh(self.hint or "c")
         self.lines.append(

@@ -28,6 +28,7 @@ class Global(Composite):
     keepdims: bool = True
 
     def spatial(self, x: Type) -> Ints:
+        """The axes that are pooled. Raises ShapeError where there is none."""
         if x.rank < 3:
             raise ShapeError(
                 f"{self.mnemonic} needs batch, channels and spatial axes, got {x}", operand=0

@@ -50,6 +50,7 @@ class Heads(Composite):
         return x.shape[0], heads, x.shape[1], width // heads
 
     def shapes(self, q: Type, k: Type, v: Type) -> tuple[tuple[Dim, Dim, Dim, Dim], ...]:
+        """The shapes of q, k and v as (batch, heads, time, width). Raises ShapeError."""
         for number, x in enumerate((q, k, v)):
             check_dtype(self.mnemonic, x, FLOATS, number)
         check_one_dtype(self.mnemonic, (q, k, v))
@@ -89,6 +90,7 @@ class Heads(Composite):
         return build.transpose(build.reshape(x, (batch, time, count, width)), (0, 2, 1, 3))
 
     def joined(self, x: Node, rank: int) -> Node:
+        """Results (batch, heads, time, width) in the layout of the operands, of this rank."""
         if rank == 4:
             return x
         batch, heads, time, width = x.shape
@@ -136,6 +138,7 @@ class Heads(Composite):
         return Node.of(Attention(scale=self.scale), q, k, v, *masks)
 
     def check_mask(self, mask: Type, dtype: DType, scores: tuple[Dim, ...], operand: int) -> None:
+        """Raises ShapeError for a mask that does not fit scores (batch, heads, queries, keys)."""
         if mask.dtype is not DType.BOOL and mask.dtype is not dtype:
             raise ShapeError(f"a mask is bool, or {dtype} to add, got {mask}", operand=operand)
         if mask.rank > 4 or build.broadcast_shapes([mask.shape, scores]) != scores:

@@ -44,6 +44,7 @@ class Spatial(Composite):
         """The shape of the learned kernel."""
 
     def channels(self, x: Type) -> int:
+        """The channels of x. Raises ShapeError where they are open or do not fit the groups."""
         check_rank(self.mnemonic, x, self.rank + 2)
         channels = x.shape[-1] if self.channels_last else x.shape[1]
         if not isinstance(channels, int):
@@ -67,9 +68,11 @@ class Spatial(Composite):
         return found | ({"bias": Type(x.dtype, (self.filters,))} if self.bias else {})
 
     def extents(self, x: Type) -> tuple[Dim, ...]:
+        """The spatial sizes of x."""
         return x.shape[1:-1] if self.channels_last else x.shape[2:]
 
     def layout(self, kernel: str) -> tuple[str, str, str]:
+        """The axes of operand, kernel and result, as `Conv` has them; `kernel` is its first two."""
         axes = SPATIAL[self.rank]
         data = f"N{axes}C" if self.channels_last else f"NC{axes}"
         return data, kernel + axes, data
@@ -118,6 +121,7 @@ class Spatial(Composite):
         return weight
 
     def kernel_node(self, weight: Node) -> Node:
+        """The weight with the axes that `Conv` is told."""
         return weight
 
     def expand(self, *inputs: Node) -> Node:

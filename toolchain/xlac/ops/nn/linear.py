@@ -113,6 +113,7 @@ class Matmul(Composite):
 
     @classmethod
     def prepare(cls, inputs: Sequence[build.Value]) -> tuple[Node, ...]:
+        """Python numbers and arrays as nodes of one dtype."""
         return tuple(build.as_node(i, build.promoted(inputs)) for i in inputs)
 
     def infer(self, *types: Type) -> Type:

@@ -66,6 +66,7 @@ class Pairwise(Composite):
 
     @classmethod
     def drawn(cls) -> tuple[str, ...]:
+        """How samples of the operands are drawn, the last one for the rest."""
         return ("normal",)
 
 

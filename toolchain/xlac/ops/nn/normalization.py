@@ -41,6 +41,7 @@ class Normalization(Composite):
         return {name: Type(x.dtype, shape) for name, shape in self.learned(x).items()}
 
     def check_input(self, x: Type) -> None:
+        """Raises ShapeError for an operand of a dtype or rank that is not taken."""
         check_dtype(self.mnemonic, x, FLOATS)
         if x.rank < self.fewest:
             raise ShapeError(
@@ -90,10 +91,12 @@ class Normalization(Composite):
 
     @classmethod
     def base(cls) -> dict[str, object]:
+        """Attributes that samples need beside those that they vary."""
         return {}
 
     @classmethod
     def drawn(cls) -> tuple[str, ...]:
+        """How samples of the operands are drawn, the last one for the rest."""
         return ("normal",)
 
 
@@ -157,6 +160,7 @@ class Trailing(Normalization):
     axis: int
 
     def axes(self, rank: int) -> Ints:
+        """The axes that are normalised over: from `axis` to the last."""
         return tuple(range(normal_axis(self.axis, rank), rank))
 
 

@@ -48,6 +48,7 @@ class Cell(Composite):
         )
 
     def check(self, types: Sequence[Type]) -> Type:
+        """The type of the state, for operands that fit. Raises ShapeError."""
         given, learned = types[: 1 + self.states], types[1 + self.states :]
         wanted = self.parameters(*given)
         if len(learned) != len(wanted):

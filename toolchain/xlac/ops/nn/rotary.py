@@ -32,6 +32,7 @@ class RotaryEmbedding(Composite):
     width: int = 0
 
     def turned(self, x: Type) -> int:
+        """How many elements of each vector are rotated, in pairs. Raises ShapeError."""
         if x.rank < 2 or not isinstance(x.shape[-1], int):
             raise ShapeError(
                 f"{self.mnemonic} needs time and a known width as last axes, got {x}", operand=0

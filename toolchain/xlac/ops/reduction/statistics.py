@@ -28,6 +28,7 @@ class Float(Over):
 
     @classmethod
     def prepare(cls, inputs: Sequence[build.Value]) -> tuple[Node, ...]:
+        """Operands as nodes; integers become floats."""
         return tuple(build.floating(build.as_node(i)) for i in inputs)
 
     def expand(self, *inputs: Node) -> Node:

@@ -58,7 +58,8 @@ class Direct(Formula):
     """A formula that NumPy states in one line, too: `meaning`, for arrays of a compute type."""
 
     @abstractmethod
-    def meaning(self, *arrays: Array) -> Array: ...
+    def meaning(self, *arrays: Array) -> Array:
+        """The result in NumPy, for arrays of a compute dtype."""
 
     def evaluate(self, *arrays: Array) -> Array:
         wide = [numeric.widen(a) for a in arrays]

@@ -179,6 +179,7 @@ class Where(Composite):
 
     @classmethod
     def prepare(cls, inputs: Sequence[build.Value]) -> tuple[Node, ...]:
+        """Operands as nodes, both choices of one dtype."""
         condition, *choices = inputs
         dtype = build.promoted(choices)
         return build.as_node(condition), *(build.as_node(c, dtype) for c in choices)

@@ -131,6 +131,7 @@ class Arange(Composite):
     dtype: DType = DType.I64
 
     def count(self) -> Dim:
+        """The number of elements. Raises ShapeError where it is not known."""
         if self.step == 0:
             raise ShapeError("the step of arange is 0", attribute="step")
         if isinstance(self.start, int | float) and isinstance(self.stop, int | float):

@@ -43,6 +43,7 @@ class Factors:
         return tuple(found)
 
     def size(self, factors: Ints) -> Dim:
+        """The length of an axis made of these factors."""
         return volume(tuple(self.sizes[f] for f in self.flat(factors)))
 
     def below(self, node: Node, axes: Axes) -> Axes | None:

@@ -44,6 +44,7 @@ class Finder:
         self.readers: dict[Node, int] = {}
 
     def run(self, graph: Graph) -> Graph:
+        """The graph with every attention that is found as one node."""
         if not any(isinstance(node.op, Exp | Softmax) for node in graph.nodes()):
             return graph
         self.readers = readers(graph)
@@ -80,6 +81,7 @@ class Finder:
         return new.get(better, better)
 
     def read(self, node: Node) -> int:
+        """How many nodes read a value."""
         return self.readers.get(node, 1)
 
     def attended(self, product: Node, side: int, dtype: DType) -> Node | None:

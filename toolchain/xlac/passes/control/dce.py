@@ -34,6 +34,7 @@ class Cleaner:
         self.places: dict[Node, dict[int, int]] = {}  # of a rewritten node: where each result went
 
     def run(self) -> Graph:
+        """The graph without what nothing needs."""
         for node in self.graph.nodes():
             if isinstance(node.op, Pick):
                 self.needed.setdefault(node.inputs[0], set()).add(node.op.index)
@@ -42,6 +43,7 @@ class Cleaner:
         return rebuild(self.graph, self.visit)
 
     def visit(self, old: Node, node: Node) -> Node:
+        """A node as it is afterwards: a control operation without results that nothing reads."""
         if isinstance(node.op, Pick) and node.inputs[0] in self.places:
             (source,) = node.inputs
             if len(source.results) == 1:

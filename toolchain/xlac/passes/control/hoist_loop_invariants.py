@@ -41,11 +41,13 @@ class Hoister:
         self.parts: dict[Node, tuple[Node, ...]] = {}  # of a rewritten loop: its results
 
     def run(self, graph: Graph) -> Graph:
+        """The graph, its loops without what every step computes alike."""
         if not any(isinstance(node.op, Scan | While) for node in graph.nodes()):
             return graph
         return rebuild(graph, self.visit)
 
     def visit(self, old: Node, node: Node) -> Node:
+        """A node as it is afterwards."""
         if isinstance(node.op, Pick) and node.inputs[0] in self.parts:
             return self.parts[node.inputs[0]][node.op.index]
         if isinstance(node.op, Scan):
@@ -185,6 +187,7 @@ class Loop:
 
     @staticmethod
     def of_scan(node: Node) -> Loop:
+        """The parts of a scan's body."""
         op = node.op
         assert isinstance(op, Scan) and op.body is not None
         loop = Loop()
@@ -198,16 +201,19 @@ class Loop:
         return loop
 
     def nodes(self) -> list[Node]:
+        """The nodes of the body."""
         return list(
             Graph("", (), {str(n): node for n, node in enumerate(self.next + self.yields)}).nodes()
         )
 
     def replace(self, new: dict[Node, Node]) -> None:
+        """Puts values in place of nodes of the body."""
         count = len(self.next)
         outputs = substituted(self.next + self.yields, new)
         self.next, self.yields = outputs[:count], outputs[count:]
 
     def scan_results(self, old: Node) -> tuple[Node, ...]:
+        """The results of the scan, made anew from its parts."""
         op = old.op
         assert isinstance(op, Scan) and op.body is not None
         known = [None if i in self.fixed else i for i in range(len(old.results))]

@@ -37,11 +37,13 @@ class Inliner:
         self.parts: dict[Node, tuple[Node, ...]] = {}  # the results of a node that was replaced
 
     def run(self, graph: Graph) -> Graph:
+        """The graph with bodies that run once in place of what runs them."""
         if not any(isinstance(node.op, Call | Cond | Scan) for node in graph.nodes()):
             return graph
         return rebuild(graph, self.visit)
 
     def visit(self, old: Node, node: Node) -> Node:
+        """A node as it is afterwards."""
         if isinstance(node.op, Pick) and node.inputs[0] in self.parts:
             return self.parts[node.inputs[0]][node.op.index]
         found = unrolled(node)

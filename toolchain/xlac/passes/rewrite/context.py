@@ -34,4 +34,5 @@ class Context:
 
     @property
     def fast(self) -> bool:
+        """Whether the model permits fast arithmetic."""
         return self.precision == "fast"

@@ -175,6 +175,7 @@ class Equation:
         return replace(self, rounding=True)
 
     def within(self, ulps: int) -> Equation:
+        """The same rule, whose sides may differ by some units in the last place."""
         return replace(self, ulps=ulps)
 
     def if_single(self) -> Equation:
@@ -183,6 +184,7 @@ class Equation:
 
     @property
     def name(self) -> str:
+        """The rule as text, with its limits."""
         limits = [] if len(self.dtypes) == len(DType) else [names(self.dtypes)]
         limits += ["fast"] if self.rounding else []
         return f"{self.before} >> {self.after}" + (f" [{', '.join(limits)}]" if limits else "")
@@ -192,6 +194,7 @@ class Equation:
 
     @property
     def heads(self) -> tuple[type[Op], ...]:
+        """The operation that the left side begins with."""
         assert self.before.op is not None, "a rule begins with an operation"
         return (self.before.op,)
 
@@ -202,6 +205,7 @@ class Equation:
         return next(name for name in ("x", "y", "c", "p") if name in known)
 
     def rewrite(self, node: Node, site: Site) -> Node | None:
+        """The right side in place of a node; None where the left one does not match."""
         found: dict[str, Node] = {}
         if not self.before.match(node, found) or found[self.subject].type.dtype not in self.dtypes:
             return None

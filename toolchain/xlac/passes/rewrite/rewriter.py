@@ -41,6 +41,7 @@ class Rewriter:
         self.depth = self.spent = 0
 
     def run(self, graph: Graph) -> Graph:
+        """The graph with rules applied until none applies."""
         self.readers = readers(graph)
 
         def visit(old: Node, node: Node) -> Node:
@@ -53,6 +54,7 @@ class Rewriter:
         return rebuild(graph, visit)
 
     def make(self, op: Op, *inputs: Node) -> Node:
+        """A node to which no rule applies any more; equal ones are made once."""
         try:
             known = self.made.get((op, inputs))
         except TypeError:  # an attribute that cannot be hashed
@@ -62,6 +64,7 @@ class Rewriter:
         return known
 
     def single(self, node: Node) -> bool:
+        """Whether at most one node reads a value."""
         return self.readers.get(node, 1) <= 1 and node not in self.shared
 
     def settle(self, node: Node) -> Node:

@@ -17,7 +17,8 @@ class Site(Protocol):
     """Where a rule is tried."""
 
     @property
-    def context(self) -> Context: ...
+    def context(self) -> Context:
+        """What the passes are told of model and target."""
 
     def make(self, op: Op, *inputs: Node) -> Node:
         """A node, already simplified, with the origin of the one being rewritten."""
@@ -34,7 +35,9 @@ class Rule(Protocol):
     """Anything that may rewrite a node."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What names the rule in traces and messages."""
+
     @property
     def heads(self) -> tuple[type[Op], ...]:
         """The operations it applies to: rules are found by these."""
@@ -91,12 +94,14 @@ class Structural:
 
     @property
     def name(self) -> str:
+        """The name of the function."""
         return self.function.__name__
 
     def __str__(self) -> str:
         return self.name
 
     def rewrite(self, node: Node, site: Site) -> Node | None:
+        """What the function gives for a node; None where it does not apply."""
         return self.function(node, site)
 
 

@@ -50,6 +50,7 @@ class Constants:
         return Constants({**self.params, **params}, {**self.dims, **(dims or {})}, self.broken)
 
     def param(self, name: str, place: Place, offset: int, width: int) -> Any:
+        """The value of a parameter. Raises Fault for one that there is not."""
         if name not in self.params:
             if name in self.broken:
                 raise Poisoned

@@ -44,9 +44,11 @@ class Evaluator:
         self.expression, self.path, self.place = expression, path, place
 
     def span(self, node: ast.AST) -> Span:
+        """Where a part of the expression stands."""
         return self.place.inside(*self.expression.place(node))
 
     def fault(self, node: ast.AST, code: str, message: str, hint: str = "") -> Fault:
+        """A mistake at a part of the expression."""
         return Fault(code, message, self.span(node), hint)
 
     def value(self, node: ast.expr) -> Value | int | float | bool:
@@ -83,10 +85,12 @@ class Evaluator:
         raise self.fault(node, "XL1017", "this is not part of the expression language here")
 
     def operand(self, node: ast.expr) -> Operand:
+        """A part as an operand: copies are stacked, of a bundle the main result is taken."""
         found = self.value(node)
         return self.tensor(found, node) if isinstance(found, Bundle | Copies) else found
 
     def tensor(self, value: Value, node: ast.expr) -> Node:
+        """Copies stacked, or the main result of a bundle, as a node."""
         return tensor(
             value,
             dotted(node) or "this",
@@ -96,6 +100,7 @@ class Evaluator:
         )
 
     def number(self, node: ast.expr) -> int | float | bool:
+        """A part that is computed when the spec is read. Raises Fault for an open size."""
         found = arithmetic.compute(self.expression, self.scope.constants, self.place, node)
         if isinstance(found, Sym):
             raise self.fault(
@@ -109,6 +114,7 @@ class Evaluator:
         return found
 
     def name(self, node: ast.expr) -> Value | int | float | bool:
+        """What a name stands for: a value, a parameter or size, true, false, inf or nan."""
         name = dotted(node) or ""
         if name.startswith("$"):
             return self.number(node)
@@ -126,12 +132,14 @@ class Evaluator:
     def operator(
         self, node: ast.expr, name: str, parts: list[ast.expr]
     ) -> Value | int | float | bool:
+        """An operation of Python's syntax, computed now where no operand is a node."""
         operands = [self.operand(part) for part in parts]
         if not any(isinstance(o, Node) for o in operands) and name != "matmul":
             return self.number(node)
         return self.apply(node, name, operands, parts)
 
     def compare(self, node: ast.Compare) -> Value | int | float | bool:
+        """A chain of comparisons, computed now where no operand is a node."""
         parts = [node.left, *node.comparators]
         operands = [self.operand(part) for part in parts]
         if not any(isinstance(o, Node) for o in operands):
@@ -156,6 +164,7 @@ class Evaluator:
         parts: Sequence[ast.expr],
         **given: Any,
     ) -> Value:
+        """An operation applied to operands, its mistakes at their places. Raises Fault."""
         spans = CallSpans(self.place, self.expression, node, parts, {})
         return apply(
             self.context, self.scope, name, operands, given, {}, self.path, spans, self.span(node)

@@ -54,6 +54,7 @@ class OpNode(BaseModel):
 
     @property
     def attributes(self) -> dict[str, Any]:
+        """The keys that are not the schema's: attributes of the operation."""
         return self.model_extra or {}
 
 

@@ -39,12 +39,15 @@ class NodeSpans:
     spec: schema.OpNode | schema.BlockNode
 
     def whole(self) -> Span:
+        """The key of the node."""
         return self.place.key
 
     def name(self) -> Span:
+        """The operation or block."""
         return self.place.at("op" if isinstance(self.spec, schema.OpNode) else "block").span
 
     def attribute(self, name: str, path: tuple[str | int, ...] = ()) -> Span:
+        """The value of an attribute, or a part of it; the node's key for one not written."""
         at = self.place.at(name, *path)
         if (
             at.source.find(at.path[: len(self.place.path) + 1])[1]
@@ -54,9 +57,11 @@ class NodeSpans:
         return at.span
 
     def attribute_key(self, name: str) -> Span:
+        """The key of an attribute."""
         return self.place.at(name).key
 
     def operand(self, number: int) -> Span:
+        """The input of a number."""
         inputs = self.spec.inputs
         if isinstance(inputs, list) and number < len(inputs):
             return self.place.at("in", number).span
@@ -79,15 +84,19 @@ class CallSpans:
         return self.place.inside(*self.expression.place(node))
 
     def whole(self) -> Span:
+        """The whole call."""
         return self._span(self.node)
 
     def name(self) -> Span:
+        """The function's name."""
         return self._span(self.node.func if isinstance(self.node, ast.Call) else self.node)
 
     def operand(self, number: int) -> Span:
+        """The operand of a number."""
         return self._span(self.operands[number]) if number < len(self.operands) else self.whole()
 
     def attribute(self, name: str, path: tuple[str | int, ...] = ()) -> Span:
+        """The value of an attribute, or a part of it."""
         found = (self.attributes or {}).get(name)
         for key in path:
             if (

@@ -54,6 +54,7 @@ class NpzFile:
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
+        """The arrays of the archive by name."""
         return self._tensors
 
     def __iter__(self) -> Iterator[str]:

@@ -85,6 +85,7 @@ class StateDict:
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
+        """The tensors of the checkpoint by name."""
         return self._tensors
 
     def __iter__(self) -> Iterator[str]:

@@ -37,6 +37,7 @@ class Stored:
 
     @property
     def spec(self) -> weights.WeightsSpec:
+        """What the spec says of the file."""
         given = self.entry.spec if self.entry is not None else weights.WeightsSpec()
         return given if isinstance(given, weights.WeightsSpec) else weights.WeightsSpec(file=given)
 

@@ -40,7 +40,8 @@ class TensorFile(Protocol):
     path: Path
 
     @property
-    def tensors(self) -> Mapping[str, Tensor]: ...
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The tensors of the file by name."""
 
     def __getitem__(self, name: str, /) -> Array:
         """The elements of a tensor, read-only. Raises BadFile for a type that xlac lacks, and for a

@@ -37,6 +37,7 @@ for _name, _version in TAKEN_OVER.items():
 
 @operator("ExpandDims", domain=MICROSOFT)
 def expand_dims(call: OperatorCall) -> Node:
+    """A new axis of length 1; its place has to be a constant."""
     (axis,) = call.ints(1) or [0]
     return build.apply1("unsqueeze", call[0], axis=axis)
 
@@ -88,11 +89,13 @@ def distances(call: OperatorCall) -> Node:
 
 @operator("ComplexMul", domain=MICROSOFT)
 def complex_mul(call: OperatorCall) -> Node:
+    """The product of complex numbers whose parts are the last axis."""
     return _complex_product(call, 1.0)
 
 
 @operator("ComplexMulConj", domain=MICROSOFT)
 def complex_mul_conjugate(call: OperatorCall) -> Node:
+    """The product with the conjugate of the second one."""
     return _complex_product(call, -1.0)
 
 

@@ -26,6 +26,7 @@ SECTION = "CHLO"
 
 @operation(*(f"chlo.{name}" for name in UNARY), section=SECTION)
 def unary(site: OperationSite) -> Built:
+    """One operand, element by element: the table `UNARY`, and `CHLO` for complex numbers."""
     site.takes(1)
     name = site.name.removeprefix("chlo.")
     x = site.tensor(0)
@@ -37,6 +38,7 @@ def unary(site: OperationSite) -> Built:
 
 @operation(*(f"chlo.{name}" for name in BINARY), section=SECTION)
 def binary(site: OperationSite) -> Built:
+    """Two operands, element by element: the table `BINARY`."""
     site.takes(2)
     found = build.apply1(BINARY[site.name.removeprefix("chlo.")], site.number(0), site.number(1))
     return stored(found, site.result.element)
@@ -44,6 +46,7 @@ def binary(site: OperationSite) -> Built:
 
 @operation("chlo.is_pos_inf", "chlo.is_neg_inf", section=SECTION)
 def is_infinite(site: OperationSite) -> Built:
+    """Whether an element is infinite, of one sign."""
     return build.compare(
         site.number(0), "eq", float("inf") if site.name == "chlo.is_pos_inf" else float("-inf")
     )
@@ -51,6 +54,7 @@ def is_infinite(site: OperationSite) -> Built:
 
 @operation("chlo.conj", section=SECTION)
 def conjugate(site: OperationSite) -> Built:
+    """The conjugate; a real number is its own."""
     x = site.tensor(0)
     return x.each([x.parts[0], build.apply1("neg", x.parts[1])]) if x.element.complex else x
 

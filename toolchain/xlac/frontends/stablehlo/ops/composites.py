@@ -26,6 +26,7 @@ def composite(site: OperationSite) -> Built:
 
 @operation("custom_call")
 def custom_call(site: OperationSite) -> Built:
+    """A target whose meaning `CUSTOM_CALLS` has; any other is refused."""
     target = site.word("call_target_name")
     entry = CUSTOM_CALLS.get(target)
     if entry is None:

@@ -76,6 +76,7 @@ def meeting(left: DType, right: DType, wanted: DType) -> tuple[DType, DType]:
 
 @operation("dot_general")
 def dot_general(site: OperationSite) -> Built:
+    """A sum of products over the contracting axes; batching axes come first."""
     site.takes(2)
     fields = site.fields("dot_dimension_numbers")
     batch = tuple(listed(site, fields, f"{side}_batching_dimensions") for side in ("lhs", "rhs"))
@@ -105,6 +106,7 @@ def dot(site: OperationSite) -> Built:
 
 @operation("einsum", "unary_einsum")
 def einsum(site: OperationSite) -> Built:
+    """An equation of one or two operands, as NumPy has it."""
     equation = site.word("einsum_config")
     if len(site.operands) == 1:
         (x,) = site.tensors()
@@ -143,6 +145,7 @@ def layout(site: OperationSite) -> tuple[str, str, str]:
 
 @operation("convolution")
 def convolution(site: OperationSite) -> Built:
+    """`dimension_numbers`, strides, dilations, groups and padding mean what they mean here."""
     axes = layout(site)
     low, high = site.pairs("padding", len(axes[0]) - 2)
     return convolved(site, axes, low, high)

@@ -15,6 +15,7 @@ from xlac_sdk.dtypes import DType
 
 @operation("while")
 def while_(site: OperationSite) -> Built:
+    """A loop; what its regions capture is carried unchanged."""
     carried = nodes_of(site.operands)
     types = [node.type for node in carried]
     condition, first = site.capturing(0, types)
@@ -52,6 +53,7 @@ def _like(type: object, graph: Graph) -> TypedTensor:
 
 @operation("call", section="func")
 def call(site: OperationSite) -> Built:
+    """The body of the function that is called, at its place."""
     return called(site, site.word("callee"))
 
 

@@ -14,6 +14,7 @@ from xlac_sdk.dtypes import DType
 
 @operation("convert")
 def converted(site: OperationSite) -> Built:
+    """Conversion between element types, by value."""
     return convert_to(site.tensor(0), site.result.element)
 
 
@@ -53,6 +54,7 @@ def expressed(element: Element) -> DType:
 
 @operation("bitcast_convert")
 def bitcast(site: OperationSite) -> Built:
+    """The same bits as another element type; the last axis grows or shrinks by the ratio of widths."""
     x, element = site.tensor(0), site.result.element
     if x.element.complex or element.complex:
         return _complex_bits(site, x, element)

@@ -20,6 +20,7 @@ from xlac_sdk.dtypes import DType
 
 @operation("constant", "chlo.constant", section="constant")
 def constant(site: OperationSite) -> Built:
+    """The literal; what is not stored element by element is a broadcast."""
     array, element = site.array("value"), site.result.element
     return literal(array, element)
 
@@ -40,6 +41,7 @@ def literal(array: Array, element: Element) -> TypedTensor:
 
 @operation("iota")
 def iota(site: OperationSite) -> Built:
+    """Numbers counted along one axis."""
     return counted(site, site.sizes)
 
 
@@ -65,16 +67,19 @@ def place(site: OperationSite) -> Built:
 
 @operation("after_all", "create_token")
 def token(site: OperationSite) -> Built:
+    """Tokens order side effects, of which there are none here."""
     return Token()
 
 
 @operation("tuple")
 def tuple_(site: OperationSite) -> Built:
+    """Several values as one, while importing only."""
     return Several(tuple(site.operands))
 
 
 @operation("get_tuple_element")
 def element_of_tuple(site: OperationSite) -> Built:
+    """One value of a tuple."""
     site.takes(1)
     found, index = site.operands[0], site.integer("index")
     if not isinstance(found, Several) or not 0 <= index < len(found.items):
@@ -84,6 +89,7 @@ def element_of_tuple(site: OperationSite) -> Built:
 
 @operation("optimization_barrier")
 def optimization_barrier(site: OperationSite) -> Built:
+    """Its operands, which no pass joins with what follows."""
     return [
         value.each([_barred(part) for part in value.parts])
         if isinstance(value, TypedTensor)

@@ -45,6 +45,7 @@ def fixed(site: OperationSite, number: int) -> tuple[int, ...]:
 
 @operation("get_dimension_size")
 def get_dimension_size(site: OperationSite) -> Built:
+    """A size as i32: a constant, or read where the size is open."""
     x = site.tensor(0)
     axis = site.axis("dimension", len(x.shape))
     size = x.shape[axis]
@@ -68,23 +69,27 @@ def set_dimension_size(site: OperationSite) -> Built:
 
 @operation("dynamic_broadcast_in_dim")
 def dynamic_broadcast_in_dim(site: OperationSite) -> Built:
+    """broadcast_in_dim to a shape that is known when importing, or open."""
     shape = known(site, 1)
     return broadcast(site, site.tensor(0), shape, site.axes("broadcast_dimensions", len(shape)))
 
 
 @operation("dynamic_reshape")
 def dynamic_reshape(site: OperationSite) -> Built:
+    """reshape to a shape that is known when importing, or open."""
     shape = known(site, 1)
     return moved(site.tensor(0), lambda part: build.reshape(part, shape))
 
 
 @operation("dynamic_iota")
 def dynamic_iota(site: OperationSite) -> Built:
+    """iota of a shape that is known when importing, or open."""
     return counted(site, known(site, 0))
 
 
 @operation("dynamic_pad")
 def dynamic_pad(site: OperationSite) -> Built:
+    """pad whose amounts are known when importing."""
     return padded(site, known(site, 2), known(site, 3), fixed(site, 4))
 
 
@@ -112,10 +117,12 @@ def real_dynamic_slice(site: OperationSite) -> Built:
 
 @operation("dynamic_gather")
 def dynamic_gather(site: OperationSite) -> Built:
+    """gather whose slice sizes are known when importing."""
     return gathered(site, known(site, 2))
 
 
 @operation("dynamic_conv")
 def dynamic_conv(site: OperationSite) -> Built:
+    """convolution whose padding is known when importing."""
     axes, padding = layout(site), fixed(site, 2)
     return convolved(site, axes, padding[0::2], padding[1::2])

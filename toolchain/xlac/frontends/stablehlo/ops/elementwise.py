@@ -28,6 +28,7 @@ LOGICAL = {"add": "or", "maximum": "or", "minimum": "and", "multiply": "and", "s
 
 @operation(*UNARY)
 def unary(site: OperationSite) -> Built:
+    """One operand, element by element: the table `UNARY`, `arithmetic` for complex numbers."""
     site.takes(1)
     x = site.tensor(0)
     if x.element.complex:
@@ -38,6 +39,9 @@ def unary(site: OperationSite) -> Built:
 
 @operation(*BINARY)
 def binary(site: OperationSite) -> Built:
+    """Two operands of one type, element by element: the table `BINARY`, `LOGICAL` for i1,
+    `arithmetic` for complex numbers.
+    """
     site.takes(2)
     x, y = site.tensors()
     site.importer.agree([x.shape, y.shape])
@@ -101,6 +105,7 @@ def shifted(site: OperationSite) -> Built:
 
 @operation("compare")
 def compare(site: OperationSite) -> Built:
+    """A comparison; TOTALORDER orders floats by their bits, so -0 is below 0 and NaN has a place."""
     site.takes(2)
     x, y = site.tensors()
     site.importer.agree([x.shape, y.shape])
@@ -125,6 +130,7 @@ def total_order(x: Node) -> Node:
 
 @operation("select")
 def select(site: OperationSite) -> Built:
+    """Elements of one or another tensor; the condition is of their shape or one element."""
     site.takes(3)
     condition, x, y = site.real(0).node, site.tensor(1), site.tensor(2)
     if condition.type.dtype is not DType.BOOL or x.element != y.element:
@@ -150,11 +156,13 @@ def clamp(site: OperationSite) -> Built:
 
 @operation("is_finite")
 def is_finite(site: OperationSite) -> Built:
+    """Whether an element is neither NaN nor infinite."""
     return build.apply1("isfinite", site.number(0))
 
 
 @operation("reduce_precision")
 def reduce_precision(site: OperationSite) -> Built:
+    """Rounded as if the type had fewer bits of exponent and mantissa."""
     given = {
         "exponent_bits": site.integer("exponent_bits"),
         "mantissa_bits": site.integer("mantissa_bits"),
@@ -168,6 +176,7 @@ def reduce_precision(site: OperationSite) -> Built:
 
 @operation("complex")
 def complex_(site: OperationSite) -> Built:
+    """A complex tensor from its parts: two values while importing."""
     site.takes(2)
     return TypedTensor(site.result.element, same(site, site.real(0), site.real(1)))
 

@@ -25,6 +25,7 @@ def starts_of(site: OperationSite, first: int, stop: int | None = None) -> list[
 
 @operation("dynamic_slice")
 def dynamic_slice(site: OperationSite) -> Built:
+    """A slice whose start is moved so that all of it is inside."""
     x, sizes = site.tensor(0), site.integers("slice_sizes")
     starts = starts_of(site, 1)
     return x.each([Node.of(DynSlice(sizes), part, *starts) for part in x.parts])
@@ -32,6 +33,7 @@ def dynamic_slice(site: OperationSite) -> Built:
 
 @operation("dynamic_update_slice")
 def dynamic_update_slice(site: OperationSite) -> Built:
+    """x with a slice replaced, whose start is moved so that all of it is inside."""
     x, update = site.tensor(0), site.tensor(1)
     if x.element != update.element:
         site.fail(f"the update is of {update.element.text}, the operand of {x.element.text}")
@@ -62,6 +64,7 @@ def number(site: OperationSite, fields: dict[str, Any], name: str) -> int:
 
 @operation("gather")
 def gather(site: OperationSite) -> Built:
+    """Slices of x where the indices say; attributes are `Gather`'s fields."""
     return gathered(site, site.integers("slice_sizes"))
 
 
@@ -83,6 +86,7 @@ def gathered(site: OperationSite, sizes: Sequence[Dim]) -> TypedTensor:
 
 @operation("scatter")
 def scatter(site: OperationSite) -> Built:
+    """Updates combined into tensors where the indices say, by a region."""
     count = (len(site.operands) - 1) // 2
     if len(site.operands) != 2 * count + 1 or not count:
         site.fail("takes tensors, indices and as many updates")

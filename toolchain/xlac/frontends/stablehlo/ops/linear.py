@@ -71,6 +71,7 @@ def _mirrored(real: Node, imaginary: Node, length: int) -> tuple[Node, Node]:
 
 @operation("cholesky")
 def cholesky(site: OperationSite) -> Built:
+    """The triangular factor; `lower` says which, the other triangle is 0."""
     site.takes(1)
     return build.apply1("cholesky", site.number(0), lower=site.flag("lower"))
 

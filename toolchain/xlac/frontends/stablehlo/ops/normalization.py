@@ -25,6 +25,7 @@ def _count(x: Node, axes: tuple[int, ...]) -> float:
 
 @operation("batch_norm_inference")
 def batch_norm_inference(site: OperationSite) -> Built:
+    """Normalised by a mean and variance that are operands."""
     site.takes(5)
     x, scale, offset, mean, variance = (site.number(n) for n in range(5))
     axis, _, epsilon = _axes(site, x)
@@ -51,6 +52,7 @@ def _moments(x: Node, axes: tuple[int, ...]) -> tuple[Node, Node]:
 
 @operation("batch_norm_training")
 def batch_norm_training(site: OperationSite) -> Built:
+    """Normalised by the batch's own mean and variance, which are results too."""
     site.takes(3)
     x, scale, offset = (site.number(n) for n in range(3))
     axis, axes, epsilon = _axes(site, x)
@@ -60,6 +62,7 @@ def batch_norm_training(site: OperationSite) -> Built:
 
 @operation("batch_norm_grad")
 def batch_norm_grad(site: OperationSite) -> Built:
+    """Gradients of the operand, scale and offset, as StableHLO defines them."""
     site.takes(5)
     x, scale, mean, variance, grad = (site.number(n) for n in range(5))
     axis, axes, epsilon = _axes(site, x)

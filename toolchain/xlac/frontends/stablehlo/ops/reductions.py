@@ -42,6 +42,7 @@ def combination(body: Graph, x: TypedTensor) -> str:
 
 @operation("reduce")
 def reduce(site: OperationSite) -> Built:
+    """A reduction: one that we name where its region is such, else with the region as its body."""
     xs, inits = halves(site)
     axes = site.axes("dimensions", len(xs[0].shape))
     body = site.closed(0)
@@ -69,6 +70,7 @@ def regrouped(like: Sequence[TypedTensor], results: Sequence[Node]) -> list[Valu
 
 @operation("map")
 def map_(site: OperationSite) -> Built:
+    """A region of scalar operations, lifted to whole tensors."""
     xs = site.tensors()
     if not xs or any(x.shape != xs[0].shape for x in xs):
         site.fail("takes tensors of one shape")

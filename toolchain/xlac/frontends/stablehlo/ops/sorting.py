@@ -15,6 +15,7 @@ from xlac.ops.reduction.order import Sort
 
 @operation("sort")
 def sort(site: OperationSite) -> Built:
+    """Tensors sorted together along an axis, in the order that the region is."""
     xs = site.tensors()
     if not xs:
         site.fail("takes tensors")

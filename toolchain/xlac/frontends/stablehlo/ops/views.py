@@ -27,6 +27,7 @@ def padded_value(site: OperationSite, x: TypedTensor, number: int) -> Sequence[N
 
 @operation("broadcast_in_dim")
 def broadcast_in_dim(site: OperationSite) -> Built:
+    """Axis n of the operand becomes axis `broadcast_dimensions[n]`."""
     axes = site.axes("broadcast_dimensions", len(site.result.shape))
     return broadcast(site, site.tensor(0), site.sizes, axes)
 
@@ -53,12 +54,14 @@ def broadcast_new_axes(site: OperationSite) -> Built:
 
 @operation("reshape")
 def reshape(site: OperationSite) -> Built:
+    """The same elements in another shape."""
     sizes = site.sizes
     return moved(site.tensor(0), lambda part: build.reshape(part, sizes))
 
 
 @operation("transpose")
 def transpose(site: OperationSite) -> Built:
+    """The axes in another order."""
     x = site.tensor(0)
     perm = site.axes("permutation", len(x.shape))
     if len(perm) != len(x.shape):
@@ -68,6 +71,7 @@ def transpose(site: OperationSite) -> Built:
 
 @operation("reverse")
 def reverse(site: OperationSite) -> Built:
+    """Axes reversed."""
     x = site.tensor(0)
     return moved(x, lambda part: flipped(part, site.axes("dimensions", len(x.shape))))
 
@@ -79,6 +83,7 @@ def flipped(x: Node, axes: Sequence[int]) -> Node:
 
 @operation("slice")
 def slice_(site: OperationSite) -> Built:
+    """start:limit:stride of every axis, inside the operand."""
     x = site.tensor(0)
     starts, limits, strides = (
         site.integers(name) for name in ("start_indices", "limit_indices", "strides")
@@ -99,6 +104,7 @@ def slice_(site: OperationSite) -> Built:
 
 @operation("concatenate")
 def concatenate(site: OperationSite) -> Built:
+    """Tensors of one element type joined along an axis."""
     xs = site.tensors()
     if not xs or any(x.element != xs[0].element for x in xs):
         site.fail("takes tensors of one element type")
@@ -110,6 +116,7 @@ def concatenate(site: OperationSite) -> Built:
 
 @operation("pad")
 def pad(site: OperationSite) -> Built:
+    """Padded at both ends and between elements; negative amounts cut off."""
     low, high, interior = (
         site.integers(f"{name}_padding{end}")
         for name, end in (("edge", "_low"), ("edge", "_high"), ("interior", ""))

@@ -73,6 +73,9 @@ def geometry(site: OperationSite, rank: int) -> WindowGeometry:
 
 @operation("reduce_window")
 def reduce_window(site: OperationSite) -> Built:
+    """Reductions over windows: one that we name where the region is such and starts at its
+    identity, else with the region as its body.
+    """
     xs, inits = halves(site)
     window = geometry(site, len(xs[0].shape))
     body = site.closed(0)

@@ -76,6 +76,7 @@ class Carried:
         return nodes * copies if copies and len(nodes) == 1 else nodes
 
     def flat(self) -> list[Node]:
+        """The initial values, one node after another."""
         return [node for nodes in self.inits.values() for node in nodes]
 
     def values(self, nodes: Sequence[Node]) -> dict[str, Value]:

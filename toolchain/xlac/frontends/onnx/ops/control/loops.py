@@ -54,6 +54,9 @@ class OnnxLoop:
 
 @operator("Loop")
 def loop(call: OperatorCall) -> tuple[Value, ...]:
+    """A scan where the number of steps is known, else a while loop, whose stacked results need a
+    bound on the steps. A loop whose values change type is run step by step while importing.
+    """
     carried = tuple(v for v in call.inputs[2:] if v is not None)
     trips = None if call.get(0) is None else build.reshape(call[0], [])
     condition = build.constant(True) if call.get(1) is None else build.reshape(call[1], [])

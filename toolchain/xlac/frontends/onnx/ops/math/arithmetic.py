@@ -66,6 +66,7 @@ def second(call: OperatorCall) -> Node:
 
 @operator("Mean", elementwise=True)
 def mean(call: OperatorCall) -> Node:
+    """The mean of tensors, computed in at least f32."""
     total = reduce(build.add, (build.compute(x) for x in call))
     return build.cast(
         build.div(total, build.constant(len(call), total.type.dtype)), call[0].type.dtype
@@ -89,11 +90,13 @@ def power(call: OperatorCall) -> Node:
 
 @operator("Mod", since=10, elementwise=True)
 def modulus(call: OperatorCall) -> Node:
+    """The remainder with the divisor's sign, or with `fmod` that of the dividend."""
     return build.apply1("rem" if call.attr("fmod", 0) else "mod", call[0], call[1])
 
 
 @operator("IsInf", since=10, elementwise=True)
 def is_infinite(call: OperatorCall) -> Node:
+    """Whether an element is infinite, of the signs that are asked for."""
     x = call[0]
     found = [
         build.compare(x, "eq", limit)
@@ -109,6 +112,7 @@ def is_infinite(call: OperatorCall) -> Node:
 
 @operator("BitShift", since=11, elementwise=True)
 def bit_shift(call: OperatorCall) -> Node:
+    """Shifted left or right, as `direction` says."""
     direction = call.attr("direction")
     if direction not in ("LEFT", "RIGHT"):
         call.fail(f"direction '{direction}' is neither LEFT nor RIGHT")
@@ -117,11 +121,13 @@ def bit_shift(call: OperatorCall) -> Node:
 
 @operator("Where", since=9, elementwise=True)
 def where(call: OperatorCall) -> Node:
+    """Elements of the second input where the condition holds, of the third elsewhere."""
     return build.select(call[0], call[1], call[2])
 
 
 @operator("Clip", since=6, elementwise=True)
 def clip_attributes(call: OperatorCall) -> Node:
+    """Clip up to operator set 10: its limits are attributes."""
     x = call[0]
     low, high = call.attr("min", None), call.attr("max", None)
     x = x if low is None else build.maximum(x, build.constant(low, x.type.dtype))
@@ -130,6 +136,7 @@ def clip_attributes(call: OperatorCall) -> Node:
 
 @operator("Clip", since=11, elementwise=True)
 def clip(call: OperatorCall) -> Node:
+    """Clip since operator set 11: its limits are inputs; of crossed limits the upper one wins."""
     x, low, high = call[0], call.get(1), call.get(2)
     x = x if low is None else build.maximum(x, low)
     return x if high is None else build.minimum(x, high)

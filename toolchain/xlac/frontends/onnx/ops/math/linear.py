@@ -30,6 +30,7 @@ def _product(x: Node, coefficients: Array) -> Node:
 
 @operator("LinearRegressor", domain=ML)
 def linear_regressor(call: OperatorCall) -> Node:
+    """x times the coefficients, the intercepts, and the transformation asked for."""
     x = _rows(call)
     found = _product(x, np.asarray(call.attr("coefficients")).reshape(call.attr("targets", 1), -1))
     if call.attr("intercepts", None):
@@ -39,6 +40,9 @@ def linear_regressor(call: OperatorCall) -> Node:
 
 @operator("LinearClassifier", domain=ML)
 def linear_classifier(call: OperatorCall) -> tuple[Node, Node]:
+    """The label with the highest score, and the scores; two classes with one score have its
+    negation as the other.
+    """
     x = _rows(call)
     labels = call.attr("classlabels_ints", None)
     classes = len(labels or call.attr("classlabels_strings", []))
@@ -84,6 +88,7 @@ def _kernel(call: OperatorCall, x: Node, vectors: Array, kind: str) -> Node:
 
 @operator("SVMRegressor", domain=ML)
 def svm_regressor(call: OperatorCall) -> Node:
+    """Kernel values with the support vectors, weighed; with `one_class` only the sign."""
     x, count = _rows(call), call.attr("n_supports", 0)
     coefficients = np.asarray(call.attr("coefficients")).reshape(1, -1)
     if count:

@@ -13,6 +13,7 @@ from xlac_sdk.dtypes import DType
 
 @operator("MatMul")
 def matmul(call: OperatorCall) -> Node:
+    """NumPy's matmul."""
     return build.apply1("matmul", call[0], call[1])
 
 
@@ -45,6 +46,7 @@ def scaled(x: Node, factor: float) -> Node:
 
 @operator("Einsum", since=12)
 def einsum(call: OperatorCall) -> Node:
+    """The equation means the same here."""
     return build.apply1("einsum", *call, equation=call.attr("equation"))
 
 

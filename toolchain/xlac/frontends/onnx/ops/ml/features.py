@@ -19,6 +19,7 @@ from xlac_sdk.dtypes import DType
 
 @operator("Scaler", domain=ML)
 def scaler(call: OperatorCall) -> Node:
+    """(x - offset) scale, as f32; one number of each may serve all columns."""
     x = build.floating(call[0])
     return build.cast(
         build.mul(build.sub(x, _row(call, "offset", x)), _row(call, "scale", x)), DType.F32
@@ -49,6 +50,7 @@ def normalizer(call: OperatorCall) -> Node:
 
 @operator("Binarizer", domain=ML)
 def binarizer(call: OperatorCall) -> Node:
+    """1 above the threshold, else 0."""
     x = call[0]
     return build.cast(
         build.compare(x, "gt", build.constant(call.attr("threshold", 0.0), x.type.dtype)),

@@ -104,6 +104,7 @@ def _by_keys(call: OperatorCall, prefix: str) -> tuple[Forest, list[tuple[int, i
 
 @operator("TreeEnsembleRegressor", domain=ML)
 def tree_regressor(call: OperatorCall) -> Node:
+    """Leaf weights of all trees, combined for each target."""
     forest, places = _by_keys(call, "target")
     found = _aggregated(
         call, forest, places, call.attr("n_targets", 1), call.attr("aggregate_function", "SUM")
@@ -116,6 +117,9 @@ def tree_regressor(call: OperatorCall) -> Node:
 
 @operator("TreeEnsembleClassifier", domain=ML)
 def tree_classifier(call: OperatorCall) -> tuple[Node, ...]:
+    """The label with the most votes, and the scores. Trees that vote for one class of two give the
+    other by what is left.
+    """
     forest, places = _by_keys(call, "class")
     labels = call.attr("classlabels_int64s", None)
     classes = len(labels or call.attr("classlabels_strings", []))

@@ -65,16 +65,19 @@ def _matmul(call: OperatorCall) -> Node:
 
 @operator("FusedMatMul", domain=MICROSOFT)
 def fused_matmul(call: OperatorCall) -> Node:
+    """alpha times the product, each operand transposed where its attribute says."""
     return _matmul(call)
 
 
 @operator("TransposeMatMul", domain=MICROSOFT)
 def transpose_matmul(call: OperatorCall) -> Node:
+    """The former name of FusedMatMul."""
     return _matmul(call)
 
 
 @operator("FusedMatMulActivation", domain=MICROSOFT)
 def fused_matmul_activation(call: OperatorCall) -> Node:
+    """FusedMatMul, then the activation that its attribute names."""
     name = call.attr("activation")
     if name == "Softmax":
         return build.apply1("softmax", _matmul(call), axis=call.attr("activation_axis", -1))
@@ -89,6 +92,7 @@ def fused_matmul_activation(call: OperatorCall) -> Node:
 
 @operator("FusedGemm", domain=MICROSOFT)
 def fused_gemm(call: OperatorCall) -> Node:
+    """Gemm, then the activation that its attribute names."""
     return activated(
         call,
         gemm(call),
@@ -100,6 +104,7 @@ def fused_gemm(call: OperatorCall) -> Node:
 
 @operator("GemmFastGelu", domain=MICROSOFT)
 def gemm_fast_gelu(call: OperatorCall) -> Node:
+    """A product with a bias, then gelu by tanh."""
     found, bias = build.apply1("matmul", call[0], call[1]), call.get(2)
     return build.apply1(
         "gelu", found if bias is None else build.add(found, bias), approximate="tanh"
@@ -125,6 +130,7 @@ def nhwc_conv(call: OperatorCall) -> Node:
 
 @operator("NhwcMaxPool", domain=MICROSOFT)
 def nhwc_max_pool(call: OperatorCall) -> Node:
+    """MaxPool of values whose channels are the last axis; it has no indices."""
     found = max_pool(replace(call, inputs=(channels_first(call[0]),)))
     if not isinstance(found, Node):
         raise ShapeError("NhwcMaxPool has one output")

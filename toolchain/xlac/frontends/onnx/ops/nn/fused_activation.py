@@ -48,6 +48,7 @@ def bias_split_gelu(call: OperatorCall) -> Node:
 
 @operator("BiasAdd", domain=MICROSOFT)
 def bias_add(call: OperatorCall) -> Node:
+    """x + bias + skip connection."""
     return build.add(build.add(call[0], call[1]), call[2])
 
 

@@ -78,6 +78,7 @@ def embed_layer_normalization(call: OperatorCall) -> tuple[Node, ...]:
 
 @operator("GroupNorm", domain=MICROSOFT)
 def group_norm(call: OperatorCall) -> Node:
+    """Group normalisation, `channels_last` or not, with silu after it if asked."""
     return _group_norm(call, call[0])
 
 

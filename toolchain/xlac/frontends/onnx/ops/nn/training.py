@@ -42,6 +42,7 @@ def _regularized(x: Node, gradient: Node, share: float) -> Node:
 
 @operator("Adagrad", domain=TRAINING)
 def adagrad(call: OperatorCall) -> tuple[Node, ...]:
+    """One step of Adagrad for each tensor; new values, then the sums of squares."""
     epsilon, decay, share = (
         call.attr("epsilon", 0.0),
         call.attr("decay_factor", 0.0),
@@ -61,6 +62,7 @@ def adagrad(call: OperatorCall) -> tuple[Node, ...]:
 
 @operator("Adam", domain=TRAINING)
 def adam(call: OperatorCall) -> tuple[Node, ...]:
+    """One step of Adam for each tensor; new values, then first and second moments."""
     alpha, beta = call.attr("alpha", 0.9), call.attr("beta", 0.999)
     epsilon, share, after = (
         call.attr("epsilon", 0.0),
@@ -91,6 +93,7 @@ def adam(call: OperatorCall) -> tuple[Node, ...]:
 
 @operator("Momentum", domain=TRAINING)
 def momentum(call: OperatorCall) -> tuple[Node, ...]:
+    """One step with momentum for each tensor, standard or Nesterov's; new values, then velocities."""
     alpha, beta, share = call.attr("alpha"), call.attr("beta"), call.attr("norm_coefficient")
     mode = call.attr("mode")
     if mode not in ("standard", "nesterov"):
@@ -111,4 +114,5 @@ def momentum(call: OperatorCall) -> tuple[Node, ...]:
 
 @operator("Gradient", domain=TRAINING)
 def gradient(call: OperatorCall) -> Node:
+    """Always refused: a graph is not differentiated when it is imported."""
     call.fail("graphs are not differentiated here", hint="export the model with its backward graph")

@@ -106,6 +106,7 @@ def qlinear_concat(call: OperatorCall) -> Value:
 
 @operator("QLinearWhere", domain=MICROSOFT)
 def qlinear_where(call: OperatorCall) -> Value:
+    """The chosen operand, with the scale and zero point of the result."""
     return written(call, build.select(call[0], read(call, 1), read(call, 4)), 7, like=1)
 
 

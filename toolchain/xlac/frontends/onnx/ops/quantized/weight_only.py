@@ -108,6 +108,7 @@ def mul_integer(call: OperatorCall) -> Node:
 
 @operator("ReduceSumInteger", domain=MICROSOFT)
 def reduce_sum_integer(call: OperatorCall) -> Node:
+    """The sum of 8-bit integers, as i32."""
     return build.reduce(
         build.cast(call[0], DType.I32), "add", call.attr("axes"), bool(call.attr("keepdims"))
     )

@@ -108,6 +108,7 @@ def converted(value: Node | Coded, number: int, saturate: bool, rounding: str) -
 
 @operator("Cast", elementwise=True)
 def cast(call: OperatorCall) -> Value:
+    """Conversion as ONNX has it: with `saturate` narrow floats stop at their limits."""
     to = call.attr("to")
     if isinstance(to, str):  # until operator set 6 the type has a name
         to = messages().TensorProto.DataType.Value(to)
@@ -118,6 +119,7 @@ def cast(call: OperatorCall) -> Value:
 
 @operator("CastLike", since=15)
 def cast_like(call: OperatorCall) -> Value:
+    """Cast to the type of the second input."""
     like = call.coded(1)
     if isinstance(like, Coded):
         number = next(n for n, (format, _) in CODED.items() if format == like.format)

@@ -56,6 +56,7 @@ def held(array: np.ndarray | Encoded) -> Value:
 
 @operator("ConstantOfShape", since=9)
 def constant_of_shape(call: OperatorCall) -> Value:
+    """One value broadcast to a shape that is known when importing."""
     array = call.attr("value", np.zeros(1, np.float32))
     shape = call.dims(0)
     codes = array.codes if isinstance(array, Encoded) else array
@@ -88,6 +89,7 @@ def range_(call: OperatorCall) -> Node:
 
 @operator("EyeLike", since=9)
 def eye_like(call: OperatorCall) -> Node:
+    """Ones on diagonal k in the shape of a matrix."""
     x = call[0]
     if x.type.rank != 2:
         call.fail(f"takes a matrix, got {x.type}")
@@ -108,6 +110,7 @@ def shape(call: OperatorCall) -> Node:
 
 @operator("Size")
 def size(call: OperatorCall) -> Node:
+    """The number of elements, a product where sizes are open."""
     value, node = call.given(0), _tensor(call)
     found = build.constant(np.asarray(1, np.int64))
     for axis in range(node.type.rank):

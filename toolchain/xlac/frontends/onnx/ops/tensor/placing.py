@@ -36,6 +36,7 @@ operator("ScatterElements", since=11)(_elements)
 
 @operator("ScatterND", since=11)
 def scatter_nd(call: OperatorCall) -> Node:
+    """x with updates at vectors of indices, of which negative ones count from the end."""
     x, indices, updates = call[0], call[1], call[2]
     last = indices.type.rank - 1
     depth = indices.shape[last]

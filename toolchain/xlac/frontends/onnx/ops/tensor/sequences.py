@@ -47,16 +47,19 @@ def position(call: OperatorCall, number: int, length: int, default: int | None =
 
 @operator("SequenceEmpty", since=11)
 def sequence_empty(call: OperatorCall) -> Value:
+    """Sequences exist while importing only; this one has no item."""
     return Sequence(())
 
 
 @operator("SequenceConstruct", since=11)
 def sequence_construct(call: OperatorCall) -> Value:
+    """The inputs as a sequence."""
     return Sequence(tuple(v for v in call.inputs if v is not None))
 
 
 @operator("SequenceInsert", since=11)
 def sequence_insert(call: OperatorCall) -> Value:
+    """One more item; its position has to be a constant."""
     items, item = sequence(call, 0).items, call.given(1)
     assert item is not None
     if call.given(2) is None:
@@ -70,6 +73,7 @@ def sequence_insert(call: OperatorCall) -> Value:
 
 @operator("SequenceErase", since=11)
 def sequence_erase(call: OperatorCall) -> Value:
+    """One item less, the last one if no position is given."""
     items = sequence(call, 0).items
     at = position(call, 1, len(items), len(items) - 1)
     return Sequence((*items[:at], *items[at + 1 :]))
@@ -77,17 +81,20 @@ def sequence_erase(call: OperatorCall) -> Value:
 
 @operator("SequenceAt", since=11)
 def sequence_at(call: OperatorCall) -> Value:
+    """The item at a constant position."""
     items = sequence(call, 0).items
     return items[position(call, 1, len(items))]
 
 
 @operator("SequenceLength", since=11)
 def sequence_length(call: OperatorCall) -> Node:
+    """The number of items, a constant."""
     return build.constant(np.asarray(len(sequence(call, 0).items), np.int64))
 
 
 @operator("ConcatFromSequence", since=11)
 def concat_from_sequence(call: OperatorCall) -> Node:
+    """The items joined along an axis, or with `new_axis` along a new one."""
     items, axis = tensors(call, 0), call.attr("axis")
     return (
         build.apply1("stack", *items, axis=axis)
@@ -139,11 +146,13 @@ def sequence_map(call: OperatorCall) -> tuple[Value, ...]:
 
 @operator("Optional", since=15)
 def optional(call: OperatorCall) -> Value:
+    """An optional with its value, or without any. Like sequences it exists while importing only."""
     return Optional(call.given(0))
 
 
 @operator("OptionalHasElement", since=15)
 def optional_has_element(call: OperatorCall) -> Node:
+    """Whether there is a value, a constant."""
     found = call.given(0)
     return build.constant(
         np.asarray(
@@ -154,6 +163,7 @@ def optional_has_element(call: OperatorCall) -> Node:
 
 @operator("OptionalGetElement", since=15)
 def optional_get_element(call: OperatorCall) -> Value:
+    """The value; of what is no optional, itself."""
     found = call.given(0)
     if found is None or (isinstance(found, Optional) and found.held is None):
         call.fail("the optional holds nothing")

@@ -42,6 +42,7 @@ def view(name: str, since: int = 1) -> Callable[[Callable[[OperatorCall, Node], 
 
 @operator("Identity")
 def identity(call: OperatorCall) -> Value:
+    """The input, whatever kind of value it is."""
     found = call.given(0)
     return call[0] if found is None else found
 
@@ -93,6 +94,7 @@ def unsqueeze(call: OperatorCall, x: Node) -> Node:
 
 @operator("Concat")
 def concat(call: OperatorCall) -> Value:
+    """Tensors joined along an axis; until operator set 4 axis 1 is the default."""
     xs = [call.coded(n) for n in range(len(call))]
     axis = call.attr("axis", 1)
     if isinstance(xs[0], Coded):
@@ -231,6 +233,7 @@ def reverse_sequence(call: OperatorCall) -> Node:
 
 @operator("Trilu", since=14)
 def trilu(call: OperatorCall) -> Node:
+    """One triangle of each matrix, zeros elsewhere."""
     x = call[0]
     k = int(call.value(1).reshape(())) if call.given(1) is not None else 0
     limit = 1 << 40

@@ -22,16 +22,21 @@ from xlac_sdk.dtypes import DType
     "prims.convert_element_type.default",
 )
 def converted(call: AtenCall, x: Node, *_: Any, **__: Any) -> Node:
+    """Copies and conversions: the same values as the result's dtype. Memory formats say nothing
+    here.
+    """
     return build.cast(x, call.dtype)
 
 
 @aten("copy")
 def copy(call: AtenCall, x: Node, source: Node, non_blocking: bool = False) -> Node:
+    """The source, converted and broadcast to the type of what it is copied over."""
     return call.filled(source)
 
 
 @aten("view_copy.dtype", "view.dtype")
 def reinterpreted(call: AtenCall, x: Node, dtype: DType) -> Node:
+    """The bytes as another dtype; the last axis grows or shrinks by the ratio of their widths."""
     if dtype.bits == x.type.dtype.bits:
         return build.apply1("bitcast", x, dtype=dtype)
     if dtype.bits < x.type.dtype.bits:

@@ -46,14 +46,17 @@ for _name, _mnemonic in LOGIC.items():
 
 @aten("logical_not")
 def logical_not(call: AtenCall, x: Node) -> Node:
+    """Of numbers, whether each is zero."""
     return build.apply1("not", build.cast(x, DType.BOOL))
 
 
 @aten("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
 def where(call: AtenCall, condition: Node, x: Scalar, y: Scalar) -> Node:
+    """Elements of x where the condition is true, of y elsewhere; all three broadcast."""
     return build.select(call.filled(condition, DType.BOOL), *operands(call, x, y))
 
 
 @aten("masked_fill.Scalar", "masked_fill.Tensor")
 def masked_fill(call: AtenCall, x: Node, mask: Node, value: Scalar) -> Node:
+    """The value where the mask is true, x elsewhere."""
     return where(call, mask, value, x)

@@ -91,6 +91,7 @@ for _name, _mnemonic in BINARY.items():
 
 @aten("add.Tensor", "add.Scalar")
 def add(call: AtenCall, x: Scalar, y: Scalar, alpha: Scalar = 1) -> Node:
+    """x + alpha y, rounded once to the result's dtype; of booleans the logical or."""
     a, b = computed(call, x, y)
     if call.dtype is DType.BOOL:
         return build.apply1("or", a, b)
@@ -99,12 +100,14 @@ def add(call: AtenCall, x: Scalar, y: Scalar, alpha: Scalar = 1) -> Node:
 
 @aten("sub.Tensor", "sub.Scalar")
 def sub(call: AtenCall, x: Scalar, y: Scalar, alpha: Scalar = 1) -> Node:
+    """x - alpha y, rounded once to the result's dtype."""
     a, b = computed(call, x, y)
     return rounded(call, build.sub(a, _times(call, b, alpha)))
 
 
 @aten("rsub.Tensor", "rsub.Scalar")
 def rsub(call: AtenCall, x: Scalar, y: Scalar, alpha: Scalar = 1) -> Node:
+    """y - alpha x."""
     return sub(call, y, x, alpha)
 
 
@@ -118,16 +121,19 @@ def _times(call: AtenCall, x: Node, factor: Scalar) -> Node:
 
 @aten("mul.Tensor", "mul.Scalar")
 def mul(call: AtenCall, x: Scalar, y: Scalar) -> Node:
+    """x y; of booleans the logical and."""
     return build.apply1("and" if call.dtype is DType.BOOL else "mul", *operands(call, x, y))
 
 
 @aten("div.Tensor", "div.Scalar", "true_divide.Tensor")
 def div(call: AtenCall, x: Scalar, y: Scalar) -> Node:
+    """x / y; integers are divided as floats."""
     return build.div(*operands(call, x, y))
 
 
 @aten("div.Tensor_mode", "div.Scalar_mode")
 def div_mode(call: AtenCall, x: Scalar, y: Scalar, rounding_mode: str | None = None) -> Node:
+    """x / y, rounded down with "floor", towards zero with "trunc"."""
     a, b = computed(call, x, y)
     if rounding_mode == "floor":
         return rounded(call, build.apply1("floor_divide", a, b))
@@ -139,6 +145,7 @@ def div_mode(call: AtenCall, x: Scalar, y: Scalar, rounding_mode: str | None = N
 
 @aten("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
 def power(call: AtenCall, x: Scalar, y: Scalar) -> Node:
+    """x to the power y; a few constant exponents become products and roots."""
     if isinstance(y, int | float) and call.dtype.is_float:
         (base,) = computed(call, x)
         simple = _simple_power(base, float(y))
@@ -170,11 +177,13 @@ def _simple_power(x: Node, exponent: float) -> Node | None:
 
 @aten("fmax")
 def fmax(call: AtenCall, x: Node, y: Node) -> Node:
+    """The larger; where one is NaN, the other."""
     return _unless_nan(call, "max", x, y)
 
 
 @aten("fmin")
 def fmin(call: AtenCall, x: Node, y: Node) -> Node:
+    """The smaller; where one is NaN, the other."""
     return _unless_nan(call, "min", x, y)
 
 
@@ -190,6 +199,7 @@ def _unless_nan(call: AtenCall, mnemonic: str, x: Node, y: Node) -> Node:
 
 @aten("bitwise_not")
 def bitwise_not(call: AtenCall, x: Node) -> Node:
+    """Every bit flipped; of booleans the logical not."""
     return build.apply1("not", x)
 
 
@@ -200,6 +210,7 @@ def bitwise_not(call: AtenCall, x: Node) -> Node:
     "__lshift__.Tensor",
 )
 def shift_left(call: AtenCall, x: Scalar, y: Scalar) -> Node:
+    """x shifted left by y bits."""
     return build.apply1("shl", *operands(call, x, y))
 
 
@@ -210,11 +221,13 @@ def shift_left(call: AtenCall, x: Scalar, y: Scalar) -> Node:
     "__rshift__.Tensor",
 )
 def shift_right(call: AtenCall, x: Scalar, y: Scalar) -> Node:
+    """x shifted right by y bits, with copies of the sign where x is signed."""
     return build.apply1("shr", *operands(call, x, y))
 
 
 @aten("clamp", "clamp.Tensor")
 def clamp(call: AtenCall, x: Node, min: Scalar | None = None, max: Scalar | None = None) -> Node:
+    """x no less than `min`, then no more than `max`: NaN stays, and of crossed limits `max` wins."""
     (found,) = operands(call, x)
     if min is not None:
         found = build.apply1(_of_bools(call, "max"), found, call.filled(min))
@@ -223,22 +236,26 @@ def clamp(call: AtenCall, x: Node, min: Scalar | None = None, max: Scalar | None
 
 @aten("clamp_min", "clamp_min.Tensor")
 def clamp_min(call: AtenCall, x: Node, min: Scalar) -> Node:
+    """x, no less than `min`."""
     return clamp(call, x, min)
 
 
 @aten("clamp_max", "clamp_max.Tensor")
 def clamp_max(call: AtenCall, x: Node, max: Scalar) -> Node:
+    """x, no more than `max`."""
     return clamp(call, x, None, max)
 
 
 @aten("log10")
 def log10(call: AtenCall, x: Node) -> Node:
+    """The natural logarithm over that of 10."""
     (a,) = computed(call, x)
     return rounded(call, build.div(build.log(a), math.log(10)))
 
 
 @aten("signbit")
 def signbit(call: AtenCall, x: Node) -> Node:
+    """Whether the sign bit is set: true of -0.0, and of NaN with a sign."""
     dtype = x.type.dtype
     if not dtype.is_signed:
         return build.full(False, x.shape, DType.BOOL)
@@ -248,6 +265,7 @@ def signbit(call: AtenCall, x: Node) -> Node:
 
 @aten("copysign.Tensor", "copysign.Scalar")
 def copysign(call: AtenCall, x: Node, y: Scalar) -> Node:
+    """The magnitude of x with the sign of y."""
     a, b = operands(call, x, y)
     size = build.apply1("abs", a)
     return build.select(signbit(call, b), build.apply1("neg", size), size)
@@ -255,6 +273,7 @@ def copysign(call: AtenCall, x: Node, y: Scalar) -> Node:
 
 @aten("lerp.Tensor", "lerp.Scalar")
 def lerp(call: AtenCall, x: Node, y: Node, weight: Scalar) -> Node:
+    """x + weight (y - x), written from the nearer end, as PyTorch does."""
     a, b, w = computed(call, x, y, weight)
     near = build.add(a, build.mul(w, build.sub(b, a)))
     far = build.sub(b, build.mul(build.sub(b, a), build.sub(1.0, w)))
@@ -263,11 +282,13 @@ def lerp(call: AtenCall, x: Node, y: Node, weight: Scalar) -> Node:
 
 @aten("addcmul")
 def addcmul(call: AtenCall, x: Node, y: Node, z: Node, value: Scalar = 1) -> Node:
+    """x + value y z, rounded once to the result's dtype."""
     a, b, c = computed(call, x, y, z)
     return rounded(call, build.add(a, build.mul(_times(call, b, value), c)))
 
 
 @aten("addcdiv")
 def addcdiv(call: AtenCall, x: Node, y: Node, z: Node, value: Scalar = 1) -> Node:
+    """x + value (y / z), rounded once to the result's dtype."""
     a, b, c = computed(call, x, y, z)
     return rounded(call, build.add(a, build.mul(build.div(b, c), call.node(value, a.type.dtype))))

@@ -51,29 +51,35 @@ def div(call: AtenCall, x: Scalar, y: Scalar) -> Node:
 
 @aten("prims.where.default")
 def where(call: AtenCall, condition: Node, x: Scalar, y: Scalar) -> Node:
+    """Elements of x where the condition is true, of y elsewhere."""
     return build.select(condition, *operands(call, x, y))
 
 
 @aten("prims.sum.default")
 def total(call: AtenCall, x: Node, dims: Sequence[int] | None, **_: object) -> Node:
+    """The sum over `dims`; over none, unlike `aten.sum`, x itself."""
     return reduced(build.cast(x, call.dtype), "add", dims) if dims else build.cast(x, call.dtype)
 
 
 @aten("prims.prod.default")
 def product(call: AtenCall, x: Node, dims: Sequence[int] | None, **_: object) -> Node:
+    """The product over `dims`; over none x itself."""
     return reduced(build.cast(x, call.dtype), "mul", dims) if dims else build.cast(x, call.dtype)
 
 
 @aten("prims.amax.default")
 def amax(call: AtenCall, x: Node, dims: Sequence[int], **_: object) -> Node:
+    """The largest over `dims`; NaN where any is."""
     return extreme(x, "max", dims)
 
 
 @aten("prims.amin.default")
 def amin(call: AtenCall, x: Node, dims: Sequence[int], **_: object) -> Node:
+    """The smallest over `dims`; NaN where any is."""
     return extreme(x, "min", dims)
 
 
 @aten("prims.broadcast_in_dim.default")
 def broadcast_in_dim(call: AtenCall, x: Node, shape: Sequence[Dim], axes: Sequence[int]) -> Node:
+    """x with its axis `n` as axis `axes[n]` of the result, as in StableHLO."""
     return build.spread(x, call.shape, axes)

@@ -23,6 +23,7 @@ def product(x: Node, y: Node, out: DType | None = None) -> Node:
 
 @aten("mm", "bmm")
 def mm(call: AtenCall, x: Node, y: Node) -> Node:
+    """The product of matrices, or of batches of them."""
     return build.cast(product(x, y), call.dtype)
 
 
@@ -43,6 +44,7 @@ def addmm(call: AtenCall, x: Node, y: Node, z: Node, beta: Scalar = 1, alpha: Sc
 def addmv(
     call: AtenCall, x: Node, matrix: Node, vector: Node, beta: Scalar = 1, alpha: Scalar = 1
 ) -> Node:
+    """beta x + alpha (matrix vector); with beta 0 x is not read, so its NaN do not appear."""
     column = build.reshape(vector, (*vector.shape, 1))
     found = build.reshape(product(matrix, column, call.dtype.compute), call.shape)
     found = found if alpha == 1 else build.mul(found, call.node(alpha, found.type.dtype))
@@ -55,16 +57,19 @@ def addmv(
 
 @aten("mv")
 def mv(call: AtenCall, matrix: Node, vector: Node) -> Node:
+    """The product of a matrix and a vector."""
     return build.dot(matrix, vector, ((1,), (0,)))
 
 
 @aten("dot", "vdot")
 def dot(call: AtenCall, x: Node, y: Node) -> Node:
+    """The inner product of two vectors; of real numbers `vdot` is the same."""
     return build.dot(x, y, ((0,), (0,)))
 
 
 @aten("linear")
 def linear(call: AtenCall, x: Node, weight: Node, bias: Node | None = None) -> Node:
+    """x times the transpose of the weight (out, in), and the bias, rounded once."""
     dtype = call.dtype.compute
     found = build.dot(x, weight, ((x.type.rank - 1,), (weight.type.rank - 1,)), ((), ()), dtype)
     if bias is not None:
@@ -74,6 +79,7 @@ def linear(call: AtenCall, x: Node, weight: Node, bias: Node | None = None) -> N
 
 @aten("matmul")
 def matmul(call: AtenCall, x: Node, y: Node) -> Node:
+    """The product as NumPy has it: vectors, matrices, and batches that broadcast."""
     return build.apply1("matmul", x, y)
 
 
@@ -138,6 +144,7 @@ def pdist(call: AtenCall, x: Node, p: float = 2) -> Node:
 def solve_triangular(
     call: AtenCall, a: Node, b: Node, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Node:
+    """X of a X = b, or of X a = b without `left`; batches broadcast."""
     outer = build.broadcast_shapes([a.shape[:-2], b.shape[:-2]])
     a, b = (build.broadcast_to(v, (*outer, *v.shape[-2:])) for v in (a, b))
     return build.apply1("triangular_solve", a, b, left=left, lower=not upper, unit=unitriangular)

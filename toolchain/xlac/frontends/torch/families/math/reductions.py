@@ -34,11 +34,13 @@ def reduced(x: Node, combine: str, dim: Dims, keepdim: bool = False) -> Node:
 def sum_dim(
     call: AtenCall, x: Node, dim: Dims, keepdim: bool = False, dtype: DType | None = None
 ) -> Node:
+    """The sum over `dim`; over none given, over all. Summed in the result's dtype."""
     return reduced(build.cast(x, call.dtype), "add", dim, keepdim)
 
 
 @aten("sum")
 def sum_all(call: AtenCall, x: Node, dtype: DType | None = None) -> Node:
+    """The sum of all elements."""
     return sum_dim(call, x, None)
 
 
@@ -46,6 +48,7 @@ def sum_all(call: AtenCall, x: Node, dtype: DType | None = None) -> Node:
 def mean_dim(
     call: AtenCall, x: Node, dim: Dims, keepdim: bool = False, dtype: DType | None = None
 ) -> Node:
+    """The mean over `dim`."""
     axes = axes_of(x, dim)
     wide = build.cast(x, call.dtype)
     return build.apply1("mean", wide, axis=axes, keepdims=keepdim) if axes else wide
@@ -53,11 +56,13 @@ def mean_dim(
 
 @aten("mean")
 def mean_all(call: AtenCall, x: Node, dtype: DType | None = None) -> Node:
+    """The mean of all elements."""
     return mean_dim(call, x, None)
 
 
 @aten("prod")
 def prod_all(call: AtenCall, x: Node, dtype: DType | None = None) -> Node:
+    """The product of all elements."""
     return reduced(build.cast(x, call.dtype), "mul", None)
 
 
@@ -65,6 +70,7 @@ def prod_all(call: AtenCall, x: Node, dtype: DType | None = None) -> Node:
 def prod_dim(
     call: AtenCall, x: Node, dim: int, keepdim: bool = False, dtype: DType | None = None
 ) -> Node:
+    """The product over one axis."""
     return reduced(build.cast(x, call.dtype), "mul", dim, keepdim)
 
 
@@ -77,31 +83,37 @@ def extreme(x: Node, combine: str, dim: Dims, keepdim: bool = False) -> Node:
 
 @aten("amax")
 def amax(call: AtenCall, x: Node, dim: Dims = (), keepdim: bool = False) -> Node:
+    """The largest over `dim`, over all for none; NaN where any is."""
     return extreme(x, "max", dim, keepdim)
 
 
 @aten("amin")
 def amin(call: AtenCall, x: Node, dim: Dims = (), keepdim: bool = False) -> Node:
+    """The smallest over `dim`, over all for none; NaN where any is."""
     return extreme(x, "min", dim, keepdim)
 
 
 @aten("max")
 def max_all(call: AtenCall, x: Node) -> Node:
+    """The largest of all elements."""
     return extreme(x, "max", None)
 
 
 @aten("min")
 def min_all(call: AtenCall, x: Node) -> Node:
+    """The smallest of all elements."""
     return extreme(x, "min", None)
 
 
 @aten("max.dim")
 def max_dim(call: AtenCall, x: Node, dim: int, keepdim: bool = False) -> tuple[Node, Node]:
+    """The largest along an axis, and the first place where it is."""
     return extreme(x, "max", dim, keepdim), position(x, "argmax", dim, keepdim)
 
 
 @aten("min.dim")
 def min_dim(call: AtenCall, x: Node, dim: int, keepdim: bool = False) -> tuple[Node, Node]:
+    """The smallest along an axis, and the first place where it is."""
     return extreme(x, "min", dim, keepdim), position(x, "argmin", dim, keepdim)
 
 
@@ -115,21 +127,25 @@ def position(x: Node, mnemonic: str, dim: int | None, keepdim: bool) -> Node:
 
 @aten("argmax")
 def argmax(call: AtenCall, x: Node, dim: int | None = None, keepdim: bool = False) -> Node:
+    """The first place of the largest, along an axis or in row-major order."""
     return position(x, "argmax", dim, keepdim)
 
 
 @aten("argmin")
 def argmin(call: AtenCall, x: Node, dim: int | None = None, keepdim: bool = False) -> Node:
+    """The first place of the smallest, along an axis or in row-major order."""
     return position(x, "argmin", dim, keepdim)
 
 
 @aten("any", "any.dim", "any.dims")
 def any_(call: AtenCall, x: Node, dim: Dims = None, keepdim: bool = False) -> Node:
+    """Whether any element is not zero."""
     return _truth(call, x, "or", dim, keepdim)
 
 
 @aten("all", "all.dim", "all.dims")
 def all_(call: AtenCall, x: Node, dim: Dims = None, keepdim: bool = False) -> Node:
+    """Whether no element is zero."""
     return _truth(call, x, "and", dim, keepdim)
 
 
@@ -166,6 +182,9 @@ def var(
     correction: float | None = None,
     keepdim: bool = False,
 ) -> Node:
+    """The variance, its sum divided by the number of elements less `correction` (1 if none is
+    given).
+    """
     return build.cast(
         spread_of(call, x, dim, 1 if correction is None else correction, keepdim)[0], call.dtype
     )
@@ -175,6 +194,7 @@ def var(
 def var_dim(
     call: AtenCall, x: Node, dim: Dims, unbiased: bool = True, keepdim: bool = False
 ) -> Node:
+    """The variance, `unbiased` meaning a correction of 1."""
     return build.cast(spread_of(call, x, dim, int(unbiased), keepdim)[0], call.dtype)
 
 
@@ -186,17 +206,20 @@ def var_mean(
     correction: float | None = None,
     keepdim: bool = False,
 ) -> tuple[Node, ...]:
+    """The variance, as `var`, and the mean."""
     found = spread_of(call, x, dim, 1 if correction is None else correction, keepdim)
     return tuple(build.cast(f, call.dtype) for f in found)
 
 
 @aten("cumsum")
 def cumsum(call: AtenCall, x: Node, dim: int, dtype: DType | None = None) -> Node:
+    """The running sum along an axis."""
     return running(call, "cumsum", x, dim)
 
 
 @aten("cumprod")
 def cumprod(call: AtenCall, x: Node, dim: int, dtype: DType | None = None) -> Node:
+    """The running product along an axis."""
     return running(call, "cumprod", x, dim)
 
 
@@ -208,6 +231,9 @@ def running(call: AtenCall, mnemonic: str, x: Node, dim: int) -> Node:
 
 @aten("logsumexp")
 def logsumexp(call: AtenCall, x: Node, dim: Dims, keepdim: bool = False) -> Node:
+    """The logarithm of the sum of exponentials, shifted by the largest so that it does not
+    overflow.
+    """
     wide = build.cast(x, call.dtype)
     axes = axes_of(x, dim)
     return build.apply1("logsumexp", wide, axis=axes, keepdims=keepdim) if axes else wide

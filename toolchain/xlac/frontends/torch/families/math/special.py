@@ -26,6 +26,7 @@ for _name, _mnemonic in SAME.items():
 
 @aten("special_zeta", "prims.zeta.default")
 def zeta(call: AtenCall, x: Node, q: Node) -> Node:
+    """The Hurwitz zeta function."""
     return build.apply1("zeta", *operands(call, x, q))
 
 
@@ -39,6 +40,7 @@ def digamma(call: AtenCall, x: Node) -> Node:
 
 @aten("polygamma")
 def polygamma(call: AtenCall, n: int, x: Node) -> Node:
+    """The derivative of order `n` of digamma; 0 and 1 have operations of their own."""
     (a,) = operands(call, x)
     if n == 0:
         return digamma(call, a)
@@ -67,6 +69,7 @@ def bessel_i1(call: AtenCall, x: Node) -> Node:
 
 @aten("prims.bessel_i1e.default")
 def bessel_i1e(call: AtenCall, x: Node) -> Node:
+    """The modified Bessel function of order 1, scaled by exp(-|x|)."""
     return build.apply1("bessel_i1e", call.node(x, call.dtype))
 
 
@@ -83,6 +86,7 @@ def hypot(call: AtenCall, x: Scalar, y: Scalar) -> Node:
 
 @aten("nextafter")
 def nextafter(call: AtenCall, x: Node, y: Node) -> Node:
+    """The next number that the dtype has from x towards y."""
     return build.apply1("next_after", *operands(call, x, y))
 
 
@@ -122,6 +126,7 @@ def gcd(call: AtenCall, x: Node, y: Node) -> Node:
 
 @aten("xlogy.Tensor")
 def xlogy(call: AtenCall, x: Node, y: Node) -> Node:
+    """x log(y), which is 0 where x is 0, unless y is NaN."""
     a, b = computed(call, x, y)
     product = build.mul(a, build.log(b))
     found = build.select(build.compare(a, "eq", 0.0), 0.0, product)
@@ -130,6 +135,7 @@ def xlogy(call: AtenCall, x: Node, y: Node) -> Node:
 
 @aten("logaddexp")
 def logaddexp(call: AtenCall, x: Node, y: Node) -> Node:
+    """log(exp(x) + exp(y)), computed from the larger so that it does not overflow."""
     a, b = computed(call, x, y)
     high = build.maximum(a, b)
     gap = build.mul(build.apply1("abs", build.sub(a, b)), -1.0)

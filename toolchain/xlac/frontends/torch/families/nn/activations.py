@@ -28,11 +28,13 @@ for _name, _mnemonic in {
 
 @aten("relu")
 def relu(call: AtenCall, x: Node) -> Node:
+    """The larger of x and 0; NaN stays."""
     return build.maximum(x, build.constant(0, x.type.dtype))
 
 
 @aten("gelu")
 def gelu(call: AtenCall, x: Node, approximate: str = "none") -> Node:
+    """x times the normal distribution's cumulative function, or its approximation by tanh."""
     return build.apply1("gelu", x, approximate=approximate)
 
 
@@ -40,6 +42,7 @@ def gelu(call: AtenCall, x: Node, approximate: str = "none") -> Node:
 def elu(
     call: AtenCall, x: Node, alpha: float = 1, scale: float = 1, input_scale: float = 1
 ) -> Node:
+    """scale x where x is positive, elsewhere scale alpha (exp(input_scale x) - 1)."""
     (a,) = computed(call, x)
     below = build.mul(
         build.apply1("expm1", build.mul(a, float(input_scale))), float(alpha) * float(scale)
@@ -51,6 +54,7 @@ def elu(
 
 @aten("leaky_relu")
 def leaky_relu(call: AtenCall, x: Node, negative_slope: float = 0.01) -> Node:
+    """x where it is positive, elsewhere x times the slope."""
     (a,) = computed(call, x)
     return rounded(
         call, build.select(build.compare(a, "gt", 0.0), a, build.mul(a, float(negative_slope)))
@@ -59,12 +63,14 @@ def leaky_relu(call: AtenCall, x: Node, negative_slope: float = 0.01) -> Node:
 
 @aten("hardtanh")
 def hardtanh(call: AtenCall, x: Node, min_val: Scalar = -1, max_val: Scalar = 1) -> Node:
+    """x between two limits."""
     low, high = (call.filled(v) for v in (min_val, max_val))
     return build.minimum(build.maximum(x, low), high)
 
 
 @aten("softplus")
 def softplus(call: AtenCall, x: Node, beta: float = 1, threshold: float = 20) -> Node:
+    """log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold."""
     (a,) = computed(call, x)
     steep = build.mul(a, float(beta))
     found = build.div(build.apply1("log1p", build.exp(steep)), float(beta))
@@ -73,12 +79,14 @@ def softplus(call: AtenCall, x: Node, beta: float = 1, threshold: float = 20) ->
 
 @aten("_prelu_kernel")
 def prelu(call: AtenCall, x: Node, weight: Node) -> Node:
+    """x where it is positive, elsewhere x times the weight, which is broadcast already."""
     a, w = computed(call, x, weight)
     return rounded(call, build.select(build.compare(a, "gt", 0.0), a, build.mul(a, w)))
 
 
 @aten("gelu_backward")
 def gelu_backward(call: AtenCall, grad: Node, x: Node, approximate: str = "none") -> Node:
+    """The gradient of gelu at x, for both of its forms."""
     g, a = computed(call, grad, x)
     if approximate == "tanh":
         inner = build.mul(
@@ -97,18 +105,21 @@ def gelu_backward(call: AtenCall, grad: Node, x: Node, approximate: str = "none"
 
 @aten("sigmoid_backward")
 def sigmoid_backward(call: AtenCall, grad: Node, y: Node) -> Node:
+    """The gradient of sigmoid from its result y: grad (1 - y) y."""
     g, b = computed(call, grad, y)
     return rounded(call, build.mul(build.mul(g, build.sub(1.0, b)), b))
 
 
 @aten("tanh_backward")
 def tanh_backward(call: AtenCall, grad: Node, y: Node) -> Node:
+    """The gradient of tanh from its result y: grad (1 - y²)."""
     g, b = computed(call, grad, y)
     return rounded(call, build.mul(g, build.sub(1.0, build.mul(b, b))))
 
 
 @aten("threshold_backward")
 def threshold_backward(call: AtenCall, grad: Node, x: Node, threshold: Scalar) -> Node:
+    """The gradient where x is above the threshold, 0 elsewhere: that of relu for 0."""
     g = call.filled(grad)
     return build.select(
         build.compare(call.filled(x), "le", call.filled(threshold)), build.like(0, g), g
@@ -117,11 +128,13 @@ def threshold_backward(call: AtenCall, grad: Node, x: Node, threshold: Scalar) -
 
 @aten("_softmax")
 def softmax(call: AtenCall, x: Node, dim: int, half_to_float: bool = False) -> Node:
+    """The softmax along an axis, in the dtype that PyTorch states for the result."""
     return _along(call, "softmax", x, dim)
 
 
 @aten("_log_softmax")
 def log_softmax(call: AtenCall, x: Node, dim: int, half_to_float: bool = False) -> Node:
+    """The logarithm of the softmax along an axis, computed as `softmax` is."""
     return _along(call, "log_softmax", x, dim)
 
 
@@ -134,6 +147,7 @@ def _along(call: AtenCall, mnemonic: str, x: Node, dim: int) -> Node:
 
 @aten("_softmax_backward_data")
 def softmax_backward(call: AtenCall, grad: Node, y: Node, dim: int, input_dtype: DType) -> Node:
+    """The gradient of softmax from its result y: grad y - y sum(grad y)."""
     g, b = (build.compute(v) for v in (grad, y))
     total = build.mul(g, b)
     if y.shape:
@@ -145,6 +159,7 @@ def softmax_backward(call: AtenCall, grad: Node, y: Node, dim: int, input_dtype:
 
 @aten("_log_softmax_backward_data")
 def log_softmax_backward(call: AtenCall, grad: Node, y: Node, dim: int, input_dtype: DType) -> Node:
+    """The gradient of log_softmax from its result y: grad - exp(y) sum(grad)."""
     g, b = (build.compute(v) for v in (grad, y))
     total = build.reduce(g, "add", dim, True) if y.shape else g
     return build.cast(build.sub(g, build.mul(build.exp(b), total)), input_dtype)

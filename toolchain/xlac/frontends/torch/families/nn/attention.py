@@ -106,6 +106,9 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Node:
+    """softmax(scale q kᵀ + mask) v over (…, heads, tokens, features). With `enable_gqa` heads of k
+    and v serve several of q.
+    """
     if q.type.rank > 3 and enable_gqa:
         k, v = (shared(x, q.shape[-3]) for x in (k, v))
     if q.type.rank > 3:
@@ -126,6 +129,9 @@ def flash_attention(
     scale: float | None = None,
     **_: Any,
 ) -> tuple[Node, Node]:
+    """Attention, and the logarithm of each row's sum of exponentials, which the backward operation
+    reads.
+    """
     found, total = attend(
         call,
         q,

@@ -62,6 +62,7 @@ def batch_norm_inference(
     momentum: float,
     eps: float,
 ) -> tuple[Node, ...]:
+    """Normalised by the running statistics; what training would save is empty."""
     y, *_ = _normal(call, x, weight, bias, eps, (running_mean, running_var))
     return y, *(call.filled_as(number, 0) for number in (1, 2))
 
@@ -76,6 +77,7 @@ def batch_norm_measured(
     momentum: float,
     eps: float,
 ) -> tuple[Node, ...]:
+    """Normalised by the batch's own statistics, which are results too; nothing is kept running."""
     y, mean, _, scale = _normal(call, x, weight, bias, eps, None)
     return y, *as_stated(call, mean, scale)
 
@@ -135,6 +137,7 @@ def batch_norm_backward(
     eps: float,
     output_mask: Sequence[bool],
 ) -> tuple[Optional, ...]:
+    """Gradients of x, weight and bias, those that `output_mask` asks for."""
     g, wide = build.compute(grad), build.compute(x)
     axes, spread = _along_channels(x)
     if train:

@@ -169,6 +169,7 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Node:
+    """Channels-first convolution, or with `transposed` the gradient of one; x may lack the batch."""
     rank = weight.type.rank - 2
     batched = x.type.rank == weight.type.rank
     x = x if batched else build.reshape(x, (1, *x.shape))
@@ -196,6 +197,7 @@ def convolution_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> tuple[Node | None, ...]:
+    """Gradients of x, weight and bias, those that `output_mask` asks for."""
     geometry = ConvolutionGeometry(weight.type.rank - 2, stride, padding, dilation, groups)
     kernel = geometry.kernel(weight)
     found: list[Node | None] = [None, None, None]

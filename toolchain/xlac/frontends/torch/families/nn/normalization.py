@@ -51,6 +51,7 @@ def layer_norm(
     bias: Optional,
     eps: float,
 ) -> tuple[Node, ...]:
+    """Normalised over the last axes; the mean and reciprocal deviation are results too."""
     wide = build.compute(x)
     axes = list(range(x.type.rank - len(normalized_shape), x.type.rank))
     mean, variance = moments(call, wide, axes)
@@ -80,6 +81,7 @@ def layer_norm_backward(
     bias: Optional,
     output_mask: Sequence[bool],
 ) -> tuple[Optional, ...]:
+    """Gradients of x, weight and bias, those that `output_mask` asks for."""
     g, wide = build.compute(grad), build.compute(x)
     inner = list(range(x.type.rank - len(normalized_shape), x.type.rank))
     outer = list(range(x.type.rank - len(normalized_shape)))
@@ -125,6 +127,7 @@ def group_norm(
     group: int,
     eps: float,
 ) -> tuple[Node, ...]:
+    """Normalised over groups of channels; the mean and reciprocal deviation are results too."""
     wide = build.reshape(build.compute(x), (n, group, c // group, hxw))
     mean, variance = moments(call, wide, (2, 3))
     scale = rsqrt(build.add(variance, float(eps)))
@@ -147,6 +150,7 @@ def group_norm_backward(
     group: int,
     output_mask: Sequence[bool],
 ) -> tuple[Optional, ...]:
+    """Gradients of x, weight and bias, those that `output_mask` asks for."""
     shape = (n, group, c // group, hxw)
     g, wide = (build.reshape(build.compute(v), shape) for v in (grad, x))
     scale, middle = (build.reshape(build.compute(v), (n, group, 1, 1)) for v in (rstd, mean))
@@ -170,6 +174,7 @@ def group_norm_backward(
 def rms_norm(
     call: AtenCall, x: Node, normalized_shape: Sequence[Dim], weight: Optional, eps: float | None
 ) -> tuple[Node, ...]:
+    """Divided by the root of the mean square over the last axes; without `eps` the dtype's own."""
     wide = build.compute(x)
     axes = list(range(x.type.rank - len(normalized_shape), x.type.rank))
     square = build.div(

@@ -80,6 +80,7 @@ def grid_sampler(
     padding_mode: int,
     align_corners: bool,
 ) -> Node:
+    """x read at the positions of a grid, which are -1 to 1 over each axis."""
     mode = ("linear", "nearest", "cubic")[interpolation_mode]
     padding = ("zeros", "border", "reflection")[padding_mode]
     wide = (build.compute(v) for v in (x, grid))

@@ -22,6 +22,7 @@ def full(call: AtenCall, like: Any, *values: Any, **named: Any) -> Node:
 
 @aten("scalar_tensor")
 def scalar_tensor(call: AtenCall, value: Scalar, **_: Any) -> Node:
+    """A number as a tensor of rank 0."""
     return call.node(value, call.dtype)
 
 
@@ -43,26 +44,31 @@ def zeros(call: AtenCall, *_: Any, **__: Any) -> Node:
 
 @aten("ones", "ones_like", "new_ones")
 def ones(call: AtenCall, *_: Any, **__: Any) -> Node:
+    """Ones of the shape and dtype that PyTorch states."""
     return call.filled(1)
 
 
 @aten("arange.start_step")
 def arange(call: AtenCall, start: Scalar, end: Scalar, step: Scalar = 1, **_: Any) -> Node:
+    """start, start + step, …: as many as PyTorch states."""
     return _counted(call, start, step)
 
 
 @aten("arange")
 def arange_stop(call: AtenCall, end: Scalar, **_: Any) -> Node:
+    """0, 1, …, as many as PyTorch states."""
     return _counted(call, 0, 1)
 
 
 @aten("arange.start")
 def arange_start(call: AtenCall, start: Scalar, end: Scalar, **_: Any) -> Node:
+    """start, start + 1, …, as many as PyTorch states."""
     return _counted(call, start, 1)
 
 
 @aten("prims.iota.default")
 def iota(call: AtenCall, length: Dim, start: Scalar = 0, step: Scalar = 1, **_: Any) -> Node:
+    """start, start + step, …, `length` of them."""
     return _counted(call, start, step)
 
 
@@ -81,6 +87,7 @@ def _counted(call: AtenCall, start: Scalar, step: Scalar) -> Node:
 
 @aten("eye", "eye.m")
 def eye(call: AtenCall, *_: Any, **__: Any) -> Node:
+    """Ones on the diagonal, zeros elsewhere."""
     return build.cast(
         build.compare(build.iota(call.shape, 0), "eq", build.iota(call.shape, 1)), call.dtype
     )
@@ -88,11 +95,13 @@ def eye(call: AtenCall, *_: Any, **__: Any) -> Node:
 
 @aten("tril")
 def tril(call: AtenCall, x: Node, diagonal: int = 0) -> Node:
+    """The triangle up to a diagonal, zeros above."""
     return build.apply1("tril", x, k=diagonal)
 
 
 @aten("triu")
 def triu(call: AtenCall, x: Node, diagonal: int = 0) -> Node:
+    """The triangle from a diagonal on, zeros below."""
     return build.apply1("triu", x, k=diagonal)
 
 
@@ -106,6 +115,7 @@ def rand(call: AtenCall, *_: Any, **__: Any) -> Node:
 
 @aten("randn", "randn_like")
 def randn(call: AtenCall, *_: Any, **__: Any) -> Node:
+    """Normally distributed numbers, from our generator: not PyTorch's sequence."""
     return call.random.normal(call.shape, call.dtype)
 
 
@@ -113,6 +123,7 @@ def randn(call: AtenCall, *_: Any, **__: Any) -> Node:
 def uniform(
     call: AtenCall, x: Node, low: float = 0.0, high: float = 1.0, generator: Any = None
 ) -> Node:
+    """Numbers uniform in [low, high), from our generator: not PyTorch's sequence."""
     drawn = build.compute(call.random.uniform(call.shape, call.dtype))
     return build.cast(build.add(build.mul(drawn, float(high) - float(low)), float(low)), call.dtype)
 
@@ -121,16 +132,19 @@ def uniform(
 def normal(
     call: AtenCall, x: Node, mean: float = 0.0, std: float = 1.0, generator: Any = None
 ) -> Node:
+    """Normally distributed numbers of the shape of x, from our generator."""
     return _normal(call, mean, std)
 
 
 @aten("normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor")
 def normal_of(call: AtenCall, mean: Scalar, std: Scalar = 1.0, generator: Any = None) -> Node:
+    """Normally distributed numbers, one for each mean or deviation given."""
     return _normal(call, mean, std)
 
 
 @aten("normal.float_float")
 def normal_sized(call: AtenCall, mean: float, std: float, size: Any, **_: Any) -> Node:
+    """Normally distributed numbers of a given size."""
     return _normal(call, mean, std)
 
 
@@ -142,6 +156,7 @@ def _normal(call: AtenCall, mean: Scalar, std: Scalar) -> Node:
 
 @aten("exponential")
 def exponential(call: AtenCall, x: Node, lambd: float = 1.0, generator: Any = None) -> Node:
+    """Exponentially distributed numbers: -log(1 - u) / lambd of uniform u."""
     wide = call.dtype.compute
     drawn = build.log(build.sub(1.0, call.random.uniform(call.shape, wide)))
     return build.cast(build.mul(drawn, -1 / float(lambd)), call.dtype)
@@ -190,21 +205,25 @@ def _gumbel(call: AtenCall, shape: Sequence[Dim], dtype: DType) -> Node:
 
 @aten("randint")
 def randint(call: AtenCall, high: Scalar, size: Any, **_: Any) -> Node:
+    """Integers from 0 to high, `high` excluded, from our generator."""
     return _integers(call, 0, high)
 
 
 @aten("randint.low")
 def randint_low(call: AtenCall, low: Scalar, high: Scalar, size: Any, **_: Any) -> Node:
+    """Integers from low to high, `high` excluded."""
     return _integers(call, low, high)
 
 
 @aten("randint_like")
 def randint_like(call: AtenCall, like: Node, high: Scalar, **_: Any) -> Node:
+    """Integers from 0 to high, `high` excluded, of the shape of a tensor."""
     return _integers(call, 0, high)
 
 
 @aten("randint_like.low_dtype")
 def randint_like_low(call: AtenCall, like: Node, low: Scalar, high: Scalar, **_: Any) -> Node:
+    """Integers from low to high, `high` excluded, of the shape of a tensor."""
     return _integers(call, low, high)
 
 
@@ -225,11 +244,13 @@ def randperm(call: AtenCall, n: Dim, **_: Any) -> Node:
 
 @aten("bernoulli")
 def bernoulli(call: AtenCall, x: Node, generator: Any = None) -> Node:
+    """1 with the probability that each element of x is, else 0."""
     return _drawn(call, x)
 
 
 @aten("bernoulli.p")
 def bernoulli_p(call: AtenCall, x: Node, p: float = 0.5, generator: Any = None) -> Node:
+    """1 with probability p, else 0."""
     return _drawn(call, p)
 
 
@@ -252,4 +273,5 @@ def dropout(call: AtenCall, x: Node, p: float, train: bool | None = True) -> tup
 
 @aten("_local_scalar_dense")
 def item(call: AtenCall, x: Node) -> Node:
+    """A tensor's value as a Python number is known only when the program runs: always refused."""
     raise NotExpressible("a Python number made of a tensor's value")

@@ -23,11 +23,13 @@ def wrapped(call: AtenCall, indices: Node, size: Dim) -> Node:
 
 @aten("embedding")
 def embedding(call: AtenCall, weight: Node, indices: Node, padding_idx: int = -1, *_: bool) -> Node:
+    """Rows of the weight by number. `padding_idx` matters to gradients only."""
     return build.take(weight, build.cast(indices, DType.I64), 0)
 
 
 @aten("index_select")
 def index_select(call: AtenCall, x: Node, dim: int, index: Node) -> Node:
+    """Slices of x along an axis by number, of which negative ones count from the end."""
     if not x.shape:
         return build.reshape(x, call.shape)
     places = build.reshape(index, (index.type.size,))
@@ -40,6 +42,7 @@ def index_select(call: AtenCall, x: Node, dim: int, index: Node) -> Node:
 
 @aten("gather")
 def gather(call: AtenCall, x: Node, dim: int, index: Node, sparse_grad: bool = False) -> Node:
+    """Elements along an axis, where `index` says; it may be shorter than x along other axes."""
     if not x.shape:
         return build.broadcast_to(x, call.shape)
     axis = normal_axis(dim, x.type.rank)
@@ -95,6 +98,7 @@ def place_of_indices(axes: Sequence[int]) -> int:
 
 @aten("index.Tensor", "_unsafe_index.Tensor")
 def index(call: AtenCall, x: Node, indices: Sequence[Node | None]) -> Node:
+    """NumPy's indexing by tensors: None keeps an axis; indices apart put theirs in front."""
     axes, places = index_axes(call, x, indices)
     if not axes:
         return x

@@ -17,6 +17,7 @@ from xlac_sdk.dtypes import DType
 
 @aten("sort")
 def sort(call: AtenCall, x: Node, dim: int = -1, descending: bool = False) -> tuple[Node, ...]:
+    """Sorted values and their places; equal ones keep their order, which PyTorch does not promise."""
     return _sorted(x, dim, descending)
 
 
@@ -24,6 +25,7 @@ def sort(call: AtenCall, x: Node, dim: int = -1, descending: bool = False) -> tu
 def sort_stable(
     call: AtenCall, x: Node, stable: bool | None = None, dim: int = -1, descending: bool = False
 ) -> tuple[Node, ...]:
+    """Sorted values and their places; equal ones keep their order."""
     return _sorted(x, dim, descending)
 
 
@@ -38,6 +40,7 @@ def _sorted(x: Node, dim: int, descending: bool) -> tuple[Node, ...]:
 def topk(
     call: AtenCall, x: Node, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Node, ...]:
+    """The k largest or smallest, sorted, and their places: those of a whole sort."""
     if not x.shape:
         return build.reshape(x, call.shape), build.full(0, call.shape, DType.I64)
     axis = normal_axis(dim, x.type.rank)
@@ -60,6 +63,7 @@ def _single(parts: tuple[Node, ...], axis: int, at: int, keepdim: bool) -> tuple
 def kthvalue(
     call: AtenCall, x: Node, k: int, dim: int = -1, keepdim: bool = False
 ) -> tuple[Node, ...]:
+    """The k-th smallest along an axis, and its place: from a whole sort."""
     if not x.shape:
         return x, build.constant(0, DType.I64)
     axis = normal_axis(dim, x.type.rank)
@@ -87,16 +91,19 @@ def median_dim(call: AtenCall, x: Node, dim: int, keepdim: bool = False) -> tupl
 
 @aten("median")
 def median(call: AtenCall, x: Node) -> Node:
+    """The lower median of all elements; NaN if any is."""
     return median_dim(call, build.reshape(x, (x.type.size,)), 0)[0]
 
 
 @aten("cummax")
 def cummax(call: AtenCall, x: Node, dim: int) -> tuple[Node, ...]:
+    """The largest so far and its place, the last one among equals."""
     return _running(call, x, dim, "ge")
 
 
 @aten("cummin")
 def cummin(call: AtenCall, x: Node, dim: int) -> tuple[Node, ...]:
+    """The smallest so far and its place, the last one among equals."""
     return _running(call, x, dim, "le")
 
 
@@ -202,6 +209,7 @@ def searchsorted_scalar(
     side: str | None = None,
     sorter: Node | None = None,
 ) -> Node:
+    """Where a number belongs in a sorted vector."""
     return searchsorted(
         call, sequence, call.node(value, sequence.type.dtype), out_int32, right, side, sorter
     )
@@ -211,6 +219,7 @@ def searchsorted_scalar(
 def bucketize(
     call: AtenCall, values: Node, boundaries: Node, out_int32: bool = False, right: bool = False
 ) -> Node:
+    """Where each value belongs among sorted boundaries."""
     return _counted(call, boundaries, values, right)
 
 

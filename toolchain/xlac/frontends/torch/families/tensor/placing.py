@@ -34,6 +34,9 @@ def index_put(
     accumulate: bool = False,
     *_: bool,
 ) -> Node:
+    """x with values at the places of an indexing, written or with `accumulate` added; the in-place
+    forms give the new tensor.
+    """
     masks = [i for i in indices if i is not None and i.type.dtype in (DType.BOOL, DType.U8)]
     if masks:
         return _masked_put(call, x, indices, values, accumulate)
@@ -140,6 +143,7 @@ def masked_scatter(call: AtenCall, x: Node, mask: Node, source: Node) -> Node:
 def index_add(
     call: AtenCall, x: Node, dim: int, index: Node, source: Node, alpha: Scalar = 1
 ) -> Node:
+    """x with slices of alpha source added at the numbers of `index` along an axis."""
     if alpha != 1:
         mnemonic = "and" if source.type.dtype is DType.BOOL else "mul"
         source = build.apply1(mnemonic, source, call.node(alpha, source.type.dtype))
@@ -148,6 +152,7 @@ def index_add(
 
 @aten("index_copy")
 def index_copy(call: AtenCall, x: Node, dim: int, index: Node, source: Node) -> Node:
+    """x with slices replaced at the numbers of `index` along an axis."""
     return _by_slices(call, x, dim, index, source, "assign")
 
 
@@ -161,6 +166,9 @@ def index_reduce(
     reduce: str,
     include_self: bool = True,
 ) -> Node:
+    """Slices combined into x at the numbers of `index`. Without `include_self` x's own values do
+    not count where any is placed.
+    """
     combine, dtype = REDUCES[reduce], x.type.dtype
     ones = build.full(1, source.shape, DType.I64)
     if not include_self:

@@ -48,11 +48,13 @@ def scattered(
 
 @aten("scatter.src")
 def scatter_src(call: AtenCall, x: Node, dim: int, index: Node, src: Node) -> Node:
+    """x with elements of src written along an axis where `index` says."""
     return scattered(call, x, dim, index, src, "assign")
 
 
 @aten("scatter.value")
 def scatter_value(call: AtenCall, x: Node, dim: int, index: Node, value: Scalar) -> Node:
+    """x with a number written along an axis where `index` says."""
     return scattered(
         call,
         x,
@@ -65,6 +67,7 @@ def scatter_value(call: AtenCall, x: Node, dim: int, index: Node, value: Scalar)
 
 @aten("scatter_add")
 def scatter_add(call: AtenCall, x: Node, dim: int, index: Node, src: Node) -> Node:
+    """x with elements of src added along an axis where `index` says."""
     return scattered(call, x, dim, index, src, "add")
 
 
@@ -120,6 +123,7 @@ def identity_of(combine: Combine, dtype: DType) -> float | int:
 
 @aten("scatter.reduce")
 def scatter_with(call: AtenCall, x: Node, dim: int, index: Node, src: Node, reduce: str) -> Node:
+    """x combined with elements of src ("add" or "multiply") where `index` says."""
     return scattered(call, x, dim, index, src, REDUCES[reduce])
 
 
@@ -127,6 +131,7 @@ def scatter_with(call: AtenCall, x: Node, dim: int, index: Node, src: Node, redu
 def scatter_value_with(
     call: AtenCall, x: Node, dim: int, index: Node, value: Scalar, reduce: str
 ) -> Node:
+    """x combined with a number ("add" or "multiply") where `index` says."""
     return scattered(
         call,
         x,

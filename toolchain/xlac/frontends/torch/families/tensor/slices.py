@@ -14,6 +14,7 @@ from xlac_sdk.dtypes import DType
 
 @aten("select_scatter")
 def select_scatter(call: AtenCall, x: Node, src: Node, dim: int, index: int) -> Node:
+    """x with one slice along an axis replaced."""
     axis = normal_axis(dim, x.type.rank)
     at = bound(index, x.shape[axis], 0)
     return _replaced(
@@ -31,6 +32,7 @@ def slice_scatter(
     end: Dim | None = None,
     step: int = 1,
 ) -> Node:
+    """x with the slice start:end:step along an axis replaced."""
     axis = normal_axis(dim, x.type.rank)
     return _replaced(call, x, src, axis, bound(start, x.shape[axis], 0), step)
 

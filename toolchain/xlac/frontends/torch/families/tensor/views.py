@@ -30,21 +30,25 @@ from xlac_sdk.dtypes import DType
     "_reshape_copy",
 )
 def reshaped(call: AtenCall, x: Node, *_: Any, **__: Any) -> Node:
+    """All that only reshapes: the shape is the one that PyTorch states."""
     return build.reshape(x, call.shape)
 
 
 @aten("permute", "permute_copy")
 def permute(call: AtenCall, x: Node, dims: Sequence[int]) -> Node:
+    """The axes in another order."""
     return build.transpose(x, dims)
 
 
 @aten("t")
 def t(call: AtenCall, x: Node) -> Node:
+    """A matrix transposed; vectors stay."""
     return build.transpose(x)
 
 
 @aten("transpose.int")
 def transpose(call: AtenCall, x: Node, dim0: int, dim1: int) -> Node:
+    """Two axes exchanged."""
     if not x.shape:
         return x
     perm = list(range(x.type.rank))
@@ -54,6 +58,7 @@ def transpose(call: AtenCall, x: Node, dim0: int, dim1: int) -> Node:
 
 @aten("expand", "expand_copy")
 def expand(call: AtenCall, x: Node, size: Sequence[Dim], implicit: bool = False) -> Node:
+    """Broadcast to the shape that PyTorch states."""
     return build.broadcast_to(x, call.shape)
 
 
@@ -82,6 +87,7 @@ def slice_(
     end: Dim | None = None,
     step: int = 1,
 ) -> Node:
+    """start:end:step along an axis; PyTorch's stated size settles the end."""
     axis = normal_axis(dim, x.type.rank)
     first, count = bound(start, x.shape[axis], 0), call.shape[axis]
     return build.cut(x, axis, first, first if count == 0 else first + (count - 1) * step + 1, step)
@@ -89,6 +95,7 @@ def slice_(
 
 @aten("select.int", "select_copy.int")
 def select(call: AtenCall, x: Node, dim: int, index: Dim) -> Node:
+    """One slice along an axis, without the axis."""
     axis = normal_axis(dim, x.type.rank)
     at = x.shape[axis] + index if isinstance(index, int) and index < 0 else index
     return build.reshape(build.cut(x, axis, at, at + 1), call.shape)
@@ -118,6 +125,7 @@ def split(call: AtenCall, x: Node, sizes: Any = 0, dim: int | None = None) -> li
 
 @aten("cat")
 def cat(call: AtenCall, tensors: Sequence[Node], dim: int = 0) -> Node:
+    """Tensors joined along an axis; empty vectors are skipped, as PyTorch does."""
     # PyTorch skips empty vectors
     kept = [build.cast(x, call.dtype) for x in tensors if x.type.rank == call.type.rank]
     if not kept:
@@ -127,6 +135,7 @@ def cat(call: AtenCall, tensors: Sequence[Node], dim: int = 0) -> Node:
 
 @aten("stack")
 def stack(call: AtenCall, tensors: Sequence[Node], dim: int = 0) -> Node:
+    """Tensors joined along a new axis."""
     axis = normal_axis(dim, call.type.rank)
     parts = [build.cast(x, call.dtype) for x in tensors]
     return build.concat(
@@ -136,11 +145,13 @@ def stack(call: AtenCall, tensors: Sequence[Node], dim: int = 0) -> Node:
 
 @aten("flip")
 def flip(call: AtenCall, x: Node, dims: Sequence[int]) -> Node:
+    """Axes reversed."""
     return build.apply1("flip", x, axis=[normal_axis(d, x.type.rank) for d in dims]) if dims else x
 
 
 @aten("repeat")
 def repeat(call: AtenCall, x: Node, repeats: Sequence[Dim]) -> Node:
+    """The whole tensor repeated along each axis, as NumPy's tile."""
     shape: tuple[Dim, ...] = (*[1] * (len(repeats) - x.type.rank), *x.shape)
     apart = [part for size in shape for part in (1, size)]
     spread = [part for count, size in zip(repeats, shape, strict=True) for part in (count, size)]
@@ -149,6 +160,7 @@ def repeat(call: AtenCall, x: Node, repeats: Sequence[Dim]) -> Node:
 
 @aten("roll")
 def roll(call: AtenCall, x: Node, shifts: Sequence[int], dims: Sequence[int] = ()) -> Node:
+    """Elements moved around along axes; without axes, in row-major order."""
     if not dims:
         flat = build.reshape(x, (x.type.size,))
         return build.reshape(_rolled(flat, shifts[0], 0), x.shape) if x.shape else x
@@ -196,16 +208,19 @@ def _bordered(call: AtenCall, x: Node, padding: Sequence[int], mode: str) -> Nod
 
 @aten("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
 def reflection_pad(call: AtenCall, x: Node, padding: Sequence[int]) -> Node:
+    """Padded by reflection about the border, which is not repeated."""
     return _bordered(call, x, padding, "reflect")
 
 
 @aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
 def replication_pad(call: AtenCall, x: Node, padding: Sequence[int]) -> Node:
+    """Padded by repeating the border."""
     return _bordered(call, x, padding, "edge")
 
 
 @aten("diagonal", "diagonal_copy")
 def diagonal(call: AtenCall, x: Node, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Node:
+    """The diagonal of two axes as the last axis: a sum over rows in which all else is 0."""
     a, b = normal_axis(dim1, x.type.rank), normal_axis(dim2, x.type.rank)
     rest = [axis for axis in range(x.type.rank) if axis not in (a, b)]
     moved = build.transpose(x, [*rest, a, b])
