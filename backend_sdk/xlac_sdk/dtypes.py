@@ -81,12 +81,16 @@ class DType(Enum):
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype; bf16's is of the package ml_dtypes."""
-        if self is DType.BF16:
-            import ml_dtypes
+        made = _MADE.get(self)
+        if made is None:
+            if self is DType.BF16:
+                import ml_dtypes
 
-            made: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-            return made
-        return np.dtype(_NUMPY[self])
+                made = np.dtype(ml_dtypes.bfloat16)
+            else:
+                made = np.dtype(_NUMPY[self])
+            _MADE[self] = made
+        return made
 
     @staticmethod
     def of(dtype: Any) -> DType:
@@ -110,5 +114,6 @@ _NUMPY = {
     DType.U8: "uint8", DType.U16: "uint16", DType.U32: "uint32", DType.U64: "uint64",
     DType.BOOL: "bool",
 }  # fmt: skip
+_MADE: dict[DType, np.dtype[Any]] = {}
 _BY_NUMPY = {name: dtype for dtype, name in _NUMPY.items()} | {"bfloat16": DType.BF16}
 _KNOWN: dict[np.dtype[Any], DType] = {}

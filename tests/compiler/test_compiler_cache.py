@@ -16,8 +16,9 @@ import pytest
 
 from xlac import driver
 from xlac.cache.fingerprint import key_of
+from xlac.cache.ledger import LEDGER
 from xlac.cache.seals import read_entry, signed
-from xlac.cache.store import ROOM, Cache
+from xlac.cache.store import ROOM, ArtefactEntry, Cache
 from xlac.cli import status
 from xlac.options import CompileOptions
 from xlac.support.digest import digest
@@ -134,6 +135,44 @@ def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     cache.find(keys[0])
     cache.collect(5_000)
     assert {e.key for e in cache.entries()} == {keys[0], keys[3]}
+
+
+def test_only_a_cache_that_outgrew_its_bound_is_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And then it is brought some way below it, so that the next entries cost no search either."""
+    cache, backend = Cache(tmp_path / "cache", 100_000), CpuBackend()
+    searches: list[int] = []
+    collect = Cache.collect
+
+    def searched(self: Cache, limit: int | None = None, slack: int = 0) -> list[ArtefactEntry]:
+        searches.append(slack)
+        return collect(self, limit, slack)
+
+    def make(made: Path) -> Path:
+        (made / "artifact").write_bytes(bytes(1_000))
+        return made / "artifact"
+
+    def keep(number: int) -> None:
+        key = f"{number:02x}" * 32
+        assert cache.keep(key, "p", backend, make)
+        os.utime(cache.folder / key[:2] / key, (1000 + number, 1000 + number))
+
+    monkeypatch.setattr(Cache, "collect", searched)
+    keep(0)
+    assert len(searches) == 1, "nobody had counted"
+    for number in range(1, 60):
+        keep(number)
+    assert len(searches) == 1
+    (cache.folder / LEDGER).write_bytes(b"?\n")
+    keep(60)
+    assert len(searches) == 2, "the count was damaged"
+    for number in range(61, 160):
+        keep(number)
+    held = sum(entry.nbytes for entry in cache.entries())
+    assert 80_000 < held <= 100_000 and 3 <= len(searches) < 30
+    assert Cache(cache.folder, 40_000).keep("ff" * 32, "p", backend, make)
+    assert sum(entry.nbytes for entry in cache.entries()) <= 40_000, "another process has less"
 
 
 def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:

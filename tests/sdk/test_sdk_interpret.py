@@ -82,6 +82,85 @@ def test_functions_of_f32_are_correctly_rounded(primitive: Primitive) -> None:
     assert (np.asarray(semantics.evaluate(primitive, (x,), F32)) == exact.astype(np.float32)).all()
 
 
+EDGES = {
+    True: [0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan, 3e38, 65520.0, 1e-40, 1 + 2**-8, 7e8],
+    False: [0, 1, 2, 5, 7, 127, 128, -1, -2, -7, -128, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63)],
+}
+
+
+def edges(dtype: DType) -> np.ndarray:
+    """Values of a type that operations treat in ways of their own."""
+    with np.errstate(all="ignore"):
+        if dtype is DType.BOOL:
+            return np.array([False, True])
+        wide = np.array(EDGES[dtype.is_float], np.float64 if dtype.is_float else np.int64)
+        return wide.astype(dtype.numpy)
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_casts_in_kernels_mean_what_is_settled(lanes: int) -> None:
+    for source in DType:
+        x = np.repeat(edges(source), lanes)
+        for wanted in DType:
+            given = Buffer("x", source, len(x))
+            found = Buffer("y", wanted, len(x), access=Access.WRITE)
+            b = Builder()
+            with b.loop("i", 0, len(x), step=lanes) as i:
+                value = Load(given, i, lanes)
+                b.store(found, i, build.apply(P.CAST, value, dtype=wanted))
+            y = np.empty(len(x), wanted.numpy)
+            run_kernel(Kernel("k", (given, found), b.body()), {"x": x, "y": y})
+            with np.errstate(all="ignore"):
+                settled = np.asarray(semantics.cast(x, wanted))
+            assert y.tobytes() == settled.tobytes(), f"{source} to {wanted}: {y} for {x}"
+
+
+@pytest.mark.parametrize("primitive", [P.DIV, P.REM, P.MIN, P.MAX])
+def test_integers_of_threads_mean_what_is_settled(primitive: Primitive) -> None:
+    for dtype in DType:
+        if not dtype.is_integer:
+            continue
+        one = edges(dtype)
+        a, c = (side.reshape(-1) for side in np.meshgrid(one, one))
+        left, right = Buffer("a", dtype, len(a)), Buffer("c", dtype, len(a))
+        found = Buffer("y", dtype, len(a), access=Access.WRITE)
+        b = Builder()
+        with b.loop("i", 0, len(a)) as i:
+            b.store(found, i, build.apply(primitive, Load(left, i), Load(right, i)))
+        y = np.empty(len(a), dtype.numpy)
+        run_kernel(Kernel("k", (left, right, found), b.body()), {"a": a, "c": c, "y": y})
+        np.testing.assert_array_equal(y, evaluate(primitive, a, c, dtype=dtype), str(dtype))
+
+
+@pytest.mark.parametrize("at", [0, 3, 5, 6])
+@pytest.mark.parametrize(
+    "on", [[True], [False], [True, False, True, False], [False, False, False, True]]
+)
+def test_masks_of_loads_and_stores(at: int, on: list[bool]) -> None:
+    """Lanes that are masked away are read as 0, are not written, and may lie anywhere."""
+    mask = np.broadcast_to(np.array(on), 4)
+    flags = Buffer("on", DType.BOOL, 4)
+    b = Builder()
+    chosen = b.let("chosen", Load(flags, Const(0, I32), 4))
+    value = b.let("value", Load(X, Const(at, I32), 4, chosen))
+    b.store(Y, 0, value)
+    b.store(Y, at, build.splat(Const(9.0, F32), 4), mask=chosen)
+    y, x = np.full(8, -1.0, "f4"), np.arange(1, 9, dtype="f4")
+    arrays = {"on": mask.copy(), "x": x, "y": y}
+    kernel = Kernel("k", (flags, X, Y), b.body())
+    if any(mask[lane] and at + lane >= 8 for lane in range(4)):
+        with pytest.raises(KernelFault, match=r"'x' of 8 elements is accessed at index [89]"):
+            run_kernel(kernel, arrays)
+        return
+    run_kernel(kernel, arrays)
+    expected = np.full(8, -1.0, "f4")
+    expected[:4] = [x[at + lane] if mask[lane] else 0 for lane in range(4)]
+    for lane in range(4):
+        if mask[lane]:
+            expected[at + lane] = 9
+    np.testing.assert_array_equal(y, expected)
+
+
 def test_an_access_out_of_bounds_names_kernel_buffer_and_index() -> None:
     b = Builder()
     with b.loop("i", 0, 8) as i:

@@ -54,13 +54,9 @@ class _Accesses:
         at = (
             at + np.arange(lanes)
             if at.ndim == 0 and not isinstance(index, np.generic)
-            else np.broadcast_to(at, (lanes,))
+            else _full(at, lanes)
         )
-        on = (
-            np.ones(lanes, np.bool_)
-            if mask is None
-            else np.broadcast_to(np.asarray(mask, np.bool_), (lanes,))
-        )
+        on = np.ones(lanes, np.bool_) if mask is None else _full(np.asarray(mask, np.bool_), lanes)
         wrong = on & ((at < 0) | (at >= size))
         if wrong.any():
             self.outside(name, int(at[wrong][0]), 1, size)
@@ -69,6 +65,18 @@ class _Accesses:
     def gather(
         self, name: str, buffer: Array, written: Array | None, index: Any, mask: Any, lanes: int
     ) -> Array:
+        mask = bool(mask) if isinstance(mask, np.bool_) else mask
+        if mask is False:
+            return np.zeros(lanes, buffer.dtype)
+        if type(index) is int and 0 <= index <= len(buffer) - lanes:  # neighbours, all within
+            part = buffer[index : index + lanes]
+            on = None if mask is None or mask is True else _full(np.asarray(mask, np.bool_), lanes)
+            if written is not None:
+                known = written[index : index + lanes]
+                if not (known if on is None else known | ~on).all():
+                    missing = ~known if on is None else on & ~known
+                    self.outside(name, index + int(missing.argmax()), 1, len(buffer))
+            return part.copy() if on is None else np.where(on, part, buffer.dtype.type(0))
         at, on = self.active(name, len(buffer), index, mask, lanes)
         if written is not None and not written[at[on]].all():
             self.outside(name, int(at[on][~written[at[on]]][0]), 1, len(buffer))
@@ -88,8 +96,17 @@ class _Accesses:
         primitive: Primitive | None,
         dtype: Any,
     ) -> None:
+        mask = bool(mask) if isinstance(mask, np.bool_) else mask
+        if mask is False:
+            return
+        plain = primitive is None and mask is True and type(index) is int
+        if plain and 0 <= index <= len(buffer) - lanes:  # neighbours, all within
+            buffer[index : index + lanes] = value
+            if written is not None:
+                written[index : index + lanes] = True
+            return
         at, on = self.active(name, len(buffer), index, mask, lanes)
-        value = np.broadcast_to(np.asarray(value, buffer.dtype), (lanes,))
+        value = _full(np.asarray(value, buffer.dtype), lanes)
         if written is not None:
             if primitive is not None and not written[at[on]].all():
                 self.outside(name, int(at[on][~written[at[on]]][0]), 1, len(buffer))
@@ -106,6 +123,13 @@ class _Accesses:
                 f"kernel {self.kernel.name}: buffer '{name}' is accessed at index {index}, which is no multiple of {step}"
             )
         return index
+
+
+def _full(value: Any, lanes: int) -> Array:
+    """A vector of so many lanes: the value, or that many times it."""
+    if isinstance(value, np.ndarray) and value.shape == (lanes,):
+        return value
+    return np.broadcast_to(value, (lanes,))
 
 
 def _poisoned(dtype: np.dtype[Any], size: int) -> Array:
@@ -144,6 +168,18 @@ def _asked(thread: Generator[Any, Any, None], answer: Any) -> tuple[bool, Any]:
         return False, None
 
 
+def _quotient(a: int, b: int) -> int:
+    """An integer quotient towards zero; by 0 the integer whose bits are all 1."""
+    if b == 0:
+        return -1
+    return a // b if (a < 0) == (b < 0) else -(-a // b)
+
+
+def _rest(a: int, b: int) -> int:
+    """What an integer quotient leaves, with the dividend's sign; by 0 the dividend."""
+    return a if b == 0 else a - b * _quotient(a, b)
+
+
 def _looking(turns: range) -> Iterator[int]:
     for turn in turns:
         stopping.check()
@@ -156,7 +192,9 @@ _SHARED: Mapping[str, object] = {
     "fold": fold,
     "poisoned": _poisoned,
     "unwritten": lambda size: np.zeros(size, np.bool_),
-    "full": lambda value, lanes: np.broadcast_to(value, (lanes,)),
+    "quotient": _quotient,
+    "rest": _rest,
+    "full": _full,
     "choose": lambda condition, then, otherwise: then if condition else otherwise,
     "concatenate": np.concatenate,
     "lockstep": _lockstep,

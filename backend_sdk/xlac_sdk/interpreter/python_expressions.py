@@ -186,6 +186,8 @@ class PythonExpressions:
         infix = INFIX.get(expr.primitive)
         if infix is not None:
             return f"({given[0]} {infix} {given[1]})"
+        if expr.primitive is P.CAST and _is_plain(expr.operands[0].dtype, expr.dtype):
+            return f"{given[0]}.astype({self.dtype(expr.dtype)})"
         name = self.constant("p", expr.primitive)
         return f"evaluate({name}, ({', '.join(given)},), {self.constant('dt', expr.dtype)})"
 
@@ -206,10 +208,17 @@ class PythonExpressions:
             return self.wrapped(f"({given[0]} {infix} {given[1]})", known, dtype)
         if primitive is P.CAST and not dtype.is_float and expr.dtype.is_integer:
             return self.wrapped(f"int({given[0]})", parts[0][1], expr.dtype)
+        if primitive is P.CAST and expr.dtype.is_float and _is_plain(dtype, expr.dtype):
+            return f"{self.dtype(expr.dtype)}.type({given[0]})", None
+        if primitive in (P.MIN, P.MAX) and dtype.is_integer:
+            known = combined(primitive, parts[0][1], parts[1][1])
+            return f"{'min' if primitive is P.MIN else 'max'}({given[0]}, {given[1]})", known
         if primitive in (P.DIV, P.REM) and dtype.is_integer:
             known = combined(primitive, parts[0][1], parts[1][1])
             if known is not None:
                 return f"({given[0]} {'//' if primitive is P.DIV else '%'} {given[1]})", known
+            name = "quotient" if primitive is P.DIV else "rest"
+            return self.wrapped(f"{name}({given[0]}, {given[1]})", None, dtype)
         wide = [
             text if o.dtype.is_float else f"{self.dtype(o.dtype)}.type({text})"
             for text, o in zip(given, expr.operands, strict=True)
@@ -225,6 +234,14 @@ class PythonExpressions:
         if dtype.is_signed:
             return f"((({text} + {high + 1}) & {2 * high + 1}) - {high + 1})", None
         return f"({text} & {high})", None
+
+
+def _is_plain(source: DType, wanted: DType) -> bool:
+    """Whether one conversion by NumPy rounds or wraps as a cast of kernels does."""
+    if source.is_float:
+        return wanted.is_float and (source, wanted) != (DType.F64, DType.BF16)
+    exact = source.bits <= 32 and wanted in (DType.F32, DType.F64)
+    return source.is_integer and (wanted.is_integer or exact)
 
 
 def is_watched(buffer: Buffer) -> bool:

@@ -4,7 +4,7 @@ An entry is a folder named by the hash of everything that decides the artefact: 
 the backend with its version, and the target's facts. It is written beside its place and renamed
 into it, so that processes and kills never leave half of one. What is read is checked against what
 was recorded when it was written (`seals.py`); an entry that does not match is thrown away. The
-least recently used go first when the cache outgrows its bound.
+least recently used go first when the cache outgrows its bound, which `ledger.py` tells.
 
 Nothing that the file system does fails a compilation: what cannot be read was not there, what
 cannot be written is not kept.
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from xlac.cache.ledger import counted, grown
 from xlac.cache.seals import ENTRY, outdated, read_entry, seal, signed, tells_of, tops, whole
 from xlac.support.digest import BYTES
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:  # looking for an entry does without: it is what a warm start 
 ROOM = "xlac-room-"  # begins the name of a folder in which an entry is written, or thrown away
 MARK = "made-by-xlac"  # a file in each: nobody else's folder has it
 FRESH = 60.0  # seconds for which an entry is not collected: somebody may be about to load it
+SLACK = 16  # a cache that outgrew its bound is brought this part of it below, to stay a while
 ABANDONED = 3600.0  # seconds after which a room belongs to a process that died
 
 
@@ -99,20 +101,18 @@ class Cache:
                 for p in sorted(made.rglob("*"))
                 if p.is_file()
             }
-            told = {
-                "program": program,
-                "backend": backend.name,
-                "artifact": artifact,
-                "files": files,
-            }
-            (made / ENTRY).write_text(signed(told), encoding="utf-8")
+            told = {"program": program, "backend": backend.name, "artifact": artifact}
+            (made / ENTRY).write_text(signed({**told, "files": files}), encoding="utf-8")
             self._publish(str(made), self._place(key), anew)
         except OSError:
             return None
         finally:
             if room is not None:
                 shutil.rmtree(room, ignore_errors=True)
-        self.collect()
+        if grown(self.root, sum(size for size, *_ in files.values())) > self.limit:
+            self.collect(slack=self.limit // SLACK)
+        else:
+            self._sweep(time.time())
         return self.find(key)
 
     def find(self, key: str) -> str | None:
@@ -159,23 +159,25 @@ class Cache:
                 continue
         return iter(sorted(found, key=lambda entry: entry.used))
 
-    def collect(self, limit: int | None = None) -> list[ArtefactEntry]:
-        """Removes the least recently used entries until the rest fit the bound; what processes left
-        too.
+    def collect(self, limit: int | None = None, slack: int = 0) -> list[ArtefactEntry]:
+        """Removes the least recently used entries until the rest fit the bound, where they do not,
+        and leave `slack` bytes of it; what processes left too.
         """
         limit = self.limit if limit is None else limit
         entries = list(self.entries())
         total = sum(entry.nbytes for entry in entries)
+        most = limit if total <= limit else limit - slack
         removed = []
         now = time.time()
         for entry in entries:
-            if total <= limit:
+            if total <= most:
                 break
             if limit and 0 <= now - entry.used < FRESH:
                 continue
             if self._remove(str(entry.folder)):
                 removed.append(entry)
                 total -= entry.nbytes
+        counted(self.root, total)
         self._sweep(now)
         return removed
 
