@@ -71,6 +71,23 @@ def test_window_axes_before_batch_axes() -> None:
     check(op, [Type(I32, (6, 9)), Type(I32, (14, 2)), Type(I32, (4, 14))], draw=draw)
 
 
+@pytest.mark.parametrize("combine", ["assign", "add"])
+def test_wide_windows_that_indices_move_along_their_rows(combine: str) -> None:
+    """Columns of different updates meet, so an update is whole before the next begins."""
+    op = Scatter(
+        update_window_dims=(1,),
+        scatter_dims_to_operand_dims=(0,),
+        index_vector_dim=1,
+        combine=combine,
+    )
+
+    def near(type_: Type, number: int, rng: np.random.Generator) -> np.ndarray:
+        return np.array([0, 300, 150]) if number == 1 else draw(type_, number, rng)
+
+    types = [Type(I32, (1700,)), Type(I32, (3,)), Type(I32, (3, 1200))]
+    check(op, types, draw=near, targets=(MASKED, PLAIN))
+
+
 @pytest.mark.parametrize("dtype", [DType.I8, DType.U8, DType.I64, DType.U64])
 def test_extreme_indices_are_dropped(dtype: DType) -> None:
     def extreme(type_: Type, number: int, rng: np.random.Generator) -> np.ndarray:

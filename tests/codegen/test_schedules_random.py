@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from contraction_harness import TARGETS, TOLERANCE, compute, conv, group, meaning, values
 from gpu_schedule_cases import GPU_CASES
+from kind_schedule_cases import KIND_CASES
 from schedule_draws import (
     Drawn,
     Field,
@@ -33,14 +34,8 @@ from xlac.codegen.schedules.templates import TEMPLATES
 from xlac.fusion.group import Group, Kind
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.control.control import Pick
 from xlac.ops.reduction.contraction import Dot
-from xlac.ops.reduction.cumulative import Cumulative
-from xlac.ops.reduction.order import Sort
 from xlac.ops.reduction.reduction import Reduce
-from xlac.ops.reduction.window import Window
-from xlac.ops.tensor.dynamic_slice import DynUpdate
-from xlac.ops.tensor.leaf import RngBits
 from xlac.ops.tensor.view import Broadcast
 from xlac_sdk.dtypes import DType
 from xlac_sdk.interpreter.kernels import KernelFault
@@ -149,39 +144,6 @@ ONE_KEPT = {"kept": ({"value": 0, "output": None},)}
 SHARED = {"threads": {"loops": 1, "grain": 1}}
 
 
-def ordered() -> Group:
-    return group(Kind.SORT, Node.of(Sort(axis=1), x("x", 3, 9, 2)))
-
-
-def replaced() -> Group:
-    """A slice of three rows, computed where it goes."""
-    starts = [x(f"at{n}", dtype=DType.I32) for n in range(3)]
-    new = build.exp(x("new", 2, 3, 70))
-    return group(Kind.UPDATE, Node.of(DynUpdate(), x("table", 4, 5, 90), new, *starts))
-
-
-def bits(algorithm: str, words: int, *shape: int) -> Callable[[], Group]:
-    def made() -> Group:
-        drawn = Node.of(RngBits(algorithm, shape, DType.U32), x("state", words, dtype=DType.U64))
-        picks = [Node(Pick(index=n), (drawn,), t) for n, t in enumerate(drawn.results)]
-        return group(Kind.RANDOM, drawn, *picks)
-
-    return made
-
-
-def running_sums() -> Group:
-    return group(Kind.CUMULATIVE, Node.of(Cumulative(axis=1, combine="add"), x("x", 2, 12, 45)))
-
-
-def pooled() -> Group:
-    """Windows that hang over the edges of rows, and are wholly inside of them."""
-    op = Window(
-        combine="max", window=(1, 3, 2), strides=(1, 1, 2), low=(0, 1, 0), high=(0, 1, 0),
-        base_dilation=(1, 1, 1), window_dilation=(1, 1, 1),
-    )  # fmt: skip
-    return group(Kind.WINDOW, Node.of(op, x("x", 3, 6, 90)))
-
-
 def split(loops: list[list[int]], vector: int, stretch: int) -> Mapping[str, object]:
     return {
         "template": "split_reduction", "loops": loops, "vector": vector, "lanes": 4, "unroll": [2],
@@ -218,22 +180,11 @@ CASES: dict[str, Drawn] = {
     "dot_epilogue": Drawn(long_epilogue, AVX2, "gemm"),
     "inner_product": Drawn(dot(3, 7, 70, turned=True), AVX512, "inner_product"),
     "vectorized": Drawn(dot(5, 30, 11, kind="weight"), VECTORIZED, "autovectorized"),
-    "sort": Drawn(ordered, SSE, "merge_sort", exact=True, starts=(SHARED,)),
-    "update": Drawn(replaced, AVX2, "update", exact=True, starts=(SHARED,)),
-    "random_rows": Drawn(
-        bits("philox", 3, 3, 111), AVX2, "random_rows", exact=True, starts=(SHARED,)
-    ),
-    "random_planes": Drawn(
-        bits("threefry", 2, 5, 30, 3), SSE, "random_planes", exact=True, starts=(SHARED,)
-    ),
-    "cumulative": Drawn(running_sums, AVX512, "cumulative", exact=True, starts=(SHARED,)),
-    "cumulative_sse": Drawn(running_sums, SSE, "cumulative", exact=True),
-    "pooling": Drawn(pooled, AVX512, "window", exact=True, starts=(SHARED,)),
-    "pooling_sse": Drawn(pooled, SSE, "window", exact=True),
     "vectorized_column": Drawn(
         column, VECTORIZED, "autovectorized", starts=({"width": 1, "right": "constant"},)
     ),
     "gemm_column": Drawn(column, SSE, "gemm", starts=(SINGLE,)),
+    **KIND_CASES,
     **GPU_CASES,
 }
 

@@ -1,21 +1,14 @@
-"""Scatter: the operand copied, unless it lies there already, then updates combined into it.
-
-`Updates` combines them one after another, in their row-major order, so the result is the same
-whatever the machine; the innermost axis is a vector where it is an axis of the window that lies
-contiguous in the operand. With `unique`, threads share them.
-"""
+"""Scatter: the operand copied, unless it lies there already, then updates combined into it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
 from xlac.codegen.core import operands
-from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.addressing import row_major
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.loop_nest import parallel_loops, pieces_of, serial_loops
 from xlac.codegen.core.lowered_group import (
     BufferCopy,
     KernelLaunch,
@@ -24,9 +17,7 @@ from xlac.codegen.core.lowered_group import (
     Scratch,
     Value,
 )
-from xlac.codegen.core.strip_mining import lanes_for, strip_mine
 from xlac.fusion.group import Group, Kind
-from xlac.ir.dims import divisor, size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ops import numeric
 from xlac.ops.control.control import Pick
@@ -40,8 +31,6 @@ from xlac_sdk.target import Target
 
 P = Primitive
 FAR = 2**40  # far outside is outside however the window offsets it
-STEP = 8  # operations to place one update
-PIECE = 16  # vectors of columns that a thread takes
 
 
 Combine = Callable[[Group, Target, str, LowerPart, Sequence[Value]], list[KernelLaunch]]
@@ -103,7 +92,7 @@ def _computed(
 
 
 class Updates:
-    """Writes the kernel that combines the updates, in their row-major order."""
+    """What combines an element, or a vector, of the updates into the result, and where it goes."""
 
     def __init__(self, elements: Elements, results: Sequence[Value]) -> None:
         anchor = elements.group.anchor
@@ -123,63 +112,6 @@ class Updates:
     def buffers(self) -> list[Buffer]:
         """What is updated."""
         return [self.elements.parameter(r, Access.UPDATE) for r in self.results]
-
-    def write(self) -> None:
-        """The loops over the updates, vectors along the last axis where it allows them."""
-        target, builder = self.elements.target, self.builder
-        last = len(self.sizes) - 1
-        width, lanes = (self.sizes[last], self.lanes(target)) if self.sizes else (volume(()), 1)
-        if lanes == 1:
-            with self._loops([Run(n, (a,)) for a, n in enumerate(self.sizes)], STEP) as counters:
-                self.update(
-                    tuple(counters[run] for run in sorted(counters, key=lambda r: r.axes)), None
-                )
-            return
-        loops = [Run(n, (a,)) for a, n in enumerate(self.sizes[:last])]
-        usual = size_hint(width)
-        block = lanes * (PIECE if usual >= 2 * PIECE * lanes else max(1, -(-usual // lanes)))
-        pieces = pieces_of(width, block)
-        # columns may be shared by threads whatever the places are: no two of them meet
-        with parallel_loops(
-            builder, target, [pieces], STEP * size_hint(volume(self.sizes)) // max(1, pieces.usual)
-        ) as split:
-            start = build.mul(split[pieces], block)
-            length: build.Number = block if divisor(width) % block == 0 else width
-            if pieces.extent != 1 and divisor(width) % block:
-                stop = build.apply(P.MIN, build.add(start, block), build.lift(width))
-                length = builder.let("length", build.sub(stop, start))
-            found: dict[Run, Expr] = {}
-            with serial_loops(builder, loops, found):
-                before = tuple(found[run] for run in loops)
-
-                def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
-                    for base in bases:
-                        self.update((*before, build.ramp(base, 1, wide)), mask)
-
-                strip_mine(builder, target, start, length, lanes, 1, strip)
-
-    @contextmanager
-    def _loops(self, loops: Sequence[Run], each: int) -> Iterator[dict[Run, Expr]]:
-        """One after another, or over threads where all places are known to differ."""
-        if self.op.unique:
-            with parallel_loops(self.builder, self.elements.target, loops, each) as counters:
-                yield counters
-            return
-        counters = {}
-        with serial_loops(self.builder, loops, counters):
-            yield counters
-
-    def lanes(self, target: Target) -> int:
-        """Vectors along the last axis of the updates, if it is one of the window that lies dense in
-        x.
-        """
-        last = len(self.sizes) - 1
-        axis = next((a for a, spot in self.window.items() if spot == last), None)
-        if axis is None or volume(self.shape[axis + 1 :]) != 1:
-            return 1
-        if axis in self.op.scatter_dims_to_operand_dims and not target.masked:
-            return 1
-        return lanes_for(target, [u.type.dtype for u in self.updates], self.sizes[last])
 
     def update(self, at: tuple[Expr, ...], mask: Expr | None) -> None:
         """The element, or vector, of the updates at an index."""

@@ -1,16 +1,25 @@
-"""Scatter on a CPU: sums of floats where many updates may meet are `scatter_add`'s, other updates run
-one after another.
-"""
+"""Scatter on a CPU: updates one after another, or by their places (`scatter_choice.py` says which)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from xlac.codegen.core import scatter
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Value
-from xlac.codegen.core.scatter import Updates
-from xlac.codegen.cpu import scatter_add
+from xlac.codegen.cpu import compensated_scatter
+from xlac.codegen.cpu.scatter_choice import check, choose
+from xlac.codegen.cpu.scatter_ordered import OrderedUpdates
+from xlac.codegen.cpu.scatter_sorted import CountedScatter, MergeSortedScatter
+from xlac.codegen.schedules.scatter import (
+    SCATTERS,
+    CompensatedScatterSchedule,
+    CountedScatterSchedule,
+    OrderedScatterSchedule,
+    ScatterSchedule,
+    SortedScatterSchedule,
+)
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac_sdk.kernel_ir.build import Builder
@@ -25,19 +34,19 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 def _launches(
     group: Group, target: Target, name: str, lower_part: LowerPart, results: Sequence[Value]
 ) -> list[KernelLaunch]:
-    """Sums of many so that they keep their digits; all else in order."""
-    found = (
-        scatter_add.launches(group, target, name, lower_part, results)
-        if len(results) == 1
-        else None
+    """Those of the schedule that is settled for the group."""
+    fits = partial(check, group=group, target=target, results=results)
+    schedule: ScatterSchedule = lower_part.decisions.settle(
+        name, choose(group, target, results), fits, SCATTERS
     )
-    return _in_order(group, target, name, results) if found is None else found
-
-
-def _in_order(
-    group: Group, target: Target, name: str, results: Sequence[Value]
-) -> list[KernelLaunch]:
-    """One launch."""
-    elements = Elements(Builder(), group, target)
-    Updates(elements, results).write()
-    return [elements.launch(name, cost.work(group))]
+    match schedule:
+        case CompensatedScatterSchedule():
+            return compensated_scatter.launches(group, target, name, results, schedule)
+        case CountedScatterSchedule():
+            return CountedScatter(group, target, results, schedule).launches(name)
+        case SortedScatterSchedule():
+            return MergeSortedScatter(group, target, results, schedule, lower_part).launches(name)
+        case OrderedScatterSchedule():
+            elements = Elements(Builder(), group, target)
+            OrderedUpdates(elements, results).write(schedule)
+            return [elements.launch(name, cost.work(group))]

@@ -10,13 +10,14 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.addressing import linear, row_major
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.loop_nest import parallel_loops, piece, pieces_of, serial_loops
+from xlac.codegen.core.loop_nest import nest, piece, pieces_of, serial_loops
 from xlac.codegen.core.lowered_group import KernelLaunch, LowerPart, Scratch, Value
-from xlac.codegen.core.scatter import STEP, Updates, all_of
+from xlac.codegen.core.scatter import Updates, all_of
 from xlac.codegen.core.scatter_sorted import SortedScatter
 from xlac.codegen.core.strip_mining import strip_mine
+from xlac.codegen.schedules.scatter import CountedScatterSchedule, SortedScatterSchedule
 from xlac.fusion.group import Group, Kind
-from xlac.ir.dims import Dim, size_hint, volume
+from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops.control.control import Pick
@@ -32,27 +33,30 @@ from xlac_sdk.target import Target
 P = Primitive
 
 
-PIECE = 1 << 13  # updates whose places a thread finds
+def rows_of(updates: Updates) -> Dim:
+    """How many rows of the operand updates may go to."""
+    return volume(tuple(updates.shape[a] for a in _row_axes(updates)))
 
 
-class CpuSortedScatter(SortedScatter):
-    """The same on a CPU: threads share the places, vectors go along windows."""
+def _row_axes(updates: Updates) -> list[int]:
+    """The axes of the operand along which indices say where an update goes."""
+    return [
+        a
+        for a in range(len(updates.shape))
+        if a not in updates.window or a in updates.op.scatter_dims_to_operand_dims
+    ]
 
-    def __init__(
-        self, group: Group, target: Target, results: Sequence[Value], lower_part: LowerPart
-    ) -> None:
-        super().__init__(group, target, results)
-        self.lower_part = lower_part
+
+class _WindowSums(SortedScatter):
+    """What both have: vectors of `lanes` go along windows."""
+
+    lanes: int
 
     def windows(
         self, elements: Elements, updates: Updates, rank: Expr, stop: Expr, place: Expr
     ) -> None:
         """Adds the updates of one place from a rank on, all elements of their windows."""
-        builder, target, loops = (
-            elements.builder,
-            self.target,
-            [Run(self.sizes[a], (a,)) for a in self.columns],
-        )
+        builder, loops = elements.builder, [Run(self.sizes[a], (a,)) for a in self.columns]
         found: dict[Run, Expr] = {}
         with serial_loops(builder, loops[:-1], found):
             before = [found[run] for run in loops[:-1]]
@@ -64,19 +68,35 @@ class CpuSortedScatter(SortedScatter):
                         self.gather(elements, updates, rank, stop, place, inner)
 
             if loops:
-                strip_mine(builder, target, 0, loops[-1].extent, updates.lanes(target), 1, strip)
+                strip_mine(builder, self.target, 0, loops[-1].extent, self.lanes, 1, strip)
             else:
                 strip([build.index(0)], 1, None)
+
+
+class MergeSortedScatter(_WindowSums):
+    """Updates sorted by their places."""
+
+    def __init__(
+        self,
+        group: Group,
+        target: Target,
+        results: Sequence[Value],
+        schedule: SortedScatterSchedule,
+        lower_part: LowerPart,
+    ) -> None:
+        super().__init__(group, target, results)
+        self.schedule, self.lanes, self.lower_part = schedule, schedule.lanes, lower_part
 
     def order(self, name: str) -> list[KernelLaunch]:
         """The places and numbers of updates, then a sort of both."""
         elements = Elements(Builder(), self.group, self.target)
-        pieces = pieces_of(self.count, PIECE)
+        each = self.schedule.places.piece
+        pieces = pieces_of(self.count, each)
         given = [Scratch(DType.I64, self.count, hint) for hint in ("given", "numbers")]
-        with parallel_loops(elements.builder, self.target, [pieces], PIECE * STEP) as counters:
-            start = build.mul(counters[pieces], PIECE)
+        with nest(elements.builder, [pieces], self.schedule.places.threads) as counters:
+            start = build.mul(counters[pieces], each)
             with elements.builder.loop(
-                "n", 0, piece(elements.builder, start, self.count, PIECE)
+                "n", 0, piece(elements.builder, start, self.count, each)
             ) as n:
                 number = elements.builder.let("number", build.add(start, n))
                 for scratch, value in zip(
@@ -100,34 +120,30 @@ class CpuSortedScatter(SortedScatter):
     def combine(self, elements: Elements, updates: Updates) -> None:
         """A loop over updates in order, whose first of a place combines all of it."""
         ranks = Run(self.count, ())
-        with parallel_loops(
-            elements.builder,
-            self.target,
-            [ranks],
-            STEP * size_hint(volume(self.sizes)) // max(1, ranks.usual),
-        ) as counters:
+        with nest(elements.builder, [ranks], self.schedule.threads) as counters:
             rank = counters[ranks]
             with self.first_of_its_place(elements, rank) as place:
                 self.windows(elements, updates, rank, self.stop(elements, rank, place), place)
 
 
-class CountedScatter(CpuSortedScatter):
+class CountedScatter(_WindowSums):
     """Updates counted by the rows of the operand that they go to, of which there are not many more
     than updates.
     """
 
     def __init__(
-        self, group: Group, target: Target, results: Sequence[Value], lower_part: LowerPart
+        self,
+        group: Group,
+        target: Target,
+        results: Sequence[Value],
+        schedule: CountedScatterSchedule,
     ) -> None:
-        super().__init__(group, target, results, lower_part)
+        super().__init__(group, target, results)
+        self.schedule, self.lanes = schedule, schedule.lanes
         known = Updates(Elements(Builder(), group, target), results)
         self.shape = known.shape
-        self.axes = [
-            a
-            for a in range(len(self.shape))
-            if a not in known.window or a in known.op.scatter_dims_to_operand_dims
-        ]
-        self.targets: Dim = volume(tuple(self.shape[a] for a in self.axes))
+        self.axes = _row_axes(known)
+        self.targets = rows_of(known)
         self.ends = Scratch(DType.I64, self.targets + 2, "ends")
         self.homes = Scratch(DType.I64, self.count, "homes")
 
@@ -167,9 +183,7 @@ class CountedScatter(CpuSortedScatter):
     def combine(self, elements: Elements, updates: Updates) -> None:
         """A loop over rows of the operand, each with its updates."""
         builder, rows = elements.builder, Run(self.targets, ())
-        with parallel_loops(
-            builder, self.target, [rows], STEP * size_hint(volume(self.sizes)) // max(1, rows.usual)
-        ) as counters:
+        with nest(builder, [rows], self.schedule.threads) as counters:
             row = counters[rows]
             ends = elements.parameter(self.ends, Access.READ)
             some = build.apply(P.LT, build.index(0), row)

@@ -9,6 +9,7 @@ from xlac.codegen.schedules.gpu_elementwise import GpuElementwiseSchedule
 from xlac.codegen.schedules.gpu_gemm import GPU_CONTRACTIONS
 from xlac.codegen.schedules.random import RANDOM
 from xlac.codegen.schedules.reduction import REDUCTIONS
+from xlac.codegen.schedules.scatter import SCATTERS
 from xlac.codegen.schedules.schedule import Schedule
 from xlac.codegen.schedules.sort import MergeSortSchedule
 from xlac.codegen.schedules.update import UpdateSchedule
@@ -26,6 +27,7 @@ TEMPLATES: dict[str, type[Schedule]] = {
         MergeSortSchedule,
         CumulativeSchedule,
         *RANDOM,
+        *SCATTERS,
         UpdateSchedule,
         WindowSchedule,
     )

@@ -1,0 +1,122 @@
+"""Groups of a CPU whose schedules are drawn: kinds that are neither elementwise, reductions nor
+contractions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from contraction_harness import TARGETS, group
+from schedule_draws import Drawn, x
+
+from xlac.fusion.group import Group, Kind
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.control.control import Pick
+from xlac.ops.reduction.cumulative import Cumulative
+from xlac.ops.reduction.order import Sort
+from xlac.ops.reduction.window import Window
+from xlac.ops.tensor.dynamic_slice import DynUpdate
+from xlac.ops.tensor.leaf import RngBits
+from xlac.ops.tensor.scatter import Scatter
+from xlac_sdk.dtypes import DType
+
+AVX512, AVX2, SSE = TARGETS["avx512"], TARGETS["avx2"], TARGETS["sse"]
+SHARED = {"threads": {"loops": 1, "grain": 1}}
+CUT = {"piece": 16, "threads": {"loops": 1, "grain": 1}}
+PLACES = {"places": CUT}
+SWEPT = {"sweep": CUT, "piece": 1, **SHARED}
+
+
+def ordered() -> Group:
+    return group(Kind.SORT, Node.of(Sort(axis=1), x("x", 3, 9, 2)))
+
+
+def replaced() -> Group:
+    """A slice of three rows, computed where it goes."""
+    starts = [x(f"at{n}", dtype=DType.I32) for n in range(3)]
+    new = build.exp(x("new", 2, 3, 70))
+    return group(Kind.UPDATE, Node.of(DynUpdate(), x("table", 4, 5, 90), new, *starts))
+
+
+def bits(algorithm: str, words: int, *shape: int) -> Callable[[], Group]:
+    def made() -> Group:
+        drawn = Node.of(RngBits(algorithm, shape, DType.U32), x("state", words, dtype=DType.U64))
+        picks = [Node(Pick(index=n), (drawn,), t) for n, t in enumerate(drawn.results)]
+        return group(Kind.RANDOM, drawn, *picks)
+
+    return made
+
+
+def scattered(places: int, updates: int, columns: int, combine: str = "add") -> Group:
+    """Rows of updates that go to rows of an operand, some to none."""
+    op = Scatter(
+        update_window_dims=(1,), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,),
+        index_vector_dim=1, combine=combine,
+    )  # fmt: skip
+    given = x("x", places, columns), x("i", updates, dtype=DType.I32), x("u", updates, columns)
+    return group(Kind.SCATTER, Node.of(op, *given))
+
+
+def placed() -> Group:
+    """Updates of which no two meet."""
+    op = Scatter(
+        inserted_window_dims=(0,),
+        scatter_dims_to_operand_dims=(0,),
+        index_vector_dim=1,
+        unique=True,
+    )
+    given = x("x", 9, 4), x("i", 3, dtype=DType.I32), x("u", 3, 4)
+    rows = replace(op, update_window_dims=(1,))
+    return group(Kind.SCATTER, Node.of(rows, *given))
+
+
+def running_sums() -> Group:
+    return group(Kind.CUMULATIVE, Node.of(Cumulative(axis=1, combine="add"), x("x", 2, 12, 45)))
+
+
+def pooled() -> Group:
+    """Windows that hang over the edges of rows, and are wholly inside of them."""
+    op = Window(
+        combine="max", window=(1, 3, 2), strides=(1, 1, 2), low=(0, 1, 0), high=(0, 1, 0),
+        base_dilation=(1, 1, 1), window_dilation=(1, 1, 1),
+    )  # fmt: skip
+    return group(Kind.WINDOW, Node.of(op, x("x", 3, 6, 90)))
+
+
+KIND_CASES: dict[str, Drawn] = {
+    "sort": Drawn(ordered, SSE, "merge_sort", exact=True, starts=(SHARED,)),
+    "update": Drawn(replaced, AVX2, "update", exact=True, starts=(SHARED,)),
+    "random_rows": Drawn(
+        bits("philox", 3, 3, 111), AVX2, "random_rows", exact=True, starts=(SHARED,)
+    ),
+    "random_planes": Drawn(
+        bits("threefry", 2, 5, 30, 3), SSE, "random_planes", exact=True, starts=(SHARED,)
+    ),
+    "scatter": Drawn(
+        lambda: scattered(5, 7, 90, "assign"),
+        AVX512,
+        "ordered_scatter",
+        exact=True,
+        starts=(SHARED,),
+    ),
+    "scatter_unique": Drawn(placed, SSE, "ordered_scatter", exact=True),
+    "scatter_compensated": Drawn(
+        lambda: scattered(6, 30, 7), AVX2, "compensated_scatter", exact=True, starts=(SWEPT,)
+    ),
+    "scatter_counted": Drawn(
+        lambda: scattered(30, 40, 20), AVX2, "counted_scatter", exact=True, starts=(SHARED,)
+    ),
+    "scatter_sorted": Drawn(
+        lambda: scattered(700, 20, 20),
+        AVX512,
+        "sorted_scatter",
+        exact=True,
+        starts=(SHARED, PLACES),
+    ),
+    "cumulative": Drawn(running_sums, AVX512, "cumulative", exact=True, starts=(SHARED,)),
+    "cumulative_sse": Drawn(running_sums, SSE, "cumulative", exact=True),
+    "pooling": Drawn(pooled, AVX512, "window", exact=True, starts=(SHARED,)),
+    "pooling_sse": Drawn(pooled, SSE, "window", exact=True),
+}

@@ -1,0 +1,176 @@
+"""Chooses how scattered updates are combined on a CPU: in their order, or by their places where sums
+of floats are to keep their digits.
+
+Single elements, and many updates of a small operand: a second array holds what the roundings of
+each place's sum have lost. Windows: the updates are counted by place, so that those of one place
+follow each other, and each place adds its own in blocks. Where places are very many beside the
+updates these are sorted by place instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlac.codegen.core.access_analysis import Run
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.loop_nest import check_threads, pieces_of, share
+from xlac.codegen.core.lowered_group import Value
+from xlac.codegen.core.scatter_sorted import SortedScatter
+from xlac.codegen.core.strip_mining import check_vectors, lanes_for
+from xlac.codegen.core.summation import BLOCK, compensated
+from xlac.codegen.cpu.scatter_ordered import OrderedUpdates
+from xlac.codegen.cpu.scatter_sorted import rows_of
+from xlac.codegen.schedules.scatter import (
+    CompensatedScatterSchedule,
+    CountedScatterSchedule,
+    OrderedScatterSchedule,
+    Pieces,
+    ScatterSchedule,
+    SortedScatterSchedule,
+)
+from xlac.codegen.schedules.schedule import SERIAL, Misfit, Threads
+from xlac.fusion.group import Group
+from xlac.ir.dims import Dim, size_hint, upper_bound, volume
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.target import Target
+
+STEP = 8  # operations to place one update
+VECTORS = 16  # of columns that a thread takes
+SPARSE = 16  # places for each update beyond which their number is not to count in time or memory
+# elements of an operand that stays in a near cache with a second array, for so many updates each
+NEAR, MANY = 1 << 14, 4
+# elements of a window in a row below which a second array is cheaper than going from place to place
+NARROW = 8
+PIECE = 1 << 13  # elements that a thread clears or finishes, updates whose places it finds
+
+
+class Scattered:
+    """What is asked about the updates of a group."""
+
+    def __init__(self, group: Group, target: Target, results: Sequence[Value]) -> None:
+        self.group, self.target, self.results = group, target, results
+        self.updates = OrderedUpdates(Elements(Builder(), group, target), results)
+        self.by_place = SortedScatter(group, target, results)
+        self.counted = rows_of(self.updates)
+
+    @property
+    def sums(self) -> bool:
+        """Whether these are sums of floats, of which any number may meet at a place."""
+        op, dtype = self.updates.op, self.group.anchor.results[0].dtype
+        alone = len(self.results) == 1 and op.body is None and not op.unique
+        return alone and compensated(op.combine, dtype)
+
+    @property
+    def many(self) -> bool:
+        """Whether more may meet at a place than are added in a row."""
+        half = self.group.anchor.results[0].dtype.is_half
+        return upper_bound(self.by_place.count) > (1 if half else BLOCK)
+
+    def lanes(self) -> int:
+        """Of vectors along the last axis of the updates."""
+        if not self.updates.lies_dense(self.target):
+            return 1
+        dtypes = [u.type.dtype for u in self.updates.updates]
+        return lanes_for(self.target, dtypes, self.updates.sizes[-1])
+
+    def shared(self, loop: Dim) -> Threads:
+        """How threads share a loop in which all updates are combined."""
+        run = Run(loop, ())
+        work = STEP * size_hint(volume(self.updates.sizes))
+        return share(self.target, [run], work // max(1, run.usual))
+
+
+def choose(group: Group, target: Target, results: Sequence[Value]) -> ScatterSchedule:
+    """The schedule of the updates of a group."""
+    s = Scattered(group, target, results)
+    lanes, piece, threads = _in_order(s)
+    if not s.sums or not s.many:
+        return OrderedScatterSchedule(lanes, piece, threads)
+    inside, outside = size_hint(volume(s.updates.shape)), size_hint(volume(s.updates.sizes))
+    if inside > SPARSE * outside:
+        count = s.by_place.count
+        places = Pieces(PIECE, share(target, [pieces_of(count, PIECE)], PIECE * STEP))
+        return SortedScatterSchedule(places, s.lanes(), s.shared(count))
+    near = inside <= NEAR and MANY * inside <= outside
+    if near or not s.by_place.columns or size_hint(s.updates.sizes[-1]) < NARROW:
+        type_ = group.anchor.results[0]
+        swept = Pieces(PIECE, share(target, [pieces_of(type_.size, PIECE)], PIECE))
+        wide = lanes_for(target, [type_.dtype.compute], type_.size)
+        return CompensatedScatterSchedule(lanes, piece, threads, wide, swept)
+    return CountedScatterSchedule(s.lanes(), s.shared(s.counted))
+
+
+def _in_order(s: Scattered) -> tuple[int, int, Threads]:
+    """The lanes, the vectors of a piece, and the threads of updates in their order."""
+    lanes = s.lanes()
+    if lanes == 1:
+        return 1, 0, share(s.target, s.updates.loops, STEP) if s.updates.op.unique else SERIAL
+    width = s.updates.sizes[-1]
+    usual = upper_bound(width) if s.updates.slides else size_hint(width)
+    whole = max(1, -(-usual // lanes))
+    piece = whole if s.updates.slides or usual < 2 * VECTORS * lanes else VECTORS
+    return lanes, piece, s.shared(pieces_of(width, lanes * piece).extent)
+
+
+def check(
+    schedule: ScatterSchedule, group: Group, target: Target, results: Sequence[Value]
+) -> None:
+    """Raises Misfit for a schedule by which the updates cannot be combined."""
+    s = Scattered(group, target, results)
+    if isinstance(schedule, OrderedScatterSchedule):
+        if s.sums and s.many:
+            raise Misfit(("template",), "sums of so many floats would lose their digits")
+    elif not s.sums:
+        raise Misfit(("template",), "these are not sums of floats whose places may meet")
+    match schedule:
+        case OrderedScatterSchedule() | CompensatedScatterSchedule():
+            _check_order(schedule, s)
+        case CountedScatterSchedule() | SortedScatterSchedule():
+            _check_by_place(schedule, s)
+    if isinstance(schedule, CompensatedScatterSchedule):
+        _check_lanes("sweep_lanes", schedule.sweep_lanes, target)
+        _check_pieces("sweep", schedule.sweep)
+
+
+def _check_order(
+    schedule: OrderedScatterSchedule | CompensatedScatterSchedule, s: Scattered
+) -> None:
+    updates, target = s.updates, s.target
+    _check_lanes("lanes", schedule.lanes, target)
+    if not schedule.piece:
+        if schedule.lanes > 1:
+            raise Misfit(("piece",), "vectors are of pieces of the last axis: it is 1 or more")
+        check_threads(schedule.threads, len(updates.loops) if updates.op.unique else 0)
+        return
+    if not updates.lies_dense(target):
+        raise Misfit(("piece",), "the last axis of the updates does not lie dense: it is 0")
+    block = schedule.lanes * schedule.piece
+    if updates.slides and upper_bound(pieces_of(updates.sizes[-1], block).extent) > 1:
+        raise Misfit(("piece",), "columns of different updates meet: one piece has all of them")
+    check_threads(schedule.threads, 1)
+
+
+def _check_by_place(schedule: CountedScatterSchedule | SortedScatterSchedule, s: Scattered) -> None:
+    if isinstance(schedule, CountedScatterSchedule):
+        if not s.by_place.columns:
+            raise Misfit(("template",), "the updates are no windows that rows have alone")
+    else:
+        _check_pieces("places", schedule.places)
+    if schedule.lanes > 1 and not s.updates.lies_dense(s.target):
+        raise Misfit(("lanes",), "the last axis of the updates does not lie dense")
+    _check_lanes("lanes", schedule.lanes, s.target)
+    check_threads(schedule.threads, 1)
+
+
+def _check_lanes(field: str, lanes: int, target: Target) -> None:
+    try:
+        check_vectors(lanes, 1, False, target)
+    except Misfit as misfit:
+        raise Misfit((field,), misfit.problem) from None
+
+
+def _check_pieces(field: str, pieces: Pieces) -> None:
+    try:
+        check_threads(pieces.threads, 1)
+    except Misfit as misfit:
+        raise Misfit((field, *misfit.path), misfit.problem) from None
