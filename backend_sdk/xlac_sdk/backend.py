@@ -13,7 +13,7 @@ from xlac_sdk.target import Request, Target
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from xlac_sdk.host.package import Artefact, Package, Packaging, Variant
+    from xlac_sdk.host.package import Artefact, Package, Packaging, ProcessorVariant
     from xlac_sdk.kernel_ir.kernel import Kernel
     from xlac_sdk.programs.program import Call, Program
 
@@ -116,7 +116,9 @@ class Backend(ABC):
         """
         return None
 
-    def package(self, variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
+    def package(
+        self, variants: Sequence[ProcessorVariant], wanted: Packaging, folder: Path
+    ) -> Package:
         """Writes the forms of `wanted`, all among `forms`, into a folder: what other programs are
         built with.
 

@@ -21,7 +21,7 @@ import xlac
 from xlac.cli import status
 from xlac_sdk.host import manifest, tool
 from xlac_sdk.host.capi import identifier
-from xlac_sdk.host.capi.library import Context, aligned
+from xlac_sdk.host.capi.library import ContextStruct, aligned
 from xlac_sdk.source import SourceError
 
 DIGITS = str(SPECS / "digits.yaml")
@@ -48,7 +48,7 @@ def watched(folder: Path, name: str, poison: int) -> np.ndarray:
     nbytes = getattr(library, f"{prefix}_size")()
     block = aligned(nbytes + 2 * GUARD)
     block[:] = poison
-    context = Context()
+    context = ContextStruct()
     memory = ctypes.c_void_p(block.ctypes.data + GUARD)
     assert (
         getattr(library, f"{prefix}_init")(ctypes.byref(context), memory, ctypes.c_size_t(nbytes))

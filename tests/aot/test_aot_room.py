@@ -14,7 +14,7 @@ from packages import build
 
 import xlac
 from xlac_sdk.host.capi import Status
-from xlac_sdk.host.capi.library import Context, Library, aligned
+from xlac_sdk.host.capi.library import ContextStruct, Library, aligned
 from xlac_sdk.programs.program import Program
 from xlac_sdk.source import SourceError
 
@@ -73,7 +73,7 @@ def test_so_much_memory_is_enough_and_needed(spec: str, way: str, tmp_path: Path
         needs.append(nbytes)
         memory = aligned(nbytes + GUARD)
         memory[nbytes:] = 0xA5
-        context = Context()
+        context = ContextStruct()
         given = (ctypes.byref(context), ctypes.c_void_p(memory.ctypes.data))
         assert library._init(*given, ctypes.c_size_t(nbytes)) == 0
         inputs, outputs = arrays(program, sizes)

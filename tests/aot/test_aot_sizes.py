@@ -22,8 +22,8 @@ from xlac_sdk.dims import symbol, symbols
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host import manifest, manifest_facts
 from xlac_sdk.host.capi import Status
-from xlac_sdk.host.capi.library import Context, aligned
-from xlac_sdk.host.package import Packaging, Variant
+from xlac_sdk.host.capi.library import ContextStruct, aligned
+from xlac_sdk.host.package import Packaging, ProcessorVariant
 from xlac_sdk.kernel_ir.build import Builder, apply, load
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Kernel, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -56,7 +56,7 @@ def doubling() -> Program:
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     folder = tmp_path_factory.mktemp("sizes")
     target = BACKEND.target(Request())
-    BACKEND.package([Variant(doubling(), target)], Packaging(("so", "h", "o")), folder)
+    BACKEND.package([ProcessorVariant(doubling(), target)], Packaging(("so", "h", "o")), folder)
     assert "int64_t n; /* 'n': 4 to 100, a multiple of 4 */" in (folder / "doubling.h").read_text()
     return ctypes.CDLL(str(folder / "libdoubling.so"))
 
@@ -74,7 +74,7 @@ def test_sizes_count_within_their_bounds(
 ) -> None:
     size, init, run = library.doubling_size, library.doubling_init, library.doubling_run
     sizes = (ctypes.c_int64 * 2)(n, k)
-    context, memory = Context(), aligned(64)
+    context, memory = ContextStruct(), aligned(64)
     assert (
         init(ctypes.byref(context), ctypes.c_void_p(memory.ctypes.data), ctypes.c_size_t(64)) == 0
     )
@@ -114,7 +114,7 @@ def test_an_artefact_with_open_sizes_is_called_by_shape(tmp_path: Path) -> None:
     """
     program = doubling()
     package = BACKEND.package(
-        [Variant(program, BACKEND.target(Request()))], Packaging(("so",)), tmp_path
+        [ProcessorVariant(program, BACKEND.target(Request()))], Packaging(("so",)), tmp_path
     )
     told = manifest.Manifest(
         format=2,

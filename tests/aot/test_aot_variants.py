@@ -17,7 +17,7 @@ from packages import SPECS, build, by_name
 import xlac
 from xlac.cli import status
 from xlac_sdk.host import manifest, manifest_facts
-from xlac_sdk.host.capi.library import Context, aligned
+from xlac_sdk.host.capi.library import ContextStruct, aligned
 
 DIGITS = str(SPECS / "digits.yaml")
 OPEN = ["--dim", "batch=1..9", "--variant", "batch=1", "--variant", "batch=4"]
@@ -172,7 +172,7 @@ def test_nothing_is_written_beyond_the_arrays(target: str, tmp_path: Path) -> No
     for count in (1, 4, 6):
         sizes = ctypes.byref(ctypes.c_int64(count))
         nbytes = int(library.digits_size(sizes))
-        memory, context = aligned(nbytes + 64), Context()
+        memory, context = aligned(nbytes + 64), ContextStruct()
         memory[:] = 0xA5
         assert (
             library.digits_init(

@@ -11,7 +11,7 @@ import pytest
 
 from xlac.cli import status
 from xlac_c.source import api_of
-from xlac_sdk.host.capi import Api, Weights
+from xlac_sdk.host.capi import Api, WeightsOrigin
 from xlac_sdk.programs.program import Program
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +60,7 @@ def symbols(file: Path, nm: str = "nm") -> tuple[set[str], set[str]]:
     return defined, undefined
 
 
-def interface(program: Program, weights: Weights = Weights.EMBED) -> Api:
+def interface(program: Program, weights: WeightsOrigin = WeightsOrigin.EMBED) -> Api:
     return api_of(program, weights)
 
 

@@ -14,7 +14,7 @@ from c_harness import build, needs, run
 from numpy.typing import NDArray
 
 from xlac_sdk.host.capi import Status
-from xlac_sdk.host.capi.library import Context, aligned
+from xlac_sdk.host.capi.library import ContextStruct, aligned
 
 
 class Model:
@@ -43,7 +43,7 @@ class Model:
         self.text = library.digits_status_text
         self.size.restype, self.text.restype = ctypes.c_size_t, ctypes.c_char_p
         self.library = library
-        self.context = Context()
+        self.context = ContextStruct()
         self.memory = aligned(int(self.size()))
         self.x, self.y = np.zeros((2, 64), np.float32), np.full((2, 10), 7, np.float32)
 
@@ -107,7 +107,7 @@ def test_mistakes_of_run_write_nothing(made: Path) -> None:
     assert model.run_(here, pointer(model.x), pointer(model.y, 1)) == Status.MISALIGNED.number
     assert (model.y == 7).all() and (model.memory == before).all()
     assert model.reset(None) == Status.NULL_POINTER.number
-    assert model.reset(ctypes.byref(Context())) == Status.NOT_READY.number
+    assert model.reset(ctypes.byref(ContextStruct())) == Status.NOT_READY.number
 
 
 def test_every_status_says_something(made: Path) -> None:
@@ -161,7 +161,11 @@ def test_threads_share_the_code_and_the_weights(tmp_path: Path) -> None:
     inputs = [rng.random((2, 64), np.float32) for _ in range(8)]
 
     def one(x: NDArray[np.float32]) -> NDArray[np.float32]:
-        context, memory, y = Context(), aligned(int(model.size())), np.empty((2, 10), np.float32)
+        context, memory, y = (
+            ContextStruct(),
+            aligned(int(model.size())),
+            np.empty((2, 10), np.float32),
+        )
         here = ctypes.byref(context)
         assert (
             model.init(

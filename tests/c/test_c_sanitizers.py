@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from c_harness import build, needs, run
 
-from xlac_sdk.host.capi.library import Context, aligned
+from xlac_sdk.host.capi.library import ContextStruct, aligned
 
 MODELS: dict[str, tuple[str, ...]] = {  # as small as they may be
     "digits": ("--dim", "batch=2"), "lstm_3x60": ("--dim", "T=3", "--set", "width=12"), "loop_while": (), "branch_cond": (),
@@ -151,7 +151,7 @@ def test_what_is_printed_is_what_a_run_touches(
     beyond = 4096
     nbytes, state = int(size()), manifest["memory"]["state"]
     assert nbytes - arena == -(-state // 64) * 64 or nbytes == max(1, arena + state)
-    memory, context = aligned(nbytes + beyond), Context()
+    memory, context = aligned(nbytes + beyond), ContextStruct()
     arrays = [
         np.zeros(max(1, a["bytes"]), np.uint8) for a in [*manifest["inputs"], *manifest["outputs"]]
     ]

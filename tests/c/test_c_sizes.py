@@ -14,7 +14,7 @@ from c_harness import COMPILERS, SPECS, WARNINGS, build, needs, run
 
 import xlac
 from xlac_sdk.host.capi import Status
-from xlac_sdk.host.capi.library import Context, aligned
+from xlac_sdk.host.capi.library import ContextStruct, aligned
 
 FORMS = "c,h,hpp,rs,main,so,exe"
 
@@ -59,7 +59,7 @@ def test_every_size_within_the_bounds_and_none_beyond(folder: Path) -> None:
     sizes = ctypes.c_int64(8)
     given = ctypes.byref(sizes)
     nbytes = int(library.digits_size(given))
-    context, memory = Context(), aligned(nbytes)
+    context, memory = ContextStruct(), aligned(nbytes)
     here = ctypes.byref(context)
     assert library.digits_init(here, pointer(memory), ctypes.c_size_t(nbytes)) == 0
     for count in range(1, 9):

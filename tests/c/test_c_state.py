@@ -11,7 +11,7 @@ import pytest
 from c_harness import build, needs, run
 
 import xlac
-from xlac_sdk.host.capi.library import Context, aligned
+from xlac_sdk.host.capi.library import ContextStruct, aligned
 
 CELL = """
   cell:
@@ -106,7 +106,7 @@ def test_a_step_at_a_time_is_the_sequence(folder: Path, tmp_path: Path) -> None:
 
     contexts = []
     for _ in range(2):  # two streams side by side, neither knowing of the other
-        context, memory = Context(), aligned(int(library.step_size()))
+        context, memory = ContextStruct(), aligned(int(library.step_size()))
         memory[:] = 0xFF
         assert (
             library.step_init(ctypes.byref(context), pointer(memory), ctypes.c_size_t(len(memory)))

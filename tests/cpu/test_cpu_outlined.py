@@ -16,7 +16,7 @@ from xlac_cpu import BACKEND
 from xlac_cpu.emit import outlined
 from xlac_cpu.emit.module import emit
 from xlac_cpu.machine import Machine
-from xlac_sdk.conformance.case import Case
+from xlac_sdk.conformance.case import ConformanceCase
 from xlac_sdk.conformance.primitives import cases
 from xlac_sdk.conformance.run import check
 from xlac_sdk.dtypes import DType
@@ -36,7 +36,7 @@ CASES = [case for case in cases(small()) if case.group in {primitive.value for p
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 @pytest.mark.sampled(8)
-def test_a_function_conforms(case: Case) -> None:
+def test_a_function_conforms(case: ConformanceCase) -> None:
     wrong = [f"{o.case}: {o.detail}" for o in check(case, BACKEND, small()) if o.status != "passed"]
     assert not wrong, "\n".join(wrong)
 

@@ -23,7 +23,7 @@ from xlac_cpu.ahead.package import Making
 from xlac_cpu.llvm import unit
 from xlac_cpu.machine import Machine
 from xlac_sdk.dtypes import Array
-from xlac_sdk.host.package import Packaging, Variant
+from xlac_sdk.host.package import Packaging, ProcessorVariant
 from xlac_sdk.programs.program import Program
 from xlac_sdk.target import Target
 
@@ -57,7 +57,9 @@ class Batch:
         named = [
             replace(task.program, name=f"case{number}") for number, task in enumerate(self.tasks)
         ]
-        return [Making((Variant(p, self.target),), Packaging(("o",)), Path()) for p in named]
+        return [
+            Making((ProcessorVariant(p, self.target),), Packaging(("o",)), Path()) for p in named
+        ]
 
     @cached_property
     def places(self) -> list[dict[str, int]]:

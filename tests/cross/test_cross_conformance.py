@@ -12,7 +12,7 @@ from xlac.debug import conformance
 from xlac.driver import lower
 from xlac.ops import OPS
 from xlac_cpu import BACKEND
-from xlac_sdk.conformance.case import Case, Tolerance, difference
+from xlac_sdk.conformance.case import ConformanceCase, Tolerance, difference
 from xlac_sdk.conformance.run import cases
 from xlac_sdk.dtypes import DType
 from xlac_sdk.interpreter.programs import Interpreter
@@ -40,7 +40,7 @@ def test_the_kit_passes(other: Other) -> None:
     assert ran >= len(chosen) - (8 if other.name == "riscv64-v" else 0)
 
 
-def _task(case: Case) -> Task:
+def _task(case: ConformanceCase) -> Task:
     sizes = of_call(case.program, case.inputs)
     return Task(
         case.program,
@@ -50,7 +50,7 @@ def _task(case: Case) -> Task:
     )
 
 
-def _tolerance(case: Case, other: Other) -> Tolerance:
+def _tolerance(case: ConformanceCase, other: Other) -> Tolerance:
     """What a case allows. Without doubles in hardware they are added by libgcc, which for Arm is
     off by one unit where numbers are 2^32 apart (2147483520.0 + -9.223372036854776e18, compiled
     from C by gcc, too)."""
@@ -60,7 +60,7 @@ def _tolerance(case: Case, other: Other) -> Tolerance:
     return case.tolerance
 
 
-def _interpreted(case: Case) -> dict[str, object]:
+def _interpreted(case: ConformanceCase) -> dict[str, object]:
     from xlac_sdk.conformance.run import _run
 
     return _run(Interpreter(case.program), case)

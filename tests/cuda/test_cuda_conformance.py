@@ -18,7 +18,7 @@ from xlac.ops import OPS
 from xlac_cuda.architectures import described
 from xlac_cuda.backend import CudaBackend
 from xlac_sdk.conformance import cases, check
-from xlac_sdk.conformance.case import Case
+from xlac_sdk.conformance.case import ConformanceCase
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request
 
@@ -61,7 +61,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("watched", sorted(OPS) if every else [m for m in WATCHED if m in OPS])
 
 
-def of_group(group: str) -> Iterator[Case]:
+def of_group(group: str) -> Iterator[ConformanceCase]:
     return (case for case in cases(described(ARCH)) if case.group == group)
 
 

@@ -16,7 +16,7 @@ import pytest
 from xlac.api import compile as compiled
 from xlac_cuda.device.open import gpu
 from xlac_cuda.run.conditions import BRANCHES, LOOPS
-from xlac_cuda.run.graph import Graph
+from xlac_cuda.run.graph import LaunchGraph
 
 SPECS = Path(__file__).parents[2] / "specs"
 SAMPLE = Path(__file__).parent / "gpu_sample.py"
@@ -66,7 +66,7 @@ def test_the_gpu_decides_loops_and_branches() -> None:
                 found = model(x=x.reshape(8, 8), flag=np.bool_(True), choice=np.int32(choice))
                 assert np.allclose(found["one"].reshape(-1), want, rtol=1e-5)
         (parts,) = model.executable._parts.values()
-        assert all(isinstance(part, Graph) for part in parts) is (
+        assert all(isinstance(part, LaunchGraph) for part in parts) is (
             gpu().driver.version >= version
         ), "refused by the driver"
 

@@ -24,7 +24,7 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.kernel_ir.kernel import Apply, Expr, Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.rewrite import Rewriter
+from xlac_sdk.kernel_ir.rewrite import KernelRewriter
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.rewrite import with_kernels
 from xlac_sdk.target import Target
@@ -88,7 +88,7 @@ def spoiled(kernel: Kernel, was: Primitive = Primitive.EXP) -> Kernel:
             else node
         )
 
-    return replace(kernel, body=Rewriter(visit).block(kernel.body))
+    return replace(kernel, body=KernelRewriter(visit).block(kernel.body))
 
 
 def spoil_schedules(

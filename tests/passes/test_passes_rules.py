@@ -20,7 +20,7 @@ from xlac.ops.reduction.conv import Conv
 from xlac.ops.tensor.leaf import Const, Param
 from xlac.ops.tensor.view import Broadcast
 from xlac.passes.pipeline import RULES
-from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.pattern import Equation, x, y
 from xlac.passes.rewrite.rule import Structural
 from xlac_sdk.dtypes import DType
@@ -30,7 +30,7 @@ class Plain:
     """A site that simplifies nothing."""
 
     def __init__(self, precision: str) -> None:
-        self.context = Context(precision=precision)
+        self.context = PassContext(precision=precision)
 
     def make(self, op: Op, *inputs: Node) -> Node:
         return Node.of(op, *inputs)

@@ -46,7 +46,9 @@ def test_what_multiplies_is_refused_before_it_is_made(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []
-    monkeypatch.setattr(context.Context, "stamp", lambda self, nodes, origin: made.append(origin))
+    monkeypatch.setattr(
+        context.Elaboration, "stamp", lambda self, nodes, origin: made.append(origin)
+    )
     with pytest.raises(SourceError, match="XL4018"):
         load(spec(tmp_path, *GROWING[what], more="params: {n: 9000}\n"), weights=False)
     assert not made

@@ -90,7 +90,7 @@ def test_models_take_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("narrow", [np.float16, DType.BF16.numpy])
 def test_narrower_floats_are_widened_by_permission(narrow: type, tmp_path: Path) -> None:
     from xlac.ir.types import Type
-    from xlac.spec.weights.safetensors import Source, write_tensors
+    from xlac.spec.weights.safetensors import TensorSource, write_tensors
 
     kept = {
         "y.weight": np.linspace(-1, 1, 32).reshape(4, 8).astype(narrow),
@@ -99,7 +99,7 @@ def test_narrower_floats_are_widened_by_permission(narrow: type, tmp_path: Path)
     dtype = DType.F16 if narrow is np.float16 else DType.BF16
     write_tensors(
         tmp_path / "w.safetensors",
-        {n: Source(Type(dtype, a.shape), lambda a=a: a) for n, a in kept.items()},
+        {n: TensorSource(Type(dtype, a.shape), lambda a=a: a) for n, a in kept.items()},
     )  # type: ignore[misc]
     (tmp_path / "m.yaml").write_text(LINEAR.format(weights="w.safetensors"))
     with pytest.raises(SourceError, match=r"XL3006(.|\n)*widen: true"):

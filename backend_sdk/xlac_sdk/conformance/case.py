@@ -26,7 +26,7 @@ EXACT = Tolerance()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Case:
+class ConformanceCase:
     """One program to run.
 
     `group` is what the report files it under: a primitive's name, "statements", "steps" or an

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from xlac_sdk.conformance.case import Case, Tolerance
+from xlac_sdk.conformance.case import ConformanceCase, Tolerance
 from xlac_sdk.conformance.programs import SIZE, single
 from xlac_sdk.conformance.values import special
 from xlac_sdk.dtypes import DType
@@ -18,7 +18,7 @@ from xlac_sdk.target import Target
 P, F32, I32, I64 = Primitive, DType.F32, DType.I32, DType.I64
 
 
-def deep() -> Case:
+def deep() -> ConformanceCase:
     """An expression of 100 levels, each used twice by the next."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -35,7 +35,7 @@ def deep() -> Case:
     return single("a deep expression whose parts are shared", body)
 
 
-def names() -> Case:
+def names() -> ConformanceCase:
     """Names that are words of some language."""
     words = (
         "double",
@@ -73,7 +73,7 @@ def names() -> Case:
     )
 
 
-def integers() -> Case:
+def integers() -> ConformanceCase:
     """Integers of 64 bits, which wrap and shift."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -90,7 +90,7 @@ def integers() -> Case:
     return single("integers that wrap", body, dtype=I32)
 
 
-def large() -> Case:
+def large() -> ConformanceCase:
     """A loop of 2^18 turns."""
     size = 1 << 18
 
@@ -103,7 +103,7 @@ def large() -> Case:
     return single("a total over a large buffer", body, size=size, out=1, dtype=I64)
 
 
-def constants(target: Target) -> Iterator[Case]:
+def constants(target: Target) -> Iterator[ConformanceCase]:
     """Every special number as a constant of the text, for each dtype."""
     for dtype in DType:
         if not dtype.is_half and dtype not in target.dtypes:
@@ -125,6 +125,6 @@ def constants(target: Target) -> Iterator[Case]:
         )
 
 
-CASES: tuple[Callable[[], Case], ...] = (
+CASES: tuple[Callable[[], ConformanceCase], ...] = (
     deep, names, integers, large,
 )  # fmt: skip

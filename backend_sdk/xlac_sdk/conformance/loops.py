@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xlac_sdk.conformance.case import Case
+from xlac_sdk.conformance.case import ConformanceCase
 from xlac_sdk.conformance.programs import SIZE, of_kernel, single, twice, values
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -16,7 +16,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 P, F32, I64, BOOL = Primitive, DType.F32, DType.I64, DType.BOOL
 
 
-def serial() -> Case:
+def serial() -> ConformanceCase:
     """A loop, one turn after another."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -28,7 +28,7 @@ def serial() -> Case:
     return single("a loop with a start and a step", body)
 
 
-def empty_loop() -> Case:
+def empty_loop() -> ConformanceCase:
     """A loop without turns."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -42,7 +42,7 @@ def empty_loop() -> Case:
     return single("loops that never run", body)
 
 
-def unrolled() -> Case:
+def unrolled() -> ConformanceCase:
     """A loop that is written out."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -56,7 +56,7 @@ def unrolled() -> Case:
     return single("an unrolled loop inside a loop", body)
 
 
-def parallel() -> Case:
+def parallel() -> ConformanceCase:
     """A loop whose turns are independent."""
     size = 100_003
 
@@ -67,7 +67,7 @@ def parallel() -> Case:
     return single("a parallel loop over many elements", body, size=size)
 
 
-def parallel_step() -> Case:
+def parallel_step() -> ConformanceCase:
     """A parallel loop whose counter moves by more than one."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -80,7 +80,7 @@ def parallel_step() -> Case:
     return single("a parallel loop with a start and a step", body, size=36)
 
 
-def nested() -> Case:
+def nested() -> ConformanceCase:
     """A loop in a loop."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -95,7 +95,7 @@ def nested() -> Case:
     return single("a running total in a nest of loops", body, size=35, out=5)
 
 
-def no_elements() -> Case:
+def no_elements() -> ConformanceCase:
     """A kernel over nothing."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -104,7 +104,7 @@ def no_elements() -> Case:
     return single("buffers of no elements", body, size=0)
 
 
-def symbolic() -> Case:
+def symbolic() -> ConformanceCase:
     """A loop up to a size that is known when the kernel is launched."""
     n = Var("n", I64, low=0, high=1000)
     x, y = Buffer("x", F32, n, align=1), Buffer("y", F32, n, access=Access.WRITE, align=1)
@@ -119,6 +119,6 @@ def symbolic() -> Case:
     )
 
 
-CASES: tuple[Callable[[], Case], ...] = (
+CASES: tuple[Callable[[], ConformanceCase], ...] = (
     serial, empty_loop, unrolled, parallel, parallel_step, nested, no_elements, symbolic,
 )  # fmt: skip

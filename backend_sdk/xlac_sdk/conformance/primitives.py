@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from xlac_sdk.conformance.case import EXACT, Case, Tolerance
+from xlac_sdk.conformance.case import EXACT, ConformanceCase, Tolerance
 from xlac_sdk.conformance.values import arguments
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.kernel_ir import build
@@ -30,7 +30,7 @@ ULPS = dict.fromkeys(TRANSCENDENTAL, 3.0) | {
 }
 
 
-def cases(target: Target) -> Iterator[Case]:
+def cases(target: Target) -> Iterator[ConformanceCase]:
     """One case for each primitive and width; an output for each dtype."""
     for primitive in Primitive:
         for vector in (False, True):
@@ -76,7 +76,7 @@ def _signatures(primitive: Primitive) -> list[tuple[DType, ...]]:
 
 def _case(
     primitive: Primitive, part: Sequence[tuple[tuple[DType, ...], int]], vector: bool
-) -> Case:
+) -> ConformanceCase:
     steps: list[Step] = []
     inputs: dict[str, Array] = {}
     slots: list[Slot] = []
@@ -110,7 +110,7 @@ def _case(
         {},
     )
     ulp = ULPS.get(primitive, 0.0)
-    return Case(name, primitive.value, program, inputs, Tolerance(ulp) if ulp else EXACT)
+    return ConformanceCase(name, primitive.value, program, inputs, Tolerance(ulp) if ulp else EXACT)
 
 
 def _kernel(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from xlac_sdk.conformance.case import EXACT, Case, Tolerance
+from xlac_sdk.conformance.case import EXACT, ConformanceCase, Tolerance
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Kernel
@@ -28,7 +28,7 @@ def single(
     tolerance: Tolerance = EXACT,
     group: str = "statements",
     names: tuple[str, str] = ("x", "y"),
-) -> Case:
+) -> ConformanceCase:
     """A program of one kernel with one input and one output."""
     made = result or dtype
     x = Buffer(names[0], dtype, size, align=1)
@@ -48,7 +48,7 @@ def of_kernel(
     tolerance: Tolerance = EXACT,
     group: str = "statements",
     sizes: tuple[int, ...] = (),
-) -> Case:
+) -> ConformanceCase:
     """A program that launches a kernel of two parameters on `values`."""
     x, y = kernel.parameters
     assert isinstance(y.size, int) or sizes
@@ -57,7 +57,7 @@ def of_kernel(
     wanted = Slot("y", "out0", y.dtype, (count,), Role.OUTPUT)
     launch = Launch(kernel, (Argument(given), Argument(wanted)), sizes)
     program = Program("conformance", (given,), (wanted,), (given, wanted), (launch,), {})
-    return Case(name, group, program, {"x": values}, tolerance)
+    return ConformanceCase(name, group, program, {"x": values}, tolerance)
 
 
 def values(dtype: DType, size: int) -> Array:

@@ -29,7 +29,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ConformanceReport:
     """The outcomes of a backend's conformance run."""
 
     backend: str

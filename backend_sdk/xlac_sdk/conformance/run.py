@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from xlac_sdk.backend import Backend, Executable
-from xlac_sdk.conformance.case import Case, Outcome, difference
+from xlac_sdk.conformance.case import ConformanceCase, Outcome, difference
 from xlac_sdk.conformance.kernels import cases as kernel_cases
 from xlac_sdk.conformance.primitives import cases as primitive_cases
-from xlac_sdk.conformance.report import Report
+from xlac_sdk.conformance.report import ConformanceReport
 from xlac_sdk.conformance.steps import cases as step_cases
 from xlac_sdk.conformance.vectors import cases as vector_cases
 from xlac_sdk.dtypes import Array
@@ -24,7 +24,7 @@ from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Request, Target
 
 
-def cases(target: Target) -> Iterator[Case]:
+def cases(target: Target) -> Iterator[ConformanceCase]:
     """Every case of the kit that means something on a target."""
     yield from primitive_cases(target)
     yield from kernel_cases(target)
@@ -40,7 +40,7 @@ def run(
     progress: Callable[[str, int, int], object] = lambda name, done, whole: None,
     told: Callable[[Outcome], bool] = lambda outcome: False,
     wanted: Callable[[str, str], bool] = lambda group, case: True,
-) -> Report:
+) -> ConformanceReport:
     """Runs the kit, then takes in what the toolchain finds for each operation (`name`, its outcomes
     as they come).
 
@@ -71,10 +71,12 @@ def run(
     for outcome in found():
         if told(outcome):
             break
-    return Report(backend.name, target, tuple(outcomes), {k: tuple(v) for k, v in taken.items()})
+    return ConformanceReport(
+        backend.name, target, tuple(outcomes), {k: tuple(v) for k, v in taken.items()}
+    )
 
 
-def check(case: Case, backend: Backend, target: Target) -> list[Outcome]:
+def check(case: ConformanceCase, backend: Backend, target: Target) -> list[Outcome]:
     """An outcome for each output of a case."""
     want = case.expected or _run(Interpreter(case.program), case)
     try:
@@ -99,7 +101,7 @@ def check(case: Case, backend: Backend, target: Target) -> list[Outcome]:
     return outcomes
 
 
-def _run(executable: Executable, case: Case) -> dict[str, Array]:
+def _run(executable: Executable, case: ConformanceCase) -> dict[str, Array]:
     sizes = of_call(case.program, case.inputs)
     shapes = {s: s.extents(sizes) for s in case.program.outputs}
     outputs = {
@@ -111,7 +113,7 @@ def _run(executable: Executable, case: Case) -> dict[str, Array]:
     return outputs
 
 
-def _threads(executable: Executable, case: Case, want: Mapping[str, Array]) -> None:
+def _threads(executable: Executable, case: ConformanceCase, want: Mapping[str, Array]) -> None:
     """Two calls at once give what one gives."""
     results: list[dict[str, Array] | BaseException] = []
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xlac_sdk.conformance.case import Case
+from xlac_sdk.conformance.case import ConformanceCase
 from xlac_sdk.conformance.programs import SIZE, single, twice
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -27,7 +27,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 P, F32, I32, I64 = Primitive, DType.F32, DType.I32, DType.I64
 
 
-def branches() -> Case:
+def branches() -> ConformanceCase:
     """An `if` with an `else`."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -41,7 +41,7 @@ def branches() -> Case:
     return single("if, else and if inside else", body)
 
 
-def variables() -> Case:
+def variables() -> ConformanceCase:
     """A variable that is assigned."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -58,7 +58,7 @@ def variables() -> Case:
     return single("variables that swap and are reset", body)
 
 
-def scopes() -> Case:
+def scopes() -> ConformanceCase:
     """The same name in two blocks."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -72,7 +72,7 @@ def scopes() -> Case:
     return single("names bound again in another block", body)
 
 
-def local() -> Case:
+def local() -> ConformanceCase:
     """A buffer of the kernel's own."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -85,7 +85,7 @@ def local() -> Case:
     return single("a local buffer read backwards", body)
 
 
-def in_place() -> Case:
+def in_place() -> ConformanceCase:
     """A buffer that is read and written."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -97,7 +97,7 @@ def in_place() -> Case:
     return single("a buffer that is read and written", body, access=Access.REREAD)
 
 
-def read_before_write() -> Case:
+def read_before_write() -> ConformanceCase:
     """A buffer whose elements are read before they are written anew."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -111,7 +111,7 @@ def read_before_write() -> Case:
     return single("a name keeps the value that it was bound to", body, access=Access.REREAD)
 
 
-def masked_scalar() -> Case:
+def masked_scalar() -> ConformanceCase:
     """A store of one element under a condition."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -126,7 +126,7 @@ def masked_scalar() -> Case:
     return single("masked accesses of one lane", body)
 
 
-def gathered() -> Case:
+def gathered() -> ConformanceCase:
     """Elements at indices that are read from memory."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -139,7 +139,7 @@ def gathered() -> Case:
     return single("indices that are data", body, dtype=I32, access=Access.WRITE)
 
 
-def atomic() -> Case:
+def atomic() -> ConformanceCase:
     """Stores that combine with what is there."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -151,7 +151,7 @@ def atomic() -> Case:
     return single("atomic addition", body, dtype=I32, out=5, access=Access.REREAD)
 
 
-def instruction() -> Case:
+def instruction() -> ConformanceCase:
     """An instruction, by its meaning where the target has no spelling."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -163,6 +163,6 @@ def instruction() -> Case:
     return single("an instruction nobody has, and a prefetch out of bounds", body)
 
 
-CASES: tuple[Callable[[], Case], ...] = (
+CASES: tuple[Callable[[], ConformanceCase], ...] = (
     branches, variables, scopes, local, in_place, read_before_write, masked_scalar, gathered, atomic, instruction,
 )  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from xlac_sdk.conformance.case import Case
+from xlac_sdk.conformance.case import ConformanceCase
 from xlac_sdk.conformance.step_parts import BOOL, F32, I32, N, affine, numbered, program_of, slot_of
 from xlac_sdk.conformance.values import special
 from xlac_sdk.dims import symbol, symbols
@@ -35,7 +35,7 @@ from xlac_sdk.target import Target
 P = Primitive
 
 
-def cases(target: Target) -> Iterator[Case]:
+def cases(target: Target) -> Iterator[ConformanceCase]:
     """The cases of steps, for a target."""
     yield from (
         identity(),
@@ -55,10 +55,10 @@ def cases(target: Target) -> Iterator[Case]:
         yield choice(n, m)
 
 
-def identity() -> Case:
+def identity() -> ConformanceCase:
     """A copy from an input to an output."""
     x, y = slot_of("x", Role.INPUT), slot_of("y", Role.OUTPUT)
-    return Case(
+    return ConformanceCase(
         "a copy from input to output",
         "steps",
         program_of((x, y), (Copy(Argument(y), Argument(x), N),)),
@@ -66,7 +66,7 @@ def identity() -> Case:
     )
 
 
-def chain() -> Case:
+def chain() -> ConformanceCase:
     """Three temporaries of which the first and the last share memory."""
     x, y = slot_of("x", Role.INPUT), slot_of("y", Role.OUTPUT)
     a, b, c = (slot_of(n, Role.TEMPORARY, offset=o) for n, o in (("a", 0), ("b", 64), ("c", 0)))
@@ -75,7 +75,7 @@ def chain() -> Case:
         Launch(first, (Argument(x), Argument(a))), Launch(second, (Argument(a), Argument(b))),
         Launch(first, (Argument(b), Argument(c))), Launch(second, (Argument(c), Argument(y))),
     )  # fmt: skip
-    return Case(
+    return ConformanceCase(
         "temporaries that share memory in turn",
         "steps",
         program_of((x, y, a, b, c), steps, 128),
@@ -83,7 +83,7 @@ def chain() -> Case:
     )
 
 
-def strides() -> Case:
+def strides() -> ConformanceCase:
     """y[k] = x[k] * 2 + 1 row by row, then the even rows copied once more."""
     x, y = slot_of("x", Role.INPUT, size=4 * N), slot_of("y", Role.OUTPUT, size=6 * N)
     kernel = affine("rows", 2.0, 1.0)
@@ -96,7 +96,7 @@ def strides() -> Case:
             (Copy(Argument(y, 4 * N, (("again", N),)), Argument(x, 1, (("again", 2 * N),)), N),),
         ),
     )
-    return Case(
+    return ConformanceCase(
         "arguments that move with a loop",
         "steps",
         program_of((x, y), steps),
@@ -104,7 +104,7 @@ def strides() -> Case:
     )
 
 
-def backwards() -> Case:
+def backwards() -> ConformanceCase:
     """A scan from the end: carry = carry / 2 + x[t], every carry kept."""
     x, y = slot_of("x", Role.INPUT, size=4 * N), slot_of("y", Role.OUTPUT, size=4 * N)
     carry = slot_of("carry", Role.TEMPORARY)
@@ -114,12 +114,12 @@ def backwards() -> Case:
         Copy(Argument(y, 3 * N, back), Argument(carry), N),
     )
     steps = (Copy(Argument(carry), Argument(x), N), Repeat("t", 4, body))
-    return Case(
+    return ConformanceCase(
         "a scan from the end", "steps", program_of((x, y, carry), steps, 64), {"x": numbered(4 * N)}
     )
 
 
-def nested() -> Case:
+def nested() -> ConformanceCase:
     """A loop of steps in another, whose counters move what is copied."""
     x, y = slot_of("x", Role.INPUT, size=6), slot_of("y", Role.OUTPUT, size=6)
     copy = Copy(Argument(y, 0, (("i", 3), ("j", 1))), Argument(x, 0, (("i", 1), ("j", 2))), 1)
@@ -127,7 +127,7 @@ def nested() -> Case:
         Repeat("i", 2, (Repeat("j", 3, (copy,)),)),
         Repeat("never", 0, (Copy(Argument(y), Argument(x), 6),)),
     )
-    return Case(
+    return ConformanceCase(
         "loops in loops, and one that never runs",
         "steps",
         program_of((x, y), steps),
@@ -135,7 +135,7 @@ def nested() -> Case:
     )
 
 
-def newton() -> Case:
+def newton() -> ConformanceCase:
     """while any |y * y - x| is large: y = (y + x / y) / 2"""
     x, y = slot_of("x", Role.INPUT), slot_of("y", Role.OUTPUT)
     flag, count = (
@@ -172,7 +172,7 @@ def newton() -> Case:
             (Launch(better, (Argument(x), Argument(y))),),
         ),
     )
-    return Case(
+    return ConformanceCase(
         "a loop that a kernel ends",
         "steps",
         program_of((x, y, flag, count), steps, 128),
@@ -180,7 +180,7 @@ def newton() -> Case:
     )
 
 
-def branch(index: int) -> Case:
+def branch(index: int) -> ConformanceCase:
     """A branch among several, chosen by this index."""
     x, k, y = slot_of("x", Role.INPUT), slot_of("k", Role.INPUT, I32, 1), slot_of("y", Role.OUTPUT)
     choices = tuple(
@@ -188,7 +188,7 @@ def branch(index: int) -> Case:
         for i in range(3)
     )
     program = program_of((x, k, y), (Branch(Argument(k), choices),))
-    return Case(
+    return ConformanceCase(
         f"a branch taken by {index}",
         "steps",
         program,
@@ -196,7 +196,7 @@ def branch(index: int) -> Case:
     )
 
 
-def choice(n: int, m: int) -> Case:
+def choice(n: int, m: int) -> ConformanceCase:
     """Three ways to compute y[n] from x[n]: for n = 4 and m = 2, for n = 4, and for any n; by way
     of the arena.
     """
@@ -221,7 +221,7 @@ def choice(n: int, m: int) -> Case:
     steps = (Choice(cases, way(affine("any", 5.0, 0.25, Var("n", DType.I64)), whole)),)
     slots = (x, other, y, whole, four)
     program = Program("conformance", (x, other), (y,), slots, steps, {}, 64, sizes=(size_n, size_m))
-    return Case(
+    return ConformanceCase(
         f"steps chosen by sizes {n} and {m}",
         "steps",
         program,
@@ -229,7 +229,7 @@ def choice(n: int, m: int) -> Case:
     )
 
 
-def constants() -> Case:
+def constants() -> ConformanceCase:
     """Constants of every dtype, passed through."""
     slots: list[Slot] = []
     steps: list[Step] = []
@@ -241,7 +241,7 @@ def constants() -> Case:
         data[given.symbol] = values
         slots += [given, wanted]
         steps.append(Copy(Argument(wanted), Argument(given), len(values)))
-    return Case(
+    return ConformanceCase(
         "constants of every dtype",
         "steps",
         program_of(tuple(slots), tuple(steps), constants=data),
@@ -249,7 +249,7 @@ def constants() -> Case:
     )
 
 
-def nothing() -> Case:
+def nothing() -> ConformanceCase:
     """Slots without elements."""
     x, y, t = (
         slot_of("x", Role.INPUT, size=0),
@@ -257,20 +257,22 @@ def nothing() -> Case:
         slot_of("t", Role.TEMPORARY, size=0),
     )
     steps = (Copy(Argument(t), Argument(x), 0), Copy(Argument(y), Argument(t), 0))
-    return Case("tensors of no elements", "steps", program_of((x, y, t), steps), {"x": numbered(0)})
+    return ConformanceCase(
+        "tensors of no elements", "steps", program_of((x, y, t), steps), {"x": numbered(0)}
+    )
 
 
-def state() -> Case:
+def state() -> ConformanceCase:
     """A running total kept by the program between three calls."""
     x, y, s = slot_of("x", Role.INPUT), slot_of("y", Role.OUTPUT), slot_of("s", Role.STATE)
     add = affine("running", 1.0, 0.0, update=True)
     steps = (Launch(add, (Argument(x), Argument(s))), Copy(Argument(y), Argument(s), N))
-    return Case(
+    return ConformanceCase(
         "state between calls", "steps", program_of((x, y, s), steps), {"x": numbered()}, calls=3
     )
 
 
-def hostile() -> Case:
+def hostile() -> ConformanceCase:
     """Names that users may give reach no generated code."""
     x = Slot('"; system("true"); */ {{ 1 / 0 }} ??/ \\\n🙂', "s_x", F32, (N,), Role.INPUT)
     y = Slot("int", "s_y", F32, (N,), Role.OUTPUT)
@@ -282,4 +284,4 @@ def hostile() -> Case:
         (Copy(Argument(y), Argument(x), N),),
         {},
     )
-    return Case("hostile names", "steps", program, {x.name: numbered()})
+    return ConformanceCase("hostile names", "steps", program, {x.name: numbered()})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from xlac_sdk.conformance.case import Case, Tolerance
+from xlac_sdk.conformance.case import ConformanceCase, Tolerance
 from xlac_sdk.conformance.programs import single, twice
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -19,7 +19,7 @@ from xlac_sdk.target import Target
 P, F32, BOOL = Primitive, DType.F32, DType.BOOL
 
 
-def cases(target: Target) -> Iterator[Case]:
+def cases(target: Target) -> Iterator[ConformanceCase]:
     """One case for each construct, where the target has vectors at all."""
     lanes = target.lanes(F32)
     if lanes > 1:
@@ -28,7 +28,7 @@ def cases(target: Target) -> Iterator[Case]:
         yield from folds(target)
 
 
-def vector_strip(lanes: int) -> Case:
+def vector_strip(lanes: int) -> ConformanceCase:
     """Vectors over a buffer, and single elements for the rest."""
     size = 3 * lanes + 5
 
@@ -41,7 +41,7 @@ def vector_strip(lanes: int) -> Case:
     return single("vectors and a scalar tail", body, size=size, group="vectors")
 
 
-def vector_masked(lanes: int) -> Case:
+def vector_masked(lanes: int) -> ConformanceCase:
     """Vectors, the last one under a mask."""
     size = 2 * lanes + 3
 
@@ -54,7 +54,7 @@ def vector_masked(lanes: int) -> Case:
     return single("masked vectors over the end of a buffer", body, size=size, group="vectors")
 
 
-def vector_strided(lanes: int) -> Case:
+def vector_strided(lanes: int) -> ConformanceCase:
     """Elements read backwards, and written two apart."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -64,7 +64,7 @@ def vector_strided(lanes: int) -> Case:
     return single("vectors with strides 2 and -1", body, size=2 * lanes, group="vectors")
 
 
-def vector_gather(lanes: int) -> Case:
+def vector_gather(lanes: int) -> ConformanceCase:
     """Elements at indices in a vector."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -81,7 +81,7 @@ def vector_gather(lanes: int) -> Case:
     return single("masked gather and scatter", body, size=lanes, group="vectors")
 
 
-def vector_shuffle(lanes: int) -> Case:
+def vector_shuffle(lanes: int) -> ConformanceCase:
     """Lanes of two vectors in another order."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -98,7 +98,7 @@ def vector_shuffle(lanes: int) -> Case:
     return single("shuffles", body, size=2 * lanes, out=2 * lanes + 1, group="vectors")
 
 
-def vector_accumulate(lanes: int) -> Case:
+def vector_accumulate(lanes: int) -> ConformanceCase:
     """A variable that is a vector, summed over its lanes at the end."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -121,7 +121,7 @@ def vector_accumulate(lanes: int) -> Case:
     )
 
 
-def vector_select(lanes: int) -> Case:
+def vector_select(lanes: int) -> ConformanceCase:
     """Comparisons of vectors, and a choice lane by lane."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -138,7 +138,7 @@ def vector_select(lanes: int) -> Case:
     return single("vectors of bool", body, size=lanes, group="vectors")
 
 
-def vector_bools(lanes: int) -> Case:
+def vector_bools(lanes: int) -> ConformanceCase:
     """Vectors of bools."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -152,7 +152,7 @@ def vector_bools(lanes: int) -> Case:
     )
 
 
-def vector_local(lanes: int) -> Case:
+def vector_local(lanes: int) -> ConformanceCase:
     """Vectors in a buffer of the kernel's own."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -166,13 +166,13 @@ def vector_local(lanes: int) -> Case:
     )
 
 
-VECTOR: tuple[Callable[[int], Case], ...] = (
+VECTOR: tuple[Callable[[int], ConformanceCase], ...] = (
     vector_strip, vector_masked, vector_strided, vector_gather, vector_shuffle, vector_accumulate, vector_select,
     vector_bools, vector_local,
 )  # fmt: skip
 
 
-def folds(target: Target) -> Iterator[Case]:
+def folds(target: Target) -> Iterator[ConformanceCase]:
     """Every combination that lanes can be folded by, of every dtype; floats are given integers, so
     order is no matter.
     """
@@ -200,4 +200,4 @@ def folds(target: Target) -> Iterator[Case]:
                 group="folds",
             )
             values = np.resize(np.array([1, 2, 1, 1]), lanes).astype(dtype.numpy)
-            yield Case(made.name, made.group, made.program, {"x": values})
+            yield ConformanceCase(made.name, made.group, made.program, {"x": values})

@@ -48,11 +48,11 @@ from xlac_sdk.support.limits import look
 STOP = "stop_"  # the parameter of a kernel that looks whether it is to stop
 NEVER: Mapping[int, int] = {}
 
-__all__ = ["C99", "Dialect", "Function", "comment", "kernel_text", "literal"]
+__all__ = ["C99", "CFunction", "Dialect", "comment", "kernel_text", "literal"]
 
 
 @dataclass(frozen=True)
-class Function:
+class CFunction:
     """A kernel as text: its name, its parameters, the lines of its body, and the vector types that
     they mention.
     """
@@ -66,7 +66,7 @@ class Function:
 
 def kernel_text(
     kernel: Kernel, dialect: Dialect = C99, looks: Mapping[int, int] = NEVER
-) -> Function:
+) -> CFunction:
     """A kernel as one function; raises UnsupportedError for what the dialect cannot say.
 
     `looks` says after how many turns of a loop, by its identity, it looks whether it is to stop
@@ -74,7 +74,7 @@ def kernel_text(
     after all others.
     """
     look()
-    writer = _Writer(kernel, dialect)
+    writer = _StatementWriter(kernel, dialect)
     writer.looks = looks
     lines = tuple(writer.block(kernel.body, 1))
     used = frozenset(writer.touched)
@@ -88,7 +88,7 @@ def kernel_text(
     parameters += [writer.parameter(b) for b in kernel.parameters]
     parameters += [f"{dialect.size or writer.type(v)} {name(v.name)}" for v in kernel.sizes]
     parameters += [f"const volatile uint32_t *{STOP}"] * bool(looks)
-    return Function(
+    return CFunction(
         dialect.kernel.format(name(kernel.name)),
         tuple(parameters),
         lines,
@@ -97,7 +97,7 @@ def kernel_text(
     )
 
 
-class _Writer(Vectors):
+class _StatementWriter(Vectors):
     """The statements of one kernel, line by line."""
 
     def __init__(self, kernel: Kernel, dialect: Dialect) -> None:

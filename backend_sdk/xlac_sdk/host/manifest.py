@@ -16,19 +16,19 @@ from xlac_sdk.host.manifest_facts import (
     Memory,
     Provenance,
     Size,
-    Tensor,
+    TensorFacts,
     digest,
     extent,
     inside,
     place,
 )
-from xlac_sdk.programs.constants import Weights
+from xlac_sdk.programs.constants import WeightsOrigin
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support import schema
 from xlac_sdk.support.files import regular
 
 __all__ = [
-    "CHUNK", "EXTENT", "FORMAT", "LONGEST", "NAME", "TERMS", "Manifest", "Memory", "Provenance", "Size", "Tensor",
+    "CHUNK", "EXTENT", "FORMAT", "LONGEST", "NAME", "TERMS", "Manifest", "Memory", "Provenance", "Size", "TensorFacts",
     "digest", "extent", "file_hash", "inside", "is_artefact", "listed", "place", "read",
 ]  # fmt: skip
 
@@ -45,7 +45,7 @@ _SIZE = schema.record(
     {"name": _NAME, "min": _COUNT, "max": _COUNT, "opt": _COUNT, "multiple_of": schema.count(1)},
 )
 _TENSOR = schema.record(
-    Tensor,
+    TensorFacts,
     {
         "name": _NAME,
         "symbol": schema.text(r"[A-Za-z_][A-Za-z0-9_]*"),
@@ -75,7 +75,7 @@ _MANIFEST = schema.record(
         "target": schema.text(r"[A-Za-z0-9_.-]+"),
         "forms": schema.many(schema.text(r"[a-z]+")),
         "library": place,
-        "weights": schema.member(Weights),
+        "weights": schema.member(WeightsOrigin),
         "weights_file": place,
         "needs": schema.many(_NAME),
         "inputs": schema.many(_TENSOR),

@@ -14,7 +14,7 @@ from xlac_sdk.dims import Symbol
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host import stopping
 from xlac_sdk.host.package import Artefact, Package
-from xlac_sdk.programs.constants import Weights
+from xlac_sdk.programs.constants import WeightsOrigin
 from xlac_sdk.programs.dimdata import data_of, dim_of
 from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.support import schema
@@ -50,7 +50,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TensorFacts:
     """An input or output: the user's name, the identifier in the header, type, size, and the
     alignment it must have.
 
@@ -66,9 +66,9 @@ class Tensor:
     align: int
 
     @staticmethod
-    def of(slot: Slot) -> Tensor:
+    def of(slot: Slot) -> TensorFacts:
         """From a program's slot."""
-        return Tensor(
+        return TensorFacts(
             name=slot.name,
             symbol=slot.symbol,
             dtype=slot.dtype,
@@ -114,11 +114,11 @@ class Manifest:
     target: str
     forms: tuple[str, ...]
     library: str = ""  # what `xlac.load` opens
-    weights: Weights = Weights.EMBED
+    weights: WeightsOrigin = WeightsOrigin.EMBED
     weights_file: str = ""
     needs: tuple[str, ...] = ()  # libraries that have to be installed where it runs
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[TensorFacts, ...]
+    outputs: tuple[TensorFacts, ...]
     sizes: tuple[Size, ...] = ()
     # sizes that have code of their own, in the order in which they are tried
     variants: tuple[Mapping[str, int], ...] = ()
@@ -147,7 +147,11 @@ class Manifest:
             facts={stopping.LONG: self.long, "flops": self.flops, "bytes": 0},
         )
         package = Package(self.library, self.weights_file, self.needs)
-        weights = Weights.FILE if copy_weights and self.weights is Weights.MMAP else self.weights
+        weights = (
+            WeightsOrigin.FILE
+            if copy_weights and self.weights is WeightsOrigin.MMAP
+            else self.weights
+        )
         return Artefact(folder, program, package, weights, self.provenance.machines)
 
     def text(self) -> str:

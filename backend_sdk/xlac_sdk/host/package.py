@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xlac_sdk.programs.constants import Weights
+from xlac_sdk.programs.constants import WeightsOrigin
 from xlac_sdk.programs.program import Program
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.support.choices import unknown_word
@@ -28,7 +28,7 @@ FORMS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class ProcessorVariant:
     """A program as it was lowered for one processor; several of them make one artefact that chooses
     when it runs.
     """
@@ -43,7 +43,7 @@ class Packaging:
     """What the user asked for: the forms, where the weights go, and how to link."""
 
     forms: tuple[str, ...]
-    weights: Weights = Weights.EMBED
+    weights: WeightsOrigin = WeightsOrigin.EMBED
     static: bool = False  # the program runs without shared libraries
     libm: bool = True  # the C library's mathematics may be called
 
@@ -70,7 +70,7 @@ class Artefact:
     folder: Path
     program: Program
     package: Package
-    weights: Weights = Weights.EMBED
+    weights: WeightsOrigin = WeightsOrigin.EMBED
     # the processors that it is for: `Target.machine` of each
     machines: tuple[Mapping[str, Any], ...] = ()
 

@@ -34,7 +34,7 @@ from xlac_sdk.kernel_ir.kernel import (
 )
 
 
-class Rewriter:
+class KernelRewriter:
     """Maps expressions bottom-up with `visit` and buffers by `buffers`; memoised by identity."""
 
     def __init__(
@@ -142,6 +142,6 @@ class Rewriter:
 def merge_parameters(kernel: Kernel, keep: Buffer, drop: Buffer) -> Kernel:
     """The kernel with two parameters that share memory made one, which it reads and writes."""
     merged = replace(keep, access=Access.UPDATE)
-    body = Rewriter(buffers={keep: merged, drop: merged}).block(kernel.body)
+    body = KernelRewriter(buffers={keep: merged, drop: merged}).block(kernel.body)
     parameters = tuple(merged if p is keep else p for p in kernel.parameters if p is not drop)
     return replace(kernel, parameters=parameters, body=body)

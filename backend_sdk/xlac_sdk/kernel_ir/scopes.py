@@ -5,10 +5,10 @@ from __future__ import annotations
 from xlac_sdk.kernel_ir.kernel import Buffer, LoopKind, Var
 
 
-class Scope:
+class KernelScope:
     """What may be used at a place of a kernel. What is added to a scope goes with it."""
 
-    def __init__(self, around: Scope | None = None, kind: LoopKind | None = None) -> None:
+    def __init__(self, around: KernelScope | None = None, kind: LoopKind | None = None) -> None:
         self.names: dict[str, Var | Buffer] = dict(around.names) if around else {}
         self.mutable: set[str] = set(around.mutable) if around else set()
         self.buffers: set[Buffer] = set(around.buffers) if around else set()

@@ -33,7 +33,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Var,
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.scopes import Scope
+from xlac_sdk.kernel_ir.scopes import KernelScope
 from xlac_sdk.kernel_ir.sharing import operands, roots
 from xlac_sdk.kernel_ir.wellformed import fault, index_fault, operand_fault
 from xlac_sdk.source import VerifyError
@@ -68,7 +68,7 @@ class _Verifier:
             raise self.fail(message)
 
     def run(self) -> None:
-        kernel, scope = self.kernel, Scope()
+        kernel, scope = self.kernel, KernelScope()
         self.identifier(kernel.name)
         for buffer in kernel.parameters:
             self.identifier(buffer.name)
@@ -94,7 +94,7 @@ class _Verifier:
 
     # ---- statements --------------------------------------------------------------------------
 
-    def block(self, body: tuple[Stmt, ...], scope: Scope) -> None:
+    def block(self, body: tuple[Stmt, ...], scope: KernelScope) -> None:
         for stmt in body:
             self.exprs(roots(stmt), scope)
             match stmt:
@@ -117,8 +117,8 @@ class _Verifier:
                         condition.dtype is DType.BOOL and condition.lanes == 1,
                         "a condition is not a scalar bool",
                     )
-                    self.block(then, Scope(scope))
-                    self.block(otherwise, Scope(scope))
+                    self.block(then, KernelScope(scope))
+                    self.block(otherwise, KernelScope(scope))
                 case Allocate(buffer=buffer):
                     self.allocate(buffer, scope)
                 case Prefetch(buffer=buffer, index=index):
@@ -133,7 +133,7 @@ class _Verifier:
                             self.reachable(one, scope)
                         elif isinstance(one, TensorMap):
                             self.tensor_map(one, scope)
-                    self.block(meaning, Scope(scope))
+                    self.block(meaning, KernelScope(scope))
                 case Barrier():
                     self.for_gpus = True
                     self.need(
@@ -149,7 +149,7 @@ class _Verifier:
                         "a thread awaits something outside every THREAD loop",
                     )
 
-    def loop(self, stmt: For, scope: Scope, siblings: int) -> None:
+    def loop(self, stmt: For, scope: KernelScope, siblings: int) -> None:
         counter, kind = stmt.counter, stmt.kind
         self.need(stmt.step > 0, f"loop '{counter.name}' has step {stmt.step}")
         self.need(
@@ -175,19 +175,19 @@ class _Verifier:
                 f"BLOCK loop '{counter.name}' is inside a THREAD loop",
             )
         self.for_gpus |= kind is LoopKind.BLOCK or kind is LoopKind.THREAD
-        inner = Scope(scope, kind)
+        inner = KernelScope(scope, kind)
         self.bind(counter, inner)
         if kind in (LoopKind.PARALLEL, LoopKind.BLOCK, LoopKind.THREAD):
             inner.mutable = set()
         self.block(stmt.body, inner)
 
-    def bind(self, var: Var, scope: Scope) -> None:
+    def bind(self, var: Var, scope: KernelScope) -> None:
         self.identifier(var.name)
         if var.name in scope.names:
             raise self.fail(f"'{var.name}' is bound again while it is visible")
         scope.names[var.name] = var
 
-    def allocate(self, buffer: Buffer, scope: Scope) -> None:
+    def allocate(self, buffer: Buffer, scope: KernelScope) -> None:
         self.identifier(buffer.name)
         self.need(buffer.space is not Space.GLOBAL, f"'{buffer.name}' is allocated but GLOBAL")
         self.need(
@@ -199,7 +199,7 @@ class _Verifier:
         scope.buffers.add(buffer)
         self.for_gpus |= buffer.space is Space.SHARED
 
-    def store(self, stmt: Store, scope: Scope) -> None:
+    def store(self, stmt: Store, scope: KernelScope) -> None:
         buffer, value = stmt.buffer, stmt.value
         self.reachable(buffer, scope)
         if buffer.space is Space.GLOBAL and buffer.access is Access.READ:
@@ -226,7 +226,7 @@ class _Verifier:
                 f"'{buffer.name}' is read only where the kernel wrote it, but read before anything was written there"
             )
 
-    def tensor_map(self, given: TensorMap, scope: Scope) -> None:
+    def tensor_map(self, given: TensorMap, scope: KernelScope) -> None:
         """A parameter, described by the kernel's sizes alone."""
         self.identifier(given.name)
         known = self.used.setdefault(given.name, given)
@@ -244,7 +244,7 @@ class _Verifier:
             0 < n <= 256 for n in given.box
         )
         self.need(whole, f"the box of tensor map '{given.name}' is {given.box}")
-        sizes = Scope()
+        sizes = KernelScope()
         sizes.names.update((v.name, v) for v in self.kernel.sizes)
         self.exprs((given.offset, *given.extents, *given.strides), sizes)
 
@@ -256,18 +256,18 @@ class _Verifier:
                 f"'{var.name}' is {var.dtype}x{var.lanes} but is given {value.dtype}x{value.lanes}"
             )
 
-    def visible(self, var: Var, scope: Scope) -> None:
+    def visible(self, var: Var, scope: KernelScope) -> None:
         known = scope.names.get(var.name)
         if known is None:
             raise self.fail(f"'{var.name}' is used out of scope")
         if known is not var and known != var:
             raise self.fail(f"'{var.name}' is used as {var.dtype}x{var.lanes} but bound otherwise")
 
-    def reachable(self, buffer: Buffer, scope: Scope) -> None:
+    def reachable(self, buffer: Buffer, scope: KernelScope) -> None:
         if buffer not in scope.buffers:
             raise self.fail(f"buffer '{buffer.name}' is used out of scope")
 
-    def exprs(self, given: Iterable[Expr], scope: Scope) -> None:
+    def exprs(self, given: Iterable[Expr], scope: KernelScope) -> None:
         """Each expression is looked at once for a kernel, and whether it can be used here once for
         a scope and those inside.
         """

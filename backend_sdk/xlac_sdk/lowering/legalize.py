@@ -40,7 +40,7 @@ from xlac_sdk.kernel_ir.kernel import (
     statements,
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.rewrite import Rewriter
+from xlac_sdk.kernel_ir.rewrite import KernelRewriter
 from xlac_sdk.kernel_ir.sharing import roots
 from xlac_sdk.lowering.legal_expressions import LegalExpressions
 from xlac_sdk.support.limits import look
@@ -167,7 +167,7 @@ def _inlined(exprs: tuple[Expr, ...], lets: list[Stmt]) -> tuple[Expr, ...]:
     def visit(expr: Expr) -> Expr:
         return known.get(expr.name, expr) if isinstance(expr, Var) else expr
 
-    rewriter = Rewriter(visit)
+    rewriter = KernelRewriter(visit)
     for let in lets:
         assert isinstance(let, Let) and not let.mutable, (
             "the bounds of a parallel loop are index arithmetic"

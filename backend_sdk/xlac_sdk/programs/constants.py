@@ -23,7 +23,7 @@ _WORDS = 1 << 16  # hashed at a time
 STEP, MIX = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
 
 
-class Weights(Enum):
+class WeightsOrigin(Enum):
     """Who brings the weights."""
 
     EMBED = "embed"  # inside the code, as constants
@@ -34,7 +34,7 @@ class Weights(Enum):
     @property
     def inside(self) -> bool:
         """Whether they are part of the code."""
-        return self in (Weights.EMBED, Weights.INCBIN)
+        return self in (WeightsOrigin.EMBED, WeightsOrigin.INCBIN)
 
 
 def places(program: Program) -> dict[Slot, int]:

@@ -14,9 +14,9 @@ from xlac_c import compiler, lowering, package
 from xlac_c.source import EMBED, api_of, c_file, constant_bytes
 from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.emit.ctext import Dialect
-from xlac_sdk.host.capi import Weights, header, weights_file
+from xlac_sdk.host.capi import WeightsOrigin, header, weights_file
 from xlac_sdk.host.capi.library import Library, aligned
-from xlac_sdk.host.package import Artefact, Package, Packaging, Variant
+from xlac_sdk.host.package import Artefact, Package, Packaging, ProcessorVariant
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import Diagnostic, SourceError
@@ -65,18 +65,20 @@ class CBackend(Backend):
     def load(self, artifact: Path, program: Program, target: Target) -> Executable:
         return Library(artifact, program, None if _placed(program).inside else _weights(program))
 
-    def package(self, variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
+    def package(
+        self, variants: Sequence[ProcessorVariant], wanted: Packaging, folder: Path
+    ) -> Package:
         return package.package(variants, wanted, folder, self.dialect)
 
     def open(self, artefact: Artefact) -> Executable:
         return package.opened(artefact)
 
 
-def _placed(program: Program) -> Weights:
+def _placed(program: Program) -> WeightsOrigin:
     """Where the weights of a program that runs in this process are: large ones are not worth
     compiling.
     """
-    return Weights.EMBED if constant_bytes(program) <= EMBED else Weights.MMAP
+    return WeightsOrigin.EMBED if constant_bytes(program) <= EMBED else WeightsOrigin.MMAP
 
 
 def _weights(program: Program) -> NDArray[np.uint8]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from xlac_sdk.emit.ctext import Dialect, Function, kernel_text
+from xlac_sdk.emit.ctext import CFunction, Dialect, kernel_text
 from xlac_sdk.kernel_ir.kernel import Allocate, For, Kernel, Let, Stmt, children
 from xlac_sdk.lowering.stop_checks import Looks
 
@@ -31,15 +31,15 @@ class Callee:
 class Functions:
     """The functions, in the order of first use, and what each kernel calls."""
 
-    texts: tuple[Function, ...]
+    texts: tuple[CFunction, ...]
     callees: dict[Kernel, Callee]
 
 
 def functions(kernels: Iterable[Kernel], dialect: Dialect, looks: Looks) -> Functions:
     """Every kernel as text, those that are alike once."""
-    texts: list[Function] = []
+    texts: list[CFunction] = []
     callees: dict[Kernel, Callee] = {}
-    known: dict[tuple[str, ...], tuple[Function, Kernel, list[str]]] = {}
+    known: dict[tuple[str, ...], tuple[CFunction, Kernel, list[str]]] = {}
     for kernel in kernels:
         text = kernel_text(kernel, dialect, looks.inside(kernel))
         key, order = _canonical(kernel, text, dialect)
@@ -62,7 +62,7 @@ def functions(kernels: Iterable[Kernel], dialect: Dialect, looks: Looks) -> Func
 
 
 def _canonical(
-    kernel: Kernel, text: Function, dialect: Dialect
+    kernel: Kernel, text: CFunction, dialect: Dialect
 ) -> tuple[tuple[str, ...], list[str]]:
     """The text with its names numbered as they come, and the parameters among them, in that order."""
     given = [*(b.name for b in kernel.parameters), *(v.name for v in kernel.sizes)]

@@ -39,7 +39,7 @@ def target(request: Request) -> Target:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lowered:
+class LoweredForC:
     """A program in what `dialect` spells, and by name the functions that its spellings call beyond
     those of the SDK.
     """
@@ -52,7 +52,7 @@ class Lowered:
 
 def lowered(
     program: Program, target: Target, libm: bool = True, dialect: Dialect = PORTABLE
-) -> Lowered:
+) -> LoweredForC:
     """The program in primitives that the text spells: without `libm`, only those that need no
     library.
 
@@ -61,7 +61,9 @@ def lowered(
     fast = program.facts.get("precision") == "fast"
     own = target if libm else replace(target, lacks=target.lacks | LIBM)
     if not target.size:
-        return Lowered(with_kernels(program, lambda k: legalize(k, own, fast)), dialect, {}, libm)
+        return LoweredForC(
+            with_kernels(program, lambda k: legalize(k, own, fast)), dialect, {}, libm
+        )
     shared = OWN if libm else (*FUNCTIONS, *OWN)
     calls = replace(target, primitives=target.primitives | set(shared))
     texts = {
@@ -73,7 +75,9 @@ def lowered(
         p: f"{p.value}_{{d}}({', '.join(f'{{{i}}}' for i in range(p.arity))})" for p in shared
     }
     small = replace(dialect, floats={**dialect.floats, **spelled})
-    return Lowered(with_kernels(program, lambda k: legalize(k, calls, fast)), small, texts, libm)
+    return LoweredForC(
+        with_kernels(program, lambda k: legalize(k, calls, fast)), small, texts, libm
+    )
 
 
 def _function(kernel: Kernel, dtype: DType, dialect: Dialect) -> str:

@@ -14,7 +14,7 @@ from xlac_sdk.backend import Executable
 from xlac_sdk.emit.ctext import Dialect
 from xlac_sdk.host import capi
 from xlac_sdk.host.capi.library import Library, weights_of
-from xlac_sdk.host.package import Artefact, Package, Packaging, Variant
+from xlac_sdk.host.package import Artefact, Package, Packaging, ProcessorVariant
 from xlac_sdk.source import Diagnostic, SourceError
 
 FORMS = ("c", "h", "hpp", "rs", "cmake", "main", "so", "exe")
@@ -22,7 +22,7 @@ USUAL = ("c", "h")
 
 
 def package(
-    variants: Sequence[Variant], wanted: Packaging, folder: Path, dialect: Dialect
+    variants: Sequence[ProcessorVariant], wanted: Packaging, folder: Path, dialect: Dialect
 ) -> Package:
     """Writes the forms; the C file and its header always, since the others are made of them."""
     if len(variants) > 1:

@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from xlac_c.constants import constants
 from xlac_c.kernels import functions
-from xlac_c.lowering import Lowered
+from xlac_c.lowering import LoweredForC
 from xlac_c.steps import Steps
 from xlac_sdk.emit.cfunctions import needed
 from xlac_sdk.emit.cvectors import declarations
@@ -22,12 +22,12 @@ EMBED = 1 << 20
 ALIGN = 8  # bytes: what any element type asks for, and what malloc gives everywhere
 
 
-def api_of(program: Program, weights: capi.Weights) -> Api:
+def api_of(program: Program, weights: capi.WeightsOrigin) -> Api:
     """The interface of the C form of a program."""
     return capi.api_of(program, weights, ALIGN)
 
 
-def both_files(unchecked: Lowered, checked: Lowered, api: Api) -> str:
+def both_files(unchecked: LoweredForC, checked: LoweredForC, api: Api) -> str:
     """`NAME.c` of a checked program and the unchecked one: whoever compiles it chooses, and what
     both hold is there once.
     """
@@ -56,7 +56,7 @@ def both_files(unchecked: Lowered, checked: Lowered, api: Api) -> str:
 
 
 def c_file(
-    made: Lowered, api: Api, checked: bool = True, apart: frozenset[str] = frozenset()
+    made: LoweredForC, api: Api, checked: bool = True, apart: frozenset[str] = frozenset()
 ) -> str:
     """`NAME.c`, without the constants that stand `apart`; `checked`: whether it looks at the record
     of a checked program.
@@ -83,7 +83,7 @@ def c_file(
             for end in api.ends
         ],
         libm=made.libm,
-        incbin=outside and api.weights is capi.Weights.INCBIN,
+        incbin=outside and api.weights is capi.WeightsOrigin.INCBIN,
         vectors=declarations((v for f in found.texts for v in f.vectors), dialect),
         functions=needed(body, made.functions),
         constants=[]
@@ -111,7 +111,9 @@ def _parameters(program: Program, api: Api) -> str:
 
 def _blocks(api: Api) -> dict[str, str]:
     start = f" + {api.arena_start}" if api.arena_start else ""
-    weights = f"{api.prefix}_weights" if api.weights is capi.Weights.INCBIN else "context->weights"
+    weights = (
+        f"{api.prefix}_weights" if api.weights is capi.WeightsOrigin.INCBIN else "context->weights"
+    )
     return {
         "arena": f"unsigned char *const arena = context->memory{start};",
         "state": "unsigned char *const state = context->memory;",

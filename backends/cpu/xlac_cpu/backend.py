@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from xlac_cpu.run.executable import CpuExecutable
-    from xlac_sdk.host.package import Artefact, Package, Packaging, Variant
+    from xlac_sdk.host.package import Artefact, Package, Packaging, ProcessorVariant
 
 LARGE = 16 << 20  # bytes of a program's constants
 
@@ -103,7 +103,9 @@ class CpuBackend(Backend):
         code = shared.opened(folder, program)
         return None if code is None else CpuExecutable(code, program, target)
 
-    def package(self, variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
+    def package(
+        self, variants: Sequence[ProcessorVariant], wanted: Packaging, folder: Path
+    ) -> Package:
         from xlac_cpu.ahead.package import package
 
         return package(variants, wanted, folder)

@@ -11,7 +11,7 @@ from xlac_sdk.programs.program import Program
 from xlac_sdk.target import Request, Target
 
 if TYPE_CHECKING:
-    from xlac_sdk.host.package import Artefact, Package, Packaging, Variant
+    from xlac_sdk.host.package import Artefact, Package, Packaging, ProcessorVariant
 
 
 class CudaBackend(Backend):
@@ -61,7 +61,9 @@ class CudaBackend(Backend):
 
         return CudaExecutable(artifact, program, target, gpu(self.device))
 
-    def package(self, variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
+    def package(
+        self, variants: Sequence[ProcessorVariant], wanted: Packaging, folder: Path
+    ) -> Package:
         from xlac_cuda import package
 
         return package.package(variants, wanted, folder)

@@ -13,14 +13,14 @@ from xlac_cuda.emit import module
 from xlac_cuda.libraries.calls import needed
 from xlac_sdk.backend import Executable
 from xlac_sdk.host import capi
-from xlac_sdk.host.package import Artefact, Package, Packaging, Variant
+from xlac_sdk.host.package import Artefact, Package, Packaging, ProcessorVariant
 from xlac_sdk.programs import portable
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 
 LOADED = ("cubin", "ptx", "cu")  # which form is run, of those that are there
 
 
-def package(variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
+def package(variants: Sequence[ProcessorVariant], wanted: Packaging, folder: Path) -> Package:
     """Writes the forms, and the program with its weights beside them. Compiles only for those that
     are compiled.
     """
@@ -32,7 +32,7 @@ def package(variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Pac
                 hint="--arch names it",
             )
         )
-    if wanted.weights is not capi.Weights.EMBED or wanted.static or not wanted.libm:
+    if wanted.weights is not capi.WeightsOrigin.EMBED or wanted.static or not wanted.libm:
         problem = "--weights, --static and --no-libm are for code that is linked: weights go to the GPU from a file"
         raise UnsupportedError(Diagnostic("XL5011", problem))
     (variant,) = variants

@@ -1,7 +1,7 @@
 """The steps of a program for one set of sizes: counted loops unrolled, cases chosen, every address
 and grid known.
 
-What is left to the call is where its arrays are: a `Place` says so.
+What is left to the call is where its arrays are: a `DeviceAddress` says so.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xlac_cuda.device.launch import Entry
+from xlac_cuda.device.launch import KernelEntry
 from xlac_sdk.dims import evaluate
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.programs.program import (
@@ -31,7 +31,7 @@ Arrays = Sequence[int]  # addresses of a call's inputs, then of its outputs
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DeviceAddress:
     """An address: `offset` bytes into one of the call's arrays, or, where `array` is -1, `offset`
     itself.
     """
@@ -44,17 +44,17 @@ class Place:
         return self.offset if self.array < 0 else arrays[self.array] + self.offset
 
 
-def _touched(*places: Place) -> tuple[int, ...]:
+def _touched(*places: DeviceAddress) -> tuple[int, ...]:
     return tuple(dict.fromkeys(place.array for place in places if place.array >= 0))
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class KernelRun:
     """A kernel on a grid."""
 
-    entry: Entry
+    entry: KernelEntry
     blocks: int
-    places: tuple[Place, ...]
+    places: tuple[DeviceAddress, ...]
     sizes: tuple[int, ...]
     step: Launch
 
@@ -72,8 +72,8 @@ class Run:
 class Move:
     """A copy on the device, of at least a byte."""
 
-    target: Place
-    source: Place
+    target: DeviceAddress
+    source: DeviceAddress
     nbytes: int
 
     @property
@@ -87,7 +87,7 @@ class Whole:
     """An operation that a library runs. The step is for known sizes."""
 
     step: Call
-    places: tuple[Place, ...]
+    places: tuple[DeviceAddress, ...]
 
     @property
     def touched(self) -> tuple[int, ...]:
@@ -96,11 +96,11 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class DeviceLoop:
     """`loop: condition; if (!*flag) break; body`"""
 
     condition: tuple[Action, ...]
-    flag: Place
+    flag: DeviceAddress
     body: tuple[Action, ...]
 
     @property
@@ -113,7 +113,7 @@ class Loop:
 class Switch:
     """The branch whose number is the i32 at `index`, or else the last."""
 
-    index: Place
+    index: DeviceAddress
     branches: tuple[tuple[Action, ...], ...]
 
     @property
@@ -126,7 +126,7 @@ class Switch:
 class Mark:
     """The time, appended to a log of `room` numbers; code 0 empties it first."""
 
-    log: Place
+    log: DeviceAddress
     room: int
     code: int
 
@@ -136,11 +136,11 @@ class Mark:
         return _touched(self.log)
 
 
-Straight = Run | Move | Whole
-Action = Straight | Loop | Switch | Mark
+Straight = KernelRun | Move | Whole
+Action = Straight | DeviceLoop | Switch | Mark
 
 
-def _of_all(actions: Iterable[Action], place: Place) -> tuple[int, ...]:
+def _of_all(actions: Iterable[Action], place: DeviceAddress) -> tuple[int, ...]:
     return tuple(
         dict.fromkeys(
             (*_touched(place), *(array for action in actions for array in action.touched))
@@ -154,7 +154,7 @@ class Planner:
 
     fixed: Mapping[Slot, int]
     arrays: Mapping[Slot, int]
-    entries: Mapping[Kernel, Entry]
+    entries: Mapping[Kernel, KernelEntry]
 
     def actions(self, steps: Sequence[Step], counters: Counters) -> Iterator[Action]:
         """What to do, in order."""
@@ -167,7 +167,7 @@ class Planner:
                     )
                     blocks = entry.blocks(given)
                     if blocks:
-                        yield Run(
+                        yield KernelRun(
                             entry,
                             blocks,
                             tuple(self.place(a, counters) for a in arguments),
@@ -190,7 +190,7 @@ class Planner:
                         tuple(self.actions(condition, counters)),
                         tuple(self.actions(body, counters)),
                     )
-                    yield Loop(first, self.place(flag, counters), then)
+                    yield DeviceLoop(first, self.place(flag, counters), then)
                 case Branch(index=index, branches=branches):
                     found = tuple(tuple(self.actions(branch, counters)) for branch in branches)
                     yield Switch(self.place(index, counters), found)
@@ -203,7 +203,7 @@ class Planner:
                         step.at(counters), tuple(self.place(a, counters) for a in arguments)
                     )
 
-    def place(self, argument: Argument, counters: Counters) -> Place:
+    def place(self, argument: Argument, counters: Counters) -> DeviceAddress:
         """Where an argument lies, at these counters."""
         moved = evaluate(argument.offset, counters)
         moved += sum(
@@ -211,7 +211,7 @@ class Planner:
         )
         moved *= argument.slot.dtype.nbytes
         number = self.arrays.get(argument.slot, -1)
-        return Place(number, moved if number >= 0 else self.fixed[argument.slot] + moved)
+        return DeviceAddress(number, moved if number >= 0 else self.fixed[argument.slot] + moved)
 
 
 def count(steps: Sequence[Step], counters: Counters) -> int:

@@ -17,13 +17,13 @@ from xlac.fusion.group import Group, Kind
 from xlac_sdk.dtypes import DType
 from xlac_sdk.interpreter.kernels import run_kernel
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Kernel, Prefetch, Stmt, Store, children
-from xlac_sdk.kernel_ir.rewrite import Rewriter
+from xlac_sdk.kernel_ir.rewrite import KernelRewriter
 from xlac_sdk.target import Target
 
 SMALL = replace(TARGETS["avx512"], l2_bytes=256 << 10, threads=1)
 
 
-class Marking(Rewriter):
+class Marking(KernelRewriter):
     """Turns every fetch into a mark at the element that is fetched."""
 
     def __init__(self, marks: Buffer) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from xlac_cuda.libraries import cudnn
 from xlac_cuda.libraries.claims import SPACE
 from xlac_cuda.libraries.cudnn_graph import Operations
-from xlac_cuda.libraries.cudnn_names import Type
+from xlac_cuda.libraries.cudnn_names import CudnnType
 from xlac_cuda.libraries.cudnn_plans import CudnnMachine
 from xlac_cuda.libraries.cudnn_problems import refused, written
 from xlac_sdk.dtypes import DType
@@ -58,7 +58,7 @@ class _Only:
     """An attribute that the backend itself never sets: a descriptor."""
 
     def __init__(self, number: int) -> None:
-        self.value = number, Type.DESCRIPTOR
+        self.value = number, CudnnType.DESCRIPTOR
 
 
 def packed(dtype: DType, extents: tuple[int, ...], layout: str = FIRST) -> Strided:

@@ -14,7 +14,7 @@ from xlac.cache.store import Cache
 from xlac_cuda import architectures
 from xlac_cuda.libraries import claims, cublaslt, cudnn, cudnn_calls
 from xlac_cuda.libraries.cudnn_graph import Operations
-from xlac_cuda.libraries.cudnn_names import Attribute, Kind, Note, Pointwise
+from xlac_cuda.libraries.cudnn_names import Attribute, DescriptorKind, Note, Pointwise
 from xlac_cuda.libraries.cudnn_plans import CudnnMachine, PlanChoice
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import XlacError
@@ -104,9 +104,9 @@ def test_the_standin_refuses_what_the_library_would(dnn: Library) -> None:
     operations = Operations(cudnn.wanted((9, 0)), CudnnMachine.of(1))
     try:
         with pytest.raises(XlacError, match="does not take 2 elements"):
-            operations.final(Kind.TENSOR, {Attribute.TENSOR_UNIQUE_ID: (1, 2)})
+            operations.final(DescriptorKind.TENSOR, {Attribute.TENSOR_UNIQUE_ID: (1, 2)})
         with pytest.raises(XlacError, match="attribute 901 is missing"):
-            operations.final(Kind.TENSOR, {Attribute.TENSOR_UNIQUE_ID: 1})
+            operations.final(DescriptorKind.TENSOR, {Attribute.TENSOR_UNIQUE_ID: 1})
         x, kernel, y = (
             operations.tensor(DType.F32, (k, 4, n, n), (4 * n * n, n * n, n, 1), 16)
             for k, n in ((1, 5), (4, 3), (1, 4))

@@ -24,7 +24,7 @@ from xlac_cuda.backend import CudaBackend
 from xlac_cuda.device.capture import captured
 from xlac_cuda.device.errors import DeviceError
 from xlac_cuda.device.open import gpu
-from xlac_cuda.run.graph import Graph
+from xlac_cuda.run.graph import LaunchGraph
 from xlac_cuda.run.nodes import WHILE, Nodes, Tools
 from xlac_sdk.target import Request
 
@@ -104,7 +104,7 @@ def test_loops_and_branches_in_each_other(
                 "the outer loop has a branch in it"
             )
     decided = {type(part) for parts in model.executable._parts.values() for part in parts}  # type: ignore[attr-defined]
-    assert (decided == {Graph}) is (version in (0, 12080))
+    assert (decided == {LaunchGraph}) is (version in (0, 12080))
     model.executable.close()  # type: ignore[attr-defined]
 
 

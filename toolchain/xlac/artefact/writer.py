@@ -20,8 +20,8 @@ from xlac.support.gc_pause import paused
 from xlac_sdk.backend import Backend
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host import manifest, records, stopping
-from xlac_sdk.host.manifest import Manifest, Memory, Provenance, Size, Tensor
-from xlac_sdk.host.package import Package, Packaging, Variant
+from xlac_sdk.host.manifest import Manifest, Memory, Provenance, Size, TensorFacts
+from xlac_sdk.host.package import Package, Packaging, ProcessorVariant
 from xlac_sdk.programs import portable
 from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.source import Diagnostic, SourceError
@@ -63,7 +63,7 @@ def write(
         if wanted.forms:
             variants, plain = recorded(variants, unchecked) if backend.records else (variants, None)
             package = backend.package(
-                [Variant(v.program, v.target, plain) for v in variants], wanted, made
+                [ProcessorVariant(v.program, v.target, plain) for v in variants], wanted, made
             )
         else:
             package = _plain(variants[0], backend, made)
@@ -137,8 +137,8 @@ def describe(
         weights=wanted.weights,
         weights_file=package.weights,
         needs=package.needs,
-        inputs=tuple(map(Tensor.of, first.inputs)),
-        outputs=tuple(map(Tensor.of, first.outputs)),
+        inputs=tuple(map(TensorFacts.of, first.inputs)),
+        outputs=tuple(map(TensorFacts.of, first.outputs)),
         sizes=tuple(map(Size.of, first.sizes)),
         variants=tuple(
             {symbol.name: value for symbol, value in case.sizes} for case in first.cases

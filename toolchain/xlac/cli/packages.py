@@ -20,14 +20,14 @@ def packaging(
     not have.
     """
     from xlac_sdk.host.package import Packaging, forms, offered
-    from xlac_sdk.programs.constants import Weights
+    from xlac_sdk.programs.constants import WeightsOrigin
     from xlac_sdk.source import Diagnostic, UnsupportedError
 
     names = forms(backend, emitted) if emitted is not None else backend.usual
     if not names and (where or static or not libm):
         problem = "--weights, --static and --no-libm choose how packages are written"
         raise UnsupportedError(Diagnostic("XL5011", problem, hint=offered(backend)))
-    return Packaging(names, Weights(where or "embed"), static, libm)
+    return Packaging(names, WeightsOrigin(where or "embed"), static, libm)
 
 
 def machines(

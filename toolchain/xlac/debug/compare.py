@@ -23,7 +23,7 @@ TOLERANCE = {DType.F64: 1e-9, DType.F32: 1e-3, DType.F16: 3e-2, DType.BF16: 2e-1
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunOutcome:
     """How a run ended: "right", "differs" (with the outputs at fault) or the name of an exception."""
 
     kind: str
@@ -68,7 +68,7 @@ class Subject:
         )
         return graph, weights
 
-    def interpreted(self, trace: Trace) -> Comparison:
+    def interpreted(self, trace: Trace) -> RunOutcome:
         """Interprets the optimized graph, so that nothing but the passes can be at fault."""
 
         def run() -> Mapping[str, Array]:
@@ -77,7 +77,7 @@ class Subject:
 
         return self._compared(run)
 
-    def outcome(self) -> Comparison:
+    def outcome(self) -> RunOutcome:
         """Compiles and runs, and compares with the interpreter."""
         from xlac.driver import executable, lower
 
@@ -89,17 +89,17 @@ class Subject:
 
         return self._compared(run)
 
-    def _compared(self, run: Callable[[], Mapping[str, Array]]) -> Comparison:
+    def _compared(self, run: Callable[[], Mapping[str, Array]]) -> RunOutcome:
         wanted = interpret(self.model.graph, self.inputs, self.model.weights, float64=True)
         try:
             outputs = run()
         except Exception as error:
-            return Comparison(type(error).__name__, str(error).partition("\n")[0])
+            return RunOutcome(type(error).__name__, str(error).partition("\n")[0])
         apart = [
             name for name, want in wanted.items() if not agree(want, np.asarray(outputs[name]))
         ]
         return (
-            Comparison("differs", f"outputs {', '.join(apart)}") if apart else Comparison("right")
+            RunOutcome("differs", f"outputs {', '.join(apart)}") if apart else RunOutcome("right")
         )
 
 

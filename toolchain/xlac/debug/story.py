@@ -33,7 +33,7 @@ REDUCES = {"add": "sum", "mul": "product", "body": "reduce"}
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenEntry:
     """One entry of the spec: the operations it names and the type of its value."""
 
     path: str
@@ -41,14 +41,16 @@ class Written:
     types: str
 
 
-def written(graph: Graph) -> dict[str, Written]:
+def written(graph: Graph) -> dict[str, WrittenEntry]:
     """The entries of the spec by path, in order, those of bodies after the loop that holds them."""
-    found: dict[str, Written] = {}
+    found: dict[str, WrittenEntry] = {}
     for node in graph.nodes():
         if node.name and not isinstance(node.op, leaf.Param | leaf.Const | Pick):
             before = found.get(node.name)
             names = dict.fromkeys((*(before.operations if before else ()), node.op.mnemonic))
-            found[node.name] = Written(node.name, tuple(names), ", ".join(map(str, node.results)))
+            found[node.name] = WrittenEntry(
+                node.name, tuple(names), ", ".join(map(str, node.results))
+            )
         for body in node.op.bodies():
             for path, entry in written(body).items():
                 found.setdefault(path, entry)

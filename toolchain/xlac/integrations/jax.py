@@ -38,7 +38,7 @@ class JaxFunction:
         self._arguments, self._options = Arguments(function), dict(options)
         self._jitted, self._static = jitted(function, jit, self._arguments.positional)
         self._examples = self._arguments.ordered(args, named)
-        self._programs: Programs[_Program] = Programs()
+        self._programs: Programs[_JaxProgram] = Programs()
         split = self._split(*self._examples)
         self._first = self._programs.get(split.key, lambda: self._made(split))
 
@@ -103,7 +103,7 @@ class JaxFunction:
         kept = tuple(value for at, value in enumerate(args) if at not in gone)
         return _Split(kept, {n: v for n, v in named.items() if n not in names}, gone, names, key)
 
-    def _made(self, split: _Split) -> _Program:
+    def _made(self, split: _Split) -> _JaxProgram:
         """The function for static values, and for what the examples are otherwise."""
         examples = self._split(*self._examples)
         args = list(examples.args)
@@ -115,7 +115,7 @@ class JaxFunction:
             traced = [
                 name for at, name in enumerate(self._arguments.positional) if at not in split.gone
             ]
-            return _Program(
+            return _JaxProgram(
                 lowered, compile(lowered.model, **self._options), lowered.labels(traced)
             )
 
@@ -132,7 +132,7 @@ class _Split(NamedTuple):
     key: tuple[tuple[str, Hashable], ...]
 
 
-class _Program(NamedTuple):
+class _JaxProgram(NamedTuple):
     lowered: LoweredFunction
     compiled: Any
     labels: Sequence[str]  # of the leaves of the arguments

@@ -13,7 +13,7 @@ from xlac.ops.reduction.conv import Conv
 from xlac.ops.tensor.view import Transpose
 from xlac.passes import motion
 from xlac.passes.registry import Pass, at_least, register
-from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import MOST, rewrite
 from xlac.passes.rewrite.rule import Parameter, Rule, Site, rule
 from xlac.passes.rewrite.trace import Trace
@@ -75,5 +75,5 @@ class ChannelsLastPass(Pass):
 
     limit: int = at_least(0, MOST)
 
-    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+    def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return rewrite(graph, RULES, trace, context, self.limit)

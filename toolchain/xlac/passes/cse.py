@@ -6,7 +6,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ops.control.effect import Barrier, CustomCall
 from xlac.ops.tensor.leaf import Param
 from xlac.passes.registry import Pass, register
-from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import everywhere
 from xlac.passes.rewrite.trace import Trace
 
@@ -15,7 +15,7 @@ from xlac.passes.rewrite.trace import Trace
 class CsePass(Pass):
     """Merges nodes that compute the same value (common subexpressions)."""
 
-    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+    def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return everywhere(graph, lambda g: merge(g, trace))
 
 

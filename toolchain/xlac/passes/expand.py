@@ -12,7 +12,7 @@ from xlac.ir.graph import Graph, Node, map_bodies
 from xlac.ir.op import Elementwise, Op
 from xlac.ops.control.control import Pick
 from xlac.passes.registry import Pass, register
-from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.trace import Trace
 from xlac_sdk.source import Origin
 
@@ -21,7 +21,7 @@ from xlac_sdk.source import Origin
 class ExpandPass(Pass):
     """Replaces composites that nothing takes whole by their definitions."""
 
-    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+    def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return Expander(context, trace).graph(graph)
 
 
@@ -32,7 +32,7 @@ class Expander:
     takes.
     """
 
-    def __init__(self, context: Context, trace: Trace) -> None:
+    def __init__(self, context: PassContext, trace: Trace) -> None:
         self.context, self.trace = context, trace
         self.done: dict[Graph, Graph] = {}
         self.parts: dict[Node, tuple[Node, ...]] = {}  # what the results of an expanded node became

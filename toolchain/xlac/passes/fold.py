@@ -18,7 +18,7 @@ from xlac.ops.tensor.leaf import Const, Iota, Param, RngBits
 from xlac.ops.tensor.view import Broadcast, Reshape
 from xlac.passes.expand import is_expanded
 from xlac.passes.registry import Pass, at_least, register
-from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import everywhere, rebuild
 from xlac.passes.rewrite.trace import Trace
 
@@ -38,7 +38,7 @@ class FoldPass(Pass):
     small: int = at_least(0, 4096)
     work: int = at_least(0, 4 << 20)
 
-    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+    def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return everywhere(graph, lambda g: Folder(self, trace, context).run(g))
 
 
@@ -47,7 +47,7 @@ class Folder:
     its value.
     """
 
-    def __init__(self, limits: FoldPass, trace: Trace, context: Context) -> None:
+    def __init__(self, limits: FoldPass, trace: Trace, context: PassContext) -> None:
         self.limits, self.trace, self.context = limits, trace, context
         self.sources: dict[Node, int] = {}  # bytes of the leaves under each foldable node
         self.weighted: set[Node] = set()  # foldable nodes with a weight among their leaves

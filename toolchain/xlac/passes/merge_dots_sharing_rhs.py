@@ -16,7 +16,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ops import build
 from xlac.ops.reduction.contraction import Dot
 from xlac.passes.registry import Pass, at_least, register
-from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import everywhere, rebuild
 from xlac.passes.rewrite.trace import Trace
 
@@ -32,7 +32,7 @@ class MergeDotsSharingRhsPass(Pass):
     rows: int = at_least(0, 8)
     rounds: int = at_least(0, 64)
 
-    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+    def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         near = context.target.l1_bytes // 2
         return everywhere(graph, lambda g: joined(g, self, trace, near))
 

@@ -24,7 +24,7 @@ from xlac.passes.merge_dots_sharing_rhs import MergeDotsSharingRhsPass
 from xlac.passes.motion import MotionPass
 from xlac.passes.pipeline_text import parsed
 from xlac.passes.registry import Pass
-from xlac.passes.rewrite.context import Context, IsKept
+from xlac.passes.rewrite.context import IsKept, PassContext
 from xlac.passes.rewrite.rule import Rule
 from xlac.passes.rewrite.trace import Trace
 from xlac.passes.simplify import SimplifyPass
@@ -141,7 +141,7 @@ def optimize(
     which names the pass, for a graph that is broken.
     """
     known = trace or Trace()
-    context = Context(target, Weights.over(weights), precision, is_kept)
+    context = PassContext(target, Weights.over(weights), precision, is_kept)
     for name, one in pipeline.stages:
         look(f"pass {name}")
         before, began, known.stage = graph, perf_counter(), name

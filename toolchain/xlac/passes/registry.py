@@ -8,7 +8,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from xlac.ir.graph import Graph
-from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.trace import Trace
 
 Option = bool | int | float | str
@@ -21,7 +21,7 @@ class Pass:
     name: ClassVar[str]
 
     @abstractmethod
-    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+    def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         """The graph transformed; the same object where nothing changed.
 
         Every rewrite asks `trace.permits` first, and what may be known beside the graph is in

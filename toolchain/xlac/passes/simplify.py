@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlac.ir.graph import Graph
 from xlac.passes.registry import Pass, at_least, register
-from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import MOST, rewrite
 from xlac.passes.rewrite.rule import Rule
 from xlac.passes.rewrite.trace import Trace
@@ -42,5 +42,5 @@ class SimplifyPass(Pass):
 
     limit: int = at_least(0, MOST)
 
-    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+    def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return rewrite(graph, RULES, trace, context, self.limit)

@@ -18,7 +18,7 @@ from xlac.ops.reduction.contraction import Dot
 from xlac.ops.tensor.extend import Concat
 from xlac.ops.tensor.view import Reshape, Transpose
 from xlac.passes.registry import Pass, at_least, register
-from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import everywhere, readers, rebuild
 from xlac.passes.rewrite.trace import Trace
 
@@ -34,7 +34,7 @@ class SplitMatmulOverConcatPass(Pass):
     rows: int = at_least(0, 8)
     parts: int = at_least(0, 4)
 
-    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+    def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         near = context.target.l1_bytes
         return everywhere(graph, lambda g: divided(g, self, trace, near))
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from xlac.ir.graph import Node
 from xlac.spec.elaborate import type_text
-from xlac.spec.elaborate.context import Context, check_size
+from xlac.spec.elaborate.context import Elaboration, check_size
 from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.scope import Scope
 from xlac.spec.report import Fault, Poisoned, Report, nearest
 from xlac.spec.schema import interface
-from xlac.spec.schema.document import Entry, Merged
+from xlac.spec.schema.document import Merged, SpecEntry
 from xlac_sdk.source import Origin
 
 
@@ -21,7 +21,7 @@ def declare_inputs(merged: Merged, scope: Scope, report: Report) -> list[Node]:
     from xlac.ops.tensor.leaf import Param
 
     found: list[Node] = []
-    declared: dict[str, Entry[Any]] = {**merged.inputs, **merged.state}
+    declared: dict[str, SpecEntry[Any]] = {**merged.inputs, **merged.state}
     for name, entry in declared.items():
         state = isinstance(entry.spec, interface.StateSpec)
         at = entry.place if isinstance(entry.spec, str) else entry.place.at("type")
@@ -47,7 +47,7 @@ def declare_inputs(merged: Merged, scope: Scope, report: Report) -> list[Node]:
     return found
 
 
-def check_outputs(merged: Merged, context: Context) -> None:
+def check_outputs(merged: Merged, context: Elaboration) -> None:
     """A spec without nodes or outputs computes nothing."""
     if not merged.outputs and not context.report.found:
         context.report.add(
@@ -58,7 +58,7 @@ def check_outputs(merged: Merged, context: Context) -> None:
         )
 
 
-def read_outputs(merged: Merged, context: Context, scope: Scope) -> dict[str, Node]:
+def read_outputs(merged: Merged, context: Elaboration, scope: Scope) -> dict[str, Node]:
     """The nodes of the outputs by name. What is wrong goes to the report."""
     found: dict[str, Node] = {}
     for name, entry in merged.outputs.items():
@@ -73,7 +73,7 @@ def read_outputs(merged: Merged, context: Context, scope: Scope) -> dict[str, No
 
 
 def read_state(
-    merged: Merged, context: Context, scope: Scope, outputs: dict[str, Node]
+    merged: Merged, context: Elaboration, scope: Scope, outputs: dict[str, Node]
 ) -> dict[str, str]:
     """The output that holds the next value of each state; an output of its own where there is none."""
     found: dict[str, str] = {}

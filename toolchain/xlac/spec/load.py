@@ -10,7 +10,7 @@ from xlac.ir.graph import Graph
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.spec.elaborate.arithmetic import Constants
-from xlac.spec.elaborate.context import MAX_NODES, Context
+from xlac.spec.elaborate.context import MAX_NODES, Elaboration
 from xlac.spec.elaborate.counting import Counted
 from xlac.spec.elaborate.entries import elaborate
 from xlac.spec.elaborate.evaluate import as_node, expression
@@ -26,7 +26,7 @@ from xlac.spec.interface import (
 )
 from xlac.spec.report import Fault, Poisoned, Report, nearest
 from xlac.spec.schema import interface
-from xlac.spec.schema.document import Entry, Merged, read_document, resolved
+from xlac.spec.schema.document import Merged, SpecEntry, read_document, resolved
 from xlac.spec.schema.settings import DimValue, read_dims, read_params
 from xlac.spec.weights.find import find
 from xlac.spec.weights.stored import Stored
@@ -85,7 +85,7 @@ def _load(
     broken = {name for section, name in report.broken if section in ("dims", "params")}
     constants = Constants(values, sizes, broken)
     stored = Stored(merged.weights, report, resolved(path).parent, allow_outside)
-    context = Context(report, merged.blocks, merged.ops, Frame(), stored, HANDLERS)
+    context = Elaboration(report, merged.blocks, merged.ops, Frame(), stored, HANDLERS)
     scope = Scope(context.root, constants)
     scope.values.update(
         {name: None for section, name in report.broken if section in ("inputs", "state")}
@@ -127,7 +127,7 @@ def check_count(merged: Merged, constants: Constants, report: Report) -> None:
 
 
 def read_train(
-    entry: Entry[interface.TrainSpec], context: Context, scope: Scope, report: Report
+    entry: SpecEntry[interface.TrainSpec], context: Elaboration, scope: Scope, report: Report
 ) -> None:
     """Checks what training asks for: that the loss is a scalar, and that patterns fit weights."""
     from fnmatch import fnmatchcase

@@ -14,9 +14,11 @@ from __future__ import annotations
 from xlac_sdk.host.capi.api import Api, ArrayArgument, SizeArgument, Status, api_of
 from xlac_sdk.host.capi.names import identifier
 from xlac_sdk.host.capi.render import cmake_package, cpp_header, header, npy_program, rust_module
-from xlac_sdk.programs.constants import Weights, weights_file
+from xlac_sdk.programs.constants import WeightsOrigin, weights_file
+
+Weights = WeightsOrigin  # the name that it had; backends outside this tree import it
 
 __all__ = [
-    "Api", "ArrayArgument", "SizeArgument", "Status", "Weights", "api_of", "cmake_package", "cpp_header", "header", "identifier",
+    "Api", "ArrayArgument", "SizeArgument", "Status", "Weights", "WeightsOrigin", "api_of", "cmake_package", "cpp_header", "header", "identifier",
     "npy_program", "rust_module", "weights_file",
 ]  # fmt: skip

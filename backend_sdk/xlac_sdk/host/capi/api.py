@@ -14,7 +14,7 @@ from xlac_sdk.emit.cdialect import KEYWORDS, comment
 from xlac_sdk.emit.cfunctions import TYPES
 from xlac_sdk.host.capi.names import identifier, parameters
 from xlac_sdk.host.records import FACT as RECORD
-from xlac_sdk.programs.constants import Weights, file_bytes, weights_hash
+from xlac_sdk.programs.constants import WeightsOrigin, file_bytes, weights_hash
 from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.programs.sizes import arena_ends
 
@@ -136,7 +136,7 @@ class Api:
     inputs: tuple[ArrayArgument, ...]
     outputs: tuple[ArrayArgument, ...]
     sizes: tuple[SizeArgument, ...]
-    weights: Weights
+    weights: WeightsOrigin
     align: int
     arena_bytes: int
     state_bytes: int
@@ -254,7 +254,9 @@ def text_of(text: str) -> str:
     )[:LONGEST]
 
 
-def api_of(program: Program, weights: Weights = Weights.EMBED, align: int = ALIGN) -> Api:
+def api_of(
+    program: Program, weights: WeightsOrigin = WeightsOrigin.EMBED, align: int = ALIGN
+) -> Api:
     """The interface of a program whose caller's memory, and weights, start at a multiple of `align`
     bytes.
     """
@@ -269,7 +271,7 @@ def api_of(program: Program, weights: Weights = Weights.EMBED, align: int = ALIG
     called = parameters((s.name for s in program.sizes), "size")
     sizes = tuple(SizeArgument(s, n) for s, n in zip(program.sizes, called, strict=True))
     constant = any(s.role is Role.CONSTANT and s.nbytes for s in program.slots)
-    outside = constant and not (weights is Weights.EMBED)
+    outside = constant and not (weights is WeightsOrigin.EMBED)
     record = program.facts.get(RECORD) or {"texts": (), "offset": 0}
     return Api(
         identifier(program.name),

@@ -16,7 +16,7 @@ from xlac_sdk.host import mapped, stopping
 from xlac_sdk.host.capi.api import Status
 from xlac_sdk.host.capi.names import identifier
 from xlac_sdk.host.stopping import may_run_long
-from xlac_sdk.programs.constants import Weights
+from xlac_sdk.programs.constants import WeightsOrigin
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import Diagnostic, SourceError
@@ -26,7 +26,7 @@ WAIT = 0.05  # seconds after which a call looks whether its time is over
 Bytes = NDArray[np.uint8]
 
 
-class Context(ctypes.Structure):
+class ContextStruct(ctypes.Structure):
     """`NAME_context`, and the memory it points to."""
 
     _fields_ = [
@@ -69,7 +69,7 @@ class Library:
         if self._failure is not None:
             self._failure.restype = ctypes.c_char_p
         self._long = self._stop is not None and may_run_long(program)
-        self._free: list[Context] = [self._context()]
+        self._free: list[ContextStruct] = [self._context()]
         self._turn = threading.Lock() if program.state_bytes else None
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
@@ -116,7 +116,7 @@ class Library:
             raise stopping.torn()
         self._check("run", status)
 
-    def _watched(self, context: Context, given: list[Any]) -> int:
+    def _watched(self, context: ContextStruct, given: list[Any]) -> int:
         """A run in a thread of its own, so that this one can be interrupted, and ends the run when
         it is.
         """
@@ -140,11 +140,11 @@ class Library:
             raise
         return statuses[0]
 
-    def _context(self) -> Context:
+    def _context(self) -> ContextStruct:
         """A ready context; its memory lives as long as it does."""
         largest = {s.name: s.max // s.multiple_of * s.multiple_of for s in self.program.sizes}
         context, nbytes = (
-            Context(),
+            ContextStruct(),
             int(self._size(*([ctypes.byref(self._sizes(largest))] if largest else []))),
         )
         context.block = aligned(nbytes)
@@ -167,7 +167,7 @@ class Library:
             *(sizes[s.name] for s in self.program.sizes)
         )
 
-    def _failed(self, context: Context) -> SourceError:
+    def _failed(self, context: ContextStruct) -> SourceError:
         """What the check says that failed in a context's last run."""
         position, value = ctypes.c_int64(), ctypes.c_int64()
         assert self._failure is not None
@@ -193,14 +193,14 @@ def aligned(nbytes: int) -> Bytes:
     return block[skip : skip + nbytes]
 
 
-def weights_of(file: Path, place: Weights) -> Bytes | None:
+def weights_of(file: Path, place: WeightsOrigin) -> Bytes | None:
     """The file of weights as a library wants it: read, mapped, or None when the weights are inside."""
     match place:
-        case Weights.FILE:
+        case WeightsOrigin.FILE:
             data = np.fromfile(file, np.uint8)
             block = aligned(len(data))
             block[:] = data
             return block
-        case Weights.MMAP:
+        case WeightsOrigin.MMAP:
             return np.frombuffer(mapped.MappedFile.of(file), np.uint8)
     return None

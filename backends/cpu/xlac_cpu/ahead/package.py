@@ -15,7 +15,7 @@ from xlac_cpu.llvm.link import archive
 from xlac_cpu.machine import Machine
 from xlac_sdk.host.capi import (
     Api,
-    Weights,
+    WeightsOrigin,
     api_of,
     cmake_package,
     cpp_header,
@@ -23,16 +23,16 @@ from xlac_sdk.host.capi import (
     rust_module,
     weights_file,
 )
-from xlac_sdk.host.package import Package, Packaging, Variant
+from xlac_sdk.host.package import Package, Packaging, ProcessorVariant
 from xlac_sdk.lowering.stop_checks import Looks
 from xlac_sdk.programs.constants import HEADER
 from xlac_sdk.programs.sizes import arena_ends
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 
-def package(variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
+def package(variants: Sequence[ProcessorVariant], wanted: Packaging, folder: Path) -> Package:
     """Writes the forms asked for; see `Backend.package`."""
-    if wanted.weights is Weights.INCBIN:
+    if wanted.weights is WeightsOrigin.INCBIN:
         hint = "embed puts them into the object without an assembler"
         raise UnsupportedError(
             Diagnostic("XL5011", "target 'cpu' has no use for --weights incbin", hint=hint)
@@ -48,7 +48,7 @@ def package(variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Pac
 class Making:
     """One package in the making."""
 
-    variants: Sequence[Variant]
+    variants: Sequence[ProcessorVariant]
     wanted: Packaging
     folder: Path
 

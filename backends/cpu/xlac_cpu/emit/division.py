@@ -20,7 +20,7 @@ LEAST, MOST = 4, 64
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class LaunchDivision:
     """How a launch is divided: chunks of `size` counter values from `start` to `stop`."""
 
     start: int
@@ -44,7 +44,7 @@ def most_chunks(kernel: Kernel, threads: int) -> int:
     return threads * min(MOST, max(LEAST, int(work / WORTH / threads)))
 
 
-def split(launch: Launch, threads: int) -> Split | None:
+def split(launch: Launch, threads: int) -> LaunchDivision | None:
     """The division of a parallel kernel of known sizes, one chunk when it does not pay; None for a
     serial kernel.
     """
@@ -59,9 +59,9 @@ def split(launch: Launch, threads: int) -> Split | None:
     trips = max(0, -(-(stop - start) // loop.step))
     most = min(trips // max(1, loop.grain), most_chunks(kernel, threads))
     if most < 2:
-        return Split(start, stop, max(1, stop - start), 1)
+        return LaunchDivision(start, stop, max(1, stop - start), 1)
     each = trips // most
-    return Split(start, stop, each * loop.step, -(-trips // each))
+    return LaunchDivision(start, stop, each * loop.step, -(-trips // each))
 
 
 def known(node: Expr, sizes: dict[str, int]) -> int:

@@ -50,7 +50,7 @@ def compiled(text: str, name: str = "program.cu") -> DeviceCode:
     if library is not None:
         try:
             made = library.compile(text, name, (*flags, "--ptxas-options=-v"))
-        except nvrtc.Refused as error:
+        except nvrtc.RefusedText as error:
             raise refused(
                 text, str(error), f"NVRTC {library.version[0]}.{library.version[1]}"
             ) from None

@@ -18,7 +18,7 @@ LEAST = 12  # the first major version whose architectures and options are those 
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledText:
     """What NVRTC made: the code, PTX, and what the assembler said of registers and spills."""
 
     cubin: bytes
@@ -26,7 +26,7 @@ class Compiled:
     log: str
 
 
-class Refused(Exception):
+class RefusedText(Exception):
     """The compiler's words about a text that it does not take."""
 
 
@@ -37,7 +37,7 @@ class Nvrtc:
     library: Any
     version: tuple[int, int]
 
-    def compile(self, text: str, name: str, options: Sequence[str]) -> Compiled:
+    def compile(self, text: str, name: str, options: Sequence[str]) -> CompiledText:
         """Compiles one file. Raises Refused."""
         program = ctypes.c_void_p()
         given = [option.encode() for option in options]
@@ -52,8 +52,8 @@ class Nvrtc:
             )
             log = self._text(program, "ProgramLog")
             if status:
-                raise Refused(log or self._said(status))
-            return Compiled(self._bytes(program, "CUBIN"), self._text(program, "PTX"), log)
+                raise RefusedText(log or self._said(status))
+            return CompiledText(self._bytes(program, "CUBIN"), self._text(program, "PTX"), log)
         finally:
             self.library.nvrtcDestroyProgram(ctypes.byref(program))
 
@@ -69,7 +69,7 @@ class Nvrtc:
 
     def _check(self, status: int) -> None:
         if status:
-            raise Refused(self._said(status))
+            raise RefusedText(self._said(status))
 
     def _said(self, status: int) -> str:
         self.library.nvrtcGetErrorString.restype = ctypes.c_char_p

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from xlac_cuda.architectures import WARP, Architecture, known
 from xlac_cuda.build import compiler
-from xlac_cuda.device.launch import Entry
+from xlac_cuda.device.launch import KernelEntry
 from xlac_cuda.emit import module
 from xlac_cuda.emit.lowering import arch_of, lowered
 from xlac_sdk.kernel_ir.grid import grid
@@ -71,7 +71,7 @@ def table(program: Program, target: Target) -> str:
     architecture = known(arch_of(target))
     rows = [("kernel", "blocks", "threads", "registers", "spilled", "local", "shared", "resident")]
     for kernel in lowered(program, target).kernels:
-        entry = Entry(kernel)
+        entry = KernelEntry(kernel)
         facts, shared = told[entry.symbol], told[entry.symbol].shared + entry.dynamic
         threads = resident(architecture, entry.threads, facts.registers, shared)
         rows.append((

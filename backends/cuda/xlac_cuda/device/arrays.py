@@ -16,7 +16,7 @@ from xlac_sdk.host.call_binding import other_shape, other_type
 from xlac_sdk.programs.program import Slot
 
 if TYPE_CHECKING:
-    from xlac_cuda.device.outputs import Outputs
+    from xlac_cuda.device.outputs import DeviceOutputs
 
 LEGACY = 1  # CU_STREAM_LEGACY
 ALIGN = 16  # bytes: what kernels rely on; arrays that begin elsewhere are copied
@@ -35,7 +35,7 @@ class DeviceArray:
 
     def __init__(
         self,
-        home: Outputs,
+        home: DeviceOutputs,
         address: int,
         dtype: DType,
         shape: tuple[int, ...],

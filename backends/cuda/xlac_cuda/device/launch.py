@@ -17,7 +17,7 @@ from xlac_sdk.programs.tensor_maps import tensor_maps as maps_of
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class KernelEntry:
     """A kernel's way in. Arguments are its tensor maps, then its parameters' addresses and its
     sizes, all of 8 bytes.
     """
@@ -78,6 +78,6 @@ def symbol(kernel: Kernel) -> str:
     return CUDA.kernel.format(CUDA.identifier(kernel.name))
 
 
-def entries(kernels: tuple[Kernel, ...]) -> Mapping[Kernel, Entry]:
+def entries(kernels: tuple[Kernel, ...]) -> Mapping[Kernel, KernelEntry]:
     """The way into each kernel."""
-    return {kernel: Entry(kernel) for kernel in kernels}
+    return {kernel: KernelEntry(kernel) for kernel in kernels}

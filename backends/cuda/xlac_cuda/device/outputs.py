@@ -26,7 +26,7 @@ T = TypeVar("T")
 Piece = tuple[int, int, bool]
 
 
-class Outputs:
+class DeviceOutputs:
     """The results of one program, and the stream that it works in, which lives until the last of
     them is dropped.
 

@@ -11,7 +11,7 @@ from xlac_sdk.emit.alignment import alignments
 from xlac_sdk.kernel_ir.grid import spread
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.rewrite import Rewriter
+from xlac_sdk.kernel_ir.rewrite import KernelRewriter
 from xlac_sdk.lowering.legalize import legalize
 from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.programs.rewrite import with_kernels
@@ -54,7 +54,9 @@ def _aligned(kernel: Kernel, known: tuple[int, ...]) -> Kernel:
     if not changed:
         return kernel
     parameters = tuple(changed.get(b, b) for b in kernel.parameters)
-    return replace(kernel, parameters=parameters, body=Rewriter(buffers=changed).block(kernel.body))
+    return replace(
+        kernel, parameters=parameters, body=KernelRewriter(buffers=changed).block(kernel.body)
+    )
 
 
 def arch_of(target: Target) -> str:

@@ -12,7 +12,7 @@ from xlac_cuda.emit.functions import BEFORE, functions
 from xlac_cuda.emit.instructions import functions_called
 from xlac_cuda.emit.lowering import arch_of, lowered
 from xlac_sdk.emit.cfunctions import needed
-from xlac_sdk.emit.ctext import Function, comment, kernel_text
+from xlac_sdk.emit.ctext import CFunction, comment, kernel_text
 from xlac_sdk.emit.cvectors import declarations
 from xlac_sdk.host.capi import identifier
 from xlac_sdk.kernel_ir.grid import grid
@@ -77,7 +77,7 @@ class _Described:
     about: tuple[str, ...]
 
 
-def _described(kernel: Kernel, text: Function) -> _Described:
+def _described(kernel: Kernel, text: CFunction) -> _Described:
     form = grid(kernel)
     assert form is not None, f"kernel {kernel.name} is no grid"
     about = tuple(line for line in (text.note, *_quoted(kernel.origins)) if line)

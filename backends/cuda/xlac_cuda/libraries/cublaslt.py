@@ -35,7 +35,7 @@ class Desc(IntEnum):
     BIAS_DATA_TYPE = 26
 
 
-class Layout(IntEnum):
+class CublasLayout(IntEnum):
     """CUBLASLT_MATRIX_LAYOUT_…"""
 
     BATCH_COUNT = 5
@@ -53,7 +53,7 @@ class Preference(IntEnum):
     MIN_ALIGNMENT_D_BYTES = 8
 
 
-class Epilogue(IntEnum):
+class CublasEpilogue(IntEnum):
     """CUBLASLT_EPILOGUE_…; those with a bias add it before the activation."""
 
     DEFAULT = 1
@@ -64,7 +64,7 @@ class Epilogue(IntEnum):
     GELU_BIAS = 36
 
 
-class Algorithm(ctypes.Structure):
+class CublasAlgorithm(ctypes.Structure):
     """cublasLtMatmulAlgo_t: opaque."""
 
     _fields_ = (("data", ctypes.c_uint64 * 8),)
@@ -74,7 +74,7 @@ class Heuristic(ctypes.Structure):
     """cublasLtMatmulHeuristicResult_t"""
 
     _fields_ = (
-        ("algorithm", Algorithm), ("workspace", ctypes.c_size_t), ("state", ctypes.c_int), ("waves", ctypes.c_float),
+        ("algorithm", CublasAlgorithm), ("workspace", ctypes.c_size_t), ("state", ctypes.c_int), ("waves", ctypes.c_float),
         ("reserved", ctypes.c_int * 4),
     )  # fmt: skip
 
@@ -136,9 +136,9 @@ class CublasLt:
         self(call, ctypes.addressof(found), *given)
         return found.value or 0
 
-    def set(self, what: int, attribute: Desc | Layout | Preference, value: Any) -> None:
+    def set(self, what: int, attribute: Desc | CublasLayout | Preference, value: Any) -> None:
         """Sets an attribute to a number of ctypes."""
-        of = {Desc: "MatmulDesc", Layout: "MatrixLayout", Preference: "MatmulPreference"}[
+        of = {Desc: "MatmulDesc", CublasLayout: "MatrixLayout", Preference: "MatmulPreference"}[
             type(attribute)
         ]
         self(

@@ -15,7 +15,7 @@ from xlac_cuda.libraries.cudnn_names import (
     NOT_SUPPORTED,
     OUT_OF_MEMORY,
     Attribute,
-    Kind,
+    DescriptorKind,
 )
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError, XlacError
 
@@ -72,7 +72,7 @@ class Cudnn:
         self("cudnnCreate", ctypes.addressof(found))
         return found.value or 0
 
-    def create(self, kind: Kind) -> int:
+    def create(self, kind: DescriptorKind) -> int:
         """A descriptor, not final."""
         found = ctypes.c_void_p()
         self("cudnnBackendCreateDescriptor", kind, ctypes.addressof(found))

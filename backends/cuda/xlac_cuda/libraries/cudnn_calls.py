@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from xlac_cuda.device.gpu import Gpu
 from xlac_cuda.libraries.cudnn import WITHOUT, Cudnn, wanted
 from xlac_cuda.libraries.cudnn_graph import MOST_KNOBS, Operations
-from xlac_cuda.libraries.cudnn_names import Attribute, Kind
+from xlac_cuda.libraries.cudnn_names import Attribute, DescriptorKind
 from xlac_cuda.libraries.cudnn_plans import CudnnMachine, Plan, PlanChoice
 from xlac_cuda.libraries.cudnn_problems import ALIGNED, Problem, offsets, refused, written
 from xlac_cuda.plan import Arrays, Whole
@@ -95,7 +95,7 @@ class _Planned:
         """Asks for it, in a stream."""
         scalars = self._written.scalars
         self.dnn("cudnnSetStream", self.handle, stream)
-        pack = self.dnn.create(Kind.VARIANT_PACK)
+        pack = self.dnn.create(DescriptorKind.VARIANT_PACK)
         try:
             self.dnn.set(pack, A.VARIANT_PACK_UNIQUE_IDS, [*self._written.arguments, *scalars])
             self.dnn.set(

@@ -15,7 +15,7 @@ from xlac_cuda.libraries.cudnn_names import (
     PROPAGATE_NAN,
     TYPES,
     Attribute,
-    Kind,
+    DescriptorKind,
     Note,
     Pointwise,
 )
@@ -92,7 +92,7 @@ class Operations:
             A.TENSOR_STRIDES: strides,
         }
         self._tensors[number] = _Tensor(
-            self.final(Kind.TENSOR, {**values, **more}), extents, strides
+            self.final(DescriptorKind.TENSOR, {**values, **more}), extents, strides
         )
         return number
 
@@ -103,7 +103,7 @@ class Operations:
     ) -> None:
         """Adds a convolution of tensors, by their numbers; padding is `low` and `high`."""
         described = self.final(
-            Kind.CONVOLUTION,
+            DescriptorKind.CONVOLUTION,
             {
                 A.CONVOLUTION_COMP_TYPE: F32,
                 A.CONVOLUTION_CONV_MODE: CROSS_CORRELATION,
@@ -115,7 +115,7 @@ class Operations:
             },
         )
         self._operation(
-            Kind.OPERATION_CONVOLUTION_FORWARD, {A.CONVOLUTION_FORWARD_X: x, A.CONVOLUTION_FORWARD_W: kernel, A.CONVOLUTION_FORWARD_Y: y},
+            DescriptorKind.OPERATION_CONVOLUTION_FORWARD, {A.CONVOLUTION_FORWARD_X: x, A.CONVOLUTION_FORWARD_W: kernel, A.CONVOLUTION_FORWARD_Y: y},
             {A.CONVOLUTION_FORWARD_CONV_DESC: described, A.CONVOLUTION_FORWARD_ALPHA: 1.0, A.CONVOLUTION_FORWARD_BETA: 0.0},
         )  # fmt: skip
 
@@ -125,7 +125,7 @@ class Operations:
         """
         keeps = {A.POINTWISE_NAN_PROPAGATION: PROPAGATE_NAN} if mode is Pointwise.RELU_FWD else {}
         described = self.final(
-            Kind.POINTWISE, {A.POINTWISE_MODE: mode, A.POINTWISE_MATH_PREC: F32, **keeps}
+            DescriptorKind.POINTWISE, {A.POINTWISE_MODE: mode, A.POINTWISE_MATH_PREC: F32, **keeps}
         )
         sides = {
             A.OPERATION_POINTWISE_XDESC: x,
@@ -134,22 +134,28 @@ class Operations:
         }
         used = {side: tensor for side, tensor in sides.items() if tensor}
         self._operation(
-            Kind.OPERATION_POINTWISE, used, {A.OPERATION_POINTWISE_PW_DESCRIPTOR: described}
+            DescriptorKind.OPERATION_POINTWISE,
+            used,
+            {A.OPERATION_POINTWISE_PW_DESCRIPTOR: described},
         )
 
     def product(self, a: int, b: int, y: int) -> None:
         """Products of matrices, which are the last two axes."""
-        described = self.final(Kind.MATMUL, {A.MATMUL_COMP_TYPE: F32})
+        described = self.final(DescriptorKind.MATMUL, {A.MATMUL_COMP_TYPE: F32})
         sides = {
             A.OPERATION_MATMUL_ADESC: a,
             A.OPERATION_MATMUL_BDESC: b,
             A.OPERATION_MATMUL_CDESC: y,
         }
-        self._operation(Kind.OPERATION_MATMUL, sides, {A.OPERATION_MATMUL_DESC: described})
+        self._operation(
+            DescriptorKind.OPERATION_MATMUL, sides, {A.OPERATION_MATMUL_DESC: described}
+        )
 
     def softmax(self, x: int, y: int) -> None:
         """Along the last axis."""
-        self._operation(Kind.OPERATION_SOFTMAX, {A.SOFTMAX_XDESC: x, A.SOFTMAX_YDESC: y}, {})
+        self._operation(
+            DescriptorKind.OPERATION_SOFTMAX, {A.SOFTMAX_XDESC: x, A.SOFTMAX_YDESC: y}, {}
+        )
 
     def causal(self, x: int, time: int, length: int, hidden: int, y: int) -> None:
         """Scores of queries and keys, `hidden` where a key is later than its query; the last query
@@ -160,12 +166,14 @@ class Operations:
             A.DIAGONAL_BAND_MASK_BDESC: hidden, A.DIAGONAL_BAND_MASK_YDESC: y,
         }  # fmt: skip
         self._operation(
-            Kind.OPERATION_DIAGONAL_BAND_MASK,
+            DescriptorKind.OPERATION_DIAGONAL_BAND_MASK,
             sides,
             {A.DIAGONAL_BAND_MASK_COMPARISON_MODE: Pointwise.CMP_GE},
         )
 
-    def _operation(self, kind: Kind, tensors: Mapping[Attribute, int], others: Values) -> None:
+    def _operation(
+        self, kind: DescriptorKind, tensors: Mapping[Attribute, int], others: Values
+    ) -> None:
         sides = {
             attribute: self._tensors[tensor].descriptor for attribute, tensor in tensors.items()
         }
@@ -176,7 +184,8 @@ class Operations:
     def graph(self) -> int:
         """All operations as one graph."""
         return self.final(
-            Kind.OPERATIONGRAPH, {A.OPERATIONGRAPH_OPS: self._operations, **self.machine.graph}
+            DescriptorKind.OPERATIONGRAPH,
+            {A.OPERATIONGRAPH_OPS: self._operations, **self.machine.graph},
         )
 
     def suggested(self, graph: int, refused: frozenset[Note], workspace: int) -> Iterator[Plan]:
@@ -190,12 +199,14 @@ class Operations:
                 **self.machine.heuristics,
             }
             try:
-                heuristics = self.final(Kind.ENGINEHEUR, given)
+                heuristics = self.final(DescriptorKind.ENGINEHEUR, given)
             except UnsupportedError:
                 continue
-            room = [self._create(Kind.ENGINECFG) for _ in range(MOST_ENGINES)]
+            room = [self._create(DescriptorKind.ENGINECFG) for _ in range(MOST_ENGINES)]
             for config in self.dnn.get(heuristics, A.ENGINEHEUR_RESULTS, room):
-                (engine,) = self.dnn.get(config, A.ENGINECFG_ENGINE, [self._create(Kind.ENGINE)])
+                (engine,) = self.dnn.get(
+                    config, A.ENGINECFG_ENGINE, [self._create(DescriptorKind.ENGINE)]
+                )
                 plan = self._plan(config, engine, self._choice(config, engine), refused, workspace)
                 if plan is not None:
                     yield plan
@@ -212,16 +223,16 @@ class Operations:
             **self.machine.engine,
         }
         try:
-            engine = self.final(Kind.ENGINE, engine_of)
+            engine = self.final(DescriptorKind.ENGINE, engine_of)
             knobs = [
                 self.final(
-                    Kind.KNOB_CHOICE,
+                    DescriptorKind.KNOB_CHOICE,
                     {A.KNOB_CHOICE_KNOB_TYPE: knob, A.KNOB_CHOICE_KNOB_VALUE: value},
                 )
                 for knob, value in choice.knobs
             ]
             config = self.final(
-                Kind.ENGINECFG,
+                DescriptorKind.ENGINECFG,
                 {
                     A.ENGINECFG_ENGINE: engine,
                     **({A.ENGINECFG_KNOB_CHOICES: knobs} if knobs else {}),
@@ -233,7 +244,7 @@ class Operations:
 
     def _choice(self, config: int, engine: int) -> PlanChoice:
         (number,) = self.dnn.get(engine, A.ENGINE_GLOBAL_INDEX, [0])
-        room = [self._create(Kind.KNOB_CHOICE) for _ in range(MOST_KNOBS)]
+        room = [self._create(DescriptorKind.KNOB_CHOICE) for _ in range(MOST_KNOBS)]
         knobs = self.dnn.get(config, A.ENGINECFG_KNOB_CHOICES, room)
         of = A.KNOB_CHOICE_KNOB_TYPE, A.KNOB_CHOICE_KNOB_VALUE
         pairs = ([self.dnn.get(knob, attribute, [0])[0] for attribute in of] for knob in knobs)
@@ -249,7 +260,8 @@ class Operations:
             return None
         try:
             plan = self.final(
-                Kind.EXECUTION_PLAN, {A.EXECUTION_PLAN_ENGINE_CONFIG: config, **self.machine.plan}
+                DescriptorKind.EXECUTION_PLAN,
+                {A.EXECUTION_PLAN_ENGINE_CONFIG: config, **self.machine.plan},
             )
         except UnsupportedError:
             return None
@@ -258,7 +270,7 @@ class Operations:
 
     # ---- descriptors -------------------------------------------------------------------------
 
-    def final(self, kind: Kind, values: Values) -> int:
+    def final(self, kind: DescriptorKind, values: Values) -> int:
         """A descriptor with these attributes, ready for use."""
         made = self._create(kind)
         for attribute, value in values.items():
@@ -266,7 +278,7 @@ class Operations:
         self.dnn("cudnnBackendFinalize", made)
         return made
 
-    def _create(self, kind: Kind) -> int:
+    def _create(self, kind: DescriptorKind) -> int:
         made = self.dnn.create(kind)
         self._made.append(made)
         return made

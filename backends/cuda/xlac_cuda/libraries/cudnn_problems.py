@@ -34,7 +34,7 @@ TRANSFORMED = frozenset({Note.FFT, Note.WINOGRAD, Note.WINOGRAD_TILE_4X4})
 
 
 @dataclass(slots=True)
-class Written:
+class WrittenGraph:
     """A graph's tensors in memory, in the order of the call's arguments, and the numbers that the
     host gives.
     """
@@ -67,7 +67,7 @@ def refused(problem: Problem) -> frozenset[Note]:
     )
 
 
-def written(problem: Problem, operations: Operations, alignments: Sequence[int]) -> Written:
+def written(problem: Problem, operations: Operations, alignments: Sequence[int]) -> WrittenGraph:
     """Puts a problem, for sizes that are known, into a graph. An alignment is that of an argument's
     tensor, in bytes.
     """
@@ -83,7 +83,7 @@ def written(problem: Problem, operations: Operations, alignments: Sequence[int])
 
 def _convolution(
     problem: Convolution, operations: Operations, alignments: Sequence[int]
-) -> Written:
+) -> WrittenGraph:
     """Sum, addend, bias, activation: in this order the library has kernels of its own for it."""
     line = len(problem.strides) == 1
     sides = [side for side in (problem.x, problem.kernel, problem.addend) if side is not None]
@@ -110,7 +110,7 @@ def _convolution(
         mode, other = after.pop(0)
         given, value = value, operations.like(result) if after else result
         operations.pointwise(mode, given, other, value)
-    return Written([*made, result])
+    return WrittenGraph([*made, result])
 
 
 def _places(side: Strided, line: bool) -> tuple[Shape, Shape]:
@@ -131,7 +131,9 @@ def _places(side: Strided, line: bool) -> tuple[Shape, Shape]:
 # ---- attention -------------------------------------------------------------------------------
 
 
-def _attention(problem: Attention, operations: Operations, alignments: Sequence[int]) -> Written:
+def _attention(
+    problem: Attention, operations: Operations, alignments: Sequence[int]
+) -> WrittenGraph:
     """The graph that the library knows as attention: product, scale, mask, softmax, product."""
     scalars: dict[int, Any] = {}
     given = [
@@ -177,7 +179,7 @@ def _attention(problem: Attention, operations: Operations, alignments: Sequence[
     weights = operations.like(scores, problem.queries.dtype)
     operations.softmax(scores, weights)
     operations.product(weights, values, result)
-    return Written(made, scalars)
+    return WrittenGraph(made, scalars)
 
 
 def _turned(keys: Strided) -> Strided:

@@ -21,12 +21,12 @@ from xlac_cuda.libraries.cublaslt import (
     SPLITS_IN_F32,
     TYPES,
     WITHOUT,
-    Algorithm,
+    CublasAlgorithm,
+    CublasEpilogue,
+    CublasLayout,
     CublasLt,
     Desc,
-    Epilogue,
     Heuristic,
-    Layout,
     Preference,
     wanted,
 )
@@ -140,7 +140,7 @@ class _Plan:
             with _lock:
                 if key not in _known:
                     _known[key] = self._best(operands.alignments)
-                self.algorithm: Algorithm = _known[key].algorithm
+                self.algorithm: CublasAlgorithm = _known[key].algorithm
                 self.workspace = int(_known[key].workspace)
         except BaseException:
             self.close()
@@ -192,7 +192,7 @@ class _Plan:
         name = "_".join(
             part for part in (product.activation.upper(), "BIAS" if product.biased else "") if part
         )
-        blas.set(desc, Desc.EPILOGUE, ctypes.c_uint32(Epilogue[name or "DEFAULT"]))
+        blas.set(desc, Desc.EPILOGUE, ctypes.c_uint32(CublasEpilogue[name or "DEFAULT"]))
         if product.biased:
             blas.set(desc, Desc.BIAS_DATA_TYPE, ctypes.c_int32(TYPES[product.result.dtype]))
             blas.set(desc, Desc.BIAS_POINTER, ctypes.c_void_p(bias))
@@ -217,8 +217,8 @@ class _Plan:
         leading = max(leading, extents[0])  # less, it is that of an only column
         layout = self._create("MatrixLayout", TYPES[side.dtype], *extents, leading)
         if count > 1:
-            self.blas.set(layout, Layout.BATCH_COUNT, ctypes.c_int32(count))
-            self.blas.set(layout, Layout.STRIDED_BATCH_OFFSET, ctypes.c_int64(batch))
+            self.blas.set(layout, CublasLayout.BATCH_COUNT, ctypes.c_int32(count))
+            self.blas.set(layout, CublasLayout.STRIDED_BATCH_OFFSET, ctypes.c_int64(batch))
         return layout
 
     def _best(self, alignments: Alignments) -> Heuristic:

@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from xlac_cuda.device.errors import DeviceError
 from xlac_cuda.device.gpu import Gpu
-from xlac_cuda.plan import Action, Loop, Mark, Switch
+from xlac_cuda.plan import Action, DeviceLoop, Mark, Switch
 from xlac_sdk.programs.program import Branch, Program, While, walk
 from xlac_sdk.source import UnsupportedError
 
@@ -40,7 +40,7 @@ class Conditions:
     def decide(self, action: Action) -> bool:
         """Whether a graph can do this without the host."""
         match action:
-            case Loop(condition=condition, body=body):
+            case DeviceLoop(condition=condition, body=body):
                 return all(map(self.decide, (*condition, *body)))
             case Switch(branches=branches):
                 return self._gpu.driver.version >= BRANCHES and all(

@@ -16,17 +16,17 @@ import numpy as np
 from xlac_cuda.device.arrays import is_on_gpu
 from xlac_cuda.device.errors import DeviceError
 from xlac_cuda.device.gpu import Gpu
-from xlac_cuda.device.launch import Entry, entries
+from xlac_cuda.device.launch import KernelEntry, entries
 from xlac_cuda.device.memory import DeviceMemory, released
 from xlac_cuda.device.open import gpu
-from xlac_cuda.device.outputs import Outputs
+from xlac_cuda.device.outputs import DeviceOutputs
 from xlac_cuda.device.staging import Staging
 from xlac_cuda.libraries.calls import Libraries
 from xlac_cuda.plan import Action, Arrays, Planner, count
 from xlac_cuda.run.calls import Form, Shapes, device_call, form_of
 from xlac_cuda.run.conditions import loaded
 from xlac_cuda.run.faults import Faults
-from xlac_cuda.run.graph import Graph
+from xlac_cuda.run.graph import LaunchGraph
 from xlac_cuda.run.nodes import Tools
 from xlac_cuda.run.replay import Replay
 from xlac_cuda.run.steps import Part, Performer, blocking, graphs, recorded
@@ -79,14 +79,14 @@ class CudaExecutable:
         give_back.append(self._library.close)
         module = device.load(image)
         give_back.append(lambda: device.unload(module))
-        self._entries: Mapping[Kernel, Entry] = entries(program.kernels)
+        self._entries: Mapping[Kernel, KernelEntry] = entries(program.kernels)
         self._functions = {
             entry: device.function(module, entry.symbol, entry.dynamic, entry.packing.size)
             for entry in self._entries.values()
         }
         self.memory = DeviceMemory(device, program)
         give_back.append(self.memory.free)
-        self.results = Outputs(device, self.faults.named)
+        self.results = DeviceOutputs(device, self.faults.named)
         self.stream = self.last = self.results.stream
         give_back.append(self.results.close)
         arrays = (*program.inputs, *program.outputs)
@@ -227,10 +227,10 @@ class CudaExecutable:
         return self._recorded(sizes, arrays)
 
     def _recorded(self, sizes: Sizes, arrays: Arrays) -> tuple[Part, ...]:
-        made: list[Graph] = []
+        made: list[LaunchGraph] = []
 
-        def graph(actions: Sequence[Action]) -> Graph:
-            made.append(Graph(self._tools, actions, arrays))
+        def graph(actions: Sequence[Action]) -> LaunchGraph:
+            made.append(LaunchGraph(self._tools, actions, arrays))
             return made[-1]
 
         try:

@@ -6,13 +6,13 @@ import ctypes
 from collections.abc import Sequence
 
 from xlac_cuda.device.capture import KernelNode
-from xlac_cuda.plan import Action, Arrays, Move, Run
+from xlac_cuda.plan import Action, Arrays, KernelRun, Move
 from xlac_cuda.run.nodes import CopyNode, Moving, Nodes, Tools
 
 VARIANTS = 4  # of a graph: sets of arrays that calls take turns among
 
 
-class Graph:
+class LaunchGraph:
     """Actions as one launch. The context is current in every method.
 
     There is a variant for each of the last few sets of arrays, so that calls which take turns among
@@ -25,7 +25,7 @@ class Graph:
         self._moves = any(action.touched for action in actions)
         # what cannot be changed
         self._rigid = any(
-            action.touched and not isinstance(action, Run | Move) for action in actions
+            action.touched and not isinstance(action, KernelRun | Move) for action in actions
         )
         self._variants: dict[tuple[int, ...], _Variant] = {}
         self._variant(tuple(arrays) if self._moves else ())
@@ -90,7 +90,7 @@ class _Variant:
     def _set(self, moving: Moving) -> None:
         """A node's parameters, for the arrays of now."""
         match moving.action, moving.given:
-            case Run() as run, KernelNode() as kernel:
+            case KernelRun() as run, KernelNode() as kernel:
                 kernel.packed.fill(run.packed(self._arrays))
                 self._driver(
                     "cuGraphExecKernelNodeSetParams_v2",

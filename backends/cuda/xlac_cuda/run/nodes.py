@@ -11,14 +11,24 @@ from dataclasses import dataclass
 from xlac_cuda.device.capture import KernelNode, captured
 from xlac_cuda.device.driver import Driver
 from xlac_cuda.device.gpu import Gpu, Packed
-from xlac_cuda.device.launch import Entry
-from xlac_cuda.plan import Action, Arrays, Loop, Mark, Move, Place, Run, Switch, Whole
+from xlac_cuda.device.launch import KernelEntry
+from xlac_cuda.plan import (
+    Action,
+    Arrays,
+    DeviceAddress,
+    DeviceLoop,
+    KernelRun,
+    Mark,
+    Move,
+    Switch,
+    Whole,
+)
 from xlac_cuda.run.conditions import Conditions
 
 DEVICE = 2  # CU_MEMORYTYPE_DEVICE
 CONDITIONAL, WHILE, SWITCH = 13, 1, 2  # CU_GRAPH_NODE_TYPE_…, CU_GRAPH_COND_TYPE_…
 
-Functions = Mapping[Entry, int]  # the handle of each kernel
+Functions = Mapping[KernelEntry, int]  # the handle of each kernel
 Library = Callable[[Whole, Arrays], Callable[[int], None]]
 """Makes ready to run a whole operation on arrays (memory and code are allocated and loaded, which
 nothing may while work is recorded), and gives what asks for it, in a stream."""
@@ -63,7 +73,7 @@ class Tools:
         """Whether a graph can do this."""
         if self.conditions is not None:
             return self.conditions.decide(action)
-        return isinstance(action, Run | Move | Whole)
+        return isinstance(action, KernelRun | Move | Whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +81,7 @@ class Moving:
     """A node that touches some of the call's arrays, and its parameters."""
 
     node: int
-    action: Run | Move
+    action: KernelRun | Move
     touched: tuple[int, ...]
     given: KernelNode | CopyNode
 
@@ -92,7 +102,7 @@ class Nodes:
 
     def _node(self, graph: int, action: Action, before: int) -> int:
         match action:
-            case Run():
+            case KernelRun():
                 kernel = kernel_node(self._tools.functions[action.entry], action, self._arrays)
                 return self._moved(self._kernel(graph, before, kernel), action, kernel)
             case Move():
@@ -106,14 +116,14 @@ class Nodes:
                 return self._moved(made, action, copy)
             case Whole():
                 return self._whole(graph, action, before)
-            case Loop():
+            case DeviceLoop():
                 return self._loop(graph, action, before)
             case Switch():
                 return self._switch(graph, action, before)
             case Mark():
                 raise AssertionError("the host writes the time")
 
-    def _moved(self, node: int, action: Run | Move, given: KernelNode | CopyNode) -> int:
+    def _moved(self, node: int, action: KernelRun | Move, given: KernelNode | CopyNode) -> int:
         if action.touched:
             self.moving.append(Moving(node, action, action.touched, given))
         return node
@@ -135,7 +145,7 @@ class Nodes:
 
     # ---- decided on the device ---------------------------------------------------------------
 
-    def _loop(self, graph: int, loop: Loop, before: int) -> int:
+    def _loop(self, graph: int, loop: DeviceLoop, before: int) -> int:
         conditions = self._tools.conditions
         assert conditions is not None
         handle = self._handle(graph)
@@ -165,7 +175,7 @@ class Nodes:
         )
 
     def _decide(
-        self, graph: int, before: int, function: int, place: Place, handle: int, *count: int
+        self, graph: int, before: int, function: int, place: DeviceAddress, handle: int, *count: int
     ) -> int:
         """A kernel that sets a condition by what is at a place."""
         packed = b"".join(
@@ -187,7 +197,7 @@ class Nodes:
         return node, [asked.bodies[number] or 0 for number in range(size)]
 
 
-def kernel_node(function: int, run: Run, arrays: Arrays) -> KernelNode:
+def kernel_node(function: int, run: KernelRun, arrays: Arrays) -> KernelNode:
     """A kernel's parameters, on arrays."""
     return _kernel_of(
         function, run.blocks, run.entry.threads, run.entry.dynamic, run.packed(arrays)

@@ -14,9 +14,19 @@ import numpy as np
 
 from xlac_cuda.device.errors import DeviceError
 from xlac_cuda.device.gpu import Gpu
-from xlac_cuda.plan import Action, Arrays, Loop, Mark, Move, Place, Run, Switch, Whole
+from xlac_cuda.plan import (
+    Action,
+    Arrays,
+    DeviceAddress,
+    DeviceLoop,
+    KernelRun,
+    Mark,
+    Move,
+    Switch,
+    Whole,
+)
 from xlac_cuda.run.faults import of_kernel
-from xlac_cuda.run.graph import Graph
+from xlac_cuda.run.graph import LaunchGraph
 from xlac_cuda.run.nodes import Functions, Library
 from xlac_sdk.host import stopping
 from xlac_sdk.programs.program import Call, Launch
@@ -30,7 +40,7 @@ class HostLoop:
     """A loop whose flag the host reads."""
 
     condition: tuple[Part, ...]
-    flag: Place
+    flag: DeviceAddress
     body: tuple[Part, ...]
 
 
@@ -38,11 +48,11 @@ class HostLoop:
 class HostSwitch:
     """A branch whose number the host reads."""
 
-    index: Place
+    index: DeviceAddress
     branches: tuple[tuple[Part, ...], ...]
 
 
-Part = Graph | Run | Move | Whole | HostLoop | HostSwitch | Mark
+Part = LaunchGraph | KernelRun | Move | Whole | HostLoop | HostSwitch | Mark
 
 
 def blocking() -> bool:
@@ -55,7 +65,7 @@ def blocking() -> bool:
 def recorded(
     actions: Iterable[Action],
     able: Callable[[Action], bool],
-    graph: Callable[[Sequence[Action]], Graph] | None,
+    graph: Callable[[Sequence[Action]], LaunchGraph] | None,
 ) -> tuple[Part, ...]:
     """Actions in a row that graphs are able to do as graphs, or one by one where `graph` is None;
     the host decides the others.
@@ -67,7 +77,7 @@ def recorded(
             continue
         for action in group:
             match action:
-                case Loop(condition=condition, flag=flag, body=body):
+                case DeviceLoop(condition=condition, flag=flag, body=body):
                     parts.append(
                         HostLoop(
                             recorded(condition, able, graph), flag, recorded(body, able, graph)
@@ -84,11 +94,11 @@ def recorded(
     return tuple(parts)
 
 
-def graphs(parts: Iterable[Part]) -> Iterable[Graph]:
+def graphs(parts: Iterable[Part]) -> Iterable[LaunchGraph]:
     """Every graph, wherever it stands."""
     for part in parts:
         match part:
-            case Graph():
+            case LaunchGraph():
                 yield part
             case HostLoop(condition=condition, body=body):
                 yield from graphs((*condition, *body))
@@ -114,9 +124,9 @@ class Performer:
         for part in parts:
             stopping.check()
             match part:
-                case Graph():
+                case LaunchGraph():
                     part.launch(arrays, self.stream)
-                case Run():
+                case KernelRun():
                     self._run(part, arrays)
                 case Move(target=target, source=source, nbytes=nbytes):
                     self.gpu.move(target.at(arrays), source.at(arrays), nbytes, self.stream)
@@ -134,7 +144,7 @@ class Performer:
                 case Mark():
                     self._mark(part, arrays)
 
-    def _run(self, run: Run, arrays: Arrays) -> None:
+    def _run(self, run: KernelRun, arrays: Arrays) -> None:
         entry = run.entry
         self.gpu.launch(
             self.functions[run.entry],

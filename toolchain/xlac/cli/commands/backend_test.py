@@ -12,7 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from xlac_sdk.backend import Backend
-    from xlac_sdk.conformance import Outcome, Report
+    from xlac_sdk.conformance import ConformanceReport, Outcome
 
 
 OPERATION = "operation "  # begins the groups of operations: primitives have the same names
@@ -123,7 +123,7 @@ def _outcomes(mnemonic: str, op: Any, backend: Backend) -> Iterator[Outcome]:
         yield Outcome(OPERATION + mnemonic, found.case, found.status, found.detail)
 
 
-def _print(found: Report) -> None:
+def _print(found: ConformanceReport) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xlac.exporters.onnx.writer import Writer, rule
+from xlac.exporters.onnx.writer import OnnxWriter, rule
 from xlac.ir.graph import Node
 from xlac_sdk.dtypes import DType
 
@@ -26,7 +26,7 @@ CHOSEN: dict[DType, DType] = {k: v for k, v in WRAPPING.items() if k is not DTyp
 
 
 def within(
-    w: Writer, dtype: DType, table: dict[DType, DType], *xs: str
+    w: OnnxWriter, dtype: DType, table: dict[DType, DType], *xs: str
 ) -> tuple[tuple[str, ...], Callable[[str], str]]:
     """Operands in the type that an operation is computed in, and the way back."""
     to = table.get(dtype, dtype)
@@ -45,18 +45,18 @@ COMPARE = {
 }
 
 
-def signed(w: Writer, x: str) -> str:
+def signed(w: OnnxWriter, x: str) -> str:
     """u64 as i64 in the same order."""
     return w.op("Add", w.cast(x, DType.I64), w.constant(np.iinfo(np.int64).min))
 
 
-def below(w: Writer, x: str, y: str) -> str:
+def below(w: OnnxWriter, x: str, y: str) -> str:
     """Where one u64 is less than another."""
     return w.op("Less", signed(w, x), signed(w, y))
 
 
 @rule("compare")
-def compare(w: Writer, node: Node, x: str, y: str) -> str:
+def compare(w: OnnxWriter, node: Node, x: str, y: str) -> str:
     """Equal, Less, … with Not; numbers that ONNX does not compare are widened, u64 moved into i64."""
     direction: Any = getattr(node.op, "direction", "")
     dtype = node.inputs[0].type.dtype
@@ -72,12 +72,12 @@ def compare(w: Writer, node: Node, x: str, y: str) -> str:
 
 
 @rule("select", "where")
-def select(w: Writer, node: Node, condition: str, x: str, y: str) -> str:
+def select(w: OnnxWriter, node: Node, condition: str, x: str, y: str) -> str:
     """Where; of booleans And and Or."""
     return chosen(w, condition, x, y, node.type.dtype)
 
 
-def chosen(w: Writer, condition: str, x: str, y: str, dtype: DType) -> str:
+def chosen(w: OnnxWriter, condition: str, x: str, y: str, dtype: DType) -> str:
     """x where the condition holds, else y."""
     if dtype is DType.BOOL:
         return w.op("Or", w.op("And", condition, x), w.op("And", w.op("Not", condition), y))
@@ -86,6 +86,6 @@ def chosen(w: Writer, condition: str, x: str, y: str, dtype: DType) -> str:
 
 
 @rule("barrier", "identity")
-def same(w: Writer, node: Node, x: str) -> str:
+def same(w: OnnxWriter, node: Node, x: str) -> str:
     """Identity: nothing in ONNX keeps an optimizer from looking through it."""
     return w.op("Identity", x)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from xlac.exporters.onnx.comparisons import WRAPPING, within
-from xlac.exporters.onnx.writer import Writer, known, rule
+from xlac.exporters.onnx.writer import OnnxWriter, known, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.dims import Sym
 from xlac.ir.graph import Node
@@ -32,7 +32,7 @@ def single(node: Node) -> None:
 
 
 @rule("softmax", "log_softmax")
-def softmax(w: Writer, node: Node, x: str) -> str:
+def softmax(w: OnnxWriter, node: Node, x: str) -> str:
     """Softmax and LogSoftmax, f16 computed as f32."""
     op: Any = node.op
     (x,), back = within(w, node.type.dtype, WRAPPING | {DType.F16: DType.F32}, x)
@@ -40,14 +40,14 @@ def softmax(w: Writer, node: Node, x: str) -> str:
 
 
 @rule("gelu", "gelu_exact")
-def gelu(w: Writer, node: Node, x: str) -> str:
+def gelu(w: OnnxWriter, node: Node, x: str) -> str:
     """Gelu, by erf or tanh."""
     floats(node)
     return w.op("Gelu", x, approximate=getattr(node.op, "approximate", "none"))
 
 
 @rule("leaky_relu", "elu", "celu")
-def slope(w: Writer, node: Node, x: str) -> str:
+def slope(w: OnnxWriter, node: Node, x: str) -> str:
     """LeakyRelu, Elu and Celu, with `alpha`."""
     single(node)
     kind = {"leaky_relu": "LeakyRelu", "elu": "Elu", "celu": "Celu"}[node.op.mnemonic]
@@ -55,7 +55,7 @@ def slope(w: Writer, node: Node, x: str) -> str:
 
 
 @rule("hardsigmoid")
-def hardsigmoid(w: Writer, node: Node, x: str) -> str:
+def hardsigmoid(w: OnnxWriter, node: Node, x: str) -> str:
     """HardSigmoid, `alpha` and `beta` with the same meaning."""
     single(node)
     op: Any = node.op
@@ -63,7 +63,7 @@ def hardsigmoid(w: Writer, node: Node, x: str) -> str:
 
 
 @rule("mish", "softplus", "hardswish")
-def smooth(w: Writer, node: Node, x: str) -> str:
+def smooth(w: OnnxWriter, node: Node, x: str) -> str:
     """Mish, Softplus and HardSwish."""
     single(node)
     return w.op(
@@ -72,7 +72,7 @@ def smooth(w: Writer, node: Node, x: str) -> str:
 
 
 @rule("matmul")
-def matmul(w: Writer, node: Node, x: str, y: str) -> str:
+def matmul(w: OnnxWriter, node: Node, x: str, y: str) -> str:
     """MatMul, unless there is nothing to multiply, which runtimes refuse."""
     floats(node)
     if 0 in node.inputs[0].shape or 0 in node.inputs[1].shape:
@@ -81,7 +81,7 @@ def matmul(w: Writer, node: Node, x: str, y: str) -> str:
 
 
 @rule("linear")
-def linear(w: Writer, node: Node, *operands: str) -> str:
+def linear(w: OnnxWriter, node: Node, *operands: str) -> str:
     """Gemm for a matrix, else MatMul with the weight turned; several inputs have a product each."""
     floats(node)
     op: Any = node.op
@@ -99,7 +99,7 @@ def linear(w: Writer, node: Node, *operands: str) -> str:
 
 
 @rule("conv1d", "conv2d", "conv3d")
-def convolution(w: Writer, node: Node, x: str, weight: str, *bias: str) -> str:
+def convolution(w: OnnxWriter, node: Node, x: str, weight: str, *bias: str) -> str:
     """Conv, where channels come first; elsewhere the primitive is exported."""
     op = node.op
     assert isinstance(op, Spatial)
@@ -131,7 +131,7 @@ def _inside(node: Node) -> list[Node]:
 
 
 @rule("layer_norm")
-def layer_norm(w: Writer, node: Node, x: str, *learned: str) -> str:
+def layer_norm(w: OnnxWriter, node: Node, x: str, *learned: str) -> str:
     """LayerNormalization, where the axes are the last ones and there is a scale."""
     op: Any = node.op
     floats(node)
@@ -144,7 +144,7 @@ def layer_norm(w: Writer, node: Node, x: str, *learned: str) -> str:
 
 
 @rule("batch_norm")
-def batch_norm(w: Writer, node: Node, x: str, *learned: str) -> str:
+def batch_norm(w: OnnxWriter, node: Node, x: str, *learned: str) -> str:
     """BatchNormalization, where channels are axis 1 and all four tensors are there."""
     op: Any = node.op
     floats(node)
@@ -159,7 +159,7 @@ def batch_norm(w: Writer, node: Node, x: str, *learned: str) -> str:
 
 
 @rule("sum", "mean", "reduce_max", "reduce_min", "prod")
-def reduced(w: Writer, node: Node, x: str) -> str:
+def reduced(w: OnnxWriter, node: Node, x: str) -> str:
     """ReduceSum, … where runtimes have the dtype and agree on NaN; elsewhere the primitive is
     exported.
     """
@@ -194,7 +194,7 @@ def reduced(w: Writer, node: Node, x: str) -> str:
 
 
 @rule("split")
-def split(w: Writer, node: Node, x: str) -> list[str]:
+def split(w: OnnxWriter, node: Node, x: str) -> list[str]:
     """Split by sizes that are known."""
     op: Any = node.op
     axis = op.axis % node.inputs[0].type.rank
@@ -203,7 +203,7 @@ def split(w: Writer, node: Node, x: str) -> list[str]:
 
 
 @rule("isnan")
-def isnan(w: Writer, node: Node, x: str) -> str:
+def isnan(w: OnnxWriter, node: Node, x: str) -> str:
     """IsNaN; bf16 is widened for it."""
     dtype = node.inputs[0].type.dtype
     if not dtype.is_float:
@@ -212,7 +212,7 @@ def isnan(w: Writer, node: Node, x: str) -> str:
 
 
 @rule("expand")
-def expand(w: Writer, node: Node, x: str) -> str:
+def expand(w: OnnxWriter, node: Node, x: str) -> str:
     """Expand to sizes that are known."""
     if any(isinstance(n, Sym) for n in node.shape):
         raise Unsaid("open sizes")
@@ -220,6 +220,6 @@ def expand(w: Writer, node: Node, x: str) -> str:
 
 
 @rule("squeeze", "unsqueeze", "flatten")
-def reshaped(w: Writer, node: Node, x: str) -> str:
+def reshaped(w: OnnxWriter, node: Node, x: str) -> str:
     """All three are a Reshape."""
     return w.reshape(x, node.shape)

@@ -6,7 +6,7 @@ from typing import Any
 
 from xlac.exporters.onnx.convert import converted
 from xlac.exporters.onnx.views import gaps, padded
-from xlac.exporters.onnx.writer import Writer, known, rule
+from xlac.exporters.onnx.writer import OnnxWriter, known, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node
@@ -22,7 +22,7 @@ PRODUCTS = {
 
 
 @rule("dot")
-def dot(w: Writer, node: Node, x: str, y: str) -> str:
+def dot(w: OnnxWriter, node: Node, x: str, y: str) -> str:
     """MatMul of (batch, rows, depth) and (batch, depth, columns)."""
     op = node.op
     assert isinstance(op, Dot)
@@ -58,14 +58,14 @@ def dot(w: Writer, node: Node, x: str, y: str) -> str:
     return converted(w, made, kind, new) if kind is not new else made
 
 
-def turned(w: Writer, x: str, order: list[int], node: Node, shape: list[Dim]) -> str:
+def turned(w: OnnxWriter, x: str, order: list[int], node: Node, shape: list[Dim]) -> str:
     """Axes in another order, then reshaped to `shape` where that differs."""
     x = w.turn(x, order)
     return x if [node.shape[a] for a in order] == shape else w.reshape(x, tuple(shape))
 
 
 @rule("conv")
-def conv(w: Writer, node: Node, x: str, kernel: str) -> str:
+def conv(w: OnnxWriter, node: Node, x: str, kernel: str) -> str:
     """Conv on (batch, channels, space) in floats; integers go through f64, which holds their sums
     up to 2**53.
     """
@@ -112,7 +112,7 @@ def conv(w: Writer, node: Node, x: str, kernel: str) -> str:
     return w.cast(made, new) if kind is not new else made
 
 
-def alone(w: Writer, node: Node, x: str, kernel: str, kind: DType) -> str:
+def alone(w: OnnxWriter, node: Node, x: str, kernel: str, kind: DType) -> str:
     """A convolution over no axis: one over an axis of one element."""
     op, new = node.op, node.type.dtype
     assert isinstance(op, Conv)
@@ -132,7 +132,7 @@ def alone(w: Writer, node: Node, x: str, kernel: str, kind: DType) -> str:
 
 
 def bordered(
-    w: Writer, x: str, shape: Any, op: Conv, zero: str, kind: DType
+    w: OnnxWriter, x: str, shape: Any, op: Conv, zero: str, kind: DType
 ) -> tuple[str, list[int], Any]:
     """x cropped where padding is negative, and what is left to pad."""
     low, high = list(op.low), list(op.high)
@@ -155,7 +155,7 @@ def bordered(
 
 
 def batched(
-    w: Writer, x: str, kernel: str, shape: Any, taps: Any, op: Conv, given: dict[str, Any]
+    w: OnnxWriter, x: str, kernel: str, shape: Any, taps: Any, op: Conv, given: dict[str, Any]
 ) -> str:
     """The convolution; with batch groups, each part of the batch meets its own part of the filters."""
     if op.batch_groups == 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.exporters.onnx.writer import Writer, rule
+from xlac.exporters.onnx.writer import OnnxWriter, rule
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.ops.control.control import Cond, Scan, While
@@ -10,13 +10,13 @@ from xlac_sdk.dtypes import DType
 
 
 @rule("call")
-def call(w: Writer, node: Node, *args: str) -> list[str]:
+def call(w: OnnxWriter, node: Node, *args: str) -> list[str]:
     """The nodes of the body, at the place of the call."""
     return w.inline(node.op.body, args)  # type: ignore[attr-defined]
 
 
 @rule("cond")
-def cond(w: Writer, node: Node, index: str, *args: str) -> list[str]:
+def cond(w: OnnxWriter, node: Node, index: str, *args: str) -> list[str]:
     """Ifs in each other: whether it is the first branch, else whether it is the second, …; the last
     takes the rest.
     """
@@ -35,7 +35,7 @@ def cond(w: Writer, node: Node, index: str, *args: str) -> list[str]:
 
 
 @rule("while")
-def loop(w: Writer, node: Node, *carry: str) -> list[str]:
+def loop(w: OnnxWriter, node: Node, *carry: str) -> list[str]:
     """Loop without a bound; its condition is computed before it, and again at the end of each step."""
     op = node.op
     assert isinstance(op, While) and isinstance(op.cond, Graph) and isinstance(op.body, Graph)
@@ -55,7 +55,7 @@ def loop(w: Writer, node: Node, *carry: str) -> list[str]:
 
 
 @rule("scan")
-def scan(w: Writer, node: Node, *operands: str) -> list[str]:
+def scan(w: OnnxWriter, node: Node, *operands: str) -> list[str]:
     """Scan, or Loop where nothing is sliced."""
     op = node.op
     assert isinstance(op, Scan) and isinstance(op.body, Graph)
@@ -74,7 +74,9 @@ def scan(w: Writer, node: Node, *operands: str) -> list[str]:
     )
 
 
-def counted(w: Writer, node: Node, op: Scan, body: Graph, operands: tuple[str, ...]) -> list[str]:
+def counted(
+    w: OnnxWriter, node: Node, op: Scan, body: Graph, operands: tuple[str, ...]
+) -> list[str]:
     """A scan over nothing: a loop of so many steps; what a reversed one stacks is turned around."""
     names = [w.fresh(f"{w.hint}.{i}") for i in range(op.carries)]
     inputs = [(w.fresh("step"), Type(DType.I64)), (w.fresh("holds"), Type(DType.BOOL))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xlac.exporters.onnx.comparisons import chosen
-from xlac.exporters.onnx.writer import ELEMENT, Writer, known, rule
+from xlac.exporters.onnx.writer import ELEMENT, OnnxWriter, known, rule
 from xlac.ir.graph import Node
 from xlac_sdk.dtypes import DType
 
@@ -13,12 +13,12 @@ BITCAST = 26  # the first operators that read bits as another type
 
 
 @rule("cast")
-def cast(w: Writer, node: Node, x: str) -> str:
+def cast(w: OnnxWriter, node: Node, x: str) -> str:
     """Cast with the steps that bring its result to ours: see `converted`."""
     return converted(w, x, node.inputs[0].type.dtype, node.type.dtype)
 
 
-def converted(w: Writer, x: str, old: DType, new: DType) -> str:
+def converted(w: OnnxWriter, x: str, old: DType, new: DType) -> str:
     """A value in another element type: floats to integers saturate and NaN is 0, halves go through
     f32.
     """
@@ -33,7 +33,7 @@ def converted(w: Writer, x: str, old: DType, new: DType) -> str:
     return w.cast(x, new)
 
 
-def saturated(w: Writer, x: str, old: DType, new: DType) -> str:
+def saturated(w: OnnxWriter, x: str, old: DType, new: DType) -> str:
     """Floats to integers: what is out of range becomes the nearest limit, NaN 0."""
     info = np.iinfo(new.numpy)
     above, least = 2.0 ** (new.bits - new.is_signed), float(info.min)
@@ -48,7 +48,7 @@ def saturated(w: Writer, x: str, old: DType, new: DType) -> str:
 
 
 @rule("bitcast")
-def bitcast(w: Writer, node: Node, x: str) -> str:
+def bitcast(w: OnnxWriter, node: Node, x: str) -> str:
     """BitCast keeps the width: wider integers are cut into narrow ones, or put together from them,
     by shifts.
     """

@@ -7,12 +7,17 @@ from typing import Any
 import numpy as np
 
 from xlac.exporters.onnx.indexing import strides, whole, window
-from xlac.exporters.onnx.writer import Writer, known, rule
+from xlac.exporters.onnx.writer import OnnxWriter, known, rule
 from xlac.ir.graph import Node
 
 
 def starts(
-    w: Writer, node: Node, names: tuple[str, ...], nodes: tuple[Node, ...], sizes: Any, limits: Any
+    w: OnnxWriter,
+    node: Node,
+    names: tuple[str, ...],
+    nodes: tuple[Node, ...],
+    sizes: Any,
+    limits: Any,
 ) -> str:
     """The first index along each axis, so that the slice lies inside: a vector."""
     found = []
@@ -24,7 +29,7 @@ def starts(
 
 
 @rule("dyn_slice")
-def dyn_slice(w: Writer, node: Node, x: str, *first: str) -> str:
+def dyn_slice(w: OnnxWriter, node: Node, x: str, *first: str) -> str:
     """Slice, its start moved so that all of it is inside."""
     if not first:
         return w.op("Identity", x)
@@ -35,7 +40,7 @@ def dyn_slice(w: Writer, node: Node, x: str, *first: str) -> str:
 
 
 @rule("dyn_update")
-def dyn_update(w: Writer, node: Node, x: str, update: str, *first: str) -> str:
+def dyn_update(w: OnnxWriter, node: Node, x: str, update: str, *first: str) -> str:
     """ScatterElements into the flat tensor, the start moved so that all of it is inside."""
     if not first:
         return w.op("Identity", update)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xlac.exporters.onnx.views import padded
-from xlac.exporters.onnx.writer import Writer, known, rule
+from xlac.exporters.onnx.writer import OnnxWriter, known, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
@@ -21,7 +21,7 @@ STORED = {
 """Where updates are combined: runtimes add and multiply into few types. u64 wraps as i64 does."""
 
 
-def whole(w: Writer, x: str, dtype: DType) -> str:
+def whole(w: OnnxWriter, x: str, dtype: DType) -> str:
     """Indices as i64; those of u64 beyond it as the largest one."""
     if dtype is not DType.U64:
         return w.cast(x, DType.I64) if dtype is not DType.I64 else x
@@ -31,7 +31,7 @@ def whole(w: Writer, x: str, dtype: DType) -> str:
     )
 
 
-def vectors(w: Writer, indices: str, node: Node, vector: int, axes: Ints) -> tuple[str, Ints]:
+def vectors(w: OnnxWriter, indices: str, node: Node, vector: int, axes: Ints) -> tuple[str, Ints]:
     """Index vectors as the last axis of a matrix, and the shape of what they are listed in."""
     shape = known(node.shape, "indices")
     indices = whole(w, indices, node.type.dtype)
@@ -66,7 +66,7 @@ def window(shape: Ints, sizes: Ints, kept: Ints) -> Array:
 
 
 @rule("gather")
-def gather(w: Writer, node: Node, x: str, indices: str) -> str:
+def gather(w: OnnxWriter, node: Node, x: str, indices: str) -> str:
     """Gather along one axis, GatherND of points, else elements by their places in the flat tensor."""
     op = node.op
     assert isinstance(op, Gather)
@@ -162,7 +162,7 @@ def points(node: Node) -> bool:
 
 
 @rule("scatter")
-def scatter(w: Writer, node: Node, *operands: str) -> str | list[str]:
+def scatter(w: OnnxWriter, node: Node, *operands: str) -> str | list[str]:
     """ScatterElements into the flat tensor, what falls outside left out."""
     op = node.op
     assert isinstance(op, Scatter)
@@ -219,7 +219,7 @@ def scatter(w: Writer, node: Node, *operands: str) -> str | list[str]:
 
 
 def _inside(
-    w: Writer, found: str, shape: Ints, sizes: list[int], kept: Ints, mapped: Ints, batch: Ints
+    w: OnnxWriter, found: str, shape: Ints, sizes: list[int], kept: Ints, mapped: Ints, batch: Ints
 ) -> str:
     """Of each element of each update, whether it falls inside: a matrix of bools."""
     inside = w.constant(np.ones((int(np.prod(batch)), 1), np.bool_), DType.BOOL)
@@ -238,7 +238,7 @@ def _inside(
     return inside
 
 
-def _written(w: Writer, node: Node, x: str, places: str, updates: str, total: int) -> str:
+def _written(w: OnnxWriter, node: Node, x: str, places: str, updates: str, total: int) -> str:
     """Updates combined into x at places of it in one row; place `total` is dropped."""
     combine, dtype = str(node.op.combine), node.type.dtype  # type: ignore[attr-defined]
     kind = STORED.get(dtype, dtype) if combine != "assign" else dtype

@@ -24,7 +24,7 @@ from xlac.exporters.onnx import (
     scalars,
     views,
 )
-from xlac.exporters.onnx.writer import ELEMENT, Writer, value_info
+from xlac.exporters.onnx.writer import ELEMENT, OnnxWriter, value_info
 from xlac.exporters.unsaid import refuse
 from xlac.ir.dims import static
 from xlac.ir.graph import Node
@@ -104,7 +104,7 @@ def structure(model: Model) -> tuple[onnx.ModelProto, Tensors]:
     gets `.out` behind it.
     """
     graph = model.graph
-    writer = Writer(graph)
+    writer = OnnxWriter(graph)
     values = {node: param(node).name for node in graph.inputs}
     names: dict[Node, str] = {}
     for node in graph.nodes():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlac.exporters.onnx.comparisons import signed
-from xlac.exporters.onnx.writer import Writer, known, rule
+from xlac.exporters.onnx.writer import OnnxWriter, known, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.graph import Node
 from xlac.ops.reduction.order import Sort
@@ -16,7 +16,7 @@ KEYS = {
 
 
 @rule("sort")
-def sort(w: Writer, node: Node, *xs: str) -> list[str]:
+def sort(w: OnnxWriter, node: Node, *xs: str) -> list[str]:
     """TopK by each key, from the last to the first, as a stable sort by several keys is."""
     op = node.op
     assert isinstance(op, Sort)
@@ -37,12 +37,12 @@ def sort(w: Writer, node: Node, *xs: str) -> list[str]:
     return found
 
 
-def passes(w: Writer, dtype: DType) -> tuple[bool, ...]:
+def passes(w: OnnxWriter, dtype: DType) -> tuple[bool, ...]:
     """The sorts of one key: by number, then by whether it is one."""
     return (False, True) if dtype.is_float else (False,)
 
 
-def _places(w: Writer, x: str, dtype: DType, nan: bool, op: Sort, count: int) -> str:
+def _places(w: OnnxWriter, x: str, dtype: DType, nan: bool, op: Sort, count: int) -> str:
     if nan:
         x, kind = (
             w.cast(
@@ -62,5 +62,5 @@ def _places(w: Writer, x: str, dtype: DType, nan: bool, op: Sort, count: int) ->
     )[1]
 
 
-def _taken(w: Writer, x: str, place: str, axis: int, dtype: DType) -> str:
+def _taken(w: OnnxWriter, x: str, place: str, axis: int, dtype: DType) -> str:
     return w.op("GatherElements", x, place, axis=axis)

@@ -8,7 +8,7 @@ import numpy as np
 
 from xlac.exporters.onnx.comparisons import ORDERED, WRAPPING, chosen, within
 from xlac.exporters.onnx.views import gaps, padded
-from xlac.exporters.onnx.writer import Writer, known, rule
+from xlac.exporters.onnx.writer import OnnxWriter, known, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
@@ -31,7 +31,7 @@ def kind_of(dtype: DType, combine: str) -> dict[DType, DType]:
 
 
 @rule("reduce")
-def reduce(w: Writer, node: Node, *xs: str) -> str | list[str]:
+def reduce(w: OnnxWriter, node: Node, *xs: str) -> str | list[str]:
     """ReduceSum, …; bits and booleans by other means, and NaN put where runtimes differ on it."""
     op: Any = node.op
     if op.body is not None:
@@ -55,7 +55,7 @@ def reduce(w: Writer, node: Node, *xs: str) -> str | list[str]:
     return chosen(w, w.cast(some, DType.BOOL), w.constant(np.nan, dtype), made, dtype)
 
 
-def logical(w: Writer, node: Node, x: str) -> str:
+def logical(w: OnnxWriter, node: Node, x: str) -> str:
     """Bools as sums and extremes of integers; other bits by folding halves of the axis onto each
     other.
     """
@@ -117,7 +117,7 @@ def elementwise(body: Graph) -> bool:
     )
 
 
-def folded(w: Writer, node: Node, operands: tuple[str, ...]) -> list[str]:
+def folded(w: OnnxWriter, node: Node, operands: tuple[str, ...]) -> list[str]:
     """A reduction by a body: the slices of the reduced axes one after another, all places at once."""
     op: Any = node.op
     half = len(operands) // 2
@@ -140,7 +140,7 @@ def folded(w: Writer, node: Node, operands: tuple[str, ...]) -> list[str]:
 
 
 @rule("window")
-def window(w: Writer, node: Node, *xs: str) -> str:
+def window(w: OnnxWriter, node: Node, *xs: str) -> str:
     """One axis after another: the elements under the window, each a slice with the stride,
     combined.
     """
@@ -186,7 +186,7 @@ def moves(op: Any, axis: int) -> bool:
 
 
 def _along(
-    w: Writer,
+    w: OnnxWriter,
     x: str,
     shape: Any,
     op: Any,
@@ -227,7 +227,7 @@ def _along(
     return found, grown
 
 
-def combined(w: Writer, combine: str, a: str, b: str, kind: DType, dtype: DType) -> str:
+def combined(w: OnnxWriter, combine: str, a: str, b: str, kind: DType, dtype: DType) -> str:
     """Two elements as one; bools are 0 and 1 here."""
     if kind is DType.I64 and combine in ("max", "min"):
         return w.most(a, b) if combine == "max" else w.least(a, b)
@@ -240,7 +240,7 @@ def combined(w: Writer, combine: str, a: str, b: str, kind: DType, dtype: DType)
 
 
 @rule("cumulative")
-def cumulative(w: Writer, node: Node, x: str) -> str:
+def cumulative(w: OnnxWriter, node: Node, x: str) -> str:
     """Sums by CumSum; other combinations in rounds, each reaching twice as far."""
     op: Any = node.op
     dtype = node.type.dtype
@@ -272,7 +272,7 @@ def cumulative(w: Writer, node: Node, x: str) -> str:
 
 
 def _moved(
-    w: Writer, x: str, by: int, op: Any, count: int, rank: int, filler: str, kind: DType
+    w: OnnxWriter, x: str, by: int, op: Any, count: int, rank: int, filler: str, kind: DType
 ) -> str:
     """x moved along the axis in the direction of the running combination, filled from behind."""
     ends = [0] * (2 * rank)

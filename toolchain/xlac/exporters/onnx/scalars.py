@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from xlac.exporters.onnx.comparisons import ORDERED, WRAPPING, below, chosen, within
-from xlac.exporters.onnx.writer import Writer, rule
+from xlac.exporters.onnx.writer import OnnxWriter, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.graph import Node
 from xlac.ops.tensor.leaf import Const
@@ -32,7 +32,7 @@ FLOAT_ONLY = {"neg", "abs", "relu"}  # of integers they are expanded: minimum va
 
 
 @rule(*UNARY)
-def unary(w: Writer, node: Node, x: str) -> str:
+def unary(w: OnnxWriter, node: Node, x: str) -> str:
     """The operator of the table `UNARY`, in a dtype that runtimes have; integers are refused where
     they would wrap.
     """
@@ -44,14 +44,14 @@ def unary(w: Writer, node: Node, x: str) -> str:
 
 
 @rule("add", "sub", "mul")
-def wrapping(w: Writer, node: Node, x: str, y: str) -> str:
+def wrapping(w: OnnxWriter, node: Node, x: str, y: str) -> str:
     """Add, Sub and Mul; integers wrap around."""
     (x, y), back = within(w, node.type.dtype, WRAPPING, x, y)
     return back(w.op({"add": "Add", "sub": "Sub", "mul": "Mul"}[node.op.mnemonic], x, y))
 
 
 @rule("div")
-def divide(w: Writer, node: Node, x: str, y: str) -> str:
+def divide(w: OnnxWriter, node: Node, x: str, y: str) -> str:
     """Div; of integers with what ONNX leaves open: x / 0 is all ones, and the least by -1 itself."""
     dtype = node.type.dtype
     (x, y), back = within(w, dtype, ORDERED, x, y)
@@ -67,7 +67,7 @@ def divide(w: Writer, node: Node, x: str, y: str) -> str:
 
 
 @rule("rem")
-def remainder(w: Writer, node: Node, x: str, y: str) -> str:
+def remainder(w: OnnxWriter, node: Node, x: str, y: str) -> str:
     """Mod with `fmod`; of integers x % 0 is x, which ONNX leaves open."""
     dtype = node.type.dtype
     (x, y), back = within(w, dtype, ORDERED, x, y)
@@ -87,7 +87,7 @@ def divides(y: Node) -> bool:
     return isinstance(y.op, Const) and not np.isin(y.op.value, (0, -1)).any()
 
 
-def guarded(w: Writer, y: str, kind: DType, dtype: DType) -> tuple[str, str, str]:
+def guarded(w: OnnxWriter, y: str, kind: DType, dtype: DType) -> tuple[str, str, str]:
     """Where a divisor is 0; the divisor with 1 there and where it is -1; and where it is -1, if it
     can be.
     """
@@ -99,7 +99,7 @@ def guarded(w: Writer, y: str, kind: DType, dtype: DType) -> tuple[str, str, str
 
 
 @rule("pow")
-def power(w: Writer, node: Node, x: str, y: str) -> str:
+def power(w: OnnxWriter, node: Node, x: str, y: str) -> str:
     """Pow; of integers by repeated squaring."""
     if not node.type.dtype.is_float:
         return whole_power(w, node.type.dtype, x, y)
@@ -107,7 +107,7 @@ def power(w: Writer, node: Node, x: str, y: str) -> str:
     return back(w.op("Pow", x, y))
 
 
-def whole_power(w: Writer, dtype: DType, x: str, y: str) -> str:
+def whole_power(w: OnnxWriter, dtype: DType, x: str, y: str) -> str:
     """x to the power y by squaring, wrapping; to a negative power the truncated reciprocal, which
     of 0 is 0.
     """
@@ -133,7 +133,7 @@ def whole_power(w: Writer, dtype: DType, x: str, y: str) -> str:
 
 
 @rule("max", "min")
-def extreme(w: Writer, node: Node, x: str, y: str) -> str:
+def extreme(w: OnnxWriter, node: Node, x: str, y: str) -> str:
     """Max and Min; of 64-bit integers Less and Where."""
     dtype, larger = node.type.dtype, node.op.mnemonic == "max"
     (x, y), back = within(w, dtype, ORDERED, x, y)
@@ -145,7 +145,7 @@ def extreme(w: Writer, node: Node, x: str, y: str) -> str:
 
 
 @rule("expm1")
-def expm1(w: Writer, node: Node, x: str) -> str:
+def expm1(w: OnnxWriter, node: Node, x: str) -> str:
     """tanh(x / 2) (exp(x) + 1), which loses nothing near 0."""
     kind = WRAPPING.get(node.type.dtype, node.type.dtype)
     (x,), back = within(w, node.type.dtype, WRAPPING, x)
@@ -154,7 +154,7 @@ def expm1(w: Writer, node: Node, x: str) -> str:
 
 
 @rule("log1p")
-def log1p(w: Writer, node: Node, x: str) -> str:
+def log1p(w: OnnxWriter, node: Node, x: str) -> str:
     """2 atanh(x / (2 + x)) near 0, which loses nothing there, and log(1 + x) elsewhere."""
     kind = WRAPPING.get(node.type.dtype, node.type.dtype)
     (x,), back = within(w, node.type.dtype, WRAPPING, x)
@@ -166,7 +166,7 @@ def log1p(w: Writer, node: Node, x: str) -> str:
 
 
 @rule("atan2")
-def atan2(w: Writer, node: Node, y: str, x: str) -> str:
+def atan2(w: OnnxWriter, node: Node, y: str, x: str) -> str:
     """The angle of the smaller coordinate over the larger, moved into the octant of the point."""
     kind = WRAPPING.get(node.type.dtype, node.type.dtype)
     (y, x), back = within(w, node.type.dtype, WRAPPING, y, x)
@@ -193,7 +193,7 @@ def atan2(w: Writer, node: Node, y: str, x: str) -> str:
     )
 
 
-def negative(w: Writer, x: str, kind: DType) -> str:
+def negative(w: OnnxWriter, x: str, kind: DType) -> str:
     """Where the sign bit is set: -0 has 1 / x below 0."""
     zero = w.constant(0.0, kind)
     return w.op(
@@ -202,20 +202,20 @@ def negative(w: Writer, x: str, kind: DType) -> str:
 
 
 @rule("and", "or", "xor")
-def bits(w: Writer, node: Node, x: str, y: str) -> str:
+def bits(w: OnnxWriter, node: Node, x: str, y: str) -> str:
     """And, Or and Xor of booleans, Bitwise… of integers."""
     name = {"and": "And", "or": "Or", "xor": "Xor"}[node.op.mnemonic]
     return w.op(name if node.type.dtype is DType.BOOL else f"Bitwise{name}", x, y)
 
 
 @rule("not")
-def inverse(w: Writer, node: Node, x: str) -> str:
+def inverse(w: OnnxWriter, node: Node, x: str) -> str:
     """Not of booleans, BitwiseNot of integers."""
     return w.op("Not" if node.type.dtype is DType.BOOL else "BitwiseNot", x)
 
 
 @rule("shl", "shr")
-def shift(w: Writer, node: Node, x: str, n: str) -> str:
+def shift(w: OnnxWriter, node: Node, x: str, n: str) -> str:
     """In 64 bits without a sign, which hold every shift; the count is cut off at the width."""
     dtype = node.type.dtype
     unsigned, width = DType(f"u{dtype.bits}"), dtype.bits

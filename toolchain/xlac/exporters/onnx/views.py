@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 
 from xlac.exporters.onnx.convert import converted
-from xlac.exporters.onnx.writer import Writer, known, rule
+from xlac.exporters.onnx.writer import OnnxWriter, known, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.dims import Sym
 from xlac.ir.graph import Node
 from xlac_sdk.dtypes import DType
 
 
-def nothing(w: Writer, node: Node) -> str:
+def nothing(w: OnnxWriter, node: Node) -> str:
     """A result without elements."""
     return w.constant(np.empty(known(node.shape, "nothing")), node.type.dtype)
 
 
 @rule("iota")
-def iota(w: Writer, node: Node) -> str:
+def iota(w: OnnxWriter, node: Node) -> str:
     """Range, then Expand to the other axes."""
     op: Any = node.op
     if 0 in op.shape:
@@ -34,13 +34,13 @@ def iota(w: Writer, node: Node) -> str:
 
 
 @rule("reshape")
-def reshape(w: Writer, node: Node, x: str) -> str:
+def reshape(w: OnnxWriter, node: Node, x: str) -> str:
     """Reshape to the shape of the node."""
     return w.reshape(x, node.shape)
 
 
 @rule("broadcast")
-def broadcast(w: Writer, node: Node, x: str) -> str:
+def broadcast(w: OnnxWriter, node: Node, x: str) -> str:
     """Expand, after Transpose and Reshape where axes do not line up at the end."""
     op: Any = node.op
     if 0 in op.shape:
@@ -57,13 +57,13 @@ def broadcast(w: Writer, node: Node, x: str) -> str:
 
 
 @rule("transpose")
-def transpose(w: Writer, node: Node, x: str) -> str:
+def transpose(w: OnnxWriter, node: Node, x: str) -> str:
     """Transpose by the operation's permutation."""
     return w.turn(x, node.op.perm)  # type: ignore[attr-defined]
 
 
 @rule("slice")
-def cut(w: Writer, node: Node, x: str) -> str:
+def cut(w: OnnxWriter, node: Node, x: str) -> str:
     """Slice; one that counts down to the first element ends past it."""
     op: Any = node.op
     if not node.type.rank:
@@ -84,7 +84,7 @@ def cut(w: Writer, node: Node, x: str) -> str:
 
 
 @rule("pad")
-def pad(w: Writer, node: Node, x: str, value: str) -> str:
+def pad(w: OnnxWriter, node: Node, x: str, value: str) -> str:
     """Pad with a constant, gaps between elements by Reshape and Pad, negative amounts by Slice."""
     op: Any = node.op
     shape, dtype = node.inputs[0].shape, node.type.dtype
@@ -101,7 +101,7 @@ def pad(w: Writer, node: Node, x: str, value: str) -> str:
     return cropped(w, x, op, shape)
 
 
-def cropped(w: Writer, x: str, op: Any, shape: Any) -> str:
+def cropped(w: OnnxWriter, x: str, op: Any, shape: Any) -> str:
     """What is left of x where the borders are negative."""
     if not any(isinstance(n, int) and n < 0 for n in (*op.low, *op.high)):
         return x
@@ -117,7 +117,7 @@ def cropped(w: Writer, x: str, op: Any, shape: Any) -> str:
     return w.op("Slice", x, w.shape(starts), w.shape(stops), w.constant(np.array([*axes])))
 
 
-def padded(w: Writer, x: str, pads: str, value: str, dtype: DType) -> str:
+def padded(w: OnnxWriter, x: str, pads: str, value: str, dtype: DType) -> str:
     """x with a border. Bool and bf16 go through types that runtimes pad."""
     through = {
         DType.BOOL: DType.U8,
@@ -131,7 +131,7 @@ def padded(w: Writer, x: str, pads: str, value: str, dtype: DType) -> str:
 
 
 def gaps(
-    w: Writer, x: str, shape: Any, axis: int, between: int, value: str, dtype: DType
+    w: OnnxWriter, x: str, shape: Any, axis: int, between: int, value: str, dtype: DType
 ) -> tuple[str, Any]:
     """x with values between neighbours along an axis: each gets its own row, padded, and the last
     gap is cut off.
@@ -149,13 +149,13 @@ def gaps(
 
 
 @rule("concat")
-def concat(w: Writer, node: Node, *xs: str) -> str:
+def concat(w: OnnxWriter, node: Node, *xs: str) -> str:
     """Concat along the operation's axis."""
     return w.op("Concat", *xs, axis=node.op.axis)  # type: ignore[attr-defined]
 
 
 @rule("dim_size")
-def dim_size(w: Writer, node: Node, x: str) -> str:
+def dim_size(w: OnnxWriter, node: Node, x: str) -> str:
     """Shape of one axis, as i32."""
     axis: int = node.op.axis  # type: ignore[attr-defined]
     size = w.op("Shape", x, start=axis, end=axis + 1)
@@ -163,7 +163,7 @@ def dim_size(w: Writer, node: Node, x: str) -> str:
 
 
 @rule("compact")
-def compact(w: Writer, node: Node, mask: str) -> list[str]:
+def compact(w: OnnxWriter, node: Node, mask: str) -> list[str]:
     """NonZero of a flat mask, filled up to a constant length, and the number of them."""
     bound = known((node.op.bound,), "positions")[0]  # type: ignore[attr-defined]
     size = known(node.inputs[0].shape, "positions of a mask")

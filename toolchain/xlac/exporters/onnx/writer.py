@@ -59,7 +59,7 @@ def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
     return add
 
 
-class Writer:
+class OnnxWriter:
     """One ONNX graph. Rules write into whichever subgraph is open."""
 
     def __init__(self, graph: Graph) -> None:

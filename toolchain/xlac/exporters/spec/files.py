@@ -12,7 +12,7 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.tensor.leaf import Const, param
-from xlac.spec.weights.safetensors import Source, write_tensors
+from xlac.spec.weights.safetensors import TensorSource, write_tensors
 from xlac_sdk.dtypes import DType
 
 INLINE = 16  # elements of a constant that is written out
@@ -28,16 +28,16 @@ def write(
     and those in all. Both files appear whole or not at all, replacing what is there. Raises
     UnsupportedError for a model that no spec can say.
     """
-    tensors: dict[str, Source] = {}
+    tensors: dict[str, TensorSource] = {}
     for node in everything(model.graph):
         if is_weight(node):
             name = param(node).name
-            tensors[name] = Source(node.type, lambda name=name: model.weights[name])  # type: ignore[misc]
+            tensors[name] = TensorSource(node.type, lambda name=name: model.weights[name])  # type: ignore[misc]
 
     def keep(name: str, value: Array) -> bool:
         if value.size <= INLINE or Const(value).uniform is not None or name in tensors:
             return False
-        tensors[name] = Source(Type(DType.of(value.dtype), value.shape), lambda: value)
+        tensors[name] = TensorSource(Type(DType.of(value.dtype), value.shape), lambda: value)
         return True
 
     data = file.with_suffix(".safetensors")

@@ -111,7 +111,7 @@ def body_of(op: Op) -> Graph | None:
 # ---- constants -------------------------------------------------------------------------------
 
 
-class Bits(int):
+class HexBits(int):
     """A number that is shown by its digits of four bits."""
 
     def __str__(self) -> str:
@@ -130,7 +130,7 @@ def constant(value: Array) -> dict[str, Any]:
     if numbers is None:
         return {
             "type": type_text(type),
-            "bits": np.vectorize(Bits, otypes=[object])(bits.reshape(value.shape)).tolist(),
+            "bits": np.vectorize(HexBits, otypes=[object])(bits.reshape(value.shape)).tolist(),
         }
     if uniform:
         return {"type": type_text(type), "value": numbers[0]}

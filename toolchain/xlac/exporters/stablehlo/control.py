@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlac.exporters.stablehlo.literals import ints
 from xlac.exporters.stablehlo.scalars import compared
-from xlac.exporters.stablehlo.writer import Value, Writer, rule
+from xlac.exporters.stablehlo.writer import SsaValue, StableHloWriter, rule
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.ops.control.control import Cond, Scan, While
@@ -14,13 +14,13 @@ COUNTER = Type(DType.I64)
 
 
 @rule("call")
-def call(w: Writer, node: Node, *args: Value) -> list[Value]:
+def call(w: StableHloWriter, node: Node, *args: SsaValue) -> list[SsaValue]:
     """The body at the place of the call."""
     return w.inline(node.op.body, args)  # type: ignore[attr-defined]
 
 
 @rule("cond")
-def cond(w: Writer, node: Node, index: Value, *args: Value) -> list[Value]:
+def cond(w: StableHloWriter, node: Node, index: SsaValue, *args: SsaValue) -> list[SsaValue]:
     """case, whose number beyond the last branch means that one, as ours."""
     assert isinstance(node.op, Cond)
     regions = [w.region([], lambda b=b: w.inline(b, args)) for b in node.op.branches]
@@ -28,7 +28,7 @@ def cond(w: Writer, node: Node, index: Value, *args: Value) -> list[Value]:
 
 
 @rule("while")
-def loop(w: Writer, node: Node, *carry: Value) -> list[Value]:
+def loop(w: StableHloWriter, node: Node, *carry: SsaValue) -> list[SsaValue]:
     """while, its condition and body as regions."""
     op = node.op
     assert isinstance(op, While) and isinstance(op.cond, Graph) and isinstance(op.body, Graph)
@@ -42,7 +42,7 @@ def loop(w: Writer, node: Node, *carry: Value) -> list[Value]:
 
 
 @rule("scan")
-def scan(w: Writer, node: Node, *operands: Value) -> list[Value]:
+def scan(w: StableHloWriter, node: Node, *operands: SsaValue) -> list[SsaValue]:
     """A loop that counts: each step reads the slices at the counter, and writes what it yields
     there.
     """
@@ -55,10 +55,10 @@ def scan(w: Writer, node: Node, *operands: Value) -> list[Value]:
     state = [zero, *carry, *stacks]
     types = [s.type for s in state]
 
-    def test(step: Value, *_: Value) -> list[Value]:
+    def test(step: SsaValue, *_: SsaValue) -> list[SsaValue]:
         return [compared(w, "lt", step, count)]
 
-    def run(step: Value, *values: Value) -> list[Value]:
+    def run(step: SsaValue, *values: SsaValue) -> list[SsaValue]:
         at = (
             w.op("subtract", [w.op("subtract", [count, one], COUNTER), step], COUNTER)
             if op.reverse
@@ -76,14 +76,14 @@ def scan(w: Writer, node: Node, *operands: Value) -> list[Value]:
     return w.many("while", state, types, regions=regions)[1:]
 
 
-def empty(w: Writer, type: Type) -> Value:
+def empty(w: StableHloWriter, type: Type) -> SsaValue:
     """A tensor to be filled."""
     return w.op(
         "broadcast_in_dim", [w.constant(0, type.dtype)], type, f"broadcast_dimensions = {ints(())}"
     )
 
 
-def sliced(w: Writer, x: Value, at: Value, zero: Value) -> Value:
+def sliced(w: StableHloWriter, x: SsaValue, at: SsaValue, zero: SsaValue) -> SsaValue:
     """Slice `at` of x along axis 0, without the axis."""
     shape = tuple(int(str(n)) for n in x.type.shape[1:])
     starts = [at, *[zero] * len(shape)]
@@ -96,7 +96,9 @@ def sliced(w: Writer, x: Value, at: Value, zero: Value) -> Value:
     return w.op("reshape", [row], x.type.with_shape(shape))
 
 
-def written(w: Writer, stack: Value, part: Value, at: Value, zero: Value) -> Value:
+def written(
+    w: StableHloWriter, stack: SsaValue, part: SsaValue, at: SsaValue, zero: SsaValue
+) -> SsaValue:
     """The stack with slice `at` along axis 0 replaced."""
     row = w.op("reshape", [part], part.type.with_shape((1, *part.type.shape)))
     return w.op("dynamic_update_slice", [stack, row, at, *[zero] * part.type.rank], stack.type)

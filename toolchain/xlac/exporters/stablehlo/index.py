@@ -7,7 +7,7 @@ from typing import Any
 
 from xlac.exporters.stablehlo.literals import ints
 from xlac.exporters.stablehlo.reductions import combination
-from xlac.exporters.stablehlo.writer import Value, Writer, rule
+from xlac.exporters.stablehlo.writer import SsaValue, StableHloWriter, rule
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac_sdk.dtypes import DType
@@ -25,7 +25,7 @@ def numbers(**named: Any) -> str:
 
 
 @rule("gather")
-def gather(w: Writer, node: Node, x: Value, indices: Value) -> Value:
+def gather(w: StableHloWriter, node: Node, x: SsaValue, indices: SsaValue) -> SsaValue:
     """gather, with the same attributes."""
     op: Any = node.op
     given = numbers(
@@ -46,7 +46,7 @@ def gather(w: Writer, node: Node, x: Value, indices: Value) -> Value:
 
 
 @rule("scatter")
-def scatter(w: Writer, node: Node, *operands: Value) -> list[Value]:
+def scatter(w: StableHloWriter, node: Node, *operands: SsaValue) -> list[SsaValue]:
     """scatter; a combination that we name becomes a region."""
     op: Any = node.op
     given = numbers(
@@ -64,7 +64,7 @@ def scatter(w: Writer, node: Node, *operands: Value) -> list[Value]:
     return w.many("scatter", operands, node.results, text, [body])
 
 
-def alike(w: Writer, starts: Sequence[Value]) -> list[Value]:
+def alike(w: StableHloWriter, starts: Sequence[SsaValue]) -> list[SsaValue]:
     """Starts of one element type; those of u64 beyond i64 become the largest, which is clamped like
     them.
     """
@@ -79,7 +79,7 @@ def alike(w: Writer, starts: Sequence[Value]) -> list[Value]:
 
 
 @rule("dyn_slice")
-def dyn_slice(w: Writer, node: Node, x: Value, *starts: Value) -> Value:
+def dyn_slice(w: StableHloWriter, node: Node, x: SsaValue, *starts: SsaValue) -> SsaValue:
     """dynamic_slice, which keeps the slice inside as well; starts of one integer type."""
     return w.op(
         "dynamic_slice",
@@ -90,6 +90,8 @@ def dyn_slice(w: Writer, node: Node, x: Value, *starts: Value) -> Value:
 
 
 @rule("dyn_update")
-def dyn_update(w: Writer, node: Node, x: Value, update: Value, *starts: Value) -> Value:
+def dyn_update(
+    w: StableHloWriter, node: Node, x: SsaValue, update: SsaValue, *starts: SsaValue
+) -> SsaValue:
     """dynamic_update_slice, which keeps the slice inside as well."""
     return w.op("dynamic_update_slice", [x, update, *alike(w, starts)], node.type)

@@ -12,7 +12,7 @@ import numpy as np
 from xlac.exporters.files import replacing
 from xlac.exporters.stablehlo import control, index, order, reductions, scalars, sums, views
 from xlac.exporters.stablehlo.literals import type_text
-from xlac.exporters.stablehlo.writer import Writer
+from xlac.exporters.stablehlo.writer import StableHloWriter
 from xlac.exporters.unsaid import refuse
 from xlac.ir.graph import Node
 from xlac.model import Model
@@ -55,7 +55,7 @@ def _parts(model: Model) -> list[Any]:
     if model.dims:
         sizes = {name: symbol.opt for name, symbol in model.dims.items()}
         model = replace(model, graph=substituted(model.graph, sizes), dims={})
-    writer = Writer(lambda name: np.asarray(model.weights[name]))
+    writer = StableHloWriter(lambda name: np.asarray(model.weights[name]))
     inputs = model.graph.inputs
     values: dict[Node, Any] = {}
     for node in inputs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlac.exporters.stablehlo.scalars import compared
-from xlac.exporters.stablehlo.writer import Value, Writer, rule
+from xlac.exporters.stablehlo.writer import SsaValue, StableHloWriter, rule
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops.reduction.order import Sort
@@ -11,17 +11,17 @@ from xlac_sdk.dtypes import DType
 
 
 @rule("sort")
-def sort(w: Writer, node: Node, *xs: Value) -> list[Value]:
+def sort(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
     """A stable sort; keys become a comparator, in which NaN is last."""
     op = node.op
     assert isinstance(op, Sort)
     scalars = [Type(x.type.dtype) for x in xs for _ in range(2)]
     hint, w.hint = w.hint, ""
 
-    def comparator(*values: Value) -> list[Value]:
+    def comparator(*values: SsaValue) -> list[SsaValue]:
         if op.body is not None:
             return w.inline(op.body, values)
-        found: Value | None = None
+        found: SsaValue | None = None
         for key in reversed(range(op.keys)):
             a, b = values[2 * key : 2 * key + 2]
             a, b = (b, a) if op.descending else (a, b)
@@ -41,7 +41,7 @@ def sort(w: Writer, node: Node, *xs: Value) -> list[Value]:
     )
 
 
-def first(w: Writer, a: Value, b: Value) -> Value:
+def first(w: StableHloWriter, a: SsaValue, b: SsaValue) -> SsaValue:
     """Whether a goes before b: it is less, or a number where b is none."""
     dtype = a.type.dtype
     if dtype is DType.BOOL:

@@ -7,18 +7,20 @@ from typing import Any
 
 from xlac.exporters.stablehlo.literals import ints, pairs
 from xlac.exporters.stablehlo.scalars import SAME, converted
-from xlac.exporters.stablehlo.writer import Value, Writer, rule
+from xlac.exporters.stablehlo.writer import SsaValue, StableHloWriter, rule
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.ops import numeric
 from xlac_sdk.dtypes import DType
 
 
-def combination(w: Writer, combine: str, body: Graph | None, scalars: Sequence[Type]) -> list[Any]:
+def combination(
+    w: StableHloWriter, combine: str, body: Graph | None, scalars: Sequence[Type]
+) -> list[Any]:
     """The region that combines scalars: those so far, then the new ones."""
     hint, w.hint = w.hint, ""
 
-    def fill(*values: Value) -> list[Value]:
+    def fill(*values: SsaValue) -> list[SsaValue]:
         if body is not None:
             return w.inline(body, values)
         old, new = values
@@ -29,7 +31,9 @@ def combination(w: Writer, combine: str, body: Graph | None, scalars: Sequence[T
     return made
 
 
-def operands(w: Writer, node: Node, xs: Sequence[Value]) -> tuple[list[Value], list[Value], DType]:
+def operands(
+    w: StableHloWriter, node: Node, xs: Sequence[SsaValue]
+) -> tuple[list[SsaValue], list[SsaValue], DType]:
     """What is reduced, what it begins with, and the type of the result where it is reduced in
     another.
     """
@@ -43,14 +47,14 @@ def operands(w: Writer, node: Node, xs: Sequence[Value]) -> tuple[list[Value], l
     return [x], [w.constant(numeric.identity(op.combine, dtype.compute), dtype.compute)], dtype
 
 
-def back(w: Writer, node: Node, found: Sequence[Value], dtype: DType) -> list[Value]:
+def back(w: StableHloWriter, node: Node, found: Sequence[SsaValue], dtype: DType) -> list[SsaValue]:
     """Results of a reduction as the dtype that the node has."""
     op: Any = node.op
     return [*found] if op.body is not None else [converted(w, found[0], dtype)]
 
 
 @rule("reduce")
-def reduce(w: Writer, node: Node, *xs: Value) -> list[Value]:
+def reduce(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
     """reduce; a combination that we name becomes a region."""
     op: Any = node.op
     given, inits, dtype = operands(w, node, xs)
@@ -65,7 +69,7 @@ def reduce(w: Writer, node: Node, *xs: Value) -> list[Value]:
 
 
 @rule("window")
-def window(w: Writer, node: Node, *xs: Value) -> list[Value]:
+def window(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
     """reduce_window; a combination that we name becomes a region."""
     op: Any = node.op
     given, inits, dtype = operands(w, node, xs)
@@ -79,7 +83,7 @@ def window(w: Writer, node: Node, *xs: Value) -> list[Value]:
 
 
 @rule("cumulative")
-def cumulative(w: Writer, node: Node, x: Value) -> Value:
+def cumulative(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
     """In rounds, each reaching twice as far."""
     op: Any = node.op
     dtype = x.type.dtype
@@ -96,7 +100,7 @@ def cumulative(w: Writer, node: Node, x: Value) -> Value:
     return converted(w, x, dtype)
 
 
-def _moved(w: Writer, x: Value, by: int, op: Any, filler: Value) -> Value:
+def _moved(w: StableHloWriter, x: SsaValue, by: int, op: Any, filler: SsaValue) -> SsaValue:
     """x moved along the axis in the direction of the running combination, filled from behind."""
     rank = x.type.rank
     low, high = [0] * rank, [0] * rank

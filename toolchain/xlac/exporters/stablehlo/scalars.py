@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xlac.exporters.stablehlo.erf import erf
-from xlac.exporters.stablehlo.writer import Value, Writer, rule
+from xlac.exporters.stablehlo.writer import SsaValue, StableHloWriter, rule
 from xlac.ir.graph import Node
 from xlac_sdk.dtypes import DType
 
@@ -20,19 +20,19 @@ SAME = {
 
 
 @rule(*SAME)
-def same(w: Writer, node: Node, *xs: Value) -> Value:
+def same(w: StableHloWriter, node: Node, *xs: SsaValue) -> SsaValue:
     """The operation of the table `SAME`, which means the same."""
     return w.op(SAME[node.op.mnemonic], xs, node.type)
 
 
 @rule("abs")
-def absolute(w: Writer, node: Node, x: Value) -> Value:
+def absolute(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
     """abs; of unsigned numbers nothing, as StableHLO has none."""
     return w.op("abs", [x], node.type) if node.type.dtype.is_signed else x
 
 
 @rule("shr")
-def shift_right(w: Writer, node: Node, x: Value, n: Value) -> Value:
+def shift_right(w: StableHloWriter, node: Node, x: SsaValue, n: SsaValue) -> SsaValue:
     """The shift that fits the sign of the dtype."""
     return w.op(
         "shift_right_arithmetic" if node.type.dtype.is_signed else "shift_right_logical",
@@ -42,19 +42,19 @@ def shift_right(w: Writer, node: Node, x: Value, n: Value) -> Value:
 
 
 @rule("erf")
-def error_function(w: Writer, node: Node, x: Value) -> Value:
+def error_function(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
     """Rational functions in f64: StableHLO has no erf, and CHLO is another dialect."""
     return w.made(erf(node.inputs[0]), {node.inputs[0]: x})
 
 
 @rule("compare")
-def compare(w: Writer, node: Node, x: Value, y: Value) -> Value:
+def compare(w: StableHloWriter, node: Node, x: SsaValue, y: SsaValue) -> SsaValue:
     """compare in the operation's direction."""
     op: Any = node.op
     return compared(w, op.direction, x, y)
 
 
-def compared(w: Writer, direction: str, x: Value, y: Value) -> Value:
+def compared(w: StableHloWriter, direction: str, x: SsaValue, y: SsaValue) -> SsaValue:
     """One comparison; -0 equals 0, and nothing equals NaN."""
     dtype = x.type.dtype
     kind = "FLOAT" if dtype.is_float else "SIGNED" if dtype.is_signed else "UNSIGNED"
@@ -63,18 +63,20 @@ def compared(w: Writer, direction: str, x: Value, y: Value) -> Value:
 
 
 @rule("select")
-def select(w: Writer, node: Node, condition: Value, x: Value, y: Value) -> Value:
+def select(
+    w: StableHloWriter, node: Node, condition: SsaValue, x: SsaValue, y: SsaValue
+) -> SsaValue:
     """select, whose condition has the shape of both."""
     return w.op("select", [condition, x, y], node.type)
 
 
 @rule("cast")
-def cast(w: Writer, node: Node, x: Value) -> Value:
+def cast(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
     """convert, with the steps that bring its result to ours: see `converted`."""
     return converted(w, x, node.type.dtype)
 
 
-def converted(w: Writer, x: Value, new: DType) -> Value:
+def converted(w: StableHloWriter, x: SsaValue, new: DType) -> SsaValue:
     """A value in another element type; halves come from and go to every other type through f32."""
     old = x.type.dtype
     if old is new:
@@ -85,6 +87,6 @@ def converted(w: Writer, x: Value, new: DType) -> Value:
 
 
 @rule("bitcast")
-def bitcast(w: Writer, node: Node, x: Value) -> Value:
+def bitcast(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
     """bitcast_convert; the widths' ratio is the last axis, as here."""
     return w.op("bitcast_convert", [x], node.type)

@@ -6,13 +6,15 @@ from typing import Any
 
 from xlac.exporters.stablehlo.literals import ints, pairs
 from xlac.exporters.stablehlo.scalars import converted
-from xlac.exporters.stablehlo.writer import Value, Writer, rule
+from xlac.exporters.stablehlo.writer import SsaValue, StableHloWriter, rule
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops.reduction.conv import Conv
 
 
-def summed(w: Writer, node: Node, xs: tuple[Value, Value]) -> tuple[list[Value], Type]:
+def summed(
+    w: StableHloWriter, node: Node, xs: tuple[SsaValue, SsaValue]
+) -> tuple[list[SsaValue], Type]:
     """The operands, and the type in which products are summed: f32 for halves, which are rounded
     once.
     """
@@ -22,7 +24,7 @@ def summed(w: Writer, node: Node, xs: tuple[Value, Value]) -> tuple[list[Value],
 
 
 @rule("dot")
-def dot(w: Writer, node: Node, x: Value, y: Value) -> Value:
+def dot(w: StableHloWriter, node: Node, x: SsaValue, y: SsaValue) -> SsaValue:
     """dot_general, summed in the dtype that the node says."""
     op: Any = node.op
     given, type = summed(w, node, (x, y))
@@ -39,7 +41,7 @@ def dot(w: Writer, node: Node, x: Value, y: Value) -> Value:
 
 
 @rule("conv")
-def conv(w: Writer, node: Node, x: Value, kernel: Value) -> Value:
+def conv(w: StableHloWriter, node: Node, x: SsaValue, kernel: SsaValue) -> SsaValue:
     """Spatial axes are numbered in the order of our attributes."""
     op = node.op
     assert isinstance(op, Conv)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xlac.exporters.stablehlo.literals import ints
-from xlac.exporters.stablehlo.writer import Value, Writer, rule
+from xlac.exporters.stablehlo.writer import SsaValue, StableHloWriter, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -17,14 +17,14 @@ I64 = DType.I64
 
 
 @rule("iota")
-def iota(w: Writer, node: Node) -> Value:
+def iota(w: StableHloWriter, node: Node) -> SsaValue:
     """iota along the operation's axis."""
     op: Any = node.op
     return w.op("iota", [], node.type, f"iota_dimension = {op.axis} : i64")
 
 
 @rule("rng_bits")
-def rng_bits(w: Writer, node: Node, state: Value) -> list[Value]:
+def rng_bits(w: StableHloWriter, node: Node, state: SsaValue) -> list[SsaValue]:
     """rng_bit_generator, whose algorithms are ours."""
     op: Any = node.op
     name = {"threefry": "THREE_FRY", "philox": "PHILOX"}[op.algorithm]
@@ -37,27 +37,27 @@ def rng_bits(w: Writer, node: Node, state: Value) -> list[Value]:
 
 
 @rule("reshape")
-def reshape(w: Writer, node: Node, x: Value) -> Value:
+def reshape(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
     """reshape to the shape of the node."""
     return w.op("reshape", [x], node.type)
 
 
 @rule("broadcast")
-def broadcast(w: Writer, node: Node, x: Value) -> Value:
+def broadcast(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
     """broadcast_in_dim; `axes` has the same meaning."""
     op: Any = node.op
     return w.op("broadcast_in_dim", [x], node.type, f"broadcast_dimensions = {ints(op.axes)}")
 
 
 @rule("transpose")
-def transpose(w: Writer, node: Node, x: Value) -> Value:
+def transpose(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
     """transpose; `perm` has the same meaning."""
     op: Any = node.op
     return w.op("transpose", [x], node.type, f"permutation = {ints(op.perm)}")
 
 
 @rule("slice")
-def cut(w: Writer, node: Node, x: Value) -> Value:
+def cut(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
     """A negative step is a slice of what is turned around."""
     op: Any = node.op
     back = [a for a, step in enumerate(op.steps) if step < 0]
@@ -76,7 +76,7 @@ def cut(w: Writer, node: Node, x: Value) -> Value:
 
 
 @rule("pad")
-def pad(w: Writer, node: Node, x: Value, value: Value) -> Value:
+def pad(w: StableHloWriter, node: Node, x: SsaValue, value: SsaValue) -> SsaValue:
     """pad; `low`, `high` and `interior` have the same meaning."""
     op: Any = node.op
     given = f"edge_padding_low = {ints(op.low)}, edge_padding_high = {ints(op.high)}, interior_padding = {ints(op.interior)}"
@@ -84,21 +84,21 @@ def pad(w: Writer, node: Node, x: Value, value: Value) -> Value:
 
 
 @rule("concat")
-def concat(w: Writer, node: Node, *xs: Value) -> Value:
+def concat(w: StableHloWriter, node: Node, *xs: SsaValue) -> SsaValue:
     """concatenate along the operation's axis."""
     op: Any = node.op
     return w.op("concatenate", xs, node.type, f"dimension = {op.axis} : i64")
 
 
 @rule("dim_size")
-def dim_size(w: Writer, node: Node, x: Value) -> Value:
+def dim_size(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
     """A constant: sizes that are open are not exported."""
     op: Any = node.op
     return w.constant(int(str(x.type.shape[op.axis])), DType.I32)
 
 
 @rule("compact")
-def compact(w: Writer, node: Node, mask: Value) -> list[Value]:
+def compact(w: StableHloWriter, node: Node, mask: SsaValue) -> list[SsaValue]:
     """Each true element goes to the place that the count of those before it says; what has no place
     is dropped.
     """
@@ -130,7 +130,7 @@ def compact(w: Writer, node: Node, mask: Value) -> list[Value]:
 
 
 @rule("custom_call")
-def custom_call(w: Writer, node: Node, *xs: Value) -> list[Value]:
+def custom_call(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
     """custom_call by name; attributes have no form that every reader shares."""
     op: Any = node.op
     if op.attributes:

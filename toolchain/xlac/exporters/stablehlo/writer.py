@@ -25,14 +25,14 @@ from xlac_sdk.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class SsaValue:
     """A value of the function: its name with `%`, and its type."""
 
     name: str
     type: Type
 
 
-Rule = Callable[..., "Value | Sequence[Value]"]
+Rule = Callable[..., "SsaValue | Sequence[SsaValue]"]
 RULES: dict[str, Rule] = {}
 REFUSED: dict[str, str] = {}
 """Operations that cannot be written, and why. Every other one has a rule or an expansion."""
@@ -50,7 +50,7 @@ def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
     return add
 
 
-class Writer:
+class StableHloWriter:
     """One function being written."""
 
     def __init__(self, weights: Callable[[str], Array]) -> None:
@@ -71,18 +71,20 @@ class Writer:
         self._taken.add(name)
         return f"%{name}"
 
-    def op(self, name: str, operands: Sequence[Value], type: Type, attributes: str = "") -> Value:
+    def op(
+        self, name: str, operands: Sequence[SsaValue], type: Type, attributes: str = ""
+    ) -> SsaValue:
         """Writes an operation with one result. `attributes` is the text between `<{` and `}>`."""
         return self.many(name, operands, [type], attributes)[0]
 
     def many(
         self,
         name: str,
-        operands: Sequence[Value],
+        operands: Sequence[SsaValue],
         types: Sequence[Type],
         attributes: str = "",
         regions: Sequence[list[Any]] = (),
-    ) -> list[Value]:
+    ) -> list[SsaValue]:
         """Writes an operation in MLIR's generic form, which every reader has."""
         made = self.fresh(self.hint or name)
         mark = f"{made}:{len(types)}" if len(types) > 1 else made
@@ -97,23 +99,23 @@ class Writer:
                 self.lines += [*([self.indent + "}, {"] if number else []), *region]
             self.lines.append(f"{self.indent}}}){ends}")
         if len(types) == 1:
-            return [Value(made, types[0])]
-        return [Value(f"{made}#{i}", t) for i, t in enumerate(types)]
+            return [SsaValue(made, types[0])]
+        return [SsaValue(f"{made}#{i}", t) for i, t in enumerate(types)]
 
-    def constant(self, value: Any, dtype: DType) -> Value:
+    def constant(self, value: Any, dtype: DType) -> SsaValue:
         """A small constant."""
         return self.stored(np.asarray(value, dtype.numpy), dtype)
 
-    def stored(self, array: Array, dtype: DType) -> Value:
+    def stored(self, array: Array, dtype: DType) -> SsaValue:
         """A constant with these elements."""
         type = Type(dtype, array.shape)
         name = self.fresh(self.hint or "c")
         self.lines.append(
             f'{self.indent}{name} = "stablehlo.constant"() <{{value = {constant_text(array)}}}> : () -> {type_text(type)}'
         )
-        return Value(name, type)
+        return SsaValue(name, type)
 
-    def weight(self, node: Node) -> Value:
+    def weight(self, node: Node) -> SsaValue:
         """A learned tensor, whose text is made when it is written out."""
         name, label, indent = param(node).name, self.fresh(node.name), self.indent
         self.lines.append(
@@ -121,11 +123,11 @@ class Writer:
                 f'{indent}{label} = "stablehlo.constant"() <{{value = {constant_text(self.weights(name))}}}> : () -> {type_text(node.type)}'
             )
         )
-        return Value(label, node.type)
+        return SsaValue(label, node.type)
 
-    def argument(self, node: Node) -> Value:
+    def argument(self, node: Node) -> SsaValue:
         """An input of the function."""
-        return Value(self.fresh(param(node).name), node.type)
+        return SsaValue(self.fresh(param(node).name), node.type)
 
     # ---- regions -----------------------------------------------------------------------------
 
@@ -137,10 +139,10 @@ class Writer:
         finally:
             self.lines, self.indent = before, self.indent[:-2]
 
-    def region(self, types: Sequence[Type], fill: Callable[..., Sequence[Value]]) -> list[Any]:
+    def region(self, types: Sequence[Type], fill: Callable[..., Sequence[SsaValue]]) -> list[Any]:
         """The lines of a region: its arguments, what `fill` writes for them, and its results."""
         with self._inside() as lines:
-            given = [Value(self.fresh("arg"), t) for t in types]
+            given = [SsaValue(self.fresh("arg"), t) for t in types]
             if given:
                 lines.append(
                     f"{self.indent[:-2]}^bb0({', '.join(f'{v.name}: {type_text(v.type)}' for v in given)}):"
@@ -155,7 +157,7 @@ class Writer:
 
     # ---- graphs ------------------------------------------------------------------------------
 
-    def inline(self, graph: Graph, given: Sequence[Value]) -> list[Value]:
+    def inline(self, graph: Graph, given: Sequence[SsaValue]) -> list[SsaValue]:
         """The results of a graph whose inputs have values."""
         values: dict[Node, Any] = dict(zip(graph.inputs, given, strict=True))
         for node in graph.nodes():
@@ -163,12 +165,12 @@ class Writer:
                 values[node] = self.node(node, values)
         return [values[n] for n in graph.outputs.values()]
 
-    def made(self, root: Node, given: dict[Node, Value]) -> Value:
+    def made(self, root: Node, given: dict[Node, SsaValue]) -> SsaValue:
         """The value of nodes that were built from others whose values are known."""
         values: dict[Node, Any] = dict(given)
         for node in until((root,), given):
             values[node] = self.node(node, values)
-        found: Value = values[root]
+        found: SsaValue = values[root]
         return found
 
     def node(self, node: Node, values: dict[Node, Any]) -> Any:
@@ -185,7 +187,7 @@ class Writer:
             return self._written(node, values)
         except Unsaid as reason:
             self.problems.setdefault(node, str(reason))
-            found = [Value("%none", t) for t in node.results]
+            found = [SsaValue("%none", t) for t in node.results]
             return found if len(found) > 1 else found[0]
         finally:
             self.hint = before
@@ -193,7 +195,7 @@ class Writer:
     def _written(self, node: Node, values: dict[Node, Any]) -> Any:
         if (found := RULES.get(node.op.mnemonic)) is not None:
             made = found(self, node, *(values[i] for i in node.inputs))
-            return made if isinstance(made, Value) or len(node.results) > 1 else made[0]
+            return made if isinstance(made, SsaValue) or len(node.results) > 1 else made[0]
         if not isinstance(node.op, Composite):
             raise Unsaid(REFUSED[node.op.mnemonic])
         results = node.op.expand(*node.inputs)

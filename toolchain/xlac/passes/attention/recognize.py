@@ -22,7 +22,7 @@ from xlac.passes.attention.build import attention, operands
 from xlac.passes.attention.scores import Scores, scores, softmax
 from xlac.passes.expand import until
 from xlac.passes.registry import Pass, register
-from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import everywhere, readers, rebuild
 from xlac.passes.rewrite.trace import Trace
 from xlac_sdk.dtypes import DType
@@ -32,14 +32,14 @@ from xlac_sdk.dtypes import DType
 class RecognizeAttentionPass(Pass):
     """Says `attention` where it was written by hand, for targets that take it whole."""
 
-    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+    def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return everywhere(graph, lambda g: Finder(trace, context).run(g))
 
 
 class Finder:
     """One walk over a graph; the graphs inside it are done."""
 
-    def __init__(self, trace: Trace, context: Context) -> None:
+    def __init__(self, trace: Trace, context: PassContext) -> None:
         self.trace, self.context = trace, context
         self.readers: dict[Node, int] = {}
 

@@ -12,7 +12,7 @@ from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.op import Op
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
 from xlac.passes.registry import Pass, register
-from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import everywhere, rebuild
 from xlac.passes.rewrite.trace import Trace
 
@@ -21,7 +21,7 @@ from xlac.passes.rewrite.trace import Trace
 class DcePass(Pass):
     """Removes results, carried values and operands of branches and loops that nothing needs."""
 
-    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+    def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return everywhere(graph, lambda g: Cleaner(g, trace).run())
 
 

@@ -20,7 +20,7 @@ from xlac.ops.tensor.leaf import Param
 from xlac.ops.values import results
 from xlac.passes.control.loop_values import movable, outside, product, stacked, substituted
 from xlac.passes.registry import Pass, register
-from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import everywhere, rebuild
 from xlac.passes.rewrite.trace import Trace
 
@@ -29,7 +29,7 @@ from xlac.passes.rewrite.trace import Trace
 class HoistLoopInvariantsPass(Pass):
     """Takes what every step of a loop computes alike, and products of all steps, out of loops."""
 
-    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+    def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return everywhere(graph, lambda g: Hoister(trace).run(g))
 
 
@@ -68,12 +68,12 @@ class Hoister:
     def scan(self, node: Node) -> tuple[Node, ...] | None:
         """The results of a better scan, or nothing."""
         changed = False
-        state = Loop.of_scan(node)
+        state = LoopParts.of_scan(node)
         for step in (self.settle_carries, self.hoist_shared, self.hoist_products):
             changed |= step(state)
         return state.scan_results(node) if changed else None
 
-    def settle_carries(self, loop: Loop) -> bool:
+    def settle_carries(self, loop: LoopParts) -> bool:
         """Carried values that no step changes become shared operands."""
         still = [
             i
@@ -89,7 +89,7 @@ class Hoister:
             loop.numbers.pop(i)
         return bool(still)
 
-    def hoist_products(self, loop: Loop) -> bool:
+    def hoist_products(self, loop: LoopParts) -> bool:
         """Products of slices with shared operands are made of all slices at once."""
         if not isinstance(loop.length, int) or loop.length < 2:
             return False
@@ -112,7 +112,7 @@ class Hoister:
         loop.replace(new)
         return bool(new)
 
-    def hoist_shared(self, loop: Loop) -> bool:
+    def hoist_shared(self, loop: LoopParts) -> bool:
         """Expressions over shared operands alone are computed before the loop."""
         shared = dict(zip(loop.shared, loop.outer, strict=True))
         new: dict[Node, Node] = {}
@@ -168,7 +168,7 @@ class Hoister:
         return results(made)[: len(node.results)]
 
 
-class Loop:
+class LoopParts:
     """The parts of a scan while it is being rewritten."""
 
     def __init__(self) -> None:
@@ -186,11 +186,11 @@ class Loop:
         self.fixed: dict[int, Node] = {}  # results that are known without running
 
     @staticmethod
-    def of_scan(node: Node) -> Loop:
+    def of_scan(node: Node) -> LoopParts:
         """The parts of a scan's body."""
         op = node.op
         assert isinstance(op, Scan) and op.body is not None
-        loop = Loop()
+        loop = LoopParts()
         loop.length = op.length
         inside, given = op.parts(op.body.inputs), op.parts(node.inputs)
         loop.carried, loop.slices, loop.shared = (list(part) for part in inside)

@@ -15,7 +15,7 @@ from xlac.ops.control.control import Call, Cond, Pick, Scan
 from xlac.ops.tensor.leaf import Const
 from xlac.ops.tensor.view import Reshape
 from xlac.passes.registry import Pass, register
-from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import everywhere, rebuild
 from xlac.passes.rewrite.rule import constant
 from xlac.passes.rewrite.trace import Trace
@@ -25,7 +25,7 @@ from xlac.passes.rewrite.trace import Trace
 class InlinePass(Pass):
     """Puts bodies in place of what runs them once."""
 
-    def run(self, graph: Graph, trace: Trace, context: Context) -> Graph:
+    def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return everywhere(graph, lambda g: Inliner(trace).run(g))
 
 

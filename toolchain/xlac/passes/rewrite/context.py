@@ -18,7 +18,7 @@ def claimed(node: Node, target: Target) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class PassContext:
     """The target's facts, the weights, and the model's precision.
 
     `precision` is "default" (rules keep the rounding of each operation) or "fast" (they may

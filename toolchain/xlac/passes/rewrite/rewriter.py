@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from xlac.ir.graph import Graph, Node, map_bodies
 from xlac.ir.op import Op
-from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rule import Rule
 from xlac.passes.rewrite.trace import Trace
 from xlac_sdk.source import Origin
@@ -18,7 +18,7 @@ MOST = 400
 Index = dict[type[Op], list[Rule]]
 
 
-def index(rules: Iterable[Rule], context: Context) -> Index:
+def index(rules: Iterable[Rule], context: PassContext) -> Index:
     """The rules that the precision permits, by the operations that they begin with."""
     found: Index = {}
     for rule in rules:
@@ -31,7 +31,7 @@ def index(rules: Iterable[Rule], context: Context) -> Index:
 class Rewriter:
     """One walk over a graph. It is also the `Site` of the rules that it tries."""
 
-    def __init__(self, rules: Index, trace: Trace, context: Context, limit: int = MOST) -> None:
+    def __init__(self, rules: Index, trace: Trace, context: PassContext, limit: int = MOST) -> None:
         self.rules, self.trace, self.context, self.limit = rules, trace, context, limit
         self.readers: dict[Node, int] = {}
         self.shared: set[Node] = set()  # read through a node that has several readers
@@ -121,7 +121,7 @@ def readers(graph: Graph) -> dict[Node, int]:
 
 
 def rewrite(
-    graph: Graph, rules: Sequence[Rule], trace: Trace, context: Context, limit: int = MOST
+    graph: Graph, rules: Sequence[Rule], trace: Trace, context: PassContext, limit: int = MOST
 ) -> Graph:
     """The graph with rules applied everywhere, in bodies too; the same object when none applies.
 

@@ -10,14 +10,14 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array, Op
 from xlac.ops.tensor.leaf import Const
 from xlac.ops.tensor.view import Broadcast, Reshape, Transpose
-from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.context import PassContext
 
 
 class Site(Protocol):
     """Where a rule is tried."""
 
     @property
-    def context(self) -> Context:
+    def context(self) -> PassContext:
         """What the passes are told of model and target."""
 
     def make(self, op: Op, *inputs: Node) -> Node:

@@ -79,19 +79,19 @@ def _order(batch: int, free: list[list[int]]) -> Ints:
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class AxisRole:
     """What an axis of an operand is for: "batch" or "contract" with its number, or "free"."""
 
     kind: str
     number: int = -1
 
 
-def roles(rank: int, batch: Ints, contract: Ints) -> list[Role]:
+def roles(rank: int, batch: Ints, contract: Ints) -> list[AxisRole]:
     """What each axis of an operand does in a product."""
-    found = [Role("free")] * rank
+    found = [AxisRole("free")] * rank
     for kind, axes in (("batch", batch), ("contract", contract)):
         for number, axis in enumerate(axes):
-            found[axis] = Role(kind, number)
+            found[axis] = AxisRole(kind, number)
     return found
 
 
@@ -140,7 +140,9 @@ def merge_dot_axes(node: Node, site: Site) -> Node | None:
     return site.make(Reshape(shape), site.make(merged, a, b))
 
 
-def _runs(mine: list[Role], shape: Ints, other: list[Role], other_shape: Ints) -> list[list[int]]:
+def _runs(
+    mine: list[AxisRole], shape: Ints, other: list[AxisRole], other_shape: Ints
+) -> list[list[int]]:
     """The axes of an operand without units, grouped where neighbours may become one."""
     kept = [role for role, size in zip(other, other_shape, strict=True) if size != 1]
     runs: list[list[int]] = []
@@ -163,7 +165,7 @@ def _runs(mine: list[Role], shape: Ints, other: list[Role], other_shape: Ints) -
     return runs
 
 
-def _follows(mine: list[Role], before: Role, after: Role, shape: Ints) -> bool:
+def _follows(mine: list[AxisRole], before: AxisRole, after: AxisRole, shape: Ints) -> bool:
     """Whether nothing but units lies between two batch axes in the result, whose order their
     numbers give.
     """

@@ -162,7 +162,7 @@ def holds_body(op: type[Op]) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wrong:
+class WrongAttribute:
     """An attribute that does not fit: its name, where inside it, and why."""
 
     kind: str  # "unknown", "missing" or "value"
@@ -173,7 +173,7 @@ class Wrong:
 
 def check(
     op: type[Op], given: Mapping[str, Any], exact: bool = False
-) -> tuple[dict[str, Any], list[Wrong]]:
+) -> tuple[dict[str, Any], list[WrongAttribute]]:
     """The attributes as the operation wants them, and what is wrong with those given."""
     model = adapter(op, exact)
     try:
@@ -188,7 +188,7 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
-def _wrongs(error: ValidationError, given: Mapping[str, Any]) -> list[Wrong]:
+def _wrongs(error: ValidationError, given: Mapping[str, Any]) -> list[WrongAttribute]:
     found: dict[str, list[Any]] = {}
     for fault in error.errors(include_url=False):
         found.setdefault(str(fault["loc"][0]), []).append(fault)
@@ -196,22 +196,24 @@ def _wrongs(error: ValidationError, given: Mapping[str, Any]) -> list[Wrong]:
     for name, faults in found.items():
         first = faults[0]
         if first["type"] == "extra_forbidden":
-            wrongs.append(Wrong("unknown", name, (), ""))
+            wrongs.append(WrongAttribute("unknown", name, (), ""))
         elif first["type"] == "missing":
-            wrongs.append(Wrong("missing", name, (), ""))
+            wrongs.append(WrongAttribute("missing", name, (), ""))
         elif len(faults) == 1:
             path = tuple(k for k in first["loc"][1:] if isinstance(k, int))
-            wrongs.append(Wrong("value", name, path, _message(first)))
+            wrongs.append(WrongAttribute("value", name, path, _message(first)))
         else:
             shallow = [f for f in faults if not any(isinstance(k, int) for k in f["loc"])]
             deep = [f for f in faults if f not in shallow]
             if isinstance(given[name], list | tuple) and deep:
                 path = tuple(k for k in deep[0]["loc"][1:] if isinstance(k, int))
-                wrongs.append(Wrong("value", name, path, _message(deep[0])))
+                wrongs.append(WrongAttribute("value", name, path, _message(deep[0])))
                 continue
             wanted = list(dict.fromkeys(_EXPECTED.get(f["type"], _literals(f)) for f in shallow))
             text = " or ".join(w for w in wanted if w)
-            wrongs.append(Wrong("value", name, (), f"expected {text}, found {shown(given[name])}"))
+            wrongs.append(
+                WrongAttribute("value", name, (), f"expected {text}, found {shown(given[name])}")
+            )
     return wrongs
 
 

@@ -16,7 +16,7 @@ from xlac.ir.types import RANK, Type
 from xlac.spec.elaborate.scope import Frame, Scope, Value
 from xlac.spec.report import Fault, Place, Report
 from xlac.spec.schema import schema
-from xlac.spec.schema.document import Entry
+from xlac.spec.schema.document import SpecEntry
 from xlac_sdk.source import Origin, Span
 
 if TYPE_CHECKING:
@@ -35,19 +35,19 @@ class Handlers:
     They need each other, so that none imports another: `handlers.py` has the table.
     """
 
-    entries: Mapping[type, Callable[[Context, Scope, Any, str, Place], Value]]
-    custom_node: Callable[[Context, Scope, str, schema.OpNode, str, Place], Value]
-    custom_call: Callable[[Evaluator, ast.Call, Entry[schema.OpSpec]], Value]
-    function: Callable[[Context, Scope, schema.Function, str, Place], Graph]
+    entries: Mapping[type, Callable[[Elaboration, Scope, Any, str, Place], Value]]
+    custom_node: Callable[[Elaboration, Scope, str, schema.OpNode, str, Place], Value]
+    custom_call: Callable[[Evaluator, ast.Call, SpecEntry[schema.OpSpec]], Value]
+    function: Callable[[Elaboration, Scope, schema.Function, str, Place], Graph]
 
 
 @dataclass
-class Context:
+class Elaboration:
     """One elaboration."""
 
     report: Report
-    blocks: dict[str, Entry[schema.BlockSpec]]
-    custom: dict[str, Entry[schema.OpSpec]]
+    blocks: dict[str, SpecEntry[schema.BlockSpec]]
+    custom: dict[str, SpecEntry[schema.OpSpec]]
     root: Frame
     stored: Stored
     handlers: Handlers

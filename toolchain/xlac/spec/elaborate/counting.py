@@ -12,7 +12,7 @@ from xlac.spec.elaborate import arithmetic
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.report import Fault, Place, Poisoned
 from xlac.spec.schema import schema
-from xlac.spec.schema.document import Entry
+from xlac.spec.schema.document import SpecEntry
 
 ENOUGH = 1 << 62
 DEPTH = 60  # more than blocks may stand in each other
@@ -27,7 +27,9 @@ class Counted:
     """
 
     def __init__(
-        self, blocks: Mapping[str, Entry[schema.BlockSpec]], ops: Mapping[str, Entry[schema.OpSpec]]
+        self,
+        blocks: Mapping[str, SpecEntry[schema.BlockSpec]],
+        ops: Mapping[str, SpecEntry[schema.OpSpec]],
     ) -> None:
         self.blocks, self.ops = blocks, ops
         self._known: dict[tuple[str, str], int] = {}
@@ -68,7 +70,7 @@ class Counted:
         """Of a block or an operation of the user's. One that uses itself is a mistake, and told
         later.
         """
-        section: Mapping[str, Entry[Any]] = self.blocks if kind == "block" else self.ops
+        section: Mapping[str, SpecEntry[Any]] = self.blocks if kind == "block" else self.ops
         key = kind, name
         if key in self._using or len(self._using) > DEPTH or name not in section:
             return 0

@@ -19,7 +19,7 @@ from xlac.ops.tensor.leaf import Param
 from xlac.spec.elaborate import arithmetic, type_text
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.elaborate.calls import positional
-from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.entries import elaborate, entries_at
 from xlac.spec.elaborate.evaluate import Evaluator, as_node
 from xlac.spec.elaborate.op_node import inputs
@@ -28,7 +28,7 @@ from xlac.spec.elaborate.scope import Bundle, Frame, Scope, Value
 from xlac.spec.elaborate.type_text import type_parts
 from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac.spec.schema import schema
-from xlac.spec.schema.document import Entry
+from xlac.spec.schema.document import SpecEntry
 from xlac.spec.text.floats import check_room
 from xlac.spec.text.spans import CallSpans, NodeSpans
 from xlac_sdk.dtypes import DType
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def custom_node(
-    context: Context, scope: Scope, name: str, spec: schema.OpNode, path: str, place: Place
+    context: Elaboration, scope: Scope, name: str, spec: schema.OpNode, path: str, place: Place
 ) -> Value:
     """`{op: fast_gelu, in: x}`. Raises Fault or Poisoned."""
     entry = context.custom[name]
@@ -57,7 +57,7 @@ def custom_node(
     return use(context, scope, name, operands, given, path, NodeSpans(place, spec), place.key)
 
 
-def call_operator(evaluator: Evaluator, node: ast.Call, entry: Entry[schema.OpSpec]) -> Value:
+def call_operator(evaluator: Evaluator, node: ast.Call, entry: SpecEntry[schema.OpSpec]) -> Value:
     """`fast_gelu(x)` in an expression. Raises Fault or Poisoned."""
     assert isinstance(node.func, ast.Name)
     name = node.func.id
@@ -85,7 +85,7 @@ def call_operator(evaluator: Evaluator, node: ast.Call, entry: Entry[schema.OpSp
 
 
 def use(
-    context: Context,
+    context: Elaboration,
     scope: Scope,
     name: str,
     operands: Sequence[Operand],
@@ -148,7 +148,7 @@ class Met:
 
 
 def parameters(
-    name: str, entry: Entry[schema.OpSpec], scope: Scope, given: Mapping[str, Any], spans: Any
+    name: str, entry: SpecEntry[schema.OpSpec], scope: Scope, given: Mapping[str, Any], spans: Any
 ) -> dict[str, Any]:
     """The parameters of the spec, and over them those of the operation. Raises Fault."""
     params = dict(scope.constants.params)
@@ -161,7 +161,7 @@ def parameters(
 
 def matched(
     name: str,
-    entry: Entry[schema.OpSpec],
+    entry: SpecEntry[schema.OpSpec],
     operands: Sequence[Operand],
     constants: Constants,
     met: Met,
@@ -171,7 +171,7 @@ def matched(
     wanted = entry.spec.inputs
     nodes: list[Node] = []
     for number, (operand, (key, text)) in enumerate(zip(operands, wanted.items(), strict=True)):
-        pattern = Pattern(text, constants, entry.place.at("inputs", key))
+        pattern = TypePattern(text, constants, entry.place.at("inputs", key))
         if not isinstance(operand, Node):
             check_room(operand, pattern.dtype or DType.F32, spans.operand(number))
         node = operand if isinstance(operand, Node) else build.constant(operand, pattern.dtype)
@@ -183,10 +183,10 @@ def matched(
 
 
 def outputs(
-    context: Context,
+    context: Elaboration,
     inner: Scope,
     name: str,
-    entry: Entry[schema.OpSpec],
+    entry: SpecEntry[schema.OpSpec],
     constants: Constants,
     met: Met,
     path: str,
@@ -200,7 +200,7 @@ def outputs(
         if (found := inner.values[key]) is None:
             raise Poisoned
         node = as_node(context, found, key, path, spot)
-        wrong = Pattern(text, constants, spot).match(node.type, met.sizes, met.shapes)
+        wrong = TypePattern(text, constants, spot).match(node.type, met.sizes, met.shapes)
         if wrong is not None:
             problem = (
                 f"{name}: output {key!r} is declared {text}, and expr gives {node.type}: {wrong}"
@@ -212,7 +212,7 @@ def outputs(
     return results
 
 
-class Pattern:
+class TypePattern:
     """A declared type such as `f32[M, 4]` or `f32[*S]`: names stand for the sizes they meet."""
 
     def __init__(self, text: str, constants: Constants, place: Place) -> None:

@@ -8,23 +8,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from xlac.ir.graph import Node
-from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.operations import fields
 from xlac.spec.elaborate.references import reads, split_names
 from xlac.spec.elaborate.scope import Bundle, Copies, Scope, Value, in_order
 from xlac.spec.report import Fault, Place, Poisoned
-from xlac.spec.schema.document import BROKEN, Entry
+from xlac.spec.schema.document import BROKEN, SpecEntry
 from xlac_sdk.source import Origin
 from xlac_sdk.support.limits import made
 
 
-def entries_at(section: Mapping[str, Any], place: Place) -> dict[str, Entry[Any]]:
+def entries_at(section: Mapping[str, Any], place: Place) -> dict[str, SpecEntry[Any]]:
     """A graph section of one file with the place of every entry."""
-    return {key: Entry(spec, place.at(key)) for key, spec in section.items()}
+    return {key: SpecEntry(spec, place.at(key)) for key, spec in section.items()}
 
 
-def elaborate(context: Context, scope: Scope, section: Mapping[str, Entry[Any]]) -> None:
+def elaborate(context: Elaboration, scope: Scope, section: Mapping[str, SpecEntry[Any]]) -> None:
     """Gives every entry of a section its value in the scope. What is wrong goes to the report."""
     owner: dict[str, str] = {}
     for key, entry in section.items():
@@ -67,7 +67,7 @@ def elaborate(context: Context, scope: Scope, section: Mapping[str, Entry[Any]])
 
 
 def _needs(
-    context: Context, scope: Scope, key: str, entry: Entry[Any], owner: Mapping[str, str]
+    context: Elaboration, scope: Scope, key: str, entry: SpecEntry[Any], owner: Mapping[str, str]
 ) -> list[str]:
     found: dict[str, None] = {}
     try:
@@ -107,7 +107,7 @@ def bind(scope: Scope, names: tuple[str, ...], value: Value, place: Place) -> No
         scope.values[name] = result
 
 
-def call_by_origin(scope: Scope, names: tuple[str, ...], entry: Entry[Any]) -> None:
+def call_by_origin(scope: Scope, names: tuple[str, ...], entry: SpecEntry[Any]) -> None:
     """Gives the nodes of an entry the names that `from` says, or what comes before the '~' of a
     name for a part.
 
@@ -160,7 +160,7 @@ def rename(stack: list[Node], path: str, wanted: str) -> None:
             stack += node.inputs
 
 
-def make(context: Context, scope: Scope, key: str, spec: Any, place: Place) -> Value:
+def make(context: Elaboration, scope: Scope, key: str, spec: Any, place: Place) -> Value:
     """The value of one entry. Raises Fault or Poisoned."""
     path = scope.path(split_names(key)[0])
     if spec == BROKEN:

@@ -13,7 +13,7 @@ from xlac.ir.types import Type
 from xlac.spec.elaborate import arithmetic
 from xlac.spec.elaborate.arithmetic import parsed
 from xlac.spec.elaborate.calls import call
-from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.operations import Operand, apply
 from xlac.spec.elaborate.scope import Bundle, Copies, Scope, Value, tensor
 from xlac.spec.elaborate.subscripts import subscript
@@ -38,7 +38,7 @@ class Evaluator:
     """One expression of an entry."""
 
     def __init__(
-        self, context: Context, scope: Scope, expression: Parsed, path: str, place: Place
+        self, context: Elaboration, scope: Scope, expression: Parsed, path: str, place: Place
     ) -> None:
         self.context, self.scope = context, scope
         self.expression, self.path, self.place = expression, path, place
@@ -196,7 +196,7 @@ class Evaluator:
         return arithmetic.compute(self.expression, self.scope.constants, self.place, node)
 
 
-def stacker(context: Context, path: str, span: Span) -> Any:
+def stacker(context: Elaboration, path: str, span: Span) -> Any:
     """How copies become one tensor: stacked on a new axis 0."""
 
     def stack(items: list[Node]) -> Node:
@@ -210,7 +210,7 @@ def stacker(context: Context, path: str, span: Span) -> Any:
 
 
 def expression(
-    context: Context, scope: Scope, text: Any, path: str, place: Place
+    context: Elaboration, scope: Scope, text: Any, path: str, place: Place
 ) -> Value | int | float | bool:
     """The value of an expression, or of a reference by a name that no expression can hold. Raises
     Fault.
@@ -237,7 +237,7 @@ def _alone(text: str) -> bool:
 
 
 def as_node(
-    context: Context,
+    context: Elaboration,
     value: Value | float | bool,
     text: Any,
     path: str,

@@ -11,7 +11,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.spec.elaborate import arithmetic, type_text
-from xlac.spec.elaborate.context import Context, check_size
+from xlac.spec.elaborate.context import Elaboration, check_size
 from xlac.spec.elaborate.scope import Scope
 from xlac.spec.report import Fault, Place, nearest
 from xlac.spec.schema import schema
@@ -24,7 +24,7 @@ KEYS = {"weight": ("type",), "constant": ("value", "dtype", "type", "bits")}
 
 
 def literal(
-    context: Context, scope: Scope, name: str, spec: schema.OpNode, path: str, place: Place
+    context: Elaboration, scope: Scope, name: str, spec: schema.OpNode, path: str, place: Place
 ) -> Node:
     """`{op: weight, type: f32[8, 8]}` or `{op: constant, value: [[1, 2], [3, 4]], dtype: f32}`.
     Raises Fault or Poisoned.
@@ -76,7 +76,7 @@ def declared(text: Any, scope: Scope, at: Place) -> Type:
 
 
 def constant(
-    context: Context, given: dict[str, Any], type: Type | None, path: str, place: Place
+    context: Elaboration, given: dict[str, Any], type: Type | None, path: str, place: Place
 ) -> Array:
     """The array of a constant: written out, as numbers or bits, or in the weights file. Raises
     Fault or Poisoned.

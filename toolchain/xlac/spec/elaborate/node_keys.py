@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from xlac.spec.elaborate import arithmetic
-from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.scope import Scope, Value
 from xlac.spec.report import Fault, Place
@@ -33,7 +33,11 @@ def whole(scope: Scope, value: Any, place: Place, least: int, most: int) -> int:
 
 
 def otherwise(
-    context: Context, scope: Scope, spec: schema.OpNode | schema.BlockNode, path: str, place: Place
+    context: Elaboration,
+    scope: Scope,
+    spec: schema.OpNode | schema.BlockNode,
+    path: str,
+    place: Place,
 ) -> Value | None:
     """The `else` of a node that is not there; None if it is there. Raises Fault."""
     if spec.when is True or flag(scope, spec.when, place.at("when")):

@@ -7,7 +7,7 @@ from typing import Any
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
 from xlac.spec.elaborate import arithmetic, attributes, type_text
-from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.literal import literal
 from xlac.spec.elaborate.node_keys import flag, otherwise
@@ -27,7 +27,7 @@ from xlac.spec.text.spans import NodeSpans
 
 
 def operation(
-    context: Context, scope: Scope, spec: schema.OpNode, path: str, place: Place
+    context: Elaboration, scope: Scope, spec: schema.OpNode, path: str, place: Place
 ) -> Value:
     """`{op: …, in: …}`. Raises Fault or Poisoned."""
     if (other := otherwise(context, scope, spec, path, place)) is not None:
@@ -63,7 +63,7 @@ def operation(
 
 
 def values(
-    context: Context,
+    context: Elaboration,
     scope: Scope,
     spec: schema.OpNode,
     op: type[Op],
@@ -118,7 +118,7 @@ def types(given: Any, scope: Scope, place: Place) -> Any:
 
 
 def inputs(
-    context: Context,
+    context: Elaboration,
     scope: Scope,
     given: Any,
     names: list[str],

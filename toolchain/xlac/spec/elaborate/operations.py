@@ -11,7 +11,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.op import OPS, Op, ShapeError, arity
 from xlac.ir.types import Type
 from xlac.spec.elaborate import attributes
-from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.scope import Bundle, Scope, Value
 from xlac.spec.report import Fault, Poisoned, nearest
 from xlac.spec.text.floats import check_numbers
@@ -36,7 +36,7 @@ def table() -> Mapping[str, type[Op]]:
     return OPS
 
 
-def known(context: Context) -> list[str]:
+def known(context: Elaboration) -> list[str]:
     """The operations that a spec may use."""
     return [*context.custom, *LITERALS, *known_names()]
 
@@ -46,7 +46,7 @@ def known_names() -> list[str]:
     return [name for name in table() if name not in STRUCTURAL]
 
 
-def find(context: Context, name: str, span: Span) -> type[Op]:
+def find(context: Elaboration, name: str, span: Span) -> type[Op]:
     """The declaration of an operation. Raises Fault."""
     ops = table()
     if name in STRUCTURAL:
@@ -61,7 +61,7 @@ def find(context: Context, name: str, span: Span) -> type[Op]:
     return ops[name]
 
 
-def fields(context: Context, name: str) -> frozenset[str] | None:
+def fields(context: Elaboration, name: str) -> frozenset[str] | None:
     """The attributes of an operation by name; None for an unknown one."""
     if name in context.custom:
         return frozenset(context.custom[name].spec.params)
@@ -82,7 +82,7 @@ def operand_names(op: type[Op]) -> list[str]:
 
 
 def apply(
-    context: Context,
+    context: Elaboration,
     scope: Scope,
     name: str,
     operands: Sequence[Operand],
@@ -142,7 +142,7 @@ def bundle(nodes: Sequence[Value]) -> Bundle:
 
 
 def checked(
-    context: Context,
+    context: Elaboration,
     op: type[Op],
     given: Mapping[str, Any],
     learned: Mapping[str, Node],
@@ -201,7 +201,7 @@ def check_arity(name: str, op: type[Op], operands: Sequence[Operand], spans: Any
 
 
 def with_parameters(
-    context: Context,
+    context: Elaboration,
     scope: Scope,
     op: type[Op],
     operands: Sequence[Operand],

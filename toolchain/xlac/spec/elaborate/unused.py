@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from xlac.spec.elaborate.arithmetic import parsed
-from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.operations import LITERALS, find
 from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac.spec.schema import schema
 
 
-def check_unused(context: Context) -> None:
+def check_unused(context: Elaboration) -> None:
     """Reports expressions that cannot be read, and operations and blocks that do not exist."""
     for name, block in context.blocks.items():
         if name not in context.used:
@@ -24,7 +24,7 @@ def check_unused(context: Context) -> None:
             _section(context, op.spec.expr, op.place.at("expr"))
 
 
-def _section(context: Context, section: Mapping[str, Any], place: Place) -> None:
+def _section(context: Elaboration, section: Mapping[str, Any], place: Place) -> None:
     for key, spec in section.items():
         try:
             _entry(context, spec, place.at(key))
@@ -34,7 +34,7 @@ def _section(context: Context, section: Mapping[str, Any], place: Place) -> None
             pass
 
 
-def _entry(context: Context, spec: Any, place: Place) -> None:
+def _entry(context: Elaboration, spec: Any, place: Place) -> None:
     match spec:
         case str():
             parsed(spec, place)

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Generic[T]):
+class SpecEntry(Generic[T]):
     """What one key says, and where."""
 
     spec: T
@@ -39,17 +39,17 @@ class Merged:
     name: str = ""
     doc: str = ""
     precision: str = ""
-    dims: dict[str, Entry[Any]] = field(default_factory=dict)
-    params: dict[str, Entry[Any]] = field(default_factory=dict)
-    inputs: dict[str, Entry[str | interface.InputSpec]] = field(default_factory=dict)
-    state: dict[str, Entry[interface.StateSpec]] = field(default_factory=dict)
-    ops: dict[str, Entry[schema.OpSpec]] = field(default_factory=dict)
-    blocks: dict[str, Entry[schema.BlockSpec]] = field(default_factory=dict)
-    graph: dict[str, Entry[Any]] = field(default_factory=dict)
-    outputs: dict[str, Entry[Any]] = field(default_factory=dict)
-    extents: dict[str, Entry[list[str | None]]] = field(default_factory=dict)
-    weights: Entry[Any] | None = None
-    train: Entry[interface.TrainSpec] | None = None
+    dims: dict[str, SpecEntry[Any]] = field(default_factory=dict)
+    params: dict[str, SpecEntry[Any]] = field(default_factory=dict)
+    inputs: dict[str, SpecEntry[str | interface.InputSpec]] = field(default_factory=dict)
+    state: dict[str, SpecEntry[interface.StateSpec]] = field(default_factory=dict)
+    ops: dict[str, SpecEntry[schema.OpSpec]] = field(default_factory=dict)
+    blocks: dict[str, SpecEntry[schema.BlockSpec]] = field(default_factory=dict)
+    graph: dict[str, SpecEntry[Any]] = field(default_factory=dict)
+    outputs: dict[str, SpecEntry[Any]] = field(default_factory=dict)
+    extents: dict[str, SpecEntry[list[str | None]]] = field(default_factory=dict)
+    weights: SpecEntry[Any] | None = None
+    train: SpecEntry[interface.TrainSpec] | None = None
     outputs_place: Place | None = None
 
 
@@ -145,7 +145,7 @@ def _merge(
                     place.at(single).key,
                 )
             else:
-                setattr(merged, single, Entry(spec, place.at(single)))
+                setattr(merged, single, SpecEntry(spec, place.at(single)))
 
 
 def _listed(outputs: list[str], place: Place, report: Report) -> Iterator[tuple[str, str]]:
@@ -156,7 +156,11 @@ def _listed(outputs: list[str], place: Place, report: Report) -> Iterator[tuple[
 
 
 def _add(
-    into: dict[str, Entry[Any]], section: str, entries: dict[str, Any], place: Place, report: Report
+    into: dict[str, SpecEntry[Any]],
+    section: str,
+    entries: dict[str, Any],
+    place: Place,
+    report: Report,
 ) -> None:
     for number, (key, spec) in enumerate(entries.items()):
         at = place.at(key)
@@ -170,7 +174,7 @@ def _add(
                 "what is included is merged by name; give one of them another name",
             )
         else:
-            into[key] = Entry(spec, at)
+            into[key] = SpecEntry(spec, at)
 
 
 def validate(source: Source, report: Report) -> schema.Document | None:

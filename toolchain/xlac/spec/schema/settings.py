@@ -12,7 +12,7 @@ from xlac.spec.elaborate import arithmetic
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
 from xlac.spec.schema import interface
-from xlac.spec.schema.document import Entry, Merged
+from xlac.spec.schema.document import Merged, SpecEntry
 
 DimValue = int | str | tuple[int, int] | Symbol
 
@@ -45,7 +45,7 @@ def read_dims(
     return sizes, symbols
 
 
-def declared_dim(name: str, entry: Entry[Any]) -> int | Symbol:
+def declared_dim(name: str, entry: SpecEntry[Any]) -> int | Symbol:
     """A size as the spec declares it. Raises Fault."""
     place, spec = entry.place, entry.spec
     if spec is None:

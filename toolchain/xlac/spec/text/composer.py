@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from yaml.cyaml import CBaseLoader
 
-from xlac.spec.text.tree import Scalar, Source, Value
+from xlac.spec.text.tree import Scalar, Source, YamlValue
 from xlac.spec.text.yaml_syntax import syntax_error
 from xlac_sdk.source import Diagnostic, SourceError, Span
 
@@ -54,7 +54,7 @@ class _Composer:
         self.file, self.text = file, text
         self.parser: Any = CBaseLoader(text)
         self.faults: list[Diagnostic] = []
-        self.anchors: dict[str, Value] = {}
+        self.anchors: dict[str, YamlValue] = {}
         self.joined: list[tuple[int, int]] = []
         self.count = 0
 
@@ -63,7 +63,7 @@ class _Composer:
             Diagnostic(code, message, Span(self.file, mark.line + 1, mark.column + 1, width), hint)
         )
 
-    def document(self) -> Value:
+    def document(self) -> YamlValue:
         next_event = self.parser.get_event
         next_event()  # stream start
         start = next_event()
@@ -80,7 +80,7 @@ class _Composer:
             )
         return root
 
-    def value(self, event: Any, depth: int) -> Value:
+    def value(self, event: Any, depth: int) -> YamlValue:
         kind = type(event)
         mark = event.start_mark
         if kind is yaml.AliasEvent:
@@ -117,7 +117,7 @@ class _Composer:
             self.anchors[event.anchor] = found
         return found
 
-    def alias(self, event: Any) -> Value:
+    def alias(self, event: Any) -> YamlValue:
         known = self.anchors.get(event.anchor)
         mark = event.start_mark
         if known is None:
@@ -127,14 +127,14 @@ class _Composer:
                 mark,
                 width=len(event.anchor) + 1,
             )
-            known = Value(None, mark.line, mark.column, mark.index, mark.index)
+            known = YamlValue(None, mark.line, mark.column, mark.index, mark.index)
         self.count += known.size
         if self.count > MAX_VALUES:
             message = f"aliases expand the file to more than {MAX_VALUES:,} values"
             raise SourceError(*self.faults, Diagnostic("XL4013", message, _span(self.file, mark)))
         return known
 
-    def scalar(self, event: Any) -> Value:
+    def scalar(self, event: Any) -> YamlValue:
         text, start, end = event.value, event.start_mark, event.end_mark
         style = event.style or ""
         data: Scalar = text
@@ -145,7 +145,7 @@ class _Composer:
                 data = _BOOL[text]
             elif text[0] in _MAYBE_NUMBER:
                 data = self.number(text, start)
-        return Value(data, start.line, start.column, start.index, end.index, style)
+        return YamlValue(data, start.line, start.column, start.index, end.index, style)
 
     def number(self, text: str, mark: Any) -> Scalar:
         if _INT.fullmatch(text):
@@ -174,9 +174,9 @@ class _Composer:
             return float(text.lower().replace(".", ""))
         return text
 
-    def sequence(self, event: Any, depth: int) -> Value:
+    def sequence(self, event: Any, depth: int) -> YamlValue:
         start, size = event.start_mark, 1
-        items: list[Value] = []
+        items: list[YamlValue] = []
         flow = event.flow_style
         while not isinstance(event := self.parser.get_event(), yaml.SequenceEndEvent):
             item = self.value(event, depth)
@@ -185,11 +185,11 @@ class _Composer:
             items.append(item)
             size += item.size
         end = event.end_mark.index if event.end_mark else start.index
-        return Value(items, start.line, start.column, start.index, end, size=size)
+        return YamlValue(items, start.line, start.column, start.index, end, size=size)
 
-    def mapping(self, event: Any, depth: int) -> Value:
+    def mapping(self, event: Any, depth: int) -> YamlValue:
         start, size, style = event.start_mark, 1, event.flow_style
-        found: dict[str, Value] = {}
+        found: dict[str, YamlValue] = {}
         keys: dict[str, tuple[int, int, int]] = {}
         last = ""
         get = self.parser.get_event
@@ -219,7 +219,7 @@ class _Composer:
                 and _open(found[last])
             ):
                 found[last] = self.join(
-                    found[last], Value(name, 0, 0, mark.index, event.end_mark.index)
+                    found[last], YamlValue(name, 0, 0, mark.index, event.end_mark.index)
                 )
                 continue
             width = max(
@@ -241,11 +241,11 @@ class _Composer:
             found[name], keys[name] = value, (mark.line, mark.column, width)
             last = name
             size += value.size
-        return Value(
+        return YamlValue(
             found, start.line, start.column, start.index, event.end_mark.index, keys=keys, size=size
         )
 
-    def join(self, first: Value, second: Value) -> Value:
+    def join(self, first: YamlValue, second: YamlValue) -> YamlValue:
         """Flow scalars that a comma inside parentheses had cut: `{y: softmax(x, axis=1)}` means one
         text.
         """
@@ -253,10 +253,10 @@ class _Composer:
         self.joined = [pair for pair in self.joined if pair[0] != first.start] + [
             (first.start, second.end)
         ]
-        return Value(text, first.line, first.column, first.start, second.end)
+        return YamlValue(text, first.line, first.column, first.start, second.end)
 
 
-def _open(value: Value) -> bool:
+def _open(value: YamlValue) -> bool:
     """Whether a plain scalar stops inside parentheses."""
     data = value.data
     return type(data) is str and not value.style and data.count("(") > data.count(")")

@@ -14,12 +14,12 @@ Scalar = str | int | float | bool | None
 
 
 @dataclass(slots=True, eq=False)
-class Value:
+class YamlValue:
     """A value of the document and where it stands; indices count characters, lines and columns from
     0.
     """
 
-    data: Scalar | dict[str, Value] | list[Value]
+    data: Scalar | dict[str, YamlValue] | list[YamlValue]
     line: int
     column: int
     start: int
@@ -45,11 +45,11 @@ class Source:
 
     file: Path
     text: str
-    root: Value
+    root: YamlValue
     # flow scalars with commas inside parentheses
     joined: list[tuple[int, int]] = field(default_factory=list)
 
-    def find(self, path: Path_) -> tuple[Value, Path_]:
+    def find(self, path: Path_) -> tuple[YamlValue, Path_]:
         """The value at `path`, or the innermost one around it, and how much of the path was found."""
         at = self.root
         for depth, key in enumerate(path):
@@ -92,7 +92,7 @@ class Source:
             return Span(self.file, line + 1, column + 1, width)
         return self.span(path)
 
-    def _inside(self, value: Value, offset: int, width: int) -> Span:
+    def _inside(self, value: YamlValue, offset: int, width: int) -> Span:
         """A stretch of a scalar: its text is aligned with the source, over quotes, escapes and
         folds.
         """

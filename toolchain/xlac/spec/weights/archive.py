@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from xlac.ir.op import Array
-from xlac.spec.weights.tensor_files import MAX_RANK, MAX_TENSORS, BadFile, Tensor, lacking
+from xlac.spec.weights.tensor_files import MAX_RANK, MAX_TENSORS, BadFile, StoredTensor, lacking
 from xlac_sdk.dtypes import DType
 
 _DTYPES = {np.dtype(d.numpy): d for d in DType}
@@ -53,14 +53,14 @@ class NpzFile:
         self._tensors = {name.removesuffix(".npy"): self._tensor(name) for name in archive.members}
 
     @property
-    def tensors(self) -> Mapping[str, Tensor]:
+    def tensors(self) -> Mapping[str, StoredTensor]:
         """The arrays of the archive by name."""
         return self._tensors
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
 
-    def _tensor(self, member: str) -> Tensor:
+    def _tensor(self, member: str) -> StoredTensor:
         head = BytesIO(self.archive.read(member, self.HEADER))
         try:
             version = np.lib.format.read_magic(head)
@@ -89,8 +89,10 @@ class NpzFile:
             )
         if turned or dtype.byteorder == ">":
             known = None
-            return Tensor(f"{dtype} {'in columns' if turned else 'of the other byte order'}", shape)
-        return Tensor(known or str(dtype), shape, start, size)
+            return StoredTensor(
+                f"{dtype} {'in columns' if turned else 'of the other byte order'}", shape
+            )
+        return StoredTensor(known or str(dtype), shape, start, size)
 
     def __getitem__(self, name: str) -> Array:
         tensor = self._tensors[name]

@@ -23,7 +23,7 @@ NARROWER = {DType.F64: (DType.F32, DType.F16, DType.BF16), DType.F32: (DType.F16
 """Floats all of whose values a wider one has."""
 
 
-class Weights(Mapping[str, Array]):
+class LazyWeights(Mapping[str, Array]):
     """Arrays by name, each made or mapped when it is first read, and kept."""
 
     def __init__(self, makers: Mapping[str, Callable[[], Array]]) -> None:
@@ -42,7 +42,7 @@ class Weights(Mapping[str, Array]):
         return len(self._makers)
 
 
-def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> Weights:
+def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> LazyWeights:
     """The data of the tensors `wanted`. What is missing, extra or does not fit is reported, all at
     once.
     """
@@ -57,18 +57,18 @@ def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> We
                 first.origin.span if first.origin else None,
                 "weights: model.safetensors, or weights: {init: {seed: 0}}",
             )
-        return Weights({})
+        return LazyWeights({})
     place = entry.place
     spec = stored.spec
     at = place.at("file") if isinstance(entry.spec, weights.WeightsSpec) else place
     if spec.file is None and spec.init is None:
         report.add("XL3003", "weights gives neither a file nor init", place.key)
-        return Weights({})
+        return LazyWeights({})
     check_declared(spec, wanted, constants, place, report)
     before = len(report.found)
     names = stored.names
     if spec.rename and len(report.found) > before:
-        return Weights({})
+        return LazyWeights({})
     makers: dict[str, Callable[[], Array]] = {}
     missing: list[str] = []
     for name, node in wanted.items():
@@ -87,7 +87,7 @@ def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> We
         listed(missing, wanted, not_ignored(extra, spec.ignore, place, report), at, report)
     if spec.init is not None:
         dead_patterns(spec.init, wanted, place, report)
-    return Weights(makers)
+    return LazyWeights(makers)
 
 
 def _read(file: TensorFile, name: str, type: Type) -> Callable[[], Array]:

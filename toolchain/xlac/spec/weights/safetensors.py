@@ -19,7 +19,7 @@ import numpy as np
 from xlac.ir.dims import static
 from xlac.ir.op import Array
 from xlac.ir.types import Type
-from xlac.spec.weights.tensor_files import MAX_RANK, BadFile, Tensor, lacking
+from xlac.spec.weights.tensor_files import MAX_RANK, BadFile, StoredTensor, lacking
 from xlac.support.dependencies import mapped, note
 from xlac.support.file_kinds import HEAD, kind_of
 from xlac_sdk.dtypes import DType
@@ -91,9 +91,9 @@ class SafetensorsFile(Mapping[str, Array]):
         return len(self.tensors)
 
 
-def _tensors(header: bytes, size: int) -> dict[str, Tensor]:
+def _tensors(header: bytes, size: int) -> dict[str, StoredTensor]:
     found = _parse(header)
-    tensors: dict[str, Tensor] = {}
+    tensors: dict[str, StoredTensor] = {}
     for name, entry in found.items():
         if name != "__metadata__":
             tensors[name] = _tensor(name, entry, size)
@@ -129,7 +129,7 @@ def _parse(header: bytes) -> dict[str, Any]:
     return found
 
 
-def _tensor(name: str, entry: Any, size: int) -> Tensor:
+def _tensor(name: str, entry: Any, size: int) -> StoredTensor:
     if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= entry.keys():
         raise BadFile(f"tensor {name!r} does not say dtype, shape and data_offsets")
     shape, offsets, text = entry["shape"], entry["data_offsets"], entry["dtype"]
@@ -161,11 +161,11 @@ def _tensor(name: str, entry: Any, size: int) -> Tensor:
             raise BadFile(
                 f"tensor {name!r} of {count:,} {text} elements has {stop - start:,} bytes"
             )
-    return Tensor(dtype or text, tuple(shape), start, stop)
+    return StoredTensor(dtype or text, tuple(shape), start, stop)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TensorSource:
     """A tensor to be written: its type, and what gives its elements when their turn comes."""
 
     type: Type
@@ -173,7 +173,9 @@ class Source:
 
 
 def write_tensors(
-    path: Path, tensors: Mapping[str, Source], progress: Callable[[int, int], None] | None = None
+    path: Path,
+    tensors: Mapping[str, TensorSource],
+    progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Writes a file of tensors, one in memory at a time, each aligned for its type.
 

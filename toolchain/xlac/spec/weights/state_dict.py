@@ -20,7 +20,7 @@ import numpy as np
 
 from xlac.ir.op import Array
 from xlac.spec.weights.archive import Archive
-from xlac.spec.weights.tensor_files import MAX_RANK, MAX_TENSORS, BadFile, Tensor, lacking
+from xlac.spec.weights.tensor_files import MAX_RANK, MAX_TENSORS, BadFile, StoredTensor, lacking
 from xlac_sdk.dtypes import DType
 
 MAX_PICKLE = 64 << 20
@@ -47,7 +47,7 @@ class Storage:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class StorageView:
     """A tensor: some elements of a storage."""
 
     storage: Storage
@@ -78,13 +78,13 @@ class StateDict:
             )
         self.views = dict(_tensors(_unpickled(archive.read(info.filename, info.file_size))))
         self._tensors = {
-            name: Tensor(view.storage.dtype, view.shape) for name, view in self.views.items()
+            name: StoredTensor(view.storage.dtype, view.shape) for name, view in self.views.items()
         }
         for name, view in self.views.items():
             self._check(name, view)
 
     @property
-    def tensors(self) -> Mapping[str, Tensor]:
+    def tensors(self) -> Mapping[str, StoredTensor]:
         """The tensors of the checkpoint by name."""
         return self._tensors
 
@@ -110,7 +110,7 @@ class StateDict:
     def _member(self, name: str) -> bool:
         return self.root + name in self.archive.members
 
-    def _check(self, name: str, view: View) -> None:
+    def _check(self, name: str, view: StorageView) -> None:
         """Raises BadFile for a tensor that reaches beyond its storage, and for a storage that is
         not there whole.
         """
@@ -196,11 +196,11 @@ def _ordered(*pairs: Any) -> _Ordered:
     return _Ordered(*pairs)
 
 
-def _view(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> View:
+def _view(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> StorageView:
     numbers = (offset, *shape, *strides)
     if not isinstance(storage, Storage) or not all(type(n) is int for n in numbers):
         raise BadFile("a tensor of it has no storage, offset or shape")
-    return View(storage, offset, tuple(shape), tuple(strides))
+    return StorageView(storage, offset, tuple(shape), tuple(strides))
 
 
 def _parameter(data: Any, *_: Any) -> Any:
@@ -218,7 +218,7 @@ CALLED = {
 
 def _tensors(
     found: Any, prefix: str = "", depth: int = 0, count: list[int] | None = None
-) -> Iterator[tuple[str, View]]:
+) -> Iterator[tuple[str, StorageView]]:
     """The tensors of dictionaries in each other, by their path."""
     count = [0] if count is None else count
     if not isinstance(found, dict):
@@ -229,7 +229,7 @@ def _tensors(
         count[0] += 1
         if count[0] > MAX_TENSORS:
             raise BadFile(f"it holds more than {MAX_TENSORS:,} names")
-        if isinstance(value, View):
+        if isinstance(value, StorageView):
             yield f"{prefix}{key}", value
         elif isinstance(value, dict):
             yield from _tensors(value, f"{prefix}{key}.", depth + 1, count)

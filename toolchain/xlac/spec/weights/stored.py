@@ -10,10 +10,10 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
 from xlac.spec.schema import weights
-from xlac.spec.schema.document import Entry, resolved
+from xlac.spec.schema.document import SpecEntry, resolved
 from xlac.spec.weights.open_files import opened
 from xlac.spec.weights.rename import renamed
-from xlac.spec.weights.tensor_files import BadFile, Tensor, TensorFile
+from xlac.spec.weights.tensor_files import BadFile, StoredTensor, TensorFile
 from xlac_sdk.source import Diagnostic, SourceError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Stored:
     """The tensors in the files that a spec names, opened when they are first asked for."""
 
     def __init__(
-        self, entry: Entry[Any] | None, report: Report, folder: Path, allow_outside: bool
+        self, entry: SpecEntry[Any] | None, report: Report, folder: Path, allow_outside: bool
     ) -> None:
         self.entry, self.report, self.folder, self.allow_outside = (
             entry,
@@ -130,6 +130,6 @@ def read(
     return found, good
 
 
-def described(tensor: Tensor) -> str:
+def described(tensor: StoredTensor) -> str:
     """The type of a tensor in a file."""
     return f"{str(tensor.dtype).lower()}[{', '.join(map(str, tensor.shape))}]"

@@ -23,7 +23,7 @@ class BadFile(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class StoredTensor:
     """One tensor of a file. `dtype` is text for a type that xlac lacks; bytes `start` to `stop` are
     the data's, where it is in one piece.
     """
@@ -40,7 +40,7 @@ class TensorFile(Protocol):
     path: Path
 
     @property
-    def tensors(self) -> Mapping[str, Tensor]:
+    def tensors(self) -> Mapping[str, StoredTensor]:
         """The tensors of the file by name."""
 
     def __getitem__(self, name: str, /) -> Array:

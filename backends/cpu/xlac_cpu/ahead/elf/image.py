@@ -18,7 +18,7 @@ Bytes = bytes | bytearray | memoryview
 
 
 @dataclass(eq=False, slots=True)
-class Part:
+class FileSection:
     """A section of the finished file. Its bytes, pieces that follow each other, are given once its
     place is known.
     """
@@ -41,7 +41,7 @@ class Image:
     zeros last.
     """
 
-    parts: Sequence[Part]
+    parts: Sequence[FileSection]
     machine: int
     shared: bool
     page: int
@@ -126,8 +126,8 @@ class Image:
                 )
         return [*headers, _segment(STACK, READABLE | 2, 0, 0, 0, 0, 16)]
 
-    def _segments(self) -> list[list[Part]]:
-        found: dict[int, list[Part]] = {}
+    def _segments(self) -> list[list[FileSection]]:
+        found: dict[int, list[FileSection]] = {}
         for part in self.parts:
             found.setdefault(part.flags & (WRITE | EXECUTE), []).append(part)
         return [*found.values()]

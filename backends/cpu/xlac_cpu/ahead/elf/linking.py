@@ -18,10 +18,10 @@ from xlac_cpu.ahead.elf.image import (
     RELOCATIONS,
     STRINGS,
     Bytes,
+    FileSection,
     Image,
-    Part,
 )
-from xlac_cpu.ahead.elf.objects import ALLOC, EXECUTE, WRITE, ElfSymbol, Object, Section
+from xlac_cpu.ahead.elf.objects import ALLOC, EXECUTE, WRITE, ElfSymbol, Object, ObjectSection
 from xlac_cpu.ahead.elf.relocations import value_of
 from xlac_cpu.ahead.elf.selection import Selection
 
@@ -78,10 +78,10 @@ class Link(Selection):
         return self.image.pieces(self._address(self.definitions[self.start]) if self.start else 0)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[FileSection, ...]:
         """The file's sections, in order, each with its size."""
         found = [
-            Part(
+            FileSection(
                 name,
                 NO_BITS if name == ".bss" else PROGBITS,
                 sections[0][0].flags & (ALLOC | WRITE | EXECUTE),
@@ -91,26 +91,32 @@ class Link(Selection):
             for name, sections in self.places.items()
         ]
         if self.table:
-            found.append(Part(".got", PROGBITS, ALLOC | WRITE, 8 * len(self.table), 8, entry=8))
+            found.append(
+                FileSection(".got", PROGBITS, ALLOC | WRITE, 8 * len(self.table), 8, entry=8)
+            )
         if self.outside:
             size = self.processor.stub_bytes
             found.append(
-                Part(".plt", PROGBITS, ALLOC | EXECUTE, size * len(self.outside), size, entry=size)
+                FileSection(
+                    ".plt", PROGBITS, ALLOC | EXECUTE, size * len(self.outside), size, entry=size
+                )
             )
         if not self.start:
             found += self._dynamic_parts()
         return tuple(sorted(found, key=lambda part: ORDER.index(part.name)))
 
-    def _dynamic_parts(self) -> list[Part]:
+    def _dynamic_parts(self) -> list[FileSection]:
         symbols, corrections = (
             1 + len(self.seen) + len(self.outside),
             len(self.pointers) + len(self.table),
         )
         parts = [
-            Part(".dynsym", DYNAMIC_SYMBOLS, ALLOC, 24 * symbols, 8, link=".dynstr", entry=24),
-            Part(".hash", HASH, ALLOC, 4 * (3 + symbols), 4, link=".dynsym", entry=4),
-            Part(".dynstr", STRINGS, ALLOC, len(self.strings), 1),
-            Part(
+            FileSection(
+                ".dynsym", DYNAMIC_SYMBOLS, ALLOC, 24 * symbols, 8, link=".dynstr", entry=24
+            ),
+            FileSection(".hash", HASH, ALLOC, 4 * (3 + symbols), 4, link=".dynsym", entry=4),
+            FileSection(".dynstr", STRINGS, ALLOC, len(self.strings), 1),
+            FileSection(
                 ".dynamic",
                 DYNAMIC,
                 ALLOC | WRITE,
@@ -121,7 +127,9 @@ class Link(Selection):
             ),
         ]
         return parts + [
-            Part(".rela.dyn", RELOCATIONS, ALLOC, 24 * corrections, 8, link=".dynsym", entry=24)
+            FileSection(
+                ".rela.dyn", RELOCATIONS, ALLOC, 24 * corrections, 8, link=".dynsym", entry=24
+            )
         ] * bool(corrections)
 
     @cached_property
@@ -156,7 +164,7 @@ class Link(Selection):
             yield self._relocated(section) if section.relocations else section.data
             end = at + section.size
 
-    def _relocated(self, section: Section) -> bytearray:
+    def _relocated(self, section: ObjectSection) -> bytearray:
         data = bytearray(section.data)
         for relocation in section.relocations:
             symbol, kind = self._resolved(relocation.symbol), self.processor.kind(relocation.kind)
@@ -171,7 +179,7 @@ class Link(Selection):
             )
         return data
 
-    def _tables(self, parts: dict[str, Part]) -> dict[str, bytes]:
+    def _tables(self, parts: dict[str, FileSection]) -> dict[str, bytes]:
         """The parts that are made here, by name."""
         made = {}
         if self.table:
@@ -224,7 +232,7 @@ class Link(Selection):
         made[".dynamic"] = self._dynamic(parts, len(corrections))
         return made
 
-    def _dynamic(self, parts: dict[str, Part], corrections: int) -> bytes:
+    def _dynamic(self, parts: dict[str, FileSection], corrections: int) -> bytes:
         rows = [
             (14, 1),
             (4, parts[".hash"].address),

@@ -22,7 +22,7 @@ class ElfSymbol:
     """A name of an object: `section` is None where it is another object's to define."""
 
     name: str
-    section: Section | None
+    section: ObjectSection | None
     value: int
     is_global: bool
     weak: bool
@@ -46,7 +46,7 @@ class Relocation:
 
 
 @dataclass(eq=False, slots=True)
-class Section:
+class ObjectSection:
     """Bytes of an object that become part of the file. `data` is empty, and `size` is not, where it
     is zeros.
     """
@@ -78,7 +78,7 @@ class Object:
         return self._header[2]
 
     @cached_property
-    def sections(self) -> Mapping[int, Section]:
+    def sections(self) -> Mapping[int, ObjectSection]:
         """The sections that are part of a running program, by their number."""
         found = {}
         names = self._headers[self._header[13]]
@@ -89,7 +89,7 @@ class Object:
                 if flags & THREAD_LOCAL:
                     raise LinkError("an object has thread-local data")
                 data = memoryview(self.image)[offset : offset + (0 if kind == _NO_BITS else size)]
-                found[number] = Section(
+                found[number] = ObjectSection(
                     self._text(names, name), flags, size, max(alignment, 1), data
                 )
         for _, kind, _, _, offset, size, _, target, _, _ in self._headers:
@@ -108,7 +108,7 @@ class Object:
         symbols = (self._symbol(self.sections, number) for number in range(len(self._symbols)))
         return tuple(symbol for symbol in symbols if symbol.is_global)
 
-    def _symbol(self, sections: Mapping[int, Section], number: int) -> ElfSymbol:
+    def _symbol(self, sections: Mapping[int, ObjectSection], number: int) -> ElfSymbol:
         name, info, _, section, value, size = self._symbols[number]
         text = self._text(self._headers[self._symbol_table[6]], name)
         if section in (_ABSOLUTE, _COMMON) or section >= _RESERVED:

@@ -12,8 +12,8 @@ from xlac_cpu.ahead.elf.objects import (
     ElfSymbol,
     LinkError,
     Object,
+    ObjectSection,
     Relocation,
-    Section,
 )
 from xlac_cpu.ahead.elf.relocations import PROCESSORS, Processor
 
@@ -68,9 +68,9 @@ class Selection:
         return tuple(self.definitions[name] for name in names)
 
     @cached_property
-    def used(self) -> list[Section]:
+    def used(self) -> list[ObjectSection]:
         """The sections that what is seen needs, in the order of the objects."""
-        reached: set[Section] = set()
+        reached: set[ObjectSection] = set()
         waiting = [symbol.section for symbol in self.seen]
         while waiting:
             section = waiting.pop()
@@ -96,9 +96,9 @@ class Selection:
         return found
 
     @cached_property
-    def places(self) -> dict[str, list[tuple[Section, int]]]:
+    def places(self) -> dict[str, list[tuple[ObjectSection, int]]]:
         """What each part is made of: sections, each with its offset there."""
-        found: dict[str, list[tuple[Section, int]]] = {}
+        found: dict[str, list[tuple[ObjectSection, int]]] = {}
         ends: dict[str, int] = {}
         for section in self.used:
             if section.flags & WRITE and section.flags & EXECUTE:
@@ -132,7 +132,7 @@ class Selection:
         return [symbol for symbol in self.table if not symbol.defined]
 
     @cached_property
-    def pointers(self) -> list[tuple[Section, Relocation]]:
+    def pointers(self) -> list[tuple[ObjectSection, Relocation]]:
         """Addresses in data, which the loader of a shared library corrects."""
         found = []
         for section in self.used if not self.start else ():

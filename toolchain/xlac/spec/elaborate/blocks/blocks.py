@@ -8,7 +8,7 @@ from typing import Any
 from xlac.ir.graph import Node
 from xlac.spec.elaborate import arithmetic, type_text
 from xlac.spec.elaborate.blocks.inputs import arguments, chained, of_copy
-from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.entries import elaborate, entries_at
 from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.node_keys import otherwise, whole
@@ -16,13 +16,15 @@ from xlac.spec.elaborate.operations import same
 from xlac.spec.elaborate.scope import Bundle, Copies, Scope, Value
 from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac.spec.schema import schema
-from xlac.spec.schema.document import Entry
+from xlac.spec.schema.document import SpecEntry
 
 MAX_DEPTH = 40  # of blocks inside blocks
 MAX_REPEAT = 10_000
 
 
-def use(context: Context, scope: Scope, spec: schema.BlockNode, path: str, place: Place) -> Value:
+def use(
+    context: Elaboration, scope: Scope, spec: schema.BlockNode, path: str, place: Place
+) -> Value:
     """The results of a block. Raises Fault or Poisoned."""
     if (other := otherwise(context, scope, spec, path, place)) is not None:
         return other
@@ -52,10 +54,10 @@ def use(context: Context, scope: Scope, spec: schema.BlockNode, path: str, place
 
 
 def repeated(
-    context: Context,
+    context: Elaboration,
     scope: Scope,
     spec: schema.BlockNode,
-    block: Entry[schema.BlockSpec],
+    block: SpecEntry[schema.BlockSpec],
     name: str,
     given: Mapping[str, Value],
     path: str,
@@ -94,10 +96,10 @@ def repeated(
 
 
 def instance(
-    context: Context,
+    context: Elaboration,
     scope: Scope,
     spec: schema.BlockNode,
-    block: Entry[schema.BlockSpec],
+    block: SpecEntry[schema.BlockSpec],
     name: str,
     values: Mapping[str, Value],
     number: int,
@@ -149,10 +151,10 @@ def instance(
 
 
 def parameters(
-    context: Context,
+    context: Elaboration,
     scope: Scope,
     spec: schema.BlockNode,
-    block: Entry[schema.BlockSpec],
+    block: SpecEntry[schema.BlockSpec],
     name: str,
     number: int,
     count: int,

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from xlac.ir.graph import Node
-from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.scope import Copies, Scope, Value
 from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac.spec.schema import schema
-from xlac.spec.schema.document import Entry
+from xlac.spec.schema.document import SpecEntry
 from xlac.spec.text.spans import NodeSpans
 from xlac_sdk.source import Origin
 
 
 def arguments(
-    context: Context,
+    context: Elaboration,
     scope: Scope,
     spec: schema.BlockNode,
-    block: Entry[schema.BlockSpec],
+    block: SpecEntry[schema.BlockSpec],
     name: str,
     path: str,
     place: Place,
@@ -75,7 +75,7 @@ def arguments(
 
 def chained(
     spec: schema.BlockNode,
-    block: Entry[schema.BlockSpec],
+    block: SpecEntry[schema.BlockSpec],
     name: str,
     indexed: set[str],
     place: Place,
@@ -105,7 +105,7 @@ def chained(
 
 
 def of_copy(
-    context: Context, value: Value, number: int, count: int, key: str, path: str, place: Place
+    context: Elaboration, value: Value, number: int, count: int, key: str, path: str, place: Place
 ) -> Value:
     """The part of an indexed value that belongs to one copy of the block. Raises Fault."""
     from xlac.ops import build

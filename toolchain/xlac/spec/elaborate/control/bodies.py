@@ -8,7 +8,7 @@ from typing import Any
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError
 from xlac.spec.elaborate import type_text
-from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.control.carried import body_input
 from xlac.spec.elaborate.entries import elaborate, entries_at
 from xlac.spec.elaborate.evaluate import as_node, expression
@@ -47,7 +47,7 @@ def named(nodes: Sequence[Node]) -> dict[str, Node]:
     return {f"y{i}": node for i, node in enumerate(nodes)}
 
 
-def run_body(context: Context, inner: Scope, body: Mapping[str, Any], place: Place) -> None:
+def run_body(context: Elaboration, inner: Scope, body: Mapping[str, Any], place: Place) -> None:
     """Elaborates the entries of a body in its scope. Raises Fault for one that is nested too
     deeply.
     """
@@ -61,7 +61,7 @@ def run_body(context: Context, inner: Scope, body: Mapping[str, Any], place: Pla
 
 
 def handed(
-    context: Context, scope: Scope, given: Mapping[str, Any], path: str, place: Place
+    context: Elaboration, scope: Scope, given: Mapping[str, Any], path: str, place: Place
 ) -> dict[str, Node]:
     """What `with` hands to a body, by the names inside. Raises Fault or Poisoned."""
     found: dict[str, Node] = {}
@@ -92,7 +92,7 @@ def see(inner: Scope, given: Mapping[str, Node], path: str, place: Place) -> lis
 
 
 def branch(
-    context: Context,
+    context: Elaboration,
     scope: Scope,
     spec: Any,
     path: str,
@@ -116,7 +116,7 @@ def branch(
 
 
 def outputs(
-    context: Context,
+    context: Elaboration,
     inner: Scope,
     spec: schema.Branch | schema.Function,
     path: str,
@@ -145,7 +145,7 @@ def outputs(
 
 
 def function(
-    context: Context, scope: Scope, spec: schema.Function, path: str, place: Place
+    context: Elaboration, scope: Scope, spec: schema.Function, path: str, place: Place
 ) -> Graph:
     """A graph that an operation runs: it sees its inputs and nothing around it. Raises Fault or
     Poisoned.
@@ -163,7 +163,7 @@ def function(
 
 
 def apply(
-    context: Context, op: Any, operands: Sequence[Node], what: str, path: str, place: Place
+    context: Elaboration, op: Any, operands: Sequence[Node], what: str, path: str, place: Place
 ) -> tuple[Node, ...]:
     """The results of a control operation. Raises Fault."""
     from xlac.ops import build

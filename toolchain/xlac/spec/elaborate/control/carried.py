@@ -8,7 +8,7 @@ from typing import Any
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.spec.elaborate import type_text
-from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.node_keys import whole
 from xlac.spec.elaborate.operations import same
@@ -23,7 +23,9 @@ MAX_COPIES = 10_000
 class Carried:
     """The carried values of one loop."""
 
-    def __init__(self, context: Context, scope: Scope, spec: Any, path: str, place: Place) -> None:
+    def __init__(
+        self, context: Elaboration, scope: Scope, spec: Any, path: str, place: Place
+    ) -> None:
         self.inits: dict[str, list[Node]] = {}
         self.copied: set[str] = set()
         poisoned = False
@@ -42,7 +44,7 @@ class Carried:
         context.add(len(self.flat()), place.key)  # each is an input of the body
 
     def _init(
-        self, context: Context, scope: Scope, name: str, carry: Any, path: str, place: Place
+        self, context: Elaboration, scope: Scope, name: str, carry: Any, path: str, place: Place
     ) -> list[Node]:
         wanted: Type | None = None
         text, at, copies = carry, place, None
@@ -103,7 +105,7 @@ class Carried:
         ]
 
     def next(
-        self, context: Context, inner: Scope, spec: Any, path: str, place: Place
+        self, context: Elaboration, inner: Scope, spec: Any, path: str, place: Place
     ) -> list[Node]:
         """The carried values after a step, in the order of `flat`. Raises Fault or Poisoned."""
         for name in spec.next:
@@ -137,7 +139,7 @@ class Carried:
 
     def _after(
         self,
-        context: Context,
+        context: Elaboration,
         inner: Scope,
         name: str,
         inits: list[Node],

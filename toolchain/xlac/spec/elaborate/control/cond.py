@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xlac.ir.graph import Graph, Node
-from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.control.bodies import apply, branch, captured, handed, named
 from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.operations import same
@@ -17,7 +17,9 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 
 
-def cond(context: Context, scope: Scope, spec: schema.CondNode, path: str, place: Place) -> Value:
+def cond(
+    context: Elaboration, scope: Scope, spec: schema.CondNode, path: str, place: Place
+) -> Value:
     """A choice between graphs. Raises Fault or Poisoned."""
     from xlac.ops import build
     from xlac.ops.control.control import Cond

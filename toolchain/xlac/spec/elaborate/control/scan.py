@@ -8,7 +8,7 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError, normal_axis
 from xlac.spec.elaborate import arithmetic, type_text
-from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.control.bodies import (
     apply,
     body_scope,
@@ -27,7 +27,9 @@ from xlac.spec.schema import schema
 from xlac_sdk.source import Origin
 
 
-def scan(context: Context, scope: Scope, spec: schema.ScanNode, path: str, place: Place) -> Value:
+def scan(
+    context: Elaboration, scope: Scope, spec: schema.ScanNode, path: str, place: Place
+) -> Value:
     """A loop over slices. Raises Fault or Poisoned."""
     from xlac.ops import build
     from xlac.ops.control.control import Scan
@@ -78,7 +80,7 @@ def scan(context: Context, scope: Scope, spec: schema.ScanNode, path: str, place
 
 
 def slices(
-    context: Context, scope: Scope, spec: schema.ScanNode, path: str, place: Place
+    context: Elaboration, scope: Scope, spec: schema.ScanNode, path: str, place: Place
 ) -> dict[str, tuple[Node, int]]:
     """The sliced values with their axis in front, and which axis that was. Raises Fault or
     Poisoned.
@@ -126,7 +128,12 @@ def slice_inputs(
 
 
 def stacked(
-    context: Context, inner: Scope, spec: schema.ScanNode, carried: Carried, path: str, place: Place
+    context: Elaboration,
+    inner: Scope,
+    spec: schema.ScanNode,
+    carried: Carried,
+    path: str,
+    place: Place,
 ) -> list[Node]:
     """The values of a scan's body that are stacked. Raises Fault or Poisoned."""
     found = []

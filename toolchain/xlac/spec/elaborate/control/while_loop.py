@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlac.ir.graph import Graph
 from xlac.ir.types import Type
-from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.control.bodies import (
     apply,
     body_scope,
@@ -22,7 +22,9 @@ from xlac.spec.schema import schema
 from xlac_sdk.dtypes import DType
 
 
-def loop(context: Context, scope: Scope, spec: schema.WhileNode, path: str, place: Place) -> Value:
+def loop(
+    context: Elaboration, scope: Scope, spec: schema.WhileNode, path: str, place: Place
+) -> Value:
     """A loop while a condition is true. Raises Fault or Poisoned."""
     from xlac.ops.control.control import While
 
