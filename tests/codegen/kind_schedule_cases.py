@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from contraction_harness import TARGETS, group
+from contraction_harness import TARGETS, conv, group
 from schedule_draws import Drawn, x
 
 from xlac.fusion.group import Group, Kind
@@ -85,6 +85,17 @@ def pooled() -> Group:
     return group(Kind.WINDOW, Node.of(op, x("x", 3, 6, 90)))
 
 
+def planes() -> Group:
+    """A depthwise convolution of maps that lie channel by channel."""
+    layout = ("NCHW", "OIHW", "NCHW")
+    return group(Kind.CONV, conv((1, 2, 6, 18), (2, 1, 3, 3), pad=1, groups=2, layout=layout))
+
+
+def channels(kind: str = "weight") -> Group:
+    """A depthwise convolution whose channels lie side by side."""
+    return group(Kind.CONV, conv((1, 3, 9, 37), (3, 3, 1, 37), pad=1, groups=37, kind=kind))
+
+
 KIND_CASES: dict[str, Drawn] = {
     "sort": Drawn(ordered, SSE, "merge_sort", exact=True, starts=(SHARED,)),
     "update": Drawn(replaced, AVX2, "update", exact=True, starts=(SHARED,)),
@@ -114,6 +125,13 @@ KIND_CASES: dict[str, Drawn] = {
         "sorted_scatter",
         exact=True,
         starts=(SHARED, PLACES),
+    ),
+    "depthwise_nchw": Drawn(planes, AVX512, "depthwise_nchw", exact=True, starts=(SHARED,)),
+    "depthwise_nchw_sse": Drawn(planes, SSE, "depthwise_nchw", exact=True),
+    "depthwise_nhwc": Drawn(channels, AVX512, "depthwise_nhwc", exact=True, starts=(SHARED,)),
+    "depthwise_nhwc_sse": Drawn(channels, SSE, "depthwise_nhwc", exact=True),
+    "depthwise_packed": Drawn(
+        lambda: channels("input"), AVX2, "depthwise_nhwc pack", exact=True, starts=(SHARED,)
     ),
     "cumulative": Drawn(running_sums, AVX512, "cumulative", exact=True, starts=(SHARED,)),
     "cumulative_sse": Drawn(running_sums, SSE, "cumulative", exact=True),

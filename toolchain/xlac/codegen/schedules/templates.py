@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xlac.codegen.schedules.cumulative import CumulativeSchedule
+from xlac.codegen.schedules.depthwise import DepthwiseNchwSchedule, DepthwiseNhwcSchedule
 from xlac.codegen.schedules.elementwise import ElementwiseSchedule
 from xlac.codegen.schedules.gemm import CONTRACTIONS, PackSchedule
 from xlac.codegen.schedules.gpu_elementwise import GpuElementwiseSchedule
@@ -25,6 +26,8 @@ TEMPLATES: dict[str, type[Schedule]] = {
         *GPU_CONTRACTIONS,
         GpuElementwiseSchedule,
         MergeSortSchedule,
+        DepthwiseNchwSchedule,
+        DepthwiseNhwcSchedule,
         CumulativeSchedule,
         *RANDOM,
         *SCATTERS,

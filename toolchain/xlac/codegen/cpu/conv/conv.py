@@ -8,7 +8,7 @@ from xlac.codegen.core.contraction import conv
 from xlac.codegen.core.contraction.conv import Depthwise
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
-from xlac.codegen.cpu.conv import depthwise_nchw, depthwise_nhwc
+from xlac.codegen.cpu.conv import depthwise_nchw, depthwise_nhwc, nchw_choice
 from xlac.codegen.cpu.conv.winograd import winograd
 from xlac.codegen.cpu.gemm.launches import launches
 from xlac.fusion.group import Group
@@ -24,8 +24,8 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 
 
 def _depthwise(group: Group, target: Target, after: Epilogue) -> Depthwise | None:
-    if depthwise_nchw.pays(group, target, after):
-        return Depthwise(depthwise_nchw.launches, depthwise_nchw.masks(group, target))
+    if nchw_choice.pays(group, target, after):
+        return Depthwise(depthwise_nchw.launches, nchw_choice.masks(group, target))
     if conv.is_depthwise_nhwc(group) and not target.size:
         return Depthwise(depthwise_nhwc.launches, masks=True)
     return None

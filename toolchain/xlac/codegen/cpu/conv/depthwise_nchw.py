@@ -8,9 +8,10 @@ see is loaded once for each tap along it, and a tap's weight is one number for a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from xlac.codegen.core import operands, strip_mining
+from xlac.codegen.core import strip_mining
 from xlac.codegen.core.contraction.contraction import (
     OperandSource,
     multiply_add,
@@ -18,21 +19,16 @@ from xlac.codegen.core.contraction.contraction import (
     unravel,
     zero,
 )
-from xlac.codegen.core.contraction.tiling import even_split
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.loop_nest import CHUNKS
 from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import OperandView
-from xlac.codegen.cpu.conv.nchw_taps import TALL, PlaneTaps
-from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
+from xlac.codegen.cpu.conv import nchw_choice
+from xlac.codegen.cpu.conv.nchw_taps import PlaneTaps
 from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, size_hint, static, volume
-from xlac.ir.graph import Node
-from xlac.ops.reduction.conv import Conv
-from xlac.ops.tensor.view import Transpose
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Expr, LoopKind, Var
@@ -41,59 +37,6 @@ from xlac_sdk.target import Target
 
 if TYPE_CHECKING:
     from xlac.codegen.core.contraction.conv import ConvGeometry
-
-
-def pays(group: Group, target: Target, after: Epilogue) -> bool:
-    """One input and one output channel a group; x, its windows and the results go along the last
-    axis by ones.
-    """
-    op, (x, kernel) = group.anchor.op, group.anchor.inputs
-    assert isinstance(op, Conv)
-    taps = dict(zip(op.layout[1], kernel.shape, strict=True))
-    shape = dict(zip(op.layout[2], group.anchor.shape, strict=True))
-    known = all(
-        isinstance(n, int)
-        for n in (*taps.values(), *(n for letter, n in shape.items() if letter != "N"))
-    )
-    if not op.spatial or not known or target.size or not target.vector_bytes or target.vectorizes:
-        return False
-    seen = operands.resolve(x, group)
-    dense = (
-        seen is not None
-        and seen.strides[op.layout[0].index(op.spatial[-1])] == 1
-        and op.strides[-1] == 1
-    )
-    alone = (
-        op.feature_groups == shape["C"]
-        and op.feature_groups > 1
-        and taps["I"] == 1
-        and all(step == 1 for step in op.lhs_dilation)
-    )
-    return (
-        dense
-        and alone
-        and size_hint(shape[op.spatial[-1]]) > 1
-        and all(_last(op, after, node) for node in group.outputs)
-    )
-
-
-def masks(group: Group, target: Target) -> bool:
-    """Whether windows may leave x in the kernel, which then masks what it loads; elsewhere x is
-    copied with its padding.
-    """
-    op = group.anchor.op
-    assert isinstance(op, Conv)
-    return target.masked and not any(n > 0 for n in (*op.low[:-2], *op.high[:-2]))
-
-
-def _last(op: Conv, after: Epilogue, output: Node) -> bool:
-    """Whether the last spatial axis is an output's last."""
-    letters = list(op.layout[2])
-    for moved in after.paths[output]:
-        if not isinstance(moved.op, Transpose):
-            return False
-        letters = [letters[axis] for axis in moved.op.perm]
-    return letters[-1] == op.spatial[-1]
 
 
 def launches(
@@ -109,25 +52,23 @@ def launches(
 ) -> list[KernelLaunch]:
     """The kernel, over an x whose windows stay inside it unless it `masks`."""
     elements = Elements(Builder(), group, target)
-    _DepthwiseNchw(elements, after, g, left, right, kernel, target).write()
+    writer = _DepthwiseNchw(elements, after, g, left, right, kernel, target)
+    fits = partial(nchw_choice.check, taps=writer)
+    writer.follow(decisions.settle(name, nchw_choice.choose(writer), fits))
+    writer.write()
     return [elements.launch(name, cost.work(group))]
 
 
 class _DepthwiseNchw(PlaneTaps):
     def write(self) -> None:
         """Loops over batches, channels and bands of rows, fused into one that may run in parallel."""
-        g, builder = self.g, self.builder
-        (height,) = static((g.result[self.down] if self.down else 1,))
-        rows = even_split(height, TALL)
-        letters = ["N", "C", *self.outer]
-        extents = [*(g.result[s] for s in letters), rows.count]
-        items = size_hint(volume(tuple(extents)))
-        flops = 2 * size_hint(volume((self.depth, *g.result.values())))
-        kind = LoopKind.PARALLEL if items > 1 and flops >= PARALLEL_FLOPS else LoopKind.SERIAL
-        grain = min(max(1, PARALLEL_FLOPS // 4 * items // max(1, flops)), max(1, items // CHUNKS))
-        with builder.loop("t", 0, volume(tuple(extents)), kind=kind, grain=grain) as t:
+        builder, threads = self.builder, self.schedule.threads
+        rows, extents = self.bands(self.schedule.rows)
+        kind = LoopKind.PARALLEL if threads.loops else LoopKind.SERIAL
+        turns = volume(tuple(extents))
+        with builder.loop("t", 0, turns, kind=kind, grain=threads.grain) as t:
             *around, band = unravel(builder, t, extents)
-            at = dict(zip(letters, around, strict=True))
+            at = dict(zip(self.letters, around, strict=True))
             if not rows.rest:
                 self._band(at, build.mul(band, rows.step), rows.step)
                 return
@@ -148,7 +89,7 @@ class _DepthwiseNchw(PlaneTaps):
             start = build.add(start, build.mul(first, g.moves(self.down)))
         base = builder.let("a", start)
         weights = builder.let("b", self.weights.base([at["C"]], build.index(0), self.depth))
-        if self._held():
+        if self.schedule.hold_weights:
             self.held = {
                 n: builder.let("w", self._weight(build.add(weights, n), self.lanes))
                 for n in range(size_hint(self.depth))

@@ -7,24 +7,23 @@ x that their windows have in common, which are loaded once.
 
 from __future__ import annotations
 
-from math import prod
+from functools import partial
 from typing import TYPE_CHECKING
 
 from xlac.codegen.core.contraction import packing, panel_kernel
 from xlac.codegen.core.contraction.contraction import Axis, Contraction, OperandSource, unravel
 from xlac.codegen.core.contraction.packing import Panels
-from xlac.codegen.core.contraction.tiling import RegisterTile, TileSplit, even_split
+from xlac.codegen.core.contraction.tiling import RegisterTile, TileSplit
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.loop_nest import CHUNKS
 from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import OperandView
+from xlac.codegen.cpu.conv import nhwc_choice
 from xlac.codegen.cpu.conv.nhwc_taps import NhwcTaps
-from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import size_hint, static, volume
+from xlac.ir.dims import volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
@@ -52,6 +51,8 @@ def launches(
     """
     elements = Elements(Builder(), group, target)
     writer = _DepthwiseNhwc(elements, after, g, left, target)
+    fits = partial(nhwc_choice.check, taps=writer)
+    writer.follow(decisions.settle(name, nhwc_choice.choose(writer), fits))
     taps = tuple(Axis(writer.taps[s], 0, g.kernel[s]) for s in g.op.spatial) or (Axis(1),)
     channels = Axis(writer.channels, 0, g.kernel["O"])
     whole = -(-writer.channels // writer.lanes)
@@ -74,25 +75,13 @@ def launches(
 
 class _DepthwiseNhwc(NhwcTaps):
     def write(self, panels: Panels, width: int) -> None:
-        g, builder = self.g, self.builder
-        letters = [s for s in g.op.layout[2] if s not in ("C", self.across)]
-        vectors = -(-self.channels // self.lanes)
-        taps = prod(self.taps[s] for s in g.op.spatial)
-        wide = 2 if vectors > 1 and self.target.vector_registers >= 32 else 1
-        reach = self.taps.get(self.across, 1)
-        room = self.target.vector_registers - wide * (min(reach, 3) + 1)
-        (row,) = static((g.result.get(self.across, 1),))
-        pixels = even_split(row, max(1, min(8, room // (2 * wide))))
-        panels_split = TileSplit(vectors, wide)
-        extents = [*(g.result[s] for s in letters), panels_split.count]
-        turns = volume(tuple(extents))
-        items = size_hint(turns)
-        flops = 2 * taps * size_hint(volume(tuple(g.result.values())))
-        kind = LoopKind.PARALLEL if items > 1 and flops >= PARALLEL_FLOPS else LoopKind.SERIAL
-        grain = min(max(1, PARALLEL_FLOPS // 4 * items // max(1, flops)), max(1, items // CHUNKS))
-        with builder.loop("t", 0, turns, kind=kind, grain=grain) as t:
+        builder, threads, wide = self.builder, self.schedule.threads, self.schedule.vectors
+        pixels, panels_split = self.row_tiles, self.panels(wide)
+        extents = self.extents(wide)
+        kind = LoopKind.PARALLEL if threads.loops else LoopKind.SERIAL
+        with builder.loop("t", 0, volume(tuple(extents)), kind=kind, grain=threads.grain) as t:
             *around, panel = unravel(builder, t, extents)
-            at = dict(zip(letters, around, strict=True))
+            at = dict(zip(self.letters, around, strict=True))
             special, final = bool(panels_split.rest or self.ragged), panels_split.count - 1
             if not special:
                 self._row(at, panel, wide, False, pixels, panels, width)
@@ -127,13 +116,7 @@ class _DepthwiseNhwc(NhwcTaps):
     ) -> None:
         """A row of pixels, for one panel of channels."""
         builder, g = self.builder, self.g
-        step = 2 if vectors == 2 or self.target.vector_registers >= 32 else 1
-        channel = builder.let(
-            "n",
-            build.mul(
-                panel, (2 if step == 2 and -(-self.channels // self.lanes) > 1 else 1) * self.lanes
-            ),
-        )
+        channel = builder.let("n", build.mul(panel, self.schedule.vectors * self.lanes))
         start: Expr = build.add(channel, self.left.offset)
         for letter, counter in at.items():
             start = build.add(

@@ -6,7 +6,6 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from xlac.codegen.core import strip_mining
 from xlac.codegen.core.contraction import packing
 from xlac.codegen.core.contraction.contraction import (
     Axis,
@@ -15,18 +14,17 @@ from xlac.codegen.core.contraction.contraction import (
     accumulator,
     read,
 )
-from xlac.codegen.core.contraction.tiling import RegisterTile
+from xlac.codegen.core.contraction.tiling import RegisterTile, TileSplit
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.operands import OperandView
-from xlac.ir.dims import Dim, size_hint, static
+from xlac.codegen.schedules.depthwise import DepthwiseNchwSchedule
+from xlac.ir.dims import Dim, static
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
-
-TALL = 7  # rows of a tile at most: as many sums as hide a multiply-add's latency
 
 if TYPE_CHECKING:
     from xlac.codegen.core.contraction.conv import ConvGeometry
@@ -74,8 +72,18 @@ class PlaneTaps:
         whole = packing.constant(c, RegisterTile((1, 1), 1, 1), dtype, kernel.compute, kernel.key)
         self.weights = whole if right.constant else packing.direct(c)
         self.depth = c.depth
-        self.lanes = strip_mining.lanes_for(target, (self.accumulate,), g.result[self.across])
+        (self.height,) = static((g.result[self.down] if self.down else 1,))
+        self.letters = ["N", "C", *self.outer]  # of the axes around bands of rows
         self.held: dict[Dim, Expr] = {}  # weights in registers, by their place
+
+    def follow(self, schedule: DepthwiseNchwSchedule) -> None:
+        """From now on tiles are as a schedule says."""
+        self.schedule, self.lanes = schedule, schedule.lanes
+
+    def bands(self, rows: int) -> tuple[TileSplit, list[Dim]]:
+        """The result's rows in bands of so many, and the extents of the loops over bands."""
+        split = TileSplit(self.height, rows)
+        return split, [*(self.g.result[s] for s in self.letters), split.count]
 
     def _step(self, letter: str) -> int:
         return self.g.op.strides[self.g.op.spatial.index(letter)]
@@ -87,15 +95,10 @@ class PlaneTaps:
         """A tap's weight in every lane."""
         return build.splat(read(self.elements, self.weights.source, at, 1, self.accumulate), lanes)
 
-    def _held(self) -> bool:
-        """Whether all weights stay in registers beside a tile's sums, so that nothing but x is read
-        in a row.
-        """
-        return (
-            self.weights.packed
-            and not self.outer
-            and size_hint(self.depth) + TALL + 4 <= self.target.vector_registers
-        )
+    @property
+    def holds(self) -> bool:
+        """Whether all weights of a channel can be read before its rows are."""
+        return self.weights.packed and not self.outer
 
     def _mask(
         self, pixel: Expr, tap: int, lanes: int, mask: Expr | None, valid: Expr | None

@@ -15,9 +15,10 @@ from xlac.codegen.core.contraction.contraction import (
     zero,
 )
 from xlac.codegen.core.contraction.packing import Panels
+from xlac.codegen.core.contraction.tiling import TileSplit
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.cpu.gemm import register_tile
+from xlac.codegen.schedules.depthwise import DepthwiseNhwcSchedule
 from xlac.ir.dims import Dim, static
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Const, Expr, Var
@@ -51,9 +52,23 @@ class NhwcTaps:
         self.accumulate = accumulator(left.dtype, anchor.type.dtype)
         self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
         (self.channels,) = static((g.result["C"],))
-        self.lanes = register_tile.lanes_for(target, self.accumulate, self.channels)
         self.across = g.op.spatial[-1] if g.op.spatial else ""
+        (self.width,) = static((g.result.get(self.across, 1),))
+        self.letters = [s for s in g.op.layout[2] if s not in ("C", self.across)]  # around rows
+
+    def follow(self, schedule: DepthwiseNhwcSchedule) -> None:
+        """From now on tiles are as a schedule says."""
+        self.schedule, self.lanes = schedule, schedule.lanes
         self.ragged = self.channels % self.lanes
+        self.row_tiles = TileSplit(self.width, schedule.pixels)
+
+    def panels(self, vectors: int) -> TileSplit:
+        """All vectors of channels, in panels of so many."""
+        return TileSplit(-(-self.channels // self.lanes), vectors)
+
+    def extents(self, vectors: int) -> list[Dim]:
+        """Those of the loops over panels of so many vectors of channels."""
+        return [*(self.g.result[s] for s in self.letters), self.panels(vectors).count]
 
     def _inside(self, first: int, size: int) -> bool:
         """Whether the windows of `size` pixels stay inside x along the row."""

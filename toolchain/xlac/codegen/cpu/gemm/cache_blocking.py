@@ -144,6 +144,15 @@ def threads(c: Contraction, cut: Cut) -> Threads:
     return Threads(int(parallel), min(max(1, PIECE_FLOPS // each), max(1, items // 2)))
 
 
+def shared(items: int, flops: int) -> Threads:
+    """How threads share one loop of so many turns, which have so many operations together, where
+    what a turn reads is near.
+    """
+    parallel = items > 1 and flops >= PARALLEL_FLOPS
+    grain = max(1, PARALLEL_FLOPS // 4 * items // max(1, flops))
+    return Threads(int(parallel), min(grain, max(1, items // CHUNKS)))
+
+
 def _rows(
     c: Contraction, tile: RegisterTile
 ) -> tuple[TileSplit | OpenTileSplit, TileSplit | OpenTileSplit]:
