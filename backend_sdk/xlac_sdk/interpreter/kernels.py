@@ -62,8 +62,13 @@ class _Accesses:
             self.outside(name, int(at[wrong][0]), 1, size)
         return np.where(on, at, 0), on
 
+    def known(self, name: str, marks: Array, at: Array) -> None:
+        """Faults where one of some elements was never written."""
+        if not marks[at].all():
+            self.outside(name, int(at[~marks[at]][0]), 1, len(marks))
+
     def gather(
-        self, name: str, buffer: Array, written: Array | None, index: Any, mask: Any, lanes: int
+        self, name: str, buffer: Array, written: bytearray | None, index: Any, mask: Any, lanes: int
     ) -> Array:
         mask = bool(mask) if isinstance(mask, np.bool_) else mask
         if mask is False:
@@ -72,14 +77,14 @@ class _Accesses:
             part = buffer[index : index + lanes]
             on = None if mask is None or mask is True else _full(np.asarray(mask, np.bool_), lanes)
             if written is not None:
-                known = written[index : index + lanes]
-                if not (known if on is None else known | ~on).all():
-                    missing = ~known if on is None else on & ~known
+                missing = ~np.frombuffer(written, np.bool_, lanes, index)
+                missing = missing if on is None else missing & on
+                if missing.any():
                     self.outside(name, index + int(missing.argmax()), 1, len(buffer))
             return part.copy() if on is None else np.where(on, part, buffer.dtype.type(0))
         at, on = self.active(name, len(buffer), index, mask, lanes)
-        if written is not None and not written[at[on]].all():
-            self.outside(name, int(at[on][~written[at[on]]][0]), 1, len(buffer))
+        if written is not None:
+            self.known(name, np.frombuffer(written, np.bool_), at[on])
         result = np.zeros(lanes, buffer.dtype)
         result[on] = buffer[at[on]]
         return result
@@ -88,7 +93,7 @@ class _Accesses:
         self,
         name: str,
         buffer: Array,
-        written: Array | None,
+        written: bytearray | None,
         index: Any,
         value: Any,
         mask: Any,
@@ -103,14 +108,15 @@ class _Accesses:
         if plain and 0 <= index <= len(buffer) - lanes:  # neighbours, all within
             buffer[index : index + lanes] = value
             if written is not None:
-                written[index : index + lanes] = True
+                written[index : index + lanes] = b"\1" * lanes
             return
         at, on = self.active(name, len(buffer), index, mask, lanes)
         value = _full(np.asarray(value, buffer.dtype), lanes)
         if written is not None:
-            if primitive is not None and not written[at[on]].all():
-                self.outside(name, int(at[on][~written[at[on]]][0]), 1, len(buffer))
-            written[at[on]] = True
+            marks = np.frombuffer(written, np.bool_)
+            if primitive is not None:
+                self.known(name, marks, at[on])
+            marks[at[on]] = True
         if primitive is None:
             buffer[at[on]] = value[on]
             return
@@ -191,7 +197,7 @@ _SHARED: Mapping[str, object] = {
     "evaluate": evaluate,
     "fold": fold,
     "poisoned": _poisoned,
-    "unwritten": lambda size: np.zeros(size, np.bool_),
+    "unwritten": bytearray,  # a byte for each element: 1 where it was written
     "quotient": _quotient,
     "rest": _rest,
     "full": _full,

@@ -156,7 +156,7 @@ class PythonExpressions:
             item = f"b_{name}[{at}]" if expr.dtype.is_float else f"b_{name}.item({at})"
             test = f" and w_{name}[{at}]" if watched else ""
             return f"({item} if 0 <= ({at} := {index}) < n_{name}{test} else outside({name!r}, {at}, 1, n_{name}))"
-        test = f" and w_{name}[{at}:{at} + {lanes}].all()" if watched else ""
+        test = f" and 0 not in w_{name}[{at}:{at} + {lanes}]" if watched else ""
         part = f"b_{name}[{at}:{at} + {lanes}]"
         return f"({part} if 0 <= ({at} := {index}) <= n_{name} - {lanes}{test} else outside({name!r}, {at}, {lanes}, n_{name}))"
 

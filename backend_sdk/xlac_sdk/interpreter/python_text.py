@@ -152,12 +152,12 @@ class PythonText(PythonExpressions):
             yield f"{pad}if not 0 <= {at} < n_{name}: outside({name!r}, {at}, 1, n_{name})"
             yield f"{pad}b_{name}[{at}] = {value}"
             if watched:
-                yield f"{pad}w_{name}[{at}] = True"
+                yield f"{pad}w_{name}[{at}] = 1"
             return
         yield f"{pad}if not 0 <= {at} <= n_{name} - {lanes}: outside({name!r}, {at}, {lanes}, n_{name})"
         yield f"{pad}b_{name}[{at}:{at} + {lanes}] = {value}"
         if watched:
-            yield f"{pad}w_{name}[{at}:{at} + {lanes}] = True"
+            yield f"{pad}w_{name}[{at}:{at} + {lanes}] = {bytes([1]) * lanes!r}"
 
     # ---- expressions -------------------------------------------------------------------------
 
