@@ -23,6 +23,7 @@ _HOMES = {
     "load": "xlac.artefact.loader",
     "Model": "xlac.model",
     "jit": "xlac.integrations.jit",
+    **dict.fromkeys(("grad", "value_and_grad", "jvp", "vjp"), "xlac.integrations.transforms"),
     "from_torch": "xlac.integrations.torch.function",
     "from_jax": "xlac.integrations.jax",
     "timeout": "xlac_sdk.host.stopping",

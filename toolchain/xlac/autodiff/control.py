@@ -90,13 +90,13 @@ def linearize(body: Graph, active: Sequence[bool], forward: type[Pusher]) -> Lin
     changes = pusher.run(body.outputs.values())
     values = [pusher.primal[output] for output in body.outputs.values()]
     found = [change for change in changes if change is not None]
-    return Linearized(values, changes, sources, _residuals(found, sources))
+    return Linearized(values, changes, sources, residuals(found, sources))
 
 
 VIEWS = ("broadcast", "reshape", "transpose")
 
 
-def _residuals(changes: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
+def residuals(changes: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
     """What the changes read that does not depend on the sources: of views, what they are views of;
     constants are made where they are read.
     """

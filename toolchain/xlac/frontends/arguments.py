@@ -37,6 +37,16 @@ class Arguments:
             else self._parameters.names[: self._parameters.positional]
         )
 
+    @property
+    def rest(self) -> bool:
+        """Whether there may be more by position; so too where nothing is known."""
+        return self._parameters is None or self._parameters.rest
+
+    @property
+    def more(self) -> bool:
+        """Whether there may be more by any name; so too where nothing is known."""
+        return self._parameters is None or self._parameters.more
+
     def name(self, at: int) -> str:
         """What to call the argument at a place."""
         return self.positional[at] if at < len(self.positional) else f"args[{at}]"

@@ -4,7 +4,7 @@ give.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 
@@ -15,7 +15,12 @@ PyTree = Any
 ((key, …), …)), ("leaf", number), ("static", value).
 """
 
-STATIC = (str, bytes, bool, type(None), Enum, type, np.dtype)
+
+class Static:
+    """Something of ours that goes through a nest as it is; equal only to itself."""
+
+
+STATIC = (str, bytes, bool, type(None), Enum, type, np.dtype, Static)
 
 
 def flatten(value: Any, leaves: list[Any]) -> PyTree:
@@ -54,6 +59,19 @@ def unflatten(tree: Any, leaves: Sequence[Any]) -> Any:
         case "static":
             return content
     return kind(*[unflatten(t, leaves) for t in content])
+
+
+def paths(tree: PyTree, name: str) -> Iterator[tuple[str, int]]:
+    """What to call each leaf of a nest called `name`, `name['w'][0]`, and its number."""
+    kind, content = tree
+    if kind == "leaf":
+        yield name, content
+    elif kind == "dict":
+        for key, inner in content:
+            yield from paths(inner, f"{name}[{key!r}]")
+    elif kind != "static":
+        for number, inner in enumerate(content):
+            yield from paths(inner, f"{name}[{number}]")
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:

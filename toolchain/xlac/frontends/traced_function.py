@@ -14,6 +14,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
+from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, Origin, SourceError
 
@@ -48,7 +49,7 @@ def trace(name: str, traced: Callable[[list[Tensor]], Any], leaves: Sequence[Lea
     number that meets tensors of several types is an input for each. Raises SourceError for a
     function that calls itself without end.
     """
-    inputs = [_Input(name, f"arg{number}", leaf) for number, leaf in enumerate(leaves)]
+    inputs = [Input(name, f"arg{number}", leaf) for number, leaf in enumerate(leaves)]
     made: list[Any] = []
     token = _tracing.set(True)
     try:
@@ -65,10 +66,26 @@ def trace(name: str, traced: Callable[[list[Tensor]], Any], leaves: Sequence[Lea
         (number, dtype, node) for number, one in enumerate(inputs) for dtype, node in one.params()
     ]
     graph = Graph(name, tuple(node for _, _, node in params), outputs)
+    _closed(name, graph)
     return Traced(Model(graph, {}), tuple((number, dtype) for number, dtype, _ in params), result)
 
 
-class _Input:
+def _closed(name: str, graph: Graph) -> None:
+    """Raises SourceError for a tensor that a transformed function kept, where it has no value."""
+    known = set(graph.inputs)
+    if any(
+        isinstance(n.op, Param) and n.op.kind == "input" and n not in known for n in graph.order
+    ):
+        raise SourceError(
+            Diagnostic(
+                "XL2044",
+                f"{name}() uses a tensor that a function inside it kept, and which is known only there",
+                hint="return it instead: has_aux=True gives it back beside the value",
+            )
+        )
+
+
+class Input:
     """A leaf of a call as inputs of the model: one, or for a number one for each type that it is
     needed in.
     """
@@ -90,6 +107,7 @@ class _Input:
         return self._params[dtype]
 
     def params(self) -> list[tuple[DType | None, Node]]:
+        """Its inputs, for a number each with its type."""
         if not self._params:
             assert isinstance(self.tensor, Number)
             self.tensor.weak.node()

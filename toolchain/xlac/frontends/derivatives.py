@@ -1,0 +1,190 @@
+"""Derivatives of traced functions: a function of tensors is run on parameters of its own, what it
+made is differentiated, and what was given takes the parameters' place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from xlac.autodiff.errors import NoDerivativeError
+from xlac.autodiff.gradient import Linear, linearize, push_forward
+from xlac.autodiff.walks import substituted
+from xlac.frontends.change_nests import fitting
+from xlac.frontends.pytree import flatten, unflatten
+from xlac.frontends.traced_function import inlined
+from xlac.frontends.tracing import Number, Tensor
+from xlac.frontends.variables import Variables, alike, exact, in_type, is_float, outside, weak
+from xlac.ir.graph import Node, zeros
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Diagnostic, SourceError
+
+
+@contextmanager
+def derivatives(function: str) -> Iterator[None]:
+    """An operation without a derivative is the user's mistake: where in the function it is."""
+    try:
+        yield
+    except NoDerivativeError as error:
+        origin = error.node.origin
+        told = Diagnostic(
+            "XL2042",
+            f"{function}() cannot be differentiated: {error}",
+            origin.span if origin else None,
+            error.hint or "xlac.stop_gradient(x) takes x for a constant",
+        )
+        raise SourceError(told) from None
+
+
+def split_aux(function: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
+    """The value of a function, and what it gives beside. Raises SourceError for no such pair."""
+    if not has_aux:
+        return inlined(result), None
+    if not isinstance(result, tuple) or len(result) != 2:
+        told = f"{function}() gives no pair of a value and something else, as has_aux=True says"
+        raise SourceError(Diagnostic("XL2040", told, hint="return value, aux"))
+    value, aux = result
+    return inlined(value), inlined(aux)
+
+
+def gradient(
+    function: str, call: Callable[[list[Tensor]], Any], given: Sequence[Tensor], has_aux: bool
+) -> tuple[Tensor, Any, list[Tensor]]:
+    """The value of a function of leaves, all of them floats; what it gives beside; and the gradient
+    by each leaf. Raises SourceError.
+    """
+    variables = Variables(given)
+    value, aux = split_aux(function, call(variables.tensors), has_aux)
+    scalar = _scalar(function, value, has_aux)
+    params = list(variables.params())
+    with derivatives(function):
+        linear = linearize([exact(scalar)], params)
+        one = build.constant(1.0, linear.values[0].type.dtype)
+        gradients = linear.transposed([one])
+    others: list[Tensor] = []
+    tree = flatten(aux, others)
+    values = variables.values()
+    first, *rest = substituted([linear.values[0], *gradients], values)
+    found = variables.gathered(dict(zip(params, rest, strict=True)))
+    assert all(each is not None for each in found)
+    return alike(first, scalar), unflatten(tree, outside(others, values)), found  # type: ignore[return-value]
+
+
+def _scalar(function: str, value: Any, has_aux: bool) -> Tensor:
+    if not isinstance(value, Tensor):
+        told = f"a {type(value).__name__}"
+        pair = isinstance(value, tuple) and len(value) == 2 and not has_aux
+        hint = "has_aux=True takes the second of two for something beside the value" if pair else ""
+        raise _no_scalar(function, told, hint or "return one tensor of no axes")
+    if not is_float(value):
+        told = "an integer" if isinstance(value, Number) else f"{value.node.type}"
+        raise _no_scalar(function, told, "a gradient is that of one float: cast it, astype('f32')")
+    if not isinstance(value, Number) and value.shape:
+        hint = "sum or mean it; xlac.vjp takes a cotangent for each element"
+        raise _no_scalar(function, str(value.node.type), hint)
+    return value
+
+
+def _no_scalar(function: str, told: str, hint: str) -> SourceError:
+    told = f"{function}() gives {told}, and a gradient is that of a scalar float"
+    return SourceError(Diagnostic("XL2040", told, hint=hint))
+
+
+# ---- changes forwards and cotangents backwards --------------------------------------------------
+
+
+def pushed(
+    function: str,
+    call: Callable[..., Any],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: bool,
+) -> tuple[Any, Any, Any]:
+    """The value of a function, how it changes, and what it gives beside. Raises SourceError."""
+    given: list[Tensor] = []
+    tree = flatten(tuple(primals), given)
+    fitted = fitting("tangent", "primal", tree, given, tuple(tangents))
+    moves = [_none(of) if t is None else t for t, of in zip(fitted, given, strict=True)]
+    variables = Variables(given)
+    value, aux = split_aux(function, call(*unflatten(tree, variables.tensors)), has_aux)
+    results: list[Tensor] = []
+    shape = flatten(value, results)
+    floats = [r for r in results if is_float(r)]
+    params = variables.params()
+    into = [in_type(moves[number], dtype) for number, dtype in params.values()]
+    with derivatives(function):
+        linear = push_forward([exact(r) for r in floats], list(params), into)
+    values = variables.values()
+    changes = [c or zeros(v.type) for c, v in zip(linear.changes, linear.values, strict=True)]
+    nodes = iter(substituted([*linear.values, *changes], values))
+    kept = [alike(next(nodes), r) for r in floats]
+    moved = [alike(next(nodes), r) for r in floats]
+    fixed = iter(outside([r for r in results if not is_float(r)], values))
+    each, change = iter(kept), iter(moved)
+    found = [next(each) if is_float(r) else next(fixed) for r in results]
+    others: list[Tensor] = []
+    beside = flatten(aux, others)
+    return (
+        unflatten(shape, found),
+        unflatten(shape, [next(change) if is_float(r) else None for r in results]),
+        unflatten(beside, outside(others, values)),
+    )
+
+
+def _none(tensor: Tensor) -> Tensor:
+    """No change of a float."""
+    return weak(build.constant(0.0, DType.F64)) if isinstance(tensor, Number) else Tensor(zeros(tensor.node.type))  # fmt: skip
+
+
+class PullBack:
+    """What a function made of its leaves, and how cotangents of that go back to them."""
+
+    def __init__(
+        self, function: str, call: Callable[..., Any], primals: Sequence[Any], has_aux: bool
+    ) -> None:
+        given: list[Tensor] = []
+        self._tree = flatten(tuple(primals), given)
+        self._function, self._variables = function, Variables(given)
+        made = call(*unflatten(self._tree, self._variables.tensors))
+        value, self.aux = split_aux(function, made, has_aux)
+        self._results: list[Tensor] = []
+        self._shape = flatten(value, self._results)
+        with derivatives(function):
+            self.linear: Linear = linearize(
+                [exact(r) for r in self._results if is_float(r)], list(self._variables.params())
+            )
+
+    def values(self) -> dict[Node, Node]:
+        """What stands for the parameters of the function outside of it."""
+        return self._variables.values()
+
+    def value(self) -> Any:
+        """What the function gives, with what it gives beside."""
+        values = self.values()
+        kept = iter(substituted(self.linear.values, values))
+        fixed = iter(outside([r for r in self._results if not is_float(r)], values))
+        found = [alike(next(kept), r) if is_float(r) else next(fixed) for r in self._results]
+        others: list[Tensor] = []
+        beside = flatten(self.aux, others)
+        return unflatten(self._shape, found), unflatten(beside, outside(others, values))
+
+    def pulled(self, cotangents: Any, values: Mapping[Node, Node]) -> tuple[Any, ...]:
+        """The cotangents of the primals: nests like them, None for integers. `values` stand for
+        what the function knew. Raises SourceError.
+        """
+        given = fitting("cotangent", "value", self._shape, self._results, inlined(cotangents))
+        into = [
+            in_type(ct, None if ct is None else node.type.dtype) if ct is not None else None
+            for ct, node in zip(
+                [ct for ct, r in zip(given, self._results, strict=True) if is_float(r)],
+                self.linear.values, strict=True,
+            )
+        ]  # fmt: skip
+        params = list(self._variables.params())
+        with derivatives(self._function):
+            nodes = self.linear.transposed(into)
+        parts = dict(zip(params, substituted(nodes, values), strict=True))
+        found: tuple[Any, ...] = unflatten(self._tree, self._variables.gathered(parts))
+        return found
