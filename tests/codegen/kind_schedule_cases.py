@@ -96,6 +96,18 @@ def channels(kind: str = "weight") -> Group:
     return group(Kind.CONV, conv((1, 3, 9, 37), (3, 3, 1, 37), pad=1, groups=37, kind=kind))
 
 
+def causal() -> Group:
+    """Attention of two query heads that share a key head, some keys of which are hidden."""
+    q, k, v = x("q", 1, 2, 11, 8), x("k", 1, 1, 37, 8), x("v", 1, 1, 37, 24)
+    return group(Kind.ATTENTION, build.apply1("attention", q, k, v, causal=True))
+
+
+def masked() -> Group:
+    mask = x("mask", 7, 40, dtype=DType.BOOL)
+    q, k, v = x("q", 2, 1, 7, 4), x("k", 2, 1, 40, 4), x("v", 2, 1, 40, 16)
+    return group(Kind.ATTENTION, build.apply1("attention", q, k, v, mask))
+
+
 KIND_CASES: dict[str, Drawn] = {
     "sort": Drawn(ordered, SSE, "merge_sort", exact=True, starts=(SHARED,)),
     "update": Drawn(replaced, AVX2, "update", exact=True, starts=(SHARED,)),
@@ -126,6 +138,9 @@ KIND_CASES: dict[str, Drawn] = {
         exact=True,
         starts=(SHARED, PLACES),
     ),
+    "attention": Drawn(causal, AVX512, "online_softmax pack", starts=(SHARED,)),
+    "attention_sse": Drawn(causal, SSE, "online_softmax"),
+    "attention_mask": Drawn(masked, AVX2, "online_softmax"),
     "depthwise_nchw": Drawn(planes, AVX512, "depthwise_nchw", exact=True, starts=(SHARED,)),
     "depthwise_nchw_sse": Drawn(planes, SSE, "depthwise_nchw", exact=True),
     "depthwise_nhwc": Drawn(channels, AVX512, "depthwise_nhwc", exact=True, starts=(SHARED,)),

@@ -18,7 +18,10 @@ from xlac_sdk.target import Target
 Takes = Callable[[Node, Target], bool]
 
 
-ATTENTION = {"cpu": "xlac.codegen.cpu.attention", "gpu": "xlac.codegen.gpu.attention.attention"}
+ATTENTION = {
+    "cpu": "xlac.codegen.cpu.attention_choice",
+    "gpu": "xlac.codegen.gpu.attention.attention",
+}
 """The module whose `takes` says it, imported when a device asks."""
 
 

@@ -19,9 +19,8 @@ from xlac.codegen.core.contraction.matrix_operand import Counters
 from xlac.codegen.core.contraction.packing import each_panel
 from xlac.codegen.core.contraction.tiling import even_split
 from xlac.codegen.core.loop_nest import bounded
-from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.codegen.cpu.softmax_rows import SoftmaxRows
-from xlac.ir.dims import ceil_div, divisor, size_hint, volume
+from xlac.ir.dims import ceil_div, divisor, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Const, Expr, LoopKind, Shuffle
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -35,29 +34,25 @@ class OnlineSoftmax(SoftmaxRows):
     def write(self) -> None:
         """A block of queries of one head at a time; those that see most keys first."""
         h, builder = self.h, self.builder
-        count = ceil_div(h.rows, self.blocks.rows)
+        count, threads = ceil_div(h.rows, self.schedule.rows), self.schedule.threads
         extents = [*h.batch, count]
-        turns = volume(tuple(extents))
-        items = size_hint(turns)
-        flops = 2 * size_hint(volume(h.batch) * h.rows * h.length) * sum(h.widths)
-        kind = LoopKind.PARALLEL if items > 1 and flops >= 2 * PARALLEL_FLOPS else LoopKind.SERIAL
-        grain = min(max(1, PARALLEL_FLOPS * items // max(1, flops)), max(1, items // 2))
-        with builder.loop("t", 0, turns, kind=kind, grain=grain) as t:
+        kind = LoopKind.PARALLEL if threads.loops else LoopKind.SERIAL
+        with builder.loop("t", 0, volume(tuple(extents)), kind=kind, grain=threads.grain) as t:
             *batch, block = unravel(builder, t, extents)
             if h.gap is not None:
                 block = build.sub(count - 1, block)
             first = builder.let(
-                "first", build.mul(bounded(builder, block, count - 1), self.blocks.rows)
+                "first", build.mul(bounded(builder, block, count - 1), self.schedule.rows)
             )
             self._block(batch, first)
 
     def _block(self, batch: Counters, first: Expr) -> None:
-        h, blocks, builder = self.h, self.blocks, self.builder
-        rows, tall, count = blocks.rows, build.lift(blocks.tall), build.lift(blocks.rows)
+        h, blocks, builder = self.h, self.schedule, self.builder
+        rows, tall, count = blocks.rows, build.lift(blocks.tiles), build.lift(blocks.rows)
         if divisor(h.rows) % rows:
             count = bounded(builder, build.apply(P.MIN, count, build.sub(h.rows, first)), rows, 1)
             tall = bounded(
-                builder, build.div(build.add(count, self.height - 1), self.height), blocks.tall, 1
+                builder, build.div(build.add(count, self.height - 1), self.height), blocks.tiles, 1
             )
         self._begin(batch, first, tall)
         end = self._end(first)
@@ -73,13 +68,13 @@ class OnlineSoftmax(SoftmaxRows):
         """Where the block's keys end: at the last, or the last that its last row sees."""
         h, builder, whole = self.h, self.builder, build.lift(self.h.length)
         # all rows are of one head
-        within = h.shared == 1 or divisor(h.time) % self.blocks.rows == 0
+        within = h.shared == 1 or divisor(h.time) % self.schedule.rows == 0
         if h.gap is None or not h.sees_start or not within:
             return whole
         time = build.mod(first, h.time) if h.shared > 1 else first
         return bounded(
             builder,
-            build.apply(P.MIN, build.add(time, self.blocks.rows + h.gap), whole),
+            build.apply(P.MIN, build.add(time, self.schedule.rows + h.gap), whole),
             h.length,
             1,
         )
@@ -95,7 +90,7 @@ class OnlineSoftmax(SoftmaxRows):
 
     def _multiply_keys(self, batch: Counters, k: Expr, here: Expr, start: Expr) -> None:
         """Products of the tile's queries with each panel of keys."""
-        h, builder, tile, width = self.h, self.builder, self.blocks.tile, self.h.widths[0]
+        h, builder, tile, width = self.h, self.builder, self.schedule.tile, self.h.widths[0]
         buffer = self.elements.parameter(self.panels.source.value, Access.READ)
 
         def panel(column: Expr, vectors: int, partial: build.Number) -> None:
@@ -121,7 +116,9 @@ class OnlineSoftmax(SoftmaxRows):
             for i, totals in enumerate(sums):
                 for v, total in enumerate(totals):
                     self._put(
-                        self.scores, build.add(place, i * self.blocks.keys + v * tile.lanes), total
+                        self.scores,
+                        build.add(place, i * self.schedule.keys + v * tile.lanes),
+                        total,
                     )
 
         with builder.loop("p", build.div(k, tile.width), self._panels(build.add(k, here))) as p:
@@ -131,7 +128,7 @@ class OnlineSoftmax(SoftmaxRows):
         """How many panels hold the keys before `stop`: of an open length those that are left have
         one vector each.
         """
-        tile, length = self.blocks.tile, self.h.length
+        tile, length = self.schedule.tile, self.h.length
         count = build.div(build.add(stop, tile.width - 1), tile.width)
         if isinstance(length, int):
             return count
@@ -149,7 +146,8 @@ class OnlineSoftmax(SoftmaxRows):
         stop = build.add(
             k,
             build.mul(
-                build.div(build.add(here, self.blocks.wide - 1), self.blocks.wide), self.blocks.wide
+                build.div(build.add(here, self.schedule.wide - 1), self.schedule.wide),
+                self.schedule.wide,
             ),
         )
         edges = []
@@ -167,12 +165,12 @@ class OnlineSoftmax(SoftmaxRows):
                 self._scale(batch, first, k, here, masked)
 
     def _scale(self, batch: Counters, first: Expr, k: Expr, here: Expr, masked: bool) -> None:
-        builder, wide, dtype = self.builder, self.blocks.wide, self.dtype
+        builder, wide, dtype = self.builder, self.schedule.wide, self.dtype
         with builder.loop("i", 0, self.height) as i:
             row = self._row(build.add(first, i)) if masked else first
             top = builder.variable("top", Const(LOWEST[dtype], dtype, wide))
             with builder.loop("j", 0, here, wide) as j:
-                place = build.add(build.mul(i, self.blocks.keys), j)
+                place = build.add(build.mul(i, self.schedule.keys), j)
                 product = builder.let("s", build.load(self.scores, place, wide))
                 if masked:
                     score = self._seen(batch, row, build.ramp(build.add(k, j), 1, wide), product)
@@ -199,8 +197,8 @@ class OnlineSoftmax(SoftmaxRows):
         """
         builder, wide, lanes, dtype = (
             self.builder,
-            self.blocks.wide,
-            self.blocks.tile.lanes,
+            self.schedule.wide,
+            self.schedule.tile.lanes,
             self.dtype,
         )
         before = builder.let("m", build.load(self.greatest, slot, self.slots))
@@ -211,7 +209,7 @@ class OnlineSoftmax(SoftmaxRows):
             top = builder.let("m", build.splat(build.load(self.greatest, build.add(slot, i)), wide))
             total = builder.variable("l", zero(dtype, wide))
             with builder.loop("j", 0, here, wide) as j:
-                place = build.add(build.mul(i, self.blocks.keys), j)
+                place = build.add(build.mul(i, self.schedule.keys), j)
                 share = builder.let(
                     "p",
                     build.apply(
@@ -238,7 +236,7 @@ class OnlineSoftmax(SoftmaxRows):
             self.builder,
             self.h.values,
             self.h.widths[1],
-            self.blocks.lanes,
+            self.schedule.value_lanes,
         )
         (step,) = side.depth
         base = builder.let("b", build.add(side.start(batch), build.mul(k, step)))
@@ -267,13 +265,13 @@ class OnlineSoftmax(SoftmaxRows):
                 return build.cast(build.load(buffer, where, lanes), self.dtype)
 
             def left(e: Expr, i: int) -> Expr:
-                return build.load(self.scores, build.add(e, i * self.blocks.keys))
+                return build.load(self.scores, build.add(e, i * self.schedule.keys))
 
             multiply(builder, self.target, sums, here, left, right)
             for place, total in zip(chain(*places), chain(*sums), strict=True):
                 self._put(self.values, place, total)
 
-        split = even_split(wide // lanes, self.blocks.tile.vectors)
+        split = even_split(wide // lanes, self.schedule.tile.vectors)
         with builder.loop("v", 0, split.full * split.step * lanes, split.step * lanes) as column:
             add(column, split.step)
         if split.rest:

@@ -3,8 +3,6 @@ the sums of weights and the weighted values."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from xlac.codegen.core.attention_problem import LOWEST, AttentionProblem
 from xlac.codegen.core.contraction.contraction import zero
 from xlac.codegen.core.contraction.matrix_operand import Counters, apart
@@ -12,14 +10,12 @@ from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
+from xlac.codegen.schedules.attention import OnlineSoftmaxSchedule
 from xlac.ir.dims import divisor
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
-
-if TYPE_CHECKING:
-    from xlac.codegen.cpu.attention import AttentionBlocks
 
 P = Primitive
 
@@ -32,21 +28,21 @@ class SoftmaxRows:
         elements: Elements,
         after: Epilogue,
         h: AttentionProblem,
-        blocks: AttentionBlocks,
+        schedule: OnlineSoftmaxSchedule,
         panels: Panels,
         target: Target,
     ) -> None:
-        self.elements, self.builder, self.after, self.h, self.blocks = (
+        self.elements, self.builder, self.after, self.h, self.schedule = (
             elements,
             elements.builder,
             after,
             h,
-            blocks,
+            schedule,
         )
         self.panels, self.target, self.dtype = panels, target, h.dtype.compute
-        self.height = blocks.tile.rows[1]
+        self.height = schedule.tile.rows[1]
         self.slots = 1 << (self.height - 1).bit_length()  # of a tile's rows, as one vector
-        self.ragged = divisor(h.length) % blocks.wide != 0
+        self.ragged = divisor(h.length) % schedule.wide != 0
 
     def _begin(self, batch: Counters, first: Expr, tall: Expr) -> None:
         """The block's queries side by side, and nothing summed. A row past the last is a copy of
@@ -56,13 +52,13 @@ class SoftmaxRows:
             self.h,
             self.builder,
             self.h.widths,
-            self.blocks.tile.lanes,
+            self.schedule.tile.lanes,
         )
-        self.queries = builder.local("q", self.dtype, self.blocks.rows * h.widths[0])
-        self.values = builder.local("o", self.dtype, self.blocks.rows * h.widths[1])
-        self.sums = builder.local("l", self.dtype, self.blocks.rows * lanes)
-        self.greatest = builder.local("m", self.dtype, self.blocks.tall * self.slots)
-        self.scores = builder.local("s", self.dtype, self.height * self.blocks.keys)
+        self.queries = builder.local("q", self.dtype, self.schedule.rows * h.widths[0])
+        self.values = builder.local("o", self.dtype, self.schedule.rows * h.widths[1])
+        self.sums = builder.local("l", self.dtype, self.schedule.rows * lanes)
+        self.greatest = builder.local("m", self.dtype, self.schedule.tiles * self.slots)
+        self.scores = builder.local("s", self.dtype, self.height * self.schedule.keys)
         self.tops = builder.local("n", self.dtype, self.slots)
         self.less = builder.local("c", self.dtype, self.slots)
         side = h.queries
@@ -82,17 +78,17 @@ class SoftmaxRows:
                     build.add(build.mul(i, width), e),
                     build.cast(build.load(buffer, place), self.dtype),
                 )
-            self._fill(self.values, build.mul(i, wide), wide, self.blocks.lanes)
+            self._fill(self.values, build.mul(i, wide), wide, self.schedule.value_lanes)
             self._fill(self.sums, build.mul(i, lanes), lanes, lanes)
         with builder.loop("i", 0, build.mul(tall, self.slots), self.slots) as i:
             self._put(self.greatest, i, Const(LOWEST[self.dtype], self.dtype, self.slots))
         self._put(self.tops, build.index(0), Const(LOWEST[self.dtype], self.dtype, self.slots))
         if self.ragged or h.gap is not None:
-            self._fill(self.scores, build.index(0), self.height * self.blocks.keys, lanes)
+            self._fill(self.scores, build.index(0), self.height * self.schedule.keys, lanes)
 
     def _row(self, row: Expr) -> Expr:
         """A row; one past the last is looked at as the last, and not stored."""
-        if divisor(self.h.rows) % self.blocks.rows:
+        if divisor(self.h.rows) % self.schedule.rows:
             row = bounded(
                 self.builder, build.apply(P.MIN, row, build.lift(self.h.rows - 1)), self.h.rows - 1
             )
@@ -107,11 +103,11 @@ class SoftmaxRows:
 
     def _store(self, batch: Counters, first: Expr, count: Expr) -> None:
         """Weighted values, divided by the weights' sum, and what follows them."""
-        builder, wide, lanes = self.builder, self.h.widths[1], self.blocks.lanes
+        builder, wide, lanes = self.builder, self.h.widths[1], self.schedule.value_lanes
         with builder.loop("i", 0, count) as i:
             row = builder.let("row", build.add(first, i))
             weight = build.load(
-                self.sums, build.mul(i, self.blocks.tile.lanes), self.blocks.tile.lanes
+                self.sums, build.mul(i, self.schedule.tile.lanes), self.schedule.tile.lanes
             )
             weight = builder.let("l", build.fold(P.ADD, weight))
             with builder.loop("e", 0, wide, lanes) as e:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xlac.codegen.schedules.attention import OnlineSoftmaxSchedule
 from xlac.codegen.schedules.cumulative import CumulativeSchedule
 from xlac.codegen.schedules.depthwise import DepthwiseNchwSchedule, DepthwiseNhwcSchedule
 from xlac.codegen.schedules.elementwise import ElementwiseSchedule
@@ -26,6 +27,7 @@ TEMPLATES: dict[str, type[Schedule]] = {
         *GPU_CONTRACTIONS,
         GpuElementwiseSchedule,
         MergeSortSchedule,
+        OnlineSoftmaxSchedule,
         DepthwiseNchwSchedule,
         DepthwiseNhwcSchedule,
         CumulativeSchedule,

@@ -1,0 +1,119 @@
+"""Chooses whether attention is one kernel on a CPU, and the blocks that it is cut into."""
+
+from __future__ import annotations
+
+from xlac.codegen.core.attention_problem import AttentionProblem
+from xlac.codegen.core.contraction.tiling import even_split
+from xlac.codegen.core.loop_nest import CHUNKS, check_threads
+from xlac.codegen.cpu.gemm import register_tile
+from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
+from xlac.codegen.schedules.attention import OnlineSoftmaxSchedule
+from xlac.codegen.schedules.schedule import Misfit, Threads
+from xlac.ir.dims import bounds, ceil_div, size_hint, volume
+from xlac.ir.graph import Node
+from xlac.ops.nn.attention import Attention
+from xlac_sdk.target import Target
+
+VECTORS = 4  # of scores that are worked on at once
+LEAST = 32  # queries of a head
+NEAR = 8  # scores that take less than such a part of the second cache are near enough
+STACK = 1 << 20  # bytes of a block at most: it lies on a thread's stack
+
+
+def takes(node: Node, target: Target) -> bool:
+    """True for many queries and keys, of which a tile is full, whose values' width is one of
+    vectors.
+    """
+    op = node.op
+    assert isinstance(op, Attention)
+    (batch, many, time, width), (_, few, length, _), (_, _, _, wide) = op.shapes(
+        *(i.type for i in node.inputs[:3])
+    )
+    known = (
+        isinstance(width, int)
+        and isinstance(wide, int)
+        and isinstance(many, int)
+        and isinstance(few, int)
+    )
+    if not known or not few or target.size or bounds(length)[0] < 1:
+        return False
+    assert isinstance(wide, int)
+    dtype = node.type.dtype.compute
+    full = target.lanes(dtype)
+    if full < 4 or vector(wide, full) < full // 4:
+        return False
+    scores = size_hint(batch) * size_hint(many) * size_hint(time) * size_hint(length) * dtype.nbytes
+    return (
+        size_hint(time) >= LEAST
+        and size_hint(length) >= VECTORS * full
+        and scores > target.l2_bytes // NEAR
+    )
+
+
+def vector(width: int, most: int) -> int:
+    """The longest vectors, a power of two of lanes, that divide a width."""
+    return min(most, width & -width)
+
+
+def choose(h: AttentionProblem, target: Target) -> OnlineSoftmaxSchedule:
+    """Blocks whose queries and sums take half the first cache, tiles of keys and values that take a
+    quarter of the second.
+    """
+    dtype, (width, wide) = h.dtype.compute, h.widths
+    rows, length, lanes = (
+        max(1, size_hint(h.rows)),
+        max(1, size_hint(h.length)),
+        target.lanes(dtype),
+    )
+    tile = register_tile.choose(target, dtype, (1, rows), VECTORS * lanes, width)
+    each = (width + wide) * dtype.nbytes
+    fits = min(target.l2_bytes // 4 // each, target.l1_bytes // 4 // (tile.rows[1] * dtype.nbytes))
+    step = VECTORS * lanes
+    keys = min(max(1, fits // step), -(-length // step)) * step
+    tall = max(1, target.l1_bytes // 2 // (each * tile.rows[1]))
+    wanted = -(-CHUNKS * target.threads // max(1, size_hint(volume(h.batch))))
+    count = -(-rows // tile.rows[1])
+    tiles = even_split(count, max(1, min(tall, count // wanted))).step
+    threads = _threads(h, tiles * tile.rows[1])
+    return OnlineSoftmaxSchedule(tile, tiles, keys, VECTORS, vector(wide, lanes), threads)
+
+
+def _threads(h: AttentionProblem, rows: int) -> Threads:
+    """How threads share the blocks of so many rows of all heads."""
+    items = size_hint(volume((*h.batch, ceil_div(h.rows, rows))))
+    flops = 2 * size_hint(volume(h.batch) * h.rows * h.length) * sum(h.widths)
+    parallel = items > 1 and flops >= 2 * PARALLEL_FLOPS
+    grain = max(1, PARALLEL_FLOPS * items // max(1, flops))
+    return Threads(int(parallel), min(grain, max(1, items // 2)))
+
+
+def check(schedule: OnlineSoftmaxSchedule, h: AttentionProblem, target: Target) -> None:
+    """Raises Misfit for blocks that an attention cannot be cut into."""
+    tile, dtype, (width, wide) = schedule.tile, h.dtype.compute, h.widths
+    full, rows = target.lanes(dtype), max(1, size_hint(h.rows))
+    if tile.lanes & (tile.lanes - 1) or tile.lanes > full:
+        raise Misfit(("tile", "lanes"), f"it is a power of two, at most {full} on this target")
+    if tile.rows[0] != 1 or tile.rows[1] > rows:
+        raise Misfit(("tile", "rows"), f"it is 1 and at most the {rows} queries of a head")
+    used = register_tile.registers(tile.rows[1], tile.vectors, target)
+    if used > target.vector_registers and (tile.rows[1], tile.vectors) != (1, 1):
+        raise Misfit(
+            ("tile",), f"it takes {used} registers, and there are {target.vector_registers}"
+        )
+    if schedule.tiles > -(-rows // tile.rows[1]):
+        raise Misfit(("tiles",), f"{rows} queries have {-(-rows // tile.rows[1])}")
+    if schedule.score_vectors & (schedule.score_vectors - 1):
+        raise Misfit(("score_vectors",), "it is a power of two")
+    if schedule.keys % tile.width or schedule.keys % schedule.wide:
+        words = f"{tile.width} keys of a panel and of {schedule.wide} scores at once"
+        raise Misfit(("keys",), f"it is a multiple of the {words}")
+    if schedule.value_lanes not in (1 << n for n in range(vector(wide, full).bit_length())):
+        raise Misfit(
+            ("value_lanes",), f"it is a power of two, at most {vector(wide, full)} for these widths"
+        )
+    kept = schedule.rows * (width + wide + tile.lanes) + tile.rows[1] * schedule.keys
+    if kept * dtype.nbytes > STACK:
+        raise Misfit(
+            ("tiles",), f"a block and its scores take {kept * dtype.nbytes:,} bytes of a stack"
+        )
+    check_threads(schedule.threads, 1)

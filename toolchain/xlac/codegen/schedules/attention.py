@@ -1,0 +1,36 @@
+"""Schedules of attention on a CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xlac.codegen.core.contraction.tiling import RegisterTile
+from xlac.codegen.schedules.schedule import Positive, Schedule, Threads
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineSoftmaxSchedule(Schedule):
+    """Attention without its scores in memory. A block of queries, of `tiles` register tiles of
+    scores, goes over the keys, so many `keys` at a time; `score_vectors` vectors of scores become
+    weights at once, and vectors along the width of values have `value_lanes`. `threads` share the
+    blocks of all heads, as one loop.
+    """
+
+    template: ClassVar[str] = "online_softmax"
+    tile: RegisterTile
+    tiles: Positive
+    keys: Positive
+    score_vectors: Positive
+    value_lanes: Positive
+    threads: Threads
+
+    @property
+    def rows(self) -> int:
+        """Queries of a block."""
+        return self.tiles * self.tile.rows[1]
+
+    @property
+    def wide(self) -> int:
+        """Scores that are worked on at once."""
+        return self.score_vectors * self.tile.lanes
