@@ -165,6 +165,19 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "passes:1:10: error: there is no pass 'exand' [XL4101]" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("target", ["cpu", "c"])
+def test_a_pipeline_that_expands_nothing_says_so(
+    target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = tmp_path / "one.yaml"
+    spec.write_text("xlac: 1\ninputs: {x: 'f32[8]'}\ngraph: {y: softmax(x)}\noutputs: [y]\n")
+    command = ["build", str(spec), "--target", target, "-o", str(tmp_path / "out"), "--passes"]
+    assert status([*command, "simplify,cse"]) == 2
+    told = capsys.readouterr().err
+    assert "3:12: error: nothing computes softmax whole, and no pass expands it [XL4104]" in told
+    assert "hint: add `expand` to the passes" in told
+
+
 def test_compile_takes_a_pipeline_which_is_part_of_the_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

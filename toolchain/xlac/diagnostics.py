@@ -8,10 +8,10 @@ limits · XL5xxx backends and targets · XL6xxx inputs of a call · XL7xxx impor
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.support.choices import similar
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ def explain(code: str) -> str:
     """The entry of a code as text. Raises SourceError for an unknown one."""
     entry = CATALOGUE.get(code)
     if entry is None:
-        close = get_close_matches(code, CATALOGUE, n=3)
+        close = similar(code, CATALOGUE, 3)
         raise SourceError(
             Diagnostic(
                 "XL2001",

@@ -22,6 +22,7 @@ from xlac.frontends.loader import load
 from xlac.fusion.group import Partition
 from xlac.fusion.partition import partition
 from xlac.ir.dims import UNBOUNDED, OpenSize
+from xlac.ir.graph import Graph
 from xlac.memory.alternate import caches
 from xlac.memory.limit import check_addressable
 from xlac.memory.planner import plan
@@ -30,6 +31,7 @@ from xlac.options import CompileOptions
 from xlac.passes.capture import captured
 from xlac.passes.checks.insert import facts as checks_told
 from xlac.passes.checks.insert import watched
+from xlac.passes.expand import ExpandPass, unexpanded
 from xlac.passes.narrow import narrowed
 from xlac.passes.pipeline import DEFAULT, Observer, Pipeline, optimize
 from xlac.passes.quantize import Quantised, quantised
@@ -47,7 +49,7 @@ from xlac_sdk.host.registry import find
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import determined
 from xlac_sdk.programs.verify import verify_program
-from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError, XlacError
+from xlac_sdk.source import Diagnostic, LimitError, SourceError, UnsupportedError, XlacError
 from xlac_sdk.support.limits import look, within
 from xlac_sdk.target import Target
 
@@ -172,72 +174,85 @@ def lower(
     chosen = checked(variants, model.dims)
     facts = permitted(replace(target, fast=model.precision == "fast"), model.precision)
     schedules = LoweringCache(facts, wanted)
-    lowered = _lower(model, schedules, observers, trace, pipeline, verify_each, fuse, int8)
-    if not chosen:
-        if every:
-            schedules.check_asked()
-        return lowered
-    made = [
-        Variant(
-            sizes,
-            _lower(
-                fixed(model, sizes), schedules, (), None, pipeline, verify_each, fuse, int8
-            ).program,
-        )
-        for sizes in chosen
-    ]
+    stages = _Stages(schedules, pipeline, verify_each or settings().verify_each, fuse, int8)
+    lowered = stages.run(model, observers, trace)
+    made = [Variant(sizes, stages.run(fixed(model, sizes)).program) for sizes in chosen]
     if every:
         schedules.check_asked()
+    if not made:
+        return lowered
     program = merged(lowered.program, made)
     check_addressable(program)
     return replace(lowered, program=program)
 
 
-def _lower(
-    model: Model,
-    schedules: LoweringCache,
-    observers: Sequence[Observer],
-    trace: Trace | None,
-    pipeline: Pipeline,
-    verify_each: bool,
-    fuse: bool,
-    int8: bool,
-) -> Lowered:
-    """One model to one program; groups of the same structure share the kernels of `schedules`."""
-    target = schedules.target
-    weights = Weights.over(model.weights)
-    with paused(), _known_sizes():
-        graph = optimize(
-            model.graph,
-            target,
-            weights=weights,
-            precision=model.precision,
-            observers=observers,
-            trace=trace,
-            pipeline=pipeline,
-            verify_each=verify_each or settings().verify_each,
-            is_kept=is_kept,
-        )
-        scheduled, done = quantised(captured(graph), weights) if int8 else (captured(graph), None)
-        look("fusion")
-        groups = partition(scheduled, target, fuse=fuse, kind_taken=kind_taken)
-        look("schedules and the memory plan")
-        program = plan(groups, schedules, weights, model.state, model.dims.values(), caches(target))
-        check_addressable(program)
-        if model.checks:  # no temporary is read before it is written, too
-            verify_program(program)
-        told = {
-            "precision": model.precision,
-            "extents": model.extents,
-            "forms": model.forms,
-            **checks_told(model),
-        }
-        program = replace(
-            program, facts={**program.facts, **{key: value for key, value in told.items() if value}}
-        )
-    return Lowered(
-        replace(model, graph=graph, weights=weights), target, groups, schedules, program, done
-    )
+@dataclass(frozen=True, slots=True)
+class _Stages:
+    """How the variants of a model are lowered; groups of the same structure share the kernels of
+    `schedules`.
+    """
+
+    schedules: LoweringCache
+    pipeline: Pipeline
+    verify_each: bool
+    fuse: bool
+    int8: bool
+
+    def run(
+        self, model: Model, observers: Sequence[Observer] = (), trace: Trace | None = None
+    ) -> Lowered:
+        """One model to one program."""
+        target, weights = self.schedules.target, Weights.over(model.weights)
+        with paused(), _known_sizes():
+            graph = optimize(
+                model.graph,
+                target,
+                weights=weights,
+                precision=model.precision,
+                observers=observers,
+                trace=trace,
+                pipeline=self.pipeline,
+                verify_each=self.verify_each,
+                is_kept=is_kept,
+            )
+            self.check_expanded(graph)
+            own = captured(graph)
+            scheduled, done = quantised(own, weights) if self.int8 else (own, None)
+            look("fusion")
+            groups = partition(scheduled, target, fuse=self.fuse, kind_taken=kind_taken)
+            look("schedules and the memory plan")
+            sizes = model.dims.values()
+            program = plan(groups, self.schedules, weights, model.state, sizes, caches(target))
+            check_addressable(program)
+            if model.checks:  # no temporary is read before it is written, too
+                verify_program(program)
+            program = replace(program, facts={**program.facts, **_facts(model)})
+        optimized = replace(model, graph=graph, weights=weights)
+        return Lowered(optimized, target, groups, self.schedules, program, done)
+
+    def check_expanded(self, graph: Graph) -> None:
+        """Raises SourceError for a composite that nothing takes whole, where no pass expands
+        it.
+        """
+        if any(isinstance(stage.run, ExpandPass) for stage in self.pipeline.stages):
+            return  # what is left, a trace has refused
+        node = next(unexpanded(graph, self.schedules.target, is_kept), None)
+        if node is not None:
+            problem = f"nothing computes {node.op.mnemonic} whole, and no pass expands it"
+            span = node.origin.span if node.origin else None
+            hint = "add `expand` to the passes"
+            raise SourceError(Diagnostic("XL4104", problem, span, hint))
+
+
+def _facts(model: Model) -> dict[str, Any]:
+    """What a program says of its model."""
+    told = {
+        "precision": model.precision,
+        "extents": model.extents,
+        "forms": model.forms,
+        **checks_told(model),
+    }
+    return {key: value for key, value in told.items() if value}
 
 
 @contextmanager

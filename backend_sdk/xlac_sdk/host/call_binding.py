@@ -17,6 +17,7 @@ from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.host.array_values import as_array, wrong
 from xlac_sdk.programs.program import Slot
 from xlac_sdk.source import SourceError
+from xlac_sdk.support.choices import nearest
 
 # ---- names
 # -------------------------------------------------------------------------------------------
@@ -76,16 +77,7 @@ def by_name(
 
 def unknown(kind: str, name: str, known: Sequence[str]) -> SourceError:
     """The error for an input or output of a name that there is not."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, known, n=1)
-    hint = (
-        f"did you mean '{close[0]}'?"
-        if close
-        else f"there are: {', '.join(known)}"
-        if known
-        else ""
-    )
+    hint = nearest(name, known, f"there are: {', '.join(known)}" if known else "")
     return wrong("XL6001", f"unknown {kind} '{name}'", hint)
 
 

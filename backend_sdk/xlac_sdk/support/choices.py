@@ -19,21 +19,29 @@ def chosen(option: str, value: object, words: Iterable[str], code: str = "XL6007
 
 def unknown_word(problem: str, value: object, words: Iterable[str], code: str) -> SourceError:
     """An error whose hint names the word that is meant, or else all."""
-    from difflib import get_close_matches
-
     known = [word for word in words if word]
-    close = get_close_matches(value.lower(), known, n=1) if isinstance(value, str) else []
-    hint = f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(known) or 'none'}"
+    name = value.lower() if isinstance(value, str) else ""
+    hint = nearest(name, known, f"there are: {', '.join(known) or 'none'}")
     return SourceError(Diagnostic(code, problem, hint=hint))
 
 
-def nearest(name: str, words: Iterable[str]) -> str:
-    """A hint for a name that is none of `words`: the one that is meant, or else all of them."""
-    from difflib import get_close_matches
-
+def nearest(
+    name: str, words: Iterable[str], otherwise: str | None = None, cutoff: float = 0.6
+) -> str:
+    """A hint for a name that is none of `words`: the one that is meant, else `otherwise`, or all of
+    them.
+    """
     known = list(words)
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}"
+    if close := similar(name, known, cutoff=cutoff):
+        return f"did you mean '{close[0]}'?"
+    return f"there are {', '.join(known)}" if otherwise is None else otherwise
+
+
+def similar(name: str, words: Iterable[str], count: int = 1, cutoff: float = 0.6) -> list[str]:
+    """The words that are spelled most like a name, at most `count`; 1 as `cutoff` is equality."""
+    from difflib import get_close_matches  # its import takes milliseconds
+
+    return get_close_matches(name, list(words), count, cutoff)
 
 
 def _either(words: list[str]) -> str:

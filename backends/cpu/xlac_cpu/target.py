@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict
-from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -21,6 +20,7 @@ from xlac_cpu.machine import Machine
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.support.choices import nearest
 from xlac_sdk.target import Request, Target
 
 
@@ -77,19 +77,13 @@ def _asked(request: Request) -> Machine:
         probe(triple, cpu, features) if _spelled(triple) else {"triple": triple}
     )
     if "triple" in answer:
-        close = get_close_matches(triple, TRIPLES, n=1, cutoff=0.5)
-        hint = (
-            f"did you mean '{close[0]}'?"
-            if close
-            else f"for example {TRIPLES[0]}; four parts are surest"
-        )
+        hint = nearest(triple, TRIPLES, f"for example {TRIPLES[0]}; four parts are surest", 0.5)
         raise SourceError(
             Diagnostic("XL5102", f"LLVM has no code generator for the triple '{triple}'", hint=hint)
         )
     if cpu and cpu not in answer["cpus"]:
-        close = get_close_matches(cpu, answer["cpus"], n=1)
         some = ", ".join(answer["cpus"][:8])
-        hint = f"did you mean '{close[0]}'?" if close else f"known for {triple}: {some}, …"
+        hint = nearest(cpu, answer["cpus"], f"known for {triple}: {some}, …")
         raise SourceError(Diagnostic("XL5101", f"unknown CPU '{cpu}'", hint=hint))
     _check_features(more, answer["features"], triple)
     facts = {
@@ -109,12 +103,7 @@ def _check_features(names: list[str], known: list[str], triple: str) -> None:
     """Raises SourceError for a feature that LLVM does not know: it would only print a warning."""
     for name in names:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = (
-                f"did you mean '{close[0]}'?"
-                if close
-                else f"known for {triple}: {', '.join(known[:8])}, …"
-            )
+            hint = nearest(name, known, f"known for {triple}: {', '.join(known[:8])}, …")
             raise SourceError(Diagnostic("XL5101", f"unknown feature '{name}' of a CPU", hint=hint))
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from xlac_cuda.emit.instructions import HOPPER, INSTRUCTIONS
 from xlac_cuda.emit.lowering import LACKS, NATIVE
 from xlac_cuda.libraries import claims
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
+from xlac_sdk.support.choices import nearest
 from xlac_sdk.target import Request, Target
 
 GROUPS = "wgmma"  # the feature: products of four warps, which no GPU has run yet
@@ -84,8 +84,7 @@ def known(name: str) -> Architecture:
     """
     found = SPELLED.fullmatch(name)
     if found is None or name not in NAMES:
-        close = get_close_matches(name, NAMES, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"one of {', '.join(NAMES)}"
+        hint = nearest(name, NAMES, f"one of {', '.join(NAMES)}")
         raise SourceError(
             Diagnostic(
                 "XL5202", f"'{name}' is no architecture that xlac writes code for", hint=hint

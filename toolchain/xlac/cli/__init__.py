@@ -57,10 +57,10 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The verb that was typed; a usage error with the nearest one where there is none."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            from difflib import get_close_matches
+            from xlac_sdk.support.choices import nearest
 
-            close = get_close_matches(args[0], VERBS, n=1)
-            ctx.fail(f"no command '{args[0]}'" + (f"; did you mean '{close[0]}'?" if close else ""))
+            hint = nearest(args[0], VERBS, "")
+            ctx.fail(f"no command '{args[0]}'" + (f"; {hint}" if hint else ""))
         return super().resolve_command(ctx, args)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,65 +13,39 @@ if TYPE_CHECKING:
     from xlac.codegen.schedules.document import Asked
     from xlac.options import CompileOptions
     from xlac.passes.pipeline import Pipeline
-    from xlac_sdk.target import Request
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What the user chose: the spec, its sizes and parameters, and the target."""
+    """What the user of a command chose: the spec, the target, and how to compile."""
 
     spec: Path
-    target: str = "cpu"
-    threads: int = 1
-    cpu: str = ""
-    triple: str = ""
-    dims: dict[str, int | str] = field(default_factory=dict)
-    params: dict[str, object] = field(default_factory=dict)
+    target: str
+    options: CompileOptions
     allow_outside: bool = False
-    arch: str = ""
-    precision: str = ""
-    checked: bool | str | None = None  # as `xlac.compile` takes it
-    schedule: Path | None = None
-    passes: str = ""
-    verify_each: bool = False
 
     @property
-    def compile_options(self) -> CompileOptions:
-        """What of this `xlac.compile` would be asked."""
-        from xlac.options import CompileOptions
-
-        return CompileOptions(
-            dims=self.dims,
-            params=self.params,
-            threads=self.threads,
-            cpu=self.cpu,
-            triple=self.triple,
-            arch=self.arch,
-            precision=self.precision,
-            checked=self.checked,
-            schedules=self.schedule,
-            passes=self.passes,
-            verify_each=self.verify_each,
-        )
+    def threads(self) -> int:
+        """How many threads a call uses."""
+        return self.options.request.threads
 
     @property
     def wanted(self) -> Asked:
         """The schedules that are asked for. Raises SourceError for a file that has none."""
         from xlac.codegen.schedules.document import read
 
-        return read(self.schedule)
+        return read(self.options.schedules)
 
     @property
     def pipeline(self) -> Pipeline:
         """The passes that `--passes` names. Raises SourceError for what is no pipeline."""
         from xlac.passes.pipeline import Pipeline
 
-        return Pipeline.asked(self.passes)
+        return Pipeline.asked(self.options.passes)
 
-
-def request(choice: Chosen) -> Request:
-    """What the choice asks of a backend."""
-    return choice.compile_options.request
+    def with_options(self, **changes: Any) -> Chosen:
+        """The same choice, some of its options changed."""
+        return replace(self, options=replace(self.options, **changes))
 
 
 def pairs(texts: Sequence[str], option: str, alone: str | None = None) -> dict[str, str]:
@@ -150,25 +124,29 @@ def chosen(
     """The values of these groups of options, read and checked."""
     dims = {name: _size(value) for name, value in pairs(dim, "--dim", alone="..").items()}
     params = {name: _scalar(value) for name, value in pairs(sets, "--set").items()}
-    from xlac.settings import settings
+    from xlac.options import CompileOptions
 
-    looked = checks or (True if checked else None)
-    return Chosen(
-        spec,
-        target,
-        threads or settings().threads,
-        cpu,
-        triple,
-        dims,
-        params,
-        allow_outside,
-        arch,
-        precision or "",
-        looked,
-        schedule,
-        passes,
-        verify_each,
+    options = CompileOptions(
+        dims=dims,
+        params=params,
+        threads=threads,
+        cpu=cpu,
+        triple=triple,
+        arch=arch,
+        precision=precision or "",
+        checked=checks or (True if checked else None),
+        schedules=schedule,
+        passes=passes,
+        verify_each=verify_each,
     )
+    return Chosen(spec, target, options, allow_outside)
+
+
+SPEC_ONLY = (
+    "dim", "sets", "threads", "cpu", "triple", "arch", "precision", "checked", "checks", "schedule",
+    "passes", "verify_each",
+)  # fmt: skip
+"""Options that an artefact, which is compiled, does not have."""
 
 
 def is_artefact(spec: Path) -> bool:
@@ -178,20 +156,7 @@ def is_artefact(spec: Path) -> bool:
 
 def artefact(spec: Path, **options: Any) -> Path:
     """The folder of an artefact. A usage error for an option that only compiling has."""
-    for name in (
-        "dim",
-        "sets",
-        "threads",
-        "cpu",
-        "triple",
-        "arch",
-        "precision",
-        "checked",
-        "checks",
-        "schedule",
-        "passes",
-        "verify_each",
-    ):
+    for name in SPEC_ONLY:
         if options.get(name):
             option = "--set" if name == "sets" else f"--{name.replace('_', '-')}"
             raise click.UsageError(f"{option} is for specs; an artefact is as it was built")

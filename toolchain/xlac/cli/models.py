@@ -21,10 +21,10 @@ def open_model(choice: Any, ranges: Container[str] = (), quiet: bool = False) ->
 
     model = load(
         choice.spec,
-        dims=choice.dims,
-        params=choice.params,
+        dims=choice.options.dims,
+        params=choice.options.params,
         allow_outside=choice.allow_outside,
-        precision=choice.precision,
+        precision=choice.options.precision,
     )
     kept = {name: symbol for name, symbol in model.dims.items() if name in ranges}
     closed = {name: symbol for name, symbol in model.dims.items() if name not in kept}
@@ -32,7 +32,7 @@ def open_model(choice: Any, ranges: Container[str] = (), quiet: bool = False) ->
         fixed = ", ".join(f"{name}={symbol.opt}" for name, symbol in closed.items())
         click.echo(f"note: {fixed} (the sizes' opt; --dim chooses others)", err=True)
     model = replace(specialized(replace(model, dims=closed)), dims=kept)
-    return watched(unfixed(model) if kept else model, kinds(choice.checked))
+    return watched(unfixed(model) if kept else model, kinds(choice.options.checked))
 
 
 def read_graph(file: Path, model: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from xlac.cli.choice import Chosen, request
+from xlac.cli.choice import Chosen
 
 if TYPE_CHECKING:
     from xlac_sdk.backend import Backend
@@ -38,7 +38,7 @@ def machines(
     """
     from xlac_sdk.source import Diagnostic, SourceError
 
-    cpus = choice.cpu.split(",")
+    cpus = choice.options.cpu.split(",")
     if not wanted.forms and len(cpus) > 1:
         problem = f"target '{choice.target}' compiles for one processor at a time"
         raise SourceError(Diagnostic("XL5101", problem, hint=f"--cpu {cpus[0]}"))
@@ -46,6 +46,6 @@ def machines(
         if threads is not None and threads > 1:
             problem = "what is compiled ahead of time runs on its caller's thread"
             raise SourceError(Diagnostic("XL5005", problem, hint="leave --threads out"))
-        choice = replace(choice, threads=1)
-    asked = [request(replace(choice, cpu=cpu.strip())) for cpu in cpus]
+        choice = choice.with_options(threads=1)
+    asked = [choice.with_options(cpu=cpu.strip()).options.request for cpu in cpus]
     return [backend.target(replace(one, size=small, ahead=True)) for one in asked]

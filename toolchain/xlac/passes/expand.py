@@ -12,9 +12,10 @@ from xlac.ir.graph import Graph, Node, map_bodies
 from xlac.ir.op import Elementwise, Op
 from xlac.ops.control.control import Pick
 from xlac.passes.registry import Pass, register
-from xlac.passes.rewrite.context import PassContext
+from xlac.passes.rewrite.context import IsKept, PassContext
 from xlac.passes.rewrite.trace import Trace
 from xlac_sdk.source import Origin
+from xlac_sdk.target import Target
 
 
 @register("expand")
@@ -88,6 +89,15 @@ def is_expanded(op: Op) -> bool:
     cannot do.
     """
     return isinstance(op, Composite) and not isinstance(op, Elementwise)
+
+
+def unexpanded(graph: Graph, target: Target, is_kept: IsKept) -> Iterator[Node]:
+    """The composites of a graph and its bodies that nothing takes whole."""
+    for node in graph.nodes():
+        if is_expanded(node.op) and not is_kept(node, target):
+            yield node
+        for body in node.op.bodies():
+            yield from unexpanded(body, target, is_kept)
 
 
 def until(roots: tuple[Node, ...], given: Collection[Node]) -> Iterator[Node]:

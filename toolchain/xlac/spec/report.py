@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 from xlac.spec.text.synonyms import SYNONYMS
 from xlac.spec.text.tree import Path_, Source
 from xlac_sdk.source import Diagnostic, SourceError, Span
+from xlac_sdk.support.choices import similar
 
 
 class Fault(Exception):
@@ -97,7 +97,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return f"did you mean {close[0]!r}?"
     if meant := [w for w in SYNONYMS.get(plain, ()) if w in words]:
         return f"did you mean {meant[0]!r}?"
-    if close := get_close_matches(name, words, n=1, cutoff=0.75 if len(name) > 3 else 0.6):
+    if close := similar(name, words, cutoff=0.75 if len(name) > 3 else 0.6):
         return f"did you mean {close[0]!r}?"
     if 0 < len(words) <= 8:
         return "known: " + ", ".join(sorted(words))

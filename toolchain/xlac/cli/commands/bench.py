@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.choice import chosen, request
+from xlac.cli.choice import chosen
 from xlac.cli.options import calling, running, schedule_option, spec_options, target_options
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def command(
     with copying(copy_weights):
         model = open_model(choice)
         backend = find(choice.target)
-        facts = backend.target(request(choice))
+        facts = backend.target(choice.options.request)
         lowered = lower(model, facts, wanted=choice.wanted)
     compiled = executable(lowered, backend)
     compile_seconds, compile_cpu = time.perf_counter() - start, time.process_time() - busy

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from xlac.cli.choice import chosen, pairs, request
+from xlac.cli.choice import chosen, pairs
 from xlac.cli.options import spec_options, target_options
 
 
@@ -54,5 +54,5 @@ def open_subject(choice: Any, given: dict[str, str], archive: Path | None, seed:
 
     model = open_model(choice)
     backend = find(choice.target)
-    target = backend.target(request(choice))
+    target = backend.target(choice.options.request)
     return Subject(model, gather(model, given, archive, seed), target, backend)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from xlac.cli.packages import machines, packaging
 FORMS = "c h hpp rs cmake main so exe (c); h hpp rs cmake o a so exe s ll wasm (cpu); cu ptx cubin (cuda)"
 WEIGHTS = ("embed", "incbin", "file", "mmap")  # as in xlac_sdk.host.capi
 # of the options, what the manifest keeps: no paths
-TOLD = ("cpu", "triple", "arch", "precision", "dims", "params")
+TOLD = ("cpu", "triple", "dims", "params", "arch", "precision")
 
 
 @click.command(name="build")
@@ -152,8 +152,8 @@ class Build:
 
         pipeline = self.choice.pipeline.between(self.start, self.until)
         # what is built does not depend on the environment
-        choice = replace(self.choice, checked=self.choice.checked or False)
-        ranges = {name for name, size in choice.dims.items() if isinstance(size, str)}
+        choice = self.choice.with_options(checked=self.choice.options.checked or False)
+        ranges = {name for name, size in choice.options.dims.items() if isinstance(size, str)}
         model = open_model(choice, ranges)
         if self.edited is not None:
             model = replace(model, graph=read_graph(self.edited, model))
@@ -176,7 +176,7 @@ class Build:
         announce(model.name, choice.target, first.program)
         unchecked = None
         if first.program.facts.get(FACT) and backend.chooses_checks:
-            plain = open_model(replace(choice, checked=False), ranges, quiet=True)
+            plain = open_model(choice.with_options(checked=False), ranges, quiet=True)
             (unchecked,) = self.lowered(plain, targets[:1], pipeline, quiet=True)
         folder = self.output or Path("out") / choice.spec.stem
         files = writer.write(programs, backend, folder, wanted, source, unchecked)
@@ -205,7 +205,7 @@ class Build:
                 observers=self.observers() if shown else (),
                 trace=trace if shown else None,
                 pipeline=pipeline,
-                verify_each=self.choice.verify_each,
+                verify_each=self.choice.options.verify_each,
                 int8=self.quantize is not None,
                 wanted=self.choice.wanted,
                 every=not quiet,
@@ -229,7 +229,7 @@ class Build:
             precision=model.precision,
             observers=self.observers(),
             pipeline=pipeline,
-            verify_each=self.choice.verify_each,
+            verify_each=self.choice.options.verify_each,
             trace=trace,
             is_kept=is_kept,
         )
@@ -247,10 +247,10 @@ class Build:
 
     def told(self, choice: Chosen) -> dict[str, Any]:
         """The options that the manifest keeps."""
-        asked = {key: value for key, value in asdict(choice).items() if key in TOLD}
+        asked = {key: getattr(choice.options, key) for key in TOLD}
         asked |= {"static": self.static, "libm": not self.no_libm, "size": self.small}
-        asked |= {"checked": choice.checked} if choice.checked else {}
-        return asked | ({"passes": choice.passes} if choice.passes else {})
+        asked |= {"checked": choice.options.checked} if choice.options.checked else {}
+        return asked | ({"passes": choice.options.passes} if choice.options.passes else {})
 
 
 def announce(name: str, target: str, program: Program) -> None:

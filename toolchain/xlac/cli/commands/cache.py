@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from xlac.cli.choice import chosen, request
+from xlac.cli.choice import chosen
 from xlac.cli.options import spec_options, target_options
 
 
@@ -66,7 +66,7 @@ def why(**options: Any) -> None:
     choice = chosen(**options)
     model = open_model(choice)
     backend = find(choice.target)
-    facts = backend.target(request(choice))
+    facts = backend.target(choice.options.request)
     key = key_of(backend, facts, backend.emit(lower(model, facts).program, facts))
     cache = _open()
     if cache.find(key) is not None:

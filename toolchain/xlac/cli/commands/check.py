@@ -43,7 +43,7 @@ def command(
     from xlac.frontends.loader import load
     from xlac.spec.summary import summarize
 
-    options = chosen(spec, dim, sets, allow_outside)
+    options = chosen(spec, dim, sets, allow_outside).options
     if tensors:
         types = learned(
             load(

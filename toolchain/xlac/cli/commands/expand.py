@@ -31,7 +31,7 @@ def command(
     from xlac.spec.report import Report
     from xlac.spec.schema.document import read_document
 
-    options = chosen(spec, dim, sets, allow_outside)
+    options = chosen(spec, dim, sets, allow_outside).options
     model = load(
         spec,
         params=options.params,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from xlac.cli.choice import chosen, request
+from xlac.cli.choice import chosen
 from xlac.cli.options import schedule_option, spec_options, target_options
 
 
@@ -32,27 +32,22 @@ def command(spec: Path, node: str | None, schedules: bool, **options: Any) -> No
         click.echo(diagnostics.explain(str(spec).upper()))
         return
 
-    from difflib import get_close_matches
-
     from xlac.cli.models import open_model
     from xlac.debug import story
     from xlac.driver import lower
     from xlac_sdk.host.registry import find
     from xlac_sdk.source import Diagnostic, SourceError
+    from xlac_sdk.support.choices import nearest
 
     choice = chosen(spec, **options)
     model = open_model(choice)
     backend = find(choice.target)
-    facts = backend.target(request(choice))
+    facts = backend.target(choice.options.request)
     lowered = lower(model, facts, wanted=choice.wanted)
     text = story.tell(lowered, model.graph, node, backend.control, schedules)
     if not text and node is not None:
         known = list(story.written(model.graph))
-        close = get_close_matches(node, known, n=1)
-        hint = (
-            f"did you mean '{close[0]}'?"
-            if close
-            else f"it has {', '.join(known[:12])}" + (", …" if len(known) > 12 else "")
-        )
+        some = f"it has {', '.join(known[:12])}" + (", …" if len(known) > 12 else "")
+        hint = nearest(node, known, some)
         raise SourceError(Diagnostic("XL2002", f"no node '{node}' in {choice.spec}", hint=hint))
     click.echo(text)

@@ -40,7 +40,10 @@ def command(output: Path | None, force: bool, **options: Any) -> None:
     progress = current()
     progress.stage(f"reading {choice.spec.name}")
     model = load(
-        choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside
+        choice.spec,
+        dims=choice.options.dims,
+        params=choice.options.params,
+        allow_outside=choice.allow_outside,
     )
     progress.stage(f"writing {file.name}")
     files = write(model, file, progress.update)

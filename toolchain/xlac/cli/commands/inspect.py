@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from xlac.cli.choice import chosen, request
+from xlac.cli.choice import chosen
 from xlac.cli.options import pass_options, schedule_option, spec_options, target_options
 
 STAGES = (
@@ -51,9 +51,13 @@ def command(stage: str, **options: Any) -> None:
         click.echo(str(choice.pipeline))
         return
     backend = find(choice.target)
-    facts = backend.target(request(choice))
+    facts = backend.target(choice.options.request)
     lowered = lower(
-        model, facts, wanted=choice.wanted, pipeline=choice.pipeline, verify_each=choice.verify_each
+        model,
+        facts,
+        wanted=choice.wanted,
+        pipeline=choice.pipeline,
+        verify_each=choice.options.verify_each,
     )
     match stage:
         case "fused":

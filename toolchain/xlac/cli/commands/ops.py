@@ -14,11 +14,11 @@ import click
 def command(name: str | None, as_json: bool, coverage: bool) -> None:
     """List every operation, or describe NAME: its inputs, attributes and meaning."""
     import json
-    from difflib import get_close_matches
 
     from xlac.ir.op import summary
     from xlac.ops import OPS, reference
     from xlac_sdk.source import Diagnostic, SourceError
+    from xlac_sdk.support.choices import nearest
 
     if name is None and coverage:
         from xlac.debug import op_coverage
@@ -37,8 +37,7 @@ def command(name: str | None, as_json: bool, coverage: bool) -> None:
             click.echo(f"{mnemonic:<{width}}  {text}")
         return
     if name not in OPS:
-        close = get_close_matches(name, OPS, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else "`xlac ops` lists them"
+        hint = nearest(name, OPS, "`xlac ops` lists them")
         raise SourceError(Diagnostic("XL2001", f"unknown operation '{name}'", hint=hint))
     if coverage:
         from xlac.debug import op_coverage

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from xlac.cli.choice import chosen, request
+from xlac.cli.choice import chosen
 from xlac.cli.options import calling, running, schedule_option, spec_options, target_options
 
 
@@ -63,7 +63,7 @@ def command(
     backend = find(choice.target)
     with copying(copy_weights):
         model = open_model(choice)
-        lowered = lower(model, backend.target(request(choice)), wanted=choice.wanted)
+        lowered = lower(model, backend.target(choice.options.request), wanted=choice.wanted)
     generator = np.random.default_rng(0)
     inputs = [
         make("random", slot.dtype, slot.extents({}), generator) for slot in lowered.program.inputs

@@ -129,8 +129,10 @@ def spec_run(
 
     choice = chosen(**options)
     place = None
-    if not choice.allow_outside and not choice.verify_each:  # what is kept was verified, or not
-        place = entry(choice.spec, choice.target, choice.compile_options)
+    if (
+        not choice.allow_outside and not choice.options.verify_each
+    ):  # what is kept was verified, or not
+        place = entry(choice.spec, choice.target, choice.options)
     program = load(place, copy)
     if program is None:
         program, inputs = _compiled(choice, place, given, archive, seed, named, copy)
@@ -170,13 +172,13 @@ def _compiled(
             model,
             choice.target,
             threads=choice.threads,
-            cpu=choice.cpu,
-            triple=choice.triple,
-            arch=choice.arch,
-            checked=choice.checked,
-            schedules=choice.schedule,
-            passes=choice.passes,
-            verify_each=choice.verify_each,
+            cpu=choice.options.cpu,
+            triple=choice.options.triple,
+            arch=choice.options.arch,
+            checked=choice.options.checked,
+            schedules=choice.options.schedules,
+            passes=choice.options.passes,
+            verify_each=choice.options.verify_each,
         )
     if isinstance(program, Specializing):
         return program.specialize(inputs), inputs
@@ -223,15 +225,15 @@ def opened(
     from xlac.frontends.loader import load
     from xlac.model import Undecided
 
-    params, decided = dict(choice.params), frozenset[str]()
+    params, decided = dict(choice.options.params), frozenset[str]()
     while True:
         try:
             model = load(
                 choice.spec,
-                dims=choice.dims,
+                dims=choice.options.dims,
                 params=params,
                 allow_outside=choice.allow_outside,
-                precision=choice.precision,
+                precision=choice.options.precision,
             )
             return model, decided
         except Undecided as undecided:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from xlac.frontends.known import DataDependent
 from xlac.frontends.onnx import registry
 from xlac.ir.op import ShapeError
 from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.support.choices import nearest, similar
 
 
 class UnsupportedOperator(ShapeError):
@@ -46,7 +46,7 @@ def unsupported(domain: str, name: str, version: int) -> UnsupportedOperator:
         return UnsupportedOperator(
             f"the model imports no operator set of domain '{domain or 'ai.onnx'}'"
         )
-    near = get_close_matches(name, [n for d, n in registry.OPERATORS if d == domain], 3)
+    near = similar(name, [n for d, n in registry.OPERATORS if d == domain], 3)
     full = f"{domain}.{name}" if domain else name
     hint = f"nearest: {', '.join(near)}" if near else ""
     return UnsupportedOperator(
@@ -58,8 +58,7 @@ def unknown(given: Iterable[str], inputs: Sequence[str]) -> None:
     """Refuses values for inputs that the model does not have."""
     for name in given:
         if name not in inputs and name.partition(".")[0] not in inputs:
-            near = get_close_matches(name, inputs, 1)
-            hint = f"did you mean '{near[0]}'?" if near else f"the model has: {', '.join(inputs)}"
+            hint = nearest(name, inputs, f"the model has: {', '.join(inputs)}")
             raise SourceError(Diagnostic("XL2015", f"there is no input '{name}' to set", hint=hint))
 
 

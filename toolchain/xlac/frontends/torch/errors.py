@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from xlac_sdk.source import Diagnostic, SourceError, Span
+from xlac_sdk.support.choices import similar
 
 FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in ')
 
@@ -54,8 +54,8 @@ class UnsupportedNode:
                 "XL7302", f"{self.operation} ('{self.node.name}'): {self.reason}", self.span
             )
         base = self.operation.rpartition(".")[0]
-        near = [n for n in names if n.rpartition(".")[0] == base] or get_close_matches(
-            self.operation, names, n=3
+        near = [n for n in names if n.rpartition(".")[0] == base] or similar(
+            self.operation, names, 3
         )
         hint = f"near it: {', '.join(near[:3])}" if near else ""
         return Diagnostic(
