@@ -10,17 +10,22 @@ from schedule_draws import Drawn, dot, x
 
 from xlac.codegen.gpu.core import tma
 from xlac.codegen.gpu.core.instructions import COMMIT, COPY, FENCE, GROUPED, MMA, SETTLE, WAIT
+from xlac.codegen.gpu.reduction.arrival_counter import FENCE as ARRIVED
+from xlac.codegen.gpu.reduction.arrival_counter import TICKET
 from xlac.fusion.group import Group, Kind
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.tensor.extend import Concat
+from xlac.ops.tensor.view import Broadcast
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
 GPU = Target("gpu", warp=8, block_threads=32, shared_bytes=48 << 10, access_bytes=16, processors=4)
 
 
+TICKETS = replace(GPU, instructions=frozenset({ARRIVED, TICKET}))
 CORES = replace(
     GPU, warp=32, block_threads=128, instructions=frozenset({*MMA.values(), COPY, COMMIT, WAIT})
 )
@@ -73,6 +78,53 @@ def turned_twice() -> Group:
     )
 
 
+def reduced(value: Node, *axes: int, combine: str = "add") -> Node:
+    return Node.of(Reduce(axes, combine), value)
+
+
+def weights(rows: int, length: int) -> Callable[[], Group]:
+    """A softmax that an input scales: powers and inputs are read twice."""
+
+    def made() -> Group:
+        value = x("x", rows, length)
+        powers = build.exp(build.mul(value, x("w", rows, length)))
+        total = Node.of(Broadcast((rows, length), (0,)), reduced(powers, 1))
+        return group(Kind.ROWS, build.mul(build.div(powers, total), value))
+
+    return made
+
+
+def around() -> Group:
+    """Axes on both sides of those that are kept."""
+    return group(Kind.REDUCE, reduced(x("x", 6, 3, 4, 10), 0, 2, 3))
+
+
+def upright() -> Group:
+    return group(Kind.REDUCE, reduced(x("x", 40, 3, 24), 0))
+
+
+def greatest() -> Group:
+    return group(Kind.REDUCE, reduced(x("x", 70, 5), 0, combine="max"))
+
+
+def whole(axes: tuple[int, ...], *shape: int) -> Callable[[], Group]:
+    return lambda: group(Kind.REDUCE, reduced(x("x", *shape), *axes))
+
+
+def part(loops: list[list[int]], vector: int, lanes: int, combine: bool) -> Mapping[str, object]:
+    kernel = {"width": 4, "threads": 16} if combine else None
+    return {
+        "template": "gpu_split_reduction", "loops": loops, "vector": vector, "lanes": lanes,
+        "width": 4, "threads": 8, "ahead": 2, "length": 24, "combine": kernel,
+    }  # fmt: skip
+
+
+LOOPS = {"written_out": False}
+NARROW = {"lanes": 2, "width": 4, "threads": 16, "written_out": False}
+SINGLE = {"vector": None, "lanes": 1}
+CACHED = {"written_out": False, "kept": (3,)}
+
+
 GPU_CASES: dict[str, Drawn] = {
     "gpu_skinny": Drawn(dot(3, 40, 64), GPU, "skinny_gemm"),
     "gpu_skinny_deep": Drawn(dot(3, 40, 64, turned=True), GPU, "skinny_gemm"),
@@ -89,5 +141,23 @@ GPU_CASES: dict[str, Drawn] = {
     "gpu_sums": Drawn(sums, GPU, "gpu_elementwise", exact=True),
     "gpu_pieces": Drawn(pieces, GPU, "gpu_elementwise", exact=True),
     "gpu_transposed": Drawn(transposed, GPU, "gpu_elementwise", exact=True),
+    "gpu_rows": Drawn(weights(5, 40), GPU, "gpu_row_reduction", starts=(LOOPS, CACHED)),
+    "gpu_rows_long": Drawn(weights(2, 520), GPU, "gpu_row_reduction"),
+    "gpu_around": Drawn(around, GPU, "gpu_row_reduction", starts=(NARROW,)),
+    "gpu_columns": Drawn(upright, GPU, "gpu_column_reduction", starts=(LOOPS, SINGLE)),
+    "gpu_middle": Drawn(whole((1,), 4, 10, 6), GPU, "gpu_column_reduction", starts=({"lanes": 2},)),
+    "gpu_greatest": Drawn(greatest, GPU, "gpu_column_reduction", exact=True),
+    "gpu_split_rows": Drawn(
+        whole((1, 2), 2, 8, 60),
+        GPU,
+        "gpu_split_reduction",
+        instead=part([[0], [1, 2]], 1, 4, combine=True),
+    ),
+    "gpu_split_columns": Drawn(
+        whole((0,), 300, 8),
+        TICKETS,
+        "gpu_split_reduction",
+        instead=part([[0], [1]], 1, 2, combine=False),
+    ),
     "gpu_turned_twice": Drawn(turned_twice, GPU, "gpu_elementwise", exact=True),
 }

@@ -33,8 +33,8 @@ CPU: dict[Kind, str] = {
 }
 GPU: dict[Kind, str] = {
     Kind.ELEMENTWISE: "xlac.codegen.gpu.elementwise",
-    Kind.ROWS: "xlac.codegen.gpu.reduction.choose",
-    Kind.REDUCE: "xlac.codegen.gpu.reduction.choose",
+    Kind.ROWS: "xlac.codegen.gpu.reduction.launches",
+    Kind.REDUCE: "xlac.codegen.gpu.reduction.launches",
     Kind.DOT: "xlac.codegen.gpu.gemm.dot",
     Kind.CONV: "xlac.codegen.gpu.gemm.conv",
     Kind.ATTENTION: "xlac.codegen.gpu.attention.attention",

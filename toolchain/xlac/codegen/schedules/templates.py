@@ -9,6 +9,7 @@ from xlac.codegen.schedules.elementwise import ElementwiseSchedule
 from xlac.codegen.schedules.gemm import CONTRACTIONS, PackSchedule
 from xlac.codegen.schedules.gpu_elementwise import GpuElementwiseSchedule
 from xlac.codegen.schedules.gpu_gemm import GPU_CONTRACTIONS
+from xlac.codegen.schedules.gpu_reduction import GPU_REDUCTIONS
 from xlac.codegen.schedules.random import RANDOM
 from xlac.codegen.schedules.reduction import REDUCTIONS
 from xlac.codegen.schedules.scatter import SCATTERS
@@ -26,6 +27,7 @@ TEMPLATES: dict[str, type[Schedule]] = {
         *REDUCTIONS,
         *GPU_CONTRACTIONS,
         GpuElementwiseSchedule,
+        *GPU_REDUCTIONS,
         MergeSortSchedule,
         OnlineSoftmaxSchedule,
         DepthwiseNchwSchedule,

@@ -1,52 +1,180 @@
-"""Which kernels a group around reductions has on a GPU: by rows or by columns, and whether pieces of a
-result have blocks of their own.
+"""Chooses which kernels a group around reductions has on a GPU: by rows or by columns, what threads
+have of a row, and whether pieces of a result have blocks of their own.
 """
 
 from __future__ import annotations
 
-from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
-from xlac.codegen.core.reduction_plan import ReductionSpace
-from xlac.codegen.gpu.reduction import split_reduction
-from xlac.codegen.gpu.reduction.columns import Columns
-from xlac.codegen.gpu.reduction.rows import RowBlocks
-from xlac.fusion import cost
-from xlac.fusion.group import Group
-from xlac.ir.dims import ceil_div, size_hint, volume
-from xlac_sdk.kernel_ir.build import Builder
-from xlac_sdk.target import Target
+from collections.abc import Sequence
+from dataclasses import replace
 
+from xlac.codegen.core.access_analysis import Run, contiguous, runs
+from xlac.codegen.core.kinds.reduction import ReductionValues
+from xlac.codegen.gpu.core.access_width import access_lanes
+from xlac.codegen.gpu.core.grid import RESIDENT, at_least, threads_for
+from xlac.codegen.gpu.reduction import arrival_counter
+from xlac.codegen.gpu.reduction.row_cache import keepable
+from xlac.codegen.gpu.reduction.row_space import RowSpace
+from xlac.codegen.gpu.reduction.threads_per_row import share
+from xlac.codegen.schedules.gpu_reduction import (
+    CombineKernel,
+    GpuColumnReductionSchedule,
+    GpuReductionSchedule,
+    GpuRowReductionSchedule,
+    GpuSplitReductionSchedule,
+)
+from xlac.fusion.group import is_immediate
+from xlac.ir.dims import ceil_div, divisor, size_hint, upper_bound, volume
+
+AHEAD = 4  # vectors that a loop reads at once
+REGISTERS = 32  # 32-bit registers of a thread that hold elements of its row
+STEPS = 8  # vectors of a thread that are written out
+MOST = 512  # threads of a block that has columns
+# elements of a result that a thread takes, where there are many: pieces have blocks of their own
+TURNS = 32
 # elements for each multiprocessor that make combining parts worth while, times the blocks there are
 BLOCK_WORK = 1 << 9
 
-
-def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """One launch, or two where there are too few results to keep the multiprocessors busy."""
-    space = ReductionSpace.of(group)
-    rows = of_group(Elements(Builder(), group, target), space)
-    if pays(rows):
-        return split_reduction.lower(
-            group, target, name, of_group(Elements(Builder(), group, target), space)
-        )
-    rows.write()
-    return LoweredGroup((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
+_Whole = GpuRowReductionSchedule | GpuColumnReductionSchedule
 
 
-def of_group(elements: Elements, space: ReductionSpace) -> RowBlocks:
-    """What writes the kernel of a group around reductions."""
-    rows = RowBlocks(elements, space)
-    return (
-        rows
-        if rows.by_row and not rows.ordered
-        else Columns(Elements(Builder(), elements.group, elements.target), space)
+def choose(values: ReductionValues) -> GpuReductionSchedule:
+    """One kernel, whose threads have whole results; or pieces of them where these are few."""
+    space = values.space
+    loops = runs(space.shape, values.survey, values.borders())
+    vector = max(
+        loops, key=lambda r: (contiguous(r, values.survey, space.shape), r.axes), default=None
+    )
+    if (vector is None or vector.axes[0] in space.reduced) and not values.ordered:
+        rows, made = _by_row(values, loops, vector)
+    else:
+        rows, made = _by_column(values, loops, vector)
+    return _split(values, rows, made) if _is_split(values, rows, made) else made
+
+
+def _by_row(
+    values: ReductionValues, loops: Sequence[Run], vector: Run | None
+) -> tuple[RowSpace, _Whole]:
+    """A few lanes of a warp, a warp or a whole block takes a row."""
+    target = values.target
+    lanes = access_lanes(target, values.survey, vector or Run(volume(()), ()), alone=False)
+    rows = RowSpace(values.space, loops, vector, lanes, True)
+    steps = _steps(values, lanes)
+    width, threads = share(target, size_hint(rows.vectors), size_hint(rows.rows), steps)
+    few = isinstance(rows.vectors, int) and -(-upper_bound(rows.vectors) // width) <= steps
+    return rows, GpuRowReductionSchedule(
+        tuple(r.axes for r in loops),
+        loops.index(vector) if vector else 0,
+        lanes,
+        width,
+        threads,
+        few,
+        AHEAD,
+        () if few else _kept(values, upper_bound(rows.vectors) * lanes * (threads // width)),
     )
 
 
-def pays(rows: RowBlocks) -> bool:
+def _steps(values: ReductionValues, lanes: int) -> int:
+    """Vectors of a thread that have room in its registers, one of each input."""
+    group, space = values.group, values.space
+    rows_of = [n for n in group.inputs if space.is_full(n) and not is_immediate(n)]
+    held = max(1, sum(max(1, n.type.dtype.compute.nbytes // 4) for n in rows_of))
+    return max(1, min(STEPS, REGISTERS // (lanes * held)))
+
+
+def _kept(values: ReductionValues, size: int) -> tuple[int, ...]:
+    """What later passes read again, as far as so many elements of it fit."""
+    room, found = values.target.shared_bytes // 2, []
+    numbers = {n: k for k, n in enumerate((*values.group.inputs, *values.group.nodes))}
+    for nodes in keepable(values.group, values.plan, values.space).values():
+        for node in nodes:
+            nbytes = size * node.type.dtype.compute.nbytes
+            if nbytes <= room:
+                room -= nbytes
+                found.append(numbers[node])
+    return tuple(found)
+
+
+def _by_column(
+    values: ReductionValues, loops: Sequence[Run], vector: Run | None
+) -> tuple[RowSpace, _Whole]:
+    """A rectangle of threads: as wide as a warp along the results, and as many rows as it takes to
+    keep the multiprocessors busy.
+    """
+    target, space = values.target, values.space
+    along = vector if vector and vector.axes[0] not in space.reduced else None
+    rows = RowSpace(space, loops, along, 1, False)
+    vectors, results = size_hint(rows.vectors), size_hint(rows.rows)
+    busy = RESIDENT * max(1, target.processors)
+    if along is not None and not values.ordered:
+        lanes = access_lanes(target, values.survey, along, alone=False)
+        while lanes > 1 and results // lanes * max(1, vectors // TURNS) < busy:
+            lanes //= 2
+        rows = replace(rows, lanes=lanes)
+    width, threads = _rectangle(values, vectors, size_hint(rows.rows))
+    few = isinstance(rows.vectors, int) and -(-vectors // width) <= min(
+        STEPS, REGISTERS // rows.lanes
+    )
+    return rows, GpuColumnReductionSchedule(
+        tuple(r.axes for r in loops),
+        loops.index(along) if along else None,
+        rows.lanes,
+        width,
+        threads,
+        few,
+        AHEAD,
+    )
+
+
+def _rectangle(values: ReductionValues, vectors: int, rows: int) -> tuple[int, int]:
+    """Threads that share a result, and those of a block."""
+    target = values.target
+    side, width, limit = (
+        min(target.warp, at_least(max(1, rows))),
+        1,
+        min(MOST, target.block_threads),
+    )
+    busy = RESIDENT * max(1, target.processors)
+    if not values.ordered:
+        while 2 * side * width <= limit and rows * width < busy and 2 * width <= vectors:
+            width *= 2
+    if side * width < target.warp or width == 1:
+        side = max(target.warp // width, threads_for(target, rows) if width == 1 else 0)
+    return width, side * width
+
+
+def _is_split(values: ReductionValues, rows: RowSpace, made: _Whole) -> bool:
     """Whether a group is one pass without results for every element, whose blocks leave
     multiprocessors idle.
     """
-    one_pass = len(rows.plan.passes) == 1 and not rows.plan.passes[0].stores and not rows.ordered
-    blocks, processors = size_hint(ceil_div(rows.rows, rows.side)), max(1, rows.target.processors)
-    many = size_hint(volume(rows.space.shape)) > BLOCK_WORK * processors * blocks
-    return one_pass and blocks < processors and many
+    blocks = size_hint(ceil_div(rows.rows, made.threads // made.width))
+    processors = max(1, values.target.processors)
+    many = size_hint(volume(values.space.shape)) > BLOCK_WORK * processors * blocks
+    return splits(values) and blocks < processors and many
+
+
+def splits(values: ReductionValues) -> bool:
+    """Whether a group is one pass of reductions in any order, with nothing for each element."""
+    passes = values.plan.passes
+    return len(passes) == 1 and not passes[0].stores and not values.ordered
+
+
+def _split(values: ReductionValues, rows: RowSpace, made: _Whole) -> GpuReductionSchedule:
+    """Pieces of rows, as many as keep all multiprocessors busy."""
+    target, width = values.target, made.width
+    blocks = size_hint(ceil_div(rows.rows, made.threads // width))
+    count = max(1, 2 * RESIDENT * max(1, target.processors) // (made.threads * blocks))
+    length = -(-size_hint(rows.vectors) // (count * width)) * width
+    span = width * AHEAD
+    even = span * at_least(-(-length // span))
+    if divisor(rows.vectors) % even == 0:  # nothing to test for in the loops
+        length = even
+    pieces = ceil_div(rows.vectors, length)
+    if pieces == 1:
+        return replace(made, written_out=False)
+    combine = None
+    if not arrival_counter.has_tickets(target):
+        results = size_hint(volume(tuple(r.extent for r in rows.kept)))
+        combine = CombineKernel(*share(target, size_hint(pieces), results, _steps(values, 1)))
+    return GpuSplitReductionSchedule(
+        made.loops, made.vector, made.lanes, width, made.threads, AHEAD, length, combine
+    )

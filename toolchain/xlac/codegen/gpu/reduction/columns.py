@@ -13,11 +13,8 @@ from collections.abc import Mapping
 from xlac.codegen.core.access_analysis import Run, expand
 from xlac.codegen.core.accumulators import Accumulator, fixed, sums
 from xlac.codegen.core.summation import BLOCK, Pair
-from xlac.codegen.gpu.core.access_width import access_lanes
-from xlac.codegen.gpu.core.grid import RESIDENT, at_least, threads_for
-from xlac.codegen.gpu.reduction.row_threads import REGISTERS, STEPS
+from xlac.codegen.gpu.reduction.row_space import RowSpace
 from xlac.codegen.gpu.reduction.rows import RowBlocks
-from xlac.ir.dims import size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops import numeric
@@ -25,58 +22,18 @@ from xlac.ops.reduction.reduction import Reduce
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr
 
-MOST = 512  # threads of a block
-# elements of a result that a thread takes, where there are many: pieces have blocks of their own
-TURNS = 32
-
 
 class Columns(RowBlocks):
     """Writes the kernel. What `RowBlocks` calls a row is here a vector of results; its vectors are
     reduced positions.
     """
 
-    def _size(self) -> None:
-        self.each = self.survey.flops + len(self.survey.accesses)
-        self.pieces = 1
-        along = None if self.by_row else self.vector
-        self.runs_of_results = [r for r in self.kept if r is not along] + ([along] if along else [])
-        self.vectors = volume(tuple(r.extent for r in self.reduced))
-        results = size_hint(volume(tuple(r.extent for r in self.kept)))
-        busy = RESIDENT * max(1, self.target.processors)
-        self.lanes = 1
-        if along is not None and not self.ordered:
-            self.lanes = access_lanes(self.target, self.survey, along, alone=False)
-            turns = max(1, size_hint(self.vectors) // TURNS)
-            while self.lanes > 1 and results // self.lanes * turns < busy:
-                self.lanes //= 2
-        self.along, self.part_lanes = along, self.lanes
-        self.rows = volume(tuple(r.extent for r in self.kept if r is not along)) * (
-            along.extent // self.lanes if along else 1
-        )
-        self._share(size_hint(self.vectors), size_hint(self.rows))
+    _along_rows = False
 
-    def _share(self, vectors: int, rows: int) -> None:
-        """A rectangle of `side` results and `width` threads for each."""
-        limit = min(MOST, self.target.block_threads)
-        self.side, self.width = min(self.target.warp, at_least(max(1, rows))), 1
-        busy = RESIDENT * max(1, self.target.processors)
-        if not self.ordered:
-            while (
-                2 * self.side * self.width <= limit
-                and rows * self.width < busy
-                and 2 * self.width <= vectors
-            ):
-                self.width *= 2
-        if self.side * self.width < self.target.warp or self.width == 1:
-            self.side = max(
-                self.target.warp // self.width,
-                threads_for(self.target, rows) if self.width == 1 else 0,
-            )
-        self.threads = self.side * self.width
-        steps = -(-vectors // self.width)
-        self.written_out = isinstance(self.vectors, int) and steps <= min(
-            STEPS, REGISTERS // self.lanes
-        )
+    def _count(self, rows: RowSpace) -> None:
+        super()._count(rows)
+        along = [self.vector] if self.vector else []
+        self.runs_of_results = [r for r in self.kept if r is not self.vector] + along
 
     def _place_of_thread(self, block: Expr) -> tuple[Expr, Expr]:
         thread = self.here.thread
@@ -88,14 +45,14 @@ class Columns(RowBlocks):
     def _counters(self, row: Expr) -> dict[Run, Expr]:
         counters: dict[Run, Expr] = {}
         for run in reversed(self.runs_of_results):
-            count = run.extent // self.lanes if run is self.along else run.extent
+            count = run.extent // self.lanes if run is self.vector else run.extent
             own = (
                 row
                 if run is self.runs_of_results[0]
                 else self.builder.let("o", build.mod(row, count))
             )
             counters[run] = (
-                build.ramp(build.mul(own, self.lanes), 1, self.lanes) if run is self.along else own
+                build.ramp(build.mul(own, self.lanes), 1, self.lanes) if run is self.vector else own
             )
             row = self.builder.let("o", build.div(row, count))
         return counters
@@ -108,10 +65,6 @@ class Columns(RowBlocks):
         if self.reduced:
             found[self.reduced[0]] = vector
         return expand(found, self.space.shape)
-
-    def _kept_between(self) -> dict[int, dict[Node, Buffer]]:
-        """Nothing: a block has many results."""
-        return {}
 
     def _combine(self, gathered: Mapping[Node, Accumulator]) -> dict[Node, list[Expr]]:
         own = {r: accumulator.exact(0) for r, accumulator in gathered.items()}

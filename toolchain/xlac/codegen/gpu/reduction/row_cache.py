@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 
 from xlac.codegen.core.reduction_plan import ReductionPass, ReductionPlan, ReductionSpace
@@ -10,7 +11,35 @@ from xlac.ir.graph import Node
 from xlac.ops.reduction.reduction import Reduce
 
 
-def read_again(
+def keepable(
+    group: Group, plan: ReductionPlan, space: ReductionSpace, known: AbstractSet[Node] | None = None
+) -> dict[int, list[Node]]:
+    """What later passes need again, by the pass that has it first: values that are dear to compute,
+    and inputs that are still read where those are kept, or where only `known` ones are.
+    """
+    passes = plan.passes
+    if len(passes) < 2:
+        return {}
+    found = {
+        number: [node for node in one.keep if node.shape == space.shape]
+        for number, one in enumerate(passes[:-1])
+    }
+    kept = set[Node]().union(*found.values()) if known is None else known
+    found[0] += _read_again(group, plan, space, kept)
+    return found
+
+
+def chosen_of(
+    kept: Collection[int], group: Group, plan: ReductionPlan, space: ReductionSpace
+) -> dict[int, list[Node]]:
+    """The values of these numbers among the inputs and nodes of a group, by pass."""
+    every = (*group.inputs, *group.nodes)
+    wanted = {every[number] for number in kept}
+    able = keepable(group, plan, space, frozenset())
+    return {number: [n for n in nodes if n in wanted] for number, nodes in able.items()}
+
+
+def _read_again(
     group: Group, plan: ReductionPlan, space: ReductionSpace, kept: AbstractSet[Node]
 ) -> list[Node]:
     """Inputs of the space's shape that the first pass reads and a later one needs that finds `kept`

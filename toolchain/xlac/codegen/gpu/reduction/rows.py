@@ -20,8 +20,8 @@ from xlac.codegen.core.reduction_plan import ReductionPass, reduced_inputs
 from xlac.codegen.core.summation import BLOCK
 from xlac.codegen.gpu.core.grid import grid
 from xlac.codegen.gpu.reduction import combine_partials
-from xlac.codegen.gpu.reduction.row_cache import read_again
-from xlac.codegen.gpu.reduction.row_threads import AHEAD, RowThreads
+from xlac.codegen.gpu.reduction.row_cache import chosen_of
+from xlac.codegen.gpu.reduction.row_threads import RowThreads
 from xlac.ir.dims import ceil_div, divisor, upper_bound
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
@@ -140,9 +140,9 @@ class RowBlocks(RowThreads):
             yield found
             return
         start, length, even = self._stretch_of_piece()
-        span = width * AHEAD
+        span = width * self.ahead
         main = build.mul(build.div(length, span), span)
-        size = span * (BLOCK // AHEAD)
+        size = span * (BLOCK // self.ahead)
         with ExitStack() as around:
             begin: Expr = build.index(0)
             stop: Expr = main
@@ -161,7 +161,7 @@ class RowBlocks(RowThreads):
                         ),
                         None,
                     )
-                    for c in range(AHEAD)
+                    for c in range(self.ahead)
                 ]
         if even % span == 0:
             return
@@ -222,26 +222,13 @@ class RowBlocks(RowThreads):
     # ---- values kept between passes ----------------------------------------------------------
 
     def _kept_between(self) -> dict[int, dict[Node, Buffer]]:
-        """SHARED memory for what later passes read again, by the pass that has it first; nothing
-        where it does not fit.
-        """
-        passes = self.plan.passes
-        if len(passes) < 2:
-            return {}
-        wanted: dict[int, list[Node]] = {}
-        for number, one in enumerate(passes[:-1]):
-            wanted[number] = [node for node in one.keep if node.shape == self.space.shape]
-        again = read_again(self.group, self.plan, self.space, set().union(*wanted.values()))
-        wanted[0] = [*wanted.get(0, []), *again]
+        """SHARED memory for what later passes read again, by the pass that has it first."""
         size = upper_bound(self.vectors) * self.lanes * self.side
-        room = self.target.shared_bytes // 2
         found: dict[int, dict[Node, Buffer]] = {}
-        for number, nodes in wanted.items():
+        for number, nodes in chosen_of(self.cached, self.group, self.plan, self.space).items():
             for node in nodes:
-                dtype = node.type.dtype.compute
-                if size * dtype.nbytes <= room:
-                    room -= size * dtype.nbytes
-                    found.setdefault(number, {})[node] = self.here.shared("row", dtype, size)
+                buffer = self.here.shared("row", node.type.dtype.compute, size)
+                found.setdefault(number, {})[node] = buffer
         return found
 
     def _home(self, vector: Expr) -> Expr:

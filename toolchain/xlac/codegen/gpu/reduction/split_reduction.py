@@ -15,27 +15,28 @@ from xlac.codegen.core.accumulators import Accumulator
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import LoweredGroup, Scratch
 from xlac.codegen.core.reduction_plan import ReductionPass
-from xlac.codegen.gpu.core.grid import RESIDENT
 from xlac.codegen.gpu.reduction.combine_partials import place_of_part
 from xlac.codegen.gpu.reduction.rows import RowBlocks
+from xlac.codegen.schedules.gpu_reduction import CombineKernel, GpuSplitReductionSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import ceil_div, size_hint, volume
+from xlac.ir.dims import volume
 from xlac.ir.graph import Node
 from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Access, Expr
 from xlac_sdk.target import Target
 
 
-def lower(group: Group, target: Target, name: str, rows: RowBlocks) -> LoweredGroup:
-    """One launch, or two, of what `rows` writes when it is cut into pieces."""
-    blocks = size_hint(ceil_div(rows.rows, rows.side))
-    rows.cut(max(1, 2 * RESIDENT * max(1, target.processors) // (rows.threads * blocks)))
+def lower(
+    group: Group, target: Target, name: str, rows: RowBlocks, schedule: GpuSplitReductionSchedule
+) -> LoweredGroup:
+    """One launch, or two, of what `rows` writes by a schedule that cuts them into pieces."""
     rows.write()
-    if rows.finishes:
+    if schedule.combine is None:
         return LoweredGroup((rows.elements.launch(name, cost.work(group)),))
     combine = _CombineBlocks(Elements(Builder(), group, target), rows.space)
-    combine.take(rows)
+    combine.follow(schedule)
+    combine.take(rows, schedule.combine)
     combine.write()
     return LoweredGroup(
         (rows.elements.launch(f"{name}_parts", cost.work(group)), combine.elements.launch(name))
@@ -47,13 +48,13 @@ class _CombineBlocks(RowBlocks):
     of its parts.
     """
 
-    def take(self, rows: RowBlocks) -> None:
+    def take(self, rows: RowBlocks, how: CombineKernel) -> None:
         """The parts that the first launch leaves."""
         self.parts: Mapping[Node, Scratch] = rows.scratch
         self.lanes, self.vectors, self.row_vectors = 1, rows.pieces, rows.pieces
         self.rows = volume(tuple(r.extent for r in self.kept))
-        self._share(size_hint(self.vectors), size_hint(self.rows))
-        self.written_out = False
+        self._share(how.width, how.threads)
+        self.pieces = 1
 
     def _row(self, counters: Mapping[Run, Expr]) -> None:
         kept = expand(counters, self.space.shape)
