@@ -4,45 +4,20 @@ demand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from xlac.codegen.core.lowered_group import PackedConstant
 from xlac.ir.dims import static
 from xlac.ir.graph import Node
+from xlac.ir.lazy_arrays import LazyArrays
 from xlac.ir.op import Array
 from xlac.ir.storage import LINE, forget, give_back, on_a_line
 from xlac.ops.tensor.leaf import Const, Param
 from xlac_sdk.programs.program import Role, Slot
 
 OFTEN = 8 << 20  # bytes of packings, after which what they left behind is given back
-
-
-class LazyArrays(Mapping[str, Array]):
-    """Arrays by symbol, each made at its first use."""
-
-    def __init__(self) -> None:
-        self._makers: dict[str, Callable[[], Array]] = {}
-        self._made: dict[str, Array] = {}
-
-    def add(self, symbol: str, make: Callable[[], Array]) -> None:
-        """Has an array made at its first use."""
-        self._makers[symbol] = make
-
-    def __getitem__(self, symbol: str) -> Array:
-        if symbol not in self._made:
-            self._made[symbol] = self._makers[symbol]()
-        return self._made[symbol]
-
-    def __contains__(self, symbol: object) -> bool:
-        return symbol in self._makers
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._makers)
-
-    def __len__(self) -> int:
-        return len(self._makers)
 
 
 class ConstantSlots:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 
 from xlac.ir.dims import Sym
 from xlac.ir.graph import Node
+from xlac.ir.lazy_arrays import LazyArrays
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.spec.elaborate import type_text
@@ -23,26 +24,7 @@ NARROWER = {DType.F64: (DType.F32, DType.F16, DType.BF16), DType.F32: (DType.F16
 """Floats all of whose values a wider one has."""
 
 
-class LazyWeights(Mapping[str, Array]):
-    """Arrays by name, each made or mapped when it is first read, and kept."""
-
-    def __init__(self, makers: Mapping[str, Callable[[], Array]]) -> None:
-        self._makers = makers
-        self._made: dict[str, Array] = {}
-
-    def __getitem__(self, name: str) -> Array:
-        if name not in self._made:
-            self._made[name] = self._makers[name]()
-        return self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._makers)
-
-    def __len__(self) -> int:
-        return len(self._makers)
-
-
-def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> LazyWeights:
+def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> LazyArrays:
     """The data of the tensors `wanted`. What is missing, extra or does not fit is reported, all at
     once.
     """
@@ -57,18 +39,18 @@ def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> La
                 first.origin.span if first.origin else None,
                 "weights: model.safetensors, or weights: {init: {seed: 0}}",
             )
-        return LazyWeights({})
+        return LazyArrays({})
     place = entry.place
     spec = stored.spec
     at = place.at("file") if isinstance(entry.spec, weights.WeightsSpec) else place
     if spec.file is None and spec.init is None:
         report.add("XL3003", "weights gives neither a file nor init", place.key)
-        return LazyWeights({})
+        return LazyArrays({})
     check_declared(spec, wanted, constants, place, report)
     before = len(report.found)
     names = stored.names
     if spec.rename and len(report.found) > before:
-        return LazyWeights({})
+        return LazyArrays({})
     makers: dict[str, Callable[[], Array]] = {}
     missing: list[str] = []
     for name, node in wanted.items():
@@ -87,7 +69,7 @@ def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> La
         listed(missing, wanted, not_ignored(extra, spec.ignore, place, report), at, report)
     if spec.init is not None:
         dead_patterns(spec.init, wanted, place, report)
-    return LazyWeights(makers)
+    return LazyArrays(makers)
 
 
 def _read(file: TensorFile, name: str, type: Type) -> Callable[[], Array]:

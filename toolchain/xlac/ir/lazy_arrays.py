@@ -1,0 +1,33 @@
+"""Arrays by name, each made when it is first read: the constants of a program, weights of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from xlac.ir.op import Array
+
+
+class LazyArrays(Mapping[str, Array]):
+    """Arrays by name, each made or mapped when it is first read, and kept."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Array]] | None = None) -> None:
+        self._makers: dict[str, Callable[[], Array]] = dict(makers or {})
+        self._made: dict[str, Array] = {}
+
+    def add(self, name: str, make: Callable[[], Array]) -> None:
+        """Has one more array made when it is first read."""
+        self._makers[name] = make
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
