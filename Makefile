@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DISTRIBUTIONS := -e backend_sdk -e runtime -e backends/reference -e backends/c -e backends/cpu -e backends/cuda
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml runtime/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-all test-bare cuda test-onnx test-cross test-jax lint types specs conformance pycuda test-cuda test-gpu gpu-wheels fuzz fuzz-inputs stress docs bless bench-setup bench bench-gpu clean test-torch
+.PHONY: demo test test-all test-cost test-bare cuda test-onnx test-cross test-jax lint types specs conformance pycuda test-cuda test-gpu gpu-wheels fuzz fuzz-inputs stress docs bless bench-setup bench bench-gpu clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -16,6 +16,9 @@ test: $(VENV)/.tested lint types ## lint, types, import contracts and every test
 
 test-all: $(VENV)/.tested ## every case of every test, also those of which `make test` runs a sample: about forty minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal --all tests
+
+test-cost: $(VENV)/.tested ## the processor seconds of `make test` by folder, file and test: what to look at when it has become slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cost tests
 
 BARE ?= /var/tmp/xlac-bare
 

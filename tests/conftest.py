@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import signal
 from collections.abc import Callable, Generator
 from zlib import crc32
 
 import pytest
+from cost import Cost
 from goldens import Golden
 from sampling import Some, left_out
 
@@ -26,10 +28,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run the cuda backend's tests on this machine's GPU, without the stand-in",
     )
+    parser.addoption(
+        "--cost",
+        action="store_true",
+        help="print the processor seconds of folders, files and tests",
+    )
     parser.addoption("--all", action="store_true", help="run what takes minutes too")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--cost"):
+        config.pluginmanager.register(Cost())
     # A shell that runs this in the background may have it ignore ctrl-C, and so all that it starts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -51,6 +60,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     gone = left_out(items)
     items[:] = [item for item in items if item not in gone]
     config.hook.pytest_deselected(items=gone)
+
+
+def pytest_collection_finish() -> None:
+    """Everything that was imported stays: the garbage collector need not look at those 900,000
+    objects whenever a test collects, which takes 0.6 s.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
