@@ -4,7 +4,7 @@ from their counters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from xlac.codegen.core.contraction.contraction import (
@@ -70,8 +70,11 @@ def arranged(
     left: OperandSource,
     right: OperandSource,
     borders: Sequence[Edge] = (),
+    firsts: Mapping[int, int] | None = None,
 ) -> Contraction:
-    """The contraction whose tiles cover `rows` (up to two of the runs `around`) and `columns`."""
+    """The contraction whose tiles cover `rows` (up to two of the runs `around`) and `columns`. Axes
+    of the result begin at `firsts`, or at 0.
+    """
     shape = anchor.shape
     chosen = [r for r in around if r in rows]  # in the order of the result
     outer = [r for r in around if r not in rows]
@@ -80,7 +83,7 @@ def arranged(
     inner = merge(sorted(summed, key=lambda a: -abs(size_hint(a.left))))
 
     def place(counters: Sequence[Expr], row_counters: Sequence[Expr], column: Expr) -> Index:
-        at: list[Expr] = [build.index(0)] * len(shape)
+        at: list[Expr] = [build.index((firsts or {}).get(a, 0)) for a in range(len(shape))]
         found = [
             *zip(outer, counters, strict=True),
             *zip(chosen, row_counters, strict=True),

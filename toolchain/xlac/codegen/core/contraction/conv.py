@@ -8,13 +8,14 @@ copied with its padding.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.contraction.axes import ContractionLoop, LowerContraction, arranged, runs
 from xlac.codegen.core.contraction.contraction import Axis, Contraction, Edge, OperandSource
-from xlac.codegen.core.contraction.conv_input import windowed_input
+from xlac.codegen.core.contraction.conv_input import reached, windowed_input
+from xlac.codegen.core.contraction.phases import AxisPhase, Phase, phases_of
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.core.operands import OperandView
@@ -23,12 +24,14 @@ from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, upper_bound, volume
 from xlac.ir.graph import Node
 from xlac.ops.reduction.conv import Conv
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.target import Target
 
 
 @dataclass(frozen=True, slots=True)
 class ConvGeometry:
-    """A convolution's sizes and strides by letter."""
+    """A convolution's sizes and strides by letter, or those of one phase of it."""
 
     op: Conv
     x: dict[str, Dim]  # element strides of x, padded where needed
@@ -38,6 +41,14 @@ class ConvGeometry:
     offset: Dim  # of the window's first place in x
     # of the spatial axes along which windows leave x, when x is read as it lies
     edges: dict[str, Edge]
+    phase: Mapping[str, AxisPhase] = field(default_factory=dict)
+
+    def place(self, letter: str, counter: Expr) -> Expr:
+        """Where along an axis of the result the kernel's counter is."""
+        if letter not in self.phase:
+            return counter
+        along = self.phase[letter]
+        return build.add(build.mul(counter, along.step), along.first)
 
     @property
     def groups(self) -> int:
@@ -91,6 +102,8 @@ class Templates:
     """Whether a contraction's kernels read x as it lies, and zeros where windows leave it."""
     depthwise: Callable[[Group, Target, Epilogue], Depthwise | None]
     """The template for a convolution whose channels stand alone; None where it is a contraction."""
+    phases: bool
+    """Whether an input that is spread is convolved phase by phase; else it is copied, spread."""
 
 
 TAPS = 1024  # of a kernel of one channel that are added in a row
@@ -112,25 +125,29 @@ def lower(
         return operands.apart(group, anchor, alone, target, name, lower_part)
     depthwise = templates.depthwise(group, target, after) if _short(anchor) else None
     masked = depthwise.masks if depthwise else templates.masks(anchor)
-    x, edges, launches = windowed_input(group, target, name, lower_part, padded=not masked)
+    phases = phases_of(anchor) if templates.phases else []
+    x, edges, launches = windowed_input(group, target, name, lower_part, not masked, phases)
     kernel = operands.resolve(anchor.inputs[1], group) or operands.folded(anchor.inputs[1], group)
     if kernel is None:
         kernel, made = operands.materialize(
             anchor.inputs[1], group, target, f"{name}_kernel", lower_part
         )
         launches += made
-    geometry = _geometry(anchor, x, edges, kernel)
-    left = OperandSource(x.value, anchor.inputs[0].type.dtype, geometry.offset)
-    right = OperandSource(kernel.value, anchor.inputs[1].type.dtype, kernel.offset)
-    if depthwise:
-        launches += depthwise.launches(
-            group, target, name, lower_part.decisions, after, geometry, left, right, kernel
-        )
-    else:
-        c = canonical(anchor, after, geometry, left, right)
-        launches += templates.contraction(
-            group, target, name, lower_part.decisions, c, after, kernel
-        )
+    whole = _geometry(anchor, x, edges, kernel)
+    for number, phase in enumerate(phases or [{}]):
+        geometry, first_tap = _of_phase(whole, phase, phases)
+        left = OperandSource(x.value, anchor.inputs[0].type.dtype, geometry.offset)
+        right = OperandSource(kernel.value, anchor.inputs[1].type.dtype, kernel.offset + first_tap)
+        part = f"{name}_phase{number}" if phases else name
+        if depthwise:
+            launches += depthwise.launches(
+                group, target, part, lower_part.decisions, after, geometry, left, right, kernel
+            )
+        else:
+            c = canonical(anchor, after, geometry, left, right)
+            launches += templates.contraction(
+                group, target, part, lower_part.decisions, c, after, kernel
+            )
     used = {v.value for v in (x, kernel) if isinstance(v.value, Node)}
     return LoweredGroup(tuple(launches), epilogue.in_place(after, used))
 
@@ -144,9 +161,9 @@ def _short(anchor: Node) -> bool:
     return upper_bound(volume(tuple(taps[letter] for letter in anchor.op.spatial))) <= TAPS
 
 
-def is_depthwise_nhwc(group: Group) -> bool:
+def is_depthwise_nhwc(group: Group, phases: bool = False) -> bool:
     """One input and one output channel a group, channels next to each other in x and the result; x
-    not spread.
+    not spread, or convolved in `phases`.
     """
     op, x = group.anchor.op, operands.resolve(group.anchor.inputs[0], group)
     assert isinstance(op, Conv)
@@ -155,7 +172,7 @@ def is_depthwise_nhwc(group: Group) -> bool:
     dense = op.layout[2][-1] == "C" and (
         op.layout[0][-1] == "C" if x is None else x.strides[op.layout[0].index("C")] == 1
     )
-    whole = all(step == 1 for step in op.lhs_dilation)
+    whole = all(step == 1 for step in op.lhs_dilation) or (phases and phases_of(group.anchor))
     cut = [
         *taps.values(),
         *(n for n, letter in zip(group.anchor.shape, op.layout[2], strict=True) if letter != "N"),
@@ -167,7 +184,7 @@ def is_depthwise_nhwc(group: Group) -> bool:
         and op.feature_groups > 1
         and taps["I"] == 1
         and dense
-        and whole
+        and bool(whole)
     )
 
 
@@ -187,6 +204,33 @@ def _geometry(
     )
 
 
+def _of_phase(
+    whole: ConvGeometry, phase: Phase, phases: Sequence[Phase]
+) -> tuple[ConvGeometry, Dim]:
+    """The geometry of one phase, and where in the kernel its first tap is."""
+    if not phase:
+        return whole, 0
+    op, spatial = whole.op, whole.op.spatial
+    offset, tap = whole.offset, volume((0,))
+    strides, reaches, gaps = list(op.strides), list(op.rhs_dilation), list(op.lhs_dilation)
+    kernel, taps, result = dict(whole.kernel), dict(whole.taps), dict(whole.result)
+    edges = dict(whole.edges)
+    for letter, along in phase.items():
+        axis = spatial.index(letter)
+        strides[axis], reaches[axis], gaps[axis] = along.moves, along.reaches, 1
+        before = reached(letter, phases)[0]  # places before x at which the view of it begins
+        offset = offset + whole.x[letter] * (along.start + before)
+        tap = tap + whole.kernel[letter] * along.first_tap
+        kernel[letter] = whole.kernel[letter] * along.tap_step
+        taps[letter], result[letter] = along.taps, along.count
+        if letter in edges:
+            edges[letter] = Edge(-along.start, edges[letter].extent)
+    moved = replace(
+        op, strides=tuple(strides), rhs_dilation=tuple(reaches), lhs_dilation=tuple(gaps)
+    )
+    return ConvGeometry(moved, whole.x, kernel, taps, result, offset, edges, phase), tap
+
+
 def canonical(
     anchor: Node, after: Epilogue, g: ConvGeometry, left: OperandSource, right: OperandSource
 ) -> Contraction:
@@ -201,7 +245,13 @@ def canonical(
         )
         axes.append(Axis(g.result[letter], step, 0, along))
     channel = letters.index("C")
-    around = [*runs(axes[:channel]), *runs(axes[channel + 1 :], channel + 1)]
+    apart = [n for n, letter in enumerate(letters) if letter == "C" or letter in g.phase]
+    around = [
+        run
+        for first, stop in zip([-1, *apart], [*apart, len(letters)], strict=True)
+        for run in (*_phase_run(axes, first, g), *runs(axes[first + 1 : stop], first + 1))
+    ]
+    firsts = {n: g.phase[letter].first for n, letter in enumerate(letters) if letter in g.phase}
     rows = around[-2:]
     if g.groups > 1:
         per_batch = g.x["N"] * g.result["N"] if g.op.batch_groups > 1 else g.x["C"] * g.taps["I"]
@@ -222,6 +272,13 @@ def canonical(
         for s, step in zip(g.op.spatial, g.op.rhs_dilation, strict=True)
     ]
     summed.append(Axis(g.taps["I"], g.x["C"], g.kernel["I"]))
-    return arranged(
-        anchor, after, around, rows, columns, summed, left, right, tuple(g.edges.values())
-    )
+    borders = tuple(g.edges.values())
+    return arranged(anchor, after, around, rows, columns, summed, left, right, borders, firsts)
+
+
+def _phase_run(axes: Sequence[Axis], axis: int, g: ConvGeometry) -> list[ContractionLoop]:
+    """The loop over an axis of the result along which results of a phase lie apart, if it is one."""
+    letter = g.op.layout[2][axis] if axis >= 0 else "C"
+    if letter not in g.phase or axes[axis].extent == 1:
+        return []
+    return [ContractionLoop(axes[axis], (axis,), g.phase[letter].step)]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xlac.codegen.core import operands
 from xlac.codegen.core.addressing import row_major
 from xlac.codegen.core.contraction.contraction import Edge
+from xlac.codegen.core.contraction.phases import Phase
 from xlac.codegen.core.lowered_group import KernelLaunch, LowerPart
 from xlac.codegen.core.operands import OperandView
 from xlac.fusion.group import Group, Kind
-from xlac.ir.dims import Dim, size_hint
+from xlac.ir.dims import Dim, size_hint, upper_bound, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import frozen_array
 from xlac.ops.checks import extent
@@ -19,12 +22,18 @@ from xlac_sdk.target import Target
 
 
 def windowed_input(
-    group: Group, target: Target, name: str, lower_part: LowerPart, padded: bool
+    group: Group,
+    target: Target,
+    name: str,
+    lower_part: LowerPart,
+    padded: bool,
+    phases: Sequence[Phase] = (),
 ) -> tuple[OperandView, dict[str, Edge], list[KernelLaunch]]:
     """x as the window moves over it, where windows leave it, and the kernels that copy it, if it
     needs a copy.
 
-    When `padded`, it is copied with its padding where windows leave it.
+    When `padded`, it is copied with its padding where windows leave it, and spread, unless its
+    windows go over it in `phases`.
     """
     anchor, (x, _) = group.anchor, group.anchor.inputs
     op = anchor.op
@@ -38,6 +47,12 @@ def windowed_input(
         at = letters.index(letter)
         low[at], gaps[at] = op.low[axis], op.lhs_dilation[axis] - 1
         high[at] = op.high[axis]
+        if phases and letter in phases[0]:
+            low[at], stop = reached(letter, phases)
+            gaps[at], high[at] = 0, stop - upper_bound(shape[at])
+            if low[at] > 0 or high[at] > 0:
+                edges[letter] = Edge(low[at], shape[at])
+            continue
         size, places, many = shape[at], result[letter], taps[letter]
         # no more than windows see
         if isinstance(size, int) and isinstance(places, int) and isinstance(many, int):
@@ -52,7 +67,7 @@ def windowed_input(
         if found is None:
             found, made = operands.materialize(x, group, target, f"{name}_x", lower_part)
             launches += made
-    elif edges or any(gaps) or x.type.size == 0:
+    elif edges or any(gaps) or x.type.size == 0 or _crosses(anchor, found):
         found = None
     if found is not None:
         start = found.offset
@@ -61,6 +76,14 @@ def windowed_input(
         return OperandView(found.value, found.strides, start), edges, launches
     found, made = _padded(group, low, high, gaps, target, f"{name}_pad", lower_part)
     return found, {}, [*launches, *made]
+
+
+def reached(letter: str, phases: Sequence[Phase]) -> tuple[int, int]:
+    """How far before x the first window begins along an axis, and where the last one stops."""
+    along = [p[letter] for p in phases if p[letter].taps]
+    if not along:
+        return 0, 0
+    return -min(a.start for a in along), max(a.stop for a in along)
 
 
 def _padded(
@@ -76,7 +99,12 @@ def _padded(
     as rows.
     """
     x = group.anchor.inputs[0]
-    perm = _memory_order(operands.resolve(x, group), len(x.shape))
+    found = operands.resolve(x, group)
+    perm = _memory_order(found, len(x.shape))
+    if _crosses(group.anchor, found):
+        letters, spatial = group.anchor.op.layout[0], group.anchor.op.spatial  # type: ignore[attr-defined]
+        apart = [axis for axis in perm if letters[axis] not in spatial]
+        perm = (*apart, *(letters.index(letter) for letter in spatial))
     shape = [x.shape[axis] for axis in perm]
     low: list[Dim] = [before[axis] for axis in perm]
     high: list[Dim] = [after[axis] for axis in perm]
@@ -113,6 +141,26 @@ def _padded(
     return OperandView(
         found.value, tuple(steps[perm.index(axis)] for axis in range(len(perm)))
     ), made
+
+
+LONG = 64  # places of a window from which its rows repay to be turned around
+
+
+def _crosses(anchor: Node, found: OperandView | None) -> bool:
+    """Whether each product of a long sum would read another line of memory: a window of many places
+    over an x whose neighbours in memory are summed apart, as in gradients for weights of maps whose
+    channels come last. Then x is copied with its rows as lines.
+    """
+    op = anchor.op
+    assert isinstance(op, Conv)
+    if found is None or not op.spatial:
+        return False
+    letters = op.layout[0]
+    taps = dict(zip(op.layout[1], anchor.inputs[1].shape, strict=True))
+    lines = found.strides[letters.index(op.spatial[-1])]
+    channels = found.strides[letters.index("C")] if taps["I"] != 1 else 0
+    many = size_hint(volume(tuple(taps[letter] for letter in op.spatial))) >= LONG
+    return many and lines != 1 and channels != 1 and size_hint(taps[op.spatial[-1]]) > 1
 
 
 def _memory_order(found: OperandView | None, rank: int) -> tuple[int, ...]:

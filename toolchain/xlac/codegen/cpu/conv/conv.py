@@ -26,9 +26,9 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 def _depthwise(group: Group, target: Target, after: Epilogue) -> Depthwise | None:
     if nchw_choice.pays(group, target, after):
         return Depthwise(depthwise_nchw.launches, nchw_choice.masks(group, target))
-    if conv.is_depthwise_nhwc(group) and not target.size:
+    if conv.is_depthwise_nhwc(group, phases=True) and not target.size:
         return Depthwise(depthwise_nhwc.launches, masks=True)
     return None
 
 
-TEMPLATES = conv.Templates(launches, lambda anchor: False, _depthwise)
+TEMPLATES = conv.Templates(launches, lambda anchor: False, _depthwise, phases=True)

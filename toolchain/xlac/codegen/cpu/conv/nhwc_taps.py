@@ -152,7 +152,8 @@ class NhwcTaps:
             if self.across:
                 known[self.across] = build.add(pixel, i)
             with self.elements.masked(mask if j == len(lanes) - 1 else None):
-                self.after.store(self.elements, tuple(known[s] for s in letters), sums[i][j])
+                place = tuple(g.place(s, known[s]) for s in letters)
+                self.after.store(self.elements, place, sums[i][j])
 
     def _add_taps(
         self,

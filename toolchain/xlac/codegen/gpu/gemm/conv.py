@@ -43,4 +43,4 @@ def _masks(anchor: Node) -> bool:
     return whole and min(channels, pixels) > skinny_tile.FEW
 
 
-TEMPLATES = conv.Templates(launches, _masks, _depthwise)
+TEMPLATES = conv.Templates(launches, _masks, _depthwise, phases=False)
