@@ -34,6 +34,14 @@ class Executable(Protocol):
     def reset(self) -> None:
         """Sets the program's state to zero, as it was when it was loaded."""
 
+    def read_state(self) -> Array:
+        """The bytes of the program's state block (u8): each STATE slot at its offset."""
+
+    def write_state(self, block: Array) -> None:
+        """Sets the program's state block to such bytes; a state that was half changed is whole
+        again.
+        """
+
 
 class Backend(ABC):
     """Turns a program of kernels into something that runs."""

@@ -19,9 +19,9 @@ from xlac.ir.op import OPS, Array, Op, Sample, ShapeError
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.sampling import draw
-from xlac.ops.scalar.arithmetic import Scalar
 from xlac.ops.scalar.convert import Cast
 from xlac.ops.scalar.formula import Formula
+from xlac.ops.scalar.primitive import Scalar
 from xlac.ops.tensor.leaf import Param
 from xlac.ops.values import results
 from xlac.passes.checks.insert import watched

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from alike import equal
 from graphs import make
+from shipped import MODELS
 
 from xlac.debug.conformance import cases, model_of
 from xlac.driver import lower, specialized
@@ -103,9 +104,7 @@ SPECS = Path(__file__).parents[2] / "specs"
 
 
 @pytest.mark.parametrize(
-    "file",
-    [f for f in sorted(SPECS.glob("*.yaml")) if f.stem not in ("resnet50", "mobilenet_v2")],
-    ids=lambda p: p.stem,
+    "file", [f for f in MODELS if f.stem not in ("resnet50", "mobilenet_v2")], ids=lambda p: p.stem
 )
 @pytest.mark.sampled(2)
 def test_shipped_specs_build_to_the_same_bytes(file: Path, tmp_path: Path) -> None:

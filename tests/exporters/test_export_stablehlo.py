@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from graphs import make
+from shipped import MODELS
 
 from xlac.cli import status
 from xlac.debug.conformance import OperationCase, bound_of, cases, difference, model_of
@@ -152,9 +153,7 @@ def agree(model: Model, given: Mapping[str, Array], tolerance: float = 2e-5) -> 
 
 
 @pytest.mark.parametrize(
-    "file",
-    [f for f in sorted(SPECS.glob("*.yaml")) if ALL or f.stem not in LARGE],
-    ids=lambda p: p.stem,
+    "file", [f for f in MODELS if ALL or f.stem not in LARGE], ids=lambda p: p.stem
 )
 def test_shipped_specs(file: Path) -> None:
     dims = {

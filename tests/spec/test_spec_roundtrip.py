@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from alike import equal
+from shipped import MODELS
 
 from xlac.cli import status
 from xlac.exporters.spec import text as expand
@@ -20,7 +21,7 @@ from xlac.spec.text.composer import compose
 from xlac.spec.text.format import canonical
 
 SPECS = Path(__file__).parents[2] / "specs"
-SHIPPED = sorted(SPECS.glob("*.yaml"))
+SHIPPED = MODELS
 TRICKY = """\
 xlac: 1
 model: "tricky: {{ name }}"

@@ -22,6 +22,7 @@ _HOMES = {
     "Compiled": "xlac.runtime.compiled",
     "load": "xlac.artefact.loader",
     "Model": "xlac.model",
+    "trainer": "xlac.training.trainer",
     "jit": "xlac.integrations.jit",
     **dict.fromkeys(("grad", "value_and_grad", "jvp", "vjp"), "xlac.integrations.transforms"),
     "from_torch": "xlac.integrations.torch.function",

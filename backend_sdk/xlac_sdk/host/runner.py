@@ -84,6 +84,24 @@ class Runner:
             self._clear()
             self._torn = False
 
+    def read_state(self) -> Array:
+        """The bytes of the state block, copied from the device."""
+        with self._lock:
+            block = np.zeros(self.program.state_bytes, np.uint8)
+            if block.nbytes:
+                self.device.copy(block.data, self._state, block.nbytes)
+                self.device.sync()
+            return block
+
+    def write_state(self, block: Array) -> None:
+        """Sets the state block to such bytes."""
+        with self._lock:
+            whole = np.ascontiguousarray(block)
+            if whole.nbytes:
+                self.device.copy(self._state, whole.data, whole.nbytes)
+                self.device.sync()
+            self._torn = False
+
     def close(self) -> None:
         """Gives the device's memory back; a second time does nothing."""
         with self._lock:

@@ -103,6 +103,16 @@ class Interpreter:
         with self._lock:
             self._state[:] = 0
 
+    def read_state(self) -> Array:
+        """The bytes of the state block."""
+        with self._lock:
+            return self._state.copy()
+
+    def write_state(self, block: Array) -> None:
+        """Sets the state block to such bytes."""
+        with self._lock:
+            self._state[:] = block
+
     def _run(self, memory: Memory, sizes: Counters) -> None:
         for action in self._actions:
             stopping.check()

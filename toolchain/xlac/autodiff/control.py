@@ -6,30 +6,16 @@ of the same kind, linear in the changes that go into it, which is transposed bod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Sequence
+from dataclasses import replace
 
+from xlac.autodiff.bodies import PullBack, Pusher, Tangents, linearize
 from xlac.autodiff.errors import NoDerivativeError
-from xlac.autodiff.walks import closed, dependents, fresh, substituted, until
+from xlac.autodiff.walks import closed, dependents, fresh, substituted
 from xlac.ir.graph import Graph, Node, pick, zeros
 from xlac.ir.op import Op
-from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.control.control import Call, Cond, Scan, While
-
-PullBack = Callable[[Sequence[Node], Sequence[Node], Sequence[Node]], list[Node | None]]
-Tangents = tuple[Node | None, ...]
-
-
-class Pusher(Protocol):
-    """`forward.Forward`: what pushes changes through a body."""
-
-    primal: dict[Node, Node]
-
-    def __init__(self, tangents: Mapping[Node, Node]) -> None: ...
-
-    def run(self, roots: Iterable[Node]) -> list[Node | None]: ...
 
 
 def is_control(op: Op) -> bool:
@@ -65,60 +51,6 @@ def transposed(
         "runs as often as its condition says: a gradient through it needs to know how often at most",
         "give `max`, the most steps that it takes",
     )
-
-
-# ---- bodies ----------------------------------------------------------------------------------
-
-
-@dataclass
-class Linearized:
-    """A body and its change. `values` are its outputs; `changes` depend linearly on `sources`, the
-    changes of its active inputs, and on `residuals`, nodes of the body that they read.
-    """
-
-    values: list[Node]
-    changes: list[Node | None]
-    sources: list[Node]
-    residuals: list[Node]
-
-
-def linearize(body: Graph, active: Sequence[bool], forward: type[Pusher]) -> Linearized:
-    """A body whose active inputs change."""
-    inputs = [i for i, changes in zip(body.inputs, active, strict=True) if changes]
-    sources = fresh([i.type for i in inputs], "t")
-    pusher = forward(dict(zip(inputs, sources, strict=True)))
-    changes = pusher.run(body.outputs.values())
-    values = [pusher.primal[output] for output in body.outputs.values()]
-    found = [change for change in changes if change is not None]
-    return Linearized(values, changes, sources, residuals(found, sources))
-
-
-VIEWS = ("broadcast", "reshape", "transpose")
-
-
-def residuals(changes: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
-    """What the changes read that does not depend on the sources: of views, what they are views of;
-    constants are made where they are read.
-    """
-    linear = dependents(changes, sources)
-    read = {i: None for node in linear for i in node.inputs if i not in linear}
-    known = _on_parameters(read)
-    found: dict[Node, None] = {}
-    for node in read:
-        while node.op.mnemonic in VIEWS:
-            node = node.inputs[0]
-        if node in known:
-            found[node] = None
-    return list(found)
-
-
-def _on_parameters(roots: Iterable[Node]) -> set[Node]:
-    """The nodes under roots that depend on a parameter."""
-    found: set[Node] = set()
-    for node in until(roots, ()):
-        if node.op.mnemonic == "param" or any(i in found for i in node.inputs):
-            found.add(node)
-    return found
 
 
 # ---- scans -----------------------------------------------------------------------------------
@@ -346,6 +278,3 @@ def _while(
     places = {n: count + place for place, n in enumerate(own)}
     found = tuple(pick(new, places[n]) if n in places else None for n in range(count))
     return tuple(pick(new, n) for n in range(count)), found
-
-
-__all__ = ["Type", "is_control", "tangents", "transposed"]

@@ -11,10 +11,10 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
 from xlac.ops import OPS, build
 from xlac.ops.checks import FLOATS
-from xlac.ops.scalar.arithmetic import Scalar
 from xlac.ops.scalar.comparison import Compare
 from xlac.ops.scalar.formula import Formula
 from xlac.ops.scalar.logic import Where
+from xlac.ops.scalar.primitive import Scalar
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.array_values import as_array
 from xlac_sdk.source import Diagnostic, SourceError

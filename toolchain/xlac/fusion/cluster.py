@@ -12,9 +12,9 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Elementwise
 from xlac.ops.control.control import Pick
 from xlac.ops.reduction.reduction import Reduce
-from xlac.ops.scalar.arithmetic import Scalar
 from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.convert import Bitcast, Cast
+from xlac.ops.scalar.primitive import Scalar
 from xlac.ops.tensor import view
 
 MAX_NODES = 400  # of one kernel: beyond, compiling costs more than another launch

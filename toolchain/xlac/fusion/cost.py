@@ -11,7 +11,7 @@ from xlac.ir.dims import size_hint
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
 from xlac.ops import cost
-from xlac.ops.scalar.arithmetic import Scalar
+from xlac.ops.scalar.primitive import Scalar
 from xlac.ops.tensor import leaf, view
 from xlac_sdk.kernel_ir.kernel import Work
 from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import Any
 
-from xlac.autodiff.control import residuals
+from xlac.autodiff.bodies import residuals
 from xlac.autodiff.walks import substituted
 from xlac.frontends import wrt as by
 from xlac.frontends.arguments import Arguments

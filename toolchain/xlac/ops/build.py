@@ -43,7 +43,7 @@ from xlac.ops.nodes import (
     take,
     transpose,
 )
-from xlac.ops.scalar import arithmetic, comparison
+from xlac.ops.scalar import comparison, primitive
 from xlac.ops.tensor import leaf
 from xlac.ops.values import (
     Value,
@@ -85,12 +85,12 @@ def apply(
     if mnemonic in FORMS:
         return told(placed(FORMS[mnemonic](*inputs, **attributes), origin))
     cls = OPS[mnemonic]
-    if issubclass(cls, arithmetic.Scalar | comparison.Compare):
+    if issubclass(cls, primitive.Scalar | comparison.Compare):
         least, most = arity(cls)
         if not least <= len(inputs) <= (most or len(inputs)):
             raise ShapeError(f"{mnemonic} takes {least} operands, got {len(inputs)}")
         nodes = unify(*inputs)
-        if issubclass(cls, arithmetic.Scalar) and cls.accepts == FLOATS:
+        if issubclass(cls, primitive.Scalar) and cls.accepts == FLOATS:
             nodes = tuple(floating(n) for n in nodes)
     elif hasattr(cls, "prepare"):  # it says itself how values are made to fit
         least, most = arity(cls)

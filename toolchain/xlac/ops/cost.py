@@ -23,9 +23,9 @@ from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.reduction.order import Sort
 from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.reduction.window import Window
-from xlac.ops.scalar.arithmetic import Scalar
 from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.convert import Bitcast, Cast
+from xlac.ops.scalar.primitive import Scalar
 from xlac.ops.tensor.dynamic_slice import DynUpdate
 from xlac.ops.tensor.leaf import Const, Iota, Param, RngBits
 from xlac.ops.tensor.scatter import Scatter

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from xlac.ir.graph import Graph
-from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.elaborate.context import MAX_NODES, Elaboration
 from xlac.spec.elaborate.counting import Counted
 from xlac.spec.elaborate.entries import elaborate
-from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.handlers import HANDLERS
 from xlac.spec.elaborate.scope import Frame, Scope
 from xlac.spec.elaborate.unused import check_unused
@@ -24,14 +22,14 @@ from xlac.spec.interface import (
     read_outputs,
     read_state,
 )
-from xlac.spec.report import Fault, Poisoned, Report, nearest
-from xlac.spec.schema import interface
-from xlac.spec.schema.document import Merged, SpecEntry, read_document, resolved
+from xlac.spec.report import Report
+from xlac.spec.schema.document import Merged, read_document, resolved
 from xlac.spec.schema.settings import DimValue, read_dims, read_params
+from xlac.spec.training.section import Training, read_training
 from xlac.spec.weights.find import find
 from xlac.spec.weights.stored import Stored
 from xlac.support.gc_pause import paused
-from xlac_sdk.source import Diagnostic, UnsupportedError
+from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.support.limits import look
 
 
@@ -53,17 +51,42 @@ def load(
     says that its section is only to be checked.
     """
     with paused():
-        model, merged = _load(Path(path), params or {}, dims or {}, allow_outside, weights)
+        model, merged, _ = _load(Path(path), params or {}, dims or {}, allow_outside, weights)
     if merged.train is not None and not training:
         raise UnsupportedError(
             Diagnostic(
                 "XL5030",
-                "training cannot be built yet; its section was checked and is right",
+                "this spec is trained; its section was checked and is right",
                 merged.train.place.key,
-                "`xlac check` shows the model; build the spec that this one includes",
+                "`xlac train` and xlac.trainer train it; build or run the spec that this one includes",
             )
         )
     return model
+
+
+def load_training(
+    path: str | Path,
+    *,
+    params: Mapping[str, Any] | None = None,
+    dims: Mapping[str, DimValue] | None = None,
+    allow_outside: bool = False,
+    weights: bool = True,
+) -> tuple[Model, Training]:
+    """The model of a spec that trains, as `load` has it, and what its section `train` says. Raises
+    SourceError, also for a spec without that section.
+    """
+    with paused():
+        model, merged, found = _load(Path(path), params or {}, dims or {}, allow_outside, weights)
+    if found is None:
+        raise SourceError(
+            Diagnostic(
+                "XL5031",
+                "this spec has no section train",
+                merged.place.span,
+                "include it in a spec that says loss and optimizer: docs/TRAINING.md",
+            )
+        )
+    return model, found
 
 
 def _load(
@@ -72,7 +95,7 @@ def _load(
     dims: Mapping[str, DimValue],
     allow_outside: bool,
     weights: bool,
-) -> tuple[Model, Merged]:
+) -> tuple[Model, Merged, Training | None]:
     look("reading the spec")
     report = Report()
     merged = read_document(path, report, allow_outside)
@@ -98,17 +121,20 @@ def _load(
     outputs = read_outputs(merged, context, scope)
     state = read_state(merged, context, scope, outputs)
     extents = read_extents(merged, outputs, report)
+    training = None
     if merged.train is not None:
-        read_train(merged.train, context, scope, report)
+        training = read_training(merged.train, merged, context, scope, outputs, inputs, symbols)
     arrays: Mapping[str, Any] = {}
-    if weights and not report.found:
+    drawn = merged.train is not None and merged.train.spec.init is not None
+    if weights and not report.found and not drawn:
         arrays = find(context.weights, stored, constants)
     kernels = check_kernels(merged, report, resolved(path).parent, allow_outside)
     report.finish()
     graph = Graph(merged.name, tuple(inputs), outputs)
-    return Model(
+    model = Model(
         graph, arrays, symbols, merged.doc, merged.precision or "default", state, kernels, extents
-    ), merged
+    )  # fmt: skip
+    return model, merged, training
 
 
 def check_count(merged: Merged, constants: Constants, report: Report) -> None:
@@ -124,42 +150,6 @@ def check_count(merged: Merged, constants: Constants, report: Report) -> None:
                 "XL4018", f"the model has more than {MAX_NODES:,} operations", entry.place.key
             )
             report.finish()
-
-
-def read_train(
-    entry: SpecEntry[interface.TrainSpec], context: Elaboration, scope: Scope, report: Report
-) -> None:
-    """Checks what training asks for: that the loss is a scalar, and that patterns fit weights."""
-    from fnmatch import fnmatchcase
-
-    spec, place = entry.spec, entry.place
-    for text, at in [
-        (spec.loss, place.at("loss")),
-        *((m, place.at("metrics", n)) for n, m in spec.metrics.items()),
-    ]:
-        try:
-            value = as_node(
-                context, expression(context, scope, text, "train", at), text, "train", at
-            )
-            if at.path[-1] == "loss" and value.type != Type(value.type.dtype):
-                raise Fault(
-                    "XL2009",
-                    f"the loss is {value.type}, and must be a scalar",
-                    at.span,
-                    "mean(…) makes one",
-                )
-        except Fault as fault:
-            report.fault(fault)
-        except Poisoned:
-            pass
-    for i, pattern in enumerate(spec.wrt):
-        if not any(fnmatchcase(name, pattern) for name in context.weights) and not report.found:
-            report.add(
-                "XL3011",
-                f"this pattern fits no weight: {pattern!r}",
-                place.at("wrt", i).span,
-                nearest(pattern, context.weights),
-            )
 
 
 def check_kernels(

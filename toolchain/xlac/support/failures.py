@@ -188,6 +188,14 @@ class Watched:
         """Sets the program's state to zero."""
         self.inner.reset()
 
+    def read_state(self) -> Array:
+        """The bytes of the program's state block."""
+        return self.inner.read_state()
+
+    def write_state(self, block: Array) -> None:
+        """Sets the program's state block to such bytes."""
+        self.inner.write_state(block)
+
     @property
     def fast(self) -> Any:
         """The inner one's quick call, with the record taken away from its results."""

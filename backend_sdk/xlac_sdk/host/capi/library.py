@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,16 @@ class Library:
             with self._turn:
                 for context in self._free:
                     self._check("reset", self._reset(ctypes.byref(context)))
+
+    def read_state(self) -> Array:
+        """The bytes of the state block, with which a context's memory begins."""
+        with self._turn or nullcontext():
+            return self._free[0].block[: self.program.state_bytes].copy()
+
+    def write_state(self, block: Array) -> None:
+        """Sets the state block to such bytes."""
+        with self._turn or nullcontext():
+            self._free[0].block[: self.program.state_bytes] = block
 
     def _call(self, given: list[Any]) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import count
 from typing import Any
 
@@ -106,6 +107,17 @@ class CpuExecutable:
             with self._turn:
                 self._state[:] = 0
                 self._torn = False
+
+    def read_state(self) -> Array:
+        """The bytes of the state block."""
+        with self._turn or nullcontext():
+            return self._state.copy()
+
+    def write_state(self, block: Array) -> None:
+        """Sets the state block to such bytes."""
+        with self._turn or nullcontext():
+            self._state[:] = block
+            self._torn = False
 
     def _call(self, words: Sequence[int]) -> None:
         try:

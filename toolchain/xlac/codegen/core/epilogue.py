@@ -11,9 +11,9 @@ from xlac.fusion.cost import weight
 from xlac.fusion.group import Group
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
-from xlac.ops.scalar.arithmetic import Scalar
 from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.convert import Cast
+from xlac.ops.scalar.primitive import Scalar
 from xlac.ops.tensor import regroup, view
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr

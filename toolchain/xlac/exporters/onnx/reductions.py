@@ -13,9 +13,9 @@ from xlac.exporters.unsaid import Unsaid
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.ops import numeric
-from xlac.ops.scalar.arithmetic import Scalar
 from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.convert import Cast
+from xlac.ops.scalar.primitive import Scalar
 from xlac.ops.tensor.leaf import Const, Param
 from xlac_sdk.dtypes import DType
 

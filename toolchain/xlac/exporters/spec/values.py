@@ -12,7 +12,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, Op, ShapeError
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.scalar import arithmetic, comparison
+from xlac.ops.scalar import comparison, primitive
 from xlac.ops.tensor.view import Slice
 from xlac.spec.elaborate import attributes
 from xlac.spec.text.write import type_text
@@ -97,7 +97,7 @@ def adapts(op: Op) -> bool:
     """Whether the operation, asked for by name, makes its operands fit or leaves itself out."""
     return (
         op.mnemonic in build.FORMS
-        or isinstance(op, arithmetic.Scalar | comparison.Compare)
+        or isinstance(op, primitive.Scalar | comparison.Compare)
         or hasattr(op, "prepare")
     )
 

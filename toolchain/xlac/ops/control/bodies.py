@@ -10,9 +10,9 @@ from xlac.ir.graph import Graph
 from xlac.ir.interpret import run_body
 from xlac.ir.op import Array, ShapeError
 from xlac.ir.types import Type
-from xlac.ops.scalar.arithmetic import Scalar
 from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.convert import Cast
+from xlac.ops.scalar.primitive import Scalar
 from xlac.ops.tensor.leaf import Const, Param
 
 

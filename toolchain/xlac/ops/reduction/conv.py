@@ -9,32 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from xlac.ir.dims import Dim, static
+from xlac.ir.dims import Dim
 from xlac.ir.graph import Node, apply, zeros
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops.checks import check_lengths
 from xlac.ops.reduction.contraction import Ints, alike, check_operands, rounded, working
+from xlac.ops.reduction.conv_transposed import transposed_in_kernel, transposed_in_x
 from xlac.ops.reduction.reduction import moves
 from xlac_sdk.dtypes import DType
-
-_SWAP_OI = str.maketrans("OI", "IO")
-_SWAP_NC = str.maketrans("NC", "CN")
-_AS_KERNEL = str.maketrans("NC", "IO")  # a result's channels are what its kernel gives
-_AS_RESULT = str.maketrans("OI", "CN")
-
-
-def _moved(x: Node, source: int, target: int, groups: int) -> Node:
-    """Groups, the outer part of one axis, become the outer part of another."""
-    shape = [(groups, size // groups) if a == source else (size,) for a, size in enumerate(x.shape)]
-    split = apply("reshape", x, shape=tuple(size for sizes in shape for size in sizes))
-    order = [axis for axis in range(split.type.rank) if axis != source]
-    order.insert(order.index(target + (target > source)), source)
-    merged = [
-        size // groups if a == source else size * groups if a == target else size
-        for a, size in enumerate(x.shape)
-    ]
-    return apply("reshape", apply("transpose", split, perm=tuple(order)), shape=tuple(merged))
 
 
 @declare
@@ -144,87 +127,15 @@ class Conv(Op):
         (ct,) = cotangents
         assert ct is not None
         assert not all(linear), "a product of two changes is not linear"
-        back = self._of_x(node, ct) if linear[0] else self._of_kernel(node, ct)
+        back = (
+            transposed_in_x(self, node, ct) if linear[0] else transposed_in_kernel(self, node, ct)
+        )
         wanted = node.inputs[0 if linear[0] else 1].type
         if 0 in wanted.shape or 0 in ct.shape:
             back = zeros(wanted)
         elif back.type.dtype is not wanted.dtype:
             back = apply("cast", back, dtype=wanted.dtype)
         return [back, None] if linear[0] else [None, back]
-
-    def _extents(self, node: Node) -> list[tuple[int, int, int]]:
-        """How far x, the kernel and the result reach along each spatial axis, spread by their
-        dilations and strides.
-        """
-        shapes = [
-            dict(zip(text, static(shape), strict=True))
-            for text, shape in zip(
-                self.layout, (node.inputs[0].shape, node.inputs[1].shape, node.shape), strict=True
-            )
-        ]
-        gaps = zip(self.lhs_dilation, self.rhs_dilation, self.strides, strict=True)
-        return [
-            tuple((shape[letter] - 1) * gap + 1 for shape, gap in zip(shapes, each, strict=True))  # type: ignore[misc]
-            for letter, each in zip(self.spatial, gaps, strict=True)
-        ]
-
-    def _of_x(self, node: Node, ct: Node) -> Node:
-        """The cotangent of x: the result's, spread by the strides, with the kernel reversed and its
-        channels exchanged.
-        """
-        kernel, letters = node.inputs[1], self.layout[1]
-        groups = max(self.feature_groups, self.batch_groups)
-        out, into = letters.index("O"), letters.index("I")
-        if groups > 1:  # [groups * o, i] becomes [o, groups * i]
-            kernel = _moved(kernel, out, into, groups)
-        steps = tuple(-1 if letter in self.spatial else 1 for letter in letters)
-        starts = tuple(n - 1 if k < 0 else 0 for n, k in zip(kernel.shape, steps, strict=True))
-        stops = tuple(-1 if k < 0 else n for n, k in zip(kernel.shape, steps, strict=True))
-        kernel = apply("slice", kernel, starts=starts, stops=stops, steps=steps)
-        extents = self._extents(node)
-        low = tuple(k - first - 1 for (_, k, _), first in zip(extents, self.low, strict=True))
-        high = tuple(x + k - 1 - y - before for (x, k, y), before in zip(extents, low, strict=True))
-        back = self._applied(
-            ct, kernel, (self.layout[2], letters.translate(_SWAP_OI), self.layout[0]),
-            strides=self.lhs_dilation, low=low, high=high, lhs_dilation=self.strides,
-            rhs_dilation=self.rhs_dilation, feature_groups=groups,
-        )  # fmt: skip
-        if self.batch_groups > 1:  # [n, groups * c] becomes [groups * n, c]
-            back = _moved(back, self.layout[0].index("C"), self.layout[0].index("N"), groups)
-        return back
-
-    def _of_kernel(self, node: Node, ct: Node) -> Node:
-        """The cotangent of the kernel: x convolved with that of the result, over the batch."""
-        extents = self._extents(node)
-        high = tuple(
-            y - x + k - first - 1 for (x, k, y), first in zip(extents, self.low, strict=True)
-        )
-        return self._applied(
-            node.inputs[0], ct,
-            (
-                self.layout[0].translate(_SWAP_NC),
-                self.layout[2].translate(_AS_KERNEL),
-                self.layout[1].translate(_AS_RESULT),
-            ),
-            strides=self.rhs_dilation, low=self.low, high=high, lhs_dilation=self.lhs_dilation,
-            rhs_dilation=self.strides, feature_groups=self.batch_groups, batch_groups=self.feature_groups,
-        )  # fmt: skip
-
-    def _applied(self, x: Node, kernel: Node, layout: tuple[str, str, str], **given: Any) -> Node:
-        """A convolution whose spatial attributes follow this one's order, in the wider of the
-        operands' types.
-        """
-        order = [self.spatial.index(letter) for letter in layout[0] if letter in self.spatial]
-        attributes = {
-            name: tuple(value[axis] for axis in order) if isinstance(value, tuple) else value
-            for name, value in given.items()
-        }
-        wide = max(x.type.dtype, kernel.type.dtype, key=lambda d: (d.is_float, d.bits))
-        operands = [
-            n if n.type.dtype in (wide, DType.I8) else apply("cast", n, dtype=wide)
-            for n in (x, kernel)
-        ]
-        return apply("conv", *operands, layout=layout, **attributes)
 
     def evaluate(self, *arrays: Array) -> Array:
         spatial, arrays = self.spatial, alike(*arrays)

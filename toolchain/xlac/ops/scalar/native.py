@@ -14,7 +14,7 @@ from xlac.ir.op import declare
 from xlac.ops import build
 from xlac.ops.checks import BITS, FLOATS, INTEGERS, NUMBERS
 from xlac.ops.scalar import arithmetic, convert
-from xlac.ops.scalar.arithmetic import Scalar
+from xlac.ops.scalar.primitive import Scalar
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import Primitive
 

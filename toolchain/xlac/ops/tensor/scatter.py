@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from xlac.ir.dims import Dim, Shape, volume
+from xlac.ir.dims import Dim
 from xlac.ir.faults import DeclaredFault
-from xlac.ir.graph import Graph, Node, apply, zeros
+from xlac.ir.graph import Graph, Node, zeros
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import numeric
 from xlac.ops.checks import check_axes, dims, fits, several
 from xlac.ops.control import bodies
 from xlac.ops.reduction.reduction import check_combine
-from xlac.ops.tensor.index import (
-    Ints,
-    along_vector,
-    batch_shape,
-    check_pairs,
-    clamped_starts,
-    out_of_range,
-)
+from xlac.ops.tensor.index import Ints, batch_shape, check_pairs, out_of_range
+from xlac.ops.tensor.scatter_changes import scattered_change, update_cotangents
 from xlac_sdk.dtypes import DType
-
-
-def _numbered(shape: Shape) -> Node:
-    """Each element's number in row-major order, as i64."""
-    line = apply("iota", shape=(volume(shape),), axis=0, dtype=DType.I64)
-    return apply("reshape", line, shape=shape)
-
-
-def _nothing(shape: Shape) -> Node:
-    return apply("broadcast", apply("const", value=np.asarray(-1, np.int64)), shape=shape, axes=())
 
 
 @declare
@@ -99,7 +82,7 @@ class Scatter(Op):
                 f"index vectors of {length} do not fit scatter_dims_to_operand_dims {list(self.scatter_dims_to_operand_dims)}",
                 operand=1,
             )
-        window = self._window(x.rank)
+        window = self.window(x.rank)
         if x.dtype is not update.dtype or len(window) != len(self.update_window_dims):
             raise ShapeError(f"updates {update} do not fit {x}", operand=2)
         outer = tuple(
@@ -130,82 +113,14 @@ class Scatter(Op):
         if self.combine == "assign" and linear[0]:
             back[0] = Node.of(self, ct, indices, zeros(updates.type))
         if linear[2]:
-            seen = self._at_places(ct, indices, updates.type)
-            if self.combine == "assign" and not self.unique:
-                order = _numbered(updates.shape)
-                places = Node.of(replace(self, body=None), _nothing(x.shape), indices, order)
-                winner = self._at_places(places, indices, updates.type)
-                last = apply("compare", winner, order, direction="eq")
-                seen = apply("select", last, seen, zeros(updates.type))
-            back[2] = seen
+            back[2] = update_cotangents(self, ct, x, indices, updates)
         return back
 
     def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
-        """Of a maximum: the mean change of those that are it. Of a product: each factor's change
-        times all others, where zeros are counted rather than divided by.
-        """
-        if self.combine not in ("mul", "max", "min"):
-            return None
-        (x, indices, updates), (t, _, u) = node.inputs, tangents
-        t, u = t or zeros(x.type), u or zeros(updates.type)
-        sums = replace(self, combine="add")
-        if self.combine != "mul":
-            own = apply("compare", x, node, direction="eq")
-            there = self._at_places(node, indices, updates.type)
-            theirs = apply("compare", updates, there, direction="eq")
-            dtype = x.type.dtype
-            count = Node.of(
-                sums, apply("cast", own, dtype=dtype), indices, apply("cast", theirs, dtype=dtype)
-            )
-            total = Node.of(
-                sums, apply("select", own, t, zeros(x.type)), indices,
-                apply("select", theirs, u, zeros(updates.type)),
-            )  # fmt: skip
-            return [apply("div", total, count)]
-        flags = [apply("compare", n, zeros(n.type), direction="eq") for n in (x, updates)]
-        ones = [apply("cast", flag, dtype=x.type.dtype) for flag in flags]
-        factors = [
-            apply("select", flag, one, n)
-            for flag, one, n in zip(flags, ones, (x, updates), strict=True)
-        ]
-        count = Node.of(sums, ones[0], indices, ones[1])
-        whole = Node.of(self, factors[0], indices, factors[1])
+        return None if self.body is not None else scattered_change(self, node, tangents)
 
-        def others(number: int, count: Node, whole: Node) -> Node:
-            rest = apply("compare", count, ones[number], direction="eq")  # no other factor is 0
-            return apply("select", rest, apply("div", whole, factors[number]), zeros(whole.type))
-
-        here = apply("mul", t, others(0, count, whole))
-        count, whole = (self._at_places(n, indices, updates.type) for n in (count, whole))
-        return [Node.of(sums, here, indices, apply("mul", u, others(1, count, whole)))]
-
-    def _at_places(self, x: Node, indices: Node, updates: Type) -> Node:
-        """The element of x that each update meets; 0 for one that is dropped."""
-        window = self._window(x.type.rank)
-        sizes: list[Dim] = [1] * x.type.rank
-        for axis, spot in zip(window, sorted(self.update_window_dims), strict=True):
-            sizes[axis] = updates.shape[spot]
-        if 0 in sizes or 0 in x.shape:
-            return zeros(Type(x.type.dtype, updates.shape))
-        mapped = self.scatter_dims_to_operand_dims
-        # a border as wide as the window: where an update lies outside, it reads zeros
-        border = tuple(sizes[axis] if axis in mapped else 0 for axis in range(x.type.rank))
-        padded = apply(
-            "pad", x, zeros(x.type.with_shape(())), low=border, high=border, interior=(0,) * x.type.rank
-        )  # fmt: skip
-        starts = clamped_starts(
-            indices, self.index_vector_dim, [x.shape[a] for a in mapped], [-1 * sizes[a] for a in mapped]
-        )  # fmt: skip
-        starts = apply(
-            "add", starts, along_vector(indices, self.index_vector_dim, [sizes[a] for a in mapped])
-        )
-        return apply(
-            "gather", padded, starts, offset_dims=self.update_window_dims, collapsed_slice_dims=self.inserted_window_dims,
-            operand_batching_dims=self.input_batching_dims, start_indices_batching_dims=self.scatter_indices_batching_dims,
-            start_index_map=mapped, index_vector_dim=self.index_vector_dim, slice_sizes=tuple(sizes),
-        )  # fmt: skip
-
-    def _window(self, rank: int) -> Ints:
+    def window(self, rank: int) -> Ints:
+        """The axes of x that a window of updates spans."""
         gone = {*self.inserted_window_dims, *self.input_batching_dims}
         return tuple(a for a in range(rank) if a not in gone)
 
@@ -228,7 +143,7 @@ class Scatter(Op):
         ):
             where[own] = batch[other - (other > self.index_vector_dim)]
         for axis, spot in zip(
-            self._window(len(shape)), sorted(self.update_window_dims), strict=True
+            self.window(len(shape)), sorted(self.update_window_dims), strict=True
         ):
             where[axis] = where[axis] + at[spot]
         inside = np.ones(updates, np.bool_)
@@ -287,7 +202,7 @@ class Scatter(Op):
         x, indices, update = inputs[0], inputs[count], inputs[count + 1]
         sizes: list[Dim] = [1] * x.type.rank
         for axis, spot in zip(
-            self._window(x.type.rank), sorted(self.update_window_dims), strict=True
+            self.window(x.type.rank), sorted(self.update_window_dims), strict=True
         ):
             sizes[axis] = update.shape[spot]
         if 0 in update.shape:

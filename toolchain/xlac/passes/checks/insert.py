@@ -19,9 +19,9 @@ from xlac.ir.op import Elementwise
 from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
-from xlac.ops.scalar.arithmetic import Scalar
 from xlac.ops.scalar.convert import Cast
 from xlac.ops.scalar.formula import Formula
+from xlac.ops.scalar.primitive import Scalar
 from xlac.ops.tensor.leaf import Const, Iota, Param
 from xlac.passes.checks.conditions import Condition, both, conditions
 from xlac.passes.checks.nodes import WIDE, empty_record, has, no_position, zero

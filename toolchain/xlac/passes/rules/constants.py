@@ -7,7 +7,7 @@ import numpy as np
 from xlac.ir.graph import Node
 from xlac.ir.op import OPS, Op
 from xlac.ops.reduction import contraction, conv, cumulative, order, reduction, window
-from xlac.ops.scalar import arithmetic, comparison, convert
+from xlac.ops.scalar import arithmetic, comparison, convert, primitive
 from xlac.ops.tensor import dynamic_slice, extend, gather, scatter, view
 from xlac.ops.tensor.leaf import Const
 from xlac.ops.tensor.view import Broadcast, Transpose
@@ -15,7 +15,7 @@ from xlac.passes.rewrite.rule import Site, constant, fill, rule
 from xlac_sdk.dtypes import DType
 
 POINTWISE: tuple[type[Op], ...] = (
-    *(op for op in OPS.values() if issubclass(op, arithmetic.Scalar)), comparison.Compare, comparison.Select, convert.Cast, convert.Bitcast,
+    *(op for op in OPS.values() if issubclass(op, primitive.Scalar)), comparison.Compare, comparison.Select, convert.Cast, convert.Bitcast,
 )  # fmt: skip
 """Operations that compute each element from the elements at the same place (a bitcast where the
 width stays).

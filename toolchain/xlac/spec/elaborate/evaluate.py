@@ -77,6 +77,9 @@ class Evaluator:
                 return found
             case ast.Compare():
                 return self.compare(node)
+            case ast.IfExp() if not self.is_value(node.test):
+                yes, no = self.value(node.body), self.value(node.orelse)  # both are checked
+                return yes if self.number(node.test) else no
             case ast.IfExp():
                 parts = [node.test, node.body, node.orelse]
                 return self.apply(node, "select", [self.operand(part) for part in parts], parts)

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from xlac.spec.report import Place, Report
-from xlac.spec.schema import interface, schema, strict
+from xlac.spec.schema import interface, schema, strict, training
 from xlac.spec.schema.fields import shown
 from xlac.spec.schema.messages import explain
 from xlac.spec.text.tree import Path_, Source
@@ -21,6 +21,7 @@ MAX_FILES = 100
 
 
 T = TypeVar("T")
+_NAMED = ("dims", "params", "inputs", "state", "ops", "blocks", "graph", "extents", "optimizers", "rates")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,9 @@ class Merged:
     outputs: dict[str, SpecEntry[Any]] = field(default_factory=dict)
     extents: dict[str, SpecEntry[list[str | None]]] = field(default_factory=dict)
     weights: SpecEntry[Any] | None = None
-    train: SpecEntry[interface.TrainSpec] | None = None
+    train: SpecEntry[training.TrainSpec] | None = None
+    optimizers: dict[str, SpecEntry[training.OptimizerSpec]] = field(default_factory=dict)
+    rates: dict[str, SpecEntry[training.RateSpec]] = field(default_factory=dict)
     outputs_place: Place | None = None
 
 
@@ -119,7 +122,7 @@ def _merge(
                 place.at("precision").span,
             )
         merged.precision = merged.precision or document.precision
-    for section in ("dims", "params", "inputs", "state", "ops", "blocks", "graph", "extents"):
+    for section in _NAMED:
         _add(
             getattr(merged, section), section, getattr(document, section), place.at(section), report
         )

@@ -1,12 +1,12 @@
-"""Sections on what calls see: sizes, inputs, state; and on training."""
+"""Sections on what calls see: sizes, inputs, state."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 from pydantic import Discriminator, Field, Tag
 
-from xlac.spec.schema.fields import Expression, Name, TypeText, Whole
+from xlac.spec.schema.fields import Expression, TypeText, Whole
 from xlac.spec.schema.strict import Strict
 
 
@@ -38,18 +38,6 @@ class StateSpec(Strict):
     type: TypeText = Field(description="its type")
     next: Expression = Field(description="its value after a call")
     doc: str = ""
-
-
-class TrainSpec(Strict):
-    """What to minimise, and how."""
-
-    loss: Expression
-    metrics: dict[Name, Expression] = {}
-    optimizer: dict[Literal["sgd", "momentum", "adam", "adamw"], dict[str, Any]] = Field(
-        min_length=1, max_length=1
-    )
-    wrt: list[str] = Field(default=["*"], description="patterns of the weights that learn")
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
 
 DimLike = Annotated[

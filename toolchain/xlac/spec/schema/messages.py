@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from xlac.spec.report import Place, Report, nearest
-from xlac.spec.schema import interface, schema, strict, weights
+from xlac.spec.schema import interface, schema, strict, training, weights
 from xlac.spec.schema.fields import shown
 from xlac.spec.text.tree import Path_, Source
 
@@ -110,14 +110,18 @@ _EXPECTED = {
 
 _SECTIONS: dict[str, type[BaseModel]] = {
     "blocks": schema.BlockSpec, "ops": schema.OpSpec, "inputs": interface.InputSpec, "state": interface.StateSpec,
-    "dims": interface.DimSpec, "weights": weights.WeightsSpec, "train": interface.TrainSpec,
+    "dims": interface.DimSpec, "weights": weights.WeightsSpec, "train": training.TrainSpec,
+    "optimizers": training.OptimizerSpec, "rates": training.RateSpec,
 }  # fmt: skip
+
+
+_TRAIN: dict[str, type[BaseModel]] = {"clip": training.ClipSpec, "init": weights.InitSpec}
 
 
 _TAGS: dict[str, type[BaseModel]] = {
     "<op>": schema.OpNode, "<block>": schema.BlockNode, "<scan>": schema.ScanNode, "<while>": schema.WhileNode,
     "<cond>": schema.CondNode, "<branch>": schema.Branch, "<input>": interface.InputSpec, "<bounds>": interface.DimSpec,
-    "<weights>": weights.WeightsSpec,
+    "<weights>": weights.WeightsSpec, "<mean>": training.MeanSpec, "<slot>": training.SlotSpec,
 }  # fmt: skip
 
 
@@ -130,6 +134,8 @@ def _model_at(path: Path_, loc: Any) -> type[BaseModel] | None:
         return schema.Carry if "carry" in path else weights.TensorInit
     if path[-1] == "init" and path[0] == "weights":
         return weights.InitSpec
+    if path[0] == "train" and path[-1] in _TRAIN:
+        return _TRAIN[str(path[-1])]
     if tags and tags[-1] == "<op>" and path[-1] == "body":
         return schema.Function
     if tags:
@@ -144,7 +150,7 @@ def _keys(model: type[BaseModel]) -> list[str]:
 _CALLED = {
     schema.OpNode: "an operation", schema.BlockNode: "the use of a block", schema.ScanNode: "a scan",
     schema.WhileNode: "a while loop", schema.CondNode: "a cond", schema.BlockSpec: "a block", schema.OpSpec: "an op",
-    interface.DimSpec: "a dim", weights.WeightsSpec: "weights", weights.InitSpec: "init", interface.TrainSpec: "train",
+    interface.DimSpec: "a dim", weights.WeightsSpec: "weights", weights.InitSpec: "init", training.TrainSpec: "train", training.OptimizerSpec: "an optimizer", training.RateSpec: "a rate", training.ClipSpec: "clip", training.MeanSpec: "a mean", training.SlotSpec: "a state",
     interface.StateSpec: "a state", interface.InputSpec: "an input", schema.Carry: "a carry", schema.Branch: "a branch", schema.Function: "a body",
     weights.TensorInit: "an init", schema.Document: "a spec",
 }  # fmt: skip

@@ -24,8 +24,9 @@ from xlac.spec.schema.fields import (
     Whole,
     is_list,
 )
-from xlac.spec.schema.interface import DimLike, InputLike, StateSpec, TrainSpec
+from xlac.spec.schema.interface import DimLike, InputLike, StateSpec
 from xlac.spec.schema.strict import Strict
+from xlac.spec.schema.training import OptimizerSpec, RateSpec, TrainSpec
 from xlac.spec.schema.weights import WeightsLike
 
 
@@ -264,6 +265,10 @@ class Document(Strict):
         description="of outputs with sizes that data decides: for each axis the output that holds the real size, or null",
     )
     train: TrainSpec | None = Field(default=None, description="training of the same model")
+    optimizers: dict[Name, OptimizerSpec] = Field(default={}, description="optimizers of your own")
+    rates: dict[Name, RateSpec] = Field(
+        default={}, description="schedules of your own for learning rates"
+    )
 
 
 for _model in (

@@ -1,0 +1,105 @@
+"""Sections on training: what to minimise and how, and optimizers of the user's own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Field, Tag
+
+from xlac.spec.schema.fields import Expression, Name, Names, Param, Text
+from xlac.spec.schema.strict import Strict
+from xlac.spec.schema.weights import InitSpec
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class MeanSpec(Strict):
+    """A mean whose sum and number are given apart: what is summed over batches of any size."""
+
+    sum: Expression = Field(description="a scalar")
+    count: Expression = Field(description="how many numbers the sum is made of: a scalar")
+
+
+MeanLike = Annotated[
+    Annotated[Expression, Tag("<text>")] | Annotated[MeanSpec, Tag("<mean>")],
+    Discriminator(lambda value: "<mean>" if isinstance(value, dict) else "<text>"),
+]
+
+
+class ClipSpec(Strict):
+    """A bound on gradients, before the optimizer sees them."""
+
+    norm: Positive | None = Field(
+        default=None, description="the most that all gradients together may be long"
+    )
+    value: Positive | None = Field(
+        default=None, description="the most that each number of a gradient may be"
+    )
+
+
+class TrainSpec(Strict):
+    """What to minimise, and how."""
+
+    batch: Name | None = Field(
+        default=None, description="the size that counts examples; --batch sets it"
+    )
+    init: InitSpec | None = Field(
+        default=None, description="draws the weights anew; without it training goes on from them"
+    )
+    loss: MeanLike = Field(description="what to minimise: a scalar, such as mean(…)")
+    metrics: dict[Name, MeanLike] = Field(default={}, description="what else to report")
+    optimizer: dict[Name, dict[str, Any]] = Field(
+        min_length=1, max_length=1, description="its name, and its parameters"
+    )
+    clip: ClipSpec | None = None
+    groups: dict[Text, dict[str, Any]] = Field(
+        default={},
+        description="by pattern of the weights' names, other parameters of the optimizer; the first that fits",
+    )
+    wrt: list[str] = Field(default=["*"], description="patterns of the weights that learn")
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = Field(
+        default=0, description="of what is drawn in a step, such as what dropout leaves out"
+    )
+
+
+class SlotSpec(Strict):
+    """A tensor that an optimizer keeps for each weight, of the weight's type."""
+
+    init: float = Field(default=0.0, allow_inf_nan=False, description="its first value")
+    when: Expression = Field(
+        default=True, description="arithmetic over the parameters: whether it is needed"
+    )
+
+
+SlotLike = Annotated[
+    Annotated[float, Tag("<number>")] | Annotated[SlotSpec, Tag("<slot>")],
+    Discriminator(lambda value: "<slot>" if isinstance(value, dict) else "<number>"),
+]
+
+
+class OptimizerSpec(Strict):
+    """How a weight changes, by expressions of `w` (the weight), `g` (its gradient), `lr` (the
+    rate), `step` (how many steps were taken before) and what it keeps.
+    """
+
+    doc: str = ""
+    params: dict[Name, Param] = Field(
+        default={}, description="parameters and defaults, `lr` among them; null must be given"
+    )
+    state: dict[Name, SlotLike] = Field(
+        default={}, description="what is kept for each weight, and its first value"
+    )
+    expr: dict[Names, Expression] = Field(default={}, description="what the next values need")
+    next: dict[Name, Expression] = Field(
+        description="the next values: of `w`, and of all that is kept"
+    )
+
+
+class RateSpec(Strict):
+    """A learning rate that changes with `step`, as a factor of what its first parameter says."""
+
+    doc: str = ""
+    params: dict[Name, Param] = Field(description="parameters and defaults; the first is the rate")
+    factor: Expression = Field(
+        description="by `step`, and `steps`: how many the whole run takes, as a scalar"
+    )

@@ -1,0 +1,1 @@
+"""The section `train`: what is minimised, and how weights change."""

@@ -1,0 +1,199 @@
+"""An optimizer that a spec names: what it keeps for a weight, and how the weight changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.spec.elaborate import arithmetic
+from xlac.spec.elaborate.arithmetic import Constants
+from xlac.spec.elaborate.context import Elaboration
+from xlac.spec.elaborate.entries import elaborate, entries_at
+from xlac.spec.elaborate.evaluate import as_node, expression
+from xlac.spec.elaborate.scope import Scope
+from xlac.spec.report import Fault, Place, Report, nearest
+from xlac.spec.schema.document import Merged, SpecEntry, read_document
+from xlac.spec.schema.training import OptimizerSpec, RateSpec, SlotSpec
+
+
+@cache
+def built_in() -> Merged:
+    """The optimizers and rates that every spec may name."""
+    report = Report()
+    found = read_document(Path(__file__).with_name("optimizers.yaml"), report)
+    report.finish()
+    assert found is not None
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Rate:
+    """A learning rate: `base`, which may be set while a run goes on, times a factor of `step`."""
+
+    base: float
+    entry: SpecEntry[RateSpec] | None  # none: the factor is an expression of the user's
+    params: Mapping[str, Any]
+    text: Any
+    place: Place
+
+    @property
+    def covers_run(self) -> bool:
+        """Whether it depends on how many steps the whole run takes."""
+        return self.entry is not None and self.params.get("steps") == 0
+
+    def factor(self, context: Elaboration, step: Node, steps: Node) -> Node:
+        """The factor at a step, of the type of `step`. Raises Fault, or Poisoned."""
+        values = {"step": step, "steps": steps}
+        text, place = self.text, self.place
+        if self.entry is not None:
+            text, place = self.entry.spec.factor, self.entry.place.at("factor")
+        scope = Scope(context.root, Constants(self.params, {}), "rate.", values=dict(values))
+        node = as_node(context, expression(context, scope, text, "rate", place), text, "rate", place, step.type)  # fmt: skip
+        if node.shape:
+            raise Fault("XL2009", f"a rate is a scalar, and this is {node.type}", place.span)
+        return build.cast(node, step.type.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Optimizer:
+    """An optimizer with its parameters. `place` is where the spec asked for it."""
+
+    name: str
+    entry: SpecEntry[OptimizerSpec]
+    params: Mapping[str, Any]
+    rate: Rate
+    place: Place
+
+    def slots(self) -> dict[str, float]:
+        """What is kept for each weight, and its first value. Raises Fault."""
+        found: dict[str, float] = {}
+        constants = Constants(self.params, {})
+        for name, slot in self.entry.spec.state.items():
+            at = self.entry.place.at("state", name)
+            if not isinstance(slot, SlotSpec):
+                found[name] = slot
+            elif computed(slot.when, constants, at.at("when")):
+                found[name] = slot.init
+        return found
+
+    def update(
+        self, context: Elaboration, weight: Node, gradient: Node, rate: Node, step: Node, kept: Mapping[str, Node]
+    ) -> dict[str, Node]:  # fmt: skip
+        """The next values of the weight, `w`, and of what is kept. Raises Fault, or Poisoned."""
+        spec, place = self.entry.spec, self.entry.place
+        path = f"{weight.name}.{self.name}"
+        wide = weight.type.dtype.compute
+        scalars = {"lr": build.cast(rate, wide), "step": build.cast(step, wide)}
+        values = {"w": build.cast(weight, wide), "g": build.cast(gradient, wide), **scalars}
+        for name in spec.state:
+            values[name] = build.cast(kept[name], wide) if name in kept else build.constant(0.0, wide)  # fmt: skip
+        scope = Scope(context.root, Constants(self.params, {}), f"{path}.", values=dict(values))
+        elaborate(context, scope, entries_at(spec.expr, place.at("expr")))
+        found: dict[str, Node] = {}
+        for name, old in {"w": weight, **kept}.items():
+            if name not in spec.next:
+                hint = f"next: {{{name}: …}}"
+                raise Fault("XL2007", f"optimizer {self.name!r} needs the next value of {name!r}", place.at("next").key, hint)  # fmt: skip
+            at, text = place.at("next", name), spec.next[name]
+            node = as_node(context, expression(context, scope, text, f"{path}.{name}", at), text, f"{path}.{name}", at, values[name].type)  # fmt: skip
+            if node.shape != old.shape:
+                raise Fault("XL2013", f"{name!r} is {old.type}, and becomes {node.type}", at.span)
+            found[name] = build.cast(node, old.type.dtype)
+        for name in spec.next:
+            if name != "w" and name not in spec.state:
+                raise Fault("XL2002", f"{name!r} is not kept", place.at("next", name).key, nearest(name, ["w", *spec.state]))  # fmt: skip
+        return found
+
+
+def computed(text: Any, constants: Constants, place: Place) -> Any:
+    """Arithmetic at build time over parameters. Raises Fault."""
+    if not isinstance(text, str):
+        return text
+    return arithmetic.compute(arithmetic.parsed(text, place), constants, place)
+
+
+def optimizer(
+    merged: Merged, name: str, given: Mapping[str, Any], constants: Constants, place: Place
+) -> Optimizer:
+    """The optimizer that a spec names, its own or a built-in one. Raises Fault."""
+    known = {**built_in().optimizers, **merged.optimizers}
+    if name not in known:
+        raise Fault("XL2001", f"unknown optimizer {name!r}", place.key, nearest(name, known))
+    entry = known[name]
+    params = filled(f"optimizer {name!r}", entry.spec.params, given, constants, place, ("lr",))
+    asked = given.get("lr", entry.spec.params.get("lr"))
+    at = place.at("lr") if "lr" in given else place
+    if asked is None:
+        raise Fault("XL2007", f"optimizer {name!r} needs 'lr'", place.key, "lr: 1e-3")
+    return Optimizer(name, entry, params, rate_of(merged, asked, constants, at), place)
+
+
+def filled(
+    owner: str,
+    defaults: Mapping[str, Any],
+    given: Mapping[str, Any],
+    constants: Constants,
+    place: Place,
+    apart: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """Parameters with their defaults, but for those that are read `apart`. Raises Fault."""
+    params: dict[str, Any] = {}
+    for key in given:
+        if key not in defaults and key not in apart:
+            hint = nearest(key, [*defaults, *apart])
+            raise Fault("XL2005", f"unknown key {key!r} for {owner}", place.at(key).key, hint)
+    for key, default in defaults.items():
+        if key in apart:
+            continue
+        value = arithmetic.value(given[key], constants, place.at(key)) if key in given else default
+        if value is None:
+            raise Fault("XL2007", f"{owner} needs {key!r}", place.key)
+        if not _alike(value, default):
+            raise Fault("XL1012", f"{key!r} of {owner} is {_KINDS[type(default)]}, found {value!r}", place.at(key).span)  # fmt: skip
+        params[key] = value
+    return params
+
+
+_KINDS = {bool: "true or false", float: "a number", int: "a whole number", list: "a list", str: "text"}  # fmt: skip
+
+
+def _alike(value: Any, default: Any) -> bool:
+    """Whether a value is of the kind of the default, which may be unknown; whole numbers are
+    numbers.
+    """
+    if default is None or type(value) is type(default):
+        return True
+    return isinstance(default, float) and type(value) is int
+
+
+def rate_of(merged: Merged, asked: Any, constants: Constants, place: Place) -> Rate:
+    """A number, an expression of `step`, or a schedule with its parameters. Raises Fault."""
+    known = {**built_in().rates, **merged.rates}
+    if isinstance(asked, dict):
+        if len(asked) != 1:
+            raise Fault("XL1012", "a rate is one schedule with its parameters", place.span, "lr: {cosine: {peak: 1e-3}}")  # fmt: skip
+        ((name, given),) = asked.items()
+        at = place.at(name)
+        if name not in known:
+            raise Fault("XL2001", f"unknown schedule {name!r}", at.key, nearest(name, known))
+        if not isinstance(given, dict):
+            given, at = {next(iter(known[name].spec.params)): given}, place
+        params = filled(f"schedule {name!r}", known[name].spec.params, given, constants, at)
+        first = next(iter(params))
+        return Rate(positive(params[first], at), known[name], params, None, at)
+    value = arithmetic.value(asked, constants, place)
+    if isinstance(value, str):
+        return Rate(1.0, None, dict(constants.params), value, place)
+    return Rate(positive(value, place), known["constant"], {"value": value}, None, place)
+
+
+def positive(value: Any, place: Place) -> float:
+    """A rate as a number. Raises Fault for any other value, and for less than 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):  # fmt: skip
+        raise Fault("XL1012", f"a learning rate is a number of at least 0, found {value!r}", place.span)  # fmt: skip
+    return float(value)

@@ -1,0 +1,293 @@
+"""`xlac.trainer`: a model that learns, step by step."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xlac.api import compile
+from xlac.autodiff.errors import NoDerivativeError
+from xlac.driver import specialized
+from xlac.ir.dims import evaluate
+from xlac.ir.op import Array
+from xlac.ir.text import show
+from xlac.ir.types import Type
+from xlac.model import Model
+from xlac.ops.tensor.leaf import param
+from xlac.runtime.compiled import Compiled
+from xlac.spec.load import load_training
+from xlac.spec.report import Fault
+from xlac.spec.weights.safetensors import TensorSource, write_tensors
+from xlac.training.step import FINITE, LENGTH, STEP, Metric, StateTensor, training_graphs
+from xlac_sdk.dtypes import DType
+from xlac_sdk.host.array_values import as_array
+from xlac_sdk.programs.program import Role
+from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
+
+Totals = dict[str, tuple[float, float]]
+"""Metric -> (sum, count): a mean is sum / count, so batches of any size weigh alike."""
+
+
+class Trainer:
+    """A model with its optimizer, compiled for a target.
+
+    `inputs` are the types of what a step takes, by name, with the size `batch` open; `metrics` are
+    the names of what it reports, "loss" first. What is learned lives in the programs' state: in
+    one that is asked to run, it is that of the one that ran before.
+    """
+
+    def __init__(
+        self,
+        spec: str | os.PathLike[str],
+        *,
+        target: str = "cpu",
+        threads: int | None = None,
+        dims: Mapping[str, int | str] | None = None,
+        params: Mapping[str, object] | None = None,
+        **options: Any,
+    ) -> None:
+        model, training = load_training(Path(spec), dims=dims, params=params)
+        try:
+            graphs = training_graphs(model, training)
+        except NoDerivativeError as error:
+            origin = error.node.origin
+            raise UnsupportedError(
+                Diagnostic("XL2042", str(error), origin.span if origin else None, error.hint)
+            ) from None
+        except Fault as fault:
+            raise SourceError(fault.diagnostic) from None
+        self._graphs = {"step": graphs.step, "evaluate": graphs.evaluate, "run": graphs.run}
+        self._tensors = {tensor.name: tensor for tensor in graphs.state}
+        self._metrics: tuple[Metric, ...] = graphs.metrics
+        self._rates, self._covers = graphs.rates, LENGTH in self._tensors
+        self._options = {"target": target, "threads": threads, **options}
+        self._programs: dict[tuple[Any, ...], Compiled] = {}
+        self._current: Compiled | None = None  # the program whose state is the newest
+        self.batch = training.batch
+        self.inputs: dict[str, Type] = {param(n).name: n.type for n in graphs.step.inputs}
+        self.metrics = tuple(metric.name for metric in graphs.metrics)
+        self.fingerprint = _fingerprint(graphs.step)
+        self._initial = {name: tensor.initial for name, tensor in self._tensors.items()}
+        self._waiting: dict[str, Array] | None = None
+        self.reset()
+
+    # ---- what a user calls -------------------------------------------------------------------
+
+    def step(self, /, **arrays: Any) -> dict[str, float]:
+        """Learns from a batch; the loss and metrics of the batch, before it was learned from."""
+        return _means(self.run_step(arrays))
+
+    def evaluate(self, /, **arrays: Any) -> dict[str, float]:
+        """The loss and metrics of a batch, from which nothing is learned."""
+        return _means(self.run_evaluate(arrays))
+
+    def __call__(self, /, **arrays: Any) -> Any:
+        """The model's outputs with the weights as they are now."""
+        return self._run("run", arrays)
+
+    def __repr__(self) -> str:
+        kept = sum(tensor.type.size for tensor in self._tensors.values() if tensor.learns)
+        return f"<Trainer of {kept:,} weights in {len(self._tensors)} tensors, {self.steps_done} steps done>"  # fmt: skip
+
+    # ---- what a loop calls -------------------------------------------------------------------
+
+    def run_step(self, arrays: Mapping[str, Any]) -> Totals:
+        """`step`, with sums and counts. Raises SourceError where gradients are not finite: nothing
+        is learned then.
+        """
+        if self._covers and not self._length:
+            hint = "call set_length, or give the schedule its own: steps: 1000"
+            raise SourceError(Diagnostic("XL6030", "the learning rate depends on the length of the run", hint=hint))  # fmt: skip
+        found, sizes = self._called("step", arrays)
+        if not found.get(FINITE, True):
+            problem = f"step {self.steps_done + 1}: the gradients are not finite; nothing was learned from this batch"  # fmt: skip
+            hint = "a smaller rate, or look for NaN in the data; the state is as before the step"
+            raise SourceError(Diagnostic("XL6031", problem, hint=hint))
+        return self._totals(found, sizes)
+
+    def run_evaluate(self, arrays: Mapping[str, Any]) -> Totals:
+        """`evaluate`, with sums and counts."""
+        return self._totals(*self._called("evaluate", arrays))
+
+    @property
+    def steps_done(self) -> int:
+        """How many steps were taken."""
+        return int(self._read(STEP))
+
+    def set_length(self, steps: int) -> None:
+        """Says how many steps the run takes, for learning rates that cover it."""
+        if self._covers:
+            self.restore({**self.state(), LENGTH: np.asarray(float(steps))}, {LENGTH})
+
+    def set_rate(self, rate: float) -> None:
+        """Sets the learning rate, or the peak of one that changes; those of groups in proportion."""
+        names = list(self._rates)
+        base = self._rates[names[0]].base or 1.0
+        changed = {n: np.asarray(rate * self._rates[n].base / base) for n in names}
+        self.restore({**self.state(), **changed}, set(names))
+
+    def state(self) -> dict[str, Array]:
+        """A copy of everything that a step reads and writes, by name: weights, what the optimizer
+        keeps for each, counters.
+        """
+        if self._waiting is not None:
+            return {name: np.array(array) for name, array in self._waiting.items()}
+        assert self._current is not None
+        block = self._current.executable.read_state()
+        return {
+            slot.name: block[slot.offset : slot.offset + slot.nbytes]
+            .view(slot.dtype.numpy)
+            .reshape(slot.extents({}))
+            .copy()
+            for slot in self._current.program.slots
+            if slot.role is Role.STATE and slot.name in self._tensors
+        }
+
+    def restore(self, state: Mapping[str, Any], cast: set[str] | None = None) -> None:
+        """Sets everything that a step reads. Raises SourceError for names, types or shapes that do
+        not fit, and changes nothing then.
+        """
+        missing = [name for name in self._tensors if name not in state]
+        extra = [name for name in state if name not in self._tensors]
+        if missing or extra:
+            told = ", ".join([*(f"{n} is missing" for n in missing[:5]), *(f"{n} is unknown" for n in extra[:5])])  # fmt: skip
+            raise SourceError(Diagnostic("XL3020", f"this is the state of another model: {told}"))
+        found: dict[str, Array] = {}
+        for name, tensor in self._tensors.items():
+            array = np.asarray(state[name])
+            if name in (cast or ()):
+                array = array.astype(tensor.type.dtype.numpy)
+            if array.shape != tensor.type.shape or array.dtype != tensor.type.dtype.numpy:
+                problem = f"{name} is {array.dtype}{list(array.shape)}, and the model keeps {tensor.type}"  # fmt: skip
+                raise SourceError(Diagnostic("XL3020", problem))
+            found[name] = np.array(array)
+        self._begin(found)
+
+    def reset(self) -> None:
+        """Begins again: first weights, no steps done."""
+        self._begin({name: make() for name, make in self._initial.items()})
+
+    def _begin(self, state: dict[str, Array]) -> None:
+        """Goes on from a state, which the next program that runs takes over."""
+        self._waiting, self._current = state, None
+        self._length = float(state[LENGTH]) if self._covers else 0.0
+
+    def weights(self) -> dict[str, Array]:
+        """A copy of every weight of the model, learned or not, by name."""
+        kept = self.state()
+        learned = {name: kept[name] for name, tensor in self._tensors.items() if tensor.learns}
+        frozen = {name: np.asarray(array) for name, array in self._graphs["run"].weights.items()}
+        return {**frozen, **learned}
+
+    def save_weights(self, path: str | os.PathLike[str]) -> None:
+        """Writes the weights as safetensors, by the names that the model's spec knows them by."""
+        write_tensors(Path(path), {n: _source(a) for n, a in self.weights().items()})
+
+    # ---- programs ----------------------------------------------------------------------------
+
+    def _called(self, kind: str, arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:  # fmt: skip
+        program, given, sizes = self._program(kind, arrays)
+        self._hand_over(program)
+        found = program(**given)
+        names = program.outputs
+        return (found if isinstance(found, dict) else {names[0]: found}), sizes
+
+    def _run(self, kind: str, arrays: Mapping[str, Any]) -> Any:
+        program, given, _ = self._program(kind, arrays)
+        self._hand_over(program)
+        return program(**given)
+
+    def _program(
+        self, kind: str, arrays: Mapping[str, Any]
+    ) -> tuple[Compiled, dict[str, Any], dict[str, int]]:
+        """The program for a batch, compiled where there is none for its sizes."""
+        graph = self._graphs[kind]
+        wanted = {param(n).name: n.type for n in graph.inputs}
+        given = {name: as_array(arrays[name], None, name) for name in wanted if name in arrays}
+        sizes = _sizes(graph, wanted, given)
+        key = (kind, *sorted(sizes.items()))
+        if key not in self._programs:
+            made = compile(specialized(graph, sizes), **self._options)
+            assert isinstance(made, Compiled)
+            self._programs[key] = made
+        others = {name: a for name, a in arrays.items() if name not in wanted and name not in self.inputs}  # fmt: skip
+        return self._programs[key], {**given, **others}, sizes
+
+    def _hand_over(self, program: Compiled) -> None:
+        """Makes the newest state that of a program."""
+        if program is self._current:
+            return
+        if self._waiting is not None:
+            block = np.zeros(program.program.state_bytes, np.uint8)
+            for slot in program.program.slots:
+                if slot.role is Role.STATE and slot.name in self._waiting:
+                    array = np.ascontiguousarray(self._waiting[slot.name]).reshape(-1)
+                    block[slot.offset : slot.offset + slot.nbytes] = array.view(np.uint8)
+            program.executable.write_state(block)
+            self._waiting = None
+        else:
+            assert self._current is not None
+            held = program.executable.read_state()
+            newest = self._current.executable.read_state()
+            shared = min(len(held), len(newest), _shared(program))
+            held[:shared] = newest[:shared]
+            program.executable.write_state(held)
+        self._current = program
+
+    def _read(self, name: str) -> float:
+        return float(self.state()[name])
+
+    def _totals(self, found: Mapping[str, Any], sizes: Mapping[str, int]) -> Totals:
+        totals: Totals = {}
+        for metric in self._metrics:
+            count = found[metric.count] if isinstance(metric.count, str) else evaluate(metric.count, sizes)  # fmt: skip
+            mean, number = float(found[metric.name]), float(count)
+            totals[metric.name] = (mean * number if number else 0.0, number)
+        return totals
+
+
+def _source(array: Array) -> TensorSource:
+    return TensorSource(Type(DType.of(array.dtype), array.shape), lambda: array)
+
+
+def _shared(program: Compiled) -> int:
+    """The bytes of the state block that hold what is learned: scratch memory lies behind it."""
+    named = [s for s in program.program.slots if s.role is Role.STATE and s.name]
+    return max((s.offset + s.nbytes for s in named), default=0)
+
+
+def _means(totals: Totals) -> dict[str, float]:
+    return {name: total / count if count else float("nan") for name, (total, count) in totals.items()}  # fmt: skip
+
+
+def _sizes(graph: Model, wanted: Mapping[str, Type], given: Mapping[str, Array]) -> dict[str, int]:
+    """The open sizes of a call, by its arrays; what does not fit is left to the program to say."""
+    found: dict[str, int] = {}
+    for name, type in wanted.items():
+        if name in given and given[name].ndim == type.rank:
+            for size, extent in zip(type.shape, given[name].shape, strict=True):
+                if str(size) in graph.dims:
+                    found.setdefault(str(size), extent)
+    return {name: found.get(name, symbol.opt) for name, symbol in graph.dims.items()}
+
+
+def _fingerprint(model: Model) -> str:
+    """A hash of the graph of a step: of the model, its loss and its optimizer."""
+    told = json.dumps([show(model.graph), sorted(model.state)])
+    return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+
+def trainer(spec: str | os.PathLike[str], **options: Any) -> Trainer:
+    """A trainer of a spec with a section `train`: docs/TRAINING.md. `options` are those of
+    `xlac.compile`. Raises SourceError, and UnsupportedError where there is no derivative.
+    """
+    return Trainer(spec, **options)
+
+
+__all__ = ["StateTensor", "Totals", "Trainer", "trainer"]
