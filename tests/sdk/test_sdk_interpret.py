@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -73,6 +75,32 @@ def test_maximum_keeps_nan_and_orders_zeros() -> None:
 def test_fused_multiply_add_rounds_once() -> None:
     a, b = np.float64([3.0]), np.float64([1 / 3])
     assert evaluate(P.FMA, a, b, np.float64([-1.0]), dtype=DType.F64) == [-(2.0**-54)]
+
+
+def nearest(exact: Fraction) -> np.float32:
+    """The f32 nearest to a number, of two the even one."""
+    near = np.float32(float(exact))
+    around = [np.nextafter(near, np.float32(end)) for end in (-np.inf, np.inf)]
+    return min(
+        (near, *around), key=lambda f: (abs(Fraction(float(f)) - exact), int(f.view(np.uint32)) & 1)
+    )
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_fused_multiply_add_of_f32_rounds_once(lanes: int) -> None:
+    """Sums just beside the middle of two f32 too, which f64 rounds to that middle."""
+    rng = np.random.default_rng(0)
+    a = np.ldexp(rng.integers(1 << 23, 1 << 24, 800), -23).astype(np.float32)
+    b = np.ldexp(rng.integers(1, 8, 800), rng.integers(-70, 1, 800)).astype(np.float32)
+    c = np.ldexp(rng.integers(1 << 23, 1 << 24, 800), -23).astype(np.float32)
+    a[::4], b[::4] = 1 + 2**-23, (1 - 2**-23) * 2**-24  # 2**-70 less than half an ulp of c
+    a[1::4], b[1::4] = 1, 2**-24  # half an ulp
+    for first in range(0, 800, lanes):
+        part = slice(first, first + lanes) if lanes > 1 else first
+        found = np.atleast_1d(semantics.evaluate(P.FMA, (a[part], b[part], c[part]), F32))
+        for lane, value in enumerate(found):
+            x, y, z = (Fraction(float(side[first + lane])) for side in (a, b, c))
+            assert value == nearest(x * y + z) and value.dtype == np.float32
 
 
 @pytest.mark.parametrize("primitive", [P.EXP, P.TANH, P.ERF, P.SIN, P.LOG1P])

@@ -73,9 +73,14 @@ def shift_right(a: Any, b: Any) -> Any:
 def multiply_add(a: Any, b: Any, c: Any) -> Any:
     """`a * b + c`, rounded once."""
     if np.asarray(a).dtype == np.float32:
-        exact = np.float64(a) * np.float64(b)  # 48 bits: no rounding
-        total = exact + np.float64(c)
-        return np.asarray(_odd64(exact, np.float64(c), total)).astype(np.float32)
+        exact, added = np.float64(a) * np.float64(b), np.float64(c)  # 48 bits: no rounding
+        total = exact + added
+        near = total.astype(np.float32)
+        # rounding twice is rounding once but where the first gives a tie, whose last 28 bits are 0
+        low = total.view(np.int64) & 0x0FFFFFFF
+        if low.all() or ((low != 0) | (near == total)).all():
+            return near
+        return np.asarray(_odd64(exact, added, total)).astype(np.float32)
     product = a * b
     a_high, b_high = high_half(a), high_half(b)
     a_low, b_low = a - a_high, b - b_high
