@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from contraction_harness import group
+from contraction_harness import conv, group
+from kind_schedule_cases import bits, ordered, scattered
 from schedule_draws import Drawn, dot, x
 
 from xlac.codegen.gpu.core import tma
@@ -15,9 +16,15 @@ from xlac.codegen.gpu.reduction.arrival_counter import TICKET
 from xlac.fusion.group import Group, Kind
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.control.control import Pick
 from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.reduction.reduction import Reduce
+from xlac.ops.reduction.window import Window
+from xlac.ops.tensor.dynamic import Compact
+from xlac.ops.tensor.dynamic_slice import DynUpdate
 from xlac.ops.tensor.extend import Concat
+from xlac.ops.tensor.scatter import Scatter
 from xlac.ops.tensor.view import Broadcast
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
@@ -119,6 +126,50 @@ def part(loops: list[list[int]], vector: int, lanes: int, combine: bool) -> Mapp
     }  # fmt: skip
 
 
+def pooled() -> Group:
+    """Windows along rows, whose results are vectors across them."""
+    op = Window(
+        combine="max", window=(2, 3, 1), strides=(1, 2, 1), low=(0, 1, 0), high=(0, 1, 0),
+        base_dilation=(1, 1, 1), window_dilation=(1, 1, 1),
+    )  # fmt: skip
+    return group(Kind.WINDOW, Node.of(op, x("x", 3, 6, 16)))
+
+
+def channels(kind: str) -> Callable[[], Group]:
+    shapes = (1, 3, 5, 12), (3, 3, 1, 12)
+    return lambda: group(Kind.CONV, conv(*shapes, pad=1, groups=12, kind=kind))
+
+
+def replaced() -> Group:
+    starts = [x(f"at{n}", dtype=DType.I32) for n in range(2)]
+    return group(Kind.UPDATE, Node.of(DynUpdate(), x("table", 9, 24), x("new", 5, 24), *starts))
+
+
+def counted() -> Group:
+    """Updates that may meet in any order, since they are whole numbers."""
+    op = replace(ROWS, combine="add")
+    given = x("x", 9, 4, dtype=DType.I32), x("i", 7, dtype=DType.I32), x("u", 7, 4, dtype=DType.I32)
+    return group(Kind.SCATTER, Node.of(op, *given))
+
+
+def lines(length: int, combine: str) -> Callable[[], Group]:
+    op = Cumulative(axis=1, combine=combine)
+    return lambda: group(Kind.CUMULATIVE, Node.of(op, x("x", 3, length)))
+
+
+def found() -> Group:
+    """Positions of true elements, and how many there are."""
+    made = Node.of(Compact(bound=90), x("mask", 7, 23, dtype=DType.BOOL))
+    picks = [Node(Pick(index=n), (made,), t) for n, t in enumerate(made.results)]
+    return group(Kind.CUMULATIVE, made, *picks)
+
+
+ROWS = Scatter(
+    update_window_dims=(1,),
+    inserted_window_dims=(0,),
+    scatter_dims_to_operand_dims=(0,),
+    index_vector_dim=1,
+)
 LOOPS = {"written_out": False}
 NARROW = {"lanes": 2, "width": 4, "threads": 16, "written_out": False}
 SINGLE = {"vector": None, "lanes": 1}
@@ -159,5 +210,20 @@ GPU_CASES: dict[str, Drawn] = {
         "gpu_split_reduction",
         instead=part([[0], [1]], 1, 2, combine=False),
     ),
+    "gpu_window": Drawn(pooled, GPU, "gpu_window", exact=True),
+    "gpu_channels": Drawn(channels("weight"), GPU, "gpu_depthwise", exact=True),
+    "gpu_channels_packed": Drawn(channels("input"), GPU, "gpu_depthwise", exact=True),
+    "gpu_update": Drawn(replaced, GPU, "gpu_update", exact=True),
+    "gpu_random": Drawn(bits("philox", 3, 3, 30), GPU, "gpu_random", exact=True),
+    "gpu_random_planes": Drawn(bits("threefry", 2, 5, 6, 3), GPU, "gpu_random", exact=True),
+    "gpu_scatter": Drawn(counted, GPU, "gpu_scatter", exact=True),
+    "gpu_scatter_sorted": Drawn(
+        lambda: scattered(5, 9, 3), GPU, "gpu_sorted_scatter gpu_merge_sort", exact=True
+    ),
+    "gpu_lines": Drawn(lines(20, "add"), GPU, "gpu_line_scan"),
+    "gpu_stretches": Drawn(lines(150, "add"), GPU, "gpu_block_scan"),
+    "gpu_greatest_so_far": Drawn(lines(130, "max"), GPU, "gpu_block_scan", exact=True),
+    "gpu_compact": Drawn(found, GPU, "gpu_compact", exact=True),
+    "gpu_sort": Drawn(ordered, GPU, "gpu_merge_sort", exact=True, starts=({"tile": 2},)),
     "gpu_turned_twice": Drawn(turned_twice, GPU, "gpu_elementwise", exact=True),
 }

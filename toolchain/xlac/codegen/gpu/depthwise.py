@@ -25,10 +25,12 @@ from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import OperandView
-from xlac.codegen.gpu.core.grid import grid
+from xlac.codegen.gpu.core.access_width import check_lanes
+from xlac.codegen.gpu.core.grid import check_threads, grid
 from xlac.codegen.gpu.core.shared_staging import all_of
 from xlac.codegen.gpu.gemm.block_tiling import vector_of
 from xlac.codegen.schedules.decisions import Decisions
+from xlac.codegen.schedules.gpu_threads import GpuDepthwiseSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, ceil_div, divisor, static, volume
@@ -60,6 +62,7 @@ def launches(
     """
     elements = Elements(Builder(), group, target)
     writer = _DepthwiseThreads(elements, after, g, left, target)
+    writer.follow(decisions.settle(name, writer.choose(), writer.check))
     taps = tuple(Axis(writer.taps[s], 0, g.kernel[s]) for s in g.op.spatial) or (Axis(1),)
     c = Contraction(
         (),
@@ -104,9 +107,22 @@ class _DepthwiseThreads:
         self.target, self.accumulate = target, accumulator(left.dtype, after.anchor.type.dtype)
         self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
         (self.channels,) = static((g.result["C"],))
-        self.lanes = vector_of(target, self.accumulate)
-        while self.channels % self.lanes:
-            self.lanes //= 2
+
+    def choose(self) -> GpuDepthwiseSchedule:
+        """As many channels as a thread stores at once."""
+        lanes = vector_of(self.target, self.accumulate)
+        while self.channels % lanes:
+            lanes //= 2
+        return GpuDepthwiseSchedule(lanes, min(THREADS, self.target.block_threads))
+
+    def check(self, schedule: GpuDepthwiseSchedule) -> None:
+        """Raises Misfit for vectors that the channels are not made of."""
+        check_lanes(schedule.lanes, self.channels, self.target, alone=False)
+        check_threads(schedule.threads, self.target)
+
+    def follow(self, schedule: GpuDepthwiseSchedule) -> None:
+        """From now on vectors and blocks are as a schedule says."""
+        self.lanes, self.threads = schedule.lanes, schedule.threads
 
     def write(self, weights: OperandSource) -> None:
         """One thread for each of the result's vectors."""
@@ -116,7 +132,7 @@ class _DepthwiseThreads:
             *(g.result[letter] for letter in letters[:-1]),
             self.channels // self.lanes,
         ]
-        count, threads = volume(tuple(extents)), min(THREADS, self.target.block_threads)
+        count, threads = volume(tuple(extents)), self.threads
         with grid(builder, self.target, ceil_div(count, threads), threads) as at:
             number = builder.let("number", build.add(build.mul(at.block, threads), at.thread))
             with builder.when(build.apply(Primitive.LT, number, build.lift(count))):

@@ -6,8 +6,9 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.kinds import random
 from xlac.codegen.core.kinds.random import RandomBits, scalars
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
-from xlac.codegen.gpu.core.grid import beside, every
+from xlac.codegen.gpu.core.grid import beside, check_threads, every, threads_over
 from xlac.codegen.schedules.decisions import Decisions
+from xlac.codegen.schedules.gpu_threads import GpuRandomSchedule
 from xlac.fusion.group import Group
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -23,18 +24,25 @@ class _BitsByThread(RandomBits):
     """Writes the kernel for the bits."""
 
     def write(self, name: str, decisions: Decisions) -> None:
-        if self.layout.inner == 1:
-            self.rows()
+        layout = self.layout
+        if layout.inner == 1:
+            loops = [Run(layout.outer, ()), Run(layout.steps, (1,))]
         else:
-            self.planes()
+            loops = [Run(layout.outer * layout.steps, ()), Run(layout.inner, (1,))]
 
-    def rows(self) -> None:
+        def check(schedule: GpuRandomSchedule) -> None:
+            check_threads(schedule.threads, self.target)
+
+        chosen = GpuRandomSchedule(threads_over(self.target, loops))
+        threads = decisions.settle(name, chosen, check).threads
+        (self._rows if layout.inner == 1 else self._planes)(loops[0], loops[1], threads)
+
+    def _rows(self, row: Run, step: Run, threads: int) -> None:
         """Neighbours are adjacent in memory: a thread writes the elements of its block side by
         side.
         """
         builder, layout = self.builder, self.layout
-        row, step = Run(layout.outer, ()), Run(layout.steps, (1,))
-        with every(builder, self.target, [row, step]) as counters:
+        with every(builder, self.target, [row, step], threads) as counters:
             number = build.add(build.mul(counters[row], layout.steps), counters[step])
             parts = self.values(number)
             place, base = (
@@ -48,11 +56,10 @@ class _BitsByThread(RandomBits):
             align = min(len(parts) * self.out.dtype.nbytes, self.out.align)
             builder.store(self.out, where, beside(parts), align=align)
 
-    def planes(self) -> None:
+    def _planes(self, step: Run, inner: Run, threads: int) -> None:
         """Neighbours are `inner` elements apart: a thread writes an element of each plane."""
         builder, layout = self.builder, self.layout
-        step, inner = Run(layout.outer * layout.steps, ()), Run(layout.inner, (1,))
-        with every(builder, self.target, [step, inner]) as counters:
+        with every(builder, self.target, [step, inner], threads) as counters:
             s, k = counters[step], counters[inner]
             plane, p = build.div(s, layout.steps), build.mod(s, layout.steps)
             for number, part in enumerate(self.values(build.add(build.mul(s, layout.inner), k))):

@@ -17,8 +17,10 @@ from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Value
 from xlac.codegen.core.scatter import Updates, all_of
 from xlac.codegen.core.scatter_sorted import SortedScatter
-from xlac.codegen.gpu.core.grid import every
+from xlac.codegen.gpu.core.grid import check_threads, every, threads_over
 from xlac.codegen.gpu.sort.merge_sort import MergeSort
+from xlac.codegen.schedules.decisions import Decisions
+from xlac.codegen.schedules.gpu_threads import GpuScatterSchedule, GpuSortedScatterSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ops import numeric
@@ -46,9 +48,9 @@ def _launches(
     assert isinstance(op, Scatter)
     if op.unique or _in_any_order(op, group.anchor.results[0].dtype):
         elements = Elements(Builder(), group, target)
-        _Each(elements, results).write()
+        _Each(elements, results).write(name, lower_part.decisions)
         return [elements.launch(name, cost.work(group))]
-    return _GpuSortedScatter(group, target, results).launches(name)
+    return _GpuSortedScatter(group, target, results, name, lower_part.decisions).launches(name)
 
 
 def _in_any_order(op: Scatter, dtype: DType) -> bool:
@@ -61,9 +63,16 @@ def _in_any_order(op: Scatter, dtype: DType) -> bool:
 class _Each(Updates):
     """Writes the kernel in which every element of the updates has a thread."""
 
-    def write(self) -> None:
-        loops = [Run(n, (a,)) for a, n in enumerate(self.sizes)]
-        with every(self.builder, self.elements.target, loops) as counters:
+    def write(self, name: str, decisions: Decisions) -> None:
+        """The threads of every block, as is decided for the kernel of this name."""
+        target, loops = self.elements.target, [Run(n, (a,)) for a, n in enumerate(self.sizes)]
+
+        def check(schedule: GpuScatterSchedule) -> None:
+            check_threads(schedule.threads, target)
+
+        chosen = GpuScatterSchedule(threads_over(target, loops))
+        threads = decisions.settle(name, chosen, check).threads
+        with every(self.builder, target, loops, threads) as counters:
             at = tuple(counters[run] for run in loops)
             if self.op.unique:
                 self.update(at, None)
@@ -84,6 +93,17 @@ class _Each(Updates):
 class _GpuSortedScatter(SortedScatter):
     """Threads sort; then each has an element of the updates of a place."""
 
+    def __init__(
+        self,
+        group: Group,
+        target: Target,
+        results: Sequence[Value],
+        name: str,
+        decisions: Decisions,
+    ) -> None:
+        super().__init__(group, target, results)
+        self.name, self.decisions = name, decisions
+
     def order(self, name: str) -> list[KernelLaunch]:
         sorter = MergeSort(
             self.group,
@@ -96,7 +116,7 @@ class _GpuSortedScatter(SortedScatter):
             self._read,
             self._keep,
         )
-        return sorter.launches(name)
+        return sorter.launches(name, self.decisions)
 
     def _before(self, elements: Elements, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
         return build.apply(P.LT, a[0], b[0])
@@ -111,7 +131,13 @@ class _GpuSortedScatter(SortedScatter):
 
     def combine(self, elements: Elements, updates: Updates) -> None:
         ranks, columns = Run(self.count, ()), [Run(self.sizes[a], (a,)) for a in self.columns]
-        with every(elements.builder, self.target, [ranks, *columns]) as counters:
+
+        def check(schedule: GpuSortedScatterSchedule) -> None:
+            check_threads(schedule.threads, self.target)
+
+        chosen = GpuSortedScatterSchedule(threads_over(self.target, [ranks, *columns]))
+        threads = self.decisions.settle(self.name, chosen, check).threads
+        with every(elements.builder, self.target, [ranks, *columns], threads) as counters:
             rank = counters[ranks]
             with self.first_of_its_place(elements, rank) as place:
                 stop = self.stop(elements, rank, place)

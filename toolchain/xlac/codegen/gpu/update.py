@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from xlac.codegen.core.access_analysis import Run
+from functools import partial
+
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.kinds import update
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
-from xlac.codegen.gpu.core.grid import every, power_of_two
+from xlac.codegen.gpu.core.access_width import check_lanes, vectors_of, widest_lanes
+from xlac.codegen.gpu.core.grid import check_threads, every, threads_over
 from xlac.codegen.schedules.decisions import Decisions
+from xlac.codegen.schedules.gpu_threads import GpuUpdateSchedule
 from xlac.fusion.group import Group
-from xlac.ir.dims import divisor, size_hint
+from xlac.ir.graph import Node
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.target import Target
@@ -26,21 +29,26 @@ def _write(elements: Elements, new: Group, name: str, decisions: Decisions) -> N
     x, value = anchor.inputs[:2]
     sizes = value.shape
     buffer = update.updated(elements)
-    lanes = 1
-    # the rows of the slice are rows of what is updated, so vectors are aligned
-    if sizes and sizes[-1] == x.shape[-1]:
-        lanes = power_of_two(
-            min(
-                max(1, target.access_bytes // value.type.dtype.nbytes), max(1, size_hint(sizes[-1]))
-            )
-        )
-        while divisor(sizes[-1]) % lanes:
-            lanes //= 2
-    loops = [Run(n // lanes if a == len(sizes) - 1 else n, (a,)) for a, n in enumerate(sizes)]
-    with every(elements.builder, target, loops) as counters:
+    schedule = decisions.settle(name, _choose(x, value, target), partial(_check, value, target))
+    lanes, loops = schedule.lanes, vectors_of(sizes, schedule.lanes)
+    with every(elements.builder, target, loops, schedule.threads) as counters:
         firsts = update.clamped_starts(elements, group)
         spot: list[Expr] = [counters[run] for run in loops]
         if loops:
             spot[-1] = build.ramp(build.mul(spot[-1], lanes), 1, lanes)
         at = tuple(spot)
         elements.store_to(buffer, update.place_in(at, firsts, x.shape), elements.at(value, at))
+
+
+def _choose(x: Node, value: Node, target: Target) -> GpuUpdateSchedule:
+    """Vectors where the rows of the slice are rows of what is updated, and so aligned."""
+    sizes, lanes = value.shape, 1
+    if sizes and sizes[-1] == x.shape[-1]:
+        lanes = widest_lanes(target, value.type.dtype.nbytes, sizes[-1])
+    return GpuUpdateSchedule(lanes, threads_over(target, vectors_of(sizes, lanes)))
+
+
+def _check(value: Node, target: Target, schedule: GpuUpdateSchedule) -> None:
+    """Raises Misfit for vectors that rows of the slice are not made of."""
+    check_lanes(schedule.lanes, value.shape[-1] if value.shape else 1, target, alone=False)
+    check_threads(schedule.threads, target)

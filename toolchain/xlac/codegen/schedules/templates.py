@@ -9,7 +9,9 @@ from xlac.codegen.schedules.elementwise import ElementwiseSchedule
 from xlac.codegen.schedules.gemm import CONTRACTIONS, PackSchedule
 from xlac.codegen.schedules.gpu_elementwise import GpuElementwiseSchedule
 from xlac.codegen.schedules.gpu_gemm import GPU_CONTRACTIONS
+from xlac.codegen.schedules.gpu_order import GPU_ORDER
 from xlac.codegen.schedules.gpu_reduction import GPU_REDUCTIONS
+from xlac.codegen.schedules.gpu_threads import GPU_BY_THREAD
 from xlac.codegen.schedules.random import RANDOM
 from xlac.codegen.schedules.reduction import REDUCTIONS
 from xlac.codegen.schedules.scatter import SCATTERS
@@ -28,6 +30,8 @@ TEMPLATES: dict[str, type[Schedule]] = {
         *GPU_CONTRACTIONS,
         GpuElementwiseSchedule,
         *GPU_REDUCTIONS,
+        *GPU_ORDER,
+        *GPU_BY_THREAD,
         MergeSortSchedule,
         OnlineSoftmaxSchedule,
         DepthwiseNchwSchedule,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xlac.codegen.core.access_analysis import Run, Survey, strided
 from xlac.codegen.gpu.core.grid import power_of_two
 from xlac.codegen.schedules.schedule import Misfit, Path
-from xlac.ir.dims import Dim, divisor, size_hint
+from xlac.ir.dims import Dim, Shape, divisor, size_hint
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.target import Target
 
@@ -41,3 +41,17 @@ def check_lanes(
         raise Misfit(path, f"it is a power of two, at most {max(1, target.access_bytes)}")
     if not alone and divisor(extent) % lanes:
         raise Misfit(path, f"it divides the {extent} elements of the innermost loop")
+
+
+def widest_lanes(target: Target, nbytes: int, extent: Dim) -> int:
+    """Elements of so many bytes that a thread accesses at once, of an axis that is whole vectors."""
+    lanes = power_of_two(min(max(1, target.access_bytes // nbytes), max(1, size_hint(extent))))
+    while divisor(extent) % lanes:
+        lanes //= 2
+    return lanes
+
+
+def vectors_of(shape: Shape, lanes: int) -> list[Run]:
+    """Loops over axes, the last in vectors."""
+    last = len(shape) - 1
+    return [Run(n // lanes if a == last else n, (a,)) for a, n in enumerate(shape)]

@@ -100,12 +100,13 @@ def grid(
 
 
 @contextmanager
-def every(builder: Builder, target: Target, loops: Sequence[Run]) -> Iterator[dict[Run, Expr]]:
-    """A thread for every position of some loops, neighbours along the last; yields the counter of
-    each.
+def every(
+    builder: Builder, target: Target, loops: Sequence[Run], threads: int
+) -> Iterator[dict[Run, Expr]]:
+    """A thread for every position of some loops, neighbours along the last, in blocks of so many;
+    yields the counter of each.
     """
     total = volume(tuple(run.extent for run in loops))
-    threads = threads_for(target, size_hint(total))
     with grid(builder, target, ceil_div(total, threads), threads) as here:
         number = builder.let("n", build.add(build.mul(here.block, threads), here.thread))
         if divisor(total) % threads == 0:
@@ -133,6 +134,11 @@ def beside(values: Sequence[Expr]) -> Expr:
             for a, b in zip(values[::2], values[1::2], strict=True)
         ]
     return values[0]
+
+
+def threads_over(target: Target, loops: Sequence[Run]) -> int:
+    """Threads of a block where every position of some loops has one."""
+    return threads_for(target, size_hint(volume(tuple(run.extent for run in loops))))
 
 
 def threads_for(target: Target, work: int) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch, Value
 from xlac.codegen.gpu.core.grid import THREADS, GridThread, grid
-from xlac.codegen.gpu.scan.cumulative import EACH, BlockScan
+from xlac.codegen.gpu.scan.cumulative import EACH, BlockScan, check
+from xlac.codegen.schedules.gpu_order import GpuCompactSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, upper_bound, volume
@@ -25,7 +28,9 @@ P = Primitive
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """Counts of stretches, unless there is one; then positions, and what fills up to the bound."""
-    compact = _Compact(group, target)
+    chosen = GpuCompactSchedule(EACH, min(THREADS, target.block_threads))
+    schedule = lower_part.decisions.settle(name, chosen, partial(check, target=target))
+    compact = _Compact(group, target, schedule)
     launches = []
     if upper_bound(compact.pieces) > 1:
         elements = Elements(Builder(), group, target)
@@ -37,13 +42,13 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 
 
 class _Compact:
-    def __init__(self, group: Group, target: Target) -> None:
+    def __init__(self, group: Group, target: Target, schedule: GpuCompactSchedule) -> None:
         self.group, self.target = group, target
         (self.mask,) = group.anchor.inputs
         self.size: Dim = volume(self.mask.shape)
         (self.bound,) = group.anchor.results[0].shape
-        self.threads = min(THREADS, target.block_threads)
-        self.stretch = self.threads * EACH
+        self.threads, self.each = schedule.threads, schedule.each
+        self.stretch = self.threads * self.each
         self.pieces = self.size // self.stretch + 1  # one even of nothing: it fills the positions
         self.counts = Scratch(DType.I64, self.pieces, "counts")
 
@@ -51,8 +56,10 @@ class _Compact:
         """A thread's elements and their positions; outside of the mask there is nothing true."""
         builder = elements.builder
         found = []
-        for number in range(EACH):
-            place = build.add(build.mul(here.block, self.stretch), build.mul(here.thread, EACH))
+        for number in range(self.each):
+            place = build.add(
+                build.mul(here.block, self.stretch), build.mul(here.thread, self.each)
+            )
             position = builder.let("position", build.add(place, number))
             there = builder.let("there", build.apply(P.LT, position, build.lift(self.size)))
             index: Index = regroup((position,), (self.size,), self.mask.shape)

@@ -8,7 +8,8 @@ stretch is the sum of what a first launch found for the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
@@ -16,7 +17,23 @@ from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.kinds.cumulative import line
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.summation import Pair, compensated
-from xlac.codegen.gpu.core.grid import RESIDENT, THREADS, GridThread, beside, every, grid
+from xlac.codegen.gpu.core.grid import (
+    RESIDENT,
+    THREADS,
+    GridThread,
+    beside,
+    check_threads,
+    every,
+    grid,
+    threads_over,
+)
+from xlac.codegen.schedules.gpu_order import (
+    GPU_SCANS,
+    GpuBlockScanSchedule,
+    GpuCompactSchedule,
+    GpuLineScanSchedule,
+)
+from xlac.codegen.schedules.schedule import Misfit
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, ceil_div, divisor, size_hint, upper_bound, volume
@@ -32,6 +49,7 @@ from xlac_sdk.target import Target
 
 P = Primitive
 EACH = 4  # elements in a row that a thread has
+MOST_EACH = 32
 SHORT = 64  # elements of a line that a thread is sooner done with alone
 
 
@@ -41,20 +59,40 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     assert isinstance(op, Cumulative)
     shape = group.anchor.shape
     count, lines = shape[op.axis], volume(tuple(n for a, n in enumerate(shape) if a != op.axis))
+    outer = [Run(n, (a,)) for a, n in enumerate(shape[: op.axis])]
+    loops = [*outer, Run(volume(shape[op.axis + 1 :]), ())]
+    chosen: GpuLineScanSchedule | GpuBlockScanSchedule
     if size_hint(count) <= SHORT or size_hint(lines) >= RESIDENT * max(1, target.processors):
-        elements = Elements(Builder(), group, target)
-        _alone(elements, op)
-        return LoweredGroup((elements.launch(name, cost.work(group)),))
-    return LoweredGroup(tuple(_Lines(group, target, op).launches(name)))
+        chosen = GpuLineScanSchedule(threads_over(target, loops))
+    else:
+        chosen = GpuBlockScanSchedule(EACH, min(THREADS, target.block_threads))
+    fits = partial(check, target=target)
+    schedule = lower_part.decisions.settle(name, chosen, fits, GPU_SCANS)
+    if isinstance(schedule, GpuBlockScanSchedule):
+        return LoweredGroup(tuple(_Lines(group, target, op, schedule).launches(name)))
+    elements = Elements(Builder(), group, target)
+    _alone(elements, op, loops, schedule.threads)
+    return LoweredGroup((elements.launch(name, cost.work(group)),))
 
 
-def _alone(elements: Elements, op: Cumulative) -> None:
+def check(
+    schedule: GpuLineScanSchedule | GpuBlockScanSchedule | GpuCompactSchedule, target: Target
+) -> None:
+    """Raises Misfit for threads that a block cannot have, or elements that a thread cannot."""
+    if isinstance(schedule, GpuLineScanSchedule):
+        check_threads(schedule.threads, target)
+        return
+    check_threads(schedule.threads, target, target.warp)
+    if schedule.threads > target.warp**2:
+        raise Misfit(("threads",), f"a block has {target.warp**2} threads at most that share sums")
+    if schedule.each & (schedule.each - 1) or schedule.each > MOST_EACH:
+        raise Misfit(("each",), f"it is a power of two, at most {MOST_EACH}")
+
+
+def _alone(elements: Elements, op: Cumulative, loops: Sequence[Run], threads: int) -> None:
     """A thread a line."""
-    anchor = elements.group.anchor
-    (x,) = anchor.inputs
-    outer = [Run(n, (a,)) for a, n in enumerate(anchor.shape[: op.axis])]
-    across = Run(volume(anchor.shape[op.axis + 1 :]), ())
-    with every(elements.builder, elements.target, [*outer, across]) as counters:
+    (x,), (*outer, across) = elements.group.anchor.inputs, loops
+    with every(elements.builder, elements.target, loops, threads) as counters:
         line(elements, op, x, tuple(counters[run] for run in outer), counters[across], None)
 
 
@@ -112,20 +150,22 @@ class BlockScan:
 class _Lines:
     """The launches for lines that blocks share."""
 
-    def __init__(self, group: Group, target: Target, op: Cumulative) -> None:
+    def __init__(
+        self, group: Group, target: Target, op: Cumulative, schedule: GpuBlockScanSchedule
+    ) -> None:
         self.group, self.target, self.op = group, target, op
         anchor = group.anchor
         self.shape, self.dtype = anchor.shape, anchor.type.dtype
         self.count: Dim = self.shape[op.axis]
         self.lines: Dim = volume(tuple(n for a, n in enumerate(self.shape) if a != op.axis))
-        self.threads = min(THREADS, target.block_threads)
-        self.stretch = self.threads * EACH
+        self.threads, self.each = schedule.threads, schedule.each
+        self.stretch = self.threads * self.each
         self.pieces = ceil_div(self.count, self.stretch)
         self.primitive = numeric.COMBINE[op.combine]
         self.identity = Const(numeric.identity(op.combine, self.dtype), self.dtype.compute)
         last = op.axis == len(self.shape) - 1
         # a thread's elements are a vector
-        self.at_once = last and not op.reverse and divisor(self.count) % EACH == 0
+        self.at_once = last and not op.reverse and divisor(self.count) % self.each == 0
         self.sums = Scratch(self.dtype.compute, self.lines * self.pieces, "sums")
 
     def launches(self, name: str) -> list[KernelLaunch]:
@@ -156,21 +196,21 @@ class _Lines:
         """
         (x,) = self.group.anchor.inputs
         builder = elements.builder
-        first = build.add(build.mul(piece, self.stretch), build.mul(here.thread, EACH))
+        first = build.add(build.mul(piece, self.stretch), build.mul(here.thread, self.each))
         first = builder.let("first", first)
         if self.at_once:
             there = builder.let("there", build.apply(P.LT, first, build.lift(self.count)))
             with elements.guarded(there):
                 vector = build.splat(
-                    elements.at(x, self._index(line, build.ramp(first, 1, EACH))), EACH
+                    elements.at(x, self._index(line, build.ramp(first, 1, self.each))), self.each
                 )
             lanes = [
                 builder.let("x", build.select(there, Shuffle((vector,), (k,)), self.identity))
-                for k in range(EACH)
+                for k in range(self.each)
             ]
             return [(value, build.add(first, k), there) for k, value in enumerate(lanes)]
         found = []
-        for number in range(EACH):
+        for number in range(self.each):
             along = build.add(first, number)
             there = builder.let("there", build.apply(P.LT, along, build.lift(self.count)))
             place = builder.let(
@@ -225,7 +265,7 @@ class _Lines:
             _, first, there = values[0]
             with builder.when(there):
                 elements.store(
-                    anchor, self._index(line, build.ramp(first, 1, EACH)), beside(results)
+                    anchor, self._index(line, build.ramp(first, 1, self.each)), beside(results)
                 )
             return
         for result, (_, place, there) in zip(results, values, strict=True):

@@ -17,7 +17,9 @@ from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import KernelLaunch, Scratch
-from xlac.codegen.gpu.core.grid import GridThread, at_least, every, grid
+from xlac.codegen.gpu.core.grid import GridThread, every, grid
+from xlac.codegen.gpu.sort.choose import check, choose
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, ceil_div, upper_bound
@@ -29,10 +31,6 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-TILE = 2048  # elements sorted in SHARED memory, as far as they fit and a block has threads for them
-PER_THREAD = 8
-TILE_BYTES = 40 << 10
-THREADS = 256
 
 Read = Callable[[Elements, Expr, Expr], list[Expr]]
 """The values of a record: those at a place of a string."""
@@ -62,18 +60,18 @@ class MergeSort:
         self.group, self.target, self.strings, self.count = group, target, strings, count
         self.dtypes, self.compared, self.before = dtypes, compared, before
         self.read, self.write = read, write
-        fit = TILE_BYTES // (2 * sum(d.nbytes for d in dtypes))
-        self.tile = min(
-            TILE,
-            PER_THREAD * target.block_threads,
-            1 << fit.bit_length() - 1,
-            at_least(max(1, upper_bound(count))),
-        )
-        self.levels = self.tile.bit_length() - 1
         self.elements = Elements(Builder(), group, target)
 
-    def launches(self, name: str) -> list[KernelLaunch]:
+    def launches(self, name: str, decisions: Decisions) -> list[KernelLaunch]:
         """The first sorts tiles, the others merge them; the last hands over what is sorted."""
+        each = sum(d.nbytes for d in self.dtypes)
+        self.schedule = decisions.settle(
+            name,
+            choose(self.target, self.strings, self.count, each),
+            partial(check, target=self.target, each=each),
+        )
+        self.tile = self.schedule.tile
+        self.levels = self.tile.bit_length() - 1
         further = (max(1, -(-upper_bound(self.count) // self.tile)) - 1).bit_length()
         work = cost.work(self.group)
         if not further:
@@ -106,9 +104,8 @@ class MergeSort:
     def _tiles(self, write: Write) -> None:
         """Sorts every stretch of a tile of each string; several short strings share a block."""
         builder, tile = self.elements.builder, self.tile
-        side = max(1, min(THREADS, self.target.block_threads) // tile)  # strings of a block
+        side, threads = self.schedule.strings, self.schedule.threads
         total = side * tile
-        threads = max(self.target.warp, min(THREADS, self.target.block_threads, total))
         pieces = ceil_div(self.count, tile)
         with grid(builder, self.target, ceil_div(self.strings, side) * pieces, threads) as here:
             piece = builder.let("piece", build.mod(here.block, pieces))
@@ -191,7 +188,8 @@ class MergeSort:
     def _merge(self, source: Sequence[Scratch], width: int, write: Write) -> None:
         """Merges pairs of runs of `width` records; where a run has no other, it is copied."""
         strings, places = Run(self.strings, ()), Run(self.count, (0,))
-        with every(self.elements.builder, self.target, [strings, places]) as counters:
+        threads = self.schedule.merge_threads
+        with every(self.elements.builder, self.target, [strings, places], threads) as counters:
             buffers = [self.elements.parameter(s, Access.READ) for s in source]
             string, place = counters[strings], counters[places]
             base = self.elements.builder.let("base", build.mul(string, self.count))

@@ -46,4 +46,4 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     dtypes = [t.dtype for t in anchor.results]
     compared = len(dtypes) if op.body is not None else op.keys
     sorter = MergeSort(group, target, strings, shape[axis], dtypes, compared, before, read, write)
-    return LoweredGroup(tuple(sorter.launches(name)))
+    return LoweredGroup(tuple(sorter.launches(name, lower_part.decisions)))
