@@ -108,6 +108,22 @@ def masked() -> Group:
     return group(Kind.ATTENTION, build.apply1("attention", q, k, v, mask))
 
 
+def few_taps() -> Group:
+    """A convolution that Winograd's method serves, whose tiles go beyond the result."""
+    y = conv((1, 3, 3, 8), (3, 3, 8, 16), pad=1)
+    return group(Kind.CONV, y, build.maximum(y, 0.0))
+
+
+WINOGRAD = {
+    "template": "winograd", "results": 2, "input_threads": {"loops": 0, "grain": 1},
+    "tile": {"rows": [1, 2], "vectors": 1, "lanes": 8}, "block": 1, "chunk": 8, "unroll": [4, 2],
+    "hold": "right", "threads": {"loops": 0, "grain": 1},
+    "epilogue_loop": False,
+}  # fmt: skip
+
+ONE_TILE = {"rows": [1, 1], "vectors": 1, "lanes": 8}
+SMALL_WINOGRAD = {**WINOGRAD, "tile": {"rows": [1, 3], "vectors": 2, "lanes": 4}}
+
 KIND_CASES: dict[str, Drawn] = {
     "sort": Drawn(ordered, SSE, "merge_sort", exact=True, starts=(SHARED,)),
     "update": Drawn(replaced, AVX2, "update", exact=True, starts=(SHARED,)),
@@ -141,6 +157,14 @@ KIND_CASES: dict[str, Drawn] = {
     "attention": Drawn(causal, AVX512, "online_softmax pack", starts=(SHARED,)),
     "attention_sse": Drawn(causal, SSE, "online_softmax"),
     "attention_mask": Drawn(masked, AVX2, "online_softmax"),
+    "winograd": Drawn(
+        few_taps,
+        replace(AVX2, fast=True),
+        "winograd",
+        instead=WINOGRAD,
+        starts=({"tile": ONE_TILE, "input_threads": SHARED["threads"], **SHARED},),
+    ),
+    "winograd_guarded": Drawn(few_taps, SSE, "winograd", instead=SMALL_WINOGRAD),
     "depthwise_nchw": Drawn(planes, AVX512, "depthwise_nchw", exact=True, starts=(SHARED,)),
     "depthwise_nchw_sse": Drawn(planes, SSE, "depthwise_nchw", exact=True),
     "depthwise_nhwc": Drawn(channels, AVX512, "depthwise_nhwc", exact=True, starts=(SHARED,)),

@@ -9,8 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from contraction_harness import TARGETS, agree, compute, cpu, group, meaning, param, program, values
+from schedule_draws import lowered
 
-from xlac.codegen.cpu.conv.winograd import toom_cook, winograd
+from xlac.codegen.cpu.conv.winograd import choose, toom_cook
+from xlac.codegen.lower import lower
+from xlac.codegen.schedules.decisions import Decisions, PartMisfit
+from xlac.codegen.schedules.gemm import GemmSchedule
+from xlac.codegen.schedules.winograd import WinogradSchedule
 from xlac.fusion.group import Kind
 from xlac.ir.dims import Dim, Sym, Symbol
 from xlac.ir.graph import Node
@@ -52,7 +57,7 @@ def conv(
 def forced(monkeypatch: pytest.MonkeyPatch, results: int) -> None:
     """Takes tiles of this many results whatever they cost."""
     monkeypatch.setattr(
-        winograd, "chosen", lambda anchor, target: winograd.served(anchor, results, target)
+        choose, "chosen", lambda anchor, target: choose.served(anchor, results, target)
     )
 
 
@@ -161,20 +166,20 @@ DECLINED = {
 
 @pytest.mark.parametrize("name", DECLINED)
 def test_other_forms_are_left_to_the_direct_sum(name: str) -> None:
-    assert winograd.chosen(DECLINED[name], FAST["avx512"]) is None
+    assert choose.chosen(DECLINED[name], FAST["avx512"]) is None
 
 
 def test_weights_that_are_not_known_are_left_to_the_direct_sum() -> None:
     made = group(Kind.CONV, conv((1, 12, 12, 16), 16, kind="input"))
-    assert winograd.chosen(made.anchor, FAST["avx512"]) is not None
+    assert choose.chosen(made.anchor, FAST["avx512"]) is not None
     agree(made, FAST["avx512"])
 
 
 def test_four_results_a_side_where_tiles_are_many_two_where_they_are_few() -> None:
     target = FAST["avx512"]
     many, few = (
-        winograd.chosen(conv(LARGE, 64), target),
-        winograd.chosen(conv((1, 6, 6, 64), 64), target),
+        choose.chosen(conv(LARGE, 64), target),
+        choose.chosen(conv((1, 6, 6, 64), 64), target),
     )
     assert many is not None and few is not None
     assert (many.results, few.results) == (4, 2)
@@ -182,7 +187,7 @@ def test_four_results_a_side_where_tiles_are_many_two_where_they_are_few() -> No
 
 def test_by_default_only_two_results_a_side_and_guarded() -> None:
     default, fast = (
-        winograd.chosen(conv(LARGE, 64), target) for target in (TARGETS["avx512"], FAST["avx512"])
+        choose.chosen(conv(LARGE, 64), target) for target in (TARGETS["avx512"], FAST["avx512"])
     )
     assert default is not None and fast is not None
     assert (default.results, default.guarded, fast.guarded) == (2, True, False)
@@ -195,7 +200,7 @@ def test_by_default_only_two_results_a_side_and_guarded() -> None:
 def test_not_for_small_code_nor_for_scalars(target: Target, fast: bool) -> None:
     made = group(Kind.CONV, conv(LARGE, 64))
     target = replace(target, fast=fast)
-    assert winograd.chosen(made.anchor, target) is None
+    assert choose.chosen(made.anchor, target) is None
     weights = {"kernel": np.zeros((3, 3, 64, 64), np.float32)}
     assert not any(
         "points" in step.kernel.name
@@ -215,3 +220,22 @@ def test_quantised_weights_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
         for step in program(made, TARGETS["avx512"], weights).steps
         if hasattr(step, "kernel")
     )
+
+
+def test_a_gemm_may_be_asked_for_in_its_place_and_the_other_way_round() -> None:
+    target = TARGETS["avx512"]
+    made = group(Kind.CONV, conv((1, 9, 9, 16), 16))
+    large = group(Kind.CONV, conv(LARGE, 64))
+    gemm, winograd = (lowered(g, replace(target, fast=True)) for g in (made, large))
+    assert gemm is not None and winograd is not None
+    first, second = gemm.schedules["main"], winograd.schedules["main"]
+    assert isinstance(first, GemmSchedule) and isinstance(second, WinogradSchedule)
+    with pytest.raises(PartMisfit, match="it is 2 at this precision"):
+        lower(made, target, "kernel", Decisions("kernel", {"main": replace(second, results=4)}))
+    tile = replace(second.tile, rows=(1, 5), vectors=1)
+    small = replace(second, results=2, block=1, chunk=16, tile=tile)
+    swapped = lowered(made, target, {"main": small})
+    assert swapped is not None and swapped.launches[0].kernel.name == "kernel_points"
+    again = lowered(large, target, {"main": replace(first, backward=False)})
+    assert again is not None
+    assert [launch.kernel.name for launch in again.launches] == ["kernel_pad", "kernel"]

@@ -12,7 +12,7 @@ import pytest
 from contraction_harness import TARGETS, agree, compute, cpu, group, meaning, param, values
 from test_winograd import SIZES
 
-from xlac.codegen.cpu.conv.winograd import accuracy_guard, direct_tiles, winograd
+from xlac.codegen.cpu.conv.winograd import accuracy_guard, choose, direct_tiles
 from xlac.codegen.lower import lower
 from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
@@ -30,9 +30,7 @@ SIZE = (1, 6, 6, 16)  # nine tiles: the one in the middle sees x[1:5, 1:5]
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Multiplies at points whatever that costs."""
-    monkeypatch.setattr(
-        winograd, "chosen", lambda anchor, target: winograd.served(anchor, 2, target)
-    )
+    monkeypatch.setattr(choose, "chosen", lambda anchor, target: choose.served(anchor, 2, target))
 
 
 def conv(x: tuple[int, ...] = SIZE, columns: int = 16, low: int = 1, high: int = 1) -> Node:

@@ -19,6 +19,7 @@ from xlac.codegen.schedules.schedule import Schedule
 from xlac.codegen.schedules.sort import MergeSortSchedule
 from xlac.codegen.schedules.update import UpdateSchedule
 from xlac.codegen.schedules.window import WindowSchedule
+from xlac.codegen.schedules.winograd import WinogradSchedule
 
 TEMPLATES: dict[str, type[Schedule]] = {
     each.template: each
@@ -34,6 +35,7 @@ TEMPLATES: dict[str, type[Schedule]] = {
         *GPU_BY_THREAD,
         MergeSortSchedule,
         OnlineSoftmaxSchedule,
+        WinogradSchedule,
         DepthwiseNchwSchedule,
         DepthwiseNhwcSchedule,
         CumulativeSchedule,

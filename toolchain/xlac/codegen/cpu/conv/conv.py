@@ -9,18 +9,35 @@ from xlac.codegen.core.contraction.conv import Depthwise
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.cpu.conv import depthwise_nchw, depthwise_nhwc, nchw_choice
-from xlac.codegen.cpu.conv.winograd import winograd
+from xlac.codegen.cpu.conv.winograd import choose, winograd
+from xlac.codegen.cpu.conv.winograd.choose import served, sides
+from xlac.codegen.cpu.conv.winograd.tiling import Tiling
 from xlac.codegen.cpu.gemm.launches import launches
+from xlac.codegen.schedules.gemm import AutovectorizedSchedule, GemmSchedule, InnerProductSchedule
+from xlac.codegen.schedules.schedule import Schedule
+from xlac.codegen.schedules.winograd import WinogradSchedule
 from xlac.fusion.group import Group
+from xlac.ir.graph import Node
 from xlac_sdk.target import Target
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """Launches for a convolution with what follows it."""
-    tiling = winograd.chosen(group.anchor, target)
+    tiling = _tiling(group.anchor, target, lower_part.decisions.wanted(name))
     if tiling and (lowered := winograd.lower(group, target, name, lower_part, tiling)):
         return lowered
     return conv.lower(group, target, name, lower_part, TEMPLATES)
+
+
+def _tiling(anchor: Node, target: Target, wanted: Schedule | None) -> Tiling | None:
+    """Tiles of results that share products, where that pays or is asked for, and nothing else is."""
+    match wanted:
+        case WinogradSchedule(results=results):
+            able = sides(target)
+            return served(anchor, results if results in able else able[0], target)
+        case GemmSchedule() | InnerProductSchedule() | AutovectorizedSchedule():
+            return None
+    return choose.chosen(anchor, target)
 
 
 def _depthwise(group: Group, target: Target, after: Epilogue) -> Depthwise | None:

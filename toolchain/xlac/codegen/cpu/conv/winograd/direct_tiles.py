@@ -17,22 +17,22 @@ from xlac.codegen.cpu.conv.winograd.tiling import Tiling
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr
-from xlac_sdk.target import Target
 
 
 class DirectSum:
     """The results of one tile for a panel of columns."""
 
     def __init__(
-        self, elements: Elements, t: Tiling, x: OperandView, weights: Panels, target: Target
+        self, elements: Elements, t: Tiling, x: OperandView, weights: Panels, lanes: int
     ) -> None:
+        self.lanes = lanes
         self.elements, self.builder, self.t, self.x, self.weights, self.target = (
             elements,
             elements.builder,
             t,
             x,
             weights,
-            target,
+            elements.target,
         )
 
     def write(
@@ -45,7 +45,7 @@ class DirectSum:
         """`store(results, column)` for each vector of the panel: those of the tile at (batch, row,
         column), by rows.
         """
-        t, builder, lanes = self.t, self.builder, self.target.lanes(DType.F32)
+        t, builder, lanes = self.t, self.builder, self.lanes
         pixels = self._pixels(at)
         source = self.elements.parameter(self.weights.source.value, Access.READ)
         first = builder.let("w", self.weights.base([], column, toom_cook.TAPS**2 * t.channels))
@@ -76,7 +76,7 @@ class DirectSum:
 
     def _pixels(self, at: tuple[Expr, Expr, Expr]) -> Buffer:
         """All that the tile sees, row by row, 0 outside x."""
-        t, builder, lanes = self.t, self.builder, self.target.lanes(DType.F32)
+        t, builder, lanes = self.t, self.builder, self.lanes
         source = self.elements.parameter(self.x.value, Access.READ)
         kept = builder.local("x", DType.F32, t.points * t.channels)
         base = builder.let("a", build.add(build.mul(at[0], self.x.strides[0]), self.x.offset))

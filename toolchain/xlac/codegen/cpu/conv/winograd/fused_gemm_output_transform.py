@@ -24,8 +24,8 @@ from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
 from xlac.codegen.cpu.conv.winograd.direct_tiles import DirectSum
 from xlac.codegen.cpu.conv.winograd.output_transform import OutputTransform
-from xlac.codegen.cpu.conv.winograd.tiling import Tiling, plane, tile_of
-from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
+from xlac.codegen.cpu.conv.winograd.tiling import Tiling, plane
+from xlac.codegen.schedules.winograd import WinogradSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import size_hint
@@ -48,10 +48,11 @@ def launch(
     x: OperandView,
     kernel: OperandView,
     guard: Guard | None,
+    schedule: WinogradSchedule,
 ) -> KernelLaunch:
     """The kernel, over all that tiles see at points and weights that are known while compiling."""
     elements = Elements(Builder(), group, target)
-    _products(elements, after, t, seen, x, kernel, guard, target).write()
+    _products(elements, after, t, seen, x, kernel, guard, schedule).write()
     return elements.launch(name, cost.work(group))
 
 
@@ -63,7 +64,7 @@ def _products(
     x: OperandView,
     kernel: OperandView,
     guard: Guard | None,
-    target: Target,
+    schedule: WinogradSchedule,
 ) -> _Products:
     """What multiplies the tiles with weights that are packed panel by panel: each channel's nine
     taps.
@@ -82,9 +83,9 @@ def _products(
         DType.F32,
         lambda outer, rows, column: (build.index(0), *rows, column),
     )
-    panels = packing.constant(given, tile_of(t, target), DType.F32, kernel.compute, kernel.key)
-    direct = DirectSum(elements, t, x, panels, target)
-    return _Products(elements, after, given, panels, target, t, guard, direct)
+    panels = packing.constant(given, schedule.tile, DType.F32, kernel.compute, kernel.key)
+    direct = DirectSum(elements, t, x, panels, schedule.tile.lanes)
+    return _Products(elements, after, given, panels, schedule, t, guard, direct)
 
 
 class _Products(OutputTransform):
@@ -97,12 +98,10 @@ class _Products(OutputTransform):
         parallel.
         """
         extents = [self.cut.blocks, self.cut.panels]
-        parallel = (
-            size_hint(self.cut.blocks * self.cut.panels) > 1
-            and self.t.points * self.c.flops >= PARALLEL_FLOPS
-        )
-        kind = LoopKind.PARALLEL if parallel else LoopKind.SERIAL
-        with self.builder.loop("t", 0, self.cut.blocks * self.cut.panels, kind=kind) as t:
+        threads = self.decided.threads
+        kind = LoopKind.PARALLEL if threads.loops else LoopKind.SERIAL
+        turns = self.cut.blocks * self.cut.panels
+        with self.builder.loop("t", 0, turns, kind=kind, grain=threads.grain) as t:
             block, panel = unravel(self.builder, t, extents)
             each_panel(self.builder, self.t.columns, self.tile, panel, partial(self._piece, block))
 

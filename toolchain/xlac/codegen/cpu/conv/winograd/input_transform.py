@@ -7,14 +7,15 @@ from __future__ import annotations
 from itertools import product
 
 from xlac.codegen.core import loop_nest
-from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.addressing import linear
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import KernelLaunch, Scratch
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Extremes, Guard
+from xlac.codegen.cpu.conv.winograd.choose import tile_loops
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling, plane
+from xlac.codegen.schedules.winograd import WinogradSchedule
 from xlac.fusion.group import Group
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -25,14 +26,20 @@ from xlac_sdk.target import Target
 
 
 def launch(
-    group: Group, target: Target, name: str, t: Tiling, x: OperandView, guard: Guard | None
+    group: Group,
+    target: Target,
+    name: str,
+    t: Tiling,
+    x: OperandView,
+    guard: Guard | None,
+    schedule: WinogradSchedule,
 ) -> tuple[KernelLaunch, Scratch]:
     """The kernel, and where it leaves what every tile sees: for each pair of points, tiles by
     channels.
     """
     seen = Scratch(DType.F32, t.points * plane(t.tiles * t.channels), "tiles")
     elements = Elements(Builder(), group, target)
-    Pixels(elements, t, x, seen, guard, target).write()
+    Pixels(elements, t, x, seen, guard, schedule).write()
     size = t.points * t.tiles * t.channels
     work = Work(4 * size, (t.batch * t.x[0] * t.x[1] * t.channels + size) * DType.F32.nbytes)
     return elements.launch(
@@ -50,15 +57,16 @@ class Pixels:
         x: OperandView,
         to: Scratch,
         guard: Guard | None,
-        target: Target,
+        schedule: WinogradSchedule,
     ) -> None:
+        self.schedule, self.lanes = schedule, schedule.tile.lanes
         self.elements, self.builder, self.t, self.x, self.guard, self.target = (
             elements,
             elements.builder,
             t,
             x,
             guard,
-            target,
+            elements.target,
         )
         self.source, self.to = (
             elements.parameter(x.value, Access.READ),
@@ -68,10 +76,8 @@ class Pixels:
     def write(self) -> None:
         """Loops over batches and tiles, in parallel."""
         t, builder = self.t, self.builder
-        loops = [Run(size, (axis,)) for axis, size in enumerate((t.batch, *t.grid))]
-        with loop_nest.parallel_loops(
-            builder, self.target, loops, t.points * t.channels * 4
-        ) as counters:
+        loops = tile_loops(t)
+        with loop_nest.nest(builder, loops, self.schedule.input_threads) as counters:
             number, down, across = (counters[run] for run in loops)
             tile = linear((number, down, across), (t.grid[0] * t.grid[1], t.grid[1], 1))
             base = builder.let("a", build.add(build.mul(number, self.x.strides[0]), self.x.offset))
@@ -103,7 +109,7 @@ class Pixels:
 
     def _tile(self, base: Expr, first: tuple[Expr, ...], tile: Expr, edge: bool) -> None:
         """One tile. At an edge of x, pixels outside are 0."""
-        t, builder, n, lanes = self.t, self.builder, self.t.seen, self.target.lanes(DType.F32)
+        t, builder, n, lanes = self.t, self.builder, self.t.seen, self.lanes
         lines = [
             [
                 line(builder, build.add(at, k), size) if edge else (build.add(at, k), None)

@@ -16,14 +16,33 @@ from xlac.codegen.core.lowered_group import Scratch
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
 from xlac.codegen.cpu.conv.winograd.direct_tiles import DirectSum
-from xlac.codegen.cpu.conv.winograd.tiling import Tiling, cut, plane, tile_of
-from xlac.codegen.cpu.gemm import choose
+from xlac.codegen.cpu.conv.winograd.tiling import Tiling, plane
 from xlac.codegen.cpu.gemm.gemm import Gemm
+from xlac.codegen.schedules.gemm import CacheBlocking, GemmSchedule
+from xlac.codegen.schedules.winograd import WinogradSchedule
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.target import Target
+
+
+def gemm_schedule(schedule: WinogradSchedule) -> GemmSchedule:
+    """The schedule of the products at one pair of points, whose weights are in a local array."""
+    return GemmSchedule(
+        False,
+        schedule.tile,
+        "constant",
+        DType.F32,
+        CacheBlocking("second", schedule.block, 1, 0),
+        schedule.unroll,
+        True,
+        schedule.hold,
+        schedule.threads,
+        prefetch=False,
+        transposed_store=False,
+        epilogue_loop=schedule.epilogue_loop,
+        backward=False,
+    )
 
 
 class OutputTransform(Gemm):
@@ -37,20 +56,19 @@ class OutputTransform(Gemm):
         after: Epilogue,
         given: Contraction,
         panels: Panels,
-        target: Target,
+        schedule: WinogradSchedule,
         t: Tiling,
         guard: Guard | None,
         direct: DirectSum,
     ) -> None:
-        tile, whole = tile_of(t, target), cut(t, target)
-        depth, self.chunks = whole.chunk, t.channels // whole.chunk
+        tile, depth = schedule.tile, schedule.chunk
+        self.decided, self.depth, self.chunks = schedule, depth, t.channels // depth
         self.brought = Scratch(DType.F32, t.points * plane(depth * tile.width), "weights")
         inner = (Axis(depth, 1, tile.width),)
         c = replace(given, inner=inner, right=OperandSource(self.brought, DType.F32))
-        schedule = choose.gemm(c, after, False, tile, "constant", DType.F32, target)
-        super().__init__(elements, after, c, Panels(c.right, (), inner, packed=True), schedule)
-        self.cut, self.t, self.given, self.guard, self.direct = whole, t, panels, guard, direct
-        self.fetches, self.depth = False, depth
+        products = Panels(c.right, (), inner, packed=True)
+        super().__init__(elements, after, c, products, gemm_schedule(schedule))
+        self.t, self.given, self.guard, self.direct = t, panels, guard, direct
         self.kept: Buffer | None = None
         self.first: Expr = build.index(0)
 

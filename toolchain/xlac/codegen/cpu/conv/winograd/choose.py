@@ -1,0 +1,236 @@
+"""Chooses whether a convolution of 3 by 3 taps is one of fewer products, and how that is blocked."""
+
+from __future__ import annotations
+
+from xlac.codegen.core.access_analysis import Run
+from xlac.codegen.core.contraction.packing import panel_count
+from xlac.codegen.core.contraction.partial_tiles import PRODUCTS
+from xlac.codegen.core.contraction.tiling import RegisterTile, even_split
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.loop_nest import check_threads, share
+from xlac.codegen.cpu.conv.winograd import toom_cook
+from xlac.codegen.cpu.conv.winograd.tiling import Tiling, plane
+from xlac.codegen.cpu.gemm import register_tile
+from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
+from xlac.codegen.cpu.gemm.choose import LONG_EPILOGUE
+from xlac.codegen.schedules.schedule import Misfit, Threads
+from xlac.codegen.schedules.winograd import WinogradSchedule
+from xlac.ir.dims import size_hint
+from xlac.ir.graph import Node
+from xlac.ops.reduction.conv import Conv
+from xlac_sdk.dtypes import DType
+from xlac_sdk.target import Target
+
+# bytes: a block and its weights lie on the stack, and take three quarters of this at most
+STACK = 2 << 20
+PIECES = 8  # pieces a thread
+# tiles of a piece, where threads have one without cutting them smaller: each brings all weights to
+# points
+LEAST = 48
+FAR = 4.5  # bytes a cycle of weights that no second cache holds
+MOVED = 12  # bytes a cycle of transformed pixels, written and read
+TRANSFORM = 2.5  # cycles a vector of a tile's transform takes, for each pair of points
+LOOK = 1.0  # cycles a vector of pixels takes to be compared with others of its tile
+
+
+def chosen(anchor: Node, target: Target) -> Tiling | None:
+    """The tiling that takes the fewest cycles, or None where the direct sum does or the form is not
+    served.
+    """
+    if target.size or not target.vector_bytes:
+        return None
+    candidates = [
+        found for results in sides(target) if (found := served(anchor, results, target)) is not None
+    ]
+    if not candidates:
+        return None
+    best = min(candidates, key=lambda t: _cycles(t, target))
+    return best if _cycles(best, target) < _direct(best, target) else None
+
+
+def sides(target: Target) -> tuple[int, ...]:
+    """Results a side that tiles may have: more are less exact."""
+    return tuple(toom_cook.POINTS) if target.fast else (2,)
+
+
+def served(anchor: Node, results: int, target: Target) -> Tiling | None:
+    """The convolution as tiles of so many results a side; None for a form that is left to the
+    direct sum.
+    """
+    op, (x, kernel) = anchor.op, anchor.inputs
+    assert isinstance(op, Conv)
+    if (
+        op.layout != ("NHWC", "HWIO", "NHWC")
+        or x.type.dtype is not DType.F32
+        or anchor.type.dtype is not DType.F32
+    ):
+        return None
+    plain = all(
+        n == 1
+        for n in (
+            *op.strides,
+            *op.lhs_dilation,
+            *op.rhs_dilation,
+            op.feature_groups,
+            op.batch_groups,
+        )
+    )
+    sizes = (*x.shape, *kernel.shape, *anchor.shape)
+    if (
+        not plain
+        or kernel.shape[:2] != (toom_cook.TAPS, toom_cook.TAPS)
+        or not all(isinstance(n, int) and n for n in sizes)
+    ):
+        return None
+    batch, height, width, channels = (int(n) for n in x.shape if isinstance(n, int))
+    _, down, across, columns = (int(n) for n in anchor.shape if isinstance(n, int))
+    lanes = target.lanes(DType.F32)
+    if channels % lanes or columns % lanes:
+        return None
+    return Tiling(
+        results,
+        batch,
+        (height, width),
+        (op.low[0], op.low[1]),
+        (down, across),
+        channels,
+        columns,
+        not target.fast,
+    )
+
+
+def _products(target: Target, rows: int, columns: int, depth: int) -> float:
+    """Cycles of a matrix product."""
+    tile = register_tile.choose(target, DType.F32, (1, rows), columns, depth)
+    many = -(-rows // tile.rows[1]) * -(-columns // tile.width)
+    return (
+        many * depth * register_tile.cycles(tile.rows[1], tile.vectors, register_tile.apart(target))
+    )
+
+
+def _cycles(t: Tiling, target: Target) -> float:
+    """Cycles that all threads take together. Weights come while they are brought to points, not
+    while there is arithmetic to do.
+    """
+    each = t.points / target.lanes(DType.F32)
+    tile = tile_of(t, target)
+    blocks = -(-_row_tiles(t, tile) // _block(t, tile, target))
+    products = t.points * _products(target, t.tiles, t.columns, t.channels)
+    transforms = (
+        each * (t.tiles * (t.channels + t.columns) + blocks * t.channels * t.columns) * TRANSFORM
+    )
+    moved = t.points * t.tiles * t.channels * DType.F32.nbytes / MOVED
+    looks = each * t.tiles * t.channels * LOOK if t.guarded else 0.0
+    return products + _waiting(t, target) + transforms + moved + looks
+
+
+def _direct(t: Tiling, target: Target) -> float:
+    """The same for the sum over taps and channels, which fetches weights meanwhile."""
+    depth = toom_cook.TAPS**2 * t.channels
+    rows = t.batch * t.pixels[0] * t.pixels[1]
+    return max(_products(target, rows, t.columns, depth), _waiting(t, target))
+
+
+def _waiting(t: Tiling, target: Target) -> float:
+    size = toom_cook.TAPS**2 * t.channels * t.columns * DType.F32.nbytes
+    return target.threads * size / FAR if size > target.l2_bytes // 2 else 0.0
+
+
+# ---- how it is blocked -----------------------------------------------------------------------
+
+
+def choose(t: Tiling, after: Epilogue, target: Target) -> WinogradSchedule:
+    """Blocks of tiles whose products at all points stay in half the second cache, and pieces for
+    every thread; the weights of so many channels at a time, at all points, stay in a quarter.
+    """
+    tile = tile_of(t, target)
+    block, most = _block(t, tile, target), max(1, min(_room(t, tile, target), PRODUCTS))
+    chunk = next(
+        n for n in range(t.channels, 0, -1) if t.channels % n == 0 and (n == 1 or n <= most)
+    )
+    items = -(-_row_tiles(t, tile) // block) * _panels(t, tile)
+    flops = 2 * t.points * t.tiles * t.columns * chunk
+    return WinogradSchedule(
+        t.results,
+        share(target, tile_loops(t), t.points * t.channels * 4),
+        tile,
+        block,
+        chunk,
+        (4, 2),
+        "fewer" if register_tile.apart(target) else "right",
+        Threads(int(items > 1 and flops >= PARALLEL_FLOPS)),
+        after.weight > LONG_EPILOGUE,
+    )
+
+
+def tile_loops(t: Tiling) -> list[Run]:
+    """The loops over all tiles."""
+    return [Run(size, (axis,)) for axis, size in enumerate((t.batch, *t.grid))]
+
+
+def tile_of(t: Tiling, target: Target) -> RegisterTile:
+    """The block of products that stays in registers. A chunk's weights at one pair of points are
+    few enough for the first cache.
+    """
+    return register_tile.choose(target, DType.F32, (1, t.tiles), t.columns)
+
+
+def _room(t: Tiling, tile: RegisterTile, target: Target) -> int:
+    """Columns of a panel at all points that a quarter of the second cache holds."""
+    return min(target.l2_bytes, STACK) // 4 // (t.points * tile.width * DType.F32.nbytes)
+
+
+def _row_tiles(t: Tiling, tile: RegisterTile) -> int:
+    return -(-t.tiles // tile.rows[1])
+
+
+def _panels(t: Tiling, tile: RegisterTile) -> int:
+    return size_hint(panel_count(t.columns, tile))
+
+
+def _block(t: Tiling, tile: RegisterTile, target: Target) -> int:
+    """Register tiles of a block."""
+    count, panels = _row_tiles(t, tile), _panels(t, tile)
+    width = t.points * tile.width * DType.F32.nbytes
+    block = max(1, 2 * (min(target.l2_bytes, STACK) // 4) // (width * tile.rows[1]))
+    if target.threads > 1:
+        least = min(count * panels // target.threads, -(-LEAST // tile.rows[1]))
+        block = min(block, max(1, least, count * panels // (PIECES * target.threads)))
+    return even_split(count, min(block, count)).step
+
+
+def check(schedule: WinogradSchedule, t: Tiling, target: Target) -> None:
+    """Raises Misfit for a schedule that the convolution cannot have."""
+    if schedule.results not in sides(target):
+        words = " or ".join(map(str, sides(target)))
+        raise Misfit(("results",), f"it is {words} at this precision")
+    _check_tile(schedule.tile, t, target)
+    count = _row_tiles(t, schedule.tile)
+    if schedule.block > count:
+        raise Misfit(("block",), f"there are {count} register tiles of rows")
+    if t.channels % schedule.chunk or schedule.chunk > PRODUCTS:
+        raise Misfit(("chunk",), f"it divides {t.channels} channels, and is at most {PRODUCTS}")
+    rows, width = schedule.block * schedule.tile.rows[1], schedule.tile.width
+    kept = t.points * (plane(rows * width) + plane(schedule.chunk * width) + t.channels)
+    if kept * DType.F32.nbytes > STACK:
+        raise Misfit(("block",), f"it takes {kept * DType.F32.nbytes:,} bytes of a stack")
+    try:
+        check_threads(schedule.input_threads, 3)
+    except Misfit as misfit:
+        raise Misfit(("input_threads", "loops"), misfit.problem) from None
+    check_threads(schedule.threads, 1)
+
+
+def _check_tile(tile: RegisterTile, t: Tiling, target: Target) -> None:
+    most = target.lanes(DType.F32)
+    if tile.lanes & (tile.lanes - 1) or tile.lanes > most:
+        raise Misfit(("tile", "lanes"), f"it is a power of two, at most {most} on this target")
+    if tile.rows[0] != 1 or tile.rows[1] > t.tiles:
+        raise Misfit(("tile", "rows"), f"it is 1 and at most the {t.tiles} tiles of results")
+    used = register_tile.registers(tile.rows[1], tile.vectors, target)
+    if used > target.vector_registers and (tile.rows[1], tile.vectors) != (1, 1):
+        raise Misfit(
+            ("tile",), f"it takes {used} registers, and there are {target.vector_registers}"
+        )
+    if tile.vectors > -(-t.columns // tile.lanes):
+        raise Misfit(("tile", "vectors"), f"there are {t.columns} channels of the result")
