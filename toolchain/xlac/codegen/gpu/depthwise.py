@@ -30,7 +30,7 @@ from xlac.codegen.gpu.core.grid import check_threads, grid
 from xlac.codegen.gpu.core.shared_staging import all_of
 from xlac.codegen.gpu.gemm.block_tiling import vector_of
 from xlac.codegen.schedules.decisions import Decisions
-from xlac.codegen.schedules.gpu_threads import GpuDepthwiseSchedule
+from xlac.codegen.schedules.gpu.threads import GpuDepthwiseSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, ceil_div, divisor, static, volume

@@ -21,7 +21,7 @@ from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPar
 from xlac.codegen.gpu import transpose
 from xlac.codegen.gpu.core.grid import GridThread, grid, unravelled
 from xlac.codegen.gpu.elementwise_choice import SurveyedJob, check, choose
-from xlac.codegen.schedules.gpu_elementwise import GpuNest
+from xlac.codegen.schedules.gpu.elementwise import GpuNest
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, ceil_div, divisor, volume

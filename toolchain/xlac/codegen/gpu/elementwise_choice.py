@@ -18,7 +18,7 @@ from xlac.codegen.gpu.core.grid import (
     power_of_two,
     threads_for,
 )
-from xlac.codegen.schedules.gpu_elementwise import GpuElementwiseSchedule, GpuNest, TransposedTile
+from xlac.codegen.schedules.gpu.elementwise import GpuElementwiseSchedule, GpuNest, TransposedTile
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.fusion.group import is_immediate
 from xlac.ir.dims import ceil_div, divisor, size_hint, volume

@@ -8,7 +8,7 @@ from xlac.codegen.core.kinds.random import RandomBits, scalars
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.gpu.core.grid import beside, check_threads, every, threads_over
 from xlac.codegen.schedules.decisions import Decisions
-from xlac.codegen.schedules.gpu_threads import GpuRandomSchedule
+from xlac.codegen.schedules.gpu.threads import GpuRandomSchedule
 from xlac.fusion.group import Group
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.primitives import Primitive

@@ -20,7 +20,7 @@ from xlac.codegen.core.scatter_sorted import SortedScatter
 from xlac.codegen.gpu.core.grid import check_threads, every, threads_over
 from xlac.codegen.gpu.sort.merge_sort import MergeSort
 from xlac.codegen.schedules.decisions import Decisions
-from xlac.codegen.schedules.gpu_threads import GpuScatterSchedule, GpuSortedScatterSchedule
+from xlac.codegen.schedules.gpu.threads import GpuScatterSchedule, GpuSortedScatterSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ops import numeric

@@ -15,7 +15,7 @@ from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.kinds.elementwise import store
 from xlac.codegen.gpu.core.grid import GridThread, grid
 from xlac.codegen.gpu.elementwise_choice import SurveyedJob, Turned, turned_operands
-from xlac.codegen.schedules.gpu_elementwise import GpuNest, TransposedTile
+from xlac.codegen.schedules.gpu.elementwise import GpuNest, TransposedTile
 from xlac.ir.dims import ceil_div, divisor, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
@@ -41,6 +41,7 @@ class Tiles:
         self.side, self.pitch = self.warp * self.lanes, tile.pitch
 
     def write(self) -> None:
+        """A block for every tile of every position of the other loops."""
         down, across = (
             ceil_div(self.crossed.extent, self.side),
             ceil_div(self.inner.extent, self.side),

@@ -10,7 +10,7 @@ from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.gpu.core.access_width import check_lanes, vectors_of, widest_lanes
 from xlac.codegen.gpu.core.grid import check_threads, every, threads_over
 from xlac.codegen.schedules.decisions import Decisions
-from xlac.codegen.schedules.gpu_threads import GpuUpdateSchedule
+from xlac.codegen.schedules.gpu.threads import GpuUpdateSchedule
 from xlac.fusion.group import Group
 from xlac.ir.graph import Node
 from xlac_sdk.kernel_ir import build

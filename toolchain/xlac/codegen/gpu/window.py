@@ -10,7 +10,7 @@ from xlac.codegen.core.window_loops import UNROLLED, WindowLoops
 from xlac.codegen.gpu.core.access_width import check_lanes, vectors_of, widest_lanes
 from xlac.codegen.gpu.core.grid import check_threads, every, threads_over
 from xlac.codegen.schedules.decisions import Decisions
-from xlac.codegen.schedules.gpu_threads import GpuWindowSchedule
+from xlac.codegen.schedules.gpu.threads import GpuWindowSchedule
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.fusion.group import Group
 from xlac.ir.dims import Shape

@@ -7,11 +7,11 @@ from xlac.codegen.schedules.cumulative import CumulativeSchedule
 from xlac.codegen.schedules.depthwise import DepthwiseNchwSchedule, DepthwiseNhwcSchedule
 from xlac.codegen.schedules.elementwise import ElementwiseSchedule
 from xlac.codegen.schedules.gemm import CONTRACTIONS, PackSchedule
-from xlac.codegen.schedules.gpu_elementwise import GpuElementwiseSchedule
-from xlac.codegen.schedules.gpu_gemm import GPU_CONTRACTIONS
-from xlac.codegen.schedules.gpu_order import GPU_ORDER
-from xlac.codegen.schedules.gpu_reduction import GPU_REDUCTIONS
-from xlac.codegen.schedules.gpu_threads import GPU_BY_THREAD
+from xlac.codegen.schedules.gpu.elementwise import GpuElementwiseSchedule
+from xlac.codegen.schedules.gpu.gemm import GPU_CONTRACTIONS
+from xlac.codegen.schedules.gpu.order import GPU_ORDER
+from xlac.codegen.schedules.gpu.reduction import GPU_REDUCTIONS
+from xlac.codegen.schedules.gpu.threads import GPU_BY_THREAD
 from xlac.codegen.schedules.random import RANDOM
 from xlac.codegen.schedules.reduction import REDUCTIONS
 from xlac.codegen.schedules.scatter import SCATTERS

@@ -17,7 +17,7 @@ from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
 from xlac.codegen.gpu.gemm.tensor_core_gemm import TensorCoreTile
 from xlac.codegen.gpu.gemm.warp_specialized_gemm import WarpSpecializedTile
 from xlac.codegen.gpu.gemm.wgmma import WgmmaTile
-from xlac.codegen.schedules.gpu_gemm import (
+from xlac.codegen.schedules.gpu.gemm import (
     GpuContraction,
     SimtGemmSchedule,
     SkinnyGemmSchedule,

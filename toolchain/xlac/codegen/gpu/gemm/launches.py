@@ -30,7 +30,7 @@ from xlac.codegen.gpu.gemm.tensor_core_gemm import TensorCoreTile
 from xlac.codegen.gpu.gemm.warp_specialized_gemm import WarpSpecializedTile
 from xlac.codegen.gpu.gemm.wgmma import WgmmaTile
 from xlac.codegen.schedules.decisions import Decisions
-from xlac.codegen.schedules.gpu_gemm import (
+from xlac.codegen.schedules.gpu.gemm import (
     GPU_CONTRACTIONS,
     GpuContraction,
     SimtGemmSchedule,

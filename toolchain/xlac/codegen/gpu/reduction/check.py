@@ -13,7 +13,7 @@ from xlac.codegen.gpu.reduction import arrival_counter
 from xlac.codegen.gpu.reduction.choose import splits
 from xlac.codegen.gpu.reduction.row_cache import keepable
 from xlac.codegen.gpu.reduction.row_space import RowSpace
-from xlac.codegen.schedules.gpu_reduction import (
+from xlac.codegen.schedules.gpu.reduction import (
     GpuColumnReductionSchedule,
     GpuReductionSchedule,
     GpuRowReductionSchedule,

@@ -15,7 +15,7 @@ from xlac.codegen.gpu.reduction import arrival_counter
 from xlac.codegen.gpu.reduction.row_cache import keepable
 from xlac.codegen.gpu.reduction.row_space import RowSpace
 from xlac.codegen.gpu.reduction.threads_per_row import share
-from xlac.codegen.schedules.gpu_reduction import (
+from xlac.codegen.schedules.gpu.reduction import (
     CombineKernel,
     GpuColumnReductionSchedule,
     GpuReductionSchedule,

@@ -16,7 +16,7 @@ from xlac.codegen.gpu.reduction.choose import choose
 from xlac.codegen.gpu.reduction.columns import Columns
 from xlac.codegen.gpu.reduction.row_threads import by_row
 from xlac.codegen.gpu.reduction.rows import RowBlocks
-from xlac.codegen.schedules.gpu_reduction import (
+from xlac.codegen.schedules.gpu.reduction import (
     GPU_REDUCTIONS,
     GpuReductionSchedule,
     GpuSplitReductionSchedule,

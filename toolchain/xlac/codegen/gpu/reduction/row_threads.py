@@ -12,7 +12,7 @@ from xlac.codegen.core.reduction_plan import ReductionSpace
 from xlac.codegen.core.summation import BLOCK
 from xlac.codegen.gpu.core.grid import GridThread, unravelled
 from xlac.codegen.gpu.reduction.row_space import RowSpace
-from xlac.codegen.schedules.gpu_reduction import (
+from xlac.codegen.schedules.gpu.reduction import (
     GpuReductionSchedule,
     GpuRowReductionSchedule,
     GpuSplitReductionSchedule,

@@ -17,7 +17,7 @@ from xlac.codegen.core.lowered_group import LoweredGroup, Scratch
 from xlac.codegen.core.reduction_plan import ReductionPass
 from xlac.codegen.gpu.reduction.combine_partials import place_of_part
 from xlac.codegen.gpu.reduction.rows import RowBlocks
-from xlac.codegen.schedules.gpu_reduction import CombineKernel, GpuSplitReductionSchedule
+from xlac.codegen.schedules.gpu.reduction import CombineKernel, GpuSplitReductionSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import volume

@@ -9,7 +9,7 @@ from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch, Value
 from xlac.codegen.gpu.core.grid import THREADS, GridThread, grid
 from xlac.codegen.gpu.scan.cumulative import EACH, BlockScan, check
-from xlac.codegen.schedules.gpu_order import GpuCompactSchedule
+from xlac.codegen.schedules.gpu.order import GpuCompactSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, upper_bound, volume

@@ -27,7 +27,7 @@ from xlac.codegen.gpu.core.grid import (
     grid,
     threads_over,
 )
-from xlac.codegen.schedules.gpu_order import (
+from xlac.codegen.schedules.gpu.order import (
     GPU_SCANS,
     GpuBlockScanSchedule,
     GpuCompactSchedule,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.gpu.core.grid import at_least, check_shared, check_threads, threads_over
-from xlac.codegen.schedules.gpu_order import GpuMergeSortSchedule
+from xlac.codegen.schedules.gpu.order import GpuMergeSortSchedule
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import Dim, upper_bound
 from xlac_sdk.target import Target

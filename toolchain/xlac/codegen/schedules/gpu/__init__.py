@@ -1,0 +1,1 @@
+"""Schedules of kernels for a GPU."""
