@@ -34,7 +34,7 @@ ABANDONED = 3600.0  # seconds after which a room belongs to a process that died
 
 
 class Named(Protocol):
-    """A backend, as far as entries say whose they are."""
+    """What an entry records of its backend."""
 
     @property
     def name(self) -> str:

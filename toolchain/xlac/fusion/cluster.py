@@ -162,8 +162,8 @@ class Cluster:
     # ---- writing what is computed on the way -------------------------------------------------
 
     def can_host(self, node: Node) -> bool:
-        """Whether a producer inside is at hand for every element, each once, so that it can be an
-        output too.
+        """Whether the loops compute every element of a producer inside exactly once, so that it can
+        be an output too.
         """
         if len(self.outputs) >= 8 or node not in self.labels:
             return False
@@ -187,14 +187,14 @@ def label_of_operand(cluster: Cluster, user: Node, node: Node) -> Label | None:
 
 
 def is_pointwise(node: Node) -> bool:
-    """Each element comes from the elements of its operands at the same index."""
+    """Whether each element comes from the elements of the operands at the same index."""
     if isinstance(node.op, Bitcast):
         return node.inputs[0].shape == node.shape
     return isinstance(node.op, Scalar | Compare | Select | Cast)
 
 
 def is_view(node: Node) -> bool:
-    """Moves elements and computes nothing: anyone may do it again."""
+    """Whether a node moves elements and computes nothing, so that doing it again costs nothing."""
     return isinstance(node.op, view.Reshape | view.Broadcast | view.Transpose)
 
 

@@ -3,7 +3,8 @@
 They are numbered as they come, and nodes that read their results join them: epilogues, the
 pointwise work between and after the reductions of a row, further reductions of the same space. A
 node joins only the newest cluster that it depends on, so operands always come from older ones and
-no cycle can arise; that takes no search. Elementwise nodes that read no cluster stay floating.
+no cycle can arise; that takes no search. Elementwise nodes that read no cluster stay without one
+(floating) for the second sweep.
 """
 
 from __future__ import annotations

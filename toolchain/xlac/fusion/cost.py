@@ -27,7 +27,7 @@ WEIGHTS = {
     Primitive.SQRT: 6,
     Primitive.POW: 40,
 } | dict.fromkeys(TRANSCENDENTAL - {Primitive.POW}, 16)
-"""Operations of addition's cost that a primitive is about as dear as; 1 where it is not listed."""
+"""The cost of a primitive in additions; 1 where it is not listed."""
 
 LAUNCH = 1 << 14  # bytes that could be moved in the time that another kernel takes to begin
 GPU_LAUNCH = 1 << 22  # the same on a GPU, whose memory is two hundred times as fast

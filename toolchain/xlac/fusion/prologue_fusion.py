@@ -22,7 +22,7 @@ from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.tensor import view
 from xlac_sdk.target import Target
 
-TILE = 128  # rows or columns that find an operand computed once
+TILE = 128  # rows or columns of a tile, for which an operand is computed once
 FEW, ACROSS = 8, 32  # of products of a few rows: so many, and the columns of a block
 MOST = 24  # nodes of one operand
 REDUCED = 3  # pointwise nodes between an operand's and a reduction
@@ -86,8 +86,8 @@ class _PrologueSearch:
         """The pointwise nodes that an operand is computed by. Empty where the operand itself is not
         one, or others read it.
 
-        Of other nodes that somebody else reads, those are among them which only reductions do: the
-        rest is in memory.
+        Nodes further up that others read belong to the chain only where those readers are
+        reductions: any other is in memory.
         """
         chain: dict[Node, bool] = {}
         waiting = [(-self.number.get(top, 0), 0, top)]
@@ -160,9 +160,7 @@ class _PrologueSearch:
         )
 
     def _in_memory(self, node: Node, top: Node, chain: Chain) -> bool:
-        """Whether what an operand is computed from is in memory anyway, or small: else who computes
-        it has more at hand.
-        """
+        """Whether what an operand is computed from is in memory anyway, or small."""
         if node not in self.number or node in self.kept or cost.elements(node) < cost.elements(top):
             return True
         others = (user for user in self._readers(node) if user not in chain)
@@ -182,14 +180,14 @@ class _PrologueSearch:
 
 
 def _beneath(node: Node) -> Node:
-    """What views of one size look at."""
+    """The value under views that keep the number of elements."""
     while isinstance(node.op, view.Transpose | view.Reshape):
         (node,) = node.inputs
     return node
 
 
 def _source(node: Node) -> Node:
-    """What any views look at."""
+    """The value under any views."""
     while is_view(node):
         (node,) = node.inputs
     return node

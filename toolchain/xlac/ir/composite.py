@@ -14,7 +14,7 @@ from xlac_sdk.dtypes import DType
 
 
 class Composite(Op):
-    """An operation defined by simpler ones. It keeps its name until a backend had the chance to
+    """An operation defined by simpler ones. It stays one node until the target had the chance to
     claim it.
     """
 

@@ -1,6 +1,4 @@
-"""Sizes of tensors, in graphs as in programs: the SDK's, under the name that the toolchain knows
-them by.
-"""
+"""Sizes of tensors, in graphs as in programs: the SDK's module, under the toolchain's name for it."""
 
 from xlac_sdk.dims import (
     UNBOUNDED,

@@ -1,5 +1,5 @@
-"""Names for the nodes that an importer made on the way to those it names: every message can then
-say where.
+"""Origins for the nodes that an importer makes between those it names, so that every message has a
+place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def spread(graph: Graph, around: Origin | None = None) -> Graph:
         own = found[node] = node.origin or found.get(node) or around
         for given in node.inputs:
             if given.origin is None:
-                found[given] = own  # the readers are met from the last to the first
+                found[given] = own  # in reverse order, so that the readers of a node come before it
     new: dict[Node, Node] = {}
     for node in graph.order:
         name = (

@@ -61,8 +61,8 @@ def stepped(
     """The elements of an array from `offset` on, along axes that step over so many of them in
     row-major order.
 
-    Nothing is copied where every step goes along axes of the array, however those lie in memory.
-    One that goes along several becomes as many, if it is not among the first `own` or the last.
+    Nothing is copied where every step goes along axes of the array, however those lie in memory. A
+    step along several axes becomes as many axes, unless it is one of the first `own` or the last.
     """
     parts = [] if offset else [_along(array, *axis) for axis in zip(shape, steps, strict=True)]
     taken = [axis for part in parts for _, axis in part if axis is not None]

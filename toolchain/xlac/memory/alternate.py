@@ -1,8 +1,8 @@
 """Weights that launch after launch reads from end to end: every other launch reads them backwards.
 
-A cache that is a little too small for them has always just dropped what comes next when they are
-read in one direction. Turning around finds there what was read last: of 57 KB, 45 in a first cache
-of 48.
+A cache that is a little too small for them holds, at the end of one pass, what the next pass in the
+same direction needs last. In the other direction the next pass begins with it: of 57 KB, 45 are
+found in a first cache of 48.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Backwards = Mapping[Kernel, Callable[[], Kernel]]
 parameters.
 """
 
-WORTH = 4  # a turn pays when it finds one part in so many where it was
+WORTH = 4  # reading backwards pays when this part of a weight is still cached, at least
 
 
 def caches(target: Target) -> tuple[int, ...]:
@@ -56,8 +56,8 @@ class _WeightReads:
 
 
 def alternated(steps: Steps, backwards: Backwards, sizes: Sequence[int]) -> Steps:
-    """The steps with launches turned around where caches of such `sizes` then hold more of what
-    they read.
+    """The steps, with launches that read weights backwards where caches of such `sizes` then hold
+    more of what they read.
     """
     if not sizes or not backwards:
         return steps
@@ -121,8 +121,8 @@ class _Alternation:
         return self.made[kernel]
 
     def repeat(self, step: Repeat, count: int) -> tuple[Step, ...]:
-        """A loop; one whose second turn is to go through its weights backwards makes two turns at
-        once.
+        """A loop; where every second iteration is to read its weights backwards, it is unrolled by
+        two.
         """
         reading = _WeightReads()
         first, second, third = (self.steps(step.body, reading) for _ in range(3))
@@ -134,7 +134,7 @@ class _Alternation:
 
 
 def _turn(steps: Steps, counter: str, number: int) -> Steps:
-    """The steps of one turn of a loop whose counter now counts pairs of turns."""
+    """The steps of one iteration of a loop that is unrolled by two, whose counter counts pairs."""
 
     def moved(argument: Argument) -> Argument:
         strides = tuple(
@@ -148,7 +148,7 @@ def _turn(steps: Steps, counter: str, number: int) -> Steps:
 
 
 def _only(steps: Steps, counter: str, turn: int) -> Steps:
-    """The steps of a loop at one turn, outside of it."""
+    """The steps of one iteration of a loop, outside of it."""
 
     def moved(argument: Argument) -> Argument:
         strides = tuple((name, stride) for name, stride in argument.strides if name != counter)

@@ -149,7 +149,7 @@ def iteration(
     carry: list[Argument],
     stacked: Wanted,
 ) -> tuple[Step, ...]:
-    """One turn of a loop: the next value of each carry ends where the carry lives."""
+    """One iteration of a loop: the next value of each carry ends where the carry lives."""
     graph = partition.graph
     moves = list(zip(graph.inputs, graph.outputs.values(), carry, strict=False))
     return advance(planner, partition, known, moves, stacked)

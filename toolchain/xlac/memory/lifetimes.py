@@ -22,11 +22,11 @@ class Lifetimes:
         self._loops: list[tuple[int, set[Slot]]] = []
 
     def tick(self) -> None:
-        """The next step begins."""
+        """Begins the next step."""
         self.now += 1
 
     def use(self, slot: Slot) -> None:
-        """A slot is used in this step; only temporaries count."""
+        """Notes that a slot is used in this step; only temporaries count."""
         if slot.role is not Role.TEMPORARY:
             return
         span = self._spans.setdefault(slot, [self.now, self.now])
@@ -43,7 +43,7 @@ class Lifetimes:
 
     @contextmanager
     def loop(self) -> Iterator[None]:
-        """What is done inside is a loop."""
+        """Inside the block are the steps of a loop."""
         self.tick()
         self._loops.append((self.now, set()))
         yield

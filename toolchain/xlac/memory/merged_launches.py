@@ -1,4 +1,6 @@
-"""Launches whose parameters that were given the same memory are one."""
+"""Launches of which two parameters were given the same memory: the kernel is made anew with one
+parameter for both.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ class MergedLaunches:
 
 
 def _merged(make: Callable[[], Kernel], kept: int, dropped: int, name: str) -> Kernel:
-    """A kernel that is yet to be made with two of its parameters made one."""
+    """A kernel that is made, when it is asked for, with two of its parameters as one."""
     kernel = make()
     return replace(
         merge_parameters(kernel, kernel.parameters[kept], kernel.parameters[dropped]), name=name

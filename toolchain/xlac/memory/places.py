@@ -18,8 +18,8 @@ Lowering = Callable[[Group], LoweredGroup]
 
 @dataclass
 class Readers:
-    """For one partition: which value an alias stands for, the last group that reads each, and the
-    one that makes it.
+    """Of one partition: the value whose memory an alias shares, the last group that reads each
+    value, and the group that makes it.
     """
 
     root: dict[Node, Node]

@@ -30,7 +30,7 @@ def is_constant(node: Node) -> bool:
 
 
 def reshaped(node: Node) -> Node:
-    """What a node is another shape of: the same memory."""
+    """The value that a node is a reshape of, through any number of them."""
     while isinstance(node.op, Reshape):
         (node,) = node.inputs
     return node

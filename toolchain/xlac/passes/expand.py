@@ -1,4 +1,4 @@
-"""Replaces composites that neither the target claims nor a schedule takes whole by their
+"""Replaces composites that neither the target claims nor a lowering takes whole by their
 definitions.
 """
 
@@ -29,7 +29,7 @@ class ExpandPass(Pass):
 class Expander:
     """Expands graphs; a graph that several operations hold is expanded once.
 
-    A composite whose expansion the trace refuses stays, which the interpreter runs and no schedule
+    A composite whose expansion the trace refuses stays, which the interpreter runs and no lowering
     takes.
     """
 

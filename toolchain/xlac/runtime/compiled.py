@@ -73,7 +73,7 @@ class Compiled:
         inputs = self._bound(arrays, named)
         results = self._allocate(of_call(self.program, inputs))
         self._run(inputs, results)
-        # it may be made when calls show that it pays
+        # not yet: it is made once enough calls were made
         self._fast = getattr(self.executable, "fast", None)
         return self._given(results)
 

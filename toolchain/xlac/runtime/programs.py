@@ -17,8 +17,8 @@ Program = TypeVar("Program")
 
 
 class Programs(Generic[Program]):
-    """Safe from several threads. One makes a program while those who want the same wait; nobody
-    waits for another's.
+    """Thread-safe: one thread makes a program while those that want the same wait, and no other
+    does.
     """
 
     def __init__(self) -> None:

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 LINE = 64  # bytes
 HASHED = 1 << 20  # bytes up to which a file is compared by content
-TICK = 50_000_000  # nanoseconds that may pass before a file's times change once more
+TICK = 50_000_000  # nanoseconds: file systems may stamp two writes this far apart alike
 
 
 class Seen(NamedTuple):
-    """A file as it was: what stays the same while it holds the same, and what changes whenever it
-    is written to.
+    """A file at one moment: facts that stay the same while its content does, and stamps that change
+    with every write.
     """
 
     content: list[Any]
@@ -47,8 +47,8 @@ _noted: ContextVar[Files | None] = ContextVar("noted", default=None)
 
 
 def note(file: Path) -> Path:
-    """Says that a model depends on what is in a file, which is about to be read. Raises SourceError
-    for what is no file.
+    """Records that a model depends on a file, which is about to be read. Raises SourceError for
+    what is no file.
     """
     regular(file)
     found = _noted.get()
@@ -85,7 +85,7 @@ def mapped(file: Path) -> memoryview:
 
 @contextmanager
 def copying(wanted: bool = True) -> Iterator[None]:
-    """Inside the block files of weights are read, and not mapped."""
+    """Inside the block files of weights are read into memory, and not mapped."""
     token = _copying.set(wanted)
     try:
         yield
@@ -135,7 +135,7 @@ def seen(file: str | os.PathLike[str]) -> Seen | None:
         facts = os.stat(file)
         stamp = (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_dev)
         if facts.st_size > HASHED and abs(time.time_ns() - facts.st_ctime_ns) < TICK:
-            return None  # it may be written to again and look the same
+            return None  # another write could leave the same times
         return Seen(content(file), stamp)
     except OSError:
         return None

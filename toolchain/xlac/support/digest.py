@@ -1,4 +1,4 @@
-"""The hash by which things are found on disk, and seen to be as they were: BLAKE2b, 32 bytes, as
+"""The hash that names entries on disk and tells whether they are unchanged: BLAKE2b, 32 bytes, as
 text.
 """
 
@@ -10,7 +10,7 @@ BYTES = 32
 
 
 def digest(*parts: bytes | str) -> str:
-    """The hash of some parts; where each ends counts."""
+    """The hash of some parts, each with its length: ("ab", "c") and ("a", "bc") differ."""
     made = blake2b(digest_size=BYTES)
     for part in parts:
         data = part.encode() if isinstance(part, str) else part

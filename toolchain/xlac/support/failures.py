@@ -1,9 +1,8 @@
-"""Checked programs as their callers meet them: which checks there are, and what a failed one
-raises.
+"""Checked programs from the caller's side: which checks there are, and what a failed one raises.
 
 A checked program has one output more than its model, the record of the first check that failed; the
-table of its checks is among the program's facts. `Watched` reads the one by the other after every
-call. `passes/checks/insert.py` makes both.
+table of its checks is among the program's facts. `Watched` looks the record up in that table after
+every call. `passes/checks/insert.py` makes both.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ CODES = {
 }
 """The kinds of checks, and the number of what each reports."""
 USUAL = ("bounds", "division", "nan", "sizes")
-# of the record: which check, counted from 1 (0: none failed); position; value; turn of the loop,
-# from 1
+# of the record: which check, counted from 1 (0: none failed); position; value; iteration, from 1
 WORDS = 4
 FACT = "checks"
 
@@ -254,5 +252,5 @@ class Watched:
 
 
 def _host(array: Any) -> Array:
-    """An array that a backend made, in the host's memory."""
+    """An array that a backend made, copied to the host where it is not there."""
     return np.asarray(array)

@@ -1,4 +1,4 @@
-"""What kind of file bytes are the beginning of, and what to do with such a one."""
+"""Recognises kinds of files by their first bytes, with a hint what to do with each."""
 
 from __future__ import annotations
 

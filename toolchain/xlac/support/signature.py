@@ -1,4 +1,4 @@
-"""How what can be called shows itself: its inputs and outputs with their types, on one line."""
+"""The repr of what can be called: its inputs and outputs with their types, on one line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _one(name: str, text: str) -> str:
 
 
 def text_of(dtype: DType, shape: Shape, most: Iterable[int] = ()) -> str:
-    """A type as specs write it; of the axes `most`, data decides how much there is."""
+    """A type as specs write it; sizes of the axes `most` are bounds, which data may stay below."""
     decided = set(most)
     return f"{dtype}[{', '.join(f'<={n}' if axis in decided else str(n) for axis, n in enumerate(shape))}]"
 

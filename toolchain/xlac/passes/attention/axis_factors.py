@@ -47,8 +47,8 @@ class Factors:
         return volume(tuple(self.sizes[f] for f in self.flat(factors)))
 
     def below(self, node: Node, axes: Axes) -> Axes | None:
-        """The axes of what a view is of, the view's being `axes`; None when they do not divide into
-        each other.
+        """The axes of a view's operand, where those of the view are `axes`; None when their factors
+        do not divide into each other.
         """
         (x,) = node.inputs
         match node.op:
@@ -85,7 +85,7 @@ class Factors:
         return None if left else tuple(found)
 
     def unrepeated(self, node: Node, axes: Axes) -> tuple[Node, Axes]:
-        """What a value repeats, by the last broadcast among the views that it is; the value where
+        """The operand of the last broadcast among the views that a value is; the value itself where
         there is none.
         """
         found, chain = (node, axes), (node, axes)

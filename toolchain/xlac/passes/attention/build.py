@@ -72,8 +72,8 @@ def operands(factors: Factors, product: Node, result: Axes) -> tuple[Axes, Axes]
 def attention(
     factors: Factors, known: Scores, keys: Ints, values: Placed, result: Axes
 ) -> tuple[Node, Node] | None:
-    """The attention of scores and values, and it in the axes of a result; None where it has no way
-    to say that.
+    """The `attention` node of scores and values, and its result with the axes of a product's; None
+    where the operation cannot say it.
     """
     op = known.dot.op
     assert isinstance(op, Dot)
@@ -127,8 +127,8 @@ def placed(
 
 
 def masked(factors: Factors, masks: Sequence[Mask], room: Room, dtype: DType) -> Masked | None:
-    """What an attention says of masks, the last first: one may add to the scores before any hides
-    some.
+    """Masks, the last first, as attributes and operand of `attention`: it can add one to the scores
+    and then hide some of them.
     """
     hiding = [m for m in masks if m.hidden is not None]
     numbers = {m.hidden for m in hiding if m.hidden is not None}

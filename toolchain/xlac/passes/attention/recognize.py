@@ -58,7 +58,7 @@ class Finder:
         return rebuild(graph, visit)
 
     def found(self, node: Node) -> Node:
-        """The node, or what says the same."""
+        """The attention that a node is the result of, or the node."""
         product = (
             node.inputs[0] if isinstance(node.op, Cast) and self.read(node.inputs[0]) == 1 else node
         )

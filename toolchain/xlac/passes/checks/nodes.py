@@ -57,9 +57,9 @@ def first_of(bad: Sequence[Node]) -> tuple[Node, Node]:
     """The first of some conditions of one shape that is true anywhere, and the first position where
     it is.
 
-    Where none is, that is their number, and nothing. The last axis is reduced by itself, as most
-    kernels read a value anyway, in 32 bits where it is short enough: check and position are the
-    high and low bits of one integer.
+    Where none is, the first is the number of conditions. The last axis is reduced by itself, as
+    most kernels read a value anyway, in 32 bits where it is short enough: check and position are
+    the high and low bits of one integer.
     """
     shape = bad[0].shape
     rows, columns = (shape[:-1], shape[-1]) if shape else ((), 1)

@@ -81,8 +81,7 @@ class Structural:
 
     An example gets a function `p(*shape, dtype=…, kind=…)` that makes parameters. A rule that
     `reassociates` adds or multiplies the same numbers in another order; it is permitted where the
-    result is as accurate as before. One that `sharpens` names the function that was written out: it
-    is the more accurate, and has a value where that overflowed.
+    result is as accurate as before. One that `sharpens` puts a function in place of its formula: it is the more accurate, and finite where that overflows.
     """
 
     heads: tuple[type[Op], ...]

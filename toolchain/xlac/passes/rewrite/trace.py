@@ -1,4 +1,4 @@
-"""A record of every rewrite, which may also refuse one: the ground of dumps and of bisection."""
+"""A record of every rewrite, which may also refuse one: dumps and bisection are made with it."""
 
 from __future__ import annotations
 

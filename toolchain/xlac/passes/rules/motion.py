@@ -88,7 +88,7 @@ def sink_broadcast(node: Node, site: Site) -> Node | None:
 )
 def sink_transpose(node: Node, site: Site) -> Node | None:
     """A transpose of the operands is one of the result, where the other operands can be transposed
-    for nothing.
+    at no cost.
     """
     if not is_pointwise(node):
         return None
@@ -104,8 +104,8 @@ def sink_transpose(node: Node, site: Site) -> Node | None:
 
 
 def is_free(node: Node) -> bool:
-    """A value whose transpose costs nothing when the model runs: a broadcast, a constant or a
-    weight.
+    """Whether the transpose of a value costs nothing when the model runs: of a broadcast, a
+    constant or a weight.
     """
     if isinstance(node.op, Param):
         return node.op.kind == "weight"
@@ -124,8 +124,7 @@ def is_free(node: Node) -> bool:
     ],
 )
 def sink_reshape(node: Node, site: Site) -> Node | None:
-    """A reshape of the operands is one of the result, where the others can be written in the old
-    shape for nothing.
+    """A reshape of the operands is one of the result, where the others can be reshaped at no cost.
 
     Unit axes that a reshape added go away from all operands.
     """

@@ -1,1 +1,1 @@
-"""Structured control in specs: scan, while and cond, their bodies, and what steps hand on."""
+"""Structured control in specs: scan, while and cond, their bodies, and the values that loops carry."""

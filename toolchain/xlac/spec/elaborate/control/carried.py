@@ -1,4 +1,6 @@
-"""Values that one step of a loop hands to the next: names, and how many tensors each of them is."""
+"""Values that one iteration of a loop hands to the next: names, and how many tensors each of them
+is.
+"""
 
 from __future__ import annotations
 
