@@ -28,7 +28,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
         self.now, self.held = 0.0, 0
-        plain = limits.look
+        plain = limits.checkpoint
 
         def look(name: str) -> None:
             plain(name)
@@ -38,7 +38,7 @@ class Clock:
         monkeypatch.setattr(limits.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(limits, "resident", lambda: self.held)
         for module in ("xlac.frontends.loader", "xlac.passes.pipeline", "xlac.driver"):
-            monkeypatch.setattr(f"{module}.look", look)
+            monkeypatch.setattr(f"{module}.checkpoint", look)
 
 
 @pytest.fixture(autouse=True)
@@ -151,6 +151,6 @@ def test_nothing_is_measured_where_nothing_is_limited(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(limits, "resident", never)
     monkeypatch.setattr(limits.time, "monotonic", never)
-    limits.look("anything")
+    limits.checkpoint("anything")
     limits.made()
     assert limits.left() is None and limits.room() is None and not limits.limited()

@@ -50,7 +50,7 @@ from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import determined
 from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import Diagnostic, LimitError, SourceError, UnsupportedError, XlacError
-from xlac_sdk.support.limits import look, within
+from xlac_sdk.support.limits import checkpoint, within
 from xlac_sdk.target import Target
 
 
@@ -218,9 +218,9 @@ class _Stages:
             self.check_expanded(graph)
             own = captured(graph)
             scheduled, done = quantised(own, weights) if self.int8 else (own, None)
-            look("fusion")
+            checkpoint("fusion")
             groups = partition(scheduled, target, fuse=self.fuse, kind_taken=kind_taken)
-            look("schedules and the memory plan")
+            checkpoint("schedules and the memory plan")
             sizes = model.dims.values()
             program = plan(groups, self.schedules, weights, model.state, sizes, caches(target))
             check_addressable(program)
@@ -272,7 +272,7 @@ def executable(lowered: Lowered, backend: Backend) -> Compiled:
     """
     program, target = lowered.program, lowered.target
     with paused():
-        look("writing the code")
+        checkpoint("writing the code")
         sources = backend.emit(program, target)
     now = settings()
     cache = None if now.cache is None else Cache(now.cache, now.cache_bytes)
@@ -285,12 +285,12 @@ def executable(lowered: Lowered, backend: Backend) -> Compiled:
                 program, target, backend.load(Path(found), program, target), Path(found)
             )
     with tempfile.TemporaryDirectory(prefix="xlac-", ignore_cleanup_errors=True) as folder:
-        look("building the code")
+        checkpoint("building the code")
         made = Path(folder)
         artifact = backend.build(sources, made)
-        look("loading the code")
+        checkpoint("loading the code")
         code = backend.load(artifact, program, target)
-        look("keeping the code")
+        checkpoint("keeping the code")
         place = (
             cache.keep(key, program.name, backend, lambda room: _copied(artifact, made, room))
             if cache

@@ -43,9 +43,9 @@ from xlac_sdk.kernel_ir.kernel import (
 from xlac_sdk.kernel_ir.ranges import fits
 from xlac_sdk.kernel_ir.sharing import named, roots, walk
 from xlac_sdk.programs.tensor_maps import tensor_maps
-from xlac_sdk.support.limits import look
+from xlac_sdk.support.limits import checkpoint
 
-STOP = "stop_"  # the parameter of a kernel that looks whether it is to stop
+STOP = "stop_"  # the parameter of a kernel that checks whether it is to stop
 NEVER: Mapping[int, int] = {}
 
 __all__ = ["C99", "CFunction", "Dialect", "comment", "kernel_text", "literal"]
@@ -65,17 +65,17 @@ class CFunction:
 
 
 def kernel_text(
-    kernel: Kernel, dialect: Dialect = C99, looks: Mapping[int, int] = NEVER
+    kernel: Kernel, dialect: Dialect = C99, stop_checks: Mapping[int, int] = NEVER
 ) -> CFunction:
     """A kernel as one function; raises UnsupportedError for what the dialect cannot say.
 
-    `looks` says after how many turns of a loop, by its identity, it looks whether it is to stop
+    `stop_checks` says after how many iterations of a loop, by its identity, it checks whether it is to stop
     (`xlac_sdk.lowering.stop_checks`); one that does takes the address of a word that is then not 0,
     after all others.
     """
-    look()
+    checkpoint()
     writer = _StatementWriter(kernel, dialect)
-    writer.looks = looks
+    writer.stop_checks = stop_checks
     lines = tuple(writer.block(kernel.body, 1))
     used = frozenset(writer.touched)
     name = dialect.identifier
@@ -87,7 +87,7 @@ def kernel_text(
     ]
     parameters += [writer.parameter(b) for b in kernel.parameters]
     parameters += [f"{dialect.size or writer.type(v)} {name(v.name)}" for v in kernel.sizes]
-    parameters += [f"const volatile uint32_t *{STOP}"] * bool(looks)
+    parameters += [f"const volatile uint32_t *{STOP}"] * bool(stop_checks)
     return CFunction(
         dialect.kernel.format(name(kernel.name)),
         tuple(parameters),
@@ -103,7 +103,7 @@ class _StatementWriter(Vectors):
     def __init__(self, kernel: Kernel, dialect: Dialect) -> None:
         super().__init__(dialect)
         self.grid = grid.grid(kernel)
-        self.looks = NEVER
+        self.stop_checks = NEVER
         self._reads: dict[int, frozenset[str]] = {}
 
     def parameter(self, buffer: Buffer) -> str:
@@ -258,7 +258,7 @@ class _StatementWriter(Vectors):
         # stands in a comparison
         stop = self.number(stmt.stop) if isinstance(stmt.stop, Const) else self.text(stmt.stop)
         step = f"++{name}" if stmt.step == 1 else f"{name} += {stmt.step}"
-        between = self.looks.get(id(stmt), 0)
+        between = self.stop_checks.get(id(stmt), 0)
         if between > 1 and stmt.counter.dtype.bits == 64:
             kind, begin, end, length = (
                 self.dialect.types[stmt.counter.dtype],

@@ -125,7 +125,7 @@ class Manifest:
     memory: Memory
     kernels: int
     flops: int  # steps of loops multiply
-    long: bool = False  # whether a call may take so long that it looks whether to stop
+    long: bool = False  # whether a call may take so long that it checks whether to stop
     provenance: Provenance
     files: Mapping[str, str] = field(default_factory=dict)  # name -> hash
 

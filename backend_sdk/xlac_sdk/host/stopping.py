@@ -125,12 +125,12 @@ def flag_address() -> int:
 
 
 def may_run_long(program: Program) -> bool:
-    """Whether a call may take so long that it looks whether to stop."""
+    """Whether a call may take so long that it checks whether to stop."""
     if LONG in program.facts:
         return bool(program.facts[LONG])
-    from xlac_sdk.lowering.stop_checks import Looks
+    from xlac_sdk.lowering.stop_checks import StopChecks
 
-    return bool(program.steps) and Looks(program).long
+    return bool(program.steps) and StopChecks(program).long
 
 
 def torn() -> SourceError:

@@ -211,12 +211,12 @@ _SHARED: Mapping[str, object] = {
 # ---- kernels ---------------------------------------------------------------------------------
 
 
-def compile_kernel(kernel: Kernel, looks: Container[int] = ()) -> Callable[..., None]:
+def compile_kernel(kernel: Kernel, stop_checks: Container[int] = ()) -> Callable[..., None]:
     """The kernel as a Python function of one 1-d array a parameter, then one integer a size.
 
-    Between the turns of loops in `looks`, by identity, it looks whether it is to stop.
+    Between the iterations of loops in `stop_checks`, by identity, it checks whether it is to stop.
     """
-    text = PythonText(kernel, looks)
+    text = PythonText(kernel, stop_checks)
     accesses = _Accesses(kernel)
     checked = {
         name: getattr(accesses, name) for name in ("outside", "gather", "scatter", "aligned")

@@ -19,7 +19,7 @@ from xlac_sdk.host import stopping
 from xlac_sdk.interpreter.kernels import POISON, KernelFault, compile_kernel, run_kernel
 from xlac_sdk.kernel_ir.extent import extent
 from xlac_sdk.libraries.library import COMPUTED
-from xlac_sdk.lowering.stop_checks import Looks
+from xlac_sdk.lowering.stop_checks import StopChecks
 from xlac_sdk.programs.program import (
     Argument,
     Branch,
@@ -59,9 +59,9 @@ class Interpreter:
     def __init__(self, program: Program, claimed: Mapping[str, Claimed] | None = None) -> None:
         self.program = program
         self._claimed: Mapping[str, Claimed] = {**COMPUTED, **(claimed or {})}
-        looks = Looks(program, slow=1000)
+        stop_checks = StopChecks(program, slow=1000)
         self._functions = {
-            kernel: compile_kernel(kernel, looks.inside(kernel)) for kernel in program.kernels
+            kernel: compile_kernel(kernel, stop_checks.inside(kernel)) for kernel in program.kernels
         }
         self._actions = [self._action(step) for step in program.steps]
         self._state = np.zeros(program.state_bytes, np.uint8)

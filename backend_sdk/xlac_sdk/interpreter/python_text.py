@@ -36,12 +36,12 @@ P = Primitive
 
 
 class PythonText(PythonExpressions):
-    """The Python source of one kernel, and the objects that it names. `looks`: loops, by identity,
+    """The Python source of one kernel, and the objects that it names. `stop_checks`: loops, by identity,
     whose turns go through a function `looking`, which may end the call."""
 
-    def __init__(self, kernel: Kernel, looks: Container[int] = ()) -> None:
+    def __init__(self, kernel: Kernel, stop_checks: Container[int] = ()) -> None:
         super().__init__(kernel)
-        self.looks = looks
+        self.stop_checks = stop_checks
         self.pinned: list[Expr] = []  # keeps ids alive
         parameters = [f"b_{b.name}" for b in kernel.parameters] + [
             f"v_{v.name}" for v in kernel.sizes
@@ -103,7 +103,9 @@ class PythonText(PythonExpressions):
         """A loop, or one generator for each thread of a block."""
         bounds = f"{self.text(stmt.start)}, {self.text(stmt.stop)}, {stmt.step}"
         if not (stmt.kind is LoopKind.THREAD and self.lockstep):
-            turns = f"looking(range({bounds}))" if id(stmt) in self.looks else f"range({bounds})"
+            turns = (
+                f"looking(range({bounds}))" if id(stmt) in self.stop_checks else f"range({bounds})"
+            )
             yield f"{pad}for v_{stmt.counter.name} in {turns}:"
             yield from self.block(stmt.body, depth + 1)
             return

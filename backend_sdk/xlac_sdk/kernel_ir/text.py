@@ -34,7 +34,7 @@ from xlac_sdk.kernel_ir.kernel import (
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import named, operands, roots, walk
-from xlac_sdk.support.limits import look
+from xlac_sdk.support.limits import checkpoint
 
 NOTHING: Mapping[int, str] = {}
 TREE = 400  # nodes of a statement up to which shared parts are simply repeated
@@ -47,7 +47,7 @@ INFIX = {
 
 def show(kernel: Kernel) -> str:
     """A kernel as text."""
-    look()
+    checkpoint()
     mark = {
         Access.READ: "",
         Access.WRITE: "out ",

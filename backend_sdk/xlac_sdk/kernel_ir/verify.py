@@ -37,12 +37,12 @@ from xlac_sdk.kernel_ir.scopes import KernelScope
 from xlac_sdk.kernel_ir.sharing import operands, roots
 from xlac_sdk.kernel_ir.wellformed import fault, index_fault, operand_fault
 from xlac_sdk.source import VerifyError
-from xlac_sdk.support.limits import look
+from xlac_sdk.support.limits import checkpoint
 
 
 def verify(kernel: Kernel) -> None:
     """Raises VerifyError naming the kernel and what is wrong."""
-    look()
+    checkpoint()
     _Verifier(kernel).run()
 
 

@@ -43,7 +43,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.rewrite import KernelRewriter
 from xlac_sdk.kernel_ir.sharing import roots
 from xlac_sdk.lowering.legal_expressions import LegalExpressions
-from xlac_sdk.support.limits import look
+from xlac_sdk.support.limits import checkpoint
 from xlac_sdk.target import Target
 
 P = Primitive
@@ -51,7 +51,7 @@ P = Primitive
 
 def legalize(kernel: Kernel, target: Target, fast: bool = False) -> Kernel:
     """The same kernel in what the target spells; the very same object when that is all it uses."""
-    look()
+    checkpoint()
     return _Legalizer(kernel, target, fast).run()
 
 

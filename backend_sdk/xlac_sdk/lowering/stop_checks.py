@@ -1,8 +1,8 @@
-"""Where code that may run long looks whether it is to stop: after how many turns of which loops,
+"""Where code that may run long checks whether it is to stop: after how many iterations of which loops,
 and between which steps.
 
 Estimates are rough: they only have to tell microseconds from seconds. What is short at the greatest
-sizes of a program never looks, and its code is what it would be without this.
+sizes of a program never checks, and its code is what it would be without this.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from xlac_sdk.programs.program import (
 )
 from xlac_sdk.programs.steps import work
 
-LONG = 20e6  # nanoseconds up to which a program, or a kernel, does not look
-# nanoseconds that a kernel works between two looks; estimates may be wrong by a factor of a hundred
+LONG = 20e6  # nanoseconds up to which a program, or a kernel, is not checked
+# nanoseconds that a kernel works between two checks; estimates may be wrong by a factor of a hundred
 GRAIN = 100e3
 LAUNCH = 20.0  # nanoseconds a launch takes at least
 COMMIT = 1e9  # nanoseconds of work that a call finishes rather than leave its state half changed
@@ -47,8 +47,8 @@ def _loops(body: tuple[Stmt, ...]) -> list[For]:
     return found
 
 
-class Looks:
-    """What of a program looks whether to stop; nothing where `long` is not so.
+class StopChecks:
+    """What of a program checks whether to stop; nothing where `long` is not so.
 
     `kernels` are those that are written, by those that the program launches, where they are not the
     same. What is long depends on the program only: who loads it knows as much as who wrote its
@@ -87,7 +87,7 @@ class Looks:
         return self._time(steps, 0)
 
     def inside(self, kernel: Kernel) -> Mapping[int, int]:
-        """After how many turns of a loop a kernel looks, by the identity of the loop."""
+        """After how many iterations of a loop a kernel checks, by the identity of the loop."""
         if kernel not in self._inside:
             found: dict[int, int] = {}
             if self.long and self._slow * self._measure(kernel)[1] >= LONG:

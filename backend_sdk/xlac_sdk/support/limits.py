@@ -2,7 +2,7 @@
 
 `within` says what may be taken by what is done inside. Whatever makes operations calls `made` for
 each, which counts them and now and then looks at the clock and at the memory, as `went` does for
-other small work; stages say `look("what comes now")`, and `look()` before each large part of one.
+other small work; stages say `checkpoint("what comes now")`, and `checkpoint()` before each large part of one.
 Work that goes on in another process is given `left()` seconds and `room()` bytes, so that it can be
 ended. Nothing is measured where nothing is limited.
 """
@@ -22,7 +22,7 @@ from xlac_sdk.source import Diagnostic, LimitError
 
 OPERATIONS = 1_000_000
 """How many operations the reader of a model may make, those too that it throws away."""
-OFTEN = 64  # operations, or other small work, between two looks at the clock and the memory
+OFTEN = 64  # operations, or other small work, between two checks at the clock and the memory
 
 
 class Budget:
@@ -59,9 +59,9 @@ class Budget:
         """Some work was done; looks at the limits now and then."""
         self.work += 1
         if not self.work % OFTEN:
-            self.look()
+            self.checkpoint()
 
-    def look(self) -> None:
+    def checkpoint(self) -> None:
         """Raises LimitError where time or memory is used up."""
         if self.end is not None and time.monotonic() > self.end:
             self.late()
@@ -158,7 +158,7 @@ def telling(tell: Callable[[str], object]) -> Iterator[None]:
         _told.reset(token)
 
 
-def look(stage: str = "") -> None:
+def checkpoint(stage: str = "") -> None:
     """A stage begins, whose name messages tell; without a name, a part of it that takes long, such
     as a kernel.
     """
@@ -167,7 +167,7 @@ def look(stage: str = "") -> None:
         tell(stage)
     budget = _budget.get()
     if budget is not None:
-        budget.look()
+        budget.checkpoint()
         if stage:
             budget.stage[0] = stage
 

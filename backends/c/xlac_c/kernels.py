@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from xlac_sdk.emit.ctext import CFunction, Dialect, kernel_text
 from xlac_sdk.kernel_ir.kernel import Allocate, For, Kernel, Let, Stmt, children
-from xlac_sdk.lowering.stop_checks import Looks
+from xlac_sdk.lowering.stop_checks import StopChecks
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -24,7 +24,7 @@ class Callee:
     name: str
     arguments: tuple[int, ...]
     sizes: tuple[int, ...]
-    looks: bool = False  # it takes the address of the word that says to stop
+    stoppable: bool = False  # it takes the address of the word that says to stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ class Functions:
     callees: dict[Kernel, Callee]
 
 
-def functions(kernels: Iterable[Kernel], dialect: Dialect, looks: Looks) -> Functions:
+def functions(kernels: Iterable[Kernel], dialect: Dialect, stop_checks: StopChecks) -> Functions:
     """Every kernel as text, those that are alike once."""
     texts: list[CFunction] = []
     callees: dict[Kernel, Callee] = {}
     known: dict[tuple[str, ...], tuple[CFunction, Kernel, list[str]]] = {}
     for kernel in kernels:
-        text = kernel_text(kernel, dialect, looks.inside(kernel))
+        text = kernel_text(kernel, dialect, stop_checks.inside(kernel))
         key, order = _canonical(kernel, text, dialect)
         if key not in known:
             known[key] = text, kernel, order
@@ -56,7 +56,7 @@ def functions(kernels: Iterable[Kernel], dialect: Dialect, looks: Looks) -> Func
             first.name,
             tuple(map(buffers.index, mine)),
             tuple(map(given.index, sizes)),
-            bool(looks.inside(kernel)),
+            bool(stop_checks.inside(kernel)),
         )
     return Functions(tuple(texts), callees)
 

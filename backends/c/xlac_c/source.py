@@ -13,7 +13,7 @@ from xlac_sdk.emit.cvectors import declarations
 from xlac_sdk.host import capi
 from xlac_sdk.host.capi import extents
 from xlac_sdk.host.capi.api import Api
-from xlac_sdk.lowering.stop_checks import Looks
+from xlac_sdk.lowering.stop_checks import StopChecks
 from xlac_sdk.programs.constants import HEADER, MIX, STEP
 from xlac_sdk.programs.program import Program, Role, touched
 
@@ -62,10 +62,10 @@ def c_file(
     of a checked program.
     """
     program, dialect = made.program, made.dialect
-    looks = Looks(program)
-    found = functions(program.kernels, dialect, looks)
+    stop_checks = StopChecks(program)
+    found = functions(program.kernels, dialect, stop_checks)
     outside = bool(api.weight_bytes)
-    steps = Steps(program, found.callees, outside, dialect, looks)
+    steps = Steps(program, found.callees, outside, dialect, stop_checks)
     lines = list(steps.write(program.steps))
     body = "\n".join(line for f in found.texts for line in f.lines)
     env = Environment(
@@ -94,7 +94,7 @@ def c_file(
         run_parameters=_parameters(program, api),
         blocks=[block for name, block in _blocks(api).items() if name in steps.touched],
         steps=lines,
-        watched=looks.long,
+        watched=stop_checks.long,
         committed=any("&never" in line for line in lines),
         header_bytes=HEADER,
         hash_step=STEP,

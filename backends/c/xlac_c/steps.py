@@ -10,7 +10,7 @@ from xlac_sdk.emit.cfunctions import TYPES
 from xlac_sdk.emit.ctext import Dialect
 from xlac_sdk.host.capi import extents
 from xlac_sdk.kernel_ir.kernel import Access, Kernel
-from xlac_sdk.lowering.stop_checks import Looks
+from xlac_sdk.lowering.stop_checks import StopChecks
 from xlac_sdk.programs.constants import places
 from xlac_sdk.programs.program import (
     Argument,
@@ -30,7 +30,7 @@ from xlac_sdk.programs.program import (
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.support.limits import went
 
-OFTEN = 5e6  # nanoseconds of steps after which a run looks whether it is to stop
+OFTEN = 5e6  # nanoseconds of steps after which a run checks whether it is to stop
 BLOCKS = {Role.TEMPORARY: "arena", Role.STATE: "state", Role.CONSTANT: "weights"}
 
 
@@ -45,10 +45,10 @@ class Steps:
         callees: Mapping[Kernel, Callee],
         mapped: bool,
         dialect: Dialect,
-        looks: Looks,
+        stop_checks: StopChecks,
     ) -> None:
         # `since`: nanoseconds of work since it looked
-        self.looks, self.committed, self.since = looks, False, 0.0
+        self.stop_checks, self.committed, self.since = stop_checks, False, 0.0
         self.program, self.callees, self.mapped, self.dialect = program, callees, mapped, dialect
         self.places = places(program)
         self.sizes = {s.name: s.identifier for s in program.sizes}
@@ -69,10 +69,12 @@ class Steps:
                         *(given[i] for i in callee.arguments),
                         *(self.size(sizes[i]) for i in callee.sizes),
                     ]
-                    passed += [f"&{'never' if self.committed else 'context->stop'}"] * callee.looks
+                    passed += [
+                        f"&{'never' if self.committed else 'context->stop'}"
+                    ] * callee.stoppable
                     yield f"{pad}{callee.name}({', '.join(passed)});"
-                    if callee.looks:
-                        yield from self.look(pad)
+                    if callee.stoppable:
+                        yield from self.check_stop(pad)
                 case Copy(target=target, source=source, count=count):
                     nbytes = count * source.slot.dtype.nbytes
                     if upper_bound(nbytes):
@@ -84,14 +86,14 @@ class Steps:
                     name = self.dialect.identifier(counter)
                     yield f"{pad}for (ptrdiff_t {name} = 0; {name} < {self.size(count)}; ++{name}) {{"
                     yield from self.write(body, depth + 1)
-                    yield from self.look(f"{pad}    ")
+                    yield from self.check_stop(f"{pad}    ")
                     yield f"{pad}}}"
                 case While(condition=condition, flag=flag, body=body):
                     yield f"{pad}for (;;) {{"
                     yield from self.write(condition, depth + 1)
                     yield f"{pad}    if (!*({self.pointer(flag)})) break;"
                     yield from self.write(body, depth + 1)
-                    yield from self.look(f"{pad}    ")
+                    yield from self.check_stop(f"{pad}    ")
                     yield f"{pad}}}"
                 case Branch(index=index, branches=branches):
                     yield from self.branch(index, branches, depth)
@@ -114,18 +116,18 @@ class Steps:
                     )
 
     def begins(self, step: Step, pad: str) -> Iterator[str]:
-        """Looks before a step when there was enough work since the last time."""
-        if not self.looks.long:
+        """Checks before a step when there was enough work since the last time."""
+        if not self.stop_checks.long:
             return
-        self.committed |= step is self.looks.committed
-        work = self.looks.usual((step,))
+        self.committed |= step is self.stop_checks.committed
+        work = self.stop_checks.usual((step,))
         if self.since + work > OFTEN and self.since > 0:
-            yield from self.look(pad)
+            yield from self.check_stop(pad)
         self.since += work
 
-    def look(self, pad: str) -> Iterator[str]:
+    def check_stop(self, pad: str) -> Iterator[str]:
         """Ends the run if it is to stop."""
-        if self.looks.long and not self.committed:
+        if self.stop_checks.long and not self.committed:
             yield f"{pad}if (context->stop != 0) return stopped(context);"
             self.since = 0.0
 

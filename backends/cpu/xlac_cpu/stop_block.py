@@ -1,6 +1,6 @@
 """The block of memory that a call which may run long looks at, to find out whether it is to stop.
 
-It is 64-bit words; the first is the flag. `emit/stopping/function.py` writes the code that looks,
+It is 64-bit words; the first is the flag. `emit/stopping/function.py` writes the code that checks,
 `run/watch.py` fills the block.
 """
 

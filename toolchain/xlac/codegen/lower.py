@@ -14,7 +14,7 @@ from typing import Any
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion.group import Group, Kind
-from xlac_sdk.support.limits import look
+from xlac_sdk.support.limits import checkpoint
 from xlac_sdk.target import Target
 
 CPU: dict[Kind, str] = {
@@ -64,7 +64,7 @@ def lower(
     is a call. CLAIMED and CONTROL groups are host steps, which have no kernels: the planner writes
     them.
     """
-    look()
+    checkpoint()
     decisions = decisions or Decisions(name)
     if all(t.size == 0 for node in group.outputs for t in node.results):
         return LoweredGroup(())

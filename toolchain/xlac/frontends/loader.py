@@ -13,7 +13,7 @@ from xlac.ir.origins import spread
 from xlac.model import Model, chosen_precision
 from xlac.support.extras import needed
 from xlac_sdk.support.files import regular
-from xlac_sdk.support.limits import OPERATIONS, look, within
+from xlac_sdk.support.limits import OPERATIONS, checkpoint, within
 
 READERS = {
     ".onnx": "xlac.frontends.onnx",
@@ -52,7 +52,7 @@ def load(
         regular(opened)
         refuse(opened, opened.suffix.lower() if opened.suffix.lower() in READERS else "spec")
     with within(operations=OPERATIONS):
-        look("reading the model")
+        checkpoint("reading the model")
         without = {} if weights or _reader(source) != SPECS else {"weights": False}
         with needed(f"'{opened.name}'" if isinstance(opened, Path) else "this model"):
             found: Model = reader.load(

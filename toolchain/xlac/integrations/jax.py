@@ -13,7 +13,7 @@ from xlac.model import Model
 from xlac.runtime.programs import Programs
 from xlac.support.failures import Asked
 from xlac_sdk.host.array_values import wrong
-from xlac_sdk.support.limits import look, within
+from xlac_sdk.support.limits import checkpoint, within
 
 
 class JaxFunction:
@@ -110,7 +110,7 @@ class JaxFunction:
         for at in sorted(split.gone):
             args.insert(at, split.gone[at])
         with within(self._options["max_compile_seconds"], self._options["max_compile_memory"]):
-            look("reading the model")
+            checkpoint("reading the model")
             lowered = lower(self._jitted, args, {**examples.named, **split.names})
             traced = [
                 name for at, name in enumerate(self._arguments.positional) if at not in split.gone

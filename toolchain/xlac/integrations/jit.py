@@ -20,7 +20,7 @@ from xlac.runtime.programs import Programs
 from xlac.support.failures import Asked
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.array_values import as_array, device_of, type_of, wrong
-from xlac_sdk.support.limits import look, valid, within
+from xlac_sdk.support.limits import checkpoint, valid, within
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -83,7 +83,7 @@ class Jitted:
 
     def _compile(self, asked: _Asked) -> _Program:
         with within(self._options["max_compile_seconds"], self._options["max_compile_memory"]):
-            look("reading the model")
+            checkpoint("reading the model")
             model, takes, result = asked.traced()
             return _Program(compile(model, **self._options), takes, result)
 

@@ -31,7 +31,7 @@ from xlac.passes.simplify import SimplifyPass
 from xlac.passes.split_matmul_over_concat import SplitMatmulOverConcatPass
 from xlac.passes.weights import Weights
 from xlac_sdk.source import Diagnostic, SourceError
-from xlac_sdk.support.limits import look
+from xlac_sdk.support.limits import checkpoint
 from xlac_sdk.target import Target
 
 
@@ -143,7 +143,7 @@ def optimize(
     known = trace or Trace()
     context = PassContext(target, Weights.over(weights), precision, is_kept)
     for name, one in pipeline.stages:
-        look(f"pass {name}")
+        checkpoint(f"pass {name}")
         before, began, known.stage = graph, perf_counter(), name
         graph = one.run(graph, known, context)
         seconds = perf_counter() - began

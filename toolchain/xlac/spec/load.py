@@ -30,7 +30,7 @@ from xlac.spec.weights.find import find
 from xlac.spec.weights.stored import Stored
 from xlac.support.gc_pause import paused
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
-from xlac_sdk.support.limits import look
+from xlac_sdk.support.limits import checkpoint
 
 
 def load(
@@ -96,10 +96,10 @@ def _load(
     allow_outside: bool,
     weights: bool,
 ) -> tuple[Model, Merged, Training | None]:
-    look("reading the spec")
+    checkpoint("reading the spec")
     report = Report()
     merged = read_document(path, report, allow_outside)
-    look("elaborating the spec")
+    checkpoint("elaborating the spec")
     if merged is None:
         report.finish()
         raise AssertionError("a spec that cannot be read has a reason")

@@ -260,7 +260,7 @@ def api_of(
     """The interface of a program whose caller's memory, and weights, start at a multiple of `align`
     bytes.
     """
-    from xlac_sdk.lowering.stop_checks import Looks
+    from xlac_sdk.lowering.stop_checks import StopChecks
 
     slots = (*program.inputs, *program.outputs)
     names = parameters((s.name for s in slots), "array")
@@ -286,7 +286,7 @@ def api_of(
         tuple(comment(case.title) for case in program.cases),
         file_bytes(program) if outside else 0,
         weights_hash(program) if outside else 0,
-        bool(program.state_bytes) and Looks(program).tears,
+        bool(program.state_bytes) and StopChecks(program).tears,
         tuple(map(text_of, record["texts"])),
         record["offset"],
         arena_ends(program) if sizes else (),

@@ -23,7 +23,7 @@ from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import Diagnostic, SourceError
 
 ALIGN = 64
-WAIT = 0.05  # seconds after which a call looks whether its time is over
+WAIT = 0.05  # seconds after which a call checks whether its time is over
 Bytes = NDArray[np.uint8]
 
 

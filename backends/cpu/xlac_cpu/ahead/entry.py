@@ -22,7 +22,7 @@ def entry(
     watched: Sequence[bool],
 ) -> str:
     """The module with the functions of the header, `room` bytes for weights that are inside, and
-    what the variants would otherwise call in the C library. `watched`: which of them look whether
+    what the variants would otherwise call in the C library. `watched`: which of them check whether
     they are to stop."""
     machine = machines[0]
     needed = {"memcpy"} if any("llvm.memcpy" in text for part in texts for text in part) else set()

@@ -24,7 +24,7 @@ from xlac_sdk.host.capi import (
     weights_file,
 )
 from xlac_sdk.host.package import Package, Packaging, ProcessorVariant
-from xlac_sdk.lowering.stop_checks import Looks
+from xlac_sdk.lowering.stop_checks import StopChecks
 from xlac_sdk.programs.constants import HEADER
 from xlac_sdk.programs.sizes import arena_ends
 from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -101,7 +101,7 @@ class Making:
             texts.append(
                 tuple(module.emit(variant.program, variant.target, machine, places).values())
             )
-        watched = [Looks(variant.program).long for variant in self.variants]
+        watched = [StopChecks(variant.program).long for variant in self.variants]
         return unit.Unit(
             entry(self.api, self.machines, len(self.data), self.mark, texts, watched),
             tuple(texts),

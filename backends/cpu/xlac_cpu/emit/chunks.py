@@ -7,8 +7,10 @@ from __future__ import annotations
 from xlac_cpu.emit import stamp
 
 
-def chunk(symbol: str, pointers: int, sizes: int, looks: bool = False, counter: str = "") -> str:
-    """The function that the pool calls for one chunk of a parallel kernel; one that `looks` has the
+def chunk(
+    symbol: str, pointers: int, sizes: int, stop_checks: bool = False, counter: str = ""
+) -> str:
+    """The function that the pool calls for one chunk of a parallel kernel; one with `stop_checks` has the
     flag as its last pointer.
 
     With a `counter` to read, the frame ends with the words that take the time of each chunk.
@@ -40,7 +42,7 @@ def chunk(symbol: str, pointers: int, sizes: int, looks: bool = False, counter: 
         *told,
         "  ret void",
     ]
-    if looks:
+    if stop_checks:
         at = next(i for i, line in enumerate(lines) if line.startswith("  %before"))
         lines[at:at] = [
             f"  %flag = load atomic i32, ptr %w{pointers - 1} monotonic, align 4",

@@ -18,7 +18,7 @@ from xlac_cpu.emit.spelling import memory
 from xlac_cpu.emit.stopping.checks import Watch
 from xlac_cpu.emit.style import Style
 from xlac_sdk.kernel_ir.kernel import Kernel
-from xlac_sdk.lowering.stop_checks import Looks
+from xlac_sdk.lowering.stop_checks import StopChecks
 from xlac_sdk.programs.program import (
     Argument,
     Branch,
@@ -49,9 +49,9 @@ class ProgramWriter:
         declarations: dict[str, None],
         style: Style,
         places: layout.Places | None = None,
-        looks: Looks | None = None,
+        stop_checks: StopChecks | None = None,
     ) -> None:
-        self.watch = Watch(looks or Looks(program))
+        self.watch = Watch(stop_checks or StopChecks(program))
         self.program, self.symbols, self.threads = program, symbols, threads
         self.places, self.ahead = places or layout.places(program), places is not None
         self.state = len(layout.fixed(program))

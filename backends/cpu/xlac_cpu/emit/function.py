@@ -47,31 +47,31 @@ def write(
     aligns: tuple[int, ...],
     style: Style,
     declarations: dict[str, None],
-    looks: Mapping[int, int] = NEVER,
+    stop_checks: Mapping[int, int] = NEVER,
 ) -> FunctionText:
     """The text of a kernel. `aligns`: bytes that each argument's address is known to be a multiple
     of.
 
-    `looks` says after how many turns of a loop, by its identity, the kernel looks whether it is to
-    stop; one that does takes the address of what it looks at after its buffers.
+    `stop_checks` says after how many iterations of a loop, by its identity, the kernel checks whether it is to
+    stop; one that does takes the address of the flag after its buffers.
     """
     parameters = [
         f"ptr noalias captures(none) {_ATTRIBUTE[b.access]}align {a} %p{i}"
         for i, (b, a) in enumerate(zip(kernel.parameters, aligns, strict=True))
     ]
-    parameters += ["ptr %stop"] * bool(looks)
+    parameters += ["ptr %stop"] * bool(stop_checks)
     parameters += [f"i64 %n{i}" for i in range(len(kernel.sizes))]
     ranged = [*parameters, "i64 %begin", "i64 %end"]
     writer = KernelWriter(style, declarations, kernel, aligns)
-    writer.looks = looks
+    writer.stop_checks = stop_checks
     if style.threads:
         writer.ranged = kernel.parallel
     taken = ", ".join(parameters if writer.ranged is None else ranged)
-    cut = _cut(kernel, looks)
+    cut = _cut(kernel, stop_checks)
     if cut is None:
         return FunctionText(taken, writer.whole(kernel), writer.ranged is not None)
     strip = KernelWriter(style, declarations, kernel, aligns)
-    strip.looks = {loop: turns for loop, turns in looks.items() if loop != id(cut)}
+    strip.stop_checks = {loop: turns for loop, turns in stop_checks.items() if loop != id(cut)}
     strip.ranged, strip.some = cut, True
     inner = strip.whole(kernel)
     given = [f"{text.split()[0]} {text.split()[-1]}" for text in parameters]
@@ -80,21 +80,23 @@ def write(
     )
 
 
-def _cut(kernel: Kernel, looks: Mapping[int, int]) -> For | None:
-    """The loop that is all of a kernel, where the kernel looks after some of its turns.
+def _cut(kernel: Kernel, stop_checks: Mapping[int, int]) -> For | None:
+    """The loop that is all of a kernel, where the kernel checks after some of its iterations.
 
     Strips of it are calls of a function: a loop of strips around it, and the call in there that
-    looks, leave LLVM fewer registers for the loops inside, which are then up to a twentieth slower.
+    checks, leave LLVM fewer registers for the loops inside, which are then up to a twentieth slower.
     """
     match kernel.body:
-        case (For(counter=counter) as loop,) if id(loop) in looks and counter.dtype.bits == 64:
+        case (For(counter=counter) as loop,) if (
+            id(loop) in stop_checks and counter.dtype.bits == 64
+        ):
             start, stop = (
                 e.value if isinstance(e, Const) else None for e in (loop.start, loop.stop)
             )
             short = (
                 start is not None
                 and stop is not None
-                and int(stop) - int(start) <= looks[id(loop)] * loop.step
+                and int(stop) - int(start) <= stop_checks[id(loop)] * loop.step
             )
             return None if short else loop
     return None

@@ -53,8 +53,8 @@ class Launching(Looking):
         symbol = self.driver.symbols[kernel]
         pointers = [self.pointer(argument) for argument in step.arguments]
         sizes = [self.number(size) for size in step.sizes]
-        looks = self.watch.watched and bool(self.watch.looks.inside(kernel))
-        if looks:
+        stop_checks = self.watch.watched and bool(self.watch.stop_checks.inside(kernel))
+        if stop_checks:
             pointers.append("@never" if self.watch.committed else self.stop)
         given = [f"ptr {p}" for p in pointers] + [f"i64 {size}" for size in sizes]
         kinds = ["ptr"] * len(pointers) + ["i64"] * len(sizes)
@@ -71,7 +71,7 @@ class Launching(Looking):
                 self.value, (found.start, found.stop, found.most, found.size, found.chunks)
             )
             worth = w.op(f"icmp sge i64 {most}, 2")
-            self.fork(symbol, given, start, stop, size, chunks, worth, looks)
+            self.fork(symbol, given, start, stop, size, chunks, worth, stop_checks)
         else:
             division = split(step, self.driver.threads)
             assert division is not None
@@ -79,13 +79,13 @@ class Launching(Looking):
                 start, stop, size, chunks = map(
                     str, (division.start, division.stop, division.size, division.chunks)
                 )
-                self.fork(symbol, given, start, stop, size, chunks, looks=looks)
+                self.fork(symbol, given, start, stop, size, chunks, stop_checks=stop_checks)
             elif division.stop > division.start:
                 w.do(
                     f"call void @{symbol}({', '.join([*given, f'i64 {division.start}', f'i64 {division.stop}'])})"
                 )
-        if looks:
-            self.look()  # what it wrote is not whole if it left
+        if stop_checks:
+            self.check_stop()  # what it wrote is not whole if it left
 
     def fork(
         self,
@@ -96,7 +96,7 @@ class Launching(Looking):
         size: str,
         chunks: str,
         worth: str = "",
-        looks: bool = False,
+        stop_checks: bool = False,
     ) -> None:
         """A parallel launch: by the pool in chunks, or whole where there is none (or it is not
         `worth` it).
@@ -121,7 +121,7 @@ class Launching(Looking):
             for i, word in enumerate(words):
                 w.do(f"store {word}, ptr {w.op(f'getelementptr i64, ptr {frame}, i64 {i}')}")
             to = f"ptr %pool, ptr @{symbol}.chunk, ptr {frame}, i64 {chunks}"
-            if looks and not self.watch.committed:
+            if stop_checks and not self.watch.committed:
                 fork = w.fresh(
                     f"load ptr, ptr {w.op(f'getelementptr i8, ptr %pool, i64 {WATCHED}')}"
                 )

@@ -12,10 +12,10 @@ from xlac_cpu.emit.style import Style
 from xlac_cpu.machine import Machine
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.lowering.legalize import legalize
-from xlac_sdk.lowering.stop_checks import Looks
+from xlac_sdk.lowering.stop_checks import StopChecks
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.verify import verify_program
-from xlac_sdk.support.limits import look
+from xlac_sdk.support.limits import checkpoint
 from xlac_sdk.target import Target
 
 KERNELS = 32  # in one module
@@ -42,11 +42,11 @@ def emit(
     spelled = outlined.calling(target) if target.size else target
     fast = program.facts.get("precision") == "fast"
     legal = {kernel: legalize(kernel, spelled, fast) for kernel in program.kernels}
-    looks = Looks(program, legal)
-    symbols, groups = _kernels(program, legal, looks, style)
+    stop_checks = StopChecks(program, legal)
+    symbols, groups = _kernels(program, legal, stop_checks, style)
     group = groups[-1]
     main = driver.ProgramWriter(
-        program, symbols, target.threads, group.declarations, style, places, looks
+        program, symbols, target.threads, group.declarations, style, places, stop_checks
     )
     functions = main.write()
     functions += _helpers(program, main, symbols, machine, group.declarations)
@@ -79,7 +79,7 @@ class _Group:
 
 
 def _kernels(
-    program: Program, legal: dict[Kernel, Kernel], looks: Looks, style: Style
+    program: Program, legal: dict[Kernel, Kernel], stop_checks: StopChecks, style: Style
 ) -> tuple[dict[Kernel, str], list[_Group]]:
     """The symbol of each kernel, and the groups with their text: equal text is written once."""
     aligns = layout.alignments(program)
@@ -87,14 +87,14 @@ def _kernels(
     written: dict[FunctionText, str] = {}
     groups: list[_Group] = [_Group()]
     for kernel in program.kernels:
-        look()
+        checkpoint()
         needed: dict[str, None] = {}
         text = function.write(
             legal[kernel],
             aligns[kernel],
             style,
             needed,
-            looks.inside(kernel) if looks.long else NEVER,
+            stop_checks.inside(kernel) if stop_checks.long else NEVER,
         )
         symbol = written.get(text)
         if symbol is None:
@@ -114,10 +114,12 @@ def _helpers(
     declarations: dict[str, None],
 ) -> list[str]:
     """What the functions of steps and the pool call besides kernels: chunks of parallel kernels,
-    stamps, and the look whether the call is to stop.
+    stamps, and the check whether the call is to stop.
     """
     counts = {symbols[k]: len(k.sizes) for k in symbols}
-    looking = {symbols[k] for k in symbols if main.watch.watched and main.watch.looks.inside(k)}
+    looking = {
+        symbols[k] for k in symbols if main.watch.watched and main.watch.stop_checks.inside(k)
+    }
     functions = [
         chunks.chunk(
             symbol,

@@ -65,7 +65,7 @@ class KernelWriter(LlvmExpressions):
         # the loop of which only the turns from %begin to %end are wanted
         self.ranged: For | None = None
         self.some = False  # that these are one at least
-        self.looks = NEVER
+        self.stop_checks = NEVER
         self.streamed = False
         self.stack_bytes = 0
 
@@ -81,7 +81,7 @@ class KernelWriter(LlvmExpressions):
         end.
         """
         start, stop = self.ends(loop)
-        with self.strips(loop, start, stop, self.looks[id(loop)], _certain(start, stop)) as (
+        with self.strips(loop, start, stop, self.stop_checks[id(loop)], _certain(start, stop)) as (
             first,
             end,
         ):
@@ -89,8 +89,8 @@ class KernelWriter(LlvmExpressions):
         return self.left()
 
     def left(self) -> str:
-        """What was written; looks go to its end."""
-        if self.looks:
+        """What was written; checks for stopping go to its end."""
+        if self.stop_checks:
             self.w.do("br label %leave")
             self.w.label("leave")
         return self.text()
@@ -155,7 +155,7 @@ class KernelWriter(LlvmExpressions):
                 )
 
     def loop(self, stmt: For) -> None:
-        """Writes a loop: written out, in strips between which it looks, or turn by turn."""
+        """Writes a loop: written out, in strips between which it checks for stopping, or iteration by iteration."""
         start, stop = self.ends(stmt)
         literal = is_literal(start) and is_literal(stop)
         if stmt.kind is LoopKind.UNROLLED and literal:
@@ -164,9 +164,9 @@ class KernelWriter(LlvmExpressions):
                 self.statements(stmt.body)
             return
         dtype = stmt.counter.dtype
-        turns = self.looks.get(id(stmt), 0)
+        turns = self.stop_checks.get(id(stmt), 0)
         if literal and int(stop) - int(start) <= turns * stmt.step:
-            turns = 0  # it is over before it would look
+            turns = 0  # it ends before it would check
         if dtype.bits < 64:  # no strip begins where its counter cannot
             turns = min(turns, 1)
         certain = self.some if stmt is self.ranged else _certain(start, stop)
@@ -174,7 +174,7 @@ class KernelWriter(LlvmExpressions):
             with self.strips(stmt, start, stop, turns, certain) as (first, end):
                 self.turns(stmt, first, end, certain=True)
         else:
-            self.turns(stmt, start, stop, certain, self.look if turns else None)
+            self.turns(stmt, start, stop, certain, self.check_stop if turns else None)
 
     def ends(self, stmt: For) -> tuple[str, str]:
         """Where a loop begins and ends."""
@@ -203,22 +203,22 @@ class KernelWriter(LlvmExpressions):
     def strips(
         self, stmt: For, start: str, stop: str, turns: int, certain: bool
     ) -> Iterator[tuple[str, str]]:
-        """A loop over strips of so many turns of a loop, between which the kernel looks whether it
+        """A loop over strips of so many turns of a loop, between which the kernel checks whether it
         is to stop.
         """
         w, kind = self.w, register(stmt.counter.dtype)
         order = "s" if stmt.counter.dtype.is_signed else "u"
         length = turns * stmt.step
-        with w.loop(start, stop, length, kind, order, certain, self.look) as first:
+        with w.loop(start, stop, length, kind, order, certain, self.check_stop) as first:
             after = w.op(f"add {kind} {first}, {length}")
             end = w.op(
                 f"select i1 {w.op(f'icmp {order}lt {kind} {after}, {stop}')}, {kind} {after}, {kind} {stop}"
             )
             yield first, end
 
-    def look(self) -> None:
+    def check_stop(self) -> None:
         """Leaves the kernel if it is to stop."""
-        function.look(self.w, "%stop")
+        function.check_stop(self.w, "%stop")
 
     def branch(self, condition: str, then: tuple[Stmt, ...], otherwise: tuple[Stmt, ...]) -> None:
         """Writes an `if`; one block only where the condition is known."""

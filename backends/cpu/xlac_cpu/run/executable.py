@@ -139,15 +139,15 @@ class CpuExecutable:
 
 
 def watching(program: Program) -> tuple[bool, bool]:
-    """Whether a program looks if it is to stop, and whether stopping it may leave its state half
+    """Whether a program checks if it is to stop, and whether stopping it may leave its state half
     changed.
     """
     if WATCHED in program.facts:
         return program.facts[WATCHED], program.facts[TEARS]
-    from xlac_sdk.lowering.stop_checks import Looks
+    from xlac_sdk.lowering.stop_checks import StopChecks
 
-    looks = Looks(program)
-    return looks.long, looks.tears
+    stop_checks = StopChecks(program)
+    return stop_checks.long, stop_checks.tears
 
 
 def _long(program: Program) -> bool:

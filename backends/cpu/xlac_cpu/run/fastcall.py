@@ -122,7 +122,7 @@ def function(
 
     It returns NotImplemented when an argument is not exactly the dense array that the program
     takes: whoever calls it knows how to convert and what to say. `code` has the addresses of `run`
-    and of what is in `object_code`. A program that is `watched` looks whether it is to stop. `keep`
+    and of what is in `object_code`. A program that is `watched` checks whether it is to stop. `keep`
     lives at least as long as the function: it owns the code and the constants.
     """
     plan, kept = _plan(program, code, fixed, pool, release, watched)

@@ -45,7 +45,7 @@ def _forked() -> None:
 
 
 def block() -> Block:
-    """What a call of this thread looks at."""
+    """The block that a call of this thread reads."""
     words = (ctypes.c_int64 * len(WORDS))()
     seconds = stopping.left()
     words[DEADLINE] = NEVER if seconds is None else _now() + max(0, int(seconds * 1e9))

@@ -21,7 +21,7 @@ from xlac.ops.tensor.leaf import param
 from xlac.support.failures import Asked
 from xlac.support.signature import shown, sizes_of, text_of
 from xlac_sdk.host.array_values import wrong
-from xlac_sdk.support.limits import look, within
+from xlac_sdk.support.limits import checkpoint, within
 
 
 class Torched:
@@ -168,7 +168,7 @@ def from_torch(
         **limits,
     }
     with within(max_compile_seconds, max_compile_memory):
-        look("reading the model")
+        checkpoint("reading the model")
         return _made(source, example_args, dynamic_shapes, strict, options)
 
 

@@ -1,1 +1,1 @@
-"""Where compiled code looks whether it is to stop, and the function that it asks."""
+"""Where compiled code checks whether it is to stop, and the function that it asks."""

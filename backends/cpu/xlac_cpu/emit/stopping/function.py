@@ -1,6 +1,6 @@
 """The function with which code that runs long finds out that it is to stop.
 
-A call's flag is the first word of a block on its stack (`stop_block.py`). In this process a look
+A call's flag is the first word of a block on its stack (`stop_block.py`). In this process a check
 also reads the processor's counter; every 50 ms the thread that called goes on to `ask`: whether the
 deadline has passed, whether another thread wants the call to end, and, on Python's main thread,
 whether a signal came whose handler raises. What is built ahead of time has the flag only.
@@ -13,12 +13,12 @@ from xlac_cpu.emit.writer import LlvmWriter
 from xlac_cpu.machine import Machine
 from xlac_cpu.stop_block import ASKED, BLOCK, HOST, LATE, RAISED
 
-NAME = "stopped"  # the function that code calls to look
+NAME = "stopped"  # the function that code calls to check
 DECLARATION = f"declare hidden i32 @{NAME}(ptr)"
 EVERY = 50_000_000  # nanoseconds between two questions
 
 
-def look(w: LlvmWriter, block: str) -> None:
+def check_stop(w: LlvmWriter, block: str) -> None:
     """Goes to the label `leave` if the call is to stop."""
     w.declare("hidden i32", NAME, "ptr")
     go = w.name("on")
