@@ -22,7 +22,6 @@ from xlac.frontends.loader import load
 from xlac.fusion.group import Partition
 from xlac.fusion.partition import partition
 from xlac.ir.dims import UNBOUNDED, OpenSize
-from xlac.ir.graph import Graph
 from xlac.memory.alternate import caches
 from xlac.memory.limit import check_addressable
 from xlac.memory.planner import plan
@@ -31,7 +30,7 @@ from xlac.options import CompileOptions
 from xlac.passes.capture import captured
 from xlac.passes.checks.insert import facts as checks_told
 from xlac.passes.checks.insert import watched
-from xlac.passes.expand import ExpandPass, unexpanded
+from xlac.passes.expand import ExpandPass, check_expanded
 from xlac.passes.narrow import narrowed
 from xlac.passes.pipeline import DEFAULT, Observer, Pipeline, optimize
 from xlac.passes.quantize import Quantised, quantised
@@ -49,7 +48,7 @@ from xlac_sdk.host.registry import find
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import determined
 from xlac_sdk.programs.verify import verify_program
-from xlac_sdk.source import Diagnostic, LimitError, SourceError, UnsupportedError, XlacError
+from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError, XlacError
 from xlac_sdk.support.limits import checkpoint, within
 from xlac_sdk.target import Target
 
@@ -164,12 +163,12 @@ def lower(
     """Model to program: optimise the graph, cut it into groups, schedule each, plan memory.
 
     Sizes left open (see `unfixed`) are open in the program: every call chooses them. For calls that
-    have the sizes of one of the `variants`, it has steps made for those. `pipeline` and
-    `verify_each` are those of `optimize`. What `observers` see, and
-    `trace` records, is of the others. Without `fuse` every node gets a kernel of its own: what
-    fused programs are compared with. With `int8` the weights of contractions are 8-bit integers,
-    and `Lowered.quantised` says which. Groups that `wanted` names get the schedules that it gives;
-    it is an error when `every` one of them is not met.
+    have the sizes of one of the `variants`, it has steps made for those. `pipeline`, `verify_each`,
+    `observers` and `trace` are those of `optimize`; of variants, the last two are told nothing.
+    Without `fuse` every node gets a kernel of its own: what fused programs are compared with. With
+    `int8` the weights of contractions are 8-bit integers, and `Lowered.quantised` says which.
+    Groups that `wanted` names get the schedules that it gives; with `every` it is an error when it
+    names a group that there is not.
     """
     chosen = checked(variants, model.dims)
     facts = permitted(replace(target, fast=model.precision == "fast"), model.precision)
@@ -215,7 +214,8 @@ class _Stages:
                 verify_each=self.verify_each,
                 is_kept=is_kept,
             )
-            self.check_expanded(graph)
+            if not self.pipeline.has(ExpandPass):  # else what is left, a trace has refused
+                check_expanded(graph, target, is_kept)
             own = captured(graph)
             scheduled, done = quantised(own, weights) if self.int8 else (own, None)
             checkpoint("fusion")
@@ -229,19 +229,6 @@ class _Stages:
             program = replace(program, facts={**program.facts, **_facts(model)})
         optimized = replace(model, graph=graph, weights=weights)
         return Lowered(optimized, target, groups, self.schedules, program, done)
-
-    def check_expanded(self, graph: Graph) -> None:
-        """Raises SourceError for a composite that nothing takes whole, where no pass expands
-        it.
-        """
-        if any(isinstance(stage.run, ExpandPass) for stage in self.pipeline.stages):
-            return  # what is left, a trace has refused
-        node = next(unexpanded(graph, self.schedules.target, is_kept), None)
-        if node is not None:
-            problem = f"nothing computes {node.op.mnemonic} whole, and no pass expands it"
-            span = node.origin.span if node.origin else None
-            hint = "add `expand` to the passes"
-            raise SourceError(Diagnostic("XL4104", problem, span, hint))
 
 
 def _facts(model: Model) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from xlac.codegen.claims import kind_taken
 from xlac.codegen.kernel_dedup import LoweringCache
-from xlac.debug.compare import Subject, agree
+from xlac.debug.compare import ComparedModel, agree
 from xlac.driver import Lowered, executable, lower
 from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias, partition
@@ -45,7 +45,7 @@ class Blame:
         return "\n  computes ".join((self.what, *self.computes))
 
 
-def locate(subject: Subject, tell: Callable[[str], None] = lambda line: None) -> Blame:
+def locate(subject: ComparedModel, tell: Callable[[str], None] = lambda line: None) -> Blame:
     """The kernel at fault, or what remains when each is right alone."""
     graph, weights = subject.optimized()
     search = _Search(subject, weights, tell)
@@ -67,7 +67,7 @@ def _given(node: Node, inputs: Mapping[str, Array], weights: Mapping[str, Array]
 
 class _Search:
     def __init__(
-        self, subject: Subject, weights: Mapping[str, Array], tell: Callable[[str], None]
+        self, subject: ComparedModel, weights: Mapping[str, Array], tell: Callable[[str], None]
     ) -> None:
         self.subject, self.weights, self.tell = subject, weights, tell
         self.schedules = LoweringCache(subject.target)

@@ -39,7 +39,7 @@ class RunOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ComparedModel:
     """A model with inputs, and the target that it is compiled for."""
 
     model: Model
@@ -49,7 +49,7 @@ class Subject:
 
     def on(
         self, graph: Graph, inputs: Mapping[str, Array], weights: Mapping[str, Array]
-    ) -> Subject:
+    ) -> ComparedModel:
         """The same with another graph and its values."""
         return replace(self, model=replace(self.model, graph=graph, weights=weights), inputs=inputs)
 

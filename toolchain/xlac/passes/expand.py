@@ -14,7 +14,7 @@ from xlac.ops.control.control import Pick
 from xlac.passes.registry import Pass, register
 from xlac.passes.rewrite.context import IsKept, PassContext
 from xlac.passes.rewrite.trace import Trace
-from xlac_sdk.source import Origin
+from xlac_sdk.source import Diagnostic, Origin, SourceError
 from xlac_sdk.target import Target
 
 
@@ -91,13 +91,15 @@ def is_expanded(op: Op) -> bool:
     return isinstance(op, Composite) and not isinstance(op, Elementwise)
 
 
-def unexpanded(graph: Graph, target: Target, is_kept: IsKept) -> Iterator[Node]:
-    """The composites of a graph and its bodies that nothing takes whole."""
+def check_expanded(graph: Graph, target: Target, is_kept: IsKept) -> None:
+    """Raises SourceError for a composite, in bodies too, that nothing takes whole."""
     for node in graph.nodes():
         if is_expanded(node.op) and not is_kept(node, target):
-            yield node
+            problem = f"nothing computes {node.op.mnemonic} whole, and no pass expands it"
+            span = node.origin.span if node.origin else None
+            raise SourceError(Diagnostic("XL4104", problem, span, "add `expand` to the passes"))
         for body in node.op.bodies():
-            yield from unexpanded(body, target, is_kept)
+            check_expanded(body, target, is_kept)
 
 
 def until(roots: tuple[Node, ...], given: Collection[Node]) -> Iterator[Node]:

@@ -68,6 +68,10 @@ class Pipeline:
         """The pipeline of a text, or the default one where the text is empty. Raises as `parse`."""
         return Pipeline.parse(text) if text else DEFAULT
 
+    def has(self, kind: type[Pass]) -> bool:
+        """Whether one of its stages is such a pass."""
+        return any(isinstance(stage.run, kind) for stage in self.stages)
+
     def __str__(self) -> str:
         return ",".join(str(stage.run) for stage in self.stages)
 

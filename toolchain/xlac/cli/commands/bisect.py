@@ -49,10 +49,10 @@ def open_subject(choice: Any, given: dict[str, str], archive: Path | None, seed:
     """The model that the options name, its inputs, and what it is compiled for."""
     from xlac.cli.inputs import gather
     from xlac.cli.models import open_model
-    from xlac.debug.compare import Subject
+    from xlac.debug.compare import ComparedModel
     from xlac_sdk.host.registry import find
 
     model = open_model(choice)
     backend = find(choice.target)
     target = backend.target(choice.options.request)
-    return Subject(model, gather(model, given, archive, seed), target, backend)
+    return ComparedModel(model, gather(model, given, archive, seed), target, backend)

@@ -15,7 +15,7 @@ from xlac.frontends.torch.exported import Exported, imported
 from xlac.frontends.torch.fx_nodes import inputs_of
 from xlac.integrations.torch import exporting
 from xlac.integrations.torch.leaves import check_written, checked, constant
-from xlac.integrations.torch.program import Input, Output, TensorProgram
+from xlac.integrations.torch.program import Output, TensorProgram, TorchInput
 from xlac.ir.dims import Sym
 from xlac.ops.tensor.leaf import param
 from xlac.support.failures import Asked
@@ -113,7 +113,7 @@ class Torched:
         symbolic = {
             name: any(isinstance(d, Sym) for d in type.shape) for name, type in self._types.items()
         }
-        inputs = [Input(at, name, None, symbolic[name]) for at, name in enumerate(names)]
+        inputs = [TorchInput(at, name, None, symbolic[name]) for at, name in enumerate(names)]
         outputs = [
             name if not isinstance(name, str) else self._output(name) for name in exported.outputs
         ]

@@ -22,7 +22,7 @@ SEED = 3  # words of the state that random operations start from
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class TorchInput:
     """A tensor argument: its position, the input of the model that takes it, and the order of its
     axes there.
     """
@@ -74,7 +74,7 @@ class TensorProgram:
         self,
         model: Model,
         compiled: Compiled | Specializing,
-        inputs: Sequence[Input],
+        inputs: Sequence[TorchInput],
         results: Sequence[Result],
         seed: str = "",
     ) -> None:
@@ -141,7 +141,7 @@ class Prepared:
         self,
         compiled: Compiled,
         sizes: dict[str, int],
-        inputs: Sequence[Input],
+        inputs: Sequence[TorchInput],
         outputs: dict[str, tuple[tuple[int, ...], torch.dtype]],
         results: Sequence[Any],
         seed: str,

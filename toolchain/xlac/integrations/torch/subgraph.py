@@ -18,11 +18,11 @@ from xlac.frontends.torch.importer import FxImporter
 from xlac.frontends.torch.layout import inverse, is_dense, order, usual
 from xlac.frontends.torch.sizes import Sizes
 from xlac.integrations.torch.program import (
-    Input,
     Output,
     Passed,
     Result,
     TensorProgram,
+    TorchInput,
     ViewOfMemory,
 )
 from xlac.integrations.torch.views import ViewGeometry, overlaps, shared
@@ -59,7 +59,7 @@ class Subgraph:
     ) -> None:
         self.module, self.options = module, options
         self.importer = FxImporter(module, Sizes(values=sizes))
-        self.inputs: list[Input] = []
+        self.inputs: list[TorchInput] = []
         self.params: list[Node] = []
         values: dict[FxNode, Node | None] = {}
         self.places = inputs_of(module.graph)
@@ -81,7 +81,7 @@ class Subgraph:
         shape = type.shape if perm is None else tuple(type.shape[axis] for axis in perm)
         node = build.param(name, type.dtype, shape, origin=Origin(name))
         self.params.append(node)
-        self.inputs.append(Input(position, name, perm, any(isinstance(d, Sym) for d in shape)))
+        self.inputs.append(TorchInput(position, name, perm, any(isinstance(d, Sym) for d in shape)))
         return node if perm is None else build.transpose(node, inverse(perm))
 
     @property
