@@ -24,7 +24,9 @@ _HOMES = {
     "Model": "xlac.model",
     "trainer": "xlac.training.trainer",
     "jit": "xlac.integrations.jit",
-    **dict.fromkeys(("grad", "value_and_grad", "jvp", "vjp"), "xlac.integrations.transforms"),
+    **dict.fromkeys(
+        ("grad", "value_and_grad", "jvp", "vjp", "vmap"), "xlac.integrations.transforms"
+    ),
     "from_torch": "xlac.integrations.torch.function",
     "from_jax": "xlac.integrations.jax",
     "timeout": "xlac_sdk.host.stopping",

@@ -1,4 +1,4 @@
-"""`xlac.grad`, `xlac.value_and_grad`, `xlac.jvp`, `xlac.vjp`: functions made of functions. Inside of
+"""`xlac.grad`, `xlac.value_and_grad`, `xlac.jvp`, `xlac.vjp`, `xlac.vmap`: functions made of functions. Inside of
 a function that is traced they are part of it; called with arrays they are compiled as by `xlac.jit`.
 """
 
@@ -15,6 +15,7 @@ from xlac.autodiff.walks import substituted
 from xlac.frontends import wrt as by
 from xlac.frontends.arguments import Arguments
 from xlac.frontends.derivatives import PullBack, gradient, pushed
+from xlac.frontends.mapping import mapped
 from xlac.frontends.pytree import Static
 from xlac.frontends.traced_function import inlined, is_tracing
 from xlac.frontends.tracing import Tensor
@@ -117,6 +118,25 @@ def _gradient(
         if value:
             return ((of, aux) if has_aux else of), gradients
         return (gradients, aux) if has_aux else gradients
+
+    return subject.made(change)
+
+
+def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Any:
+    """The function that does for many examples, side by side, what `function` does for one.
+
+    `in_axes` says which axis of its arguments counts the examples: a number for all, a tuple with
+    one for each argument by position, None for one that all share; for a nest of arrays one number
+    for all of it, or a nest like it. Arguments by name have it first. `out_axes` says so of results:
+    where the examples go, or None for what does not differ between them.
+
+    Raises SourceError for axes that do not fit, when it is called.
+    """
+    subject = Subject("vmap", function)
+    arguments, name = subject.arguments(), subject.name
+
+    def change(call: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        return mapped(name, arguments, call, args, named, in_axes, out_axes)
 
     return subject.made(change)
 

@@ -23,6 +23,7 @@ from xlac_sdk.kernel_ir.kernel import Expr
 if TYPE_CHECKING:
     from abc import ABC
 
+    from xlac.ir.dims import Dim
     from xlac.ir.graph import Node
 else:
     # `isinstance` of an ABC runs Python code: a fifth of a compile. A test sees that nothing
@@ -126,6 +127,19 @@ class Op(ABC):
     ) -> Sequence[Node | None] | None:
         """For an operation that is linear in the inputs marked `linear`: their cotangents (None:
         zero) from those of the results. None instead of a sequence: it has no transpose of its own.
+        """
+        return None
+
+    leading: ClassVar[Mapping[str, str | int] | None] = None
+    """For an operation that takes a leading axis of all its operands along as one of its result: what
+    becomes of its attributes then, in the words of `leading.py`. None: it does not, or not so simply.
+    """
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node] | None:
+        """The results of `node` along a new leading axis of `size`, from inputs of which those that
+        are `mapped` have it. None: `leading` says how, or else the expansion.
         """
         return None
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from xlac.ir.dims import Dim
 from xlac.ir.graph import Node, apply
+from xlac.ir.leading import one_by_one
 from xlac.ir.op import Array, Elementwise, Index, Op, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops.checks import ANY, several
@@ -34,6 +36,11 @@ class CustomCall(Op):
             )
         return several(self.results)
 
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node]:
+        return one_by_one(node, inputs, mapped, size)
+
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
         function = FUNCTIONS.get(self.name)
         if function is None:
@@ -59,6 +66,7 @@ class Barrier(Elementwise):
 
     mnemonic = "barrier"
     creates = frozenset()
+    leading = {}
 
     def infer(self, *types: Type) -> Type:
         (x,) = types

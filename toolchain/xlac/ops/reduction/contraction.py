@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -86,6 +88,9 @@ def _product(left: Array, right: Array) -> Array:
 def _paired(axes: Ints, others: Ints) -> Ints:
     """Axes that are summed, in the order of their partners in the other operand."""
     return tuple(axes[others.index(other)] for other in sorted(others))
+
+
+SIDES = ("batch_lhs", "contract_lhs", "batch_rhs", "contract_rhs")
 
 
 @declare
@@ -181,6 +186,26 @@ class Dot(Op):
         if wide is not wanted.dtype:
             back = apply("cast", back, dtype=wanted.dtype)
         return [back, None] if linear[0] else [None, back]
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node]:
+        """An axis of both operands is one more of the batch, of one alone one more of its free axes."""
+        lhs, rhs = inputs
+        after: dict[str, Any] = {
+            name: tuple(axis + on for axis in getattr(self, name))
+            for name, on in zip(SIDES, (mapped[0], mapped[0], mapped[1], mapped[1]), strict=True)
+        }
+        if all(mapped):
+            after |= {name: (0, *after[name]) for name in ("batch_lhs", "batch_rhs")}
+        found = Node.of(replace(self, **after), lhs, rhs)
+        place = len(self.batch_lhs)
+        if mapped[1] and not mapped[0]:
+            place += len(self.free(lhs.type.rank, rhs.type.rank - 1)[0])
+        if all(mapped) or place == 0:
+            return [found]
+        others = (axis for axis in range(found.type.rank) if axis != place)
+        return [apply("transpose", found, perm=(place, *others))]
 
     def rows(self, lhs: Type, rhs: Type) -> Dim:
         """How many rows of the left operand each position of the batch multiplies."""

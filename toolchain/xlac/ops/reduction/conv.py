@@ -14,6 +14,7 @@ from xlac.ir.graph import Node, apply, zeros
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops.checks import check_lengths
+from xlac.ops.reduction import conv_batching
 from xlac.ops.reduction.contraction import Ints, alike, check_operands, rounded, working
 from xlac.ops.reduction.conv_transposed import transposed_in_kernel, transposed_in_x
 from xlac.ops.reduction.reduction import moves
@@ -136,6 +137,11 @@ class Conv(Op):
         elif back.type.dtype is not wanted.dtype:
             back = apply("cast", back, dtype=wanted.dtype)
         return [back, None] if linear[0] else [None, back]
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node]:
+        return conv_batching.batched(self, node, inputs, mapped, size)
 
     def evaluate(self, *arrays: Array) -> Array:
         spatial, arrays = self.spatial, alike(*arrays)

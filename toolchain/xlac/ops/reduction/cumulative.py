@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from xlac.ir.graph import Graph, Node, apply, pick, zeros
+from xlac.ir.leading import AXES
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import numeric
@@ -24,6 +25,7 @@ class Cumulative(Op):
     """
 
     mnemonic = "cumulative"
+    leading = {"axis": AXES}
     axis: int = 0
     combine: str = "add"
     reverse: bool = False

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from xlac.ir.graph import Graph, Node, apply, pick
+from xlac.ir.leading import AXES
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import numeric
@@ -32,6 +33,7 @@ class Sort(Op):
     mnemonic = "sort"
     creates = frozenset()
     operands = ("*xs",)
+    leading = {"axis": AXES}
     axis: int = 0
     descending: bool = False
     keys: int = 1

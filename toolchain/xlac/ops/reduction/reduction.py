@@ -11,6 +11,7 @@ import numpy as np
 from xlac.ir.dims import Dim, bounds, volume
 from xlac.ir.faults import APPEARING, INFINITY
 from xlac.ir.graph import Graph, Node, apply, zeros
+from xlac.ir.leading import AXES, all_mapped, one_by_one, results, widened
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import numeric
@@ -87,6 +88,7 @@ class Reduce(Op):
 
     mnemonic = "reduce"
     operands = ("*xs",)
+    leading = {"axes": AXES}
     axes: tuple[int, ...] = ()
     combine: str = "add"
     body: Graph | None = None
@@ -140,6 +142,18 @@ class Reduce(Op):
 
     def _kept(self, node: Node) -> Ints:
         return tuple(axis for axis in range(node.inputs[0].type.rank) if axis not in self.axes)
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node] | None:
+        """With a body, values to begin with stay scalars: where each has its own, one by one."""
+        if self.body is None:
+            return None
+        half = len(inputs) // 2
+        if any(mapped[half:]):
+            return one_by_one(node, inputs, mapped, size)
+        xs = all_mapped(inputs[:half], mapped[:half], size)
+        return results(Node.of(widened(self, size), *xs, *inputs[half:]))
 
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
         if self.body is None:

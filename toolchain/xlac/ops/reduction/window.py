@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from xlac.ir.dims import static
+from xlac.ir.dims import Dim, static
 from xlac.ir.graph import Graph, Node, apply, zeros
+from xlac.ir.leading import all_mapped, one_by_one, results, widened
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import numeric
@@ -47,6 +48,9 @@ class Window(Op):
 
     mnemonic = "window"
     operands = ("*xs",)
+    leading = {
+        "window": 1, "strides": 1, "low": 0, "high": 0, "base_dilation": 1, "window_dilation": 1,
+    }  # fmt: skip
     combine: str = "add"
     body: Graph | None = None
     window: tuple[int, ...] = ()
@@ -151,6 +155,18 @@ class Window(Op):
             for start, count, stride in zip(starts, node.shape, self.strides, strict=True)
         )
         return apply("slice", x, starts=starts, stops=stops, steps=self.strides)
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node] | None:
+        """With a body, values to begin with stay scalars: where each has its own, one by one."""
+        if self.body is None:
+            return None
+        half = len(inputs) // 2
+        if any(mapped[half:]):
+            return one_by_one(node, inputs, mapped, size)
+        xs = all_mapped(inputs[:half], mapped[:half], size)
+        return results(Node.of(widened(self, size), *xs, *inputs[half:]))
 
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
         result = self.infer(*(Type(DType.of(a.dtype), a.shape) for a in arrays))

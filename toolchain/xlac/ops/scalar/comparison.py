@@ -31,6 +31,7 @@ class Compare(Elementwise):
     mnemonic = "compare"
     creates = frozenset()
     operands = ("x", "y")
+    leading = {}
     direction: str = "eq"
 
     def infer(self, *types: Type) -> Type:
@@ -76,6 +77,7 @@ class Select(Elementwise):
     mnemonic = "select"
     creates = frozenset()
     operands = ("condition", "x", "y")
+    leading = {}
 
     def infer(self, *types: Type) -> Type:
         condition, x, y = types

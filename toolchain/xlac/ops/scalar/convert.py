@@ -30,6 +30,7 @@ class Cast(Elementwise):
 
     mnemonic = "cast"
     creates = frozenset({INFINITY})
+    leading = {}
     dtype: DType = DType.F32
 
     def infer(self, *types: Type) -> Type:
@@ -77,6 +78,7 @@ class Bitcast(Elementwise):
     """
 
     mnemonic = "bitcast"
+    leading = {}
     dtype: DType = DType.I32
 
     def infer(self, *types: Type) -> Type:

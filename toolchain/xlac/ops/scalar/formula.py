@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from xlac.ir.composite import Composite
-from xlac.ir.graph import Node
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node, apply
 from xlac.ir.op import Array, Sample
 from xlac.ir.types import Type
 from xlac.ops import build, numeric
@@ -44,6 +45,19 @@ class Formula(Composite):
         shape = build.broadcast_shapes([x.shape for x in inputs])
         wide = [build.broadcast_to(build.compute(x), shape) for x in inputs]
         return build.cast(self.formula(*wide), self.result or inputs[0].type.dtype)
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node]:
+        """Operands broadcast from their last axes: those of lower rank have 1s behind the new one."""
+        rank = max(i.type.rank for i in node.inputs)
+        found = [
+            apply("reshape", i, shape=(size, *(1,) * (rank + 1 - i.type.rank), *i.shape[1:]))
+            if on and i.type.rank <= rank
+            else i
+            for i, on in zip(inputs, mapped, strict=True)
+        ]
+        return [Node.of(self, *found)]
 
     @abstractmethod
     def formula(self, *xs: Node) -> Node:

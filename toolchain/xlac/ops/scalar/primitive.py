@@ -35,6 +35,7 @@ EXACT = frozenset(
 class Scalar(Elementwise):
     """One primitive, element by element."""
 
+    leading = {}
     primitive: ClassVar[Primitive]
     accepts: ClassVar[frozenset[DType]] = NUMBERS
     draws: ClassVar[tuple[str, ...]] = ("normal",)

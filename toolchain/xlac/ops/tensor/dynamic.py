@@ -9,6 +9,7 @@ import numpy as np
 from xlac.ir.dims import Dim, static
 from xlac.ir.faults import DeclaredFault, SizeOverflow
 from xlac.ir.graph import Node
+from xlac.ir.leading import one_by_one, with_axis
 from xlac.ir.op import Array, Elementwise, Index, Op, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops.checks import check_axes, check_dtype
@@ -28,6 +29,12 @@ class DimSize(Elementwise):
         (x,) = types
         check_axes((self.axis,), x.rank, "axis")
         return Type(DType.I32)
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node]:
+        (x,) = inputs
+        return [with_axis(Node.of(DimSize(self.axis + 1), x), size)]
 
     def evaluate(self, *arrays: Array) -> Array:
         return np.asarray(arrays[0].shape[self.axis], np.int32)
@@ -75,6 +82,11 @@ class Compact(Op):
         if isinstance(self.bound, int) and self.bound < 0:
             raise ShapeError(f"bound {self.bound} is negative", attribute="bound")
         return Type(DType.I64, (self.bound,)), Type(DType.I64)
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node]:
+        return one_by_one(node, inputs, mapped, size)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         (mask,) = arrays

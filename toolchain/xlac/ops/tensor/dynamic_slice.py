@@ -9,6 +9,7 @@ import numpy as np
 from xlac.ir.dims import Dim, Shape, static
 from xlac.ir.faults import DeclaredFault, OutOfRange
 from xlac.ir.graph import Node, apply, zeros
+from xlac.ir.leading import all_mapped, with_axis
 from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops.checks import INTEGERS, check_dtype, check_lengths, check_scalar, fits
@@ -18,6 +19,25 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
+
+
+def listed(starts: Sequence[Node], mapped: Sequence[bool], size: Dim) -> Node:
+    """Starts, of which some are along a leading axis, as i64[size, rank]: beyond it, u64 saturates."""
+    found = []
+    for start, on in zip(starts, mapped, strict=True):
+        if start.type.dtype is DType.U64:
+            most = apply("const", value=np.asarray(2**62, np.uint64))
+            start = apply("min", start, with_axis(most, size) if on else most)
+        wide = apply("cast", start, dtype=DType.I64)
+        found.append(apply("reshape", wide if on else with_axis(wide, size), shape=(size, 1)))
+    return apply("concat", *found, axis=1)
+
+
+def _line(size: Dim) -> Node:
+    """A size as i64[1], which may be known only when the model runs."""
+    if isinstance(size, int):
+        return apply("const", value=np.asarray([size], np.int64))
+    return apply("dim_size", apply("iota", shape=(size,), axis=0, dtype=DType.I64), axis=0)
 
 
 @declare
@@ -52,6 +72,31 @@ class DynSlice(Elementwise):
         assert ct is not None
         x, *starts = node.inputs
         return [apply("dyn_update", zeros(x.type), ct, *starts), *[None] * len(starts)]
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node]:
+        """Starts of its own for each make it a gather."""
+        x, *starts = inputs
+        if not any(mapped[1:]):
+            zero = zeros(starts[0].type) if starts else zeros(Type(DType.I32))
+            return [apply("dyn_slice", x, zero, *starts, sizes=(size, *self.sizes))]
+        rank = node.inputs[0].type.rank
+        axes = tuple(range(rank))
+        given = {"slice_sizes": self.sizes, "start_index_map": axes}
+        if mapped[0]:
+            given = {
+                "slice_sizes": (0 if size == 0 else 1, *self.sizes),
+                "start_index_map": tuple(range(1, rank + 1)),
+                "operand_batching_dims": (0,),
+                "start_indices_batching_dims": (0,),
+            }
+        return [
+            apply(
+                "gather", x, listed(starts, mapped[1:], size), index_vector_dim=1,
+                offset_dims=tuple(range(1, rank + 1)), **given,
+            )
+        ]  # fmt: skip
 
     def evaluate(self, *arrays: Array) -> Array:
         x, *starts = arrays
@@ -158,6 +203,31 @@ class DynUpdate(Elementwise):
             apply("dyn_slice", ct, *starts, sizes=update.shape) if linear[1] else None,
             *[None] * len(starts),
         ]
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node]:
+        """Starts of its own for each make it a scatter, which drops what does not fit: they are
+        clamped before.
+        """
+        x, update, *starts = inputs
+        x, update = all_mapped((x, update), mapped[:2], size)
+        if not any(mapped[2:]):
+            zero = zeros(starts[0].type) if starts else zeros(Type(DType.I32))
+            return [apply("dyn_update", x, update, zero, *starts)]
+        whole, part = (i.shape for i in node.inputs[:2])
+        places = listed(starts, mapped[2:], size)
+        limits = apply("concat", *(_line(n - k) for n, k in zip(whole, part, strict=True)), axis=0)
+        most = apply("broadcast", limits, shape=places.shape, axes=(1,))
+        places = apply("max", apply("min", places, most), zeros(places.type))
+        axes = tuple(range(1, len(whole) + 1))
+        return [
+            apply(
+                "scatter", x, places, update, update_window_dims=axes, input_batching_dims=(0,),
+                scatter_indices_batching_dims=(0,), scatter_dims_to_operand_dims=axes, index_vector_dim=1,
+                combine="assign", unique=True,
+            )
+        ]  # fmt: skip
 
     def evaluate(self, *arrays: Array) -> Array:
         x, update, *starts = arrays

@@ -8,6 +8,7 @@ import numpy as np
 
 from xlac.ir.dims import Dim, bounds, static, volume
 from xlac.ir.graph import Node, apply, zeros
+from xlac.ir.leading import AXES, widened, with_axis
 from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops.checks import check_axes, check_lengths, check_scalar, extent
@@ -30,6 +31,7 @@ class Pad(Elementwise):
     mnemonic = "pad"
     creates = frozenset()
     operands = ("x", "value")
+    leading = {"low": 0, "high": 0, "interior": 0}
     low: tuple[Dim, ...] = ()
     high: tuple[Dim, ...] = ()
     interior: tuple[int, ...] = ()
@@ -87,6 +89,25 @@ class Pad(Elementwise):
             border = apply("select", inside, ct, zeros(ct.type))
             back[1] = apply("reduce", border, axes=tuple(range(x.type.rank)), combine="add")
         return back
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node] | None:
+        """A value for each: where it shows is told apart, and there it is written over the padding."""
+        x, value = inputs
+        if not mapped[1]:
+            return [Node.of(widened(self, size), x, value)]
+        filler = zeros(value.type.with_shape(()))
+        nothing = zeros(node.inputs[0].type.with_dtype(DType.BOOL))
+        border = Node.of(self, nothing, apply("const", value=np.ones((), np.bool_)))
+        wide = (size, *node.shape)
+        inside = (
+            Node.of(widened(self, size), x, filler)
+            if mapped[0]
+            else with_axis(Node.of(self, x, filler), size)
+        )
+        around = apply("broadcast", value, shape=wide, axes=(0,))
+        return [apply("select", with_axis(border, size), around, inside)]
 
     def evaluate(self, *arrays: Array) -> Array:
         x, value = arrays
@@ -158,6 +179,7 @@ class Concat(Elementwise):
     mnemonic = "concat"
     creates = frozenset()
     operands = ("*xs",)
+    leading = {"axis": AXES}
     axis: int = 0
 
     def infer(self, *types: Type) -> Type:

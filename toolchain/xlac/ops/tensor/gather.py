@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from xlac.ir.dims import Dim, static
 from xlac.ir.faults import DeclaredFault
 from xlac.ir.graph import Node, apply, zeros
+from xlac.ir.leading import widened_axes
 from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops.checks import check_axes, check_lengths, fits
@@ -26,6 +28,8 @@ from xlac.ops.tensor.index import (
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr
+
+GATHERED = ("offset_dims", "collapsed_slice_dims", "operand_batching_dims", "start_index_map")
 
 
 @declare
@@ -114,6 +118,32 @@ class Gather(Elementwise):
             scatter_dims_to_operand_dims=self.start_index_map, index_vector_dim=self.index_vector_dim,
         )  # fmt: skip
         return [summed, None]
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node]:
+        x, indices = inputs
+        after: dict[str, Any] = {name: widened_axes(getattr(self, name)) for name in GATHERED}
+        if all(mapped):
+            one = 0 if size == 0 else 1
+            after |= {
+                "operand_batching_dims": (0, *after["operand_batching_dims"]),
+                "start_indices_batching_dims": (0, *widened_axes(self.start_indices_batching_dims)),
+                "slice_sizes": (one, *self.slice_sizes),
+                "index_vector_dim": self.index_vector_dim + 1,
+            }
+        elif mapped[0]:  # the axis is part of every slice
+            after |= {
+                "offset_dims": (0, *after["offset_dims"]),
+                "slice_sizes": (size, *self.slice_sizes),
+            }
+        else:
+            after = {
+                "offset_dims": after["offset_dims"],
+                "start_indices_batching_dims": widened_axes(self.start_indices_batching_dims),
+                "index_vector_dim": self.index_vector_dim + 1,
+            }
+        return [Node.of(replace(self, **after), x, indices)]
 
     def evaluate(self, *arrays: Array) -> Array:
         x, indices = arrays

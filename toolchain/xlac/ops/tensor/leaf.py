@@ -7,9 +7,10 @@ from dataclasses import field
 
 import numpy as np
 
-from xlac.ir.dims import Shape, static
+from xlac.ir.dims import Dim, Shape, static
 from xlac.ir.faults import DeclaredFault, SizeOverflow
 from xlac.ir.graph import Graph, Node
+from xlac.ir.leading import one_by_one
 from xlac.ir.op import (
     Array,
     Elementwise,
@@ -190,6 +191,12 @@ class RngBits(Op):
         if state != wanted:
             raise ShapeError(f"the state of {self.algorithm} is {wanted}, got {state}", operand=0)
         return state, Type(self.dtype, self.shape)
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node]:
+        """Each state draws bits of its own; of one state all have the same."""
+        return one_by_one(node, inputs, mapped, size)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         (state,) = arrays

@@ -10,6 +10,7 @@ import numpy as np
 from xlac.ir.dims import Dim
 from xlac.ir.faults import DeclaredFault
 from xlac.ir.graph import Graph, Node, zeros
+from xlac.ir.leading import AXES, BATCH
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import numeric
@@ -34,6 +35,10 @@ class Scatter(Op):
 
     mnemonic = "scatter"
     operands = ("x", "indices", "updates")
+    leading = {
+        "update_window_dims": AXES, "inserted_window_dims": AXES, "input_batching_dims": BATCH,
+        "scatter_indices_batching_dims": BATCH, "scatter_dims_to_operand_dims": AXES, "index_vector_dim": AXES,
+    }  # fmt: skip
     update_window_dims: tuple[int, ...] = ()
     inserted_window_dims: tuple[int, ...] = ()
     input_batching_dims: tuple[int, ...] = ()

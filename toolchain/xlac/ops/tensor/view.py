@@ -10,6 +10,7 @@ import numpy as np
 
 from xlac.ir.dims import Dim, Shape, bounds, static, volume
 from xlac.ir.graph import Node, apply, zeros
+from xlac.ir.leading import BATCH, SIZE
 from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops.checks import check_axes, check_lengths, dims, extent
@@ -27,6 +28,7 @@ class Reshape(Elementwise):
 
     mnemonic = "reshape"
     creates = frozenset()
+    leading = {"shape": SIZE}
     shape: Shape = ()
 
     def infer(self, *types: Type) -> Type:
@@ -76,6 +78,7 @@ class Broadcast(Elementwise):
 
     mnemonic = "broadcast"
     creates = frozenset()
+    leading = {"shape": SIZE, "axes": BATCH}
     shape: Shape = ()
     axes: tuple[int, ...] = ()
 
@@ -142,6 +145,7 @@ class Transpose(Elementwise):
 
     mnemonic = "transpose"
     creates = frozenset()
+    leading = {"perm": BATCH}
     perm: tuple[int, ...] = ()
 
     def infer(self, *types: Type) -> Type:
@@ -187,6 +191,7 @@ class Slice(Elementwise):
 
     mnemonic = "slice"
     creates = frozenset()
+    leading = {"starts": 0, "stops": SIZE, "steps": 1}
     starts: tuple[Dim, ...] = ()
     stops: tuple[Dim, ...] = ()
     steps: tuple[int, ...] = ()

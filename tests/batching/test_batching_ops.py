@@ -1,0 +1,65 @@
+"""Every operation along a leading axis of each set of its operands: as one after another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from stacked import SIZE, compare
+
+from xlac.ir.graph import Node
+from xlac.ir.op import OPS, Sample
+from xlac.ops import build
+from xlac.ops.sampling import draw
+from xlac.ops.values import results
+from xlac_sdk.dtypes import DType
+
+NAMES = [name for name in sorted(OPS) if OPS[name].operands and OPS[name].samples()]
+
+
+def small(name: str) -> list[Sample]:
+    """The samples of an operation of moderate size, floats as f64: sums differ by rounding alone."""
+    found = []
+    for sample in OPS[name].samples():
+        types = tuple(t.with_dtype(DType.F64) if t.dtype is DType.F32 else t for t in sample.inputs)
+        if types and sum(prod(t.shape) for t in types) <= 2000:  # type: ignore[type-var]
+            found.append(replace(sample, inputs=types))
+    return found
+
+
+def values(sample: Sample, mapped: tuple[bool, ...]) -> dict[str, Any]:
+    """Values of a sample, others for each place of the axis."""
+    draws = [draw(sample, seed) for seed in range(SIZE)]
+    return {
+        f"x{n}": np.stack([each[n] for each in draws]) if on else draws[0][n]
+        for n, on in enumerate(mapped)
+    }
+
+
+def cases(name: str) -> list[tuple[Sample, tuple[bool, ...]]]:
+    """Samples with sets of operands: every set where there are at most three."""
+    found = []
+    for number, sample in enumerate(small(name)):
+        count = len(sample.inputs)
+        sets = [s for s in product((True, False), repeat=count) if any(s)]
+        found += [
+            (sample, s) for s in (sets if count <= 3 else [sets[0], sets[number % len(sets)]])
+        ]
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_samples(name: str, some: Any) -> None:
+    for sample, mapped in some(cases(name), 12):
+        params = [build.param(f"x{n}", t.dtype, t.shape) for n, t in enumerate(sample.inputs)]
+        try:
+            outputs = results(Node.of(OPS[name](**sample.attributes), *params))
+        except ValueError:  # it takes no f64
+            continue
+        floats = any(t.dtype.is_float for t in sample.inputs)
+        wide = floats and all(t.dtype is DType.F64 for t in sample.inputs if t.dtype.is_float)
+        compare(params, outputs, values(sample, mapped), mapped, 1e-12 if wide else 2e-3 if floats else 0.0)  # fmt: skip

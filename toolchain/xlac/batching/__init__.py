@@ -1,0 +1,1 @@
+"""Functions of one example as functions of many: nodes along a leading axis."""

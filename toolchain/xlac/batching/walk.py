@@ -1,0 +1,67 @@
+"""Nodes along a leading axis, given that of some: each by what its operation states (`ir/op.py`:
+`leading`, `batched`), a composite without either through its expansion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from xlac.autodiff.walks import dependents
+from xlac.batching import control
+from xlac.batching.along import Along
+from xlac.ir.composite import Composite
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node, zeros
+from xlac.ir.leading import all_mapped, results, widened
+from xlac.ops.control.control import Pick
+
+
+class Batch:
+    """Nodes along an axis of `size`, when others stand for those that are `given`."""
+
+    def __init__(self, given: Mapping[Node, Along], size: Dim) -> None:
+        self.size = size
+        self._given = list(given)
+        self._results = {node: [new] for node, new in given.items()}
+
+    def run(self, roots: Iterable[Node]) -> list[Along]:
+        """Roots, of one result each: what depends on no given node is as it was."""
+        roots = list(roots)
+        for node in dependents(roots, self._given):
+            if node not in self._results:
+                self._results[node] = self._visited(node)
+        return [self._of(root) for root in roots]
+
+    def _of(self, node: Node) -> Along:
+        found = self._results.get(node)
+        return Along(node, False) if found is None else found[0]
+
+    def _visited(self, node: Node) -> list[Along]:
+        if isinstance(node.op, Pick):
+            return [self._results[node.inputs[0]][node.op.index]]
+        now = [self._of(i) for i in node.inputs]
+        inputs, mapped = tuple(n.node for n in now), [n.mapped for n in now]
+        if not any(mapped):
+            own = node if inputs == node.inputs else node.with_inputs(inputs)
+            return [Along(each, False) for each in results(own)]
+        if self.size == 0:
+            return [Along(zeros(t.with_shape((0, *t.shape))), True) for t in node.results]
+        if control.is_control(node.op):
+            return control.batched(node, now, self.size, Batch)
+        by_rule = node.op.batched(node, inputs, mapped, self.size)
+        if by_rule is None and node.op.leading is not None:
+            op = widened(node.op, self.size)
+            by_rule = results(Node.of(op, *all_mapped(inputs, mapped, self.size)))
+        if by_rule is not None:
+            return [Along(_placed(each, node), True) for each in by_rule]
+        assert isinstance(node.op, Composite), f"{node.op.mnemonic} says nothing of a leading axis"
+        expanded = node.op.expand(*node.inputs)
+        inner = Batch(dict(zip(node.inputs, now, strict=True)), self.size)
+        return inner.run(expanded if isinstance(expanded, tuple) else (expanded,))
+
+
+def _placed(new: Node, node: Node) -> Node:
+    """A new node with the origin of the one that it stands for."""
+    bare = new.origin is None and node.origin is not None and new.inputs
+    return replace(new, origin=node.origin) if bare else new

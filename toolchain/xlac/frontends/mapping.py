@@ -1,0 +1,156 @@
+"""Functions of one example as functions of many: what `xlac.vmap` traces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from xlac.batching.along import Along
+from xlac.batching.walk import Batch
+from xlac.frontends.arguments import Arguments
+from xlac.frontends.pytree import PyTree, flatten, paths, unflatten
+from xlac.frontends.traced_function import Input, inlined
+from xlac.frontends.tracing import Number, Tensor
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node
+from xlac.ir.op import ShapeError, normal_axis
+from xlac.ops import build
+from xlac_sdk.source import Diagnostic, SourceError
+
+Axes = Any
+"""An axis, None for what all examples share, or a nest of them like the beginning of another."""
+
+
+def wrong(message: str, hint: str = "") -> SourceError:
+    """The error for axes that do not fit what they are axes of."""
+    return SourceError(Diagnostic("XL2046", message, hint=hint))
+
+
+def mapped(
+    function: str,
+    arguments: Arguments,
+    call: Callable[..., Any],
+    args: Sequence[Any],
+    named: dict[str, Any],
+    in_axes: Axes,
+    out_axes: Axes,
+) -> Any:
+    """The results of a function for every example along the axes of its arguments. Those given by
+    name have theirs first. Raises SourceError for axes that do not fit.
+    """
+    leaves: list[Tensor] = []
+    tree = flatten((tuple(args), named), leaves)
+    axes: list[int | None] = [0] * len(leaves)
+    names = [f"args[{n}]" for n in range(len(leaves))]
+    given = tree[1][0]
+    wanted = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    for name, number in _named(tree, arguments):
+        names[number] = name
+    for number, axis in _spread("in_axes", wanted, given, function):
+        axes[number] = axis
+    sizes: dict[str, Dim] = {}
+    for number, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
+        if axis is not None:
+            axes[number] = _axis(f"the argument {names[number]}", "in_axes", leaf, axis)
+            sizes[names[number]] = leaf.shape[axes[number]]  # type: ignore[index]
+    size = _size(function, sizes)
+
+    one = [_one(leaf, axis, number) for number, (leaf, axis) in enumerate(zip(leaves, axes, strict=True))]  # fmt: skip
+    own_args, own_named = unflatten(tree, one)
+    results: list[Tensor] = []
+    result = flatten(inlined(call(*own_args, **own_named)), results)
+    along = {
+        own.node: Along(_front(leaf.node, axis), True)
+        for own, leaf, axis in zip(one, leaves, axes, strict=True)
+        if axis is not None
+    }
+    found = Batch(along, size).run([r.node for r in results])
+    placed: list[Any] = [None] * len(results)
+    for number, axis in _spread("out_axes", out_axes, result, function):
+        placed[number] = _placed(function, results[number], found[number], axis, size)
+    return unflatten(result, placed)
+
+
+def _named(tree: PyTree, arguments: Arguments) -> Iterator[tuple[str, int]]:
+    """What to call each leaf of a call."""
+    args, named = tree[1]
+    for at, inner in enumerate(args[1]):
+        yield from paths(inner, arguments.name(at))
+    for name, inner in named[1]:
+        yield from paths(inner, name)
+
+
+def _one(leaf: Tensor, axis: int | None, number: int) -> Tensor:
+    """What the function gets for one example."""
+    if axis is None:
+        return leaf
+    shape = tuple(size for at, size in enumerate(leaf.shape) if at != axis)
+    return Input("v", f"v{number}", leaf.node.type.with_shape(shape)).tensor
+
+
+def _front(x: Node, axis: int) -> Node:
+    others = [at for at in range(x.type.rank) if at != axis]
+    return x if axis == 0 else build.transpose(x, (axis, *others))
+
+
+def _placed(function: str, result: Tensor, found: Along, axis: int | None, size: Dim) -> Tensor:
+    """A result for all examples, their axis where it is wanted."""
+    if axis is None:
+        if found.mapped:
+            told = f"{function}() gives {result.node.type} for each example, and out_axes says None, as if it were one for all"
+            raise wrong(told, "give the axis of the examples")
+        return result
+    node = found.spread(size)
+    at = _axis(f"the result of {function}()", "out_axes", Tensor(node), axis)
+    order = [*range(1, at + 1), 0, *range(at + 1, node.type.rank)]
+    return Tensor(node if at == 0 else build.transpose(node, order))
+
+
+def _axis(what: str, which: str, leaf: Tensor, axis: int) -> int:
+    told = "a number" if isinstance(leaf, Number) else str(leaf.node.type)
+    rank = 0 if isinstance(leaf, Number) else leaf.ndim
+    try:
+        return normal_axis(axis, rank)
+    except ShapeError:
+        hint = f"{which}=None there: it is the same for every example" if which == "in_axes" else ""
+        raise wrong(f"{which} says axis {axis} of {what}, which is {told}", hint) from None
+
+
+def _size(function: str, sizes: dict[str, Dim]) -> Dim:
+    if not sizes:
+        raise wrong(f"in_axes gives no argument of {function}() an axis of examples")
+    (first, size), *others = sizes.items()
+    for name, other in others:
+        if other != size:
+            raise wrong(f"{first} of {function}() has {size} examples, and {name} has {other}")
+    return size
+
+
+def _spread(
+    which: str, axes: Axes, tree: PyTree, function: str, path: str = ""
+) -> Iterator[tuple[int, int | None]]:
+    """The axis of each leaf of a nest: one holds for all that is below it."""
+    kind, content = tree
+    if axes is None or (isinstance(axes, int) and not isinstance(axes, bool)):
+        yield from ((number, axes) for _, number in paths(tree, ""))
+        return
+    if kind == "dict" and isinstance(axes, dict):
+        below = [(f"{path}[{key!r}]", axes.get(key, _ABSENT), inner) for key, inner in content]
+        fits = set(axes) == {key for key, _ in content}
+    elif kind not in ("dict", "leaf", "static") and isinstance(axes, tuple | list):
+        fits = len(axes) == len(content)
+        below = [(f"{path}[{n}]", a, i) for n, (a, i) in enumerate(zip(axes, content, strict=False))]  # fmt: skip
+    else:
+        fits, below = False, []
+    if not fits:
+        part = f"{which}{path}" if path else which
+        what = "arguments" if which == "in_axes" else "results"
+        raise wrong(
+            f"{part} is {axes!r:.60}, which does not fit the {what} of {function}()",
+            "an axis, None, or a nest of them like what they are axes of",
+        )
+    for where, inner, part_of in below:
+        yield from _spread(which, inner, part_of, function, where)
+
+
+_ABSENT = object()

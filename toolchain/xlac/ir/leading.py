@@ -1,0 +1,75 @@
+"""A leading axis that operations leave alone: what their attributes and operands are with one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Graph, Node, apply
+from xlac.ir.op import OPS, Op
+from xlac.ir.types import Type
+
+AXES, BATCH, SIZE = "axes", "batch", "size"
+"""What becomes of an attribute. AXES: its numbers of axes are each one more; negative ones, and None, stay.
+BATCH: so too, and 0 is before them. SIZE: the size of the axis is before it. A number: that is.
+"""
+
+
+def widened(op: Op, size: Dim) -> Op:
+    """An operation for operands that all have a leading axis of `size`, as `leading` says."""
+    assert op.leading is not None
+    return replace(op, **{name: _changed(getattr(op, name), how, size) for name, how in op.leading.items()})  # fmt: skip
+
+
+def _changed(value: Any, how: str | int, size: Dim) -> Any:
+    if how == AXES:
+        if value is None or isinstance(value, int):
+            return value if value is None or value < 0 else value + 1
+        return tuple(_changed(axis, AXES, size) for axis in value)
+    if how == BATCH:
+        return (0, *_changed(value, AXES, size))
+    return (size if how == SIZE else how, *value)
+
+
+def widened_axes(axes: Sequence[int]) -> tuple[int, ...]:
+    """Numbers of axes, each one more."""
+    return tuple(axis + 1 for axis in axes)
+
+
+def with_axis(node: Node, size: Dim) -> Node:
+    """A node repeated along a leading axis."""
+    rank = node.type.rank
+    return apply("broadcast", node, shape=(size, *node.shape), axes=tuple(range(1, rank + 1)))
+
+
+def all_mapped(inputs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> list[Node]:
+    """Inputs that all have the leading axis."""
+    return [i if on else with_axis(i, size) for i, on in zip(inputs, mapped, strict=True)]
+
+
+def one_by_one(
+    node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+) -> Sequence[Node]:
+    """The results of a node with a leading axis, each along it computed after the other: for what has
+    no form for several at once.
+    """
+    param: Any = OPS["param"]
+    scan: Any = OPS["scan"]
+    given = [(i, of.type) for i, of, on in zip(inputs, node.inputs, mapped, strict=True) if on]
+    fixed = [(i, of.type) for i, of, on in zip(inputs, node.inputs, mapped, strict=True) if not on]
+    params = [Node.of(param(f"x{n}", t)) for n, (_, t) in enumerate([*given, *fixed])]
+    first, rest = iter(params[: len(given)]), iter(params[len(given) :])
+    inner = node.with_inputs(tuple(next(first if on else rest) for on in mapped))
+    body = Graph(node.op.mnemonic, tuple(params), {f"y{n}": r for n, r in enumerate(results(inner))})  # fmt: skip
+    op = scan(body, size, 0, len(given))
+    return results(Node.of(op, *(i for i, _ in given), *(i for i, _ in fixed), origin=node.origin))
+
+
+def results(node: Node) -> list[Node]:
+    """All results of a node."""
+    if isinstance(node.types, Type):
+        return [node]
+    pick: Any = OPS["pick"]
+    return [Node(pick(n), (node,), t, node.origin) for n, t in enumerate(node.types)]
