@@ -14,8 +14,9 @@ from test_gpu_library import TARGET as LIBRARY
 
 from xlac.codegen.claims import kind_taken
 from xlac.codegen.core.lowered_group import LoweredGroup, PackedConstant, Scratch
-from xlac.codegen.kernel_dedup import structure, translated
+from xlac.codegen.kernel_dedup import translated
 from xlac.codegen.lower import lower
+from xlac.codegen.schedules.digest import structure
 from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias, partition
 from xlac.ir.graph import Graph, Node

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-import numpy as np
-
 from xlac.codegen.core.lowered_group import (
     BufferCopy,
     KernelLaunch,
@@ -22,16 +20,12 @@ from xlac.codegen.core.lowered_group import (
 )
 from xlac.codegen.lower import lower
 from xlac.codegen.schedules.decisions import Decisions, PartMisfit
-from xlac.codegen.schedules.digest import digest
+from xlac.codegen.schedules.digest import digest, structure
 from xlac.codegen.schedules.document import Asked
 from xlac.codegen.schedules.schedule import Schedule
 from xlac.fusion.group import Group
-from xlac.ir.graph import Graph, Node
-from xlac.ir.op import attributes
-from xlac.ops.tensor.leaf import Const, Param
+from xlac.ir.graph import Node
 from xlac_sdk.target import Target
-
-INLINE = 64  # elements up to which the values of a constant are part of a group's structure
 
 
 class LoweringCache:
@@ -43,7 +37,7 @@ class LoweringCache:
         self.target, self.asked = target, asked or Asked()
         self._met: set[str] = set()  # of the groups that are asked for
         self._of_group: dict[Group, LoweredGroup] = {}
-        self._of_structure: dict[object, tuple[Group, LoweredGroup]] = {}
+        self._of_structure: dict[str, tuple[Group, LoweredGroup]] = {}
 
     def __call__(self, group: Group) -> LoweredGroup:
         if group not in self._of_group:
@@ -87,43 +81,6 @@ class LoweringCache:
         """
         made = self._of_structure.values()
         return {digest(g): (g, found.schedules) for g, found in made if found.schedules}
-
-
-def structure(group: Group) -> object:
-    """What a group computes, apart from which nodes it names: equal for groups that may share
-    kernels.
-    """
-    number = {node: i for i, node in enumerate((*group.inputs, *group.nodes))}
-    inputs = tuple((_source(n), n.types) for n in group.inputs)
-    nodes = tuple(
-        (_op(n), tuple(number.get(i, -1) for i in n.inputs), n.types) for n in group.nodes
-    )
-    return group.kind, number[group.anchor], inputs, nodes, tuple(number[n] for n in group.outputs)
-
-
-def _source(node: Node) -> object:
-    match node.op:
-        case Const(value=value):
-            if value.size <= INLINE:
-                return "const", value.tobytes()
-            flat = np.ascontiguousarray(value).reshape(-1)
-            return ("uniform", flat[:1].tobytes()) if (flat == flat[0]).all() else "const"
-        case Param(kind=kind):
-            return kind
-    return "value"
-
-
-def _op(node: Node) -> object:
-    """An operation as a hashable value; one with a body is only equal to itself."""
-    parts: list[object] = []
-    for value in attributes(node.op).values():
-        if isinstance(value, np.ndarray):
-            parts.append((str(value.dtype), value.shape, value.tobytes()))
-        elif isinstance(value, Graph):
-            parts.append(id(value))
-        else:
-            parts.append(repr(value))
-    return type(node.op), tuple(parts)
 
 
 def translated(group: Group, lowered: LoweredGroup, other: Group) -> LoweredGroup:

@@ -98,18 +98,6 @@ def nest(builder: Builder, loops: Sequence[Run], threads: Threads) -> Iterator[d
             yield counters
 
 
-@contextmanager
-def parallel_loops(
-    builder: Builder, target: Target, loops: Sequence[Run], cost: int
-) -> Iterator[dict[Run, Expr]]:
-    """The `nest` of these loops, shared by threads where there is enough work in them and nothing
-    is around them.
-    """
-    inside = len(builder.open_blocks) > 1
-    with nest(builder, loops, SERIAL if inside else share(target, loops, cost)) as counters:
-        yield counters
-
-
 def check_threads(threads: Threads, loops: int) -> None:
     """Raises Misfit for threads that would share more than so many loops."""
     if threads.loops > loops:

@@ -1,5 +1,5 @@
-"""The name of a group by what it computes: the same in every process, on every machine, and for
-every group of one structure.
+"""What a group computes as text, and its digest, which is the group's name: the same in every
+process, on every machine, and for every group of one structure.
 """
 
 from __future__ import annotations
@@ -21,8 +21,14 @@ LENGTH = 16  # hexadecimal digits: two groups of a program never share a name by
 
 
 def digest(group: Group) -> str:
-    """The name of a group's structure: operations, attributes, types and who reads whom; no names
-    of the model, and of constants that are large only whether their elements are all the same.
+    """The name of a group's structure."""
+    return "g" + hashlib.sha256(structure(group).encode()).hexdigest()[:LENGTH]
+
+
+def structure(group: Group) -> str:
+    """What a group computes: operations, attributes, types and who reads whom; no names of the
+    model, and of constants that kernels read only whether their elements are all the same. Groups
+    for which it is equal may share kernels.
     """
     number = {node: i for i, node in enumerate((*group.inputs, *group.nodes))}
     lines = [group.kind.value, str(number[group.anchor])]
@@ -31,7 +37,7 @@ def digest(group: Group) -> str:
     lines.append(" ".join(str(number[node]) for node in group.outputs))
     for size in open_sizes(group):
         lines += [f"{s.name} {s.min} {s.max} {s.opt} {s.multiple_of}" for s in symbols(size)]
-    return "g" + hashlib.sha256("\n".join(lines).encode()).hexdigest()[:LENGTH]
+    return "\n".join(lines)
 
 
 def _nodes(nodes: Iterable[Node], number: dict[Node, int]) -> list[str]:
@@ -59,6 +65,8 @@ def _leaf(node: Node) -> str:
 
 
 def _operation(node: Node) -> str:
+    if isinstance(node.op, Const) and node.op.value.size > INLINE:
+        return f"const {_text(node.op.value)}"
     if isinstance(node.op, Const | Param):
         return _leaf(node)
     parts = [f"{name}={_text(value)}" for name, value in attributes(node.op).items()]
