@@ -91,7 +91,7 @@ def integers() -> ConformanceCase:
 
 
 def large() -> ConformanceCase:
-    """A loop of 2^18 turns."""
+    """A loop of 2^18 iterations."""
     size = 1 << 18
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:

@@ -17,7 +17,7 @@ P, F32, I64, BOOL = Primitive, DType.F32, DType.I64, DType.BOOL
 
 
 def serial() -> ConformanceCase:
-    """A loop, one turn after another."""
+    """A loop, one iteration after another."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, SIZE) as i:
@@ -29,7 +29,7 @@ def serial() -> ConformanceCase:
 
 
 def empty_loop() -> ConformanceCase:
-    """A loop without turns."""
+    """A loop without iterations."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, SIZE) as i:
@@ -57,7 +57,7 @@ def unrolled() -> ConformanceCase:
 
 
 def parallel() -> ConformanceCase:
-    """A loop whose turns are independent."""
+    """A loop whose iterations are independent."""
     size = 100_003
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:

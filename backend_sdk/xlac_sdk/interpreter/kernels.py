@@ -186,14 +186,14 @@ def _rest(a: int, b: int) -> int:
     return a if b == 0 else a - b * _quotient(a, b)
 
 
-def _looking(turns: range) -> Iterator[int]:
+def _checking(turns: range) -> Iterator[int]:
     for turn in turns:
         stopping.check()
         yield turn
 
 
 _SHARED: Mapping[str, object] = {
-    "looking": _looking,
+    "checking": _checking,
     "evaluate": evaluate,
     "fold": fold,
     "poisoned": _poisoned,

@@ -37,7 +37,7 @@ P = Primitive
 
 class PythonText(PythonExpressions):
     """The Python source of one kernel, and the objects that it names. `stop_checks`: loops, by identity,
-    whose turns go through a function `looking`, which may end the call."""
+    whose iterations go through a function `checking`, which may end the call."""
 
     def __init__(self, kernel: Kernel, stop_checks: Container[int] = ()) -> None:
         super().__init__(kernel)
@@ -104,7 +104,7 @@ class PythonText(PythonExpressions):
         bounds = f"{self.text(stmt.start)}, {self.text(stmt.stop)}, {stmt.step}"
         if not (stmt.kind is LoopKind.THREAD and self.lockstep):
             turns = (
-                f"looking(range({bounds}))" if id(stmt) in self.stop_checks else f"range({bounds})"
+                f"checking(range({bounds}))" if id(stmt) in self.stop_checks else f"range({bounds})"
             )
             yield f"{pad}for v_{stmt.counter.name} in {turns}:"
             yield from self.block(stmt.body, depth + 1)

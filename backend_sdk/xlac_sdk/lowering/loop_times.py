@@ -73,7 +73,7 @@ class Turns:
         self.values: dict[str, float] = dict(sizes)
         self.costs = costs
         self.alike = known_time(kernel) > 0
-        # nanoseconds of one turn of a loop, by the loop's identity
+        # nanoseconds of one iteration of a loop, by the loop's identity
         self.turn: dict[int, float] = {}
         self.total = self.block(kernel.body)
 
@@ -82,7 +82,7 @@ class Turns:
         return sum(map(self.statement, body))
 
     def statement(self, stmt: Stmt) -> float:
-        """Nanoseconds of a statement, loops with all their turns."""
+        """Nanoseconds of a statement, loops with all their iterations."""
         match stmt:
             case For(counter=counter, start=start, stop=stop, step=step):
                 first, end = self.value(start, 0.0), self.value(stop, 64.0)

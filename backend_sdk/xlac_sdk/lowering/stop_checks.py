@@ -155,7 +155,7 @@ class StopChecks:
 
 
 def _both(kernel: Kernel, usual: Sizes, greatest: Sizes) -> tuple[float, float, Turns, Turns]:
-    """Nanoseconds, and turns, at usual sizes and at the greatest."""
+    """Nanoseconds, and iterations, at usual sizes and at the greatest."""
     costs: dict[int, float] = {}
     largest = Turns(kernel, greatest, costs)
     typical = Turns(kernel, usual, costs) if usual != greatest else largest

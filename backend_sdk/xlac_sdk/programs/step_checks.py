@@ -230,7 +230,7 @@ class StepChecks:
                     f"{who} moves {slot.label} with '{counter}', which no loop around counts"
                 )
             if not self.counts[counter]:
-                return  # no turn of that loop is taken
+                return  # that loop has no iteration
             reach = self.known(stride) * (self.counts[counter] - 1)
             low, high = low + min(0, reach), high + max(0, reach)
         if low < 0 or high + count > size:

@@ -76,7 +76,7 @@ def main() -> None:
     """Runs the command. Exit codes: 0 fine, 1 a comparison failed, 2 the user's mistake, 3
     unsupported on this target, 4 a resource limit, 70 our bug, 130 interrupted."""
     code = status()
-    # at once: taking a large model apart takes longer than anybody wants to wait
+    # at once: freeing a large model object by object takes seconds
     if code == INTERRUPTED:
         import atexit
         import os
@@ -100,7 +100,7 @@ def status(arguments: list[str] | None = None) -> int:
         click.echo("interrupted", err=True)
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()  # the reader went away: nothing is left to tell it
+        sys.stderr.close()  # the reader of the pipe is gone
         return 0
     except Exception as error:
         return _failed(error)

@@ -1,4 +1,4 @@
-"""Bytes and memory as people read them."""
+"""Bytes and memory in units that people read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def memory(arena: int, weights: int, state: int) -> str:
 
 
 def size(nbytes: int) -> str:
-    """Bytes for people."""
+    """Bytes in the largest unit that fits."""
     value = float(nbytes)
     for unit in ("B", "KiB", "MiB"):
         if value < 1024:

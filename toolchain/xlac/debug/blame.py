@@ -129,7 +129,7 @@ class _Search:
         return Blame(f"wrong kernel {kernels}: {verdict}", names)
 
     def inside(self, node: Node, values: Values) -> Blame | None:
-        """The group at fault in the first turn of a loop, in the branch that is taken, or in a
+        """The group at fault in the first iteration of a loop, in the branch that is taken, or in a
         call.
         """
         for body, operands in _entered(node, [values[i][0] for i in node.inputs]):

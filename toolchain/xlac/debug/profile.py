@@ -66,7 +66,9 @@ class StepTimes:
 
     @property
     def work(self) -> Work:
-        """What one run of it does: arithmetic, and bytes moved were nothing in a cache."""
+        """What one run of it does: arithmetic, and the bytes that are moved if nothing is in a
+        cache.
+        """
         match self.step:
             case Launch(kernel=kernel):
                 return kernel.work

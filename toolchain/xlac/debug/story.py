@@ -98,19 +98,19 @@ def tell(
 
 
 def _homes(every: Iterable[Group]) -> dict[str, list[Group]]:
-    """The groups that compute something for each path; those that only look at memory, for a path
-    with no others.
+    """The groups that compute something for each path; those that only view memory, for a path with
+    no others.
     """
     work: dict[str, dict[Group, None]] = {}
-    looks: dict[str, dict[Group, None]] = {}
+    views: dict[str, dict[Group, None]] = {}
     for group in every:
         for node in group.nodes:
             if node.name:
-                (looks if _looks(node) else work).setdefault(node.name, {})[group] = None
-    return {path: list(work.get(path) or looks[path]) for path in {**work, **looks}}
+                (views if _is_view(node) else work).setdefault(node.name, {})[group] = None
+    return {path: list(work.get(path) or views[path]) for path in {**work, **views}}
 
 
-def _looks(node: Node) -> bool:
+def _is_view(node: Node) -> bool:
     """Whether a node only sees values in another order or shape."""
     return isinstance(node.op, view.Reshape | view.Broadcast | view.Transpose | view.Slice | Pick)
 
@@ -131,7 +131,7 @@ def _group(lowered: Lowered, group: Group, path: str, control: Mapping[str, str]
     others = [
         f"{other or 'the compiler'} ({_words(nodes)})"
         for other, nodes in by_path.items()
-        if other != path and (not all(map(_looks, nodes)) or not other)
+        if other != path and (not all(map(_is_view, nodes)) or not other)
     ]
     names = (
         f"{'kernels' if len(made) > 1 else 'kernel'} {', '.join(k.name for k in made)}"
@@ -187,9 +187,9 @@ def _word(node: Node) -> str:
 
 def _words(nodes: Sequence[Node]) -> str:
     """What is done, each once and in order; views only where there is nothing else."""
-    done = [node for node in nodes if not _looks(node)] or nodes
+    done = [node for node in nodes if not _is_view(node)] or nodes
     return ", ".join(dict.fromkeys(map(_word, done)))
 
 
 def _count(nodes: Sequence[Node]) -> int:
-    return sum(not _looks(node) for node in nodes)
+    return sum(not _is_view(node) for node in nodes)

@@ -135,10 +135,8 @@ class ProducerFusion:
             if not isinstance(node.op, FEEDS[cluster.kind]):
                 return f"a {cluster.anchor.op.mnemonic} reads its operands many times"
             home = self.home.get(node)
-            turned = home and any(
-                isinstance(v.op, view.Transpose) for v in home.paths.get(node, ())
-            )
-            if turned and isinstance(node.op, view.Reshape):
+            moved = home and any(isinstance(v.op, view.Transpose) for v in home.paths.get(node, ()))
+            if moved and isinstance(node.op, view.Reshape):
                 return "no strides reach it; the kernel before writes it in this order"
             cluster.feeds.add(node)
             return ""

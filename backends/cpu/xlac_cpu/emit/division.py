@@ -35,7 +35,7 @@ def is_open(launch: Launch) -> bool:
 
 
 def most_chunks(kernel: Kernel, threads: int) -> int:
-    """About how many chunks a launch is cut into, if its loop has as many turns; 1 where a second
+    """About how many chunks a launch is cut into, if its loop has as many iterations; 1 where a second
     thread does not pay.
     """
     work = nanoseconds(kernel)

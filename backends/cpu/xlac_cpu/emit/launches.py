@@ -8,7 +8,7 @@ from xlac_cpu.emit import stamp
 from xlac_cpu.emit.division import is_open, open_split, split
 from xlac_cpu.emit.expressions import LlvmExpressions
 from xlac_cpu.emit.spelling import memory
-from xlac_cpu.emit.stopping.checks import Looking
+from xlac_cpu.emit.stopping.checks import StopCheckWriter
 from xlac_cpu.emit.stopping.function import NAME
 from xlac_cpu.emit.writer import LlvmWriter
 from xlac_cpu.pool_block import WATCHED
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xlac_cpu.emit.driver import ProgramWriter
 
 
-class Launching(Looking):
+class Launching(StopCheckWriter):
     """A function of steps of a program that launches kernels."""
 
     def __init__(

@@ -117,7 +117,7 @@ def _helpers(
     stamps, and the check whether the call is to stop.
     """
     counts = {symbols[k]: len(k.sizes) for k in symbols}
-    looking = {
+    checking = {
         symbols[k] for k in symbols if main.watch.watched and main.watch.stop_checks.inside(k)
     }
     functions = [
@@ -125,7 +125,7 @@ def _helpers(
             symbol,
             pointers,
             counts[symbol],
-            symbol in looking,
+            symbol in checking,
             stamp.counter(machine) if main.parts else "",
         )
         for symbol, pointers in main.forks.items()

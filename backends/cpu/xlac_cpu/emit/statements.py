@@ -33,7 +33,9 @@ from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError
 
 STACK = 4 << 20  # bytes of local buffers in one kernel: half of what a thread usually has
 NEVER: Mapping[int, int] = {}
-STRIP = "@.strip"  # the function of a few turns of a kernel's loop, before the kernel has a name
+STRIP = (
+    "@.strip"  # the function of a few iterations of a kernel's loop, before the kernel has a name
+)
 
 
 def _certain(start: str, stop: str) -> bool:
@@ -62,7 +64,7 @@ class KernelWriter(LlvmExpressions):
         self.buffers = {
             b: (f"%p{i}", a) for i, (b, a) in enumerate(zip(kernel.parameters, aligns, strict=True))
         }
-        # the loop of which only the turns from %begin to %end are wanted
+        # the loop of which only the iterations from %begin to %end are wanted
         self.ranged: For | None = None
         self.some = False  # that these are one at least
         self.stop_checks = NEVER
@@ -192,7 +194,7 @@ class KernelWriter(LlvmExpressions):
         certain: bool,
         between: Callable[[], None] | None = None,
     ) -> None:
-        """Writes the turns of a loop from `start` to `stop`."""
+        """Writes the iterations of a loop from `start` to `stop`."""
         kind, order = register(stmt.counter.dtype), "s" if stmt.counter.dtype.is_signed else "u"
         with self.w.loop(start, stop, stmt.step, kind, order, certain, between) as counter:
             self.names[stmt.counter.name] = counter
@@ -203,7 +205,7 @@ class KernelWriter(LlvmExpressions):
     def strips(
         self, stmt: For, start: str, stop: str, turns: int, certain: bool
     ) -> Iterator[tuple[str, str]]:
-        """A loop over strips of so many turns of a loop, between which the kernel checks whether it
+        """A loop over strips of so many iterations of a loop, between which the kernel checks whether it
         is to stop.
         """
         w, kind = self.w, register(stmt.counter.dtype)

@@ -109,7 +109,7 @@ class LlvmWriter:
         """`for (i = start; i < stop; i += step)`, tested at the end; `certain`: known to run at
         least once.
 
-        `between` writes what is done between two turns.
+        `between` writes what is done between two iterations.
         """
         whole = kind
         if self.narrow and kind == "i64" and is_literal(start) and is_literal(stop):

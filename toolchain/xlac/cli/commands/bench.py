@@ -250,7 +250,7 @@ def shares(lowered: Any, backend: Any, inputs: Any, seconds: float) -> dict[str,
 
 
 def tell(result: dict[str, Any]) -> None:
-    """The figures for people."""
+    """Prints the figures as text."""
     from xlac.cli.amounts import size
 
     def of_most(kind: str, what: str) -> str:

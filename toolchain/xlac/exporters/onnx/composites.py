@@ -82,7 +82,9 @@ def matmul(w: OnnxWriter, node: Node, x: str, y: str) -> str:
 
 @rule("linear")
 def linear(w: OnnxWriter, node: Node, *operands: str) -> str:
-    """Gemm for a matrix, else MatMul with the weight turned; several inputs have a product each."""
+    """Gemm for a matrix, else MatMul with the weight transposed; several inputs have a product
+    each.
+    """
     floats(node)
     op: Any = node.op
     count = (len(operands) - op.bias) // 2

@@ -36,14 +36,14 @@ def dot(w: OnnxWriter, node: Node, x: str, y: str) -> str:
     columns = [a for a in range(right.type.rank) if a not in (*op.batch_rhs, *op.contract_rhs)]
     a, b = [left.shape[i] for i in op.batch_lhs], [left.shape[i] for i in op.contract_lhs]
     m, n = [left.shape[i] for i in rows], [right.shape[i] for i in columns]
-    x = turned(
+    x = transposed_to(
         w,
         x,
         [*op.batch_lhs, *rows, *op.contract_lhs],
         left,
         [*a, volume(tuple(m)), volume(tuple(b))],
     )
-    y = turned(
+    y = transposed_to(
         w,
         y,
         [*op.batch_rhs, *op.contract_rhs, *columns],
@@ -58,9 +58,9 @@ def dot(w: OnnxWriter, node: Node, x: str, y: str) -> str:
     return converted(w, made, kind, new) if kind is not new else made
 
 
-def turned(w: OnnxWriter, x: str, order: list[int], node: Node, shape: list[Dim]) -> str:
+def transposed_to(w: OnnxWriter, x: str, order: list[int], node: Node, shape: list[Dim]) -> str:
     """Axes in another order, then reshaped to `shape` where that differs."""
-    x = w.turn(x, order)
+    x = w.transpose(x, order)
     return x if [node.shape[a] for a in order] == shape else w.reshape(x, tuple(shape))
 
 
@@ -82,8 +82,10 @@ def conv(w: OnnxWriter, node: Node, x: str, kernel: str) -> str:
         data.shape[spots.index("N")],
         *known(tuple(data.shape[spots.index(c)] for c in ("C", *space)), "a convolution"),
     )
-    x = w.turn(converted(w, x, data.type.dtype, kind), [spots.index(c) for c in ("N", "C", *space)])
-    kernel = w.turn(
+    x = w.transpose(
+        converted(w, x, data.type.dtype, kind), [spots.index(c) for c in ("N", "C", *space)]
+    )
+    kernel = w.transpose(
         converted(w, kernel, weight.type.dtype, kind),
         [op.layout[1].index(c) for c in ("O", "I", *space)],
     )
@@ -105,7 +107,7 @@ def conv(w: OnnxWriter, node: Node, x: str, kernel: str) -> str:
     }
     made = batched(w, x, kernel, shape, taps, op, given)
     result = ("N", "C", *space)
-    made = w.turn(made, [result.index(c) for c in ends])
+    made = w.transpose(made, [result.index(c) for c in ends])
     if new.is_integer:
         made = w.cast(made, DType.I64)
         return w.cast(made, new) if new is not DType.I64 else made
@@ -117,8 +119,8 @@ def alone(w: OnnxWriter, node: Node, x: str, kernel: str, kind: DType) -> str:
     op, new = node.op, node.type.dtype
     assert isinstance(op, Conv)
     data, weight = node.inputs
-    x = w.turn(converted(w, x, data.type.dtype, kind), [op.layout[0].index(c) for c in "NC"])
-    kernel = w.turn(
+    x = w.transpose(converted(w, x, data.type.dtype, kind), [op.layout[0].index(c) for c in "NC"])
+    kernel = w.transpose(
         converted(w, kernel, weight.type.dtype, kind), [op.layout[1].index(c) for c in "OI"]
     )
     last = w.constant([-1])
@@ -127,7 +129,7 @@ def alone(w: OnnxWriter, node: Node, x: str, kernel: str, kind: DType) -> str:
     made = batched(
         w, w.op("Unsqueeze", x, last), w.op("Unsqueeze", kernel, last), shape, taps, op, {}
     )
-    made = w.turn(w.op("Squeeze", made, last), ["NC".index(c) for c in op.layout[2]])
+    made = w.transpose(w.op("Squeeze", made, last), ["NC".index(c) for c in op.layout[2]])
     return w.cast(made, new) if kind is not new else made
 
 

@@ -67,17 +67,22 @@ def scan(w: OnnxWriter, node: Node, *operands: str) -> list[str]:
     inputs = [(name, p.type) for name, p in zip(names, body.inputs, strict=False)]
     graph = w.subgraph(f"{w.hint}.body", inputs, lambda: w.inline(body, [*names, *operands[end:]]))
     yields = len(node.results) - op.carries
-    turned = {"scan_input_directions": [1] * op.scanned} if op.reverse else {}
-    turned |= {"scan_output_directions": [1] * yields} if op.reverse and yields else {}
+    directions = {"scan_input_directions": [1] * op.scanned} if op.reverse else {}
+    directions |= {"scan_output_directions": [1] * yields} if op.reverse and yields else {}
     return w.many(
-        "Scan", operands[:end], len(node.results), body=graph, num_scan_inputs=op.scanned, **turned
+        "Scan",
+        operands[:end],
+        len(node.results),
+        body=graph,
+        num_scan_inputs=op.scanned,
+        **directions,
     )
 
 
 def counted(
     w: OnnxWriter, node: Node, op: Scan, body: Graph, operands: tuple[str, ...]
 ) -> list[str]:
-    """A scan over nothing: a loop of so many steps; what a reversed one stacks is turned around."""
+    """A scan over nothing: a loop of so many steps; what a reversed one stacks is reversed."""
     names = [w.fresh(f"{w.hint}.{i}") for i in range(op.carries)]
     inputs = [(w.fresh("step"), Type(DType.I64)), (w.fresh("holds"), Type(DType.BOOL))]
     inputs += [(name, p.type) for name, p in zip(names, body.inputs, strict=False)]

@@ -39,7 +39,7 @@ def vectors(w: OnnxWriter, indices: str, node: Node, vector: int, axes: Ints) ->
         return w.reshape(indices, (-1, 1)) if shape else w.reshape(indices, (1, 1)), shape
     batch = shape[:vector] + shape[vector + 1 :]
     order = [*(a for a in range(len(shape)) if a != vector), vector]
-    return w.reshape(w.turn(indices, order), (int(np.prod(batch)), len(axes))), batch
+    return w.reshape(w.transpose(indices, order), (int(np.prod(batch)), len(axes))), batch
 
 
 def strides(shape: Ints) -> Ints:
@@ -115,7 +115,7 @@ def gather(w: OnnxWriter, node: Node, x: str, indices: str) -> str:
         mixed.index(a) if a in mixed else len(mixed) + sorted(op.offset_dims).index(a)
         for a in range(len(result))
     ]
-    return w.op("Gather", w.op("Reshape", x, w.constant([-1])), w.turn(place, order), axis=0)
+    return w.op("Gather", w.op("Reshape", x, w.constant([-1])), w.transpose(place, order), axis=0)
 
 
 def rows(node: Node) -> int | None:
@@ -214,7 +214,7 @@ def scatter(w: OnnxWriter, node: Node, *operands: str) -> str | list[str]:
         *sorted(op.update_window_dims),
     ]
     return _written(
-        w, node, x, w.op("Reshape", spare, w.constant([-1])), w.turn(updates, order), total
+        w, node, x, w.op("Reshape", spare, w.constant([-1])), w.transpose(updates, order), total
     )
 
 

@@ -86,7 +86,7 @@ def logical(w: OnnxWriter, node: Node, x: str) -> str:
     shape = known(node.inputs[0].shape, "bits of an axis")
     rest = [a for a in range(len(shape)) if a not in op.axes]
     count = int(np.prod([shape[a] for a in op.axes], dtype=np.int64))
-    line = w.reshape(w.turn(x, [*op.axes, *rest]), (count, *(shape[a] for a in rest)))
+    line = w.reshape(w.transpose(x, [*op.axes, *rest]), (count, *(shape[a] for a in rest)))
     name = {"and": "BitwiseAnd", "or": "BitwiseOr", "xor": "BitwiseXor"}[op.combine]
     while count > 1:
         half, left = divmod(count, 2)
@@ -127,7 +127,7 @@ def folded(w: OnnxWriter, node: Node, operands: tuple[str, ...]) -> list[str]:
     rest = [a for a in range(len(shape)) if a not in op.axes]
     count = int(np.prod([shape[a] for a in op.axes], dtype=np.int64))
     kept = tuple(shape[a] for a in rest)
-    lines = [w.reshape(w.turn(x, [*op.axes, *rest]), (count, *kept)) for x in operands[:half]]
+    lines = [w.reshape(w.transpose(x, [*op.axes, *rest]), (count, *kept)) for x in operands[:half]]
     state = [w.op("Expand", init, w.shape(kept)) for init in operands[half:]]
     types = [Type(n.type.dtype, kept) for n in node.inputs[:half]]
     names = [[w.fresh(f"{w.hint}.{what}{i}") for i in range(half)] for what in ("so_far", "slice")]

@@ -46,7 +46,7 @@ def broadcast(w: OnnxWriter, node: Node, x: str) -> str:
     if 0 in op.shape:
         return nothing(w, node)
     order = sorted(range(len(op.axes)), key=lambda i: op.axes[i])
-    x = w.turn(x, order)
+    x = w.transpose(x, order)
     sizes = {axis: size for axis, size in zip(op.axes, node.inputs[0].shape, strict=True)}  # noqa: C416
     spread = tuple(sizes.get(a, 1) for a in range(len(op.shape)))
     if spread != node.inputs[0].shape and [*op.axes] != [
@@ -59,7 +59,7 @@ def broadcast(w: OnnxWriter, node: Node, x: str) -> str:
 @rule("transpose")
 def transpose(w: OnnxWriter, node: Node, x: str) -> str:
     """Transpose by the operation's permutation."""
-    return w.turn(x, node.op.perm)  # type: ignore[attr-defined]
+    return w.transpose(x, node.op.perm)  # type: ignore[attr-defined]
 
 
 @rule("slice")

@@ -121,7 +121,7 @@ class OnnxWriter:
             )
         return self.op("Reshape", x, self.shape(shape), allowzero=1)
 
-    def turn(self, x: str, order: Sequence[int]) -> str:
+    def transpose(self, x: str, order: Sequence[int]) -> str:
         """x with its axes in another order."""
         return x if [*order] == [*range(len(order))] else self.op("Transpose", x, perm=[*order])
 
@@ -168,7 +168,7 @@ class OnnxWriter:
         return total
 
     def _symbol(self, symbol: Symbol) -> str:
-        """A symbol as the axis of an input says it: the axis itself, or a multiple and more of it."""
+        """A symbol, computed from an axis of an input that is a multiple of it plus a number."""
         found: list[tuple[int, str, int, int, int]] = []
         for node in self._inputs:
             for axis, size in enumerate(node.shape):

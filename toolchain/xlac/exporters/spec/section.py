@@ -104,8 +104,8 @@ class Section:
         )
 
     def _keepers(self) -> dict[str, Node]:
-        """Of the nodes with one name, which keeps it: what names others inside or learns, else the
-        last.
+        """Of the nodes that share a name, the one that keeps it: one with names inside or learned
+        weights, else the last.
         """
         found: dict[str, Node] = {}
         strong: set[str] = set()

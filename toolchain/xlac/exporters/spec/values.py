@@ -94,7 +94,9 @@ def _alike(a: Node, b: Node) -> bool:
 
 
 def adapts(op: Op) -> bool:
-    """Whether the operation, asked for by name, makes its operands fit or leaves itself out."""
+    """Whether an operation that is asked for by name may convert its operands, or give no node at
+    all.
+    """
     return (
         op.mnemonic in build.FORMS
         or isinstance(op, primitive.Scalar | comparison.Compare)
@@ -112,7 +114,7 @@ def body_of(op: Op) -> Graph | None:
 
 
 class HexBits(int):
-    """A number that is shown by its digits of four bits."""
+    """A number that is written in hexadecimal."""
 
     def __str__(self) -> str:
         return hex(self)

@@ -58,7 +58,7 @@ def transpose(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
 
 @rule("slice")
 def cut(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
-    """A negative step is a slice of what is turned around."""
+    """slice; one with a negative step is a slice of the reversed tensor."""
     op: Any = node.op
     back = [a for a, step in enumerate(op.steps) if step < 0]
     if back:

@@ -154,7 +154,7 @@ def _eager(module: GraphModule) -> Run:
 
 
 def _boxed(run: Run) -> Run:
-    """As AOTAutograd wants it told: the arguments come as one list."""
+    """Marks a function as taking its arguments in one list, as AOTAutograd wants."""
 
     def boxed(args: list[Any]) -> Any:
         return run(args)

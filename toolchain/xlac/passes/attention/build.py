@@ -23,7 +23,7 @@ Placed = tuple[Node, Axes]
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class AttentionAxes:
     """The factors of an attention's axes; queries of `group` share a key head."""
 
     batch: Ints
@@ -111,7 +111,7 @@ def attention(
 
 def placed(
     factors: Factors, known: Scores, keys: Ints, held: Collection[int], masks: Sequence[Mask]
-) -> Room | None:
+) -> AttentionAxes | None:
     """What the axes of scores are: batch and key heads those that keys or values have (`held`). Of
     several axes of queries time is the one that masks depend on, or else the last."""
     order = [f for f in factors.flat(*known.axes) if f not in keys]
@@ -123,10 +123,14 @@ def placed(
         return None
     shares_all = len(batch) == 1 and group  # then that is the batch, of one key head
     heads = [] if shares_all else [f for f in batch[-1:] if isinstance(factors.sizes[f], int)]
-    return Room(tuple(f for f in batch if f not in heads), tuple(heads), group, tuple(time), keys)
+    return AttentionAxes(
+        tuple(f for f in batch if f not in heads), tuple(heads), group, tuple(time), keys
+    )
 
 
-def masked(factors: Factors, masks: Sequence[Mask], room: Room, dtype: DType) -> Masked | None:
+def masked(
+    factors: Factors, masks: Sequence[Mask], room: AttentionAxes, dtype: DType
+) -> Masked | None:
     """Masks, the last first, as attributes and operand of `attention`: it can add one to the scores
     and then hide some of them.
     """

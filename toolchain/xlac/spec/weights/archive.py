@@ -69,7 +69,7 @@ class NpzFile:
                 if version == (1, 0)
                 else np.lib.format.read_array_header_2_0
             )
-            shape, turned, dtype = read(head)
+            shape, column_major, dtype = read(head)
         except Exception as error:
             raise BadFile(f"its member {member[:80]!r} is no array: {error}") from None
         name, start, size = (
@@ -87,10 +87,10 @@ class NpzFile:
             raise BadFile(
                 f"tensor {name!r} of {count:,} {known} elements has {size - start:,} bytes"
             )
-        if turned or dtype.byteorder == ">":
+        if column_major or dtype.byteorder == ">":
             known = None
             return StoredTensor(
-                f"{dtype} {'in columns' if turned else 'of the other byte order'}", shape
+                f"{dtype} {'in columns' if column_major else 'of the other byte order'}", shape
             )
         return StoredTensor(known or str(dtype), shape, start, size)
 

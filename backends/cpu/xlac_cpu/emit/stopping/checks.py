@@ -1,4 +1,4 @@
-"""The parts of a driver function that check whether the call is to stop: between steps, and turns of
+"""The parts of a driver function that check whether the call is to stop: between steps, and iterations of
 loops.
 """
 
@@ -26,7 +26,7 @@ class Watch:
         self.committed = False  # from here on, as the text is written, a call is finished
 
 
-class Looking:
+class StopCheckWriter:
     """A function of steps that may check whether it is to stop."""
 
     def __init__(self, writer: LlvmWriter, watch: Watch) -> None:
@@ -84,7 +84,7 @@ class Looking:
         w.do(f"%why = phi i32 [ {early}, %leave ], [ 0, %whole ]")
 
     def now_and_then(self, turn: float) -> Callable[[], None] | None:
-        """What a loop does between turns of so many nanoseconds; None where it never checks."""
+        """What a loop does between iterations of so many nanoseconds; None where it never checks."""
         if not self.watch.watched or self.watch.committed:
             return None
         turns = 1

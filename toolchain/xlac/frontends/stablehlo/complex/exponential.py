@@ -19,12 +19,12 @@ from xlac.frontends.stablehlo.complex.parts import (
     is_finite,
     is_infinite,
     neg,
-    returned,
     signed_as,
     sin,
     sinh,
     tanh,
-    turned,
+    times_i,
+    times_minus_i,
 )
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -122,12 +122,12 @@ def _hyperbolic(x: Parts, along: Callable[[Node], Node], across: Callable[[Node]
 
 def sin_(x: Parts) -> Parts:
     """-i sinh(i x)."""
-    return returned(sinh_(turned(x)))
+    return times_minus_i(sinh_(times_i(x)))
 
 
 def cos_(x: Parts) -> Parts:
     """cosh(i x)."""
-    return cosh_(turned(x))
+    return cosh_(times_i(x))
 
 
 def tanh_(x: Parts) -> Parts:
@@ -154,7 +154,7 @@ def tanh_(x: Parts) -> Parts:
 
 def tan(x: Parts) -> Parts:
     """-i tanh(i x)."""
-    return returned(tanh_(turned(x)))
+    return times_minus_i(tanh_(times_i(x)))
 
 
 def logistic(x: Parts) -> Parts:

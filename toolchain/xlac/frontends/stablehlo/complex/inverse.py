@@ -16,11 +16,11 @@ from xlac.frontends.stablehlo.complex.parts import (
     hypot,
     log1p,
     neg,
-    returned,
     scaled,
     signed,
     signed_as,
-    turned,
+    times_i,
+    times_minus_i,
 )
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -116,9 +116,9 @@ def atanh(x: Parts) -> Parts:
 
 def asinh(x: Parts) -> Parts:
     """-i asin(i x)."""
-    return returned(asin(turned(x)))
+    return times_minus_i(asin(times_i(x)))
 
 
 def atan(x: Parts) -> Parts:
     """-i atanh(i x)."""
-    return returned(atanh(turned(x)))
+    return times_minus_i(atanh(times_i(x)))

@@ -73,12 +73,12 @@ def where(condition: Node, x: Parts, y: Parts) -> Parts:
     return build.select(condition, x[0], y[0]), build.select(condition, x[1], y[1])
 
 
-def turned(x: Parts) -> Parts:
+def times_i(x: Parts) -> Parts:
     """i x."""
     return neg(x[1]), x[0]
 
 
-def returned(x: Parts) -> Parts:
+def times_minus_i(x: Parts) -> Parts:
     """-i x."""
     return x[1], neg(x[0])
 

@@ -174,10 +174,10 @@ def convolved(
         "lhs_dilation": ordered("lhs_dilation"), "rhs_dilation": ordered("rhs_dilation"),
         "feature_groups": site.integer("feature_group_count", 1), "batch_groups": site.integer("batch_group_count", 1),
     }  # fmt: skip
-    turned = site.get("window_reversal") or [False] * rank
-    if len(list(turned)) != rank:
+    flips = site.get("window_reversal") or [False] * rank
+    if len(list(flips)) != rank:
         site.fail(f"'window_reversal' does not fit {rank} spatial axes")
-    reversed_ = [axes[1].index(str(n)) for n, flag in enumerate(list(turned)) if flag]
+    reversed_ = [axes[1].index(str(n)) for n, flag in enumerate(list(flips)) if flag]
     kernel = kernel.each([flipped(part, reversed_) for part in kernel.parts])
     product: Product = lambda a, b, dtype: Node.of(Conv(**given, out_dtype=dtype), a, b)
     return contracted(site, x, kernel, site.result.element, product)

@@ -124,8 +124,8 @@ def total_order(x: Node) -> Node:
     """An integer for each float, in IEEE 754's total order: -NaN, -inf, …, -0, +0, …, inf, NaN."""
     bits = x.type.dtype.bits
     pattern = Node.of(convert.Bitcast(DType(f"i{bits}")), x)
-    turned = build.apply1("xor", pattern, (1 << (bits - 1)) - 1)
-    return build.select(build.compare(pattern, "lt", 0), turned, pattern)
+    ordered = build.apply1("xor", pattern, (1 << (bits - 1)) - 1)
+    return build.select(build.compare(pattern, "lt", 0), ordered, pattern)
 
 
 @operation("select")

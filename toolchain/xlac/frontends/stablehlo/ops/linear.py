@@ -80,7 +80,7 @@ def cholesky(site: OperationSite) -> Built:
 def triangular_solve(site: OperationSite) -> Built:
     """Of real numbers the adjoint is the transpose."""
     site.takes(2)
-    turned = site.word("transpose_a", "NO_TRANSPOSE")
+    form = site.word("transpose_a", "NO_TRANSPOSE")
     return build.apply1(
         "triangular_solve",
         site.number(0),
@@ -88,5 +88,5 @@ def triangular_solve(site: OperationSite) -> Built:
         left=site.flag("left_side"),
         lower=site.flag("lower"),
         unit=site.flag("unit_diagonal"),
-        transpose=turned in ("TRANSPOSE", "ADJOINT"),
+        transpose=form in ("TRANSPOSE", "ADJOINT"),
     )

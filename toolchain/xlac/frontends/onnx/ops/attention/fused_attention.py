@@ -11,7 +11,7 @@ import numpy as np
 from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.ops.attention import heads
 from xlac.frontends.onnx.ops.attention.heads import Sight
-from xlac.frontends.onnx.ops.attention.rotary import turned
+from xlac.frontends.onnx.ops.attention.rotary import rotated
 from xlac.frontends.onnx.registry import MICROSOFT, operator
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
@@ -196,7 +196,7 @@ def group_query_attention(call: OperatorCall) -> tuple[Node, ...]:
     if call.attr("do_rotary", 0):
         cosine, sine = (build.take(call[n], positions, 0) for n in (7, 8))
         width, interleaved = 2 * fixed(call[7], 1), bool(call.attr("rotary_interleaved", 0))
-        q, k = (turned(x, cosine, sine, 1, width=width, interleaved=interleaved) for x in (q, k))
+        q, k = (rotated(x, cosine, sine, 1, width=width, interleaved=interleaved) for x in (q, k))
     if past_k is not None and past_v is not None and past_k.shape[2] != 0:
         whole = _total(call, past_k, time)
         k, v = (_continued(past, x, before, whole) for past, x in ((past_k, k), (past_v, v)))
@@ -279,7 +279,7 @@ def rotary_embedding(call: OperatorCall) -> Node:
         )
     given = {"width": width, "interleaved": bool(call.attr("interleaved", 0))}
     return build.reshape(
-        turned(
+        rotated(
             wide, build.take(cosine, positions, 0), build.take(sine, positions, 0), axis, **given
         ),
         x.shape,

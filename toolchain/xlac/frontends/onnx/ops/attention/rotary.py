@@ -21,16 +21,16 @@ def rotary_embedding(call: OperatorCall) -> Node:
         "interleaved": bool(call.attr("interleaved", 0)),
     }
     if x.type.rank == 4:
-        return turned(x, cosine, sine, 1, **given)
+        return rotated(x, cosine, sine, 1, **given)
     heads = call.attr("num_heads", 0)
     batch, time, hidden = x.shape
     if heads < 1 or not isinstance(hidden, int) or hidden % heads:
         raise ShapeError(f"{x.type} does not divide into {heads} heads", attribute="num_heads")
     wide = build.reshape(x, (batch, time, heads, hidden // heads))
-    return build.reshape(turned(wide, cosine, sine, 2, **given), x.shape)
+    return build.reshape(rotated(wide, cosine, sine, 2, **given), x.shape)
 
 
-def turned(
+def rotated(
     x: Node, cosine: Node, sine: Node, heads: int, *, width: int = 0, interleaved: bool = False
 ) -> Node:
     """x of rank 4, whose axis `heads` is that of the heads, turned by angles (batch, time, width /

@@ -43,7 +43,7 @@ def activated(
     call.fail(f"activation '{name}' is not supported")
 
 
-def turned(x: Node, swap: object, batch: object) -> Node:
+def transposed(x: Node, swap: object, batch: object) -> Node:
     """A matrix, or a batch of them, transposed; with `batch` the first axis goes before the last
     one or two.
     """
@@ -56,8 +56,8 @@ def turned(x: Node, swap: object, batch: object) -> Node:
 
 
 def _matmul(call: OperatorCall) -> Node:
-    a = turned(call[0], call.attr("transA", 0), call.attr("transBatchA", 0))
-    b = turned(call[1], call.attr("transB", 0), call.attr("transBatchB", 0))
+    a = transposed(call[0], call.attr("transA", 0), call.attr("transBatchA", 0))
+    b = transposed(call[1], call.attr("transB", 0), call.attr("transBatchB", 0))
     found = build.apply1("matmul", a, b)
     alpha = call.attr("alpha", 1.0)
     return found if alpha == 1.0 else build.mul(found, alpha)

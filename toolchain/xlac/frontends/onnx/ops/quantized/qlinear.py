@@ -115,13 +115,13 @@ def qgemm(call: OperatorCall) -> Value:
     """alpha A' B' + C, C being whole numbers of the products' scale; floats where no scale is
     given.
     """
-    turned = call.attr("transB", 0)
+    transposed = call.attr("transB", 0)
     a, b = (
         centred(call.coded(0), optional(call, 2), 0),
-        centred(call.coded(3), optional(call, 5), 0 if turned else 1),
+        centred(call.coded(3), optional(call, 5), 0 if transposed else 1),
     )
     sums = product(
-        build.transpose(a) if call.attr("transA", 0) else a, build.transpose(b) if turned else b
+        build.transpose(a) if call.attr("transA", 0) else a, build.transpose(b) if transposed else b
     )
     bias = call.get(6)
     if bias is not None:
