@@ -122,6 +122,13 @@ WINOGRAD = {
 }  # fmt: skip
 
 ONE_TILE = {"rows": [1, 1], "vectors": 1, "lanes": 8}
+GEMM = {
+    "template": "gemm", "swap": False, "tile": {"rows": [1, 2], "vectors": 1, "lanes": 1},
+    "right": "constant", "dtype": "f32", "unroll": [4, 2], "uncrowded": True, "hold": "right",
+    "blocking": {"axis": "second", "piece": 1, "parts": 1, "chunk": 0}, "prefetch": False,
+    "threads": {"loops": 0, "grain": 1}, "transposed_store": False, "epilogue_loop": False,
+    "backward": False,
+}  # fmt: skip
 SMALL_WINOGRAD = {**WINOGRAD, "tile": {"rows": [1, 3], "vectors": 2, "lanes": 4}}
 
 KIND_CASES: dict[str, Drawn] = {
@@ -147,6 +154,18 @@ KIND_CASES: dict[str, Drawn] = {
     "scatter_counted": Drawn(
         lambda: scattered(30, 40, 20), AVX2, "counted_scatter", exact=True, starts=(SHARED,)
     ),
+    "scatter_sorted_instead": Drawn(
+        lambda: scattered(30, 40, 20),
+        AVX2,
+        "sorted_scatter",
+        instead={"template": "sorted_scatter", "places": CUT, "lanes": 4, **SHARED},
+    ),
+    "scatter_compensated_instead": Drawn(
+        lambda: scattered(30, 40, 20),
+        AVX2,
+        "compensated_scatter",
+        instead={"template": "compensated_scatter", "lanes": 8, "sweep_lanes": 4, **SWEPT},
+    ),
     "scatter_sorted": Drawn(
         lambda: scattered(700, 20, 20),
         AVX512,
@@ -169,6 +188,7 @@ KIND_CASES: dict[str, Drawn] = {
     "depthwise_nchw_sse": Drawn(planes, SSE, "depthwise_nchw", exact=True),
     "depthwise_nhwc": Drawn(channels, AVX512, "depthwise_nhwc", exact=True, starts=(SHARED,)),
     "depthwise_nhwc_sse": Drawn(channels, SSE, "depthwise_nhwc", exact=True),
+    "depthwise_as_gemm": Drawn(planes, AVX2, "gemm", instead=GEMM),
     "depthwise_packed": Drawn(
         lambda: channels("input"), AVX2, "depthwise_nhwc pack", exact=True, starts=(SHARED,)
     ),

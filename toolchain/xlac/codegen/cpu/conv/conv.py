@@ -4,6 +4,8 @@ of a contraction.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from xlac.codegen.core.contraction import conv
 from xlac.codegen.core.contraction.conv import Depthwise
 from xlac.codegen.core.epilogue import Epilogue
@@ -13,7 +15,7 @@ from xlac.codegen.cpu.conv.winograd import choose, winograd
 from xlac.codegen.cpu.conv.winograd.choose import served, sides
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling
 from xlac.codegen.cpu.gemm.launches import launches
-from xlac.codegen.schedules.gemm import AutovectorizedSchedule, GemmSchedule, InnerProductSchedule
+from xlac.codegen.schedules.gemm import CONTRACTIONS
 from xlac.codegen.schedules.schedule import Schedule
 from xlac.codegen.schedules.winograd import WinogradSchedule
 from xlac.fusion.group import Group
@@ -23,21 +25,26 @@ from xlac_sdk.target import Target
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """Launches for a convolution with what follows it."""
-    tiling = _tiling(group.anchor, target, lower_part.decisions.wanted(name))
+    wanted = lower_part.decisions.wanted(name)
+    if isinstance(wanted, CONTRACTIONS):
+        return conv.lower(group, target, name, lower_part, replace(TEMPLATES, depthwise=_none))
+    tiling = _tiling(group.anchor, target, wanted)
     if tiling and (lowered := winograd.lower(group, target, name, lower_part, tiling)):
         return lowered
     return conv.lower(group, target, name, lower_part, TEMPLATES)
 
 
 def _tiling(anchor: Node, target: Target, wanted: Schedule | None) -> Tiling | None:
-    """Tiles of results that share products, where that pays or is asked for, and nothing else is."""
-    match wanted:
-        case WinogradSchedule(results=results):
-            able = sides(target)
-            return served(anchor, results if results in able else able[0], target)
-        case GemmSchedule() | InnerProductSchedule() | AutovectorizedSchedule():
-            return None
+    """Tiles of results that share products, where that pays or is asked for."""
+    if isinstance(wanted, WinogradSchedule):
+        able = sides(target)
+        results = wanted.results if wanted.results in able else able[0]
+        return served(anchor, results, target)
     return choose.chosen(anchor, target)
+
+
+def _none(group: Group, target: Target, after: Epilogue) -> None:
+    """Where a contraction is asked for, channels that stand alone are one as well."""
 
 
 def _depthwise(group: Group, target: Target, after: Epilogue) -> Depthwise | None:
