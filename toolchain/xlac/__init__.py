@@ -23,6 +23,7 @@ _HOMES = {
     "load": "xlac.artefact.loader",
     "Model": "xlac.model",
     "trainer": "xlac.training.trainer",
+    "train": "xlac.training.loop.train",
     "jit": "xlac.integrations.jit",
     **dict.fromkeys(
         ("grad", "value_and_grad", "jvp", "vjp", "vmap"), "xlac.integrations.transforms"

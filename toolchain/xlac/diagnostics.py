@@ -2,7 +2,8 @@
 entry of `diagnostics.txt`.
 
 XL1xxx a spec's text and schema · XL2xxx names, shapes, types · XL3xxx weights and files · XL4xxx
-limits · XL5xxx backends and targets · XL6xxx inputs of a call · XL7xxx importers · XL9xxx ours.
+limits · XL5xxx backends and targets · XL6xxx inputs of a call, training's data and runs · XL7xxx
+importers · XL9xxx ours.
 """
 
 from __future__ import annotations

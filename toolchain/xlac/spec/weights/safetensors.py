@@ -67,6 +67,14 @@ class SafetensorsFile(Mapping[str, Array]):
             raise BadFile("it changed while it was read")
         self._data = 8 + length
         self.tensors = _tensors(header, size - 8 - length)
+        self._header = header
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What the file says of itself: texts by name; others are left out."""
+        found = _parse(self._header).get("__metadata__")
+        some = found.items() if isinstance(found, dict) else ()
+        return {name: text for name, text in some if isinstance(text, str)}
 
     def __getitem__(self, name: str) -> Array:
         tensor = self.tensors[name]
@@ -176,14 +184,16 @@ def write_tensors(
     path: Path,
     tensors: Mapping[str, TensorSource],
     progress: Callable[[int, int], None] | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes a file of tensors, one in memory at a time, each aligned for its type.
+    """Writes a file of tensors, one in memory at a time, each aligned for its type, and what it
+    says of itself.
 
     `progress` is told the bytes written and those in all.
     """
     # so that none needs padding
     ordered = sorted(tensors, key=lambda name: -tensors[name].type.dtype.nbytes)
-    header: dict[str, Any] = {}
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     total = 0
     for name in ordered:
         type = tensors[name].type

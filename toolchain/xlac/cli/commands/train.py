@@ -1,0 +1,165 @@
+"""`xlac train`: train a spec on files, with checkpoints, and go on where a run ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xlac.cli.options import spec_options, target_options
+
+if TYPE_CHECKING:
+    from xlac.cli.choice import Chosen
+
+TOLD = 0.1  # seconds between two looks at how far it is
+KEPT = ("data", "validate", "columns", "resize", "epochs", "max_steps", "batch", "seed", "drop_last", "shuffle", "patience", "best", "keep", "checkpoint_every", "tensorboard")  # fmt: skip
+"""Options that a run goes on with where they are not given again."""
+USUAL = {"seed": 0, "drop_last": False, "shuffle": True, "best": "", "keep": 3, "tensorboard": False, "resize": False}  # fmt: skip
+
+
+@click.command(name="train")
+@spec_options
+@target_options
+@click.option(
+    "--data",
+    multiple=True,
+    metavar="FILE",
+    help=".npz, .safetensors, .parquet, .csv, NAME=FILE.npy, 'shards/*.npz', or a folder with a folder of images for each class.",
+)
+@click.option(
+    "--validate", multiple=True, metavar="FILE", help="Data to evaluate after each epoch."
+)
+@click.option(
+    "--columns",
+    multiple=True,
+    metavar="INPUT=COLUMN,…",
+    help="The column, or columns side by side (p0..p63), that make an input.",
+)
+@click.option(
+    "--resize", is_flag=True, default=None, help="Cut and scale images to the input's size."
+)
+@click.option("--epochs", type=int, default=None, help="How often to go over the data.")
+@click.option("--max-steps", type=int, default=None, help="End after so many steps.")
+@click.option("--batch", type=int, default=None, help="Rows in a batch; default the size's opt.")
+@click.option(
+    "--drop-last/--keep-last", default=None, help="Leave out a last batch that is smaller."
+)
+@click.option("--shuffle/--no-shuffle", default=None, help="Rows in another order each epoch.")
+@click.option("--seed", type=int, default=None, help="Decides the order of rows; default 0.")
+@click.option("--output", "-o", "folder", type=click.Path(path_type=Path), help="The run's folder.")
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    default=None,
+    metavar="RUN",
+    help="Go on where a run ended, with its options where no others are given.",
+)
+@click.option(
+    "--best", default=None, metavar="COLUMN:min|max", help="Which epoch's weights to keep."
+)
+@click.option(
+    "--patience", type=int, default=None, help="End after so many epochs without a better one."
+)
+@click.option("--keep", type=int, default=None, help="How many checkpoints to keep; default 3.")
+@click.option(
+    "--checkpoint-every",
+    type=int,
+    default=None,
+    metavar="STEPS",
+    help="Write one after so many steps; default after each epoch.",
+)
+@click.option(
+    "--tensorboard", is_flag=True, default=None, help="Write events for TensorBoard, too."
+)
+def command(folder: Path | None, resume: Path | None, **given: Any) -> int:
+    """Train SPEC, which has a section `train:`, on data: metrics.csv, checkpoints and weights go to
+    the run's folder.
+
+    Ctrl-C finishes the step and writes a checkpoint.
+    """
+    import xlac
+    from xlac.cli.choice import chosen, pairs
+    from xlac.training.data.files import column_names
+    from xlac.training.loop.options import RunOptions
+    from xlac.training.loop.run import TrainingLoop
+    from xlac.training.loop.run_folder import about
+    from xlac.training.loop.train import opened
+
+    if resume is not None and folder is not None and folder != resume:
+        raise click.UsageError("--resume goes on in the folder that it names; -o names another")
+    place = resume or folder
+    if place is None:
+        raise click.UsageError("-o says which folder the run is to have")
+    kept = {name: given.pop(name) for name in KEPT}
+    told = settled(kept, about(place) if resume is not None else {})
+    if not told["data"]:
+        raise click.UsageError("--data says what to train on")
+    options = RunOptions(**{name: told[name] for name in KEPT[4:]})
+    choice = chosen(**given)
+    trainer = xlac.trainer(choice.spec, **training_options(choice))
+    columns = column_names(pairs(told["columns"], "--columns"))
+    data = opened(trainer, list(told["data"]), columns, told["resize"])
+    validate = opened(trainer, list(told["validate"]), columns, told["resize"]) if told["validate"] else None  # fmt: skip
+    report = TerminalReport(options.epochs)
+    loop = TrainingLoop(trainer, data, validate, options, place, report, {"spec": str(choice.spec), **told})  # fmt: skip
+    loop.run(resume is not None)
+    return 0
+
+
+def settled(given: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a run: those given, those that it was begun with, the usual ones."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if value not in (None, ()):
+            found[name] = value
+        else:
+            found[name] = before.get(name, USUAL.get(name, value))
+    if given["epochs"] is not None or given["max_steps"] is not None:
+        found |= {name: given[name] for name in ("epochs", "max_steps")}
+    return found
+
+
+def training_options(choice: Chosen) -> dict[str, Any]:
+    """What of the choice a trainer is asked for: what is not as it is by itself."""
+    from dataclasses import fields
+
+    from xlac.options import CompileOptions
+
+    usual = CompileOptions()
+    given = {f.name: getattr(choice.options, f.name) for f in fields(CompileOptions)}
+    some = {name: value for name, value in given.items() if value != getattr(usual, name)}
+    return {"target": choice.target, **some}
+
+
+class TerminalReport:
+    """Shows a run on standard error: a line an epoch, and how far the present one is where a person
+    watches.
+    """
+
+    def __init__(self, epochs: int | None) -> None:
+        self._epochs, self._told = epochs, 0.0
+
+    def say(self, text: str) -> None:
+        """A line."""
+        click.echo(text, err=True)
+
+    def count(self, what: str, done: int, total: int) -> None:
+        """How far it is, a few times a second."""
+        from xlac.cli.progress import current
+
+        now = time.monotonic()
+        if done == total or now - self._told >= TOLD:
+            self._told = now
+            current().count(what, done, total)
+
+    def row(self, row: Mapping[str, float]) -> None:
+        """A line of metrics."""
+        of = f"/{self._epochs}" if self._epochs is not None else ""
+        shown = [
+            f"{name} {row[name]:.4g}" for name in row if name not in ("epoch", "step", "seconds")
+        ]
+        line = f"epoch {row['epoch']}{of}, step {row['step']}: {', '.join(shown)} ({row['seconds']:.1f} s)"
+        click.echo(line, err=True)

@@ -1,0 +1,177 @@
+"""Data as the inputs of a step take them: names, types, shapes and values are checked, and numbers
+converted where that changes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from xlac.ir.dims import Sym, bounds, symbols
+from xlac.ir.types import Type
+from xlac.training.data.column import ArrayColumn, Column, Rows, TrainingInput, fault
+from xlac_sdk.dtypes import Array, DType
+
+TOGETHER = 8 << 20  # bytes that are checked at once
+Place = Callable[[int], str]
+Tell = Callable[[str, int, int], object]
+"""Hears what is done, how much of it, and of how much."""
+
+
+def training_inputs(
+    inputs: Mapping[str, Type], batch: str, ranges: Mapping[str, tuple[int, int]]
+) -> dict[str, TrainingInput]:
+    """The inputs of a step whose size `batch` counts rows; where it is "", the leading axis of each
+    does. Raises SourceError for an input that has the size other than as one axis.
+    """
+    found: dict[str, TrainingInput] = {}
+    for name, type in inputs.items():
+        axes = [
+            axis
+            for axis, dim in enumerate(type.shape)
+            if any(symbol.name == batch for symbol in symbols(dim))
+        ]
+        whole = all(_is_symbol(type.shape[axis]) for axis in axes)
+        if len(axes) > 1 or not whole:
+            problem = (
+                f"input '{name}' is {type}: the size '{batch}' has to be one axis of it, as it is"
+            )
+            raise fault("XL6309", problem)
+        axis = axes[0] if axes else None if batch else 0
+        found[name] = TrainingInput(name, type, axis, ranges.get(name))
+    if not batch:
+        leading = {one.type.shape[:1] for one in found.values()}
+        if len(leading) != 1 or () in leading:
+            problem = "no size of the inputs counts the rows of a batch"
+            raise fault("XL6309", problem, "name it in the spec: train: {batch: NAME}")
+    return found
+
+
+def _is_symbol(dim: Any) -> bool:
+    return isinstance(dim, Sym) and len(dim.parts) == 1 and len(dim.parts[0][0]) == 1 and dim.parts[0][1] == 1  # fmt: skip
+
+
+class FittedColumn:
+    """A column as rows of an input. Raises SourceError for a type or shape that does not fit."""
+
+    def __init__(self, column: Column, one: TrainingInput) -> None:
+        self.column, self.input = column, one
+        self.rows, self.ready = column.rows, column.ready
+        check_shape(column.shape, one, column.place(0))
+        self._looks = not conversion(column.dtype, one, column.place(0))
+
+    def take(self, rows: Rows) -> Array:
+        """Rows as a step takes them. Those that were not checked before are checked now. Raises
+        SourceError.
+        """
+        found = self.column.take(rows)
+        if not self.ready:
+            check_values(found, self.input, self._place(rows), self._looks)
+        return arranged(found, self.input)
+
+    def _place(self, rows: Rows) -> Place:
+        if isinstance(rows, slice):
+            return lambda at: self.column.place(rows.start + at)
+        return lambda at: self.column.place(int(rows[at]))
+
+    def verify(self, tell: Tell, hear: Callable[[Array], object]) -> None:
+        """Checks every value, a few megabytes at a time; `hear` is given all of them."""
+        row = max(1, self.column.dtype.itemsize * int(np.prod(self.column.shape, dtype=np.int64)))
+        step = max(1, TOGETHER // row)
+        for start in range(0, self.rows, step):
+            stretch = slice(start, min(start + step, self.rows))
+            found = self.column.take(stretch)
+            check_values(found, self.input, self._place(stretch), self._looks)
+            hear(found)
+            tell(f"checking {self.input.name}", stretch.stop, self.rows)
+
+
+def arranged(rows: Array, one: TrainingInput) -> Array:
+    """Rows as the array of an input: its type, its axis of rows, contiguous."""
+    if one.axis is None:
+        rows = rows[0]
+    elif one.axis:
+        rows = np.moveaxis(rows, 0, one.axis)
+    # in order of memory, aligned, and no view of a mapped file
+    return np.array(rows, one.type.dtype.numpy, order="C", copy=True, subok=False)
+
+
+def check_shape(shape: tuple[int, ...], one: TrainingInput, place: str) -> None:
+    """Raises SourceError for rows that do not fit."""
+    if one.takes(shape):
+        return
+    wanted = ", ".join(map(_size, one.row.shape))
+    problem = f"{place}: a row for input '{one.name}' is [{', '.join(map(str, shape))}], and it takes [{wanted}]"
+    raise fault("XL6304", problem)
+
+
+def _size(dim: Any) -> str:
+    low, high = bounds(dim)
+    return str(dim) if low == high else f"{dim} in {low}..{high}"
+
+
+def conversion(dtype: np.dtype[Any], one: TrainingInput, place: str) -> bool:
+    """Whether each number of a type is one of the input's; False where that depends on the number.
+    Raises SourceError where numbers would be rounded.
+    """
+    wanted = one.type.dtype
+    have = dtype.newbyteorder("=")
+    if np.can_cast(have, wanted.numpy, "safe"):
+        return True
+    if have.kind in "iu" and (wanted.is_integer or wanted.is_float or wanted is DType.BOOL):
+        return False
+    problem = f"{place}: the numbers for input '{one.name}' are {dtype}, and it takes {wanted}"
+    hint = f"numbers are not rounded silently: store them as {wanted.numpy}"
+    if have.kind not in "biuf":
+        hint = "training data are numbers"
+    raise fault("XL6303", problem, hint)
+
+
+def check_values(rows: Array, one: TrainingInput, place: Place, looks: bool) -> None:
+    """Raises SourceError for the first row with NaN, with a number that the input's type does not
+    hold, or with one outside of its range.
+    """
+    if rows.dtype.kind not in "biu":
+        bad = np.isnan(rows)
+        if bad.any():
+            at = np.argwhere(bad)[0]
+            where = f" at {at[1:].tolist()}" if len(at) > 1 else ""
+            raise fault("XL6306", f"{place(int(at[0]))}: input '{one.name}' is NaN{where}")
+    if looks and rows.size:
+        dtype = one.type.dtype
+        if dtype.is_integer:
+            ends = np.iinfo(dtype.numpy)
+            _check_range(rows, int(ends.min), int(ends.max), one, place, f"{dtype} holds")
+        elif dtype is DType.BOOL:
+            _check_range(rows, 0, 1, one, place, "bool holds")
+        else:
+            most = 1 << {DType.F64: 53, DType.F32: 24, DType.F16: 11, DType.BF16: 8}[dtype]
+            _check_range(rows, -most, most, one, place, f"{dtype} holds all of")
+    if one.range is not None and rows.size:
+        _check_range(rows, *one.range, one, place, "its range is")
+
+
+def _check_range(
+    rows: Array, least: int, most: int, one: TrainingInput, place: Place, told: str
+) -> None:
+    low, high = rows.min(), rows.max()
+    if int(low) >= least and int(high) <= most:  # as Python's numbers: no type has all ends
+        return
+    bad = np.zeros(rows.shape, bool)
+    if int(low) < least:
+        bad |= rows < rows.dtype.type(max(least, int(np.iinfo(rows.dtype).min)))
+    if int(high) > most:
+        bad |= rows > rows.dtype.type(min(most, int(np.iinfo(rows.dtype).max)))
+    at = tuple(np.argwhere(bad)[0])
+    where = f" at {[int(n) for n in at[1:]]}" if len(at) > 1 else ""
+    problem = (
+        f"{place(int(at[0]))}: input '{one.name}' is {rows[at]}{where}, and {told} {least}..{most}"
+    )
+    raise fault("XL6307", problem)
+
+
+def array_column(array: Any, name: str) -> ArrayColumn:
+    """An array that a Python program gave as a column."""
+    return ArrayColumn(np.asarray(array), f"'{name}'")

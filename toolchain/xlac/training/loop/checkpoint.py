@@ -1,0 +1,125 @@
+"""Checkpoints: the state of a run as a safetensors file that says what it is, and proves whole when
+it is read.
+
+The metadata: `format` and `version`; `position` and `identity`, in JSON; `digest`, BLAKE2b of these
+and of every tensor's name, type, shape and bytes, in the order of names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xlac.ir.types import Type
+from xlac.spec.weights.safetensors import SafetensorsFile, TensorSource, write_tensors
+from xlac.spec.weights.tensor_files import BadFile
+from xlac.support.digest import BYTES
+from xlac.training.loop.files import replacing
+from xlac_sdk.dtypes import Array, DType
+from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.support.hashing import blake2b
+
+FORMAT, VERSION = "xlac training checkpoint", "1"
+NAME = re.compile(r"checkpoint-(\d{10})\.safetensors")
+
+
+@dataclass(slots=True)
+class RunPosition:
+    """How far a run has come: whole epochs, batches of the next one and the sums of their metrics;
+    seconds in all; the best value of the metric that decides, and for how many epochs there was no
+    better one.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    batches: int = 0
+    sums: dict[str, tuple[float, float]] = field(default_factory=dict)
+    seconds: float = 0.0
+    best: float | None = None
+    best_step: int = -1
+    waited: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a file holds: what was chosen for the run, where it was, and everything that a step
+    reads.
+    """
+
+    identity: dict[str, Any]
+    position: RunPosition
+    state: dict[str, Array]
+
+
+class BadCheckpoint(ValueError):
+    """A file that is no checkpoint, or not as it was written."""
+
+
+def path_of(folder: Path, step: int) -> Path:
+    """Where the checkpoint of a step is."""
+    return folder / f"checkpoint-{step:010d}.safetensors"
+
+
+def listed(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, the newest first."""
+    if not folder.is_dir():
+        return []
+    return sorted((p for p in folder.iterdir() if NAME.fullmatch(p.name)), reverse=True)
+
+
+def write(path: Path, checkpoint: Checkpoint, kept: str) -> None:
+    """Writes a checkpoint. Raises LimitError where the disk is full, and OSError."""
+    texts = {
+        "position": json.dumps(asdict(checkpoint.position)),
+        "identity": json.dumps(checkpoint.identity),
+    }
+    metadata = {"format": FORMAT, "version": VERSION, **texts}
+    metadata["digest"] = _digest(metadata, checkpoint.state)
+    tensors = {
+        name: TensorSource(Type(DType.of(array.dtype), array.shape), lambda array=array: array)  # type: ignore[misc]
+        for name, array in checkpoint.state.items()
+    }
+    with replacing(path, f"the checkpoint of step {checkpoint.position.step}", kept) as made:
+        write_tensors(made, tensors, metadata=metadata)
+
+
+def read(path: Path) -> Checkpoint:
+    """A checkpoint, every byte of it seen to be as it was written. Raises BadCheckpoint, OSError,
+    and SourceError for one of another version.
+    """
+    try:
+        file = SafetensorsFile(path)
+        told = file.metadata
+        if told.get("format") != FORMAT:
+            raise BadCheckpoint("it is no checkpoint of xlac")
+        if told.get("version") != VERSION:
+            problem = (
+                f"{path} is a checkpoint of version {told.get('version')!r}, and {VERSION} is read"
+            )
+            raise SourceError(
+                Diagnostic("XL6334", problem, hint="go on with the xlac that wrote it")
+            )
+        state = {name: np.array(file[name]) for name in file}
+        if told.pop("digest", None) != _digest(told, state):
+            raise BadCheckpoint("its content is not what was written")
+        position = RunPosition(**json.loads(told["position"]))
+        position.sums = {name: (one[0], one[1]) for name, one in position.sums.items()}
+        return Checkpoint(json.loads(told["identity"]), position, state)
+    except (BadFile, KeyError, TypeError, ValueError) as error:
+        raise BadCheckpoint(str(error)) from None
+
+
+def _digest(metadata: Mapping[str, str], state: Mapping[str, Array]) -> str:
+    made = blake2b(digest_size=BYTES)
+    for name, text in sorted(metadata.items()):
+        made.update(f"{name} {len(text)} {text}\n".encode())
+    for name, array in sorted(state.items()):
+        made.update(f"{name} {array.dtype.name} {array.shape}\n".encode())
+        made.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return made.hexdigest()

@@ -1,0 +1,137 @@
+"""How a run goes: what its user chose, and which of it must stay the same when it goes on."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xlac.ir.dims import bounds, symbols
+from xlac.training.data.batches import EpochOrder, TrainingData
+from xlac.training.data.column import TrainingInput, fault
+from xlac.training.loop.steps import TrainingSteps
+
+VALIDATE = "validate_"
+"""What the names of metrics of validation data begin with."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """A run: `epochs` over the data, or `max_steps`, whichever is over first.
+
+    `batch` None is the size's `opt`. `best` is `COLUMN:min` or `:max` of metrics.csv, whose
+    checkpoint is kept beside the last `keep`; after `patience` epochs that did not improve it the
+    run ends. Checkpoints are written after each epoch, or every `checkpoint_every` steps.
+    """
+
+    epochs: int | None = None
+    batch: int | None = None
+    seed: int = 0
+    drop_last: bool = False
+    shuffle: bool = True
+    max_steps: int | None = None
+    patience: int | None = None
+    best: str = ""
+    keep: int = 3
+    checkpoint_every: int | None = None
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        if self.epochs is None and self.max_steps is None:
+            raise fault("XL6337", "how long to train is not said", "--epochs N, or --max-steps N")
+        for name in ("epochs", "batch", "max_steps", "patience", "keep", "checkpoint_every"):
+            value = getattr(self, name)
+            least = 0 if name in ("epochs", "max_steps") else 1
+            if value is not None and value < least:
+                raise fault("XL6337", f"{name.replace('_', '-')} is {value}, and at least {least}")
+
+
+@dataclass(frozen=True, slots=True)
+class BestMetric:
+    """The metric by which epochs are compared, and whether less of it is better."""
+
+    column: str
+    least: bool
+
+    def improves(self, value: float, before: float | None) -> bool:
+        """Whether a value is better than the best before; NaN never is."""
+        if math.isnan(value):
+            return False
+        if before is None:
+            return True
+        return value < before if self.least else value > before
+
+
+def best_metric(text: str, columns: Sequence[str], validates: bool) -> BestMetric:
+    """The metric that a text such as `validate_accuracy:max` names; of "" the loss, that of the
+    validation data where there are such. Raises SourceError.
+    """
+    match = re.fullmatch(r"(.+?)(?::(min|max))?", text or (f"{VALIDATE * validates}loss:min"))
+    assert match is not None
+    name, way = match[1], match[2]
+    if name not in columns:
+        hint = f"there are {', '.join(columns)}"
+        raise fault("XL6337", f"there is no metric '{name}'", hint)
+    if way is None:
+        if not name.endswith("loss"):
+            problem = f"whether '{name}' is to be small or large is not said"
+            raise fault("XL6337", problem, f"{name}:max or {name}:min")
+        way = "min"
+    return BestMetric(name, way == "min")
+
+
+def batch_size(
+    steps: TrainingSteps, inputs: dict[str, TrainingInput], data: TrainingData, options: RunOptions
+) -> int:
+    """How many rows a batch has: as chosen, as the data decide, the size's `opt`, or what the
+    inputs are fixed to; 0 where batches come as they are. Raises SourceError.
+    """
+    if data.size is not None:
+        if options.batch is not None:
+            raise fault("XL6309", "the data are batches already, and their size cannot be chosen")
+        return data.size
+    if not steps.batch:
+        size = bounds(next(iter(inputs.values())).type.shape[0])[0]
+        if options.batch is not None:
+            hint = "an open size of the inputs, named in the spec: train: {batch: NAME}"
+            raise fault("XL6309", f"the inputs have {size} rows, and no size to choose", hint)
+        order = EpochOrder(size, drop_last=options.drop_last)
+        _ragged(data, order, size, f"every batch has {size}")
+        return size
+    symbol = next(
+        symbol
+        for one in inputs.values()
+        for dim in one.type.shape
+        for symbol in symbols(dim)
+        if symbol.name == steps.batch
+    )
+    size = options.batch if options.batch is not None else symbol.opt
+    if not symbol.min <= size <= symbol.max or size % symbol.multiple_of:
+        by = f", a multiple of {symbol.multiple_of}" if symbol.multiple_of > 1 else ""
+        problem = (
+            f"{size} rows in a batch: the size '{symbol.name}' is {symbol.min}..{symbol.max}{by}"
+        )
+        raise fault("XL6309", problem, "" if options.batch else "choose it: --batch N")
+    least = max(symbol.min, symbol.multiple_of)
+    order = EpochOrder(size, drop_last=options.drop_last)
+    told = f"the size '{symbol.name}' is {symbol.min} or more{' and divisible' * (symbol.multiple_of > 1)}"
+    _ragged(data, order, least, told, symbol.multiple_of)
+    return size
+
+
+def _ragged(
+    data: TrainingData, order: EpochOrder, least: int, told: str, multiple: int = 1
+) -> None:
+    """Sees that the last batch is one. Raises SourceError."""
+    rows = getattr(data, "rows", None)
+    if rows is None:
+        return
+    if order.drop_last and rows < order.batch:
+        raise fault("XL6309", f"{rows} rows are no batch of {order.batch}", "a smaller --batch")
+    rest = rows % order.batch
+    if rest and not order.drop_last and (rest < least or rest % multiple):
+        problem = f"the last batch of {rows:,} rows has {rest}, and {told}"
+        raise fault(
+            "XL6309", problem, "--drop-last leaves it out, another --batch divides otherwise"
+        )

@@ -1,0 +1,288 @@
+"""A run: epochs of steps, each followed by a row of metrics and a checkpoint."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from errno import EDQUOT, ENOSPC
+from pathlib import Path
+from typing import Any
+
+from xlac.training.data import order
+from xlac.training.data.batches import Batch, EpochOrder, TrainingData, prefetched
+from xlac.training.data.column import fault
+from xlac.training.data.fitted import training_inputs
+from xlac.training.loop.checkpoint import Checkpoint, RunPosition
+from xlac.training.loop.events import EventWriter, event_writer
+from xlac.training.loop.interrupt import Interrupt, finishing_steps
+from xlac.training.loop.metrics import MetricsRow, MetricsTable, metric_columns
+from xlac.training.loop.options import VALIDATE, RunOptions, batch_size, best_metric
+from xlac.training.loop.report import RunReport
+from xlac.training.loop.run_folder import WEIGHTS, RunFolder
+from xlac.training.loop.steps import Sums, TrainingSteps, added, means
+from xlac_sdk.source import Diagnostic, LimitError
+
+SAME = {
+    "seed": "--seed", "batch": "--batch", "drop_last": "--drop-last", "shuffle": "--no-shuffle",
+    "data": "other data", "order": "another order of rows",
+}  # fmt: skip
+"""What must be as it was when a run goes on, and how a message calls it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRun:
+    """What came of a run: the rows of metrics.csv, the steps that were taken, and its folder."""
+
+    metrics: list[MetricsRow]
+    steps: int
+    folder: Path
+
+
+class TrainingLoop:
+    """Trains on data, into a folder. `about` is what run.json is to say of the run."""
+
+    def __init__(
+        self,
+        steps: TrainingSteps,
+        data: TrainingData,
+        validate: TrainingData | None,
+        options: RunOptions,
+        folder: Path,
+        report: RunReport,
+        about: dict[str, Any] | None = None,
+    ) -> None:
+        self.steps, self.data, self.validate, self.options = steps, data, validate, options
+        self.report, self._about = report, about or {}
+        if options.tensorboard:
+            event_writer()
+        inputs = training_inputs(steps.inputs, steps.batch, ranges(steps))
+        self.batch = batch_size(steps, inputs, data, options)
+        columns = metric_columns(steps.metrics, validate is not None)
+        self.best = best_metric(options.best, columns[2:-1], validate is not None)
+        self.folder = RunFolder(folder, options.keep)
+        self.table = MetricsTable(folder / "metrics.csv", columns)
+        self.position = RunPosition()
+        self._began = time.monotonic()
+        self._events: EventWriter | None = None
+        self._interrupt = Interrupt()
+
+    # ---- the whole ---------------------------------------------------------------------------
+
+    def run(self, resume: bool = False) -> TrainingRun:
+        """Trains to the end, or to ctrl-C (KeyboardInterrupt, after a checkpoint). Raises
+        SourceError, and LimitError where the disk is full.
+        """
+        with ExitStack() as held:
+            held.enter_context(self.folder.locked(resume))
+            self._interrupt = held.enter_context(finishing_steps())
+            self.data.verify(self.report.count)
+            if self.validate is not None:
+                self.validate.verify(self.report.count)
+            found = self.folder.newest(self.report.say) if resume else None
+            self._begin(found)
+            if self.options.tensorboard:
+                self._events = EventWriter(self.folder.path / "tensorboard", self.position.step)
+                held.callback(self._events.close)
+            if not self.table.rows:
+                self._row_zero()
+            while not self._over():
+                self._epoch()
+            waited, patience = self.position.waited, self.options.patience
+            if patience is not None and waited >= patience:
+                self.report.say(f"{self.best.column} was not better for {waited} epochs: the end")
+            if self.position.batches:  # --max-steps came within an epoch
+                self._append(self._epoch_row(self.position.epoch + 1))
+            self.folder.save_weights(WEIGHTS, self.steps.save_weights)
+        return TrainingRun(self.table.rows, self.position.step, self.folder.path)
+
+    def _begin(self, found: Checkpoint | None) -> None:
+        """Takes the state of a checkpoint, or writes that of the beginning."""
+        length = self._length()
+        if length is not None:
+            self.steps.set_length(length)
+        if found is not None:
+            self._compare(found.identity)
+        self.folder.describe({**self._about, **self._identity()})
+        if found is None:
+            self.table.begin(-1)
+            self._save()
+            return
+        self.steps.restore(found.state)
+        if length is not None:
+            self.steps.set_length(length)  # a run may go on for longer than it was to
+        self.position = found.position
+        self._began = time.monotonic() - found.position.seconds
+        self.table.begin(found.position.epoch)
+        self.report.say(f"going on from step {found.position.step}, epoch {found.position.epoch}")
+        if self._keeps_best and found.position.best_step == found.position.step:
+            self.folder.keep_best(found.position.step, self.steps.save_weights)
+
+    def _length(self) -> int | None:
+        """How many steps the run takes, where that is known."""
+        epoch = self.data.steps(self._order(None))
+        whole = math.inf if None in (epoch, self.options.epochs) else epoch * self.options.epochs  # type: ignore[operator]
+        most = math.inf if self.options.max_steps is None else self.options.max_steps
+        return None if min(whole, most) == math.inf else int(min(whole, most))
+
+    def _identity(self) -> dict[str, Any]:
+        chosen = self.options
+        return {
+            "fingerprint": self.steps.fingerprint, "seed": chosen.seed, "batch": self.batch,
+            "drop_last": chosen.drop_last, "shuffle": chosen.shuffle, "order": order.NAME,
+            "data": self.data.digest,
+        }  # fmt: skip
+
+    def _compare(self, before: dict[str, Any]) -> None:
+        """Sees that a checkpoint is of this run. Raises SourceError."""
+        now = self._identity()
+        if before.get("fingerprint") != now["fingerprint"]:
+            problem = f"{self.folder.last} is a checkpoint of another model, or of other training"
+            hint = "resume with the spec and options of the run, or begin another with -o"
+            raise fault("XL6334", problem, hint)
+        for name, told in SAME.items():
+            if before.get(name) == now[name]:
+                continue
+            shown = "" if name in ("data", "order") else f" {before.get(name)}, not {now[name]}"
+            problem = f"{self.folder.path} was begun with {told}{shown}"
+            raise fault("XL6335", problem, "a run goes on as it was begun; -o begins another")
+
+    # ---- an epoch ----------------------------------------------------------------------------
+
+    def _over(self) -> bool:
+        chosen, here = self.options, self.position
+        if chosen.patience is not None and here.waited >= chosen.patience:
+            return True
+        if chosen.max_steps is not None and here.step >= chosen.max_steps:
+            return True
+        return chosen.epochs is not None and here.epoch >= chosen.epochs
+
+    def _order(self, epoch: int | None) -> EpochOrder:
+        chosen = self.options
+        return EpochOrder(max(1, self.batch), epoch, chosen.seed, chosen.drop_last)
+
+    def _epoch(self) -> None:
+        """Trains for an epoch, or what is left of it, and ends it. Raises KeyboardInterrupt."""
+        here, number = self.position, self.position.epoch + 1
+        ordered = self._order(number if self.options.shuffle else None)
+        total = self.data.steps(ordered) or 0
+        told = f"epoch {number}"
+        with prefetched(self.data.batches(ordered, here.batches)) as batches:
+            for arrays in batches:
+                self._step(arrays)
+                self._stop_if_asked()
+                self.report.count(told, here.batches, total)
+                if here.step == self.options.max_steps and here.batches != total:
+                    self._save()
+                    return
+                every = self.options.checkpoint_every
+                if every and here.step % every == 0:
+                    self._save()
+        if not here.batches:
+            raise fault("XL6305", f"epoch {number} has no batch")
+        self._end_epoch()
+
+    def _step(self, arrays: Batch) -> None:
+        sums = self.steps.run_step(arrays)
+        here = self.position
+        loss = sums["loss"][0]
+        if not math.isfinite(loss):
+            problem = f"the loss of step {here.step + 1} (epoch {here.epoch + 1}) is {loss}"
+            kept = f"{self.folder.last} is from before: " if self.folder.last else ""
+            hint = f"{kept}a smaller learning rate, clip, or data without extremes"
+            raise fault("XL6338", problem, hint)
+        here.sums = added(here.sums, sums)
+        here.step += 1
+        here.batches += 1
+
+    def _end_epoch(self) -> None:
+        """The row of the epoch, and where it is time its checkpoint."""
+        here = self.position
+        row = self._epoch_row(here.epoch + 1)
+        self._append(row)
+        value = row[self.best.column]
+        better = self.best.improves(value, here.best)
+        if better:
+            here.best, here.best_step, here.waited = value, here.step, 0
+        else:
+            here.waited += 1
+        here.epoch, here.batches, here.sums = here.epoch + 1, 0, {}
+        keeps_best = better and self._keeps_best
+        if keeps_best or not self.options.checkpoint_every or self._over():
+            self._save()
+        if keeps_best:
+            self.folder.keep_best(here.step, self.steps.save_weights)
+        self._stop_if_asked()
+
+    @property
+    def _keeps_best(self) -> bool:
+        return bool(self.options.best) or self.validate is not None
+
+    def _epoch_row(self, epoch: int) -> MetricsRow:
+        means_ = means(self.position.sums)
+        validated = self._evaluated(self.validate, f"validating epoch {epoch}")
+        return self._row(epoch, means_, validated)
+
+    def _row_zero(self) -> None:
+        trained = self._evaluated(self.data, "evaluating before the first step")
+        validated = self._evaluated(self.validate, "validating before the first step")
+        self._append(self._row(0, trained, validated))
+
+    def _row(
+        self, epoch: int, trained: dict[str, float], validated: dict[str, float]
+    ) -> MetricsRow:
+        more = {f"{VALIDATE}{name}": value for name, value in validated.items()}
+        seconds = round(time.monotonic() - self._began, 3)
+        return {"epoch": epoch, "step": self.position.step, **trained, **more, "seconds": seconds}
+
+    def _evaluated(self, data: TrainingData | None, told: str) -> dict[str, float]:
+        """The means of the metrics over data, in the order in which they are stored. Raises
+        KeyboardInterrupt.
+        """
+        if data is None:
+            return {}
+        sums: Sums = {}
+        stored = replace(self._order(None), drop_last=data is self.data and self.options.drop_last)
+        total = data.steps(stored) or 0
+        with prefetched(data.batches(stored, 0)) as batches:
+            for number, arrays in enumerate(batches, 1):
+                sums = added(sums, self.steps.run_evaluate(arrays))
+                self.report.count(told, number, total)
+                self._stop_if_asked()
+        if not sums:
+            raise fault("XL6305", f"{told}: there is no batch")
+        return means({name: sums[name] for name in self.steps.metrics})
+
+    # ---- what is kept ------------------------------------------------------------------------
+
+    def _append(self, row: MetricsRow) -> None:
+        try:
+            self.table.append(row)
+        except OSError as error:
+            if error.errno not in (ENOSPC, EDQUOT):
+                raise
+            problem = f"{self.table.path}: the disk is full"
+            hint = f"{self.folder.last} is whole: --resume {self.folder.path} goes on from it"
+            raise LimitError(Diagnostic("XL4002", problem, hint=hint)) from None
+        if self._events is not None:
+            self._events.write(row)
+        self.report.row(row)
+
+    def _save(self) -> None:
+        self.position.seconds = time.monotonic() - self._began
+        self.folder.save(Checkpoint(self._identity(), self.position, self.steps.state()))
+
+    def _stop_if_asked(self) -> None:
+        """After ctrl-C: a checkpoint, and out. Raises KeyboardInterrupt."""
+        if self._interrupt.pressed:
+            self._save()
+            told = os.fspath(self.folder.path)
+            self.report.say(f"step {self.position.step} is saved: --resume {told} goes on from it")
+            raise KeyboardInterrupt
+
+
+def ranges(steps: TrainingSteps) -> dict[str, tuple[int, int]]:
+    """The least and greatest value of the inputs for which the spec says them."""
+    return dict(getattr(steps, "ranges", {}))

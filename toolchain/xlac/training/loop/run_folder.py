@@ -1,0 +1,132 @@
+"""The folder of a run: who may write to it, which checkpoints it keeps, and which one a run goes on
+from.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from xlac.training.data.column import fault
+from xlac.training.loop import checkpoint
+from xlac.training.loop.checkpoint import BadCheckpoint, Checkpoint
+from xlac.training.loop.files import clear_temporary, replacing
+
+try:
+    import fcntl
+except ImportError:  # no such locks on this system
+    fcntl = None  # type: ignore[assignment]
+
+ABOUT, LOCK = "run.json", ".lock"
+BEST, BEST_WEIGHTS, WEIGHTS = "best.safetensors", "best_weights.safetensors", "weights.safetensors"
+
+
+class RunFolder:
+    """A folder with run.json, metrics.csv, checkpoints/ and the weights of a run."""
+
+    def __init__(self, path: Path, keep: int) -> None:
+        self.path, self.keep = path, keep
+        self.checkpoints = path / "checkpoints"
+        self.last: Path | None = None  # the newest checkpoint that is known to be whole
+
+    @contextmanager
+    def locked(self, resume: bool) -> Iterator[None]:
+        """The folder is this run's until the end of the block. Raises SourceError for one that
+        holds something and is not to go on, one that is to and does not, and one in use.
+        """
+        if resume and not (self.path / ABOUT).is_file() and not self._is_begun():
+            problem = f"there is no run in {self.path} to go on with"
+            raise fault("XL6332", problem, "-o begins a new one")
+        if not resume and self.path.exists() and not self._is_empty():
+            problem = f"{self.path} exists, and training would write into it"
+            hint = (
+                f"--resume {self.path} goes on with it, where it is a run; -o takes another folder"
+            )
+            raise fault("XL6331", problem, hint)
+        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        with (self.path / LOCK).open("w") as held:
+            if fcntl is not None:
+                try:
+                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    raise fault("XL6336", f"another process trains in {self.path}") from None
+            clear_temporary(self.path)
+            clear_temporary(self.checkpoints)
+            yield
+
+    def _is_empty(self) -> bool:
+        return self.path.is_dir() and not any(self.path.iterdir())
+
+    def _is_begun(self) -> bool:
+        """Whether all that is here is what a run makes before it says what it is."""
+        if not self.path.is_dir() or not (self.path / LOCK).is_file():
+            return False
+        ours = {LOCK, self.checkpoints.name}
+        return all(p.name in ours or p.name.startswith(".run.json") for p in self.path.iterdir())
+
+    def describe(self, about: Mapping[str, Any]) -> None:
+        """Writes run.json."""
+        with replacing(self.path / ABOUT, ABOUT) as made:
+            made.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+
+    def newest(self, tell: Callable[[str], object]) -> Checkpoint | None:
+        """The newest checkpoint that is whole, or None where there never was one; says which ones
+        are damaged. Raises SourceError where all are.
+        """
+        paths = checkpoint.listed(self.checkpoints)
+        for path in paths:
+            try:
+                found = checkpoint.read(path)
+            except (BadCheckpoint, OSError) as error:
+                tell(f"warning: {path} is damaged and left out: {error} [XL6333]")
+                continue
+            self.last = path
+            return found
+        if paths:
+            problem = f"every checkpoint in {self.checkpoints} is damaged"
+            raise fault("XL6333", problem, f"{paths[0].name} is the newest")
+        return None
+
+    def save(self, made: Checkpoint) -> None:
+        """Writes a checkpoint, and removes those that are too old. Raises LimitError where the disk
+        is full: the last one stays.
+        """
+        path = checkpoint.path_of(self.checkpoints, made.position.step)
+        kept = f"{self.last} is whole: --resume {self.path} goes on from it" if self.last else ""
+        checkpoint.write(path, made, kept)
+        self.last = path
+        newer = [p for p in checkpoint.listed(self.checkpoints) if p <= path]
+        for old in newer[self.keep :]:
+            with suppress(OSError):
+                old.unlink()
+
+    def keep_best(self, step: int, save_weights: Callable[[Path], None]) -> None:
+        """The checkpoint of a step is the best, and so are the weights as they are now."""
+        path = checkpoint.path_of(self.checkpoints, step)
+        kept = f"{path} is whole: --resume {self.path} goes on from it"
+        with replacing(self.path / BEST, BEST, kept) as made:
+            try:
+                os.link(path, made)
+            except OSError:
+                shutil.copyfile(path, made)
+        self.save_weights(BEST_WEIGHTS, save_weights)
+
+    def save_weights(self, name: str, save_weights: Callable[[Path], None]) -> None:
+        """Writes the weights under a name. Raises LimitError where the disk is full."""
+        kept = f"{self.last} is whole: --resume {self.path} goes on from it" if self.last else ""
+        with replacing(self.path / name, name, kept) as made:
+            save_weights(made)
+
+
+def about(path: Path) -> dict[str, Any]:
+    """What run.json says of a run; nothing where it cannot be read."""
+    try:
+        found = json.loads((path / ABOUT).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

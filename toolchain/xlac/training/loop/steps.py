@@ -1,0 +1,67 @@
+"""What the loop asks of whatever learns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from xlac.ir.types import Type
+from xlac_sdk.dtypes import Array
+
+Sums = Mapping[str, tuple[float, float]]
+"""Metric -> (sum, count): a mean is sum / count, so that batches of any size weigh alike."""
+
+
+class TrainingSteps(Protocol):
+    """A model and its optimizer: `xlac.trainer` makes one of a spec."""
+
+    @property
+    def inputs(self) -> Mapping[str, Type]:
+        """The types of what a step takes, by name; the size named `batch` is open in them."""
+
+    @property
+    def batch(self) -> str:
+        """The name of the size that counts the rows of a batch; "" where there is none."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What a step reports: "loss", then the others."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells the model and how it is trained from others."""
+
+    @property
+    def steps_done(self) -> int:
+        """How many steps were taken."""
+
+    def run_step(self, arrays: Mapping[str, Any]) -> Sums:
+        """Learns from a batch."""
+
+    def run_evaluate(self, arrays: Mapping[str, Any]) -> Sums:
+        """The same numbers in inference mode; nothing is learned."""
+
+    def state(self) -> dict[str, Array]:
+        """Copies of everything that a step reads and writes, by name."""
+
+    def restore(self, state: Mapping[str, Array]) -> None:
+        """Takes such a state. Raises SourceError for names and shapes that do not fit."""
+
+    def set_length(self, steps: int) -> None:
+        """Says how many steps the whole run takes."""
+
+    def save_weights(self, path: Path) -> None:
+        """Writes the weights, as the model's spec reads them, as safetensors."""
+
+
+def means(sums: Sums) -> dict[str, float]:
+    """The mean of each metric; NaN where nothing was counted."""
+    return {name: total / count if count else float("nan") for name, (total, count) in sums.items()}
+
+
+def added(first: Sums, second: Sums) -> dict[str, tuple[float, float]]:
+    """The sums of two batches."""
+    if not first:
+        return dict(second)
+    return {n: (first[n][0] + second[n][0], first[n][1] + second[n][1]) for n in second}
