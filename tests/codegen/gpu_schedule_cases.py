@@ -33,6 +33,7 @@ GPU = Target("gpu", warp=8, block_threads=32, shared_bytes=48 << 10, access_byte
 
 
 TICKETS = replace(GPU, instructions=frozenset({ARRIVED, TICKET}))
+WARP = replace(GPU, warp=32, block_threads=128)
 CORES = replace(
     GPU, warp=32, block_threads=128, instructions=frozenset({*MMA.values(), COPY, COMMIT, WAIT})
 )
@@ -164,6 +165,21 @@ def found() -> Group:
     return group(Kind.CUMULATIVE, made, *picks)
 
 
+def attention(time: int, length: int, width: int) -> Callable[[], Group]:
+    """Two query heads that share a key head; later keys are hidden."""
+
+    def made() -> Group:
+        q, k, v = (
+            x("q", 1, 2, time, width),
+            x("k", 1, 1, length, width),
+            x("v", 1, 1, length, width),
+        )
+        return group(Kind.ATTENTION, build.apply1("attention", q, k, v, causal=True))
+
+    return made
+
+
+SPLIT_KEYS = {"splits": 3, "few": 1, "part": 1, "combine_threads": 16}
 ROWS = Scatter(
     update_window_dims=(1,),
     inserted_window_dims=(0,),
@@ -225,5 +241,10 @@ GPU_CASES: dict[str, Drawn] = {
     "gpu_greatest_so_far": Drawn(lines(130, "max"), GPU, "gpu_block_scan", exact=True),
     "gpu_compact": Drawn(found, GPU, "gpu_compact", exact=True),
     "gpu_sort": Drawn(ordered, GPU, "gpu_merge_sort", exact=True, starts=({"tile": 2},)),
+    "gpu_flash": Drawn(attention(9, 18, 8), WARP, "flash_attention"),
+    "gpu_decode": Drawn(attention(2, 30, 12), GPU, "split_kv_decode", starts=(SPLIT_KEYS,)),
+    "gpu_decode_last": Drawn(
+        attention(1, 50, 16), TICKETS, "split_kv_decode", starts=({"splits": 2},)
+    ),
     "gpu_turned_twice": Drawn(turned_twice, GPU, "gpu_elementwise", exact=True),
 }

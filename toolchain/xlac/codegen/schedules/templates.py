@@ -7,6 +7,7 @@ from xlac.codegen.schedules.cumulative import CumulativeSchedule
 from xlac.codegen.schedules.depthwise import DepthwiseNchwSchedule, DepthwiseNhwcSchedule
 from xlac.codegen.schedules.elementwise import ElementwiseSchedule
 from xlac.codegen.schedules.gemm import CONTRACTIONS, PackSchedule
+from xlac.codegen.schedules.gpu.attention import GPU_ATTENTION
 from xlac.codegen.schedules.gpu.elementwise import GpuElementwiseSchedule
 from xlac.codegen.schedules.gpu.gemm import GPU_CONTRACTIONS
 from xlac.codegen.schedules.gpu.order import GPU_ORDER
@@ -31,6 +32,7 @@ TEMPLATES: dict[str, type[Schedule]] = {
         *GPU_CONTRACTIONS,
         GpuElementwiseSchedule,
         *GPU_REDUCTIONS,
+        *GPU_ATTENTION,
         *GPU_ORDER,
         *GPU_BY_THREAD,
         MergeSortSchedule,

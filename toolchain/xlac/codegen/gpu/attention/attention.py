@@ -4,10 +4,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from xlac.codegen.core import epilogue, operands
-from xlac.codegen.core.attention_problem import attention_problem
+from xlac.codegen.core.attention_problem import AttentionProblem, attention_problem
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.gpu.attention import decode_split, flash_attention, flash_tile, split_kv_decode
+from xlac.codegen.schedules.gpu.attention import (
+    GPU_ATTENTION,
+    GpuAttentionSchedule,
+    SplitKvDecodeSchedule,
+)
 from xlac.fusion.group import Group
 from xlac.ir.dims import bounds, size_hint
 from xlac.ir.graph import Node
@@ -63,8 +70,22 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
         views.append(found)
     h = attention_problem(anchor, (views[0], views[1], views[2]))
     few = decode_split.takes(size_hint(h.rows), h.widths, h.dtype, target)
-    launches += (split_kv_decode if few else flash_attention).launches(
-        group, target, name, h, after
+    schedule: GpuAttentionSchedule = lower_part.decisions.settle(
+        name,
+        decode_split.choose(h, target) if few else flash_tile.choose(h, target),
+        partial(_check, h=h, target=target),
+        GPU_ATTENTION,
     )
+    if isinstance(schedule, SplitKvDecodeSchedule):
+        launches += split_kv_decode.launches(group, target, name, h, after, schedule)
+    else:
+        launches += flash_attention.launches(group, target, name, h, after, schedule)
     used = {v.value for v in views if isinstance(v.value, Node)}
     return LoweredGroup(tuple(launches), epilogue.in_place(after, used))
+
+
+def _check(schedule: GpuAttentionSchedule, h: AttentionProblem, target: Target) -> None:
+    if isinstance(schedule, SplitKvDecodeSchedule):
+        decode_split.check(schedule, h, target)
+    else:
+        flash_tile.check(schedule, h, target)

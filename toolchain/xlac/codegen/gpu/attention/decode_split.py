@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xlac.codegen.core.attention_problem import AttentionProblem
-from xlac.codegen.gpu.core.grid import at_least
+from xlac.codegen.gpu.core.grid import at_least, check_shared, check_threads, power_of_two
 from xlac.codegen.gpu.gemm import block_tiling
+from xlac.codegen.gpu.reduction import arrival_counter
+from xlac.codegen.schedules.gpu.attention import SplitKvDecodeSchedule
+from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import size_hint, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -15,6 +18,9 @@ from xlac_sdk.target import Target
 FEW = 4  # rows that a thread has sums for
 MOST = 16  # rows above which keys are better multiplied in tiles
 WARPS = 4
+AHEAD, MOST_AHEAD = 2, 8  # keys that a thread reads before it needs the first
+MOST_SPLITS = 64
+COMBINE_THREADS = 128
 KEYS = 64  # that a block has to itself, at least
 
 P = Primitive
@@ -23,7 +29,8 @@ P = Primitive
 @dataclass(frozen=True, slots=True)
 class DecodeSplit:
     """How the work is shared: rows at a time, elements of a row that a thread holds and that are
-    worked on at once, threads of a row, and the blocks that share the keys of one head."""
+    worked on at once, threads of a row, the blocks that share the keys of one head, and keys
+    that a thread reads at once."""
 
     few: int
     lanes: int
@@ -31,6 +38,7 @@ class DecodeSplit:
     across: int
     warps: int
     splits: int
+    ahead: int
 
     @property
     def parts(self) -> int:
@@ -55,7 +63,52 @@ def held_lanes(width: int, dtype: DType, target: Target) -> int:
     return lanes
 
 
-def share(h: AttentionProblem, target: Target) -> DecodeSplit:
+def split_of(schedule: SplitKvDecodeSchedule, h: AttentionProblem) -> DecodeSplit:
+    """How a schedule shares the work of an attention."""
+    s = schedule
+    across = at_least(h.widths[0] // s.lanes)
+    return DecodeSplit(s.few, s.lanes, s.part, across, s.warps, s.splits, s.ahead)
+
+
+def check(schedule: SplitKvDecodeSchedule, h: AttentionProblem, target: Target) -> None:
+    """Raises Misfit for a schedule by which the threads of a block cannot share rows."""
+    s, width, most = schedule, h.widths[0], max(1, target.access_bytes // h.dtype.nbytes)
+    if width != h.widths[1]:
+        raise Misfit(("template",), "keys and values are of one width")
+    for field, value, limit in (
+        ("few", s.few, 2 * FEW), ("lanes", s.lanes, most), ("part", s.part, s.lanes),
+        ("warps", s.warps, target.block_threads // target.warp),
+    ):  # fmt: skip
+        if value & (value - 1) or value > limit:
+            raise Misfit((field,), f"it is a power of two, at most {limit} here")
+    if width % s.lanes or width > target.warp * s.lanes:
+        raise Misfit(("lanes",), f"a row has {width} elements, a warp {target.warp} threads")
+    for field, value, limit in (("splits", s.splits, MOST_SPLITS), ("ahead", s.ahead, MOST_AHEAD)):
+        if value > limit:
+            raise Misfit((field,), f"it is at most {limit}")
+    columns = split_of(s, h).across * s.lanes
+    nbytes = s.warps * s.few * (columns + 2) * h.dtype.compute.nbytes
+    check_shared(nbytes, target, ("warps",))
+    if s.splits == 1:
+        if s.combine_threads is not None:
+            raise Misfit(("combine_threads",), "one block has nothing to combine: it is null")
+    elif s.combine_threads is not None:
+        check_threads(s.combine_threads, target, path=("combine_threads",))
+    elif not arrival_counter.has_tickets(target):
+        raise Misfit(("combine_threads",), "this target's blocks cannot tell which is the last")
+
+
+def choose(h: AttentionProblem, target: Target) -> SplitKvDecodeSchedule:
+    """The schedule that shares an attention as is best."""
+    how = _share(h, target)
+    combined = how.splits == 1 or arrival_counter.has_tickets(target)
+    threads = None if combined else min(COMBINE_THREADS, power_of_two(target.block_threads))
+    return SplitKvDecodeSchedule(
+        how.few, how.lanes, how.part, how.warps, how.splits, how.ahead, threads
+    )
+
+
+def _share(h: AttentionProblem, target: Target) -> DecodeSplit:
     """Enough blocks to keep every multiprocessor reading, and few enough that each has something to
     read.
     """
@@ -70,4 +123,5 @@ def share(h: AttentionProblem, target: Target) -> DecodeSplit:
         at_least(h.widths[0] // lanes),
         max(1, min(WARPS, target.block_threads // target.warp)),
         max(1, min(wanted, size_hint(h.length) // KEYS, 32)),
+        AHEAD,
     )

@@ -20,13 +20,14 @@ from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.gpu.attention import fragments
 from xlac.codegen.gpu.attention.flash_scores import FlashScores, FragmentRow
-from xlac.codegen.gpu.attention.flash_tile import F32, STAGES, choose
+from xlac.codegen.gpu.attention.flash_tile import F32, tile_of
 from xlac.codegen.gpu.attention.fragments import BY_CORES
 from xlac.codegen.gpu.core import instructions, pipeline
 from xlac.codegen.gpu.core.grid import GridThread, grid
 from xlac.codegen.gpu.core.instructions import CHUNK, COLUMNS, ROWS, FragmentOperand, Swizzled
 from xlac.codegen.gpu.core.pipeline import Lane
 from xlac.codegen.gpu.core.shared_staging import SharedStaging, tile_shape
+from xlac.codegen.schedules.gpu.attention import FlashAttentionSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, ceil_div, divisor, volume
@@ -40,11 +41,16 @@ P = Primitive
 
 
 def launches(
-    group: Group, target: Target, name: str, h: AttentionProblem, after: Epilogue
+    group: Group,
+    target: Target,
+    name: str,
+    h: AttentionProblem,
+    after: Epilogue,
+    schedule: FlashAttentionSchedule,
 ) -> list[KernelLaunch]:
     """One launch."""
     elements = Elements(Builder(), group, target)
-    FlashAttention(elements, after, h, choose(h, target), target).write()
+    FlashAttention(elements, after, h, tile_of(schedule, h), target).write()
     return [elements.launch(name, cost.work(group))]
 
 
@@ -66,7 +72,7 @@ class FlashAttention(FlashScores):
         h, tile, builder, dtype = self.h, self.tile, self.builder, self.h.dtype
         queries = g.shared("queries", dtype, tile.rows * tile.width)
         memory = [
-            g.shared(hint, dtype, STAGES * tile.keys * n)
+            g.shared(hint, dtype, tile.stages * tile.keys * n)
             for hint, n in (("keys", tile.width), ("values", tile.wide))
         ]
         shares = g.shared("shares", dtype, tile.rows * tile.keys)
@@ -113,7 +119,9 @@ class FlashAttention(FlashScores):
                 )
 
         start, end = build.index(0), self._end(first)
-        pipeline.run(builder, self.target, lanes, start, end, tile.keys, STAGES, multiply, h.length)
+        pipeline.run(
+            builder, self.target, lanes, start, end, tile.keys, tile.stages, multiply, h.length
+        )
         self._store(sums, rows, batch, builder.let("column", self.pairs.first(lane)))
 
     # ---- memory ------------------------------------------------------------------------------

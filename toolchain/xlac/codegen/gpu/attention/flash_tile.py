@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xlac.codegen.core.attention_problem import AttentionProblem
-from xlac.codegen.gpu.core.grid import at_least
+from xlac.codegen.gpu.core.grid import at_least, check_shared, check_threads
 from xlac.codegen.gpu.core.instructions import COLUMNS, LANES, MMA, ROWS
+from xlac.codegen.schedules.gpu.attention import FlashAttentionSchedule
+from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import size_hint
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -16,7 +18,7 @@ P = Primitive
 KEYS = (64, 32, 16)  # of a tile, the more the better
 
 
-STAGES = 2
+STAGES, MOST_STAGES = 2, 4
 
 
 WIDEST = {2: 256, 4: 128}  # elements of a row of queries, keys or values, by the bytes of one
@@ -28,7 +30,7 @@ F32 = DType.F32
 @dataclass(frozen=True, slots=True)
 class FlashTile:
     """Warps of a block, each with 16 rows; the widths of keys and values filled up to powers of
-    two; keys of a tile.
+    two; keys of a tile, and tiles in SHARED memory.
     """
 
     dtype: DType
@@ -36,6 +38,7 @@ class FlashTile:
     width: int
     wide: int
     keys: int
+    stages: int
 
     @property
     def rows(self) -> int:
@@ -46,7 +49,8 @@ class FlashTile:
     def shared_bytes(self) -> int:
         """SHARED memory of a block: queries, weights, and stages of keys and values."""
         return self.dtype.nbytes * (
-            self.rows * (self.width + self.keys) + STAGES * self.keys * (self.width + self.wide)
+            self.rows * (self.width + self.keys)
+            + self.stages * self.keys * (self.width + self.wide)
         )
 
 
@@ -66,12 +70,39 @@ def takes(widths: tuple[int, int], dtype: DType, target: Target) -> bool:
     return fits and (dtype is F32 or MMA[dtype] in target.instructions)
 
 
-def _tile(dtype: DType, widths: tuple[int, int], warps: int, keys: int) -> FlashTile:
+def _tile(
+    dtype: DType, widths: tuple[int, int], warps: int, keys: int, stages: int = STAGES
+) -> FlashTile:
     width, wide = (max(2 * COLUMNS, at_least(w)) for w in widths)
-    return FlashTile(dtype, warps, width, wide, keys)
+    return FlashTile(dtype, warps, width, wide, keys, stages)
 
 
-def choose(h: AttentionProblem, target: Target) -> FlashTile:
+def tile_of(schedule: FlashAttentionSchedule, h: AttentionProblem) -> FlashTile:
+    """What a block has by a schedule."""
+    return _tile(h.dtype, h.widths, schedule.warps, schedule.keys, schedule.stages)
+
+
+def check(schedule: FlashAttentionSchedule, h: AttentionProblem, target: Target) -> None:
+    """Raises Misfit for tiles that a block has no room for, or that this attention cannot have."""
+    if not takes(h.widths, h.dtype, target):
+        raise Misfit(("template",), "nothing multiplies fragments of these types and widths")
+    if schedule.warps & (schedule.warps - 1):
+        raise Misfit(("warps",), "it is a power of two")
+    check_threads(schedule.warps * target.warp, target, path=("warps",))
+    if schedule.keys & (schedule.keys - 1) or not KEYS[-1] <= schedule.keys <= 2 * KEYS[0]:
+        raise Misfit(("keys",), f"it is a power of two from {KEYS[-1]} to {2 * KEYS[0]}")
+    if not STAGES <= schedule.stages <= MOST_STAGES:
+        raise Misfit(("stages",), f"it is from {STAGES} to {MOST_STAGES}")
+    check_shared(tile_of(schedule, h).shared_bytes, target, ("keys",))
+
+
+def choose(h: AttentionProblem, target: Target) -> FlashAttentionSchedule:
+    """The schedule of the tile that suits an attention."""
+    tile = _chosen(h, target)
+    return FlashAttentionSchedule(tile.warps, tile.keys, tile.stages)
+
+
+def _chosen(h: AttentionProblem, target: Target) -> FlashTile:
     """As many warps as there are rows and room for, of tiles of few keys where registers are full
     of results; threads that multiply for themselves in blocks of half as many, two at once."""
     by_threads = MMA[h.dtype] not in target.instructions

@@ -75,9 +75,10 @@ class SplitResults:
     weights: Scratch
     splits: int
     part: int
+    by_last_block: bool  # the last block to be done combines them, not a kernel of its own
 
     @staticmethod
-    def of(h: AttentionProblem, splits: int, part: int) -> SplitResults:
+    def of(h: AttentionProblem, splits: int, part: int, *, by_last_block: bool) -> SplitResults:
         """Memory for what so many blocks find for every row."""
         dtype, parts = h.dtype.compute, volume(h.batch) * h.rows * splits
         return SplitResults(
@@ -85,6 +86,7 @@ class SplitResults:
             Scratch(dtype, parts * 2, "weights"),
             splits,
             part,
+            by_last_block,
         )
 
     def place(self, h: AttentionProblem, batch: Counters, row: Expr, split: build.Number) -> Expr:
@@ -123,11 +125,13 @@ class SplitResults:
         store(elements, after, h, batch, row, column, state)
 
 
-def combine(elements: Elements, after: Epilogue, h: AttentionProblem, found: SplitResults) -> None:
+def combine(
+    elements: Elements, after: Epilogue, h: AttentionProblem, found: SplitResults, threads: int
+) -> None:
     """The kernel that combines what blocks have found of the same rows: a thread for every few
     elements of the result.
     """
-    builder, threads = elements.builder, 128
+    builder = elements.builder
     extents = [*h.batch, h.rows, h.widths[1] // found.part]
     count = volume(tuple(extents))
     with grid(builder, elements.target, ceil_div(count, threads), threads) as g:

@@ -18,7 +18,7 @@ from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.gpu.attention.decode_reads import DecodeReads
-from xlac.codegen.gpu.attention.decode_split import share
+from xlac.codegen.gpu.attention.decode_split import split_of
 from xlac.codegen.gpu.attention.softmax_state import (
     SoftmaxState,
     SplitResults,
@@ -28,6 +28,7 @@ from xlac.codegen.gpu.attention.softmax_state import (
 )
 from xlac.codegen.gpu.core.grid import GridThread, grid
 from xlac.codegen.gpu.reduction import arrival_counter
+from xlac.codegen.schedules.gpu.attention import SplitKvDecodeSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import ceil_div, volume
@@ -38,25 +39,28 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-AHEAD = 2  # keys that a thread reads before it needs the first
 
 
 def launches(
-    group: Group, target: Target, name: str, h: AttentionProblem, after: Epilogue
+    group: Group,
+    target: Target,
+    name: str,
+    h: AttentionProblem,
+    after: Epilogue,
+    schedule: SplitKvDecodeSchedule,
 ) -> list[KernelLaunch]:
-    """One kernel, whose blocks may share the keys; where the target has no tickets another combines
-    what they found.
-    """
-    how, elements = share(h, target), Elements(Builder(), group, target)
+    """One kernel, whose blocks may share the keys; another may combine what they found."""
+    how, elements = split_of(schedule, h), Elements(Builder(), group, target)
     if how.splits == 1:
         SplitDecode(elements, after, h, how, target, None).write()
         return [elements.launch(name, cost.work(group))]
-    found = SplitResults.of(h, how.splits, how.part)
+    threads = schedule.combine_threads
+    found = SplitResults.of(h, how.splits, how.part, by_last_block=threads is None)
     SplitDecode(elements, after, h, how, target, found).write()
-    if arrival_counter.has_tickets(target):
+    if threads is None:
         return [elements.launch(name, cost.work(group))]
     combining = Elements(Builder(), group, target)
-    combine(combining, after, h, found)
+    combine(combining, after, h, found, threads)
     return [elements.launch(f"{name}_parts", cost.work(group)), combining.launch(name)]
 
 
@@ -116,9 +120,10 @@ class SplitDecode(DecodeReads):
             for _ in rows
         ]
         slots = how.warps * warp // how.across
-        with builder.loop("k", begin, end, slots * AHEAD) as k:
+        with builder.loop("k", begin, end, slots * how.ahead) as k:
             keys = [
-                builder.let("key", build.add(build.add(k, slot), slots * u)) for u in range(AHEAD)
+                builder.let("key", build.add(build.add(k, slot), slots * u))
+                for u in range(how.ahead)
             ]
             there = [builder.let("there", build.apply(P.LT, key, end)) for key in keys]
             read = [
@@ -217,7 +222,7 @@ class SplitDecode(DecodeReads):
                     for more in found[1:]:
                         state = self._merged(state, more)
                     self._store(batch, row, column, split, state)
-        if self.found is not None and arrival_counter.has_tickets(self.target):
+        if self.found is not None and self.found.by_last_block:
             builder.emit(arrival_counter.fence())
             count = volume(h.batch) * ceil_div(h.rows, how.few)
             with arrival_counter.last(
@@ -242,7 +247,7 @@ class SplitDecode(DecodeReads):
             store(self.elements, self.after, h, batch, row, column, state)
             return
         at = builder.let("at", self.found.place(h, batch, row, split))
-        access = Access.REREAD if arrival_counter.has_tickets(self.target) else Access.WRITE
+        access = Access.REREAD if self.found.by_last_block else Access.WRITE
         values, weights = (
             self.elements.parameter(one, access) for one in (self.found.values, self.found.weights)
         )
