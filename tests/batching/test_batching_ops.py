@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 from stacked import SIZE, compare
 
+from xlac.batching.control import is_control
+from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
-from xlac.ir.op import OPS, Sample
+from xlac.ir.op import OPS, Op, Sample
 from xlac.ops import build
+from xlac.ops.control.control import Pick
 from xlac.ops.sampling import draw
 from xlac.ops.values import results
 from xlac_sdk.dtypes import DType
@@ -54,7 +57,7 @@ def cases(name: str) -> list[tuple[Sample, tuple[bool, ...]]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_samples(name: str, some: Any) -> None:
-    for sample, mapped in some(cases(name), 12):
+    for sample, mapped in some(cases(name), 12 if issubclass(OPS[name], Composite) else 3):
         params = [build.param(f"x{n}", t.dtype, t.shape) for n, t in enumerate(sample.inputs)]
         try:
             outputs = results(Node.of(OPS[name](**sample.attributes), *params))
@@ -63,3 +66,14 @@ def test_samples(name: str, some: Any) -> None:
         floats = any(t.dtype.is_float for t in sample.inputs)
         wide = floats and all(t.dtype is DType.F64 for t in sample.inputs if t.dtype.is_float)
         compare(params, outputs, values(sample, mapped), mapped, 1e-12 if wide else 2e-3 if floats else 0.0)  # fmt: skip
+
+
+def test_every_primitive_says_something() -> None:
+    """What has no expansion says itself what becomes of it along a leading axis."""
+    silent = [
+        name
+        for name, op in OPS.items()
+        if op.operands and not issubclass(op, Composite) and op is not Pick
+        and not is_control(object.__new__(op)) and op.leading is None and op.batched is Op.batched
+    ]  # fmt: skip
+    assert not silent, f"give them `leading` or `batched`: {silent}"
