@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator as operators
 from collections.abc import Mapping
 from functools import cache
 
@@ -11,6 +12,7 @@ from xlac.ops import build
 from xlac.ops.values import Value
 
 _BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.BitAnd: "and", ast.BitOr: "or"}  # fmt: skip
+_PLAIN = {ast.Add: operators.add, ast.Sub: operators.sub, ast.Mult: operators.mul, ast.Div: operators.truediv}  # fmt: skip
 _COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}  # fmt: skip
 
 
@@ -40,7 +42,7 @@ def _value(tree: ast.expr, names: Mapping[str, Value]) -> Value:
             value = _value(operand, names)
             return -value if isinstance(value, int | float) else build.apply1("neg", value)
         case ast.BinOp(left=left, op=operator, right=right):
-            return build.apply1(_BINARY[type(operator)], _value(left, names), _value(right, names))
+            return _binary(operator, _value(left, names), _value(right, names))
         case ast.Compare(left=left, ops=[operator], comparators=[right]):
             direction = _COMPARE[type(operator)]
             return build.compare(_value(left, names), direction, _value(right, names))
@@ -49,3 +51,12 @@ def _value(tree: ast.expr, names: Mapping[str, Value]) -> Value:
         case ast.Call(func=ast.Name(id=name), args=args):
             return build.apply1(name, *(_value(each, names) for each in args))
     raise AssertionError(f"a derivative cannot say {ast.unparse(tree)}")
+
+
+def _binary(operator: ast.operator, left: Value, right: Value) -> Value:
+    """Two values combined; numbers with all their digits, whatever type they meet afterwards."""
+    plain = _PLAIN.get(type(operator))
+    if plain and isinstance(left, int | float) and isinstance(right, int | float):
+        found: float = plain(left, right)
+        return found
+    return build.apply1(_BINARY[type(operator)], left, right)
