@@ -95,7 +95,9 @@ def upper_bound(dim: Dim) -> int:
 
 
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
-    """The size for given values of its symbols, by name. Raises KeyError for one that is missing."""
+    """The size for given values of its symbols, by name. Raises KeyError for one that is
+    missing.
+    """
     if not isinstance(dim, Sym):
         return dim
     total = 0

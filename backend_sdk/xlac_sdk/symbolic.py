@@ -11,7 +11,9 @@ UNBOUNDED = 2**31 - 1  # the largest size assumed of a symbol without `max`
 
 @dataclass(frozen=True, slots=True, order=True)
 class Symbol:
-    """A named size. `opt` is the size to optimise for; every value is a multiple of `multiple_of`."""
+    """A named size. `opt` is the size to optimise for; every value is a multiple of
+    `multiple_of`.
+    """
 
     name: str
     min: int = field(default=0, compare=False)
@@ -21,7 +23,9 @@ class Symbol:
 
     @property
     def identifier(self) -> str:
-        """What the size is called in kernels and in text made from them: no two symbols share it."""
+        """What the size is called in kernels and in text made from them: no two symbols share
+        it.
+        """
         plain = self.name.isascii() and self.name.isidentifier() and self.name[0] != "_"
         return f"size_{self.name}" if plain else f"size__{self.name.encode().hex()}"
 
@@ -178,7 +182,9 @@ def _text(monomial: Monomial, factor: int) -> str:
 
 
 def whole(dim: Dim, by: Dim) -> Dim | None:
-    """How often one size goes into another, where that comes out for all values of their symbols."""
+    """How often one size goes into another, where that comes out for all values of their
+    symbols.
+    """
     if isinstance(dim, int) and isinstance(by, int):
         return dim // by if by and dim % by == 0 else None
     if by == 0 or isinstance(dim, int):

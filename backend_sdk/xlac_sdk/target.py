@@ -87,7 +87,8 @@ class Target:
         device = self.device or ("gpu" if self.warp else "cpu")
         if device not in DEVICES or (device == "gpu" and not self.warp):
             raise ValueError(
-                f"target '{self.name}': device is {' or '.join(DEVICES)}, and a gpu's warp is not 0;"
+                f"target '{self.name}': device is {' or '.join(DEVICES)}, and a gpu's warp is not "
+                "0;"
                 f" here device is {device!r} and warp {self.warp}"
             )
         object.__setattr__(self, "device", device)

@@ -63,7 +63,10 @@ class Model:
             self._executable.reset()
 
     def __repr__(self) -> str:
-        return f"<Model {self.manifest.name}({', '.join(self.inputs)}) -> {', '.join(self.outputs)}; {self.manifest.target}>"
+        return (
+            f"<Model {self.manifest.name}({', '.join(self.inputs)}) -> {', '.join(self.outputs)}; "
+            f"{self.manifest.target}>"
+        )
 
 
 def load(folder: str | Path, *, copy_weights: bool = False) -> Model:
@@ -93,7 +96,10 @@ def _check_types(artefact: Artefact) -> None:
         try:
             slot.dtype.numpy  # noqa: B018
         except ModuleNotFoundError as error:
-            problem = f"'{slot.name}' is {slot.dtype}, which NumPy lacks, and {error.name} is not installed"
+            problem = (
+                f"'{slot.name}' is {slot.dtype}, which NumPy lacks, and {error.name} is not "
+                "installed"
+            )
             raise UnsupportedError(
                 Diagnostic("XL5004", problem, hint="pip install 'xlac-runtime[bf16]'")
             ) from None

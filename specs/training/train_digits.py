@@ -40,7 +40,8 @@ def main() -> None:
     np.save(SPECS / "data" / "digits_images.npy", test)
     np.save(SPECS / "data" / "digits_labels.npy", test_labels.astype(np.int64))
     print(
-        f"{len(train)} images trained on, accuracy on the other {len(test)}: {net.score(test, test_labels):.4f}"
+        f"{len(train)} images trained on, accuracy on the other {len(test)}: "
+        f"{net.score(test, test_labels):.4f}"
     )
 
 

@@ -23,7 +23,9 @@ rounding and more.
 
 
 def chosen_precision(precision: str) -> str:
-    """The same, one of PRECISIONS, or "" for what the model says. Raises SourceError for any other."""
+    """The same, one of PRECISIONS, or "" for what the model says. Raises SourceError for any
+    other.
+    """
     return "" if precision == "" else chosen("precision", precision, PRECISIONS)
 
 

@@ -38,7 +38,9 @@ class CompileOptions:
 
     @property
     def request(self) -> Request:
-        """What is asked of the target. Raises SourceError for a number of threads there cannot be."""
+        """What is asked of the target. Raises SourceError for a number of threads there cannot
+        be.
+        """
         threads = self.threads or settings().threads
         return Request(cpu=self.cpu, triple=self.triple, arch=self.arch, threads=threads)
 

@@ -1,4 +1,6 @@
-"""A case: a program, its inputs, and how near its outputs must come to what the interpreter gives."""
+"""A case: a program, its inputs, and how near its outputs must come to what the interpreter
+gives.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,10 @@ def difference(got: Array, want: Array, tolerance: Tolerance, inputs: Mapping[st
         f"{k}={v.reshape(-1)[at]!s}" for k, v in inputs.items() if v.size == want.size
     )
     place = f"index {at} ({given})" if given else f"index {at}"
-    return f"{int(wrong.sum())} of {want.size} wrong, first at {place}: {got[at]!s}, expected {want[at]!s}"
+    return (
+        f"{int(wrong.sum())} of {want.size} wrong, first at {place}: {got[at]!s}, expected "
+        f"{want[at]!s}"
+    )
 
 
 def agrees(got: Array, want: Array, tolerance: Tolerance) -> NDArray[np.bool_]:

@@ -1,4 +1,6 @@
-"""Programs of one kernel with one input and one output, around whatever statements a case is about."""
+"""Programs of one kernel with one input and one output, around whatever statements a case is
+about.
+"""
 
 from __future__ import annotations
 

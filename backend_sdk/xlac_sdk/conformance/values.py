@@ -1,4 +1,6 @@
-"""The numbers that cases are run on: every special one, the neighbours of limits, and random ones."""
+"""The numbers that cases are run on: every special one, the neighbours of limits, and random
+ones.
+"""
 
 from __future__ import annotations
 

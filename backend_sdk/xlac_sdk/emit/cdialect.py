@@ -80,7 +80,9 @@ OURS = re.compile(r"\w+_(?:[iuf]\d+|bf16|bool)|(?:[iuf]\d+|bf16|bool)x\d+")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one C-family language spells kernels. Replace entries of the tables to change a spelling."""
+    """How one C-family language spells kernels. Replace entries of the tables to change a
+    spelling.
+    """
 
     name: str = "C99"
     types: Mapping[DType, str] = field(default_factory=lambda: TYPES)

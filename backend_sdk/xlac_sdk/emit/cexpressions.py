@@ -125,7 +125,9 @@ class Expressions:
     # ---- places and lanes ----------------------------------------------------------------------
 
     def place(self, index: Expr, lanes: int) -> str:
-        """What stands between the brackets: of the present lane, for an access of several elements."""
+        """What stands between the brackets: of the present lane, for an access of several
+        elements.
+        """
         if lanes == 1 or index.lanes > 1:
             return self.number(index)
         if isinstance(index, Const) and index.value == 0:
@@ -176,7 +178,9 @@ class Expressions:
     # ---- numbers -------------------------------------------------------------------------------
 
     def number(self, expr: Expr) -> str:
-        """An expression; a small constant without its suffix, for where it meets nothing narrower."""
+        """An expression; a small constant without its suffix, for where it meets nothing
+        narrower.
+        """
         if isinstance(expr, Const) and abs(int(expr.value)) < 1 << 31:
             return str(expr.value) if int(expr.value) >= 0 else f"({expr.value})"
         return self.bare(expr)
@@ -202,7 +206,10 @@ class Expressions:
             and dtype.is_integer
             and by.value not in (0, -1)
         ):
-            text = f"({given[0]} {'/' if primitive is P.DIV else '%'} {self.number(by) if dtype in _PLAIN else given[1]})"
+            text = (
+                f"({given[0]} {'/' if primitive is P.DIV else '%'} "
+                f"{self.number(by) if dtype in _PLAIN else given[1]})"
+            )
             return text if dtype.bits >= 32 else f"({self.dialect.types[dtype]}){text}"
         if (
             dtype in _PLAIN

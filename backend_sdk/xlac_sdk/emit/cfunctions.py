@@ -169,7 +169,9 @@ _CALL = re.compile(r"\b((?:[a-z0-9]+_)+(?:[iuf]\d+|bf16|bool))\(")
 
 
 def function(name: str, before: str = "static inline") -> str:
-    """The text of a function, declared as `before` says; KeyError when there is none of that name."""
+    """The text of a function, declared as `before` says; KeyError when there is none of that
+    name.
+    """
     if name in HALVES:
         return f"{before} {HALVES[name]}"
     parts = name.split("_")

@@ -185,7 +185,10 @@ class Vectors(Expressions):
         """The struct in memory."""
         self.vectors[buffer.dtype, lanes] = None
         const = "const " if buffer.access is Access.READ and buffer.space is Space.GLOBAL else ""
-        return f"*({const}{vector_type(buffer.dtype, lanes)} *)&{self.name(buffer.name)}[{self.number(index)}]"
+        return (
+            f"*({const}{vector_type(buffer.dtype, lanes)} "
+            f"*)&{self.name(buffer.name)}[{self.number(index)}]"
+        )
 
     # ---- statements ----------------------------------------------------------------------------
 
@@ -210,7 +213,10 @@ class Vectors(Expressions):
                 else:
                     yield f"{pad}{const}{kind} {name} = {place};"
             case Shuffle(values=values, picks=picks):
-                yield f"{pad}{const}{kind} {name} = {{{{{', '.join(self.picked(values, pick) for pick in picks)}}}}};"
+                yield (
+                    f"{pad}{const}{kind} {name} = "
+                    f"{{{{{', '.join(self.picked(values, pick) for pick in picks)}}}}};"
+                )
             case _:
                 yield f"{pad}{kind} {name};"
                 yield from self.assign(name, expr, pad)

@@ -1,4 +1,6 @@
-"""What callers give for an array: anything that NumPy, DLPack or the buffer protocol can read, as an array of the host's memory."""
+"""What callers give for an array: anything that NumPy, DLPack or the buffer protocol can read, as
+an array of the host's memory.
+"""
 
 from __future__ import annotations
 

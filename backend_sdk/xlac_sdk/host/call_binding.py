@@ -137,7 +137,9 @@ def other_shape(kind: str, name: str, wanted: Shape, found: Sequence[int]) -> So
 
 
 def fits(given: Sequence[int], wanted: Shape) -> bool:
-    """Whether ranks and fixed extents agree; open ones are looked at together, by `sizes.of_call`."""
+    """Whether ranks and fixed extents agree; open ones are looked at together, by
+    `sizes.of_call`.
+    """
     if given == wanted:
         return True
     return len(given) == len(wanted) and all(
@@ -189,7 +191,9 @@ def check_outputs(
 
 
 def check_output(slot: Slot, array: Any, shape: tuple[int, ...]) -> None:
-    """Raises SourceError for anything but a dense writable NumPy array of the right type and shape."""
+    """Raises SourceError for anything but a dense writable NumPy array of the right type and
+    shape.
+    """
     name = slot.name
     if not isinstance(array, np.ndarray):
         raise wrong("XL6004", f"output '{name}' must be a NumPy array, not {type(array).__name__}")

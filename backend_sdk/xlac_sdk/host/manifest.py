@@ -110,7 +110,8 @@ def _consistent(found: Manifest, folder: Path) -> None:
     for tensor, slot in zip((*found.inputs, *found.outputs), program.slots, strict=True):
         if slot.nbytes != tensor.bytes:
             raise ValueError(
-                f"'{tensor.name}' has {slot.nbytes} bytes by its shape, and {tensor.bytes} by the manifest"
+                f"'{tensor.name}' has {slot.nbytes} bytes by its shape, and {tensor.bytes} by the "
+                "manifest"
             )
     memory = found.memory
     if memory.peak != memory.arena + memory.state + memory.weights:

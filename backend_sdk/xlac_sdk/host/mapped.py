@@ -19,7 +19,10 @@ from xlac_sdk.source import Diagnostic, SourceError
 if TYPE_CHECKING:  # what was compiled before needs none
     from pathlib import Path
 
-HINT = "load the model again; give the file to a new name and rename it, or load with copy_weights=True (--copy-weights)"
+HINT = (
+    "load the model again; give the file to a new name and rename it, or load with "
+    "copy_weights=True (--copy-weights)"
+)
 
 
 class MappedFile(mmap.mmap):

@@ -1,4 +1,6 @@
-"""Runs programs on a device that the host drives: five methods of a `Device` become an Executable."""
+"""Runs programs on a device that the host drives: five methods of a `Device` become an
+Executable.
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ class _Accesses:
         at = int(index) if isinstance(index, int | np.integer) else -1
         if at >= 0 and at + lanes <= size:
             raise KernelFault(
-                f"kernel {self.kernel.name}: buffer '{buffer}' is read at {what} before it was written"
+                f"kernel {self.kernel.name}: buffer '{buffer}' is read at {what} before it was "
+                "written"
             )
         raise KernelFault(
             f"kernel {self.kernel.name}: buffer '{buffer}' of {size} elements is accessed at {what}"
@@ -126,7 +127,8 @@ class _Accesses:
     def aligned(self, name: str, index: int, step: int, mask: Any) -> int:
         if index % step and np.any(mask):
             raise KernelFault(
-                f"kernel {self.kernel.name}: buffer '{name}' is accessed at index {index}, which is no multiple of {step}"
+                f"kernel {self.kernel.name}: buffer '{name}' is accessed at index {index}, which "
+                f"is no multiple of {step}"
             )
         return index
 

@@ -41,7 +41,9 @@ INFIX = {
 
 
 class PythonExpressions:
-    """Writes the expressions of one kernel, with the range that each may have where it is an integer."""
+    """Writes the expressions of one kernel, with the range that each may have where it is an
+    integer.
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -155,10 +157,16 @@ class PythonExpressions:
         if lanes == 1:
             item = f"b_{name}[{at}]" if expr.dtype.is_float else f"b_{name}.item({at})"
             test = f" and w_{name}[{at}]" if watched else ""
-            return f"({item} if 0 <= ({at} := {index}) < n_{name}{test} else outside({name!r}, {at}, 1, n_{name}))"
+            return (
+                f"({item} if 0 <= ({at} := {index}) < n_{name}{test} else outside({name!r}, {at}, "
+                f"1, n_{name}))"
+            )
         test = f" and 0 not in w_{name}[{at}:{at} + {lanes}]" if watched else ""
         part = f"b_{name}[{at}:{at} + {lanes}]"
-        return f"({part} if 0 <= ({at} := {index}) <= n_{name} - {lanes}{test} else outside({name!r}, {at}, {lanes}, n_{name}))"
+        return (
+            f"({part} if 0 <= ({at} := {index}) <= n_{name} - {lanes}{test} else outside({name!r}, "
+            f"{at}, {lanes}, n_{name}))"
+        )
 
     def index(self, access: Load | Store) -> str:
         """Where an access begins; of several elements that are said to be aligned, checked."""
@@ -223,7 +231,10 @@ class PythonExpressions:
             text if o.dtype.is_float else f"{self.dtype(o.dtype)}.type({text})"
             for text, o in zip(given, expr.operands, strict=True)
         ]
-        call = f"evaluate({self.constant('p', primitive)}, ({', '.join(wide)},), {self.constant('dt', expr.dtype)})"
+        call = (
+            f"evaluate({self.constant('p', primitive)}, ({', '.join(wide)},), "
+            f"{self.constant('dt', expr.dtype)})"
+        )
         return self.narrow(call, expr.dtype), None
 
     def wrapped(self, text: str, known: Range, dtype: DType) -> tuple[str, Range]:

@@ -148,7 +148,10 @@ class PythonText(PythonExpressions):
                 if stmt.atomic is not None
                 else "None, None"
             )
-            yield f"{pad}scatter({name!r}, b_{name}, {written}, {at}, {value}, {mask}, {lanes}, {how})"
+            yield (
+                f"{pad}scatter({name!r}, b_{name}, {written}, {at}, {value}, {mask}, {lanes}, "
+                f"{how})"
+            )
             return
         if lanes == 1:
             yield f"{pad}if not 0 <= {at} < n_{name}: outside({name!r}, {at}, 1, n_{name})"
@@ -156,7 +159,10 @@ class PythonText(PythonExpressions):
             if watched:
                 yield f"{pad}w_{name}[{at}] = 1"
             return
-        yield f"{pad}if not 0 <= {at} <= n_{name} - {lanes}: outside({name!r}, {at}, {lanes}, n_{name})"
+        yield (
+            f"{pad}if not 0 <= {at} <= n_{name} - {lanes}: outside({name!r}, {at}, {lanes}, "
+            f"n_{name})"
+        )
         yield f"{pad}b_{name}[{at}:{at} + {lanes}] = {value}"
         if watched:
             yield f"{pad}w_{name}[{at}:{at} + {lanes}] = {bytes([1]) * lanes!r}"

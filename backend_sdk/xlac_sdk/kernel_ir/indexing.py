@@ -218,7 +218,9 @@ def ramp(base: Number, stride: int, lanes: int) -> Expr:
 
 
 def _split(expr: Expr, k: int) -> tuple[Expr, Expr]:
-    """A scalar index as `quotient * k + rest`, moving every term that k divides into the quotient."""
+    """A scalar index as `quotient * k + rest`, moving every term that k divides into the
+    quotient.
+    """
     quotient: Terms = {}
     rest: Terms = {}
     for term, factor in terms(expr).items():

@@ -85,7 +85,9 @@ def is_below(a: Expr, k: Expr) -> bool:
 
 
 def greatest(expr: Expr) -> Expr:
-    """Something that an index never exceeds, over the kernel's sizes and what has no other bound."""
+    """Something that an index never exceeds, over the kernel's sizes and what has no other
+    bound.
+    """
     result: Expr = index(0)
     for term, factor in terms(expr).items():
         parts = factors(term)

@@ -91,7 +91,10 @@ class Primitive(Enum):
 
 
 _COMPARISONS = frozenset({Primitive.LT, Primitive.EQ, Primitive.LE, Primitive.NE})
-_UNARY = "cast bitcast floor exp log sin sqrt neg abs not ceil trunc round exp2 expm1 log2 log1p cos tanh sigmoid erf gelu rsqrt popcnt clz"
+_UNARY = (
+    "cast bitcast floor exp log sin sqrt neg abs not ceil trunc round exp2 expm1 log2 log1p cos "
+    "tanh sigmoid erf gelu rsqrt popcnt clz"
+)
 _ARITY = {Primitive(name): 1 for name in _UNARY.split()} | {Primitive.SELECT: 3, Primitive.FMA: 3}
 MANDATORY = frozenset(list(Primitive)[:21])
 TRANSCENDENTAL = frozenset(

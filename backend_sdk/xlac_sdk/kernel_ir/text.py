@@ -91,7 +91,10 @@ def expr(node: Expr, known: Mapping[int, str] = NOTHING) -> str:
         case Fold(primitive=primitive, value=value):
             return f"fold({primitive.value}, {expr(value, known)})"
         case Shuffle(values=values, picks=picks):
-            return f"shuffle({', '.join(expr(v, known) for v in values)}; {', '.join(map(str, picks))})"
+            return (
+                f"shuffle({', '.join(expr(v, known) for v in values)}; "
+                f"{', '.join(map(str, picks))})"
+            )
         case Exchange(value=value, distance=distance):
             return f"exchange({expr(value, known)}, {distance})"
 
@@ -116,10 +119,16 @@ def _block(body: tuple[Stmt, ...], depth: int) -> Iterator[str]:
             case For():
                 kind = "" if stmt.kind is LoopKind.SERIAL else f"{stmt.kind.value} "
                 step = f" step {stmt.step}" if stmt.step != 1 else ""
-                yield f"{pad}{kind}for {stmt.counter.name} in {expr(stmt.start, known)}..{expr(stmt.stop, known)}{step}:"
+                yield (
+                    f"{pad}{kind}for {stmt.counter.name} in "
+                    f"{expr(stmt.start, known)}..{expr(stmt.stop, known)}{step}:"
+                )
                 yield from _block(stmt.body, depth + 1)
             case Let(var=var, value=value, mutable=mutable):
-                yield f"{pad}{'var' if mutable else 'let'} {var.name}: {_type(var)} = {expr(value, known)}"
+                yield (
+                    f"{pad}{'var' if mutable else 'let'} {var.name}: {_type(var)} = "
+                    f"{expr(value, known)}"
+                )
             case Assign(var=var, value=value):
                 yield f"{pad}{var.name} = {expr(value, known)}"
             case Store():
@@ -131,7 +140,10 @@ def _block(body: tuple[Stmt, ...], depth: int) -> Iterator[str]:
                 guard = f" if {expr(stmt.mask, known)}" if stmt.mask is not None else ""
                 how = f" {stmt.atomic.value}=" if stmt.atomic else " ="
                 flag = "  // streaming" if stmt.streaming else ""
-                yield f"{pad}{stmt.buffer.name}[{expr(stmt.index, known)}{lanes}{guard}]{how} {expr(stmt.value, known)}{flag}"
+                yield (
+                    f"{pad}{stmt.buffer.name}[{expr(stmt.index, known)}{lanes}{guard}]{how} "
+                    f"{expr(stmt.value, known)}{flag}"
+                )
             case If(condition=condition, then=then, otherwise=otherwise):
                 yield f"{pad}if {expr(condition, known)}:"
                 yield from _block(then, depth + 1)

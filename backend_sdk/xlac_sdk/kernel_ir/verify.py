@@ -223,7 +223,8 @@ class _Verifier:
         """
         if buffer.access is Access.REREAD and buffer not in self.stored:
             raise self.fail(
-                f"'{buffer.name}' is read only where the kernel wrote it, but read before anything was written there"
+                f"'{buffer.name}' is read only where the kernel wrote it, but read before anything "
+                "was written there"
             )
 
     def tensor_map(self, given: TensorMap, scope: KernelScope) -> None:

@@ -11,7 +11,9 @@ from typing import Protocol
 
 
 class Findings(Protocol):
-    """A place for short texts, each by the texts that decide it. Nothing is raised: it may forget."""
+    """A place for short texts, each by the texts that decide it. Nothing is raised: it may
+    forget.
+    """
 
     def find(self, *key: str) -> str | None:
         """What was kept, if it still is."""

@@ -1,4 +1,6 @@
-"""Expressions as a target's text may have them: what it lacks expanded, halves widened, guards put in."""
+"""Expressions as a target's text may have them: what it lacks expanded, halves widened, guards put
+in.
+"""
 
 from __future__ import annotations
 

@@ -119,7 +119,8 @@ class _Legalizer(LegalExpressions):
                 (new,) = self._exprs(condition)
                 before = self._writer.take()
                 assert not before, (
-                    "what a thread awaits is computed anew each time: by primitives that every target has"
+                    "what a thread awaits is computed anew each time: by primitives that every "
+                    "target has"
                 )
                 stmt = stmt if new is condition else Await(new)
             case Barrier():

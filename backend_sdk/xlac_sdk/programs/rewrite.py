@@ -48,7 +48,9 @@ def with_steps(steps: Steps, visit: Callable[[Step], Steps]) -> Steps:
 
 
 def with_slots(steps: Steps, slots: Mapping[Slot, Slot]) -> Steps:
-    """The steps with other slots where `slots` names one, in what loops and branches look at too."""
+    """The steps with other slots where `slots` names one, in what loops and branches look at
+    too.
+    """
 
     def at(argument: Argument) -> Argument:
         slot = slots.get(argument.slot)

@@ -1,4 +1,6 @@
-"""Checks the steps of a program, one after another: arguments, bounds, and what is read before it was written."""
+"""Checks the steps of a program, one after another: arguments, bounds, and what is read before it
+was written.
+"""
 
 from __future__ import annotations
 
@@ -92,8 +94,10 @@ class StepChecks:
         if one.offset < other.offset + other.nbytes and other.offset < one.offset + one.nbytes:
             a, b = self.lives[one], self.lives[other]
             raise VerifyError(
-                f"slots {one.label} ({byte_range(one)}, live from step {a.first} to {a.last}) and {other.label} "
-                f"({byte_range(other)}, live from step {b.first} to {b.last}) share memory while both are live"
+                f"slots {one.label} ({byte_range(one)}, live from step {a.first} to {a.last}) and "
+                f"{other.label} "
+                f"({byte_range(other)}, live from step {b.first} to {b.last}) share memory while "
+                "both are live"
             )
 
     # ---- steps -------------------------------------------------------------------------------
@@ -108,7 +112,8 @@ class StepChecks:
                 case Copy(target=target, source=source, count=count):
                     if target.slot.dtype is not source.slot.dtype:
                         raise VerifyError(
-                            f"a copy from {source.slot.label} to {target.slot.label} changes the dtype"
+                            f"a copy from {source.slot.label} to {target.slot.label} changes the "
+                            "dtype"
                         )
                     many = self.known(count)
                     self.touch(source, many, reads=True, writes=False, who="a copy")
@@ -185,7 +190,8 @@ class StepChecks:
         kernel = step.kernel
         if len(step.arguments) != len(kernel.parameters):
             raise VerifyError(
-                f"kernel {kernel.name} takes {len(kernel.parameters)} buffers, not {len(step.arguments)}"
+                f"kernel {kernel.name} takes {len(kernel.parameters)} buffers, not "
+                f"{len(step.arguments)}"
             )
         if len(step.sizes) != len(kernel.sizes):
             raise VerifyError(
@@ -198,7 +204,8 @@ class StepChecks:
         for buffer, argument in zip(kernel.parameters, step.arguments, strict=True):
             if buffer.dtype is not argument.slot.dtype:
                 raise VerifyError(
-                    f"kernel {kernel.name}: '{buffer.name}' holds {buffer.dtype}, {argument.slot.label} {argument.slot.dtype}"
+                    f"kernel {kernel.name}: '{buffer.name}' holds {buffer.dtype}, "
+                    f"{argument.slot.label} {argument.slot.dtype}"
                 )
             count = buffer.size if isinstance(buffer.size, int) else extent(buffer.size, names)
             reads, writes = (
@@ -246,7 +253,8 @@ class StepChecks:
             and slot not in self.written
         ):
             raise VerifyError(
-                f"{who} {'updates' if writes else 'reads'} {slot.label} before anything was written there"
+                f"{who} {'updates' if writes else 'reads'} {slot.label} before anything was "
+                "written there"
             )
         if writes:
             self.written.add(slot)

@@ -59,7 +59,9 @@ def create(name: str, parent: Path) -> list[Path]:
 
 
 def check_name(name: str) -> None:
-    """Refuses what cannot be the name of a backend, of its package and of its entry point at once."""
+    """Refuses what cannot be the name of a backend, of its package and of its entry point at
+    once.
+    """
     from importlib.util import find_spec
 
     problem = hint = ""

@@ -10,7 +10,9 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 
 def chosen(option: str, value: object, words: Iterable[str], code: str = "XL6007") -> str:
-    """The word, which is one of `words`. Raises SourceError for any other, and for what is no word."""
+    """The word, which is one of `words`. Raises SourceError for any other, and for what is no
+    word.
+    """
     known = list(words)
     if isinstance(value, str) and value in known:
         return value

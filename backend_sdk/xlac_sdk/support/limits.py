@@ -89,7 +89,10 @@ class Budget:
         )
 
 
-MORE = "--max-compile-seconds and --max-compile-memory, or max_compile_seconds= and max_compile_memory=, are what is allowed"
+MORE = (
+    "--max-compile-seconds and --max-compile-memory, or max_compile_seconds= and "
+    "max_compile_memory=, are what is allowed"
+)
 _budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 

@@ -18,7 +18,9 @@ WIDTH = 8  # numbers a line
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A `static const` array: its name, element type, length, lines of numbers and what it holds."""
+    """A `static const` array: its name, element type, length, lines of numbers and what it
+    holds.
+    """
 
     symbol: str
     type: str

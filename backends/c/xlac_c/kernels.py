@@ -64,7 +64,9 @@ def functions(kernels: Iterable[Kernel], dialect: Dialect, stop_checks: StopChec
 def _canonical(
     kernel: Kernel, text: CFunction, dialect: Dialect
 ) -> tuple[tuple[str, ...], list[str]]:
-    """The text with its names numbered as they come, and the parameters among them, in that order."""
+    """The text with its names numbered as they come, and the parameters among them, in that
+    order.
+    """
     given = [*(b.name for b in kernel.parameters), *(v.name for v in kernel.sizes)]
     names = {dialect.identifier(n) for n in (*given, *_names(kernel.body))}
     numbers: dict[str, str] = {}

@@ -38,12 +38,16 @@ def both_files(unchecked: LoweredForC, checked: LoweredForC, api: Api) -> str:
     shared = [constant for symbol, constant in first.items() if second.get(symbol) == constant]
     apart = frozenset(constant.symbol for constant in shared)
     text = [
-        f'/* Compile it with -D{api.upper}_CHECKED, and runs answer CHECK_FAILED, and {api.prefix}_failure why. */\n#include "{api.prefix}.h"\n'
+        (
+            f"/* Compile it with -D{api.upper}_CHECKED, and runs answer CHECK_FAILED, and "
+            f'{api.prefix}_failure why. */\n#include "{api.prefix}.h"\n'
+        )
     ]
     for one in shared:
         lines = "".join(f"    {line}\n" for line in one.lines)
         text.append(
-            f"\n/* {one.about} */\nstatic const {one.type} {one.symbol}[{one.count}] = {{\n{lines}}};\n"
+            f"\n/* {one.about} */\nstatic const {one.type} {one.symbol}[{one.count}] = "
+            f"{{\n{lines}}};\n"
         )
     text += [
         f"\n#ifdef {api.upper}_CHECKED\n",

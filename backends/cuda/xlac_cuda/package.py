@@ -33,7 +33,10 @@ def package(variants: Sequence[ProcessorVariant], wanted: Packaging, folder: Pat
             )
         )
     if wanted.weights is not capi.WeightsOrigin.EMBED or wanted.static or not wanted.libm:
-        problem = "--weights, --static and --no-libm are for code that is linked: weights go to the GPU from a file"
+        problem = (
+            "--weights, --static and --no-libm are for code that is linked: weights go to the GPU "
+            "from a file"
+        )
         raise UnsupportedError(Diagnostic("XL5011", problem))
     (variant,) = variants
     ((name, text),) = module.emit(variant.program, variant.target).items()

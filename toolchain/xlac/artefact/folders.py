@@ -96,7 +96,10 @@ def _bring(folder: Path, made: Path, ours: set[str]) -> list[str]:
             if inside.as_posix() in ours:
                 continue
             if os.path.lexists(made / inside):
-                problem = f"'{file}' is not as xlac build wrote it, or not from xlac build at all, and would be written over"
+                problem = (
+                    f"'{file}' is not as xlac build wrote it, or not from xlac build at all, and "
+                    "would be written over"
+                )
                 raise SourceError(
                     Diagnostic(
                         "XL3010", problem, hint="move it away, or choose another folder with -o"

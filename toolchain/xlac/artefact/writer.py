@@ -29,7 +29,9 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 @dataclass(frozen=True, slots=True)
 class BuildSource:
-    """What an artefact is made from, by hash, as it was before compiling, and how it was asked for."""
+    """What an artefact is made from, by hash, as it was before compiling, and how it was asked
+    for.
+    """
 
     model: Model
     spec: str

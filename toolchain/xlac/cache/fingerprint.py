@@ -68,7 +68,9 @@ def machine() -> str:
 
 
 def key_of(backend: Backend, target: Target, sources: Mapping[str, str]) -> str:
-    """The name of an artefact in the cache: a hash of everything that decides what `build` gives."""
+    """The name of an artefact in the cache: a hash of everything that decides what `build`
+    gives.
+    """
     versions = version_of(backend), _version("xlac-sdk"), backend.built_by()
     texts = (part for name in sorted(sources) for part in (name, sources[name]))
     return digest(backend.name, _package(backend), *versions, _facts(target), *texts)

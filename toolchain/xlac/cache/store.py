@@ -193,7 +193,9 @@ class Cache:
             return []
 
     def _sweep(self, now: float) -> None:
-        """Removes rooms of processes that died: folders with our mark in them, and nobody else's."""
+        """Removes rooms of processes that died: folders with our mark in them, and nobody
+        else's.
+        """
         import shutil
 
         with suppress(OSError):

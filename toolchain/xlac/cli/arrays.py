@@ -35,7 +35,10 @@ class UntypedNumbers:
         many elements.
         """
         if len(self.values) > 1 and len(self.values) != prod(shape):
-            problem = f"input '{name}' has {prod(shape)} elements ({shape_text(tuple(shape))}), and {len(self.values)} numbers are given"
+            problem = (
+                f"input '{name}' has {prod(shape)} elements ({shape_text(tuple(shape))}), and "
+                f"{len(self.values)} numbers are given"
+            )
             raise SourceError(Diagnostic("XL6003", problem))
         one = as_array(list(self.values) if len(self.values) > 1 else self.values[0], dtype, name)
         return np.broadcast_to(one if one.ndim == 0 else one.reshape(shape), shape).copy()
@@ -54,7 +57,10 @@ def read(text: str, name: str) -> Array | UntypedNumbers:
         with suppress(ValueError):
             return UntypedNumbers(tuple(_number(v) for v in text.strip("[] \n").split(",")))
     if match is None or match["dtype"] not in {d.value for d in DType}:
-        hint = "write 2.5, 1,2,3, FILE.npy, random, zeros, ones, or a literal with its type such as 2x64xf32=0.5"
+        hint = (
+            "write 2.5, 1,2,3, FILE.npy, random, zeros, ones, or a literal with its type such as "
+            "2x64xf32=0.5"
+        )
         raise SourceError(
             Diagnostic("XL6005", f"cannot read '{text}' as the array for '{name}'", hint=hint)
         )

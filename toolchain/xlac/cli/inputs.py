@@ -31,7 +31,9 @@ def gather(
     seed: int,
     decided: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
-    """An array for every input: from files and literals first, so that they decide the open sizes."""
+    """An array for every input: from files and literals first, so that they decide the open
+    sizes.
+    """
     from xlac.ir.dims import substitute, symbols
     from xlac.ops.tensor.leaf import param
     from xlac.runtime.specialization import solve

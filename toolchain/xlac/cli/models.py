@@ -58,7 +58,10 @@ def read_graph(file: Path, model: Any) -> Any:
             and node.op.name not in model.weights
         ):
             problem = f"{file}: weight '{node.op.name}' is not one of the model"
-            hint = "weights that a pass derives exist only while it runs: resume before the pass 'fold'"
+            hint = (
+                "weights that a pass derives exist only while it runs: resume before the pass "
+                "'fold'"
+            )
             raise SourceError(
                 Diagnostic("XL3011", problem, hint=hint if "~" in node.op.name else "")
             )

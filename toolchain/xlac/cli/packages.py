@@ -1,4 +1,6 @@
-"""What `xlac build` asks of a backend: the forms of a package, and the processors that it is for."""
+"""What `xlac build` asks of a backend: the forms of a package, and the processors that it is
+for.
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ GPU: dict[Kind, str] = {
     Kind.SORT: "xlac.codegen.gpu.sort.sort",
     Kind.RANDOM: "xlac.codegen.gpu.random",
 }
-"""The module whose `lower(group, target, name, lower_part)` makes the kernels of a kind of group."""
+"""The module whose `lower(group, target, name, lower_part)` makes the kernels of a kind of group.
+"""
 
 GPU_OPERATIONS = {"compact": "xlac.codegen.gpu.scan.compact"}
 """Operations, by mnemonic, that a GPU lowers otherwise than the rest of their kind."""

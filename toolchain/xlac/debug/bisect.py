@@ -25,7 +25,10 @@ class Culprit:
 
     def __str__(self) -> str:
         if not self.number:
-            return "the graph as loaded, interpreted in its own types, is far from exact arithmetic: look at the model's numbers"
+            return (
+                "the graph as loaded, interpreted in its own types, is far from exact arithmetic: "
+                "look at the model's numbers"
+            )
         return f"rewrite {self.number} of {self.of}: {self.rewrite}"
 
 

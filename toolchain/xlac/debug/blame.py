@@ -109,12 +109,14 @@ class _Search:
         program = lowered.program
         if sum(k.work.flops for k in program.kernels) > INTERPRETED:
             return Blame(
-                f"kernel {kernels}, or the backend on it: {verdict}; `xlac reduce` makes it small enough to tell",
+                f"kernel {kernels}, or the backend on it: {verdict}; `xlac reduce` makes it small "
+                "enough to tell",
                 names,
             )
         if not _differs(wanted, lambda: _interpreted(program, given)):
             return Blame(
-                f"backend '{self.subject.backend.name}' disagrees with the interpreter on kernel {kernels}: {verdict}",
+                f"backend '{self.subject.backend.name}' disagrees with the interpreter on kernel "
+                f"{kernels}: {verdict}",
                 names,
             )
         if len(group.nodes) > 1 and not self.tried(
@@ -123,7 +125,8 @@ class _Search:
             wanted,
         ):
             return Blame(
-                f"wrong kernel {kernels}: {verdict}; its nodes are right one by one, so it is how they are fused",
+                f"wrong kernel {kernels}: {verdict}; its nodes are right one by one, so it is how "
+                "they are fused",
                 names,
             )
         return Blame(f"wrong kernel {kernels}: {verdict}", names)
@@ -172,7 +175,10 @@ class _Search:
         """
         subject = self.subject
         program = lower(subject.model, subject.target).program
-        plain = "every kernel is right alone: look at how steps share memory (`xlac inspect --stage memory`)"
+        plain = (
+            "every kernel is right alone: look at how steps share memory (`xlac inspect --stage "
+            "memory`)"
+        )
         if sum(k.work.flops for k in program.kernels) > INTERPRETED:
             return Blame(plain)
         wanted = interpret(subject.model.graph, subject.inputs, subject.model.weights, float64=True)
@@ -182,7 +188,8 @@ class _Search:
         ):
             return Blame(plain)
         return Blame(
-            f"every kernel is right alone, and the interpreter runs the program rightly: backend '{subject.backend.name}'"
+            "every kernel is right alone, and the interpreter runs the program rightly: backend "
+            f"'{subject.backend.name}'"
         )
 
 

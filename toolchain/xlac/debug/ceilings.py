@@ -36,7 +36,9 @@ P = Primitive
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Work that nothing but one limit of the machine bounds: so many flops, or bytes, at each run."""
+    """Work that nothing but one limit of the machine bounds: so many flops, or bytes, at each
+    run.
+    """
 
     amount: int
     run: Callable[[], None]

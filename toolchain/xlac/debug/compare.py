@@ -24,7 +24,9 @@ TOLERANCE = {DType.F64: 1e-9, DType.F32: 1e-3, DType.F16: 3e-2, DType.BF16: 2e-1
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """How a run ended: "right", "differs" (with the outputs at fault) or the name of an exception."""
+    """How a run ended: "right", "differs" (with the outputs at fault) or the name of an
+    exception.
+    """
 
     kind: str
     detail: str = ""

@@ -208,4 +208,7 @@ def difference(got: Array, want: Array, bound: Array | None = None) -> str:
     if not wrong.any():
         return ""
     place = tuple(int(i) for i in np.argwhere(wrong)[0])
-    return f"{int(wrong.sum())} of {wrong.size} wrong, first at {place}: {got[place]}, expected {want[place]}"
+    return (
+        f"{int(wrong.sum())} of {wrong.size} wrong, first at {place}: {got[place]}, expected "
+        f"{want[place]}"
+    )

@@ -27,7 +27,10 @@ def warning(flops: int, nbytes: int, target: str, threads: int) -> str:
     least = seconds(flops, nbytes, target, threads)
     if least < LONG:
         return ""
-    return f"a call takes at least {duration(least)}: {flops:,} operations and {nbytes:,} bytes on {threads} thread(s) of target '{target}'"
+    return (
+        f"a call takes at least {duration(least)}: {flops:,} operations and {nbytes:,} bytes on "
+        f"{threads} thread(s) of target '{target}'"
+    )
 
 
 def check(flops: int, nbytes: int, target: str, threads: int) -> None:

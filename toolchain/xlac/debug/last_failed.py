@@ -1,4 +1,6 @@
-"""Which conformance cases of a backend failed when they last ran, kept in the user's cache folder."""
+"""Which conformance cases of a backend failed when they last ran, kept in the user's cache
+folder.
+"""
 
 from __future__ import annotations
 

@@ -123,5 +123,7 @@ def entries_for(program: Program) -> int:
 
 
 def steps_untold(counts: Array, timed: tuple[Timed, ...]) -> int:
-    """At least how many steps of a call a full log does not tell of: those that it never mentions."""
+    """At least how many steps of a call a full log does not tell of: those that it never
+    mentions.
+    """
     return int(np.count_nonzero(counts[: len(timed)] == 0))

@@ -43,7 +43,9 @@ def reduce(
     tell: Callable[[str], None] = lambda line: None,
     attempts: int = 400,
 ) -> FailingCase:
-    """The smallest failing case that greedy steps find within so many attempts. `case` must fail."""
+    """The smallest failing case that greedy steps find within so many attempts. `case` must
+    fail.
+    """
     left = attempts
     progress = True
     while progress and left:

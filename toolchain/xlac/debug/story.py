@@ -165,14 +165,18 @@ def _schedules(lowered: Lowered, group: Group) -> Iterator[str]:
 
 
 def _memory(group: Group) -> Iterator[str]:
-    """Why what this group reads is not computed in it, and why what it writes does not stay inside."""
+    """Why what this group reads is not computed in it, and why what it writes does not stay
+    inside.
+    """
     reads: dict[str, dict[str, None]] = {}
     writes: dict[str, dict[str, None]] = {}
     for node, why in group.barriers.items():
         (writes if node in group else reads).setdefault(why, {})[_label(node)] = None
     for verb, found in (("reads", reads), ("writes", writes)):
         for why, labels in found.items():
-            yield f"  {verb} {', '.join(labels)} {'from' if verb == 'reads' else 'to'} memory: {why}"
+            yield (
+                f"  {verb} {', '.join(labels)} {'from' if verb == 'reads' else 'to'} memory: {why}"
+            )
 
 
 def _label(node: Node) -> str:

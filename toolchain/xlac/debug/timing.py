@@ -46,7 +46,9 @@ class Samples:
 
     @property
     def drift(self) -> float:
-        """How far the slowest burst's median is from the fastest one's, as a share of the median."""
+        """How far the slowest burst's median is from the fastest one's, as a share of the
+        median.
+        """
         medians = [float(np.median(burst)) for burst in self.bursts]
         return (max(medians) - min(medians)) / self.median
 
@@ -103,11 +105,17 @@ def unsteady(samples: Samples) -> list[str]:
     """What of the calls is not to be trusted because it varies; nothing when it is steady."""
     if samples.spread > UNSTEADY:
         return [
-            f"calls are unsteady: half of them lie {100 * samples.spread:.0f} % of the median apart; something else is running, or the clock rate varies"
+            (
+                f"calls are unsteady: half of them lie {100 * samples.spread:.0f} % of the median "
+                "apart; something else is running, or the clock rate varies"
+            )
         ]
     if samples.drift > DRIFT:
         return [
-            f"calls are unsteady: the median moved by {100 * samples.drift:.0f} % while it was measured; something else is running, or the clock rate varies"
+            (
+                f"calls are unsteady: the median moved by {100 * samples.drift:.0f} % while it was "
+                "measured; something else is running, or the clock rate varies"
+            )
         ]
     return []
 
@@ -127,6 +135,7 @@ def doubtful(what: str, share: float, spread: float, why: str) -> list[str]:
         found.append(f"{what} is {100 * share:.0f} % of its ceiling, more than there can be: {why}")
     if spread > UNSURE:
         found.append(
-            f"the ceiling of {what} is unsteady: its runs lie {100 * spread:.0f} % apart; its share says little"
+            f"the ceiling of {what} is unsteady: its runs lie {100 * spread:.0f} % apart; its "
+            "share says little"
         )
     return found

@@ -11,7 +11,9 @@ from pathlib import Path
 
 @contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """A file beside `file` that takes its place when the block succeeds, and goes when it does not."""
+    """A file beside `file` that takes its place when the block succeeds, and goes when it does
+    not.
+    """
     with together(file) as (made,):
         yield made
 

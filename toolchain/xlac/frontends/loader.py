@@ -1,4 +1,6 @@
-"""Which front door opens what a user brought: told by the kind of object, or by the file's suffix."""
+"""Which front door opens what a user brought: told by the kind of object, or by the file's
+suffix.
+"""
 
 from __future__ import annotations
 

@@ -97,7 +97,10 @@ def _placed(function: str, result: Tensor, found: Along, axis: int | None, size:
     """A result for all examples, their axis where it is wanted."""
     if axis is None:
         if found.mapped:
-            told = f"{function}() gives {result.node.type} for each example, and out_axes says None, as if it were one for all"
+            told = (
+                f"{function}() gives {result.node.type} for each example, and out_axes says None, "
+                "as if it were one for all"
+            )
             raise wrong(told, "give the axis of the examples")
         return result
     node = found.spread(size)

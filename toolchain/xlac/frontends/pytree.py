@@ -81,5 +81,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a leaf is a number of Python's, whose type is weak; NumPy's have a type of their own."""
+    """Whether a leaf is a number of Python's, whose type is weak; NumPy's have a type of their
+    own.
+    """
     return isinstance(value, int | float) and not isinstance(value, np.generic)

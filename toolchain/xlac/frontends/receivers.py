@@ -82,7 +82,10 @@ class Receiver:
         try:
             hash(value)
         except TypeError:
-            problem = f"{path} is a {type(value).__name__}, which cannot be part of a program: its changes would not be seen"
+            problem = (
+                f"{path} is a {type(value).__name__}, which cannot be part of a program: its "
+                "changes would not be seen"
+            )
             raise SourceError(
                 Diagnostic("XL6002", problem, hint="pass it as an argument, or keep it elsewhere")
             ) from None

@@ -1,4 +1,6 @@
-"""A Python function as a model: run once, its arguments tensors that record what is done to them."""
+"""A Python function as a model: run once, its arguments tensors that record what is done to
+them.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,10 @@ def trace(name: str, traced: Callable[[list[Tensor]], Any], leaves: Sequence[Lea
     try:
         result = flatten(traced([one.tensor for one in inputs]), made)
     except RecursionError:
-        problem = f"{name}() calls itself without end, or deeper than Python's {sys.getrecursionlimit()} calls"
+        problem = (
+            f"{name}() calls itself without end, or deeper than Python's {sys.getrecursionlimit()} "
+            "calls"
+        )
         raise SourceError(Diagnostic("XL2033", problem)) from None
     finally:
         _tracing.reset(token)
@@ -79,7 +84,8 @@ def _closed(name: str, graph: Graph) -> None:
         raise SourceError(
             Diagnostic(
                 "XL2044",
-                f"{name}() uses a tensor that a function inside it kept, and which is known only there",
+                f"{name}() uses a tensor that a function inside it kept, and which is known only "
+                "there",
                 hint="return it instead: has_aux=True gives it back beside the value",
             )
         )

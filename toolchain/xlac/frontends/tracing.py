@@ -151,7 +151,9 @@ def one(mnemonic: str, *inputs: Any, **attributes: Any) -> Tensor:
 
 
 def apply(mnemonic: str, *inputs: Any, **attributes: Any) -> Any:
-    """An operation on tensors, arrays and numbers; a tuple of tensors when it has several results."""
+    """An operation on tensors, arrays and numbers; a tuple of tensors when it has several
+    results.
+    """
     if not any(isinstance(i, Tensor) for i in inputs) and inputs:
         raise TypeError(
             f"xlac.{mnemonic} works on traced tensors: call it inside a function made by xlac.jit"

@@ -36,7 +36,9 @@ class Variables:
         ]
 
     def params(self) -> dict[Node, tuple[int, DType | None]]:
-        """The parameters that were needed: the leaf of each, and the type that a number has there."""
+        """The parameters that were needed: the leaf of each, and the type that a number has
+        there.
+        """
         return {
             node: (number, dtype)
             for number, one in enumerate(self._inputs)

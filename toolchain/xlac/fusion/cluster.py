@@ -1,4 +1,6 @@
-"""A group while fusion builds it: which nodes may join, and which values it could write on the way."""
+"""A group while fusion builds it: which nodes may join, and which values it could write on the
+way.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,9 @@ MOST_OUTPUTS = 8
 def join_siblings(
     clusters: Sequence[Cluster], number: Mapping[Node, int], target: Target
 ) -> list[Cluster]:
-    """The clusters in order, later ones having taken in earlier ones that nobody reads before them."""
+    """The clusters in order, later ones having taken in earlier ones that nobody reads before
+    them.
+    """
     place = {c: i for i, c in enumerate(clusters)}
     first_read: dict[Node, int] = {}  # the first cluster that reads a value
     reads = {c: _reads(c) for c in clusters}

@@ -145,7 +145,10 @@ class ProducerFusion:
             and isinstance(node.op, extend.Concat)
             and user.inputs.count(node) > 1
         ):
-            return "it is taken more than once, and code for it each time would double with every such step"
+            return (
+                "it is taken more than once, and code for it each time would double with every "
+                "such step"
+            )
         if user is not cluster.anchor or cluster.reduces:
             return ""
         match cluster.kind:
@@ -197,7 +200,10 @@ class ProducerFusion:
 
     def _dear(self, wants: _Wants) -> str:
         if len(wants.inline) > 1:
-            return f"{len(wants.inline)} kernels read it, and computing it in each would cost more than memory"
+            return (
+                f"{len(wants.inline)} kernels read it, and computing it in each would cost more "
+                "than memory"
+            )
         return "each of its elements is read many times"
 
     def _recompute(self, node: Node, inline: Mapping[Cluster, float]) -> bool:
@@ -263,5 +269,8 @@ class ProducerFusion:
                 return "its readers reduce another space"
             if cluster.reduces:
                 return f"a reduction needs whole rows of the {home.anchor.op.mnemonic}"
-            return f"read elsewhere than where the {home.anchor.op.mnemonic} writes it, or together with later results"
+            return (
+                f"read elsewhere than where the {home.anchor.op.mnemonic} writes it, or together "
+                "with later results"
+            )
         return ""

@@ -139,7 +139,9 @@ class _JaxProgram(NamedTuple):
 
 
 def _key(value: Any) -> Hashable:
-    """A static value as part of a key, in which 1, 1.0 and True, or 0.0 and -0.0, are not the same."""
+    """A static value as part of a key, in which 1, 1.0 and True, or 0.0 and -0.0, are not the
+    same.
+    """
     if isinstance(value, tuple):
         return type(value), tuple(map(_key, value))
     return type(value), repr(value) if isinstance(value, float | complex) else value

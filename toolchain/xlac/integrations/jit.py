@@ -88,7 +88,9 @@ class Jitted:
             return _Program(compile(model, **self._options), takes, result)
 
     def _inline(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """The function as part of the one that is being traced; its own options do not matter then."""
+        """The function as part of the one that is being traced; its own options do not matter
+        then.
+        """
         self._arguments.checked(args if receiver is None else (receiver, *args), named)
         given, names = inlined(args), inlined(named)
         if receiver is not None:

@@ -28,7 +28,9 @@ Change = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 
 class Subject:
-    """A function that is transformed; of a method, the function and the object that it belongs to."""
+    """A function that is transformed; of a method, the function and the object that it belongs
+    to.
+    """
 
     def __init__(self, transform: str, function: Callable[..., Any]) -> None:
         if not callable(function):

@@ -99,7 +99,9 @@ class _Alternation:
         return replace(step, kernel=self.backward(step.kernel)) if back else step
 
     def weight(self, step: Launch) -> Slot | None:
-        """The constant that a launch reads from end to end, where it can do so in both directions."""
+        """The constant that a launch reads from end to end, where it can do so in both
+        directions.
+        """
         if step.kernel not in self.backwards:
             return None
         found = [

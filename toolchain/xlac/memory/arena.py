@@ -79,7 +79,9 @@ def _extent(offsets: Sequence[int], sizes: Sequence[int]) -> int:
 
 
 def _fit(size: int, taken: Iterable[tuple[int, int]]) -> int:
-    """The start of the tightest gap of at least `size` between taken stretches, which are sorted."""
+    """The start of the tightest gap of at least `size` between taken stretches, which are
+    sorted.
+    """
     best, best_gap, end = -1, 0, 0
     for start, stop in taken:
         gap = start - end

@@ -31,7 +31,9 @@ class ConstantSlots:
         self._packed_bytes = 0  # since memory was last given back
 
     def slot(self, node: Node) -> Slot:
-        """The slot of a Const or a weight. Equal weights by name, and equal constants, share one."""
+        """The slot of a Const or a weight. Equal weights by name, and equal constants, share
+        one.
+        """
         op = node.op
         assert isinstance(op, Const | Param)
         key: object = op.name if isinstance(op, Param) else (node.type, op.value.tobytes())
@@ -48,7 +50,9 @@ class ConstantSlots:
         return self._known[key]
 
     def packed(self, packed: PackedConstant) -> Slot:
-        """The slot of a constant computed from others. Equal packings of equal sources share one."""
+        """The slot of a constant computed from others. Equal packings of equal sources share
+        one.
+        """
         key = (
             packed.key,
             packed.dtype,

@@ -55,7 +55,10 @@ def check(program: Program, limit: int, weights_in_memory: bool) -> None:
     lines = [f"  {s.nbytes:>12,} B  {_about(s)} ({why})" for s, why in held[:SHOWN]]
     rest = sum(s.nbytes for s, _ in held[SHOWN:])
     lines += [f"  {rest:>12,} B  in {len(held) - SHOWN} more"] if rest else []
-    problem = f"a call takes {total:,} bytes, more than the {limit:,} allowed; the most that is in memory at once:"
+    problem = (
+        f"a call takes {total:,} bytes, more than the {limit:,} allowed; the most that is in "
+        "memory at once:"
+    )
     hint = "smaller --dim values, --quantize int8 for weights, or a larger --max-memory"
     raise LimitError(Diagnostic("XL4020", "\n".join([problem, *lines]), hint=hint))
 

@@ -16,7 +16,9 @@ from xlac_sdk.source import Origin
 
 
 class MergedLaunches:
-    """Makes launches; a kernel that is merged in the same way for several of them is merged once."""
+    """Makes launches; a kernel that is merged in the same way for several of them is merged
+    once.
+    """
 
     def __init__(self) -> None:
         self.merged: dict[tuple[Kernel, int, int], Kernel] = {}

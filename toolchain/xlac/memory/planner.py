@@ -140,7 +140,9 @@ class MemoryPlanner(ProgramSlots):
     def launches(
         self, group: Group, number: int, readers: Readers, places: Places, direct: Places
     ) -> Iterable[Step]:
-        """The steps of a group that is kernels or a library's call; its outputs have places from now on."""
+        """The steps of a group that is kernels or a library's call; its outputs have places from
+        now on.
+        """
         lowered = self.lowering(group)
         shared = {output: input for output, input in lowered.in_place if output in group.outputs}
         self.lifetimes.tick()
@@ -199,7 +201,9 @@ class MemoryPlanner(ProgramSlots):
     def reusable(
         self, source: Node, output: Node, number: int, readers: Readers, places: Places
     ) -> Argument | None:
-        """The place of an input that nobody reads after this group, if the output may take it over."""
+        """The place of an input that nobody reads after this group, if the output may take it
+        over.
+        """
         place = places.get(source)
         if place is None or readers.last[readers.value(source)] > number:
             return None

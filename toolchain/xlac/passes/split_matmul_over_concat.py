@@ -84,7 +84,9 @@ def chain(node: Node) -> list[Node]:
 
 
 def by_parts(node: Node, most: int) -> Node | None:
-    """A product whose right operand is a view of a concatenation, as what the parts' products make."""
+    """A product whose right operand is a view of a concatenation, as what the parts' products
+    make.
+    """
     op, (left, right) = node.op, node.inputs
     assert isinstance(op, Dot)
     whole, *views = chain(right) or (right,)

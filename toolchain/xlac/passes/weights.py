@@ -1,4 +1,6 @@
-"""Weights of a model together with those that passes derive from them (transposed, scaled, packed)."""
+"""Weights of a model together with those that passes derive from them (transposed, scaled,
+packed).
+"""
 
 from __future__ import annotations
 

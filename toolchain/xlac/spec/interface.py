@@ -75,7 +75,9 @@ def read_outputs(merged: Merged, context: Elaboration, scope: Scope) -> dict[str
 def read_state(
     merged: Merged, context: Elaboration, scope: Scope, outputs: dict[str, Node]
 ) -> dict[str, str]:
-    """The output that holds the next value of each state; an output of its own where there is none."""
+    """The output that holds the next value of each state; an output of its own where there is
+    none.
+    """
     found: dict[str, str] = {}
     for name, entry in merged.state.items():
         at = entry.place.at("next")

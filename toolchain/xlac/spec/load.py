@@ -58,7 +58,8 @@ def load(
                 "XL5030",
                 "this spec is trained; its section was checked and is right",
                 merged.train.place.key,
-                "`xlac train` and xlac.trainer train it; build or run the spec that this one includes",
+                "`xlac train` and xlac.trainer train it; build or run the spec that this one "
+                "includes",
             )
         )
     return model

@@ -1,4 +1,6 @@
-"""Collecting what is wrong with a spec, with suggestions, so that everything is reported at once."""
+"""Collecting what is wrong with a spec, with suggestions, so that everything is reported at
+once.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from xlac_sdk.support.choices import similar
 
 
 class Fault(Exception):
-    """One mistake, found where the rest of the value cannot be made; the entry's neighbours go on."""
+    """One mistake, found where the rest of the value cannot be made; the entry's neighbours go
+    on.
+    """
 
     def __init__(self, code: str, message: str, span: Span | None, hint: str = "") -> None:
         super().__init__(message)

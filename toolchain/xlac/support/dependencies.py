@@ -39,7 +39,8 @@ class Seen(NamedTuple):
 
 
 Files = dict["Path", Seen | None]
-"""Files as they were before they were read; None for those that changed meanwhile, or just before."""
+"""Files as they were before they were read; None for those that changed meanwhile, or just before.
+"""
 
 _mapped: ContextVar[list[MappedFile] | None] = ContextVar("mapped", default=None)
 _copying: ContextVar[bool] = ContextVar("copying", default=False)

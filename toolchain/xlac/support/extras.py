@@ -26,7 +26,10 @@ def missing(error: ImportError, what: str = "this") -> SourceError | None:
         return None
     problem = f"{what} needs the package {package}, which is not installed"
     if not isinstance(error, ModuleNotFoundError) or error.name != package:
-        problem = f"{what} needs the package {package}, and the one that is installed does not serve: {error}"
+        problem = (
+            f"{what} needs the package {package}, and the one that is installed does not serve: "
+            f"{error}"
+        )
     return SourceError(Diagnostic("XL7010", problem, hint=f"pip install {EXTRAS[package]}"))
 
 

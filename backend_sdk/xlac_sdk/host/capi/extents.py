@@ -8,7 +8,9 @@ from xlac_sdk.dims import Atom, Dim, Sym, Symbol, bounds
 
 
 def text(dim: Dim, names: Mapping[str, str]) -> str:
-    """An expression whose operands are int64_t or ptrdiff_t; `names` says how each size is written."""
+    """An expression whose operands are int64_t or ptrdiff_t; `names` says how each size is
+    written.
+    """
     if not isinstance(dim, Sym):
         return str(dim)
     terms = [_term(atoms, factor, names) for atoms, factor in dim.parts]

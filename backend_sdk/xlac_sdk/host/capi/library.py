@@ -205,7 +205,9 @@ def aligned(nbytes: int) -> Bytes:
 
 
 def weights_of(file: Path, place: WeightsOrigin) -> Bytes | None:
-    """The file of weights as a library wants it: read, mapped, or None when the weights are inside."""
+    """The file of weights as a library wants it: read, mapped, or None when the weights are
+    inside.
+    """
     match place:
         case WeightsOrigin.FILE:
             data = np.fromfile(file, np.uint8)

@@ -130,7 +130,9 @@ def expm1(m: Writer, x: Value) -> Value:
 
 
 def ldexp(m: Writer, x: Value, n: Value) -> Value:
-    """x * 2^n in three products: the first two are exact wherever the result is not 0 or infinite."""
+    """x * 2^n in three products: the first two are exact wherever the result is not 0 or
+    infinite.
+    """
     f = x.format
     up, least = f.bias, 1 - f.bias
     for _ in range(2):

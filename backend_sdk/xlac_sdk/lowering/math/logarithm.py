@@ -1,4 +1,6 @@
-"""Logarithms. Coefficients are minimax polynomials of ours: Remez's exchange in 50 digits, rounded."""
+"""Logarithms. Coefficients are minimax polynomials of ours: Remez's exchange in 50 digits,
+rounded.
+"""
 
 from __future__ import annotations
 

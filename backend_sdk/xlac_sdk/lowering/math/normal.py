@@ -1,4 +1,6 @@
-"""x times the normal distribution function. Coefficients are minimax polynomials of ours, rounded."""
+"""x times the normal distribution function. Coefficients are minimax polynomials of ours,
+rounded.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Rounding to integers, remainders and square roots of floats: exact, or within an ulp where said."""
+"""Rounding to integers, remainders and square roots of floats: exact, or within an ulp where
+said.
+"""
 
 from __future__ import annotations
 

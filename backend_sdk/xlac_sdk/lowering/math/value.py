@@ -1,4 +1,6 @@
-"""Values that expansions compute with: expressions with operators, each written by the writer that made it."""
+"""Values that expansions compute with: expressions with operators, each written by the writer that
+made it.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Format:
 
     @property
     def magic(self) -> float:
-        """Adding it rounds a number below half of it to an integer, which is then in its low bits."""
+        """Adding it rounds a number below half of it to an integer, which is then in its low
+        bits.
+        """
         return 1.5 * 2.0**self.mantissa
 
     def pattern(self, value: float) -> int:

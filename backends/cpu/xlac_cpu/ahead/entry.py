@@ -75,7 +75,8 @@ class Needs:
             term = str(factor)
             for atom in atoms:
                 term = self._line(
-                    f"mul i64 {term}, {self.names[atom.name] if isinstance(atom, Symbol) else self._quotient(atom)}"
+                    f"mul i64 {term}, "
+                    f"{self.names[atom.name] if isinstance(atom, Symbol) else self._quotient(atom)}"
                 )
             total = self._line(f"add i64 {total}, {term}")
         return total

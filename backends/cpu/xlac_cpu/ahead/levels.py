@@ -44,10 +44,15 @@ PSABI = (
 
 
 def levels(machines: Sequence[Machine]) -> list[int]:
-    """The level of each variant, ascending. Raises for processors between which nothing can choose."""
+    """The level of each variant, ascending. Raises for processors between which nothing can
+    choose.
+    """
     found = [LEVELS.get(m.cpu, 0) if m.arch == "x86_64" else 0 for m in machines]
     if 0 in found:
-        problem = f"nothing can choose between processors like '{machines[found.index(0)].cpu}' when it runs"
+        problem = (
+            f"nothing can choose between processors like '{machines[found.index(0)].cpu}' when it "
+            "runs"
+        )
         raise UnsupportedError(
             Diagnostic("XL5112", problem, hint=f"a list is made of {', '.join(LEVELS)}")
         )

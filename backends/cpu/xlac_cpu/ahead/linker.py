@@ -217,7 +217,10 @@ def tool_of(machine: Machine) -> Linker:
         found = shutil.which(name)
         if found:
             return Linker(machine, name)
-    problem = f"linking for {machine.triple} needs a linker, and none of {', '.join(names)} is on the path"
+    problem = (
+        f"linking for {machine.triple} needs a linker, and none of {', '.join(names)} is on the "
+        "path"
+    )
     hint = "install lld or binutils, or leave linking to others: --emit a,h"
     raise UnsupportedError(Diagnostic("XL5004", problem, hint=hint))
 

@@ -90,7 +90,10 @@ def compiler(machine: Machine) -> list[str]:
             else []
         )
         return [name, f"--target={machine.triple}", *cpu]
-    problem = f"a program for {machine.triple} needs a C compiler, and none of {', '.join(names)} is on the path"
+    problem = (
+        f"a program for {machine.triple} needs a C compiler, and none of {', '.join(names)} is on "
+        "the path"
+    )
     raise UnsupportedError(Diagnostic("XL5004", problem, hint="install one, or --emit o,h"))
 
 

@@ -58,7 +58,8 @@ def read(w: LlvmWriter, place: Address, dtype: DType, lanes: int, mask: str | No
             mask = reverse(w, mask, "i1", lanes)
         name = w.declare(kind, f"llvm.masked.load.v{lanes}{suffix(scalar)}.p0", "ptr", flags, kind)
         value = w.fresh(
-            f"call {kind} @{name}(ptr align {place.align} {place.pointer}, {flags} {mask}, {kind} zeroinitializer)"
+            f"call {kind} @{name}(ptr align {place.align} {place.pointer}, {flags} {mask}, {kind} "
+            "zeroinitializer)"
         )
         if one:
             value = w.op(f"extractelement <1 x {scalar}> {value}, i64 0")
@@ -93,7 +94,8 @@ def write(
             vector("i1", lanes),
         )
         w.do(
-            f"call void @{name}({kind} {value}, {vector('ptr', lanes)} align {place.align} {place.pointer}, "
+            f"call void @{name}({kind} {value}, {vector('ptr', lanes)} align {place.align} "
+            f"{place.pointer}, "
             f"{vector('i1', lanes)} {mask or _all(lanes)})"
         )
     elif mask is None:
@@ -113,7 +115,8 @@ def write(
             "void", f"llvm.masked.store.v{lanes}{suffix(scalar)}.p0", kind, "ptr", flags
         )
         w.do(
-            f"call void @{name}({kind} {value}, ptr align {place.align} {place.pointer}, {flags} {mask})"
+            f"call void @{name}({kind} {value}, ptr align {place.align} {place.pointer}, {flags} "
+            f"{mask})"
         )
 
 
@@ -212,7 +215,8 @@ def _atomic(
         hole, f"  {seen} = phi {whole} [ {first}, %{before} ], [ {swapped}, %{w.block} ]"
     )
     pair = w.fresh(
-        f"cmpxchg weak ptr {pointer}, {whole} {seen}, {whole} {new} monotonic monotonic, align {dtype.nbytes}"
+        f"cmpxchg weak ptr {pointer}, {whole} {seen}, {whole} {new} monotonic monotonic, align "
+        f"{dtype.nbytes}"
     )
     w.do(f"{swapped} = extractvalue {{ {whole}, i1 }} {pair}, 0")
     done = w.fresh(f"extractvalue {{ {whole}, i1 }} {pair}, 1")

@@ -64,7 +64,9 @@ them).
 
 
 def spell(w: LlvmWriter, primitive: Primitive, x: tuple[str, ...], dtype: DType, lanes: int) -> str:
-    """A primitive on operands of `dtype` (f32, f64, integer or bool; not a half), casts excepted."""
+    """A primitive on operands of `dtype` (f32, f64, integer or bool; not a half), casts
+    excepted.
+    """
     spelled = (_of_floats if dtype.is_float else _of_integers)(w, primitive, x, dtype, lanes)
     if spelled is not None:
         return spelled

@@ -36,7 +36,8 @@ def cast(
     if target.bits < source.bits and source is not DType.BOOL:
         return w.op(f"trunc {kind} {value} to {result}")
     return w.op(
-        f"{'sext' if source.is_signed and source is not DType.BOOL else 'zext'} {kind} {value} to {result}"
+        f"{'sext' if source.is_signed and source is not DType.BOOL else 'zext'} {kind} {value} to "
+        f"{result}"
     )
 
 

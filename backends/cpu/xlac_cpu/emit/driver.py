@@ -89,7 +89,8 @@ class ProgramWriter:
         body.left()
         extra = "".join(f", i64 %c{i}" for i in range(len(counters)))
         self.functions.append(
-            f"define {linkage}{self.watch.result} @{name}(ptr noalias readonly %io, ptr noalias readonly %fixed, ptr %arena, ptr %pool{extra}) #0 {{\n"
+            f"define {linkage}{self.watch.result} @{name}(ptr noalias readonly %io, ptr noalias "
+            f"readonly %fixed, ptr %arena, ptr %pool{extra}) #0 {{\n"
             + body.w.text(f"{self.watch.result} %why" if self.watch.watched else self.watch.result)
         )
 
@@ -138,7 +139,8 @@ class _Body(Launching):
                         self.number(count * target.slot.dtype.nbytes),
                     )
                     w.do(
-                        f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {start}, i64 {nbytes}, i1 false)"
+                        f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {start}, i64 {nbytes}, i1 "
+                        "false)"
                     )
             case Repeat(counter=counter, count=count, body=body):
                 if count != 0:

@@ -186,7 +186,8 @@ class LlvmExpressions(access.Combine):
             starts += [k * lanes + lane for lane in range(node.lanes)]
             if node.lanes == 1:
                 text = w.op(
-                    f"insertelement {access.vector_of(scalar, lanes)} poison, {scalar} {text}, i64 0"
+                    f"insertelement {access.vector_of(scalar, lanes)} poison, {scalar} {text}, i64 "
+                    "0"
                 )
             elif node.lanes < lanes:
                 chosen = ", ".join(
@@ -248,7 +249,9 @@ class LlvmExpressions(access.Combine):
         )
 
     def pointer(self, buffer: Buffer, index: Expr) -> str:
-        """The address of one element. A constant term is added last, so neighbours share the rest."""
+        """The address of one element. A constant term is added last, so neighbours share the
+        rest.
+        """
         base = self.buffers[buffer][0]
         element, constant_term = memory(buffer.dtype), 0
         match index:

@@ -63,7 +63,9 @@ end:
 
 
 def counter(machine: Machine) -> str:
-    """The function that reads the counter. On x86 the processor's own may be read by any program."""
+    """The function that reads the counter. On x86 the processor's own may be read by any
+    program.
+    """
     return f"llvm.{'readcyclecounter' if machine.is_x86 else 'readsteadycounter'}"
 
 

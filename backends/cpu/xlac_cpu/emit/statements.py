@@ -125,7 +125,8 @@ class KernelWriter(LlvmExpressions):
                 w.do(f"store {kind} {first}, ptr {cell}")
             case Assign(var=var, value=value):
                 w.do(
-                    f"store {register(var.dtype, var.lanes)} {self.value(value)}, ptr {self.mutable[var.name]}"
+                    f"store {register(var.dtype, var.lanes)} {self.value(value)}, ptr "
+                    f"{self.mutable[var.name]}"
                 )
             case Store():
                 self.store(stmt)
@@ -143,7 +144,8 @@ class KernelWriter(LlvmExpressions):
                 self.buffers[buffer] = (cell, buffer.align)
             case Prefetch(buffer=buffer, index=index, write=write):
                 pointer = w.op(
-                    f"getelementptr {memory(buffer.dtype)}, ptr {self.buffers[buffer][0]}, i64 {self.value(index)}"
+                    f"getelementptr {memory(buffer.dtype)}, ptr {self.buffers[buffer][0]}, i64 "
+                    f"{self.value(index)}"
                 )
                 name = w.declare("void", "llvm.prefetch.p0", "ptr", "i32", "i32", "i32")
                 w.do(f"call void @{name}(ptr {pointer}, i32 {int(write)}, i32 2, i32 1)")
@@ -157,7 +159,9 @@ class KernelWriter(LlvmExpressions):
                 )
 
     def loop(self, stmt: For) -> None:
-        """Writes a loop: written out, in strips between which it checks for stopping, or iteration by iteration."""
+        """Writes a loop: written out, in strips between which it checks for stopping, or iteration
+        by iteration.
+        """
         start, stop = self.ends(stmt)
         literal = is_literal(start) and is_literal(stop)
         if stmt.kind is LoopKind.UNROLLED and literal:
@@ -214,7 +218,8 @@ class KernelWriter(LlvmExpressions):
         with w.loop(start, stop, length, kind, order, certain, self.check_stop) as first:
             after = w.op(f"add {kind} {first}, {length}")
             end = w.op(
-                f"select i1 {w.op(f'icmp {order}lt {kind} {after}, {stop}')}, {kind} {after}, {kind} {stop}"
+                f"select i1 {w.op(f'icmp {order}lt {kind} {after}, {stop}')}, {kind} {after}, "
+                f"{kind} {stop}"
             )
             yield first, end
 

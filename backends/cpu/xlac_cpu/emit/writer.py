@@ -121,7 +121,8 @@ class LlvmWriter:
             self.do(f"br label %{head}")
         else:
             self.do(
-                f"br i1 {self.op(f'icmp {order}lt {kind} {start}, {stop}')}, label %{head}, label %{out}"
+                f"br i1 {self.op(f'icmp {order}lt {kind} {start}, {stop}')}, label %{head}, label "
+                f"%{out}"
             )
         counter, after = f"%{self.name('i')}", f"%{self.name('n')}"
         self.label(head)

@@ -1,1 +1,3 @@
-"""LLVM at work: optimising, linking into this process, in processes of its own where it may abort."""
+"""LLVM at work: optimising, linking into this process, in processes of its own where it may
+abort.
+"""

@@ -28,7 +28,9 @@ def loaded(artifact: Path, program: Program) -> Code:
 
 
 def load(objects: list[bytes], exports: tuple[str, ...]) -> tuple[Any, Mapping[str, int]]:
-    """Links objects and gives the addresses of exports; the code lives as long as the first result."""
+    """Links objects and gives the addresses of exports; the code lives as long as the first
+    result.
+    """
     import llvmlite.binding as llvm
 
     library = llvm.JITLibraryBuilder().add_current_process()

@@ -35,7 +35,10 @@ def ask(question: dict[str, Any]) -> bytes:
             f"it ended with {done.returncode}"
         ]
         reason = next((line for line in lines if "LLVM ERROR" in line), lines[-1])
-        hint = "--target c writes C for any compiler; LLVM's code for this target may be unfinished, or want another --cpu"
+        hint = (
+            "--target c writes C for any compiler; LLVM's code for this target may be unfinished, "
+            "or want another --cpu"
+        )
         problem = f"LLVM cannot compile this for {question['triple']}: {reason}"
         raise UnsupportedError(Diagnostic("XL5107", problem, hint=hint))
     return done.stdout

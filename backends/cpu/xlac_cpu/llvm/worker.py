@@ -1,4 +1,6 @@
-"""Uses LLVM where it may abort: run as a process, one JSON question on stdin, the answer on stdout."""
+"""Uses LLVM where it may abort: run as a process, one JSON question on stdin, the answer on
+stdout.
+"""
 
 from __future__ import annotations
 

@@ -87,7 +87,9 @@ def prepare(block: Block, threads: int, forks: tuple[int, int], spin: int = SPIN
 
 
 def _forked() -> None:
-    """The child has none of the threads, and must not believe that one is in the middle of a job."""
+    """The child has none of the threads, and must not believe that one is in the middle of a
+    job.
+    """
     global _lock
     _lock = threading.Lock()  # another thread may have held it
     for threads, block in _pools.items():

@@ -24,7 +24,9 @@ DEADLINE, OWNER, HOST, OUTSIDE, TYPE, VALUE, TRACE = map(
 
 @cache
 def _table() -> ctypes.Array[ctypes.c_uint64]:
-    """The functions of Python that a call asks with, and the thread that runs handlers of signals."""
+    """The functions of Python that a call asks with, and the thread that runs handlers of
+    signals.
+    """
     names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release", "PyErr_Fetch")
     found = [
         ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in names

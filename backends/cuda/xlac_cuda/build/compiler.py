@@ -112,7 +112,10 @@ def refused(text: str, log: str, tool: str) -> Exception:
             Diagnostic("XL5204", problem, hint="a newer CUDA toolkit, or another --arch")
         )
     where = re.search(r"\.cu\((\d+)\)", log)
-    problem = f"{tool} refuses the text that the cuda backend wrote{_kernel_at(text, int(where[1])) if where else ''}:\n{log[:4000]}"
+    problem = (
+        f"{tool} refuses the text that the cuda backend "
+        f"wrote{_kernel_at(text, int(where[1])) if where else ''}:\n{log[:4000]}"
+    )
     return SourceError(Diagnostic("XL9201", problem))
 
 

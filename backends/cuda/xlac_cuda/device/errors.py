@@ -112,4 +112,7 @@ def failure(call: str, code: int, name: str, text: str) -> XlacError:
     return DeviceError(Diagnostic("XL5217", f"{call} failed: {told}"), code)
 
 
-LOCATE = "XLAC_CUDA_BLOCKING=1 runs kernels one by one and names it, if it is a model's; this process cannot use the GPU any more"
+LOCATE = (
+    "XLAC_CUDA_BLOCKING=1 runs kernels one by one and names it, if it is a model's; this process "
+    "cannot use the GPU any more"
+)

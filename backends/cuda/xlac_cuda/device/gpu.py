@@ -48,7 +48,9 @@ class Gpu:
         self.context = self._retain()
 
     def _retain(self) -> int:
-        """The context, for as long as the process lives: what is collected last may still need it."""
+        """The context, for as long as the process lives: what is collected last may still need
+        it.
+        """
         return self.driver.made("cuDevicePrimaryCtxRetain", self.device)
 
     # ---- the context -------------------------------------------------------------------------

@@ -97,7 +97,10 @@ def _check(gpu: Gpu, needs: Mapping[str, int], slots: Iterable[Slot]) -> None:
     if wanted <= free:
         return
     parts = ", ".join(f"{what} {text_of(nbytes)}" for what, nbytes in needs.items() if nbytes)
-    problem = f"the program needs {text_of(wanted)} of the GPU's memory ({parts}), and {text_of(free)} of {text_of(total)} are free"
+    problem = (
+        f"the program needs {text_of(wanted)} of the GPU's memory ({parts}), and {text_of(free)} "
+        f"of {text_of(total)} are free"
+    )
     large = sorted(slots, key=lambda slot: -slot.nbytes)[:TOLD]
     named = ", ".join(
         f"{_name(slot)} {slot.dtype}{_shape(slot)} {text_of(slot.nbytes)}" for slot in large

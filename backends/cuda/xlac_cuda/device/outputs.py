@@ -35,7 +35,9 @@ class DeviceOutputs:
     """
 
     def __init__(self, gpu: Gpu, named: Callable[[DeviceError], DeviceError]) -> None:
-        """`named` gives an error the name of the kernel that failed, where that can be found out."""
+        """`named` gives an error the name of the kernel that failed, where that can be found
+        out.
+        """
         self.gpu, self._named = gpu, named
         self.stream = gpu.stream()
         self._waiting: dict[int, list[Piece]] = {}  # to be used again, by size
@@ -59,7 +61,9 @@ class DeviceOutputs:
         return DeviceArray(self, address, dtype, shape, nbytes, stream)
 
     def _new(self, dtype: DType, shape: tuple[int, ...], nbytes: int, stream: int) -> int:
-        """Memory of a size that none waits of. Where there is none, what waits is given back first."""
+        """Memory of a size that none waits of. Where there is none, what waits is given back
+        first.
+        """
         try:
             address = self.gpu.driver.made("cuMemAllocAsync", max(nbytes, 1), stream)
         except LimitError:
@@ -69,7 +73,10 @@ class DeviceOutputs:
                 address = self.gpu.driver.made("cuMemAllocAsync", max(nbytes, 1), stream)
             except LimitError:
                 free, total = map(text_of, self.gpu.memory)
-                what = f"a result, {dtype}[{', '.join(map(str, shape))}], needs {text_of(nbytes)} of the GPU's memory"
+                what = (
+                    f"a result, {dtype}[{', '.join(map(str, shape))}], needs {text_of(nbytes)} of "
+                    "the GPU's memory"
+                )
                 raise LimitError(
                     Diagnostic("XL5214", f"{what}, and {free} of {total} are free")
                 ) from None

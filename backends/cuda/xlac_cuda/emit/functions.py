@@ -53,7 +53,10 @@ def _instruction(kind: str, name: str, to: str, given: Mapping[str, str]) -> str
     """
     places = ", ".join(f"%{n}" for n in range(1 + len(given)))
     operands = ", ".join(f'"{letter}"({operand})' for operand, letter in given.items())
-    return f'    {kind} result;\n    asm("{name} {places};" : "={to}"(result) : {operands});\n    return result;'
+    return (
+        f'    {kind} result;\n    asm("{name} {places};" : "={to}"(result) : {operands});\n    '
+        "return result;"
+    )
 
 
 def _extremes() -> Iterator[tuple[str, str]]:
@@ -73,12 +76,18 @@ def _counts() -> Iterator[tuple[str, str]]:
         spare = f" - {32 - dtype.bits}" if dtype.bits < 32 else ""
         yield (
             f"popcnt_{dtype}",
-            f"{BEFORE} {kind} popcnt_{dtype}({kind} a)\n{{\n    return ({kind})__popc{ends}({bits});\n}}",
+            (
+                f"{BEFORE} {kind} popcnt_{dtype}({kind} a)\n{{\n    return "
+                f"({kind})__popc{ends}({bits});\n}}"
+            ),
         )
         signed = f"({'long long' if ends else 'int'}){bits}"
         yield (
             f"clz_{dtype}",
-            f"{BEFORE} {kind} clz_{dtype}({kind} a)\n{{\n    return ({kind})(__clz{ends}({signed}){spare});\n}}",
+            (
+                f"{BEFORE} {kind} clz_{dtype}({kind} a)\n{{\n    return "
+                f"({kind})(__clz{ends}({signed}){spare});\n}}"
+            ),
         )
 
 
@@ -94,7 +103,10 @@ def _exchanges() -> Iterator[tuple[str, str]]:
         back = back if sent == kind else f"({kind}){back}"
         yield (
             f"exchange_{dtype}",
-            f"{BEFORE} {kind} exchange_{dtype}({kind} value, int distance)\n{{\n    return {back};\n}}",
+            (
+                f"{BEFORE} {kind} exchange_{dtype}({kind} value, int distance)\n{{\n    return "
+                f"{back};\n}}"
+            ),
         )
 
 
@@ -151,7 +163,10 @@ def _loop(p: Primitive, dtype: DType) -> str:
             "    unsigned int *const word = (unsigned int *)((uintptr_t)place & ~(uintptr_t)3u);",
         ]
         old = f"({kind})(uint{dtype.bits}_t)(assumed >> shift)"
-        new = f"(assumed & ~({(1 << dtype.bits) - 1:#x}u << shift)) | (unsigned int)(uint{dtype.bits}_t)combined << shift"
+        new = (
+            f"(assumed & ~({(1 << dtype.bits) - 1:#x}u << shift)) | (unsigned "
+            f"int)(uint{dtype.bits}_t)combined << shift"
+        )
     else:
         start = [f"    {word} *const word = ({word} *)place;"]
         held = f"bitcast_{dtype}_u{bits}" if dtype.is_float else f"({unsigned})"

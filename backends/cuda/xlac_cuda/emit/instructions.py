@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-MULTIPLY = "multiply_warp<{kind}, {{8}}, {{9}}, {{10}}, {{11}}, {{12}}, {{13}}>({{0}}, &{{1}}[{{2}}], {{3}}, &{{4}}[{{5}}], {{6}}, {{7}})"
+MULTIPLY = (
+    "multiply_warp<{kind}, {{8}}, {{9}}, {{10}}, {{11}}, {{12}}, {{13}}>({{0}}, &{{1}}[{{2}}], "
+    "{{3}}, &{{4}}[{{5}}], {{6}}, {{7}})"
+)
 
 TF32 = "matrix.multiply.m16n8k8.tf32"  # for f32 operands, where a model's precision lets them be rounded
 

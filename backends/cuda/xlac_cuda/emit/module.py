@@ -68,7 +68,9 @@ def _text(program: Program, arch: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Described:
-    """A kernel for the template: its text, how many threads a block has, and what is said above it."""
+    """A kernel for the template: its text, how many threads a block has, and what is said above
+    it.
+    """
 
     name: str
     parameters: tuple[str, ...]

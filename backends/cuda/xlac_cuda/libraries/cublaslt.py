@@ -192,7 +192,10 @@ def wanted() -> CublasLt:
         return blas
     old = next(_loaded(), None)
     if old is not None:
-        problem = f"cuBLASLt {'.'.join(map(str, old.version))} is too old: the program calls that of CUDA {LEAST} or later"
+        problem = (
+            f"cuBLASLt {'.'.join(map(str, old.version))} is too old: the program calls that of "
+            f"CUDA {LEAST} or later"
+        )
         raise UnsupportedError(
             Diagnostic("XL5221", problem, hint=f"a newer nvidia-cublas; or {WITHOUT}")
         )

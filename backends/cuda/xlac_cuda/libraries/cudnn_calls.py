@@ -121,7 +121,10 @@ class _Planned:
         """The first plan of the library's heuristics."""
         plan = next(self.operations.suggested(graph, refused(asked), asked.workspace), None)
         if plan is None:
-            problem = f"{_told(asked)}: cuDNN {'.'.join(map(str, self.dnn.version))} has no engine for it on this GPU"
+            problem = (
+                f"{_told(asked)}: cuDNN {'.'.join(map(str, self.dnn.version))} has no engine for "
+                "it on this GPU"
+            )
             raise UnsupportedError(Diagnostic("XL5222", problem, hint=WITHOUT))
         return plan
 

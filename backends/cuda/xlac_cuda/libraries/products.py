@@ -272,6 +272,7 @@ def _told(product: Product) -> str:
     )
     dtype = product.left.dtype
     return (
-        f"a product of {dtype}[{batch}{product.rows}, {product.depth}] and {dtype}[{batch}{product.depth}, {product.columns}] to "
+        f"a product of {dtype}[{batch}{product.rows}, {product.depth}] and "
+        f"{dtype}[{batch}{product.depth}, {product.columns}] to "
         f"{product.result.dtype}" + (f" with {after}" if after else "")
     )

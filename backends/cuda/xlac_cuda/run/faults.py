@@ -138,4 +138,7 @@ def of_kernel(found: Diagnostic, code: int, step: Launch | Call) -> DeviceError:
     )
 
 
-AGAIN = "found by running the program again, kernel by kernel, in another process; this one cannot use the GPU any more"
+AGAIN = (
+    "found by running the program again, kernel by kernel, in another process; this one cannot use "
+    "the GPU any more"
+)

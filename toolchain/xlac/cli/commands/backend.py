@@ -111,7 +111,8 @@ def info(name: str, arch: str) -> None:
     }
     if target.device == "gpu":
         rows["gpu"] = (
-            f"warps of {target.warp}, {target.block_threads} threads a block, {target.shared_bytes >> 10} KiB shared"
+            f"warps of {target.warp}, {target.block_threads} threads a block, "
+            f"{target.shared_bytes >> 10} KiB shared"
         )
     for key, value in rows.items():
         table.add_row(key, escape(value))
@@ -137,7 +138,8 @@ def new(name: str, parent: Path) -> None:
     for file in files:
         click.echo(f"  {file}")
     click.echo(
-        f"next: pip install -e {folder} && xlac backend test {name}, then read {folder / 'README.md'}"
+        f"next: pip install -e {folder} && xlac backend test {name}, then read "
+        f"{folder / 'README.md'}"
     )
 
 

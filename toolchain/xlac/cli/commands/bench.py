@@ -194,7 +194,10 @@ def rates(work: Work, samples: Samples, amounts: Sequence[int]) -> dict[str, Any
                 "gflops",
                 work.flops,
                 "arithmetic",
-                "the call does less than is counted, or the machine was slower when the ceiling was measured",
+                (
+                    "the call does less than is counted, or the machine was slower when the ceiling "
+                    "was measured"
+                ),
             ),
             (
                 "gbytes",
@@ -227,7 +230,8 @@ def tell_doubts(result: dict[str, Any]) -> None:
 def tell_calls(result: dict[str, Any]) -> None:
     """Prints what a call takes."""
     click.echo(
-        f"  call      {result['median_us']:.2f} us median, quartiles {result['p25_us']:.2f}–{result['p75_us']:.2f}, "
+        f"  call      {result['median_us']:.2f} us median, quartiles "
+        f"{result['p25_us']:.2f}–{result['p75_us']:.2f}, "
         f"best {result['best_us']:.2f}, over {result['calls']} samples"
     )
 
@@ -263,19 +267,23 @@ def tell(result: dict[str, Any]) -> None:
 
     click.echo(f"{result['model']} on {result['target']}, {result['threads']} thread(s)")
     click.echo(
-        f"  compile   {result['compile_seconds']:.2f} s ({result['compile_cpu_seconds']:.2f} s of CPU)"
+        f"  compile   {result['compile_seconds']:.2f} s ({result['compile_cpu_seconds']:.2f} s of "
+        "CPU)"
     )
     tell_calls(result)
     rate, traffic = result["gflops_per_second"], result["gbytes_per_second"]
     click.echo(
-        f"  rate      {rate:.1f} GFLOP/s over {result['flops']:,} flops{of_most('gflops_per_second', 'this machine does')}"
+        f"  rate      {rate:.1f} GFLOP/s over {result['flops']:,} "
+        f"flops{of_most('gflops_per_second', 'this machine does')}"
     )
     click.echo(
-        f"  traffic   {traffic:.1f} GB/s over {result['bytes']:,} bytes{of_most('gbytes_per_second', 'memory gives')}"
+        f"  traffic   {traffic:.1f} GB/s over {result['bytes']:,} "
+        f"bytes{of_most('gbytes_per_second', 'memory gives')}"
     )
     first = [f"{name} {100 * share:.0f} %" for name, share in list(result["shares"].items())[:6]]
     click.echo(f"  kernels   {result['kernels']}{': ' if first else ''}{', '.join(first)}")
     click.echo(
-        f"  memory    {size(result['arena_bytes'])} arena, {size(result['constant_bytes'])} constants"
+        f"  memory    {size(result['arena_bytes'])} arena, {size(result['constant_bytes'])} "
+        "constants"
     )
     tell_doubts(result)

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 from xlac.cli.packages import machines, packaging
 
 # --help imports no backend
-FORMS = "c h hpp rs cmake main so exe (c); h hpp rs cmake o a so exe s ll wasm (cpu); cu ptx cubin (cuda)"
+FORMS = (
+    "c h hpp rs cmake main so exe (c); h hpp rs cmake o a so exe s ll wasm (cpu); cu ptx cubin "
+    "(cuda)"
+)
 WEIGHTS = ("embed", "incbin", "file", "mmap")  # as in xlac_sdk.host.capi
 # of the options, what the manifest keeps: no paths
 TOLD = ("cpu", "triple", "dims", "params", "arch", "precision")
@@ -122,7 +125,7 @@ def command(list_passes: bool, **options: Any) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Build:
-    """What is asked of one build: `choice`, by options that verbs share, and by those of this one."""
+    """What is asked of one build: by options that verbs share (`choice`), and by its own."""
 
     choice: Chosen
     threads: int | None
@@ -281,7 +284,8 @@ def loss_of(lowered: Lowered) -> dict[str, Any]:
     found = loss(graph, lowered.model.weights, lowered.quantised, drawn(graph))
     weights = len(lowered.quantised.names)
     click.echo(
-        f"{weights} weights in int8: results are off by {found.absolute:.3g} at most, {found.relative:.3g} of the largest"
+        f"{weights} weights in int8: results are off by {found.absolute:.3g} at most, "
+        f"{found.relative:.3g} of the largest"
     )
     return {
         "weights": "int8", "quantised": weights, "absolute": float(f"{found.absolute:.3g}"), "relative": float(f"{found.relative:.3g}"),

@@ -38,7 +38,8 @@ def list_() -> None:
     for entry in cache.entries():
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used))
         click.echo(
-            f"{entry.key[:12]}  {used}  {size(entry.nbytes):>10}  {entry.backend:<10} {entry.program}"
+            f"{entry.key[:12]}  {used}  {size(entry.nbytes):>10}  {entry.backend:<10} "
+            f"{entry.program}"
         )
         total, count = total + entry.nbytes, count + 1
     click.echo(f"{count} entries, {size(total)} of {size(cache.limit)}, in {cache.folder}")
@@ -57,7 +58,9 @@ def gc(everything: bool) -> None:
 @spec_options
 @target_options
 def why(**options: Any) -> None:
-    """Say whether SPEC would be taken from the cache, and if not, what is there of the same name."""
+    """Say whether SPEC would be taken from the cache, and if not, what is there of the same
+    name.
+    """
     from xlac.cache.fingerprint import key_of
     from xlac.cli.models import open_model
     from xlac.driver import lower

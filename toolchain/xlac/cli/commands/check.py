@@ -90,7 +90,8 @@ def _totals(found: dict[str, Any]) -> None:
         click.echo(f"size        {name}: {symbol}")
     beside = f" beside {total['statistics']:,} measured statistics," if total["statistics"] else ""
     click.echo(
-        f"parameters  {total['parameters']:,}{beside} in {total['tensors']:,} tensors, {total['parameter_bytes']:,} bytes"
+        f"parameters  {total['parameters']:,}{beside} in {total['tensors']:,} tensors, "
+        f"{total['parameter_bytes']:,} bytes"
     )
     click.echo(f"flops       {total['flops']:,}")
     click.echo(f"traffic     {total['bytes']:,} bytes if every node reads and writes memory")
@@ -101,7 +102,8 @@ def _totals(found: dict[str, Any]) -> None:
     if long:
         click.echo(f"warning: {long}", err=True)
     click.echo(
-        f"peak memory {total['peak_bytes']:,} bytes of values at once, before fusion; parameters apart"
+        f"peak memory {total['peak_bytes']:,} bytes of values at once, before fusion; parameters "
+        "apart"
     )
 
 

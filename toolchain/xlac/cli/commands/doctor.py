@@ -49,7 +49,9 @@ def command() -> int:
 
 
 class Absent(Exception):
-    """There is no machine here that a target is for: nothing that an installation could put right."""
+    """There is no machine here that a target is for: nothing that an installation could put
+    right.
+    """
 
 
 def _try(target: str) -> str:

@@ -48,7 +48,8 @@ def command(output: Path | None, force: bool, **options: Any) -> None:
     progress.stage(f"writing {file.name}")
     files = write(model, file, progress.update)
     click.echo(
-        f"{model.name}: {len(model.graph.order):,} nodes, {len(model.inputs)} inputs, {len(model.graph.outputs)} outputs"
+        f"{model.name}: {len(model.graph.order):,} nodes, {len(model.inputs)} inputs, "
+        f"{len(model.graph.outputs)} outputs"
     )
     for made in files:
         click.echo(f"  {made}  {size(made.stat().st_size)}")

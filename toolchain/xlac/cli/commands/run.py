@@ -278,7 +278,8 @@ def compare(outputs: dict[str, Any], expected: tuple[str, ...], rtol: float, ato
         if not close.all():
             place = tuple(int(i) for i in np.argwhere(~close)[0])
             click.echo(
-                f"  {int((~close).sum())} of {close.size} elements, first at {place}: {a[place]} != {b[place]}"
+                f"  {int((~close).sum())} of {close.size} elements, first at {place}: {a[place]} "
+                f"!= {b[place]}"
             )
             fine = False
     return fine

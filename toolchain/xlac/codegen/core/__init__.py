@@ -1,1 +1,3 @@
-"""What lowerings for CPUs and GPUs share: values, access patterns, loop nests, operands, summation."""
+"""What lowerings for CPUs and GPUs share: values, access patterns, loop nests, operands,
+summation.
+"""

@@ -265,7 +265,9 @@ def _times(stride: int | Expr, extent: Dim) -> int | Expr:
 
 
 def contiguous(run: Run, survey: Survey, shape: Shape) -> int:
-    """How many elements are reached by accesses that move by one element along the run's last axis."""
+    """How many elements are reached by accesses that move by one element along the run's last
+    axis.
+    """
     axis = run.axes[-1]
     found = [a for a in survey.accesses if a.strides[axis] == 1 and axis not in a.opaque]
     return sum(

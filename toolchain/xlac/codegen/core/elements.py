@@ -47,7 +47,9 @@ DEPTH = 40  # nested `element` calls before the walk starts again from the node 
 
 
 class _TooDeep(Exception):
-    """Unwinds Python's stack; the value that was wanted is computed first, on a stack of its own."""
+    """Unwinds Python's stack; the value that was wanted is computed first, on a stack of its
+    own.
+    """
 
     def __init__(self, node: Node, index: Index, guard: Expr | None) -> None:
         self.wanted = node, index, guard

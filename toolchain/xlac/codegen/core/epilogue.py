@@ -98,7 +98,9 @@ class Epilogue:
 
 
 def of(group: Group, anchor: Node) -> Epilogue | None:
-    """The epilogue of a group, or None when something in it cannot be computed element by element."""
+    """The epilogue of a group, or None when something in it cannot be computed element by
+    element.
+    """
     found = Epilogue(group, anchor, {anchor: ()})
     for node in group.nodes:
         paths = {found.paths[i] for i in node.inputs if i in found.paths}

@@ -1,4 +1,6 @@
-"""Loop nests that lowerings share: loops that threads share, loops inside them, and pieces of extents."""
+"""Loop nests that lowerings share: loops that threads share, loops inside them, and pieces of
+extents.
+"""
 
 from __future__ import annotations
 

@@ -128,7 +128,9 @@ def folded(node: Node, group: Group) -> OperandView | None:
 
 
 def part(group: Group, outputs: tuple[Node, ...], given: frozenset[Node]) -> Group:
-    """The nodes of a group that `outputs` need, as a group of its own; `given` are taken as inputs."""
+    """The nodes of a group that `outputs` need, as a group of its own; `given` are taken as
+    inputs.
+    """
     needed: dict[Node, None] = {}
     stack = list(outputs)
     while stack:

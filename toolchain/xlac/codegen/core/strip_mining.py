@@ -60,7 +60,9 @@ def joins(target: Target, flops: int) -> bool:
 
 
 def unroll_for(target: Target, statements: int, flops: int = 0) -> int:
-    """Vectors worked on at once, to hide latency without running out of registers or of patience."""
+    """Vectors worked on at once, to hide latency without running out of registers or of
+    patience.
+    """
     if not target.vector_bytes or target.size:
         return 1
     if joins(target, flops):

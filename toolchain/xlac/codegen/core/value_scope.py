@@ -14,7 +14,9 @@ Key = tuple[Index, Expr | None, Expr | None]
 
 
 class ValueScope:
-    """Elements of nodes by where they were read. What a block named is forgotten when it is closed."""
+    """Elements of nodes by where they were read. What a block named is forgotten when it is
+    closed.
+    """
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder

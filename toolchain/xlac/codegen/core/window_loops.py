@@ -1,4 +1,6 @@
-"""The loops of a window that moves over a tensor: a strip of results, and the positions of the window."""
+"""The loops of a window that moves over a tensor: a strip of results, and the positions of the
+window.
+"""
 
 from __future__ import annotations
 

@@ -156,7 +156,9 @@ class _EpilogueReader:
         return bool(moves & self.columns) and bool(moves - self.columns)
 
     def _activation(self, node: Node) -> Node:
-        """All the rest as one function of one value. Raises LibraryRefused for another than the library's."""
+        """All the rest as one function of one value. Raises LibraryRefused for another than the
+        library's.
+        """
         rest = [n for n in self.after.group.nodes if n in self.after.paths and n not in self.passed]
         values = {node: PROBES}
         for n in rest:

@@ -1,4 +1,6 @@
-"""Attention that the target's library computes, where nothing but its result's order is left to do."""
+"""Attention that the target's library computes, where nothing but its result's order is left to
+do.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ LANES = 8  # halves of 16 bytes, by which libraries read
 
 
 def called(group: Group, target: Target) -> LoweredGroup:
-    """One call that computes the whole group. Raises LibraryRefused where a kernel has to be generated."""
+    """One call that computes the whole group. Raises LibraryRefused where a kernel has to be
+    generated.
+    """
     anchor, op, (output, *_) = group.anchor, group.anchor.op, group.outputs
     assert isinstance(op, Attention)
     library = of_type(anchor, target.attentions, "attention")
@@ -74,7 +78,9 @@ def called(group: Group, target: Target) -> LoweredGroup:
 def _check(
     anchor: Node, op: Attention, shapes: tuple[tuple[Dim, Dim, Dim, Dim], ...], library: Attentions
 ) -> None:
-    """Raises LibraryRefused for attentions that the library does not have, or that are too small for it."""
+    """Raises LibraryRefused for attentions that the library does not have, or that are too small
+    for it.
+    """
     (_, many, time, width), (_, few, length, _), (_, _, _, wide) = shapes
     name = library.library
     if any(

@@ -31,7 +31,9 @@ Facts = TypeVar("Facts", Products, Attentions)
 
 
 def of_type(anchor: Node, libraries: Iterable[Facts], what: str) -> Facts:
-    """What a library says of operands of a node's type. Raises LibraryRefused where it says nothing."""
+    """What a library says of operands of a node's type. Raises LibraryRefused where it says
+    nothing.
+    """
     types = list(dict.fromkeys(node.type.dtype for node in anchor.inputs[:2]))
     found = next((library for library in libraries if types == [library.operands]), None)
     if found is None:

@@ -31,13 +31,16 @@ DEEPEST = 3  # spatial axes that libraries take
 
 
 def called(group: Group, target: Target) -> LoweredGroup:
-    """One call that computes the whole group. Raises LibraryRefused where a kernel has to be generated."""
+    """One call that computes the whole group. Raises LibraryRefused where a kernel has to be
+    generated.
+    """
     anchor, op = group.anchor, group.anchor.op
     assert isinstance(op, Conv)
     library = of_type(anchor, target.convolutions, "convolutions")
     if library.rounds and not target.fast:
         raise LibraryRefused(
-            f"only precision: fast makes convolutions of {library.operands} by {library.library} worth it: it may then round to tf32"
+            f"only precision: fast makes convolutions of {library.operands} by {library.library} "
+            "worth it: it may then round to tf32"
         )
     _check(anchor, op, library)
     after = epilogue_of(group, library.library)
@@ -51,7 +54,9 @@ def called(group: Group, target: Target) -> LoweredGroup:
 
 
 def _check(anchor: Node, op: Conv, library: Products) -> None:
-    """Raises LibraryRefused for convolutions that the library does not have, or that are too small for it."""
+    """Raises LibraryRefused for convolutions that the library does not have, or that are too small
+    for it.
+    """
     name, (x, kernel) = (
         library.library,
         (
@@ -68,7 +73,8 @@ def _check(anchor: Node, op: Conv, library: Products) -> None:
     channels, filters = size_hint(kernel["I"]), size_hint(kernel["O"]) // op.feature_groups
     if min(channels, filters) < library.least:
         raise LibraryRefused(
-            f"{channels} channels and {filters} filters of a group are fewer than the {library.least} from which {name} is taken"
+            f"{channels} channels and {filters} filters of a group are fewer than the "
+            f"{library.least} from which {name} is taken"
         )
     flops = cost.flops(anchor)
     if flops < library.flops:
@@ -166,7 +172,8 @@ def _check_ends(convolution: Convolution, library: Products) -> None:
     ):
         return
     raise LibraryRefused(
-        f"{library.library} ends in a bias of the result's type, perhaps with relu, where channels are apart in memory"
+        f"{library.library} ends in a bias of the result's type, perhaps with relu, where channels "
+        "are apart in memory"
     )
 
 

@@ -179,12 +179,15 @@ def _merged(axes: Iterable[_ProductAxis]) -> list[_ProductAxis]:
 
 
 def _one(found: list[_ProductAxis], what: str, library: Products) -> _ProductAxis:
-    """The one axis that merged ones are. Raises LibraryRefused where they are not one, or it is short."""
+    """The one axis that merged ones are. Raises LibraryRefused where they are not one, or it is
+    short.
+    """
     if len(found) > 1:
         raise LibraryRefused(f"the {what} are along {len(found)} axes that no stride joins")
     usual = size_hint(found[0].extent) if found else 1
     if not found or usual < library.least:
         raise LibraryRefused(
-            f"{usual} {what} are fewer than the {library.least} from which {library.library} is taken"
+            f"{usual} {what} are fewer than the {library.least} from which {library.library} is "
+            "taken"
         )
     return found[0]

@@ -23,12 +23,15 @@ from xlac_sdk.target import Target
 
 
 def called(group: Group, target: Target) -> LoweredGroup:
-    """One call that computes the whole group. Raises LibraryRefused where a kernel has to be generated."""
+    """One call that computes the whole group. Raises LibraryRefused where a kernel has to be
+    generated.
+    """
     library = of_type(group.anchor, target.products, "products")
     flops = cost.flops(group.anchor)
     if flops < library.flops:
         raise LibraryRefused(
-            f"{flops:,} flops are fewer than the {library.flops:,} from which {library.library} is taken"
+            f"{flops:,} flops are fewer than the {library.flops:,} from which {library.library} is "
+            "taken"
         )
     return _call(epilogue_of(group, library.library), library, target.fast)
 

@@ -57,7 +57,9 @@ def below(w: OnnxWriter, x: str, y: str) -> str:
 
 @rule("compare")
 def compare(w: OnnxWriter, node: Node, x: str, y: str) -> str:
-    """Equal, Less, … with Not; numbers that ONNX does not compare are widened, u64 moved into i64."""
+    """Equal, Less, … with Not; numbers that ONNX does not compare are widened, u64 moved into
+    i64.
+    """
     direction: Any = getattr(node.op, "direction", "")
     dtype = node.inputs[0].type.dtype
     if dtype is DType.BOOL and direction in ("eq", "ne"):

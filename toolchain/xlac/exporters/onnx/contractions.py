@@ -159,7 +159,9 @@ def bordered(
 def batched(
     w: OnnxWriter, x: str, kernel: str, shape: Any, taps: Any, op: Conv, given: dict[str, Any]
 ) -> str:
-    """The convolution; with batch groups, each part of the batch meets its own part of the filters."""
+    """The convolution; with batch groups, each part of the batch meets its own part of the
+    filters.
+    """
     if op.batch_groups == 1:
         return w.op("Conv", x, kernel, group=op.feature_groups, **given)
     parts, filters = (

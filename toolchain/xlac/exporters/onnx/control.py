@@ -36,7 +36,9 @@ def cond(w: OnnxWriter, node: Node, index: str, *args: str) -> list[str]:
 
 @rule("while")
 def loop(w: OnnxWriter, node: Node, *carry: str) -> list[str]:
-    """Loop without a bound; its condition is computed before it, and again at the end of each step."""
+    """Loop without a bound; its condition is computed before it, and again at the end of each
+    step.
+    """
     op = node.op
     assert isinstance(op, While) and isinstance(op.cond, Graph) and isinstance(op.body, Graph)
     test, body = op.cond, op.body

@@ -67,7 +67,9 @@ def window(shape: Ints, sizes: Ints, kept: Ints) -> Array:
 
 @rule("gather")
 def gather(w: OnnxWriter, node: Node, x: str, indices: str) -> str:
-    """Gather along one axis, GatherND of points, else elements by their places in the flat tensor."""
+    """Gather along one axis, GatherND of points, else elements by their places in the flat
+    tensor.
+    """
     op = node.op
     assert isinstance(op, Gather)
     if (axis := rows(node)) is not None:

@@ -1,4 +1,6 @@
-"""Sorting: by TopK, which keeps equal elements in order, from the least important key to the most."""
+"""Sorting: by TopK, which keeps equal elements in order, from the least important key to the
+most.
+"""
 
 from __future__ import annotations
 

@@ -118,7 +118,9 @@ def elementwise(body: Graph) -> bool:
 
 
 def folded(w: OnnxWriter, node: Node, operands: tuple[str, ...]) -> list[str]:
-    """A reduction by a body: the slices of the reduced axes one after another, all places at once."""
+    """A reduction by a body: the slices of the reduced axes one after another, all places at
+    once.
+    """
     op: Any = node.op
     half = len(operands) // 2
     if not elementwise(op.body):

@@ -52,7 +52,9 @@ def wrapping(w: OnnxWriter, node: Node, x: str, y: str) -> str:
 
 @rule("div")
 def divide(w: OnnxWriter, node: Node, x: str, y: str) -> str:
-    """Div; of integers with what ONNX leaves open: x / 0 is all ones, and the least by -1 itself."""
+    """Div; of integers with what ONNX leaves open: x / 0 is all ones, and the least by -1
+    itself.
+    """
     dtype = node.type.dtype
     (x, y), back = within(w, dtype, ORDERED, x, y)
     if dtype.is_float or divides(node.inputs[1]):

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OPSET = 21
-"""The operators that are written: all that is needed, and every runtime of 2024 and later has them."""
+"""The operators that are written: all that is needed, and every runtime of 2024 and later has them.
+"""
 
 ELEMENT: dict[DType, int] = {
     DType.F64: TensorProto.DOUBLE, DType.F32: TensorProto.FLOAT, DType.F16: TensorProto.FLOAT16,
@@ -109,7 +110,9 @@ class OnnxWriter:
         return self._constants[key]
 
     def cast(self, x: str, dtype: DType) -> str:
-        """Cast as ONNX has it, without what our casts promise beyond: `convert.converted` has that."""
+        """Cast as ONNX has it, without what our casts promise beyond: `convert.converted` has
+        that.
+        """
         return self.op("Cast", x, to=ELEMENT[dtype])
 
     def reshape(self, x: str, shape: Shape) -> str:

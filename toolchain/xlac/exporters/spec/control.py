@@ -1,4 +1,6 @@
-"""Loops, choices and bodies as a spec writes them: closed, with all that they are handed by name."""
+"""Loops, choices and bodies as a spec writes them: closed, with all that they are handed by
+name.
+"""
 
 from __future__ import annotations
 
@@ -57,12 +59,14 @@ def scan(section: Section, node: Node, op: Scan, path: str, indent: str) -> list
     end = op.carries + op.scanned
     rows, results = body(section, op.body, inner, f"{path}.", indent)
     return [
-        f"{indent}scan: {flow(dict(zip(inner[op.carries : end], outer[op.carries : end], strict=True)))}",
+        (f"{indent}scan: "
+        f"{flow(dict(zip(inner[op.carries : end], outer[op.carries : end], strict=True)))}"),
         f"{indent}length: {flow(plain(op.length))}", *([f"{indent}reverse: true"] if op.reverse else []),
         f"{indent}carry: {flow(dict(zip(inner[: op.carries], outer, strict=False)))}",
         *handed(section, op.body.inputs[end:], inner[end:], outer[end:], indent), *rows,
         f"{indent}next: {flow(dict(zip(inner[: op.carries], results, strict=False)))}",
-        f"{indent}stack: {flow(dict(zip(names[op.carries :], results[op.carries :], strict=True)))}",
+        (f"{indent}stack: "
+        f"{flow(dict(zip(names[op.carries :], results[op.carries :], strict=True)))}"),
     ]  # fmt: skip
 
 

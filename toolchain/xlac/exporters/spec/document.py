@@ -74,7 +74,8 @@ def _interface(model: Model, section: Section, body: list[str]) -> list[str]:
     for node in states:
         after = names[outputs[model.state[param(node).name]]]
         lines.append(
-            f"  {scalar(names[node])}: {{type: {scalar(type_text(node.type))}, next: {scalar(after)}}}"
+            f"  {scalar(names[node])}: {{type: {scalar(type_text(node.type))}, next: "
+            f"{scalar(after)}}}"
         )
     if body:
         lines += ["graph:", *body]
@@ -92,7 +93,8 @@ def _interface(model: Model, section: Section, body: list[str]) -> list[str]:
     for name, counts in model.extents.items():
         axes = [counts.get(axis) for axis in range(outputs[name].type.rank)]
         lines.append(
-            f"  {scalar(public(name))}: {flow([None if count is None else public(count) for count in axes])}"
+            f"  {scalar(public(name))}: "
+            f"{flow([None if count is None else public(count) for count in axes])}"
         )
     return lines
 

@@ -1,4 +1,6 @@
-"""Which weights an operation learns under its own name, so that nothing need be written about them."""
+"""Which weights an operation learns under its own name, so that nothing need be written about
+them.
+"""
 
 from __future__ import annotations
 

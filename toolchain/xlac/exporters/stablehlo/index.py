@@ -60,7 +60,10 @@ def scatter(w: StableHloWriter, node: Node, *operands: SsaValue) -> list[SsaValu
     scalars = [Type(t.dtype) for t in node.results]
     body = combination(w, op.combine, op.body, scalars)
     unique = str(op.unique).lower()
-    text = f"scatter_dimension_numbers = #stablehlo.scatter<{given}>, indices_are_sorted = false, unique_indices = {unique}"
+    text = (
+        f"scatter_dimension_numbers = #stablehlo.scatter<{given}>, indices_are_sorted = false, "
+        f"unique_indices = {unique}"
+    )
     return w.many("scatter", operands, node.results, text, [body])
 
 

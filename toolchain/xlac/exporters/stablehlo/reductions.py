@@ -76,7 +76,8 @@ def window(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
     types = [g.type.with_shape(t.shape) for g, t in zip(given, node.results, strict=True)]
     body = combination(w, op.combine, op.body, [Type(g.type.dtype) for g in given])
     text = (
-        f"window_dimensions = {ints(op.window)}, window_strides = {ints(op.strides)}, base_dilations = {ints(op.base_dilation)}, "
+        f"window_dimensions = {ints(op.window)}, window_strides = {ints(op.strides)}, "
+        f"base_dilations = {ints(op.base_dilation)}, "
         f"window_dilations = {ints(op.window_dilation)}, padding = {pairs(op.low, op.high)}"
     )
     return back(w, node, w.many("reduce_window", [*given, *inits], types, text, [body]), dtype)
@@ -105,5 +106,8 @@ def _moved(w: StableHloWriter, x: SsaValue, by: int, op: Any, filler: SsaValue) 
     rank = x.type.rank
     low, high = [0] * rank, [0] * rank
     low[op.axis], high[op.axis] = (-by, by) if op.reverse else (by, -by)
-    text = f"edge_padding_low = {ints(low)}, edge_padding_high = {ints(high)}, interior_padding = {ints([0] * rank)}"
+    text = (
+        f"edge_padding_low = {ints(low)}, edge_padding_high = {ints(high)}, interior_padding = "
+        f"{ints([0] * rank)}"
+    )
     return w.op("pad", [x, filler], x.type, text)

@@ -58,7 +58,10 @@ def compared(w: StableHloWriter, direction: str, x: SsaValue, y: SsaValue) -> Ss
     """One comparison; -0 equals 0, and nothing equals NaN."""
     dtype = x.type.dtype
     kind = "FLOAT" if dtype.is_float else "SIGNED" if dtype.is_signed else "UNSIGNED"
-    given = f"comparison_direction = #stablehlo<comparison_direction {direction.upper()}>, compare_type = #stablehlo<comparison_type {kind}>"
+    given = (
+        f"comparison_direction = #stablehlo<comparison_direction {direction.upper()}>, "
+        f"compare_type = #stablehlo<comparison_type {kind}>"
+    )
     return w.op("compare", [x, y], x.type.with_dtype(DType.BOOL), given)
 
 

@@ -54,9 +54,11 @@ def conv(w: StableHloWriter, node: Node, x: SsaValue, kernel: SsaValue) -> SsaVa
         for layout, own in zip(op.layout, names, strict=True)
     )
     text = (
-        f"dimension_numbers = #stablehlo.conv<{a}x{b}->{c}>, window_strides = {ints(op.strides)}, padding = {pairs(op.low, op.high)}, "
+        f"dimension_numbers = #stablehlo.conv<{a}x{b}->{c}>, window_strides = {ints(op.strides)}, "
+        f"padding = {pairs(op.low, op.high)}, "
         f"lhs_dilation = {ints(op.lhs_dilation)}, rhs_dilation = {ints(op.rhs_dilation)}, "
-        f"window_reversal = {flags(len(space))}, feature_group_count = {op.feature_groups} : i64, batch_group_count = {op.batch_groups} : i64"
+        f"window_reversal = {flags(len(space))}, feature_group_count = {op.feature_groups} : i64, "
+        f"batch_group_count = {op.batch_groups} : i64"
     )
     return converted(w, w.op("convolution", given, type, text), node.type.dtype)
 

@@ -79,7 +79,10 @@ def cut(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
 def pad(w: StableHloWriter, node: Node, x: SsaValue, value: SsaValue) -> SsaValue:
     """pad; `low`, `high` and `interior` have the same meaning."""
     op: Any = node.op
-    given = f"edge_padding_low = {ints(op.low)}, edge_padding_high = {ints(op.high)}, interior_padding = {ints(op.interior)}"
+    given = (
+        f"edge_padding_low = {ints(op.low)}, edge_padding_high = {ints(op.high)}, interior_padding "
+        f"= {ints(op.interior)}"
+    )
     return w.op("pad", [x, value], node.type, given)
 
 

@@ -89,8 +89,14 @@ class StableHloWriter:
         made = self.fresh(self.hint or name)
         mark = f"{made}:{len(types)}" if len(types) > 1 else made
         given = f" <{{{attributes}}}>" if attributes else ""
-        ends = f" : ({', '.join(type_text(o.type) for o in operands)}) -> ({', '.join(map(type_text, types))})"
-        head = f'{self.indent}{mark} = "stablehlo.{name}"({", ".join(o.name for o in operands)}){given}'
+        ends = (
+            f" : ({', '.join(type_text(o.type) for o in operands)}) -> "
+            f"({', '.join(map(type_text, types))})"
+        )
+        head = (
+            f"{self.indent}{mark} = "
+            f'"stablehlo.{name}"({", ".join(o.name for o in operands)}){given}'
+        )
         if not regions:
             self.lines.append(head + ends)
         else:
@@ -111,7 +117,8 @@ class StableHloWriter:
         type = Type(dtype, array.shape)
         name = self.fresh(self.hint or "c")
         self.lines.append(
-            f'{self.indent}{name} = "stablehlo.constant"() <{{value = {constant_text(array)}}}> : () -> {type_text(type)}'
+            f'{self.indent}{name} = "stablehlo.constant"() <{{value = {constant_text(array)}}}> : '
+            f"() -> {type_text(type)}"
         )
         return SsaValue(name, type)
 
@@ -120,7 +127,8 @@ class StableHloWriter:
         name, label, indent = param(node).name, self.fresh(node.name), self.indent
         self.lines.append(
             lambda: (
-                f'{indent}{label} = "stablehlo.constant"() <{{value = {constant_text(self.weights(name))}}}> : () -> {type_text(node.type)}'
+                f'{indent}{label} = "stablehlo.constant"() <{{value = '
+                f"{constant_text(self.weights(name))}}}> : () -> {type_text(node.type)}"
             )
         )
         return SsaValue(label, node.type)

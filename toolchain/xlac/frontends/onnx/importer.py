@@ -35,7 +35,9 @@ ABSENT = Optional(None)  # what a function's input stands for when the call leav
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What an attempt to import nodes came to: the values of the outputs, or what was in the way."""
+    """What an attempt to import nodes came to: the values of the outputs, or what was in the
+    way.
+    """
 
     values: tuple[Value, ...] | None
     problems: list[Diagnostic]

@@ -71,7 +71,8 @@ def check_versions(model: Any) -> None:
             raise SourceError(
                 Diagnostic(
                     "XL7009",
-                    f"the model uses operator set {entry.version} of {name}; the newest known is {newest}",
+                    f"the model uses operator set {entry.version} of {name}; the newest known is "
+                    f"{newest}",
                 )
             )
 

@@ -35,7 +35,10 @@ def markdown() -> str:
     lines += [f"- {', '.join(names)}: {reason}" for reason, names in reasons.items()]
     lines += [
         "",
-        f"Targets of `custom_call` with a meaning: {', '.join(f'`{name}`' for name in sorted(CUSTOM_CALLS))}.",
+        (
+            "Targets of `custom_call` with a meaning: "
+            f"{', '.join(f'`{name}`' for name in sorted(CUSTOM_CALLS))}."
+        ),
     ]
     return "\n".join(lines)
 

@@ -183,7 +183,9 @@ class StablehloImporter:
     # ---------------------------------------------------------------------------------------
 
     def agree(self, shapes: Sequence[Shape]) -> None:
-        """Shapes that must be equal: where symbolic sizes are not, they become one. Raises Unequal."""
+        """Shapes that must be equal: where symbolic sizes are not, they become one. Raises
+        Unequal.
+        """
         for shape in shapes[1:]:
             for a, b in zip(shapes[0], shape, strict=False):
                 if a != b and (isinstance(a, Sym) or isinstance(b, Sym)):

@@ -73,7 +73,10 @@ def opened(file: Path) -> Any:
         raise
     except ImportError as error:
         # what is read there is PyTorch's own schema, which its versions change
-        found = f"PyTorch {torch.__version__} keeps its programs in another way than 2.13, which xlac reads ({error})"
+        found = (
+            f"PyTorch {torch.__version__} keeps its programs in another way than 2.13, which xlac "
+            f"reads ({error})"
+        )
         raise SourceError(Diagnostic("XL7305", found, hint="pip install 'xlac[torch]'")) from None
     try:
         return read(file)
@@ -84,5 +87,8 @@ def opened(file: Path) -> Any:
     except LimitError:
         raise
     except Exception as error:
-        problem = f"{file} is not a program of torch.export: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        problem = (
+            f"{file} is not a program of torch.export: "
+            f"{str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        )
         raise SourceError(Diagnostic("XL7306", problem)) from None

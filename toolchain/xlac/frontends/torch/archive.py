@@ -46,7 +46,8 @@ def read(file: Path) -> Any:
     version = said.schema_version
     if version.major != SCHEMA_VERSION[0]:
         raise Refused(
-            f"it was written in version {version.major}.{version.minor} of the format, PyTorch {torch.__version__} reads "
+            f"it was written in version {version.major}.{version.minor} of the format, PyTorch "
+            f"{torch.__version__} reads "
             f"{SCHEMA_VERSION[0]}: write it anew with torch.export.save"
         )
     return ExportedProgramDeserializer().deserialize(said, weights, constants, None)
@@ -69,7 +70,8 @@ class Pt2Archive:
                 or info.flag_bits & 1
             ):
                 raise Refused(
-                    f"its member '{info.filename[:80]}' is compressed, which torch.export.save does not do: save it anew"
+                    f"its member '{info.filename[:80]}' is compressed, which torch.export.save "
+                    "does not do: save it anew"
                 )
             self.members[info.filename] = info
         if sum(info.file_size for info in self.members.values()) > size:
@@ -136,7 +138,8 @@ class Pt2Archive:
         held = bytearray(self.bytes(name))
         if len(held) % dtype.itemsize:
             raise Refused(
-                f"its member '{name}' has {len(held)} bytes, no multiple of the {dtype.itemsize} of an element"
+                f"its member '{name}' has {len(held)} bytes, no multiple of the {dtype.itemsize} "
+                "of an element"
             )
         return torch.frombuffer(held, dtype=dtype) if held else torch.empty(0, dtype=dtype)
 
@@ -169,7 +172,9 @@ def _numbers(sizes: Any, path: str) -> tuple[int, ...]:
 
 
 def _unpickled(data: bytes) -> Any:
-    """What torch.save wrote, by PyTorch's own reader that makes nothing but tensors and containers."""
+    """What torch.save wrote, by PyTorch's own reader that makes nothing but tensors and
+    containers.
+    """
     if not zipfile.is_zipfile(io.BytesIO(data)):
         raise Refused("it holds a pickle of an old form")
     with zipfile.ZipFile(io.BytesIO(data)) as held:

@@ -72,7 +72,9 @@ def _matching(pattern: str, what: str) -> Check:
 
 
 def anything(text: str) -> str:
-    """Text that PyTorch only compares with words that it knows, or writes between quotation marks."""
+    """Text that PyTorch only compares with words that it knows, or writes between quotation
+    marks.
+    """
     if len(text) > 65536:
         raise ValueError("it is longer than 65,536 characters")
     return text
@@ -96,7 +98,8 @@ TEXTS: Mapping[tuple[str, str], Check] = {
     ("ModuleCallSignature", "forward_arg_names"): name, ("ModuleCallEntry", "fqn"): lambda text: path(text) if text else text,
     ("ExportedProgram", "verifiers"): word, ("ExportedProgram", "torch_version"): word, ("PayloadMeta", "path_name"): record,
 }  # fmt: skip
-"""What a field of text may say; `name` of Python objects (CustomObjArgument) is missing on purpose."""
+"""What a field of text may say; `name` of Python objects (CustomObjArgument) is missing on purpose.
+"""
 
 KEYS: Mapping[tuple[str, str], Check] = {
     ("Argument", "as_string_to_argument"): name, ("Graph", "tensor_values"): name, ("Graph", "sym_int_values"): name,

@@ -86,7 +86,8 @@ FUNCTIONS = frozenset(
     )
 )
 POWERS = frozenset(("Pow", "PowByNatural", "FloatPow", "LShift", "RShift"))
-"""Functions whose second argument has to be a number, so that how large a result may be is known."""
+"""Functions whose second argument has to be a number, so that how large a result may be is known.
+"""
 OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",

@@ -1,4 +1,6 @@
-"""What nodes and graphs of torch.fx say of themselves: names, places, inputs, results, element types."""
+"""What nodes and graphs of torch.fx say of themselves: names, places, inputs, results, element
+types.
+"""
 
 from __future__ import annotations
 

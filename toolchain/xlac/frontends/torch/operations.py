@@ -60,7 +60,8 @@ def operation(name: str) -> str:
     if space not in NAMESPACES:
         known = ", ".join(sorted(NAMESPACES))
         raise ValueError(
-            f"'{name}' is none of the operations of {known}; load it with PyTorch, and give xlac the program"
+            f"'{name}' is none of the operations of {known}; load it with PyTorch, and give xlac "
+            "the program"
         )
     found = getattr(getattr(torch.ops, space), packet, None)
     found = (

@@ -40,7 +40,9 @@ class Sizes:
         return tuple(map(self.dim, sizes))
 
     def dim(self, size: int | torch.SymInt) -> Dim:
-        """A size; raises NotExpressible for one that is not a polynomial with quotients by numbers."""
+        """A size; raises NotExpressible for one that is not a polynomial with quotients by
+        numbers.
+        """
         if isinstance(size, int):
             return size
         node = size.node

@@ -19,7 +19,9 @@ TORCH = {ours: theirs for theirs, ours in DTYPES.items()}
 
 
 def array_of(tensor: torch.Tensor) -> Array:
-    """The elements of a tensor on the CPU; a copy only where they are not dense in row-major order."""
+    """The elements of a tensor on the CPU; a copy only where they are not dense in row-major
+    order.
+    """
     with unset_fake_temporarily():  # while a graph is captured, PyTorch refuses real tensors
         dense = tensor.detach().contiguous()
         if dense.is_conj() or dense.is_neg():

@@ -34,7 +34,10 @@ def exported(
         return found
     except Exception as error:
         told = [line.strip() for line in str(error).splitlines() if line.strip()]
-        problem = f"PyTorch cannot export {type(module).__name__}: {told[0] if told else type(error).__name__}"
+        problem = (
+            f"PyTorch cannot export {type(module).__name__}: "
+            f"{told[0] if told else type(error).__name__}"
+        )
         hint = (
             "what depends on the values of tensors needs torch.where or torch.cond"
             if "data-dependent" in problem

@@ -22,7 +22,8 @@ def checked(name: str, wanted: Type, tensor: torch.Tensor) -> torch.Tensor:
     if tensor.layout is not torch.strided:
         raise wrong(
             "XL6002",
-            f"input '{name}': a tensor of layout {str(tensor.layout).removeprefix('torch.')} is not an array",
+            f"input '{name}': a tensor of layout {str(tensor.layout).removeprefix('torch.')} is "
+            "not an array",
             "x.to_dense() is",
         )
     dtype = TORCH[wanted.dtype]
@@ -66,12 +67,17 @@ def _room(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def constant(name: str, wanted: Any, given: Any) -> None:
-    """Raises SourceError for an argument that is no tensor and not what the program was made for."""
+    """Raises SourceError for an argument that is no tensor and not what the program was made
+    for.
+    """
     same = type(given) is type(wanted) and (
         given is wanted or repr(given) == repr(wanted)
         if isinstance(given, float)
         else given == wanted
     )
     if not same:
-        problem = f"input '{name}' is part of the program, which was made for {wanted!r}, and is now {given!r:.80}"
+        problem = (
+            f"input '{name}' is part of the program, which was made for {wanted!r}, and is now "
+            f"{given!r:.80}"
+        )
         raise wrong("XL6001", problem, "make another with this value among the example arguments")

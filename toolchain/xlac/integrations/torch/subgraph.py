@@ -1,4 +1,6 @@
-"""A graph of ATen operations, all of which xlac has, compiled into something called with tensors."""
+"""A graph of ATen operations, all of which xlac has, compiled into something called with
+tensors.
+"""
 
 from __future__ import annotations
 

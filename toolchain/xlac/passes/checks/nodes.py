@@ -1,4 +1,6 @@
-"""The nodes that checks are made of: where a condition is first true, and records of what failed."""
+"""The nodes that checks are made of: where a condition is first true, and records of what
+failed.
+"""
 
 from __future__ import annotations
 

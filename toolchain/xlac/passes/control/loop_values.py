@@ -1,4 +1,6 @@
-"""Values of a loop, said of all of its steps at once: what steps share, and what is sliced for them."""
+"""Values of a loop, said of all of its steps at once: what steps share, and what is sliced for
+them.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def substituted(outputs: Sequence[Node], new: dict[Node, Node]) -> list[Node]:
 def movable(
     nodes: Sequence[Node], outputs: Sequence[Node], shared: dict[Node, Node]
 ) -> dict[Node, Node]:
-    """The largest expressions over shared values that are worth moving, and what they are outside."""
+    """The largest expressions over shared values that are worth moving, and what they are
+    outside.
+    """
     there: dict[Node, Node] = {}
     weight: dict[Node, bool] = {}  # whether something is computed in it, from something shared
     for node in nodes:

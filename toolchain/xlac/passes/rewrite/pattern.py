@@ -47,7 +47,9 @@ Number = int | float | bool | Callable[[DType], int | float | bool]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pattern:
-    """A shape of expression: a wildcard, a uniform constant, a number, or an operation on patterns."""
+    """A shape of expression: a wildcard, a uniform constant, a number, or an operation on
+    patterns.
+    """
 
     name: str = ""
     number: Number | None = None
@@ -179,7 +181,9 @@ class Equation:
         return replace(self, ulps=ulps)
 
     def if_single(self) -> Equation:
-        """Only where the inner operations have no other reader, so that the rule never adds work."""
+        """Only where the inner operations have no other reader, so that the rule never adds
+        work.
+        """
         return replace(self, once=("inner",))
 
     @property

@@ -1,4 +1,6 @@
-"""What a rewrite rule is, and rules that are functions. Those that are equations are in `pattern`."""
+"""What a rewrite rule is, and rules that are functions. Those that are equations are in
+`pattern`.
+"""
 
 from __future__ import annotations
 

@@ -65,7 +65,9 @@ def value(found: Found, name: str = "c") -> int | float:
 
 
 def invertible(found: Found) -> bool:
-    """c is a power of two whose reciprocal is a normal number: multiplying by it is exact division."""
+    """c is a power of two whose reciprocal is a normal number: multiplying by it is exact
+    division.
+    """
     number = value(found)
     if not isfinite(number) or number == 0 or abs(frexp(number)[0]) != 0.5 or abs(number) == 1:
         return False

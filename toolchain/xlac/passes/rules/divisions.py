@@ -16,7 +16,9 @@ from xlac.passes.rules.views import broadcast
     Div, examples=[lambda p: Node.of(Div(), p(3, 4), broadcast(p(3), (3, 4), (0,)))], rounding=True
 )
 def divide_by_repeated(node: Node, site: Site) -> Node | None:
-    """x / broadcast(y) is x times the reciprocal of y, of which there are fewer. It rounds twice."""
+    """x / broadcast(y) is x times the reciprocal of y, of which there are fewer. It rounds
+    twice.
+    """
     x, by = node.inputs
     if not node.type.dtype.is_float or not isinstance(by.op, Broadcast) or constant(by) is not None:
         return None

@@ -57,7 +57,9 @@ def of_x(form: Callable[[Node], Node], dtype: DType = DType.F32) -> Example:
     sharpens=True,
 )
 def gelu_by_hand(node: Node, site: Site) -> Node | None:
-    """x Phi(x) by its name: the sum cancels for negative x, and from -5 on no digit of it is left."""
+    """x Phi(x) by its name: the sum cancels for negative x, and from -5 on no digit of it is
+    left.
+    """
     if node.type.dtype not in FULL:
         return None
     for part in _parts(node, DEPTH):

@@ -232,7 +232,10 @@ def _literals(fault: Any) -> str:
 def _message(fault: Any) -> str:
     value, kind = fault.get("input"), fault["type"]
     if kind in _EXPECTED:
-        return f"expected {_EXPECTED[kind]}, found {shown(list(value) if isinstance(value, tuple) else value)}"
+        return (
+            f"expected {_EXPECTED[kind]}, found "
+            f"{shown(list(value) if isinstance(value, tuple) else value)}"
+        )
     if kind == "literal_error":
         return f"expected {_literals(fault)}; found {shown(value)}"
     if kind in ("too_short", "too_long"):

@@ -52,7 +52,9 @@ class Evaluator:
         return Fault(code, message, self.span(node), hint)
 
     def value(self, node: ast.expr) -> Value | int | float | bool:
-        """What a tree stands for; a number stays one, so that it takes the type of what it meets."""
+        """What a tree stands for; a number stays one, so that it takes the type of what it
+        meets.
+        """
         match node:
             case ast.Constant(value=int() | float() as number):
                 return number

@@ -16,7 +16,9 @@ from xlac_sdk.source import Origin
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Copies:
-    """One value for each repetition: read as name.0 … name.last; as a tensor, all of them stacked."""
+    """One value for each repetition: read as name.0 … name.last; as a tensor, all of them
+    stacked.
+    """
 
     items: tuple[Value, ...]
 

@@ -40,7 +40,9 @@ def subscript(evaluator: Evaluator, node: ast.Subscript) -> Value:
 
 
 def entry(evaluator: Evaluator, node: ast.expr) -> Any:
-    """One entry of a subscript: a slice, None, an ellipsis, a tensor or a whole number. Raises Fault."""
+    """One entry of a subscript: a slice, None, an ellipsis, a tensor or a whole number. Raises
+    Fault.
+    """
     if isinstance(node, ast.Slice):
         parts = [
             None if part is None else whole_number(evaluator, part)

@@ -31,7 +31,9 @@ from xlac.spec.schema.weights import WeightsLike
 
 
 class OpNode(BaseModel):
-    """An operation; every other key is an attribute of it, or a learned parameter given as a value."""
+    """An operation; every other key is an attribute of it, or a learned parameter given as a
+    value.
+    """
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 

@@ -172,7 +172,10 @@ def _syntax(text: str, replaced: str, error: SyntaxError) -> Malformed:
     if words := re.findall(
         r"\b(?:in|is|lambda|def|class|for|while|import|from|with|as|pass|del|try|yield)\b", text
     ):
-        hint = f"{words[0]!r} is a word of the expression language; give such a name by {{op: …, in: [{words[0]}]}}"
+        hint = (
+            f"{words[0]!r} is a word of the expression language; give such a name by {{op: …, in: "
+            f"[{words[0]}]}}"
+        )
     elif "invalid character" in message or "invalid non-printable" in message:
         message = "a name in an expression is letters, digits, '_' and '.'"
         hint = "give other names by {op: …, in: […]}"

@@ -1,4 +1,6 @@
-"""Finite numbers that an element type has no room for: they would become infinite without a word."""
+"""Finite numbers that an element type has no room for: they would become infinite without a
+word.
+"""
 
 from __future__ import annotations
 

@@ -50,7 +50,9 @@ class Source:
     joined: list[tuple[int, int]] = field(default_factory=list)
 
     def find(self, path: Path_) -> tuple[YamlValue, Path_]:
-        """The value at `path`, or the innermost one around it, and how much of the path was found."""
+        """The value at `path`, or the innermost one around it, and how much of the path was
+        found.
+        """
         at = self.root
         for depth, key in enumerate(path):
             data: Any = at.data

@@ -120,7 +120,8 @@ def fits(
         )
         report.add(
             "XL3006",
-            f"tensor {named} is {described(tensor)} in {file.path.name}, and the model needs {wanted}",
+            f"tensor {named} is {described(tensor)} in {file.path.name}, and the model needs "
+            f"{wanted}",
             node.origin.span if node.origin else at.span,
             hint,
         )

@@ -1,4 +1,6 @@
-"""Renaming tensors by regular expressions, which come from a file and must not be able to hang us."""
+"""Renaming tensors by regular expressions, which come from a file and must not be able to hang
+us.
+"""
 
 from __future__ import annotations
 

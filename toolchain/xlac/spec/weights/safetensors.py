@@ -51,7 +51,8 @@ class SafetensorsFile(Mapping[str, Array]):
             (length,) = struct.unpack_from("<Q", head)
             if length > MAX_HEADER and head[8:9] != b"{":
                 raise BadFile(
-                    "it is no safetensors file: that begins with the length of its header, and a '{'"
+                    "it is no safetensors file: that begins with the length of its header, and a "
+                    "'{'"
                 )
             if length > MAX_HEADER:
                 raise BadFile(
@@ -59,7 +60,8 @@ class SafetensorsFile(Mapping[str, Array]):
                 )
             if length > size - 8:
                 raise BadFile(
-                    f"the header claims {length:,} bytes, and the file has {size - 8:,}: it is truncated"
+                    f"the header claims {length:,} bytes, and the file has {size - 8:,}: it is "
+                    "truncated"
                 )
             header = file.read(length)
         self._map = mapped(path)
@@ -156,7 +158,8 @@ def _tensor(name: str, entry: Any, size: int) -> StoredTensor:
     start, stop = offsets
     if not 0 <= start <= stop <= size:
         raise BadFile(
-            f"tensor {name!r} lies at bytes {start:,} to {stop:,}, outside the {size:,} bytes of data"
+            f"tensor {name!r} lies at bytes {start:,} to {stop:,}, outside the {size:,} bytes of "
+            "data"
         )
     if not isinstance(text, str):
         raise BadFile(f"the dtype of tensor {name!r} is not text")
@@ -215,7 +218,8 @@ def write_tensors(
                 or array.shape != tensors[name].type.shape
             ):
                 raise BadFile(
-                    f"tensor {name!r} is {array.dtype}{list(array.shape)}, and was to be {tensors[name].type}"
+                    f"tensor {name!r} is {array.dtype}{list(array.shape)}, and was to be "
+                    f"{tensors[name].type}"
                 )
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
             for start in range(0, len(data), CHUNK):

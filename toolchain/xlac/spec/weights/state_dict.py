@@ -132,7 +132,8 @@ class StateDict:
             held = self.archive.members[self.root + key].file_size
             if held != view.storage.count * view.storage.dtype.nbytes:
                 raise BadFile(
-                    f"the storage of tensor {name!r} has {held:,} bytes for {view.storage.count:,} {view.storage.dtype} elements"
+                    f"the storage of tensor {name!r} has {held:,} bytes for {view.storage.count:,} "
+                    f"{view.storage.dtype} elements"
                 )
 
 
@@ -162,7 +163,8 @@ class _Unpickler(pickle.Unpickler):
             return _StorageType(STORAGES.get(name, name))
         if (module, name) not in CALLED:
             raise BadFile(
-                f"it holds a {module}.{name}, which is no tensor: save the state dict alone, torch.save(model.state_dict(), file)"
+                f"it holds a {module}.{name}, which is no tensor: save the state dict alone, "
+                "torch.save(model.state_dict(), file)"
             )
         return CALLED[module, name]
 

@@ -74,7 +74,8 @@ class Stored:
         if tensor.dtype is not type.dtype or tensor.shape != type.shape:
             raise Fault(
                 "XL3006",
-                f"tensor {name} is {described(tensor)} in {file.path.name}, and the constant is {type}",
+                f"tensor {name} is {described(tensor)} in {file.path.name}, and the constant is "
+                f"{type}",
                 span,
             )
         return elements(file, own)

@@ -47,7 +47,9 @@ class Processor:
     stub_bytes: int
 
     def kind(self, number: int) -> RelocationKind:
-        """What to do for a relocation of this number; raises LinkError for one that is not known."""
+        """What to do for a relocation of this number; raises LinkError for one that is not
+        known.
+        """
         if number not in self.kinds:
             raise LinkError(f"a relocation of type {number} is not known here")
         return self.kinds[number]

@@ -121,7 +121,8 @@ class Selection:
             if kind.through_table or not symbol.defined:
                 if not kind.through_table and not kind.call:
                     raise LinkError(
-                        f"the address of '{symbol.name}', which another library has, is needed in place"
+                        f"the address of '{symbol.name}', which another library has, is needed in "
+                        "place"
                     )
                 found[symbol] = None
         return [*found]

@@ -84,7 +84,9 @@ class StopCheckWriter:
         w.do(f"%why = phi i32 [ {early}, %leave ], [ 0, %whole ]")
 
     def now_and_then(self, turn: float) -> Callable[[], None] | None:
-        """What a loop does between iterations of so many nanoseconds; None where it never checks."""
+        """What a loop does between iterations of so many nanoseconds; None where it never
+        checks.
+        """
         if not self.watch.watched or self.watch.committed:
             return None
         turns = 1

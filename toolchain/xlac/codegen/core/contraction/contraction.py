@@ -148,7 +148,9 @@ def is_constant(node: Node) -> bool:
 
 
 def merge(axes: Sequence[Axis]) -> tuple[Axis, ...]:
-    """Neighbouring axes that both operands cross as one become one; axes of one element disappear."""
+    """Neighbouring axes that both operands cross as one become one; axes of one element
+    disappear.
+    """
     found: list[Axis] = []
     for axis in axes:
         if axis.extent == 1:

@@ -277,7 +277,9 @@ def canonical(
 
 
 def _phase_run(axes: Sequence[Axis], axis: int, g: ConvGeometry) -> list[ContractionLoop]:
-    """The loop over an axis of the result along which results of a phase lie apart, if it is one."""
+    """The loop over an axis of the result along which results of a phase lie apart, if it is
+    one.
+    """
     letter = g.op.layout[2][axis] if axis >= 0 else "C"
     if letter not in g.phase or axes[axis].extent == 1:
         return []

@@ -181,7 +181,9 @@ def constant(
     before: Callable[[Array], Array] | None = None,
     key: str = "",
 ) -> Panels:
-    """Panels of a constant operand. `before` computes the operand from its source, as `key` says."""
+    """Panels of a constant operand. `before` computes the operand from its source, as `key`
+    says.
+    """
     own, outer, room = packed_layout(c, tile, dtype)
     source, lanes, width = c.right, tile.lanes, tile.width
     # as weights' shapes are
@@ -235,7 +237,9 @@ def reads_well(c: Contraction, tile: RegisterTile, reuse: int, target: Target) -
 
 
 def transposed(builder: Builder, rows: list[Expr]) -> list[Expr]:
-    """A square of vectors turned around: blocks off the diagonal change places, ever smaller ones."""
+    """A square of vectors turned around: blocks off the diagonal change places, ever smaller
+    ones.
+    """
     lanes = len(rows)
     found, size = list(rows), lanes // 2
     while size:

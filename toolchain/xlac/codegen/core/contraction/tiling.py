@@ -12,7 +12,9 @@ from xlac.ir.dims import Dim, Sym, ceil_div, size_hint
 
 @dataclass(frozen=True, slots=True)
 class TileSplit:
-    """A known extent cut into `full` tiles of `step` and a last one of `rest` elements (0: none)."""
+    """A known extent cut into `full` tiles of `step` and a last one of `rest` elements (0:
+    none).
+    """
 
     extent: int
     step: int
@@ -69,7 +71,9 @@ def split_of(extent: Dim, step: int) -> TileSplit | OpenTileSplit:
 
 
 def even_split(extent: int, most: int) -> TileSplit:
-    """An extent cut into as few tiles of at most `most` as there can be, as alike as they can be."""
+    """An extent cut into as few tiles of at most `most` as there can be, as alike as they can
+    be.
+    """
     count = -(-extent // most)
     return TileSplit(extent, -(-extent // count))
 

@@ -63,7 +63,8 @@ class Files:
         length = len(data) - offset if length < 0 else length
         if offset < 0 or length < 0 or offset + length > len(data):
             raise ShapeError(
-                f"its data, {length} bytes from {offset} on, lies outside '{location}', which has {len(data)}"
+                f"its data, {length} bytes from {offset} on, lies outside '{location}', which has "
+                f"{len(data)}"
             )
         return data[offset : offset + length]
 

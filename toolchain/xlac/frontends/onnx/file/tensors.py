@@ -125,7 +125,8 @@ def dense(sparse: Any, files: Files) -> Array:
         places = indices
     else:
         raise ShapeError(
-            f"sparse tensor '{sparse.values.name}' has positions of shape {list(indices.shape)} for {values.size} values"
+            f"sparse tensor '{sparse.values.name}' has positions of shape {list(indices.shape)} "
+            f"for {values.size} values"
         )
     if not inside:
         raise ShapeError(

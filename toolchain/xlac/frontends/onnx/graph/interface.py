@@ -39,7 +39,9 @@ class Inputs:
     undecided: bool = False  # whether nobody said what one of these holds
 
     def value(self, info: Any) -> Value | None:
-        """What an input stands for; None for one whose form is not known yet. Raises SourceError."""
+        """What an input stands for; None for one whose form is not known yet. Raises
+        SourceError.
+        """
         kind = info.type.WhichOneof("value")
         if kind in ("sequence_type", "optional_type"):
             self.formed.add(info.name)

@@ -51,7 +51,9 @@ class GraphScope:
     awaited: frozenset[str] = frozenset()
 
     def find(self, name: str) -> Value:
-        """The value of a name. Raises ShapeError, or Poisoned where the node that gives it failed."""
+        """The value of a name. Raises ShapeError, or Poisoned where the node that gives it
+        failed.
+        """
         if name in self.values:
             found = self.values[name]
             if found is None:

@@ -1,4 +1,6 @@
-"""Operators on text and maps, which no tensor of ours holds: each says so, and what to do instead."""
+"""Operators on text and maps, which no tensor of ours holds: each says so, and what to do
+instead.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Portable bytecode, read by jaxlib's MLIR bindings in a process of their own and turned into text."""
+"""Portable bytecode, read by jaxlib's MLIR bindings in a process of their own and turned into
+text.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,8 @@ class Decoder:
         code = self.process.wait()
         fail(
             file,
-            f"it ends jaxlib's decoder ({signal.Signals(-code).name if code < 0 else f'code {code}'})",
+            "it ends jaxlib's decoder "
+            f"({signal.Signals(-code).name if code < 0 else f'code {code}'})",
         )
 
     def _ask(self, data: bytes) -> bytes:

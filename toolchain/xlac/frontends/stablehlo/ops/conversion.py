@@ -54,7 +54,9 @@ def expressed(element: Element) -> DType:
 
 @operation("bitcast_convert")
 def bitcast(site: OperationSite) -> Built:
-    """The same bits as another element type; the last axis grows or shrinks by the ratio of widths."""
+    """The same bits as another element type; the last axis grows or shrinks by the ratio of
+    widths.
+    """
     x, element = site.tensor(0), site.result.element
     if x.element.complex or element.complex:
         return _complex_bits(site, x, element)

@@ -105,7 +105,9 @@ def shifted(site: OperationSite) -> Built:
 
 @operation("compare")
 def compare(site: OperationSite) -> Built:
-    """A comparison; TOTALORDER orders floats by their bits, so -0 is below 0 and NaN has a place."""
+    """A comparison; TOTALORDER orders floats by their bits, so -0 is below 0 and NaN has a
+    place.
+    """
     site.takes(2)
     x, y = site.tensors()
     site.importer.agree([x.shape, y.shape])

@@ -95,7 +95,8 @@ def slice_(site: OperationSite) -> Built:
             or strides[axis] < 1
         ):
             site.fail(
-                f"slice {list(starts)} to {list(limits)} by {list(strides)} does not fit {x.parts[0].type}"
+                f"slice {list(starts)} to {list(limits)} by {list(strides)} does not fit "
+                f"{x.parts[0].type}"
             )
         if isinstance(size, int) and limits[axis] > size:
             site.fail(f"limit {limits[axis]} of axis {axis} exceeds {x.parts[0].type}")

@@ -55,7 +55,10 @@ class OperationReader(Reader):
         operation = self._generic() if self.kind == "string" else self._pretty(at, len(results))
         self._location()
         if len(results) != len(operation.types) and not (operation.name == "return" or not results):
-            message = f"{operation.name} has {len(operation.types)} results, and {len(results)} names for them"
+            message = (
+                f"{operation.name} has {len(operation.types)} results, and {len(results)} names "
+                "for them"
+            )
             self.source.fail("XL7204", message, at, len(operation.name))
         operation.results = results
         return operation

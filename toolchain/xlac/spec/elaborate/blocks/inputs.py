@@ -1,4 +1,6 @@
-"""What the inputs of a block are: given by the caller, indexed by copy, or chained from copy to copy."""
+"""What the inputs of a block are: given by the caller, indexed by copy, or chained from copy to
+copy.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ def arguments(
             plural = "" if len(names) == 1 else "s"
             raise Fault(
                 "XL2008",
-                f"block {name!r} takes {len(names)} input{plural} ({', '.join(names)}), and got {len(listed)}",
+                f"block {name!r} takes {len(names)} input{plural} ({', '.join(names)}), and got "
+                f"{len(listed)}",
                 at.at(len(names)).span if isinstance(spec.inputs, list) else at.span,
             )
         for i, item in enumerate(listed):

@@ -1,4 +1,6 @@
-"""Graphs inside nodes: their scope, what they are handed and what they capture, and their results."""
+"""Graphs inside nodes: their scope, what they are handed and what they capture, and their
+results.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def body_scope(scope: Scope, path: str) -> Scope:
 
 
 def captured(scope: Scope, frames: Sequence[Frame]) -> tuple[list[Node], list[dict[Node, Node]]]:
-    """What several bodies read from around them, in one order, and each body's own inputs for it."""
+    """What several bodies read from around them, in one order, and each body's own inputs for
+    it.
+    """
     from xlac.ops.tensor.leaf import Param
 
     outer: dict[Node, None] = {}

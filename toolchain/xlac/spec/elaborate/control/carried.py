@@ -170,7 +170,8 @@ class Carried:
                     "XL2009",
                     f"{name!r} is carried as {init.type}, and becomes {node.type}",
                     at.span,
-                    "a carried value keeps its type: cast or reshape it, or declare the type of init",
+                    "a carried value keeps its type: cast or reshape it, or declare the type of "
+                    "init",
                 )
         return nodes
 

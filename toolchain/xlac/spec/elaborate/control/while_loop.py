@@ -56,7 +56,10 @@ def loop(
         param not in read or value is same
         for param, value, same in zip(test_params, after, body_params, strict=True)
     ):
-        message = "the condition of while reads no carried value that changes: the loop would never end, or never begin"
+        message = (
+            "the condition of while reads no carried value that changes: the loop would never end, "
+            "or never begin"
+        )
         raise Fault("XL2018", message, at.span, f"it carries {', '.join(carried.inits)}")
     outer, (in_test, in_body) = captured(scope, [test, inner.frame])
     op = While(

@@ -213,7 +213,8 @@ def _split(packed: Node, count: int, shared: int) -> tuple[Node, Node, Node]:
     hidden = packed.shape[2]
     if not isinstance(hidden, int) or hidden % (count + 2 * shared):
         raise ShapeError(
-            f"{packed.type} does not divide into {count} heads of queries and {shared} of keys and of values"
+            f"{packed.type} does not divide into {count} heads of queries and {shared} of keys and "
+            "of values"
         )
     width = hidden // (count + 2 * shared)
     ends = [0, count * width, (count + shared) * width, hidden]

@@ -120,7 +120,8 @@ def causal_convolution(call: OperatorCall) -> tuple[Node, Node]:
     taps, channels = weight.shape[-1], x.shape[1]
     if x.type.rank != 3 or not isinstance(taps, int) or not isinstance(channels, int):
         raise ShapeError(
-            f"CausalConvWithState takes (batch, channels, time) and a known kernel, got {x.type} and {weight.type}"
+            f"CausalConvWithState takes (batch, channels, time) and a known kernel, got {x.type} "
+            f"and {weight.type}"
         )
     before = build.full(0, (*x.shape[:2], taps - 1), x.type.dtype) if past is None else past
     whole = build.concat((before, x), 2)

@@ -1,4 +1,6 @@
-"""What classifiers and regressors of ai.onnx.ml make of their scores: post_transform, and labels."""
+"""What classifiers and regressors of ai.onnx.ml make of their scores: post_transform, and
+labels.
+"""
 
 from __future__ import annotations
 

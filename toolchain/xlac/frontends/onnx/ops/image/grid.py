@@ -1,4 +1,6 @@
-"""GridSample and AffineGrid: reading a tensor between its elements, and the places to read it at."""
+"""GridSample and AffineGrid: reading a tensor between its elements, and the places to read it
+at.
+"""
 
 from __future__ import annotations
 

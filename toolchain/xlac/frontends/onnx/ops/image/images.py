@@ -1,4 +1,6 @@
-"""ImageDecoder: a picture that is known when the model is imported, as the numbers of its pixels."""
+"""ImageDecoder: a picture that is known when the model is imported, as the numbers of its
+pixels.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ def image_decoder(call: OperatorCall) -> Node:
         with Image.open(io.BytesIO(encoded.astype(np.uint8).tobytes())) as picture:
             if picture.width * picture.height > PIXELS:
                 call.fail(
-                    f"a picture of {picture.width} x {picture.height} pixels is larger than {PIXELS:,}"
+                    f"a picture of {picture.width} x {picture.height} pixels is larger than "
+                    f"{PIXELS:,}"
                 )
             pixels = np.array(picture.convert("L" if format == "Grayscale" else "RGB"))
     except (OSError, ValueError, SyntaxError) as error:

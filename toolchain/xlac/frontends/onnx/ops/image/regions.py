@@ -44,7 +44,8 @@ def _roi_align(call: OperatorCall, default: str) -> Node:
         or not all(isinstance(n, int) for n in x.shape[2:])
     ):
         raise ShapeError(
-            f"RoiAlign takes images of known size and boxes (count, 4), got {x.type} and {boxes.type}"
+            f"RoiAlign takes images of known size and boxes (count, 4), got {x.type} and "
+            f"{boxes.type}"
         )
     aligned = call.attr("coordinate_transformation_mode", default) == "half_pixel"
     mode = call.attr("mode", "avg").lower()

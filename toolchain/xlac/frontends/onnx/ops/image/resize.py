@@ -20,7 +20,9 @@ MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic"
 
 @operator("Upsample", since=1)
 def upsample(call: OperatorCall) -> Node:
-    """Operator sets 7 (scales as an attribute) and 9; gone since 10, where Resize took its place."""
+    """Operator sets 7 (scales as an attribute) and 9; gone since 10, where Resize took its
+    place.
+    """
     scales = [float(s) for s in (call.attr("scales") if call.get(1) is None else call.value(1))]
     return _by_scales(call, scales, coordinates="asymmetric", rounding="floor")
 

@@ -33,7 +33,8 @@ def non_max_suppression(call: OperatorCall) -> Value:
         or scores.shape[2] != boxes.shape[1]
     ):
         raise ShapeError(
-            f"boxes are (batch, boxes, 4) and scores (batch, classes, boxes), got {boxes.type} and {scores.type}"
+            f"boxes are (batch, boxes, 4) and scores (batch, classes, boxes), got {boxes.type} and "
+            f"{scores.type}"
         )
     batch, classes, count = scores.shape
     if not isinstance(count, int) or not isinstance(batch, int) or not isinstance(classes, int):
@@ -87,7 +88,9 @@ def _edges(boxes: Node, centred: int) -> list[Node]:
 
 
 def _overlaps(one: list[Node], all_: list[Node], most: Node) -> Node:
-    """Whether boxes share more than a part of their union with one box; empty boxes share nothing."""
+    """Whether boxes share more than a part of their union with one box; empty boxes share
+    nothing.
+    """
     width, height = (
         build.sub(build.minimum(one[n + 2], all_[n + 2]), build.maximum(one[n], all_[n]))
         for n in (0, 1)

@@ -141,7 +141,9 @@ def svm_classifier(call: OperatorCall) -> tuple[Node, Node]:
 
 
 def _duels(call: OperatorCall, x: Node, counts: list[int], rho: list[float]) -> tuple[Node, Node]:
-    """The score of each two classes, (rows, pairs), and how often each class wins, (rows, classes)."""
+    """The score of each two classes, (rows, pairs), and how often each class wins, (rows,
+    classes).
+    """
     total, classes = sum(counts), len(counts)
     likeness = _kernel(
         call,

@@ -148,7 +148,9 @@ _register("BlackmanWindow", lambda angle: 0.42 - 0.5 * np.cos(angle) + 0.08 * np
 
 @operator("MelWeightMatrix", since=17)
 def mel_weight_matrix(call: OperatorCall) -> Node:
-    """Operator set 17: triangles over the bins of a spectrum, as far apart as the mel scale has it."""
+    """Operator set 17: triangles over the bins of a spectrum, as far apart as the mel scale has
+    it.
+    """
     bins, length, rate = (int(call.value(n).reshape(())) for n in range(3))
     low, high = (2595 * np.log10(1 + float(call.value(n).reshape(())) / 700) for n in (3, 4))
     spectrum = length // 2 + 1

@@ -87,7 +87,8 @@ def conv_transpose(call: OperatorCall) -> Node:
     rank = x.type.rank - 2
     if weight.type.rank != rank + 2 or not 1 <= rank <= 3:
         raise ShapeError(
-            f"ConvTranspose takes 1 to 3 spatial axes and a weight of x's rank, got {x.type} and {weight.type}"
+            f"ConvTranspose takes 1 to 3 spatial axes and a weight of x's rank, got {x.type} and "
+            f"{weight.type}"
         )
     kernel, groups = kernel_of(call, weight), call.attr("group", 1)
     strides, dilations = listed(call, "strides", rank, 1, 1), listed(call, "dilations", rank, 1, 1)
@@ -139,7 +140,9 @@ def conv_transpose(call: OperatorCall) -> Node:
 
 @operator("Col2Im", since=18)
 def col2im(call: OperatorCall) -> Node:
-    """Operator set 18: (batch, channels * block, places) to images; elements that meet are added."""
+    """Operator set 18: (batch, channels * block, places) to images; elements that meet are
+    added.
+    """
     x = call[0]
     image, block = (tuple(call.ints(n) or ()) for n in (1, 2))
     rank = len(image)

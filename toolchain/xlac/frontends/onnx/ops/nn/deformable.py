@@ -29,7 +29,8 @@ def deform_conv(call: OperatorCall) -> Node:
         or not all(isinstance(n, int) for n in x.shape[1:])
     ):
         raise ShapeError(
-            f"DeformConv takes images of known size, a weight and offsets of one rank, got {x.type}, {weight.type} and {offset.type}"
+            "DeformConv takes images of known size, a weight and offsets of one rank, got "
+            f"{x.type}, {weight.type} and {offset.type}"
         )
     kernel = kernel_of(call, weight)
     at = windows(call, x.shape[2:], kernel)

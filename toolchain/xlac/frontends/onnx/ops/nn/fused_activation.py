@@ -1,4 +1,6 @@
-"""Activations of com.microsoft (version 1): variants of Gelu, and softmax, with a bias before them."""
+"""Activations of com.microsoft (version 1): variants of Gelu, and softmax, with a bias before
+them.
+"""
 
 from __future__ import annotations
 

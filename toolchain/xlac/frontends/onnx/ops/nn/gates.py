@@ -30,7 +30,8 @@ def functions(call: OperatorCall, default: Sequence[str], directions: int) -> li
     names = call.attr("activations", None) or [*default] * directions
     if len(names) != len(default) * directions:
         call.fail(
-            f"{directions} directions need {len(default) * directions} activations, got {len(names)}"
+            f"{directions} directions need {len(default) * directions} activations, got "
+            f"{len(names)}"
         )
     given = {name: iter(call.attr(f"activation_{name}", [])) for name in ("alpha", "beta")}
     limit = call.attr("clip", None)

@@ -1,4 +1,6 @@
-"""Where windows lie: kernel_shape, strides, dilations, pads and auto_pad of convolutions and pools."""
+"""Where windows lie: kernel_shape, strides, dilations, pads and auto_pad of convolutions and
+pools.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,9 @@ def fit(call: OperatorCall, extents: Sequence[Dim], at: Windows, more: Ints) -> 
 
 
 def kernel_of(call: OperatorCall, weight: Node) -> Ints:
-    """The spatial extents of a weight (its axes from 2 on), which `kernel_shape` repeats if given."""
+    """The spatial extents of a weight (its axes from 2 on), which `kernel_shape` repeats if
+    given.
+    """
     shape = weight.shape[2:]
     if not all(isinstance(size, int) for size in weight.shape):
         call.fail(f"the weight's sizes must be numbers, got {weight.type}")

@@ -1,4 +1,6 @@
-"""Normalizations by what is measured: of batches, instances, groups, layers, channels and vectors."""
+"""Normalizations by what is measured: of batches, instances, groups, layers, channels and
+vectors.
+"""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ def _each(
     count, rest = divmod(len(call) - 2, kinds)
     if rest or count < 1:
         raise ShapeError(
-            f"{call.operator} takes a rate, a count, and {kinds} inputs for each tensor, got {len(call)}"
+            f"{call.operator} takes a rate, a count, and {kinds} inputs for each tensor, got "
+            f"{len(call)}"
         )
     made = [step(*(call[2 + kind * count + n] for kind in range(kinds))) for n in range(count)]
     return tuple(results[n] for n in range(kinds - 1) for results in made)

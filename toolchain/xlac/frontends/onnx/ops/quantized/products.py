@@ -1,4 +1,6 @@
-"""Products of quantized tensors: QLinearMatMul, QLinearConv and ConvInteger. Sums are exact in i32."""
+"""Products of quantized tensors: QLinearMatMul, QLinearConv and ConvInteger. Sums are exact in
+i32.
+"""
 
 from __future__ import annotations
 

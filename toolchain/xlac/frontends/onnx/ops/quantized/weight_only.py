@@ -28,7 +28,9 @@ operator("MatMulInteger16", domain=MICROSOFT)(matmul_integer)
 
 
 def unpacked(codes: Node, bits: int) -> Node:
-    """Codes of `bits` bits, packed from the lowest on in bytes along the last axis, one in each u8."""
+    """Codes of `bits` bits, packed from the lowest on in bytes along the last axis, one in each
+    u8.
+    """
     if bits == 8:
         return codes
     if bits not in (2, 4):

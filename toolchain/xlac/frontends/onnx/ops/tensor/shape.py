@@ -152,7 +152,8 @@ def cut(
     """A part of x with bounds as Python has them; axes that are not named stay whole."""
     if not len(starts) == len(ends) == len(steps) == len(axes):
         raise ShapeError(
-            f"{len(starts)} starts, {len(ends)} ends, {len(steps)} steps and {len(axes)} axes do not fit"
+            f"{len(starts)} starts, {len(ends)} ends, {len(steps)} steps and {len(axes)} axes do "
+            "not fit"
         )
     first: list[Dim] = [0] * x.type.rank
     last, by = list(x.shape), [1] * x.type.rank

@@ -227,7 +227,9 @@ def shift_right(call: AtenCall, x: Scalar, y: Scalar) -> Node:
 
 @aten("clamp", "clamp.Tensor")
 def clamp(call: AtenCall, x: Node, min: Scalar | None = None, max: Scalar | None = None) -> Node:
-    """x no less than `min`, then no more than `max`: NaN stays, and of crossed limits `max` wins."""
+    """x no less than `min`, then no more than `max`: NaN stays, and of crossed limits `max`
+    wins.
+    """
     (found,) = operands(call, x)
     if min is not None:
         found = build.apply1(_of_bools(call, "max"), found, call.filled(min))

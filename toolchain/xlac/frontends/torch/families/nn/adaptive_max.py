@@ -1,4 +1,6 @@
-"""The largest element under windows that divide an axis as evenly as they can, and where it lies."""
+"""The largest element under windows that divide an axis as evenly as they can, and where it
+lies.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ from xlac_sdk.dtypes import DType
 
 
 def scores_of(q: Node, k: Node, mask: Node | None, causal: bool, scale: float | None) -> Node:
-    """q k' * scale + mask in the compute type, (…, queries, keys); -inf where a query may not look."""
+    """q k' * scale + mask in the compute type, (…, queries, keys); -inf where a query may not
+    look.
+    """
     dtype = q.type.dtype.compute
     width = q.shape[-1]
     if scale is None:

@@ -169,7 +169,9 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Node:
-    """Channels-first convolution, or with `transposed` the gradient of one; x may lack the batch."""
+    """Channels-first convolution, or with `transposed` the gradient of one; x may lack the
+    batch.
+    """
     rank = weight.type.rank - 2
     batched = x.type.rank == weight.type.rank
     x = x if batched else build.reshape(x, (1, *x.shape))

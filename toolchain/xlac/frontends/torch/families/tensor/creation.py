@@ -263,7 +263,9 @@ def _drawn(call: AtenCall, p: Scalar) -> Node:
 
 @aten("native_dropout")
 def dropout(call: AtenCall, x: Node, p: float, train: bool | None = True) -> tuple[Node, Node]:
-    """Elements kept with probability 1 - p and scaled by 1 / (1 - p), and the mask of what is kept."""
+    """Elements kept with probability 1 - p and scaled by 1 / (1 - p), and the mask of what is
+    kept.
+    """
     if train is False or p == 0:
         return x, build.full(True, x.shape, DType.BOOL)
     kept = build.compare(call.random.uniform(x.shape, DType.F32), "ge", float(p))

@@ -17,7 +17,9 @@ from xlac_sdk.dtypes import DType
 
 @aten("sort")
 def sort(call: AtenCall, x: Node, dim: int = -1, descending: bool = False) -> tuple[Node, ...]:
-    """Sorted values and their places; equal ones keep their order, which PyTorch does not promise."""
+    """Sorted values and their places; equal ones keep their order, which PyTorch does not
+    promise.
+    """
     return _sorted(x, dim, descending)
 
 

@@ -63,7 +63,9 @@ def expand(call: AtenCall, x: Node, size: Sequence[Dim], implicit: bool = False)
 
 
 def bound(position: Dim | None, size: Dim, otherwise: Dim) -> Dim:
-    """A start or stop as PyTorch reads it: counted from the end when negative, cut off at the ends."""
+    """A start or stop as PyTorch reads it: counted from the end when negative, cut off at the
+    ends.
+    """
     if position is None:
         return otherwise
     if isinstance(position, int) and isinstance(size, int):
@@ -111,7 +113,9 @@ def select(call: AtenCall, x: Node, dim: int, index: Dim) -> Node:
     "unbind.int",
 )
 def split(call: AtenCall, x: Node, sizes: Any = 0, dim: int | None = None) -> list[Node]:
-    """The parts have the extents that PyTorch states; `unbind` takes the axis first and loses it."""
+    """The parts have the extents that PyTorch states; `unbind` takes the axis first and loses
+    it.
+    """
     unbound = dim is None and call.type.rank < x.type.rank
     axis = normal_axis((sizes if unbound else dim) or 0, x.type.rank)
     found, at = [], 0
