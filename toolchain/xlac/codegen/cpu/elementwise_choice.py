@@ -90,7 +90,7 @@ def _blocks(
     if not strided(inner, survey):
         return None
     crossed = [n for n, run in enumerate(around) if contiguous(run, survey, job.shape)]
-    if not crossed or inner.usual <= TILE or loops[crossed[-1]].usual <= TILE // 4:
+    if not crossed or inner.usual < TILE // 4 or loops[crossed[-1]].usual <= TILE // 4:
         return None
     turned = not target.size and turns(job, survey, loops[crossed[-1]], inner, lanes)
     return TransposedBlocks(crossed[-1], TILE, turned)

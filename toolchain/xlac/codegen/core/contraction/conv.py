@@ -252,7 +252,7 @@ def canonical(
         for run in (*_phase_run(axes, first, g), *runs(axes[first + 1 : stop], first + 1))
     ]
     firsts = {n: g.phase[letter].first for n, letter in enumerate(letters) if letter in g.phase}
-    rows = around[-2:]
+    rows = _rows(around)
     if g.groups > 1:
         per_batch = g.x["N"] * g.result["N"] if g.op.batch_groups > 1 else g.x["C"] * g.taps["I"]
         around.insert(
@@ -274,6 +274,18 @@ def canonical(
     summed.append(Axis(g.taps["I"], g.x["C"], g.kernel["I"]))
     borders = tuple(g.edges.values())
     return arranged(anchor, after, around, rows, columns, summed, left, right, borders, firsts)
+
+
+def _rows(around: Sequence[ContractionLoop]) -> list[ContractionLoop]:
+    """The loops that tiles of rows cover: the last two; the longest and the last, where each step of
+    a longer one would read all of the right operand again for a few rows (a gradient for weights:
+    rows and columns of taps, and channels around them).
+    """
+    if len(around) < 3:
+        return list(around)
+    longest = max(around[:-2], key=lambda run: run.loop.usual)
+    few = around[-1].loop.usual * around[-2].loop.usual
+    return [longest, around[-1]] if longest.loop.usual > few else list(around[-2:])
 
 
 def _phase_run(axes: Sequence[Axis], axis: int, g: ConvGeometry) -> list[ContractionLoop]:

@@ -103,8 +103,7 @@ def _padded(
     perm = _memory_order(found, len(x.shape))
     if _crosses(group.anchor, found):
         letters, spatial = group.anchor.op.layout[0], group.anchor.op.spatial  # type: ignore[attr-defined]
-        apart = [axis for axis in perm if letters[axis] not in spatial]
-        perm = (*apart, *(letters.index(letter) for letter in spatial))
+        perm = tuple(letters.index(letter) for letter in f"NC{spatial}")
     shape = [x.shape[axis] for axis in perm]
     low: list[Dim] = [before[axis] for axis in perm]
     high: list[Dim] = [after[axis] for axis in perm]
@@ -126,14 +125,18 @@ def _padded(
             n[-1] = n[-1] * size
         gaps.pop()
     turned = Node.of(view.Transpose(perm), x)
-    row = Node.of(view.Reshape(tuple(shape)), turned)
     zero = Node.of(leaf.Const(value=frozen_array(0, x.type.dtype.numpy)))
-    copy = Node.of(Pad(low=tuple(low), high=tuple(high), interior=tuple(gaps)), row, zero)
+    made_of: tuple[Node, ...] = (turned,)
+    if any(low) or any(high) or any(gaps):
+        row = Node.of(view.Reshape(tuple(shape)), turned)
+        padding = Pad(low=tuple(low), high=tuple(high), interior=tuple(gaps))
+        made_of = (turned, row, Node.of(padding, row, zero))
+    copy = made_of[-1]
     wide = Group(
         Kind.ELEMENTWISE,
         copy,
-        (*group.nodes, turned, row, copy),
-        (*group.inputs, zero),
+        (*group.nodes, *made_of),
+        (*group.inputs, *([zero] if zero in copy.inputs else [])),
         (copy,),
         "pads the input",
     )
