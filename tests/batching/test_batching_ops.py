@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from stacked import SIZE, compare
 
+from xlac.batching.along import Along
 from xlac.batching.control import is_control
+from xlac.batching.walk import Batch
 from xlac.ir.composite import Composite
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, walk
 from xlac.ir.op import OPS, Op, Sample
 from xlac.ops import build
 from xlac.ops.control.control import Pick
@@ -77,3 +79,28 @@ def test_every_primitive_says_something() -> None:
         and not is_control(object.__new__(op)) and op.leading is None and op.batched is Op.batched
     ]  # fmt: skip
     assert not silent, f"give them `leading` or `batched`: {silent}"
+
+
+KEPT: dict[str, tuple[bool, ...]] = {
+    "softmax": (True,), "logsumexp": (True,), "mean": (True,), "argmax": (True,), "topk": (True,), "cumsum": (True,),
+    "layer_norm": (True, False, False), "rms_norm": (True, False), "linear": (True, False, False), "matmul": (True, False),
+    "conv2d": (True, False, False), "conv_transpose2d": (True, False, False), "max_pool2d": (True,), "global_avg_pool": (True,),
+    "attention": (True, True, True), "gelu": (True,), "clip": (True,),
+}  # fmt: skip
+"""Composites that backends take whole, and the operands that usually have the axis."""
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_composites_stay_whole(name: str) -> None:
+    mapped = KEPT[name]
+    sample = next(s for s in OPS[name].samples() if len(s.inputs) == len(mapped) and s.attributes.get("axis", 0) is not None)  # fmt: skip
+    params = [build.param(f"x{n}", t.dtype, t.shape) for n, t in enumerate(sample.inputs)]
+    outputs = results(Node.of(OPS[name](**sample.attributes), *params))
+    given = {
+        p: Along(build.param(f"y{n}", p.type.dtype, (SIZE, *p.shape)), on)
+        if on
+        else Along(p, False)
+        for n, (p, on) in enumerate(zip(params, mapped, strict=True))
+    }
+    found = Batch(given, SIZE).run(outputs)
+    assert name in [node.op.mnemonic for node in walk(each.node for each in found)]

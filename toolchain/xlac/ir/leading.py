@@ -73,3 +73,19 @@ def results(node: Node) -> list[Node]:
         return [node]
     pick: Any = OPS["pick"]
     return [Node(pick(n), (node,), t, node.origin) for n, t in enumerate(node.types)]
+
+
+def folded(
+    node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim, count: int = 1
+) -> Sequence[Node] | None:
+    """The result of an operation whose first `count` operands, and whose result, have examples along
+    axis 0 that nothing mixes: the leading axis makes more of them. None where others have it.
+    """
+    if any(mapped[count:]):
+        return None
+    xs = [
+        apply("reshape", x, shape=(size * x.shape[1], *x.shape[2:]))
+        for x in all_mapped(inputs[:count], mapped[:count], size)
+    ]
+    new = Node.of(node.op, *xs, *inputs[count:], origin=node.origin)
+    return [apply("reshape", new, shape=(size, *node.shape))]

@@ -8,8 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from xlac.ir.composite import Composite
+from xlac.ir.dims import Dim
 from xlac.ir.faults import INFINITY
 from xlac.ir.graph import Node
+from xlac.ir.leading import folded
 from xlac.ir.op import Sample, ShapeError, declare, family
 from xlac.ir.types import Type
 from xlac.ops import build
@@ -34,6 +36,11 @@ class Global(Composite):
                 f"{self.mnemonic} needs batch, channels and spatial axes, got {x}", operand=0
             )
         return tuple(range(2, x.rank))
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node] | None:
+        return folded(node, inputs, mapped, size)
 
     def infer(self, *types: Type) -> Type:
         (x,) = types
@@ -82,6 +89,11 @@ class Adaptive(Composite):
 
     rank: ClassVar[int]
     size: Sizes = 1
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node] | None:
+        return folded(node, inputs, mapped, size)
 
     def infer(self, *types: Type) -> Type:
         (x,) = types

@@ -12,6 +12,7 @@ import numpy as np
 from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
+from xlac.ir.leading import folded
 from xlac.ir.op import Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import build
@@ -200,6 +201,14 @@ class Attention(Heads):
         return q.with_shape(
             (batch, heads, time, width) if q.rank == 4 else (batch, time, heads * width)
         )
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node] | None:
+        """More of a batch, unless masks differ along it."""
+        if any(m.type.rank == 4 and m.shape[0] != 1 for m in node.inputs[3:]):
+            return None
+        return folded(node, inputs, mapped, size, 3)
 
     def expand(self, *inputs: Node) -> Node:
         q, k, v, *masks = inputs

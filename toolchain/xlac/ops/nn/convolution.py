@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
+from xlac.ir.leading import folded
 from xlac.ir.op import Sample, ShapeError, declare, family
 from xlac.ir.types import Type
 from xlac.ops import build
@@ -101,6 +102,11 @@ class Spatial(Composite):
     @abstractmethod
     def primitive(self, x: Type) -> Conv:
         """The general convolution that this is."""
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node] | None:
+        return folded(node, inputs, mapped, size)
 
     def infer(self, *types: Type) -> Type:
         x = self.check(types)

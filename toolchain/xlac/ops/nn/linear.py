@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xlac.ir.composite import Composite
+from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
+from xlac.ir.leading import all_mapped
 from xlac.ir.op import Array, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import build, numeric
@@ -67,6 +69,16 @@ class Linear(Composite):
                     f"{name} of linear is {wanted}, got {learned[number]}", operand=count + number
                 )
         return Type(xs[0].dtype, (*xs[0].shape[:-1], self.units))
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node] | None:
+        """The inputs take the axis along, as long as weights have none."""
+        count = (len(inputs) - self.bias) // 2
+        if any(mapped[count:]):
+            return None
+        xs = all_mapped(inputs[:count], mapped[:count], size)
+        return [Node.of(self, *xs, *inputs[count:])]
 
     def expand(self, *inputs: Node) -> Node:
         count = (len(inputs) - self.bias) // 2
@@ -132,6 +144,22 @@ class Matmul(Composite):
             )
         batch = build.broadcast_shapes([x.shape[:-2], y.shape[:-2]])
         return Type(x.dtype, (*batch, *x.shape[-2:-1], *(y.shape[-1:] if y.rank > 1 else ())))
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node] | None:
+        """One of the axes that broadcast; of rows where the other operand is one for all."""
+        x, y = inputs
+        ranks = [i.type.rank for i in node.inputs]
+        if not mapped[1] and ranks[1] <= 2:
+            return [Node.of(self, x, y)]
+        if not all(mapped) or min(ranks) < 2:
+            return None
+        most = max(ranks)
+        shapes = [
+            (size, *(1,) * (most - r), *i.shape[1:]) for i, r in zip(inputs, ranks, strict=True)
+        ]
+        return [Node.of(self, *(build.reshape(i, s) for i, s in zip(inputs, shapes, strict=True)))]
 
     def expand(self, *inputs: Node) -> Node:
         x, y = inputs

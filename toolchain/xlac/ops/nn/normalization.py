@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from xlac.ir.composite import Composite
-from xlac.ir.dims import Shape
+from xlac.ir.dims import Dim, Shape
 from xlac.ir.graph import Node
 from xlac.ir.op import Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type
@@ -158,6 +159,14 @@ class Trailing(Normalization):
     """Over `axis` and every axis after it."""
 
     axis: int
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node] | None:
+        if any(mapped[1:]):
+            return None
+        axis = {"axis": normal_axis(self.axis, node.inputs[0].type.rank) + 1}
+        return [Node.of(replace(self, **axis), *inputs)]
 
     def axes(self, rank: int) -> Ints:
         """The axes that are normalised over: from `axis` to the last."""

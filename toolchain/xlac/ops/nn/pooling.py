@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xlac.ir.composite import Composite
+from xlac.ir.dims import Dim
 from xlac.ir.faults import INFINITY
 from xlac.ir.graph import Node
+from xlac.ir.leading import folded
 from xlac.ir.op import Sample, ShapeError, declare, family
 from xlac.ir.types import Type
 from xlac.ops import build
@@ -82,6 +84,11 @@ class Pool(Composite):
             (1,) * (self.rank + 2),
             (1, 1, *self.spread),
         )
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node] | None:
+        return folded(node, inputs, mapped, size)
 
     def infer(self, *types: Type) -> Type:
         (x,) = types

@@ -8,6 +8,7 @@ import numpy as np
 
 from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
+from xlac.ir.leading import AXES
 from xlac.ir.op import Array, Sample, declare, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import build, numeric
@@ -18,6 +19,7 @@ from xlac_sdk.dtypes import DType
 class Normalised(Composite):
     """A distribution along `axis`, from numbers of any size: in f32 for halves."""
 
+    leading = {"axis": AXES}
     axis: int
 
     def infer(self, *types: Type) -> Type:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from xlac.ir.composite import Composite
+from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, Sample, ShapeError, declare, family, normal_axis
 from xlac.ir.types import Type
@@ -38,6 +40,14 @@ class Extreme(Composite):
         if not self.dtype.is_integer:
             raise ShapeError(f"positions are integers, not {self.dtype}", attribute="dtype")
         return Type(self.dtype, reduced(x, axis, self.keepdims))
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node] | None:
+        if self.axis is None:
+            return None
+        axis = normal_axis(self.axis, node.inputs[0].type.rank)
+        return [Node.of(replace(self, axis=axis + 1), *inputs)]
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs

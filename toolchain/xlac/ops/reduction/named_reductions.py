@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim
 from xlac.ir.faults import INFINITY
 from xlac.ir.graph import Node
+from xlac.ir.leading import widened_axes
 from xlac.ir.op import Array, Sample, declare, family
 from xlac.ir.types import Type
 from xlac.ops import build, numeric
@@ -42,6 +44,12 @@ class Over(Composite):
         (x,) = types
         check_dtype(self.mnemonic, x, self.accepts)
         return Type(self.result or x.dtype, reduced(x, self.axis, self.keepdims))
+
+    def batched(
+        self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+    ) -> Sequence[Node]:
+        axes = build.axes_of(self.axis, node.inputs[0].type.rank)
+        return [Node.of(replace(self, axis=widened_axes(axes)), *inputs)]
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs

@@ -10,6 +10,7 @@ import numpy as np
 from xlac.ir.composite import Composite
 from xlac.ir.faults import INFINITY
 from xlac.ir.graph import Node
+from xlac.ir.leading import AXES
 from xlac.ir.op import Array, Sample, ShapeError, declare, family, normal_axis
 from xlac.ir.types import Type, Types
 from xlac.ops import build, numeric
@@ -31,6 +32,7 @@ class Topk(Composite):
 
     mnemonic = "topk"
     creates = frozenset()
+    leading = {"axis": AXES}
     k: int = 1
     axis: int = -1
     largest: bool = True
@@ -73,6 +75,7 @@ class Argsort(Composite):
 
     mnemonic = "argsort"
     creates = frozenset()
+    leading = {"axis": AXES}
     axis: int = -1
     descending: bool = False
 
@@ -114,6 +117,7 @@ class Running(Composite):
     """A running combination along `axis`."""
 
     combine: ClassVar[str]
+    leading = {"axis": AXES}
     axis: int = -1
     reverse: bool = False
     exclusive: bool = False
