@@ -29,7 +29,7 @@ class FunctionText:
 
     @property
     def letters(self) -> int:
-        """How long it is."""
+        """The length of its text, in characters."""
         return len(self.body) + (len(self.strip[1]) if self.strip else 0)
 
     def named(self, symbol: str) -> str:

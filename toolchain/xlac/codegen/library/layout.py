@@ -48,7 +48,7 @@ class _ProductAxis:
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class LayoutWalk:
     """An axis of a contraction: its extent, and how far a step along it moves in each operand."""
 
     extent: Dim
@@ -62,8 +62,8 @@ class Sums:
 
     left: OperandView
     right: OperandView
-    axes: tuple[Walk, ...]
-    summed: tuple[Walk, ...]
+    axes: tuple[LayoutWalk, ...]
+    summed: tuple[LayoutWalk, ...]
 
 
 def layout(after: Epilogue, sums: Sums, found: Parts, library: Products) -> MatrixLayout:

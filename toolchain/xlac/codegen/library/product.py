@@ -10,7 +10,7 @@ from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.library.after import parts
 from xlac.codegen.library.call import call, epilogue_of, of_type
-from xlac.codegen.library.layout import Sums, Walk, layout
+from xlac.codegen.library.layout import LayoutWalk, Sums, layout
 from xlac.codegen.library.refused import LibraryRefused
 from xlac.fusion import cost
 from xlac.fusion.group import Group
@@ -102,9 +102,11 @@ def _of_dot(anchor: Node, left: OperandView, right: OperandView) -> tuple[Sums, 
         (left.strides[a], right.strides[b]) for a, b in zip(op.batch_lhs, op.batch_rhs, strict=True)
     ]
     steps += [(left.strides[a], 0) for a in free[0]] + [(0, right.strides[b]) for b in free[1]]
-    axes = tuple(Walk(extent, *pair) for extent, pair in zip(anchor.shape, steps, strict=True))
+    axes = tuple(
+        LayoutWalk(extent, *pair) for extent, pair in zip(anchor.shape, steps, strict=True)
+    )
     summed = tuple(
-        Walk(anchor.inputs[0].shape[a], left.strides[a], right.strides[b])
+        LayoutWalk(anchor.inputs[0].shape[a], left.strides[a], right.strides[b])
         for a, b in zip(op.contract_lhs, op.contract_rhs, strict=True)
     )
     return Sums(left, right, axes, summed), frozenset(range(len(axes) - len(free[1]), len(axes)))
@@ -124,12 +126,12 @@ def _of_convolution(
         letter: moves[letter] * step for letter, step in zip(op.spatial, op.strides, strict=True)
     }
     axes = tuple(
-        Walk(extent, 0, filters["O"])
+        LayoutWalk(extent, 0, filters["O"])
         if letter == "C"
-        else Walk(extent, steps.get(letter, moves["N"]), 0)
+        else LayoutWalk(extent, steps.get(letter, moves["N"]), 0)
         for letter, extent in zip(op.layout[2], anchor.shape, strict=True)
     )
     depth = anchor.inputs[1].shape[op.layout[1].index("I")]
-    return Sums(x, kernel, axes, (Walk(depth, moves["C"], filters["I"]),)), frozenset(
+    return Sums(x, kernel, axes, (LayoutWalk(depth, moves["C"], filters["I"]),)), frozenset(
         {op.layout[2].index("C")}
     )

@@ -64,8 +64,8 @@ def _plain(node: Node) -> Node:
 
 
 def _ranked(node: Node) -> Node | None:
-    """The float whose place in total order an integer is: its bits, turned round when they are
-    negative.
+    """The float whose place in total order an integer is: its bits, inverted but for the sign when
+    they are negative.
     """
     if not isinstance(node.op, comparison.Select):
         return None

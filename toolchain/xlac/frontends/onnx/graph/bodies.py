@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Body:
+class OnnxBody:
     """A body as it was imported: its parameters, what it captured (outside -> inside), and what
     came of it.
     """
@@ -59,7 +59,7 @@ def fresh(value: Value, name: str) -> Value:
     )
 
 
-def imported(importer: OnnxImporter, graph: Any, inputs: Sequence[Value]) -> Body:
+def imported(importer: OnnxImporter, graph: Any, inputs: Sequence[Value]) -> OnnxBody:
     """A body whose inputs have these values, made of parameters and constants."""
     params = tuple(node for value in inputs for node in nodes(value) if isinstance(node.op, Param))
     importer.known.outside |= dict.fromkeys(params)
@@ -67,7 +67,7 @@ def imported(importer: OnnxImporter, graph: Any, inputs: Sequence[Value]) -> Bod
     scope = GraphScope(outer=importer.scope, versions=importer.scope.versions, captures=captures)
     scope.values = named(graph, inputs)
     trial = importer.tried(lambda: importer.body(graph, scope))
-    return Body(params, captures, trial)
+    return OnnxBody(params, captures, trial)
 
 
 def named(graph: Any, inputs: Sequence[Value]) -> dict[str, Value | None]:

@@ -51,7 +51,7 @@ Value = Node | Coded | Ragged | Sequence | Optional
 
 
 def described(value: Value) -> str:
-    """What kind of value it is, for messages."""
+    """Names the kind of a value, for messages."""
     match value:
         case Coded():
             return f"a tensor of {value.format}"

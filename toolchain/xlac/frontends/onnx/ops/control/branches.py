@@ -45,7 +45,7 @@ def _both(call: OperatorCall, condition: Node, *graphs: Any) -> tuple[Value, ...
     return build.results(Node.of(Cond(branches), build.cast(condition, DType.I32), *outside))
 
 
-def _told(call: OperatorCall, made: list[bodies.Body]) -> None:
+def _told(call: OperatorCall, made: list[bodies.OnnxBody]) -> None:
     """Notes what is wrong in branches, unless their condition may yet be given."""
     try:
         call.importer.known.array(call[0])

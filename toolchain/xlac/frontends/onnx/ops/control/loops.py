@@ -12,7 +12,7 @@ import numpy as np
 
 from xlac.frontends.known import DataDependent
 from xlac.frontends.onnx.graph import bodies
-from xlac.frontends.onnx.graph.bodies import Body
+from xlac.frontends.onnx.graph.bodies import OnnxBody
 from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Ragged, Value, nodes
 from xlac.frontends.onnx.limits import STEPS, check_size
@@ -82,7 +82,7 @@ def loop(call: OperatorCall) -> tuple[Value, ...]:
     return _repeated(asked, body, bound) if bound != 0 else _scanned(asked, body, 0)
 
 
-def _steady(asked: OnnxLoop, body: Body) -> bool:
+def _steady(asked: OnnxLoop, body: OnnxBody) -> bool:
     """Whether every step gives plain tensors, and those that are carried of the types that it
     takes.
     """
@@ -96,7 +96,7 @@ def _first(asked: OnnxLoop) -> list[Node]:
     return [node for value in asked.carried for node in nodes(value)]
 
 
-def _scanned(asked: OnnxLoop, body: Body, length: Dim) -> tuple[Value, ...]:
+def _scanned(asked: OnnxLoop, body: OnnxBody, length: Dim) -> tuple[Value, ...]:
     """A loop whose number of steps is known before it begins."""
     step, *carried = body.params
     first, outside = _first(asked), list(body.captures.inside)
@@ -108,7 +108,7 @@ def _scanned(asked: OnnxLoop, body: Body, length: Dim) -> tuple[Value, ...]:
     return build.results(Node.of(op, *first, build.iota((length,), 0), *outside))
 
 
-def _repeated(asked: OnnxLoop, body: Body, bound: Dim) -> tuple[Value, ...]:
+def _repeated(asked: OnnxLoop, body: OnnxBody, bound: Dim) -> tuple[Value, ...]:
     """A loop that data ends: what its steps stack has room for `bound` of them."""
     step, *carried = body.params
     first, outside = _first(asked), list(body.captures.inside)
@@ -164,7 +164,7 @@ def _written(buffer: Node, value: Node, step: Node) -> Node:
     )
 
 
-def _stepped(asked: OnnxLoop, body: Body) -> tuple[Value, ...]:
+def _stepped(asked: OnnxLoop, body: OnnxBody) -> tuple[Value, ...]:
     """A loop whose steps differ in more than numbers: each becomes nodes of its own."""
     bound = asked.bound() if asked.trips is not None else STEPS
     if not isinstance(bound, int):
@@ -188,7 +188,7 @@ def _stepped(asked: OnnxLoop, body: Body) -> tuple[Value, ...]:
     return (*carried, *_stacked(rows, asked, body))
 
 
-def _stacked(rows: Sequence[tuple[Value, ...]], asked: OnnxLoop, body: Body) -> list[Value]:
+def _stacked(rows: Sequence[tuple[Value, ...]], asked: OnnxLoop, body: OnnxBody) -> list[Value]:
     """What the steps gave, each as the entries of a new axis."""
     if rows:
         columns = list(zip(*rows, strict=True))
