@@ -24,6 +24,7 @@ from xlac.runtime.compiled import Compiled
 from xlac.spec.load import load_training
 from xlac.spec.report import Fault
 from xlac.spec.weights.safetensors import TensorSource, write_tensors
+from xlac.training.index_ranges import index_ranges
 from xlac.training.step import FINITE, LENGTH, STEP, Metric, StateTensor, training_graphs
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.array_values import as_array
@@ -37,8 +38,8 @@ Totals = dict[str, tuple[float, float]]
 class Trainer:
     """A model with its optimizer, compiled for a target.
 
-    `inputs` are the types of what a step takes, by name, with the size `batch` open; `metrics` are
-    the names of what it reports, "loss" first. What is learned lives in the programs' state: in
+    `inputs` are the types of what a step takes, by name, with the size `batch` open; `ranges` what
+    integers of them may be; `metrics` are the names of what it reports, "loss" first. What is learned lives in the programs' state: in
     one that is asked to run, it is that of the one that ran before.
     """
 
@@ -72,6 +73,7 @@ class Trainer:
         self.batch = training.batch
         self.inputs: dict[str, Type] = {param(n).name: n.type for n in graphs.step.inputs}
         self.metrics = tuple(metric.name for metric in graphs.metrics)
+        self.ranges = index_ranges(graphs.evaluate.graph)
         self.fingerprint = _fingerprint(graphs.step)
         self._initial = {name: tensor.initial for name, tensor in self._tensors.items()}
         self._waiting: dict[str, Array] | None = None

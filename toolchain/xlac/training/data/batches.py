@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,7 +18,9 @@ from xlac.training.data.order import shuffled
 from xlac_sdk.dtypes import Array
 
 Batch = dict[str, Array]
-AHEAD = 2  # batches that wait for their step
+AHEAD = 2  # groups of batches that wait for their steps
+# a group is handed over when it has so much, or took so long: small batches together cost less
+GROUP_BYTES, GROUP_SECONDS = 1 << 20, 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +71,13 @@ def prefetched(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
     """The same batches, the next ones made by a thread meanwhile; its errors are raised where the
     batch would have come. The thread ends with the block.
     """
-    ready: queue.Queue[Batch | BaseException | None] = queue.Queue(AHEAD)
+    ready: queue.Queue[list[Batch] | BaseException | None] = queue.Queue(AHEAD)
     over = threading.Event()
 
-    def put(item: Mapping[str, Array] | BaseException | None) -> bool:
+    def put(item: list[Batch] | BaseException | None) -> bool:
         while not over.is_set():
             try:
-                ready.put(item, timeout=0.1)  # type: ignore[arg-type]
+                ready.put(item, timeout=0.1)
                 return True
             except queue.Full:
                 continue
@@ -82,8 +85,8 @@ def prefetched(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
 
     def make() -> None:
         try:
-            for batch in batches:
-                if not put(batch):
+            for group in _grouped(batches):
+                if not put(group):
                     return
             put(None)
         except BaseException as error:
@@ -93,7 +96,7 @@ def prefetched(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
         while (item := ready.get()) is not None:
             if isinstance(item, BaseException):
                 raise item
-            yield item
+            yield from item
 
     thread = threading.Thread(target=make, name="xlac batches", daemon=True)
     thread.start()
@@ -102,3 +105,20 @@ def prefetched(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
     finally:
         over.set()
         thread.join()
+
+
+def _grouped(batches: Iterator[Batch]) -> Iterator[list[Batch]]:
+    """Batches in groups; those before an error come before it."""
+    group: list[Batch] = []
+    nbytes, began = 0, time.monotonic()
+    try:
+        for batch in batches:
+            group.append(batch)
+            nbytes += sum(array.nbytes for array in batch.values())
+            if nbytes >= GROUP_BYTES or time.monotonic() - began >= GROUP_SECONDS:
+                yield group
+                group, nbytes, began = [], 0, time.monotonic()
+    except Exception as error:
+        yield group
+        raise error from None
+    yield group

@@ -76,11 +76,12 @@ class TrainingLoop:
         SourceError, and LimitError where the disk is full.
         """
         with ExitStack() as held:
-            held.enter_context(self.folder.locked(resume))
-            self._interrupt = held.enter_context(finishing_steps())
+            self.folder.check(resume)
             self.data.verify(self.report.count)
             if self.validate is not None:
                 self.validate.verify(self.report.count)
+            held.enter_context(self.folder.locked())
+            self._interrupt = held.enter_context(finishing_steps())
             found = self.folder.newest(self.report.say) if resume else None
             self._begin(found)
             if self.options.tensorboard:
@@ -105,7 +106,7 @@ class TrainingLoop:
             self.steps.set_length(length)
         if found is not None:
             self._compare(found.identity)
-        self.folder.describe({**self._about, **self._identity()})
+        self.folder.describe({**self._about, "identity": self._identity()})
         if found is None:
             self.table.begin(-1)
             self._save()

@@ -34,10 +34,9 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         self.last: Path | None = None  # the newest checkpoint that is known to be whole
 
-    @contextmanager
-    def locked(self, resume: bool) -> Iterator[None]:
-        """The folder is this run's until the end of the block. Raises SourceError for one that
-        holds something and is not to go on, one that is to and does not, and one in use.
+    def check(self, resume: bool) -> None:
+        """Raises SourceError for a folder that holds something and is not to go on, and for one
+        that is to and does not.
         """
         if resume and not (self.path / ABOUT).is_file() and not self._is_begun():
             problem = f"there is no run in {self.path} to go on with"
@@ -48,6 +47,10 @@ class RunFolder:
                 f"--resume {self.path} goes on with it, where it is a run; -o takes another folder"
             )
             raise fault("XL6331", problem, hint)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """The folder is this run's until the end of the block. Raises SourceError for one in use."""
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         with (self.path / LOCK).open("w") as held:
             if fcntl is not None:

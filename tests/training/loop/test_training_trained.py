@@ -1,0 +1,177 @@
+"""The loop around compiled trainers: the command, runs that were killed, data out of range."""
+
+from __future__ import annotations
+
+import csv
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xlac
+from xlac.cli import status
+from xlac.training.loop import checkpoint
+from xlac.training.trainer import Trainer
+from xlac_sdk.source import SourceError
+
+ROOT = Path(__file__).parents[3]
+DIGITS = ROOT / "specs" / "digits_train.yaml"
+TRAIN, TEST = (ROOT / "specs" / "data" / f"digits_{name}.npz" for name in ("train", "test"))
+SMALL = """
+xlac: 1
+model: small
+dims: {n: {min: 1, max: 64, opt: 16}}
+inputs: {words: "i32[n, 3]", label: "i64[n]"}
+graph:
+  e: {op: embedding, in: words, count: 7, dim: 4}
+  logits: {op: linear, in: "mean(e, axis=1)", units: 5}
+outputs: [logits]
+train:
+  batch: n
+  init: {seed: 0}
+  loss: mean(cross_entropy(logits, label))
+  metrics: {accuracy: "mean(f32(argmax(logits, axis=-1) == label))"}
+  optimizer: {adamw: {lr: {cosine: {peak: 0.05, warmup: 3}}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A spec and its data, in a folder."""
+    folder = tmp_path_factory.mktemp("small")
+    (folder / "small.yaml").write_text(SMALL)
+    words = np.random.default_rng(0).integers(0, 7, (40, 3))
+    np.savez(folder / "data.npz", words=words, label=words.max(1) % 5)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def learner(small: Path) -> Trainer:
+    """A compiled trainer, for tests that reset it."""
+    return xlac.trainer(small / "small.yaml")
+
+
+def test_a_run_that_stopped_goes_on_to_the_same_bits(
+    small: Path, learner: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compiled trainer with a rate that covers the run, stopped in the second epoch."""
+    options = {"epochs": 3, "batch": 10, "seed": 2, "checkpoint_every": 3}
+    data = small / "data.npz"
+    run = xlac.train(learner, data, tmp_path / "whole", **options)
+    assert [row["step"] for row in run.metrics] == [0, 4, 8, 12]
+    whole = learner.state()
+    learner.reset()
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        patch.setattr(learner, "run_step", lambda arrays: stopping(learner, arrays))
+        xlac.train(learner, data, tmp_path / "run", **options)
+    learner.reset()
+    again = xlac.train(learner, data, tmp_path / "run", resume=True, **options)
+    for one, other in zip(run.metrics, again.metrics, strict=True):
+        assert {**one, "seconds": 0} == {**other, "seconds": 0}
+    assert all(array.tobytes() == learner.state()[name].tobytes() for name, array in whole.items())
+    weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "run")]
+    assert weights[0] == weights[1]
+
+
+class Stopped(BaseException):
+    """As if the process ended."""
+
+
+def stopping(learner: Trainer, arrays: Any) -> Any:
+    """A step, but for the one after the seventh."""
+    if learner.steps_done == 7:
+        raise Stopped
+    return Trainer.run_step(learner, arrays)
+
+
+def test_labels_and_indices_out_of_range(small: Path, learner: Trainer, tmp_path: Path) -> None:
+    assert learner.ranges == {"words": (0, 6), "label": (0, 4)}
+    data = dict(np.load(small / "data.npz"))
+    for name, value in (("label", 5), ("label", -1), ("words", 7)):
+        wrong = data[name].copy()
+        wrong[11] = value
+        with pytest.raises(SourceError, match=rf"row 11: input '{name}' is {value}.*XL6307"):
+            xlac.train(learner, {**data, name: wrong}, tmp_path / "run", epochs=1)
+        assert not (tmp_path / "run").exists()
+
+
+def test_the_command(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, data, run = str(small / "small.yaml"), str(small / "data.npz"), str(tmp_path / "run")
+    given = [
+        "train",
+        spec,
+        "--data",
+        data,
+        "--validate",
+        data,
+        "--batch",
+        "20",
+        "--seed",
+        "3",
+        "--target",
+        "reference",
+    ]
+    assert status([*given, "--epochs", "1", "-o", run]) == 0
+    told = capsys.readouterr().err
+    assert "epoch 0/1, step 0: loss 1." in told and "epoch 1/1, step 2: loss" in told
+    assert status([*given, "--epochs", "1", "-o", run]) == 2
+    assert "[XL6331]" in capsys.readouterr().err
+    assert (
+        status(["train", spec, "--resume", run, "--epochs", "2", "-t", "reference"]) == 0
+    )  # the rest is known
+    assert "going on from step 2, epoch 1" in capsys.readouterr().err
+    with (tmp_path / "run" / "metrics.csv").open() as file:
+        assert [row["step"] for row in csv.DictReader(file)] == ["0", "2", "4"]
+    for wrong, said in (
+        (["train", spec, "--data", data, "--epochs", "1"], "-o says which folder"),
+        (["train", spec, "-o", f"{run}2", "--epochs", "1"], "--data says what to train on"),
+        (["train", spec, "--data", data, "-o", f"{run}2"], "XL6337"),
+        (["train", spec, "--data", data, "-o", f"{run}2", "--resume", run], "-o names another"),
+        (["train", spec, "--data", f"{data}x", "-o", f"{run}2", "--epochs", "1"], "XL3001"),
+        (["train", spec, "--data", data, "--columns", "label=y", "-o", f"{run}2", "--epochs", "1"], "XL6312"),
+    ):  # fmt: skip
+        assert status(wrong) == 2
+        assert said in capsys.readouterr().err
+    assert not (tmp_path / "run2").exists()
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("seed", [None, 0, 1, 2])
+def test_digits_killed_at_random_moments(seed: int | None, tmp_path: Path) -> None:
+    """The command itself, on the digits: row 0 near 10 %, 96 % in the end, whatever happened."""
+    if seed is None:
+        return
+    code = "from xlac.cli import main; main()"
+    given = ["train", str(DIGITS), "--data", str(TRAIN), "--validate", str(TEST), "--batch", "32", "--epochs", "10", "--checkpoint-every", "20"]  # fmt: skip
+
+    def started(*more: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", code, *given, *more]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ})
+
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    assert started("-o", str(whole)).wait() == 0
+    generator, kills = random.Random(seed), 0
+    while True:
+        process = started(*(("--resume", str(run)) if run.exists() else ("-o", str(run))))
+        assert process.stderr is not None
+        if kills < 3 and process.stderr.readline():
+            time.sleep(generator.uniform(0, 1.5))
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        _, told = process.communicate(timeout=600)
+        if process.returncode == 0:
+            break
+        assert process.returncode == -signal.SIGKILL, told
+    ends = [checkpoint.read(checkpoint.listed(place / "checkpoints")[0]) for place in (whole, run)]
+    assert all(array.tobytes() == ends[1].state[name].tobytes() for name, array in ends[0].state.items())  # fmt: skip
+    rows = [[{**row, "seconds": ""} for row in csv.DictReader((place / "metrics.csv").open())] for place in (whole, run)]  # fmt: skip
+    assert rows[0] == rows[1]
+    first, last = float(rows[0][0]["validate_accuracy"]), float(rows[0][-1]["validate_accuracy"])
+    assert first < 0.2 and last >= 0.96
