@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from accesses import elements_read, sectors, statements, touches
 from gpu_harness import LARGE, apply, lowered, param
+from shipped import MODELS
 
 from xlac.driver import Lowered, lower, specialized
 from xlac.frontends.loader import load
@@ -20,7 +21,7 @@ from xlac_sdk.kernel_ir.kernel import Allocate
 from xlac_sdk.programs.verify import verify_program
 
 SPECS = Path(__file__).parents[2] / "specs"
-NAMES = sorted(file.stem for file in SPECS.glob("*.yaml"))
+NAMES = [file.stem for file in MODELS]
 MEMORY_BOUND = ("softmax", "mul_add_reduce", "elementwise_chain", "layernorm_gelu")
 
 

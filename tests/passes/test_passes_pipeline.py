@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from graphs import Case, cases, make, tolerance
 from hypothesis import HealthCheck, given, settings
+from shipped import MODELS
 
 from xlac.codegen.claims import is_kept
 from xlac.ir.graph import Graph, Node
@@ -95,7 +96,7 @@ def test_fast_precision_stays_near(seed: int) -> None:
         )
 
 
-@pytest.mark.parametrize("spec", sorted(SPECS.glob("*.yaml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("spec", MODELS, ids=lambda p: p.stem)
 def test_shipped_specs_settle(spec: Path) -> None:
     from xlac.driver import specialized
     from xlac.frontends.loader import load

@@ -143,6 +143,15 @@ class Op(ABC):
         """
         return None
 
+    def in_training(
+        self, node: Node, uniform: Callable[[Type], Node]
+    ) -> tuple[Node, Mapping[Node, Node]] | None:
+        """What `node`, which applies this operation, gives while a model learns, and the next values
+        of parameters that it measures; None: the same as ever. `uniform` draws numbers of a type,
+        from 0 to below 1.
+        """
+        return None
+
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         """Conformance cases: every dtype the op takes, ranks, odd, empty and large extents."""

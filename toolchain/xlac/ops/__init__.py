@@ -9,7 +9,7 @@ from xlac.ir.op import OPS
 FILES = {
     "control": "control effect",
     "nn": "attention cached_attention rotary convolution transposed_convolution linear einsum loss "
-    "class_loss normalization response_norm pooling adaptive_pooling probability recurrent",
+    "class_loss batch_normalization normalization response_norm pooling adaptive_pooling probability recurrent",
     "reduction": "algebra fft rounding contraction conv order ranking reduction window cumulative "
     "named_reductions statistics extremes",
     "scalar": "activation gating arithmetic comparison convert elementary trigonometric logic "

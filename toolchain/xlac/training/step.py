@@ -21,8 +21,10 @@ from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.tensor.leaf import param
+from xlac.spec.summary import statistics
 from xlac.spec.training.optimizer import Optimizer, Rate
 from xlac.spec.training.section import BatchMean, Training, scalar_type
+from xlac.training.modes import TrainingMode
 from xlac_sdk.dtypes import DType
 
 STEP, LENGTH, RATE = "optimizer.step", "optimizer.steps", "optimizer.lr"
@@ -91,16 +93,19 @@ class _Builder:
         roots = [*asked, *training.graph.outputs.values()]
         moved = substituted(roots, self.params)
         found = dict(zip(roots, moved, strict=True))
+        learning = dict(zip(asked, self.mode.nodes([found[node] for node in asked]), strict=True))
         numbers: dict[str, Node] = {}
+        trained: dict[str, Node] = {}
         metrics: list[Metric] = []
         for name, mean in means.items():
-            numbers[name] = found[mean.value]
+            numbers[name], trained[name] = found[mean.value], learning[mean.value]
             if isinstance(mean.count, Node):
                 numbers[f"{name}.count"] = build.cast(found[mean.count], DType.F32)
+                trained[f"{name}.count"] = build.cast(learning[mean.count], DType.F32)
             metrics.append(Metric(name, f"{name}.count" if isinstance(mean.count, Node) else mean.count))  # fmt: skip
         outputs = {name: found[node] for name, node in training.graph.outputs.items()}
         return TrainingGraphs(
-            self._step(numbers),
+            self._step(trained),
             self._model("evaluate", numbers),
             self._model("run", outputs),
             tuple(self.state.values()),
@@ -113,7 +118,8 @@ class _Builder:
     def _declare(self) -> None:
         """Everything that is kept, in order: weights, what the optimizer keeps, counters."""
         training = self.training
-        for name in training.learns:
+        measured = {param(node).name for node in statistics(training.graph)}
+        for name in (*training.learns, *(n for n in training.weights if n in measured)):
             weight = training.weights[name]
             first = training.initial.get(name) or self._given(name)
             self.params[weight] = self._add(name, weight.type, first, learns=True)
@@ -126,7 +132,8 @@ class _Builder:
                 for slot, value in optimizer.slots().items()
             }
         scalar = Type(self.wide)
-        self._add(STEP, Type(DType.I64), _filled(Type(DType.I64), 0))
+        count = self._add(STEP, Type(DType.I64), _filled(Type(DType.I64), 0))
+        self.mode = TrainingMode(training.seed, count, training.frozen_mode)
         if any(optimizer.rate.covers_run for optimizer in training.learns.values()):
             self._add(LENGTH, scalar, _filled(scalar, 0.0))
         for optimizer in training.learns.values():
@@ -180,6 +187,7 @@ class _Builder:
         if training.clip.norm is not None:
             gradients, finite = self._clipped(gradients, training.clip.norm)
         following = self._following(gradients)
+        following.update({param(n).name: new for n, new in self.mode.measured.items()})
         if finite is not None:  # all or nothing
             flag = finite
             following = {

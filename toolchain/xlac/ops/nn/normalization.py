@@ -115,46 +115,6 @@ def scaled(x: Node, learned: Mapping[str, Node], axes: Sequence[int]) -> Node:
     return x
 
 
-@declare
-class BatchNorm(Normalization):
-    """Each channel (axis 1) less its known mean, over its known deviation, times weight plus bias.
-
-    (x - mean) / sqrt(variance + epsilon) * weight + bias; this is inference: nothing is measured.
-    """
-
-    mnemonic, fewest, statistics = "batch_norm", 2, frozenset({"mean", "variance"})
-    epsilon: float = 1e-5
-    affine: bool = True
-    axis: int = 1
-
-    def learned(self, x: Type) -> Mapping[str, Shape]:
-        channels = (x.shape[normal_axis(self.axis, x.rank)],)
-        names = ["weight", "bias", "mean", "variance"] if self.affine else ["mean", "variance"]
-        return dict.fromkeys(names, channels)
-
-    def wide(self, x: Node, learned: Mapping[str, Node]) -> Node:
-        scale = rsqrt(build.add(learned["variance"], self.epsilon))
-        if self.affine:
-            scale = build.mul(scale, learned["weight"])
-        offset = build.mul(build.mul(learned["mean"], scale), -1.0)
-        if self.affine:
-            offset = build.add(offset, learned["bias"])
-        return scaled(x, {"weight": scale, "bias": offset}, (normal_axis(self.axis, x.type.rank),))
-
-    @classmethod
-    def samples(cls) -> Sequence[Sample]:
-        return cls.cases(
-            [(2, 3, 5, 7), (2, 3), (4, 5, 7), (0, 3, 5), (1, 64, 9, 9)],
-            {"affine": False},
-            {"axis": -1},
-            {"epsilon": 0.1},
-        )
-
-    @classmethod
-    def drawn(cls) -> tuple[str, ...]:
-        return ("normal", "positive")
-
-
 class Trailing(Normalization):
     """Over `axis` and every axis after it."""
 

@@ -30,19 +30,21 @@ def _moved(x: Node, source: int, target: int, groups: int) -> Node:
     return apply("reshape", apply("transpose", split, perm=tuple(order)), shape=tuple(merged))
 
 
-def _extents(op: Conv, node: Node) -> list[tuple[int, int, int]]:
+def _extents(op: Conv, node: Node) -> list[tuple[int, ...]]:
     """How far x, the kernel and the result reach along each spatial axis, spread by their
     dilations and strides.
     """
     shapes = [
-        dict(zip(text, static(shape), strict=True))
+        dict(zip(text, shape, strict=True))
         for text, shape in zip(
             op.layout, (node.inputs[0].shape, node.inputs[1].shape, node.shape), strict=True
         )
     ]
     gaps = zip(op.lhs_dilation, op.rhs_dilation, op.strides, strict=True)
     return [
-        tuple((shape[letter] - 1) * gap + 1 for shape, gap in zip(shapes, each, strict=True))  # type: ignore[misc]
+        static(  # a batch may be open, what a kernel moves over may not
+            tuple((shape[letter] - 1) * gap + 1 for shape, gap in zip(shapes, each, strict=True))
+        )
         for letter, each in zip(op.spatial, gaps, strict=True)
     ]
 

@@ -104,17 +104,19 @@ class Window(Op):
         """A window of the same size moves over the cotangents, spread by the strides."""
         (ct,) = cotangents
         assert ct is not None
-        sizes = static(node.inputs[0].shape), static(ct.shape)
-        if 0 in sizes[0] or 0 in sizes[1]:
-            return [zeros(node.inputs[0].type)]
-        low, high = [], []
-        for axis, (size, count) in enumerate(zip(*sizes, strict=True)):
+        x = node.inputs[0]
+        if 0 in x.shape or 0 in ct.shape:
+            return [zeros(x.type)]
+        low: list[Dim] = []
+        high: list[Dim] = []
+        for axis, (size, count) in enumerate(zip(x.shape, ct.shape, strict=True)):
             reach = (self.window[axis] - 1) * self.window_dilation[axis]
             spread = (count - 1) * self.strides[axis] + 1
             low.append(reach - self.low[axis])
             high.append((size - 1) * self.base_dilation[axis] + reach + 1 - spread - low[-1])
+        # sizes that the window does not move over may be open: they come to the same here
         back = replace(
-            self, strides=self.base_dilation, base_dilation=self.strides, low=tuple(low), high=tuple(high)
+            self, strides=self.base_dilation, base_dilation=self.strides, low=static(tuple(low)), high=static(tuple(high))
         )  # fmt: skip
         return [Node.of(back, ct)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -56,11 +56,21 @@ class StopGradient(Identity):
 
 @declare
 class Dropout(Direct):
-    """x itself: nothing is dropped in inference. `p` is what training drops."""
+    """x itself. While a model learns, each element is 0 by chance, `p` of them, and the others are
+    larger by 1 / (1 - p).
+    """
 
     mnemonic, accepts = "dropout", NUMBERS
     derivatives = ("t",)
     p: float = 0.5
+
+    def in_training(
+        self, node: Node, uniform: Callable[[Type], Node]
+    ) -> tuple[Node, Mapping[Node, Node]]:
+        (x,) = node.inputs
+        kept = build.compare(uniform(x.type.with_dtype(DType.F32)), "ge", self.p)
+        larger = build.mul(build.compute(x), 1 / (1 - self.p) if self.p < 1 else 0.0)
+        return build.select(kept, build.cast(larger, x.type.dtype), build.like(0, x)), {}
 
     def expand(self, *inputs: Node) -> Node:
         return inputs[0]

@@ -57,6 +57,10 @@ class TrainSpec(Strict):
         description="by pattern of the weights' names, other parameters of the optimizer; the first that fits",
     )
     wrt: list[str] = Field(default=["*"], description="patterns of the weights that learn")
+    frozen_mode: list[str] = Field(
+        default=[],
+        description="patterns of nodes that stay as they are in inference: dropout drops nothing, batch_norm measures nothing",
+    )
     seed: Annotated[int, Field(ge=0, lt=2**63)] = Field(
         default=0, description="of what is drawn in a step, such as what dropout leaves out"
     )

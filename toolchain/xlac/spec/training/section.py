@@ -48,6 +48,7 @@ class Training:
     clip: ClipSpec
     batch: str
     seed: int
+    frozen_mode: tuple[str, ...]  # patterns of nodes that stay as they are in inference
     initial: Mapping[str, Callable[[], Any]]  # draws weights anew, by name; none go on from theirs
     elaboration: Callable[[], Elaboration]
     report: Report
@@ -81,9 +82,14 @@ def read_training(
     graph = Graph(merged.name, tuple(inputs), {**outputs, "": loss.value} if loss else outputs)
     learns = _learning(spec, merged, context, scope.constants, place, statistics(graph))
     initial = _initial(spec, context, place)
+    named = {node.name for node in graph.order}
+    for i, pattern in enumerate(spec.frozen_mode):
+        if not any(fnmatchcase(name, pattern) for name in named) and not report.found:
+            report.add("XL3011", f"this pattern fits no node: {pattern!r}", place.at("frozen_mode", i).span, nearest(pattern, named))  # fmt: skip
     if loss is None or len(report.found) > before:
         return None
-    if not any(context.weights[name] in graph.order for name in learns):
+    needed = set(Graph("loss", (), {"": loss.value}).order)
+    if not any(context.weights[name] in needed for name in learns):
         report.add("XL2045", "the loss depends on no weight that learns", place.at("loss").span, "see wrt")  # fmt: skip
         return None
     kept = {name: metric for name, metric in metrics.items() if metric is not None}
@@ -93,7 +99,7 @@ def read_training(
 
     training = Training(
         Graph(merged.name, tuple(inputs), outputs), loss, kept, learns, dict(context.weights), spec.clip or ClipSpec(),
-        spec.batch or "", spec.seed, initial, again, report, place,
+        spec.batch or "", spec.seed, tuple(spec.frozen_mode), initial, again, report, place,
     )  # fmt: skip
     _check_optimizers(training)
     return training if len(report.found) == before else None

@@ -1,0 +1,247 @@
+"""Trainers: state, what fails before anything is written, random numbers, targets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xlac
+from xlac.spec.load import load_training
+from xlac.spec.training.optimizer import built_in
+from xlac.training.trainer import Trainer
+from xlac_sdk.source import SourceError, UnsupportedError
+
+SPEC = """\
+xlac: 1
+model: small
+dims: {{batch: {{max: 64}}}}
+weights: {{init: {{seed: 1}}}}
+inputs: {{x: "f32[batch, 5]", y: "i32[batch]"}}
+graph:
+  h: {{op: linear, in: x, units: 7}}
+  d: dropout(relu(h), p=0.4)
+  out: {{op: linear, in: d, units: 3}}
+outputs: [out]
+train:
+  batch: batch
+  loss: mean(cross_entropy(out, y))
+  metrics: {{accuracy: mean(f32(argmax(out, axis=-1) == y))}}
+  optimizer: {optimizer}
+  {more}
+"""
+
+
+def made(folder: Path, optimizer: str = "{sgd: {lr: 0.1, momentum: 0.9}}", more: str = "", target: str = "reference", text: str = SPEC) -> Trainer:  # fmt: skip
+    file = folder / "m.yaml"
+    file.write_text(text.format(optimizer=optimizer, more=more))
+    return xlac.trainer(file, target=target)
+
+
+def batch(seed: int = 0, size: int = 6) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {"x": rng.normal(size=(size, 5)).astype(np.float32), "y": rng.integers(0, 3, size).astype(np.int32)}  # fmt: skip
+
+
+def equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return one.keys() == other.keys() and all(np.array_equal(one[n], other[n]) for n in one)
+
+
+def test_going_on_from_a_state_is_going_on_to_the_bit(tmp_path: Path) -> None:
+    first = made(tmp_path, "{adamw: {lr: 0.01}}", "clip: {norm: 1.0}")
+    for seed in range(3):
+        first.step(**batch(seed))
+    kept = first.state()
+    for seed in (3, 4):
+        told = first.step(**batch(seed, 6 if seed == 3 else 4))
+    second = made(tmp_path, "{adamw: {lr: 0.01}}", "clip: {norm: 1.0}")
+    second.restore(kept)
+    assert second.steps_done == 3
+    for seed in (3, 4):
+        again = second.step(**batch(seed, 6 if seed == 3 else 4))
+    assert told == again
+    assert equal(first.state(), second.state())
+    second.reset()
+    assert second.steps_done == 0
+    assert equal(second.state(), made(tmp_path, "{adamw: {lr: 0.01}}", "clip: {norm: 1.0}").state())
+
+
+def test_nothing_is_learned_from_gradients_that_are_not_finite(tmp_path: Path) -> None:
+    trainer = made(tmp_path, more="clip: {norm: 1.0}")
+    trainer.step(**batch())
+    before = trainer.state()
+    wrong = batch(1)
+    wrong["x"][2, 1] = np.nan
+    with pytest.raises(SourceError, match="XL6031"):
+        trainer.step(**wrong)
+    assert equal(before, trainer.state())
+    trainer.step(**batch(2))
+    assert trainer.steps_done == 2
+
+
+def test_a_state_of_another_model_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    trainer = made(tmp_path)
+    trainer.step(**batch())
+    before = trainer.state()
+    for change in ({"h.weight": np.zeros((7, 4), np.float32)}, {"other": np.zeros(3)}, {"h.bias": np.zeros(7)}):  # fmt: skip
+        with pytest.raises(SourceError, match="XL3020"):
+            trainer.restore({**before, **change})
+    with pytest.raises(SourceError, match=r"h\.bias is missing"):
+        trainer.restore({name: array for name, array in before.items() if name != "h.bias"})
+    assert equal(before, trainer.state())
+
+
+def test_evaluation_learns_nothing_and_drops_nothing(tmp_path: Path) -> None:
+    trainer = made(tmp_path)
+    trainer.step(**batch())
+    before = trainer.state()
+    first, second = trainer.evaluate(**batch(1)), trainer.evaluate(**batch(1))
+    assert first == second
+    assert equal(before, trainer.state())
+    kept = trainer.weights()
+    x = batch(1)["x"]
+    hidden = np.maximum(x @ kept["h.weight"].T + kept["h.bias"], 0)
+    expected = hidden @ kept["out.weight"].T + kept["out.bias"]
+    np.testing.assert_allclose(trainer(x=x), expected, 1e-5, 1e-5)
+
+
+def test_what_is_dropped_depends_on_seed_step_and_place(tmp_path: Path) -> None:
+    text = SPEC.replace(
+        "loss: mean(cross_entropy(out, y))", "loss: mean(out * 0.0) + sum(d) * 0.0"
+    ).replace(
+        "metrics: {{accuracy: mean(f32(argmax(out, axis=-1) == y))}}",
+        "metrics: {{zeros: mean(f32(d == 0.0)), total: mean(d)}}",
+    )
+    text = text.replace("d: dropout(relu(h), p=0.4)", "d: dropout(exp(h * 0.0), p=0.4)")
+    found = {}
+    for name, more in (("a", "seed: 0"), ("again", "seed: 0"), ("b", "seed: 1")):
+        trainer = made(tmp_path, "{sgd: {lr: 0.0}}", more, text=text)
+        found[name] = [trainer.step(x=batch(s, 64)["x"])["zeros"] for s in range(4)]
+        total = trainer.step(x=batch(0, 64)["x"])["total"]
+        assert total == pytest.approx(1.0, abs=0.2)  # those that are left make up for the others
+    assert found["a"] == found["again"] != found["b"]
+    assert len(set(found["a"])) > 1
+    assert np.mean(found["a"]) == pytest.approx(0.4, abs=0.05)
+
+
+def test_frozen_modes_and_weights_that_do_not_learn(tmp_path: Path) -> None:
+    trainer = made(tmp_path, more='frozen_mode: [d]\n  wrt: ["out.*"]')
+    before = trainer.weights()
+    told = trainer.step(**batch())
+    assert told["loss"] == pytest.approx(
+        made(tmp_path, more="frozen_mode: [d]").evaluate(**batch())["loss"], rel=1e-6
+    )
+    after = trainer.weights()
+    assert np.array_equal(before["h.weight"], after["h.weight"])
+    assert not np.array_equal(before["out.weight"], after["out.weight"])
+    assert "optimizer.velocity.out.bias" in trainer.state()
+    assert "optimizer.velocity.h.bias" not in trainer.state()
+
+
+def test_the_rate_is_set_while_it_runs(tmp_path: Path) -> None:
+    trainer = made(tmp_path, "{sgd: {lr: 0.5}}")
+    trainer.set_rate(0.0)
+    before = trainer.weights()
+    trainer.step(**batch())
+    assert equal(before, trainer.weights())
+
+
+def test_a_rate_that_covers_the_run_needs_its_length(tmp_path: Path) -> None:
+    trainer = made(tmp_path, "{sgd: {lr: {cosine: {peak: 0.1}}}}")
+    with pytest.raises(SourceError, match="XL6030"):
+        trainer.step(**batch())
+    trainer.set_length(10)
+    trainer.step(**batch())
+
+
+def test_a_mean_whose_count_the_data_decides(tmp_path: Path) -> None:
+    text = SPEC.replace(
+        "loss: mean(cross_entropy(out, y))",
+        "loss: {{sum: sum(softmax_cross_entropy(out, y) * f32(y > 0)), count: sum(f32(y > 0))}}",
+    )
+    trainer = made(tmp_path, more="frozen_mode: [d]", text=text)
+    given = batch()
+    totals = trainer.run_evaluate(given)
+    assert totals["loss"][1] == (given["y"] > 0).sum()
+    assert totals["accuracy"][1] == 6
+
+
+@pytest.mark.parametrize("name", [*built_in().optimizers])
+def test_every_optimizer_learns(name: str, tmp_path: Path) -> None:
+    trainer = made(tmp_path, f"{{{name}: {{lr: 0.01}}}}", "frozen_mode: [d]")
+    losses = [trainer.step(**batch())["loss"] for _ in range(8)]
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("target", ["cpu", "c"])
+def test_targets_agree(target: str, tmp_path: Path) -> None:
+    one, other = made(tmp_path), made(tmp_path, target=target)
+    for seed in range(3):
+        first, second = one.step(**batch(seed)), other.step(**batch(seed))
+        assert second["loss"] == pytest.approx(first["loss"], rel=1e-5)
+    for name, array in one.state().items():
+        np.testing.assert_allclose(other.state()[name], array, 1e-4, 1e-5, err_msg=name)
+
+
+WRONG = {
+    "loss: out": ("XL2009", "the loss is f32"),
+    "loss: mean(x)": ("XL2045", "depends on no weight"),
+    "optimizer: {sgd: {}}": ("XL2007", "needs 'lr'"),
+    "optimizer: {sgd: {lr: -1.0}}": ("XL1012", "at least 0"),
+    "optimizer: {sgd: {lr: {cosine: {}}}}": ("XL2007", "needs 'peak'"),
+    "optimizer: {sgd: {lr: {cosin: {peak: 1}}}}": ("XL2001", "cosine"),
+    "optimizer: {sgd: {lr: 0.1, momentun: 0.9}}": ("XL2005", "momentum"),
+    "optimizer: {sgd: {lr: 0.1, nesterov: 3}}": ("XL1012", "true or false"),
+    'groups: {"q.*": {lr: 0.1}}': ("XL3011", "fits no weight that learns"),
+    "groups: {out.bias: {decay: 0.1}}": ("XL2005", "unknown key 'decay'"),
+    'wrt: ["q*"]': ("XL3011", "fits no weight that can learn"),
+    "frozen_mode: [q]": ("XL3011", "fits no node"),
+    "batch: size": ("XL2004", "no open size"),
+    "clip: {}": ("XL1012", "norm or value"),
+    "clip: {norm: 0}": ("XL1012", "more than 0"),
+    "metrics: {loss: mean(x)}": ("XL1021", "reported anyway"),
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_mistakes(line: str, tmp_path: Path) -> None:
+    """Each with its number, at its place."""
+    key = line.partition(":")[0]
+    kept = [
+        one
+        for one in SPEC.format(optimizer="{sgd: {lr: 0.1}}", more="").splitlines()
+        if not one.startswith(f"  {key}:") or "linear" in one
+    ]
+    file = tmp_path / "m.yaml"
+    file.write_text("\n".join([*kept, f"  {line}", ""]))
+    code, text = WRONG[line]
+    with pytest.raises(SourceError) as wrong:
+        load_training(file)
+    told = str(wrong.value)
+    assert f"[{code}]" in told
+    assert text in told
+    assert f"m.yaml:{len(kept) + 1}:" in told
+
+
+def test_what_has_no_derivative_is_named_with_its_place(tmp_path: Path) -> None:
+    text = SPEC.replace("d: dropout(relu(h), p=0.4)", "d: next_after(h, h)")
+    with pytest.raises(UnsupportedError, match=r"(?s)m\.yaml:8:.*has no derivative.*XL2042"):
+        made(tmp_path, text=text)
+
+
+def test_dropout_in_a_loop_is_refused_with_its_place(tmp_path: Path) -> None:
+    text = SPEC.replace(
+        "d: dropout(relu(h), p=0.4)",
+        "s: {{scan: {{row: h}}, body: {{r: dropout(row, p=0.5)}}, stack: {{r: r}}}}\n  d: s.r",
+    )
+    with pytest.raises(UnsupportedError, match="XL5033"):
+        made(tmp_path, text=text)
+
+
+def test_a_spec_without_the_section_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_text(SPEC.partition("train:")[0].replace("{{", "{").replace("}}", "}"))
+    with pytest.raises(SourceError, match="XL5031"):
+        xlac.trainer(file)
