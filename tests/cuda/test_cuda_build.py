@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from shipped import MODELS
+from shipped import FOLDER, MODELS
 
 from xlac.cli import status
 from xlac.driver import executable, lower, specialized
@@ -24,7 +24,6 @@ from xlac_sdk.conformance.steps import chain
 from xlac_sdk.source import SourceError, UnsupportedError
 from xlac_sdk.target import Request
 
-SPECS = Path(__file__).parents[2] / "specs"
 LARGE = ("mobilenet_v2", "resnet50")  # seconds each; with --all
 ARCHS = ("sm_80", "sm_90a")
 SPILLED = 32  # bytes a thread, stored and loaded, at most
@@ -41,7 +40,7 @@ has_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not 
 def text_of(spec: str, arch: str = "sm_90a") -> str:
     target = BACKEND.target(Request(arch=arch))
     (text,) = BACKEND.emit(
-        lower(specialized(load(SPECS / f"{spec}.yaml")), target).program, target
+        lower(specialized(load(FOLDER / f"{spec}.yaml")), target).program, target
     ).values()
     return text
 
@@ -151,7 +150,7 @@ def test_build_writes_what_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFi
     folder = tmp_path / "out"
     command = [
         "build",
-        str(SPECS / "softmax.yaml"),
+        str(FOLDER / "softmax.yaml"),
         "--target",
         "cuda",
         "--arch",
@@ -187,7 +186,7 @@ def test_text_alone_needs_no_compiler(tmp_path: Path, monkeypatch: pytest.Monkey
         status(
             [
                 "build",
-                str(SPECS / "softmax.yaml"),
+                str(FOLDER / "softmax.yaml"),
                 "--target",
                 "cuda",
                 "--arch",
@@ -209,7 +208,7 @@ def test_options_of_linked_code_are_refused(
 ) -> None:
     command = [
         "build",
-        str(SPECS / "softmax.yaml"),
+        str(FOLDER / "softmax.yaml"),
         "--target",
         "cuda",
         "--arch",
@@ -239,7 +238,7 @@ def test_machine_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         lambda text, name="", real=compiler.compiled: built.append(name) or real(text, name),
     )
     target = BACKEND.target(Request(arch="sm_80"))
-    made = lower(specialized(load(SPECS / "softmax.yaml")), target)
+    made = lower(specialized(load(FOLDER / "softmax.yaml")), target)
     for _ in range(2):
         executable(made, BACKEND)
     assert (
@@ -261,7 +260,7 @@ def test_inspect_tells_what_kernels_take(capsys: pytest.CaptureFixture[str]) -> 
         status(
             [
                 "inspect",
-                str(SPECS / "mlp_small.yaml"),
+                str(FOLDER / "mlp_small.yaml"),
                 "--target",
                 "cuda",
                 "--arch",

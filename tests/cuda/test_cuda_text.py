@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from shipped import MODELS
+from shipped import FOLDER, MODELS
 
 from xlac.driver import Lowered, lower, specialized
 from xlac.frontends.loader import load
@@ -52,14 +52,13 @@ if TYPE_CHECKING:
     from goldens import Golden
 
 P, F32, I64 = Primitive, DType.F32, DType.I64
-SPECS = Path(__file__).parents[2] / "specs"
 TARGET = BACKEND.target(Request(arch="sm_90a"))
 READ = ("mul_add_reduce", "softmax", "mlp_small", "bias_relu_softmax")
 
 
 @cache
 def made(spec: str) -> Lowered:
-    return lower(specialized(load(SPECS / f"{spec}.yaml")), TARGET)
+    return lower(specialized(load(FOLDER / f"{spec}.yaml")), TARGET)
 
 
 def text_of(spec: str) -> str:
@@ -82,10 +81,10 @@ def test_every_spec_has_text(spec: str) -> None:
     text = text_of(spec)
     program = made(spec).program
     assert text.count('extern "C" __global__') == len(program.kernels) > 0
-    assert text.isascii() and str(SPECS) not in text
+    assert text.isascii() and str(FOLDER) not in text
     for line in re.findall(rf"^ +{spec}\.yaml:(\d+) (.*?)(?: \*/)?$", text, re.MULTILINE):
         assert (
-            (SPECS / f"{spec}.yaml")
+            (FOLDER / f"{spec}.yaml")
             .read_text()
             .splitlines()[int(line[0]) - 1]
             .strip()
@@ -130,7 +129,7 @@ def test_the_same_program_gives_the_same_bytes(tmp_path: Path) -> None:
         "-c",
         "from xlac.cli import main; main()",
         "build",
-        str(SPECS / "bias_relu_softmax.yaml"),
+        str(FOLDER / "bias_relu_softmax.yaml"),
         "--target",
         "cuda",
         "--arch",

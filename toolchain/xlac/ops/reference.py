@@ -25,7 +25,7 @@ TITLES = {
     "contraction conv": "Dot and convolution", "order": "Sorting", "control": "Control flow", "effect": "Effects", "dynamic": "Sizes known later",
     "native": "More scalar functions", "elementary trigonometric": "Elementary functions", "special gamma": "Special functions", "logic": "Comparisons and logic", "activation gating": "Activations",
     "named_reductions statistics extremes": "Statistics", "probability": "Softmax", "linear einsum": "Matrix products", "algebra fft rounding": "Linear algebra and transforms", "minifloat_codes": "Floats of 8 bits and fewer", "convolution transposed_convolution": "Convolutions", "pooling adaptive_pooling": "Pooling",
-    "normalization response_norm": "Normalization", "attention cached_attention rotary": "Attention", "recurrent": "Recurrent cells", "arrange": "Rearranging", "reorder": "Repeating, turning, padding",
+    "batch_normalization normalization response_norm": "Normalization", "attention cached_attention rotary": "Attention", "recurrent": "Recurrent cells", "arrange": "Rearranging", "reorder": "Repeating, turning, padding",
     "choose masks": "Choosing by index", "place": "Placing by index", "ranking": "Order and running combinations", "create": "Creating",
     "resize": "Resizing", "grid": "Reading between elements", "loss class_loss": "Losses",
 }  # fmt: skip
