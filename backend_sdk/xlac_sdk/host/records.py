@@ -2,7 +2,7 @@
 memory.
 
 A checked program's last output is the record, four i64: which check failed, counted from 1 (0:
-none), the position, the value there, the turn of the loop. Callers of the C API are not to bring an
+none), the position, the value there, the iteration of the loop. Callers of the C API are not to bring an
 array for it: NAME_run answers CHECK_FAILED, and NAME_failure says what the record does.
 """
 

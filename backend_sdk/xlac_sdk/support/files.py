@@ -17,7 +17,7 @@ SPECIAL = (
 
 
 def regular(file: Path) -> Path:
-    """The same; what is no file with an end (a pipe, a device, a socket) is refused before anybody
+    """The same path; what is no regular file (a pipe, a device, a socket) is refused before anybody
     waits for it. Raises SourceError.
     """
     with suppress(OSError, ValueError):  # what cannot be found is told by who opens it

@@ -1,10 +1,10 @@
 """What one compilation may take: operations made, seconds and bytes, looked at while it goes on.
 
 `within` says what may be taken by what is done inside. Whatever makes operations calls `made` for
-each, which counts them and now and then looks at the clock and at the memory, as `went` does for
-other small work; stages say `checkpoint("what comes now")`, and `checkpoint()` before each large part of one.
-Work that goes on in another process is given `left()` seconds and `room()` bytes, so that it can be
-ended. Nothing is measured where nothing is limited.
+each, which counts them and now and then checks the clock and the memory, as `went` does for other
+small work; stages say `checkpoint("what comes now")`, and `checkpoint()` before each large part of
+one. Work that goes on in another process is given `left()` seconds and `room()` bytes, so that it
+can be ended. Nothing is measured where nothing is limited.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xlac_sdk.source import Diagnostic, LimitError
 
 OPERATIONS = 1_000_000
 """How many operations the reader of a model may make, those too that it throws away."""
-OFTEN = 64  # operations, or other small work, between two checks at the clock and the memory
+OFTEN = 64  # operations, or other small work, between two checks of the clock and the memory
 
 
 class Budget:
@@ -56,7 +56,7 @@ class Budget:
         self.went()
 
     def went(self) -> None:
-        """Some work was done; looks at the limits now and then."""
+        """Some work was done; checks the limits now and then."""
         self.work += 1
         if not self.work % OFTEN:
             self.checkpoint()

@@ -1,6 +1,6 @@
 """The C API of a compiled program: one interface for C source and for native objects.
 
-    api = api_of(program, Weights.EMBED)
+    api = api_of(program, WeightsOrigin.EMBED)
     text = header(api)
 
 `Api` says what the functions are called, what they take and what they check; the templates beside

@@ -38,7 +38,7 @@ class Nvrtc:
     version: tuple[int, int]
 
     def compile(self, text: str, name: str, options: Sequence[str]) -> CompiledText:
-        """Compiles one file. Raises Refused."""
+        """Compiles one file. Raises RefusedText."""
         program = ctypes.c_void_p()
         given = [option.encode() for option in options]
         self._check(
