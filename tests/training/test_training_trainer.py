@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import xlac
+from xlac.cli import status
 from xlac.spec.load import load_training
 from xlac.spec.training.optimizer import built_in
 from xlac.training.trainer import Trainer
@@ -245,3 +247,18 @@ def test_a_spec_without_the_section_says_so(tmp_path: Path) -> None:
     file.write_text(SPEC.partition("train:")[0].replace("{{", "{").replace("}}", "}"))
     with pytest.raises(SourceError, match="XL5031"):
         xlac.trainer(file)
+
+
+def test_check_says_what_learns_and_what_a_step_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_text(SPEC.format(optimizer="{adamw: {lr: 0.1}}", more='wrt: ["out.*"]'))
+    assert status(["check", "--json", str(file)]) == 0
+    told = json.loads(capsys.readouterr().out)["training"]
+    assert told["learns"] == {"tensors": 2, "parameters": 24}
+    assert told["frozen"] == ["h.bias", "h.weight"]
+    assert told["bytes"]["weights"] == 24 * 4
+    assert told["bytes"]["step"] > 0
+    assert status(["check", "-q", str(file)]) == 0
+    assert "learns      24 parameters in 2 tensors by adamw; frozen: h.bias" in capsys.readouterr().out  # fmt: skip

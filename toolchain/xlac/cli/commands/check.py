@@ -64,6 +64,12 @@ def command(
         spec, params=options.params, dims=options.dims, allow_outside=allow_outside, training=True
     )
     found = summarize(model)
+    if trains(spec):
+        from xlac.training.summary import summarize_training
+
+        found["training"] = summarize_training(
+            spec, dims=options.dims, params=options.params, allow_outside=allow_outside
+        )
     if as_json:
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))
         return
@@ -80,6 +86,36 @@ def command(
         _table(rows)
         click.echo()
     _totals(found)
+    if "training" in found:
+        _training(found["training"])
+
+
+def trains(spec: Path) -> bool:
+    """Whether a file is a spec with a section train, which was checked before."""
+    from xlac.frontends.loader import READERS
+    from xlac.spec.report import Report
+    from xlac.spec.schema.document import read_document
+
+    if spec.suffix.lower() in READERS:
+        return False
+    merged = read_document(spec, Report(), allow_outside=True)
+    return merged is not None and merged.train is not None
+
+
+def _training(told: dict[str, Any]) -> None:
+    """Prints what learns, and the memory that a step takes."""
+    learns, nbytes = told["learns"], told["bytes"]
+    at = ", ".join(f"{name} {size}" for name, size in told["sizes"].items())
+    click.echo(f"minimises   loss; reports {', '.join(told['metrics'])}")
+    click.echo(
+        f"learns      {learns['parameters']:,} parameters in {learns['tensors']:,} tensors by "
+        f"{told['optimizer']}"
+        + (f"; frozen: {', '.join(told['frozen'])}" if told["frozen"] else "")
+    )
+    click.echo(
+        f"step        {told['peak_bytes']:,} bytes{f' at {at}' if at else ''}: weights {nbytes['weights']:,}, optimizer "
+        f"{nbytes['optimizer']:,}, inputs {nbytes['inputs']:,}, values at once {nbytes['step']:,}"
+    )
 
 
 def _totals(found: dict[str, Any]) -> None:

@@ -1,0 +1,52 @@
+"""What a spec's training comes to, before it runs: what learns, and the memory of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from xlac.driver import lower, specialized
+from xlac.ir.dims import size_hint
+from xlac.spec.load import load_training
+from xlac.training.step import training_graphs
+from xlac_sdk.host.registry import find
+from xlac_sdk.target import Request
+
+
+def summarize_training(
+    path: Path,
+    *,
+    dims: Mapping[str, int | str] | None = None,
+    params: Mapping[str, object] | None = None,
+    allow_outside: bool = False,
+    target: str = "cpu",
+) -> dict[str, Any]:
+    """What learns and by which optimizer, and bytes: of weights, of what the optimizer keeps, and
+    of values that a step and an evaluation have in memory at once, as the target's programs place
+    them. Raises SourceError, and UnsupportedError where there is no derivative.
+    """
+    model, training = load_training(path, dims=dims, params=params, allow_outside=allow_outside)
+    graphs = training_graphs(model, training)
+    machine = find(target).target(Request())
+    arenas = {
+        name: lower(specialized(graph), machine).program.arena_bytes
+        for name, graph in (("step", graphs.step), ("evaluate", graphs.evaluate))
+    }
+    learned = [t for t in graphs.state if t.name in training.learns]
+    optimizers = {one.name: one.rate.base for one in training.learns.values()}
+    weights = sum(t.type.nbytes for t in graphs.state if t.learns)
+    inputs = sum(node.type.nbytes for node in graphs.step.inputs)
+    kept = sum(t.type.nbytes for t in graphs.state) - weights
+    return {
+        "metrics": [metric.name for metric in graphs.metrics],
+        "optimizer": next(iter(optimizers)),
+        "learns": {
+            "tensors": len(learned),
+            "parameters": sum(size_hint(t.type.size) for t in learned),
+        },
+        "frozen": sorted(set(training.weights) - set(training.learns)),
+        "sizes": {name: symbol.opt for name, symbol in model.dims.items()},
+        "bytes": {"weights": weights, "optimizer": kept, "inputs": inputs, **arenas},
+        "peak_bytes": weights + kept + inputs + max(arenas.values()),
+    }
