@@ -34,6 +34,7 @@ GPU = Target("gpu", warp=8, block_threads=32, shared_bytes=48 << 10, access_byte
 
 TICKETS = replace(GPU, instructions=frozenset({ARRIVED, TICKET}))
 WARP = replace(GPU, warp=32, block_threads=128)
+COPIES = replace(WARP, instructions=frozenset({COPY, COMMIT, WAIT}))
 CORES = replace(
     GPU, warp=32, block_threads=128, instructions=frozenset({*MMA.values(), COPY, COMMIT, WAIT})
 )
@@ -56,7 +57,20 @@ def halves(m: int, n: int, k: int) -> Callable[[], Group]:
 
 
 def tiled(template: str) -> Mapping[str, object]:
-    return {"template": template, "groups": 1, "stages": 2, "split_k": 1}
+    return {
+        "template": template, "groups": 1, "stages": 2, "split_k": 1, "epilogue_loop": False,
+    }  # fmt: skip
+
+
+def outer() -> Group:
+    """Operands whose rows are steps of the sum."""
+    y = Node.of(Dot(contract_lhs=(0,), contract_rhs=(0,)), x("a", 24, 12), x("b", 24, 16))
+    return group(Kind.DOT, y)
+
+
+SINGLY = {"lanes": 1, "along": "depth", "asynchronous": False}
+APART = {"pitches": (256, 256)}
+ONE_BY_ONE = {"left": SINGLY, "right": SINGLY}
 
 
 def sums() -> Group:
@@ -195,8 +209,11 @@ CACHED = {"written_out": False, "kept": (3,)}
 GPU_CASES: dict[str, Drawn] = {
     "gpu_skinny": Drawn(dot(3, 40, 64), GPU, "skinny_gemm"),
     "gpu_skinny_deep": Drawn(dot(3, 40, 64, turned=True), GPU, "skinny_gemm"),
-    "gpu_simt": Drawn(dot(20, 24, 64), GPU, "simt_gemm"),
-    "gpu_cores": Drawn(halves(40, 36, 128), CORES, "tensor_core_gemm", runs=False),
+    "gpu_simt": Drawn(dot(20, 24, 64), GPU, "simt_gemm", starts=(ONE_BY_ONE, APART)),
+    "gpu_simt_copies": Drawn(outer, COPIES, "simt_gemm"),
+    "gpu_cores": Drawn(
+        halves(40, 36, 128), CORES, "tensor_core_gemm", runs=False, starts=(ONE_BY_ONE,)
+    ),
     "gpu_groups": Drawn(halves(64, 256, 256), HOPPER, "wgmma", instead=tiled("wgmma"), runs=False),
     "gpu_roles": Drawn(
         halves(64, 256, 256),

@@ -26,7 +26,7 @@ from xlac.codegen.gpu.core import instructions, pipeline
 from xlac.codegen.gpu.core.grid import GridThread, grid
 from xlac.codegen.gpu.core.instructions import CHUNK, COLUMNS, ROWS, FragmentOperand, Swizzled
 from xlac.codegen.gpu.core.pipeline import Lane
-from xlac.codegen.gpu.core.shared_staging import SharedStaging, tile_shape
+from xlac.codegen.gpu.core.shared_staging import SharedStaging, copies, tile_shape
 from xlac.codegen.schedules.gpu.attention import FlashAttentionSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
@@ -150,6 +150,7 @@ class FlashAttention(FlashScores):
             self.h.dtype,
             self.tile.warps * self.target.warp,
             layout,
+            copies(side, shape, self.h.dtype, layout, self.target),
         )
 
     def _queries(self, thread: Expr, batch: Counters, first: Expr, buffer: Buffer) -> None:
@@ -159,7 +160,7 @@ class FlashAttention(FlashScores):
             self.h.queries, (self.h.widths[0],), self.tile.rows, self.tile.width, self.by_query
         )
         staging.begin(thread, first, batch)
-        if staging.sends(self.target):
+        if staging.asynchronous:
             staging.send(start, buffer, start)
         else:
             staging.put(staging.fetch(start, beyond=False), buffer, start)

@@ -50,7 +50,7 @@ def run(
     `k` is the tile's first step; `starts` says where it begins in each operand's memory. Tiles past
     the sum's `depth` are zeros.
     """
-    sent = [lane for lane in lanes if lane.side.sends(target)]
+    sent = [lane for lane in lanes if lane.side.asynchronous]
     held = [lane for lane in lanes if lane not in sent]
     for ahead in range(stages - 1):
         at, turn = build.add(first, ahead * step), build.lift(ahead)

@@ -66,6 +66,20 @@ def tile_shape(side: MatrixOperand, depths: Shape, span: int, step: int, most: i
     return TileShape(span, step, wide, along_depth=False)
 
 
+def copies(
+    side: MatrixOperand, shape: TileShape, dtype: DType, layout: SharedLayout, target: Target
+) -> bool:
+    """True when 16-byte pieces can be copied as they are, while the thread does something else."""
+    source = side.source.dtype
+    alike = layout.along_depth is shape.along_depth
+    whole = (
+        shape.lanes * source.nbytes == instructions.CHUNK
+        and source is dtype
+        and instructions.COPY in target.instructions
+    )
+    return whole and alike and not side.source.computed
+
+
 @dataclass(slots=True)
 class _Piece:
     """One vector of a thread: its place in the tile, where its row begins in the operand, and what
@@ -94,6 +108,7 @@ class SharedStaging:
     dtype: DType  # of the elements in SHARED memory
     threads: int
     layout: SharedLayout
+    asynchronous: bool  # the machine copies by itself
     pieces: list[_Piece] = field(default_factory=list)
 
     def begin(self, thread: Expr, first: Expr, batch: Counters) -> None:
@@ -170,17 +185,6 @@ class SharedStaging:
             builder.store(buffer, build.add(start, where), Shuffle((value,), (lane,)))
 
     # ---- by the copy engine ------------------------------------------------------------------
-
-    def sends(self, target: Target) -> bool:
-        """True when 16-byte pieces can be copied as they are, while the thread does something else."""
-        source = self.side.source.dtype
-        alike = self.layout.along_depth is self.shape.along_depth
-        whole = (
-            self.shape.lanes * source.nbytes == instructions.CHUNK
-            and source is self.dtype
-            and instructions.COPY in target.instructions
-        )
-        return whole and alike and not self.side.source.computed
 
     def send(self, first: Expr, buffer: Buffer, start: Expr) -> None:
         """Begins to copy the tile that begins at a step of the sum; what lies beyond the operand

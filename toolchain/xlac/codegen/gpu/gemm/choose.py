@@ -6,13 +6,16 @@ from __future__ import annotations
 
 from xlac.codegen.gpu.gemm import (
     block_tiling,
+    simt_gemm,
     skinny_tile,
     split_k,
+    staging,
     tensor_core_gemm,
     warp_specialized_gemm,
     wgmma,
 )
 from xlac.codegen.gpu.gemm.block_tiling import BlockTile, spread, vector_of
+from xlac.codegen.gpu.gemm.epilogue_store import LONG
 from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
 from xlac.codegen.gpu.gemm.tensor_core_gemm import TensorCoreTile
 from xlac.codegen.gpu.gemm.warp_specialized_gemm import WarpSpecializedTile
@@ -29,27 +32,59 @@ from xlac.codegen.schedules.gpu.gemm import (
 from xlac.codegen.schedules.schedule import Misfit
 from xlac_sdk.target import Target
 
+MOST_STAGES = 8  # of operands in SHARED memory
+
 Tile = BlockTile | TensorCoreTile | WgmmaTile
 """What one block computes."""
 
 
-def choose(p: MatrixProduct, target: Target) -> GpuContraction:
-    """The schedule of a product: of few rows; on tensor cores, where they take the operands as they
-    are; else on ordinary arithmetic.
+def choose(p: MatrixProduct, target: Target, weight: int) -> GpuContraction:
+    """The schedule of a product, which so many operations an element follow: of few rows; on tensor
+    cores, where they take the operands as they are; else on ordinary arithmetic.
     """
     if skinny_tile.pays(p):
         s = skinny_tile.share(p, target)
-        return SkinnyGemmSchedule(s.few, s.lanes, s.across, s.warps)
+        return SkinnyGemmSchedule(s.few, s.lanes, s.across, s.warps, s.ahead)
     if roles := warp_specialized_gemm.choose(p, target):
         parts = _parts(p, roles, target)
-        return WarpSpecializedSchedule(roles.groups, roles.stages, parts)
+        long = parts == 1 and weight > LONG
+        return WarpSpecializedSchedule(roles.groups, roles.stages, parts, long)
     if groups := wgmma.choose(p, target):
-        return WgmmaSchedule(groups.groups, groups.stages, _parts(p, groups, target))
+        parts = _parts(p, groups, target)
+        return WgmmaSchedule(groups.groups, groups.stages, parts, parts == 1 and weight > LONG)
     dtype = tensor_core_gemm.operand(p, target)
     if dtype and (cores := tensor_core_gemm.choose(target, p, dtype)):
-        return TensorCoreGemmSchedule(cores.warps, cores.parts, _parts(p, cores, target))
+        parts = _parts(p, cores, target)
+        left, right = (
+            staging.choose(one, p.depths, target) for one in staging.of_cores(p, cores, dtype)
+        )
+        return TensorCoreGemmSchedule(
+            cores.warps,
+            cores.parts,
+            parts,
+            tensor_core_gemm.STAGES,
+            left,
+            right,
+            parts == 1 and weight > LONG,
+        )
     tile = block_tiling.choose(target, p)
-    return SimtGemmSchedule(tile.warps, tile.pieces, _parts(p, tile, target))
+    return _simt(p, tile, target, weight)
+
+
+def _simt(p: MatrixProduct, tile: BlockTile, target: Target, weight: int) -> SimtGemmSchedule:
+    parts, several = _parts(p, tile, target), tile.pieces[0] * tile.vector * tile.pieces[1] > 2
+    left, right = (staging.choose(one, p.depths, target) for one in staging.of_block(p, tile))
+    return SimtGemmSchedule(
+        tile.warps,
+        tile.pieces,
+        parts,
+        simt_gemm.STAGES,
+        # steps apart in other banks
+        (tile.rows + tile.vector, tile.columns + tile.vector),
+        left,
+        right,
+        parts == 1 and several and weight > LONG,
+    )
 
 
 def tile_of(schedule: TiledSchedule, p: MatrixProduct, target: Target) -> Tile:
@@ -89,6 +124,8 @@ def check(schedule: GpuContraction, p: MatrixProduct, target: Target) -> None:
             if tensor_core_gemm.operand(p, target) is None:
                 raise Misfit(("template",), "tensor cores cannot multiply these operands")
     _check_tile(schedule, p, target)
+    if schedule.epilogue_loop and schedule.split_k > 1:
+        raise Misfit(("epilogue_loop",), "parts of sums are stored as they are")
     if not split_k.divides(p, schedule.split_k, tile_of(schedule, p, target).step):
         raise Misfit(("split_k",), "parts of the sum are equally long, and whole tiles")
 
@@ -98,15 +135,19 @@ def _check_tile(schedule: TiledSchedule, p: MatrixProduct, target: Target) -> No
     if tile.threads > target.block_threads:
         field = "warps" if isinstance(tile, BlockTile | TensorCoreTile) else "groups"
         raise Misfit((field,), f"{tile.threads} threads, of {target.block_threads} of a block")
+    room = 0
     match tile:
         case BlockTile():
-            known, room = block_tiling.SHAPES, tile.shared_bytes(p.accumulate)
+            assert isinstance(schedule, SimtGemmSchedule)
+            known = block_tiling.SHAPES
+            room = schedule.stages * tile.step * sum(schedule.pitches) * p.accumulate.nbytes
             if tile.warps not in known[0] or tile.pieces not in known[1]:
                 raise Misfit(("warps",), f"warps are of {known[0]}, pieces of {known[1]}")
         case TensorCoreTile():
             dtype = tensor_core_gemm.operand(p, target)
             assert dtype is not None
-            room = tile.shared_bytes(dtype)
+            assert isinstance(schedule, TensorCoreGemmSchedule)
+            room = tile.shared_bytes(dtype, schedule.stages)
             if not set(tile.warps) <= {1, 2, 4}:
                 raise Misfit(("warps",), "they are 1, 2 or 4 each")
             if tile.parts[0] not in (1, 2, 4) or tile.parts[1] not in (2, 4, 8):
@@ -120,6 +161,34 @@ def _check_tile(schedule: TiledSchedule, p: MatrixProduct, target: Target) -> No
     if room > target.shared_bytes:
         field = "stages" if isinstance(tile, WgmmaTile) else "warps"
         raise Misfit((field,), f"{room:,} bytes of SHARED memory, of {target.shared_bytes:,}")
+    if isinstance(schedule, SimtGemmSchedule | TensorCoreGemmSchedule):
+        _check_staging(schedule, tile, p, target)
+
+
+def _check_staging(
+    schedule: SimtGemmSchedule | TensorCoreGemmSchedule,
+    tile: Tile,
+    p: MatrixProduct,
+    target: Target,
+) -> None:
+    if not 2 <= schedule.stages <= MOST_STAGES:
+        raise Misfit(("stages",), f"it is from 2 to {MOST_STAGES}")
+    if isinstance(tile, BlockTile):
+        ways = staging.of_block(p, tile)
+    else:
+        dtype = tensor_core_gemm.operand(p, target)
+        assert isinstance(tile, TensorCoreTile) and dtype is not None
+        ways = staging.of_cores(p, tile, dtype)
+    for name, how, one in zip(
+        ("left", "right"), (schedule.left, schedule.right), ways, strict=True
+    ):
+        staging.check(how, one, p.depths, target, (name,))
+    if isinstance(schedule, SimtGemmSchedule) and isinstance(tile, BlockTile):
+        for n, (pitch, one) in enumerate(zip(schedule.pitches, ways, strict=True)):
+            lanes = max(tile.vector, (schedule.left, schedule.right)[n].lanes)
+            if pitch < one.span or pitch % lanes:
+                problem = f"it is a multiple of {lanes}, at least the {one.span} of a tile"
+                raise Misfit(("pitches", n), problem)
 
 
 def _check_skinny(schedule: SkinnyGemmSchedule, p: MatrixProduct, target: Target) -> None:
@@ -134,6 +203,7 @@ def _check_skinny(schedule: SkinnyGemmSchedule, p: MatrixProduct, target: Target
         ("lanes", schedule.lanes, widest),
         ("across", schedule.across, 1 if along_depth else target.warp),
         ("warps", schedule.warps, min(skinny_tile.WARPS, target.block_threads // target.warp)),
+        ("ahead", schedule.ahead, skinny_tile.MOST_AHEAD),
     ):
         if value & (value - 1) or value > max(1, limit):
             raise Misfit((field,), f"it is a power of two, at most {max(1, limit)} here")

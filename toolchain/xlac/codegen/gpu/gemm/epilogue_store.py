@@ -15,8 +15,7 @@ from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr, LoopKind, Shuffle
 from xlac_sdk.kernel_ir.primitives import Primitive
 
-# operations an element above which the epilogue is a loop over rows, not written out for each
-LONG = 12
+LONG = 12  # operations an element above which what follows is not written out for each vector
 
 
 Places = Callable[[build.Number], Expr]
@@ -38,7 +37,7 @@ class Stores(Protocol):
 
 class EpilogueStore:
     """Stores results of one position of the batch; `tall` and `wide` where tiles may reach past the
-    last row and column.
+    last row and column. With a `loop` what follows is not written out for each vector of results.
     """
 
     def __init__(
@@ -49,6 +48,7 @@ class EpilogueStore:
         batch: Counters,
         tall: bool,
         wide: bool,
+        loop: bool = False,
     ) -> None:
         self.elements, self.builder, self.after, self.p, self.batch = (
             elements,
@@ -57,12 +57,12 @@ class EpilogueStore:
             p,
             batch,
         )
-        self.tall, self.wide = tall, wide
+        self.tall, self.wide, self.loop = tall, wide, loop
 
     def store(self, row: Places, column: Places, values: Sequence[Sequence[Expr]]) -> None:
         """`values[i][j]` is the vector of results in row i from column j on."""
         across = len(values[0])
-        if self.after.weight > LONG and len(values) * across > 2:
+        if self.loop:
             self._loop(row, column, values)
             return
         for i, totals in enumerate(values):

@@ -65,7 +65,9 @@ def launches(
         c = replace(c, right=_computed(group, c.right, right))
     p = matrix_product(c, after)
     fits = partial(check, p=p, target=target)
-    schedule: GpuContraction = decisions.settle(name, choose(p, target), fits, GPU_CONTRACTIONS)
+    schedule: GpuContraction = decisions.settle(
+        name, choose(p, target, after.weight), fits, GPU_CONTRACTIONS
+    )
     elements = Elements(Builder(), group, target)
     if isinstance(schedule, SkinnyGemmSchedule):
         tile = SkinnyTile(
@@ -74,6 +76,7 @@ def launches(
             skinny_tile.share(p, target).along_depth,
             schedule.across,
             schedule.warps,
+            schedule.ahead,
         )
         skinny_gemm.SkinnyGemm(elements, after, p, tile, target).write()
         return [elements.launch(name, cost.work(group))]
@@ -96,19 +99,23 @@ def _write(
         case WarpSpecializedSchedule():
             roles = tile_of(schedule, p, target)
             assert isinstance(roles, WarpSpecializedTile)
-            warp_specialized_gemm.WarpSpecializedGemm(elements, after, p, roles, target).write()
+            warp_specialized_gemm.WarpSpecializedGemm(
+                elements, after, p, roles, target, schedule.epilogue_loop
+            ).write()
         case WgmmaSchedule():
             groups = tile_of(schedule, p, target)
             assert isinstance(groups, WgmmaTile)
-            wgmma.WgmmaGemm(elements, after, p, groups, target).write()
+            wgmma.WgmmaGemm(elements, after, p, groups, target, schedule.epilogue_loop).write()
         case TensorCoreGemmSchedule():
             cores, dtype = tile_of(schedule, p, target), tensor_core_gemm.operand(p, target)
             assert isinstance(cores, TensorCoreTile) and dtype is not None
-            tensor_core_gemm.TensorCoreGemm(elements, after, p, cores, dtype, target).write()
+            tensor_core_gemm.TensorCoreGemm(
+                elements, after, p, cores, dtype, target, schedule
+            ).write()
         case SimtGemmSchedule():
             tile = tile_of(schedule, p, target)
             assert isinstance(tile, BlockTile)
-            SimtGemm(elements, after, p, tile, target).write()
+            SimtGemm(elements, after, p, tile, target, schedule).write()
 
 
 def _computed(group: Group, source: OperandSource, view: OperandView) -> OperandSource:

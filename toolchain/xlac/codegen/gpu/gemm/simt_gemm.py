@@ -18,10 +18,11 @@ from xlac.codegen.core.summation import Pair
 from xlac.codegen.gpu.core import pipeline
 from xlac.codegen.gpu.core.grid import grid
 from xlac.codegen.gpu.core.pipeline import Lane
-from xlac.codegen.gpu.core.shared_staging import SharedStaging, tile_shape
+from xlac.codegen.gpu.core.shared_staging import SharedStaging, TileShape
 from xlac.codegen.gpu.gemm.block_tiling import BlockTile
 from xlac.codegen.gpu.gemm.epilogue_store import EpilogueStore, Stores
 from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
+from xlac.codegen.schedules.gpu.gemm import SimtGemmSchedule
 from xlac.ir.dims import ceil_div, divisor, upper_bound, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr, LoopKind, Shuffle, Var
@@ -37,12 +38,17 @@ class SimtGemm:
     """Writes the kernel's body with the builder of `elements`."""
 
     def __init__(
-        self, elements: Elements, after: Stores, p: MatrixProduct, tile: BlockTile, target: Target
+        self,
+        elements: Elements,
+        after: Stores,
+        p: MatrixProduct,
+        tile: BlockTile,
+        target: Target,
+        schedule: SimtGemmSchedule,
     ) -> None:
         self.elements, self.builder, self.after = elements, elements.builder, after
         self.p, self.tile, self.target = p, tile, target
-        # rows apart in other banks
-        self.pitches = tile.rows + tile.vector, tile.columns + tile.vector
+        self.schedule, self.pitches = schedule, schedule.pitches
 
     def write(self) -> None:
         """One block for each tile of each product in the batch."""
@@ -51,7 +57,7 @@ class SimtGemm:
         extents = [*p.batch, counts[1], counts[0]]
         with grid(builder, self.target, volume(tuple(extents)), tile.threads) as g:
             memory = [
-                g.shared(hint, p.accumulate, STAGES * tile.step * n)
+                g.shared(hint, p.accumulate, self.schedule.stages * tile.step * n)
                 for hint, n in zip(("left", "right"), self.pitches, strict=True)
             ]
             *batch, across, down = unravel(builder, g.block, extents)
@@ -109,7 +115,15 @@ class SimtGemm:
 
         end = ceil_div(p.depth, tile.step) * tile.step
         pipeline.run(
-            builder, self.target, lanes, build.index(0), end, tile.step, STAGES, multiply, p.depth
+            builder,
+            self.target,
+            lanes,
+            build.index(0),
+            end,
+            tile.step,
+            self.schedule.stages,
+            multiply,
+            p.depth,
         )
         totals: Sequence[Sequence[Expr]] = sums
         if pairs:
@@ -121,19 +135,19 @@ class SimtGemm:
         self, thread: Expr, batch: Counters, first: tuple[Expr, Expr], memory: list[Buffer]
     ) -> list[Lane]:
         """How the tiles of both operands come to SHARED memory."""
-        p, tile = self.p, self.tile
+        p, tile, s = self.p, self.tile, self.schedule
         lanes = []
-        for number, (side, span) in enumerate(((p.rows, tile.rows), (p.columns, tile.columns))):
-            widest = max(side.source.dtype.nbytes, p.accumulate.nbytes)
-            most = max(1, self.target.access_bytes // widest)
+        sides = (p.rows, tile.rows, s.left), (p.columns, tile.columns, s.right)
+        for number, (side, span, how) in enumerate(sides):
             staging = SharedStaging(
                 self.elements,
                 side,
                 p.depths,
-                tile_shape(side, p.depths, span, tile.step, most),
+                TileShape(span, tile.step, how.lanes, how.along == "depth"),
                 p.accumulate,
                 tile.threads,
                 Pitched(self.pitches[number]),
+                how.asynchronous,
             )
             staging.begin(thread, first[number], batch)
             lanes.append(Lane(staging, memory[number], tile.step * self.pitches[number]))
@@ -194,7 +208,10 @@ class SimtGemm:
             divisor(p.rows.size) % tile.rows != 0,
             divisor(p.columns.size) % tile.columns != 0,
         )
-        EpilogueStore(self.elements, self.after, p, batch, tall, wide).store(rows, columns, sums)
+        results = EpilogueStore(
+            self.elements, self.after, p, batch, tall, wide, self.schedule.epilogue_loop
+        )
+        results.store(rows, columns, sums)
 
 
 @dataclass(frozen=True, slots=True)

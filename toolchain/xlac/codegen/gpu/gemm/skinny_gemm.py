@@ -29,7 +29,6 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-AHEAD = 4  # reads of the large operand that a thread begins before it needs the first
 
 
 class SkinnyGemm:
@@ -112,10 +111,8 @@ class SkinnyGemm:
             self._base(self.thin, batch, build.add(first[0], i), how.few) for i in range(how.few)
         ]
         base, inside = self._base(self.wide, batch, build.add(first[1], column), how.columns)
-        slots = how.warps * self.target.warp // how.across
         step = how.lanes if how.along_depth else 1
-        turn = slots * step
-        ahead = max(1, min(AHEAD, p.usual[3] // turn))
+        turn, ahead = how.turn(self.target.warp), how.ahead
         start = build.mul(slot, step)
         size = turn * ahead * max(1, PRODUCTS // (ahead * step))
         if upper_bound(p.depth) <= size or not p.accumulate.is_float:

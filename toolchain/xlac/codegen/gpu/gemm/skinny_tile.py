@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xlac.codegen.core.contraction.matrix_operand import MatrixOperand
 from xlac.codegen.gpu.core.grid import at_least, power_of_two
@@ -19,6 +19,7 @@ P = Primitive
 
 
 SUMS = 64  # of a thread
+AHEAD, MOST_AHEAD = 4, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,16 @@ class SkinnyTile:
     along_depth: bool  # whether those lie along the sum
     across: int  # threads of a warp next to each other across columns; the others share the sum
     warps: int  # which share the sum too
+    ahead: int  # reads of the large operand that a thread begins before it needs the first
 
     @property
     def each(self) -> int:
         """Columns of a thread."""
         return 1 if self.along_depth else self.lanes
+
+    def turn(self, warp: int) -> int:
+        """Steps of the sum that a block's threads take at once."""
+        return self.warps * warp // self.across * (self.lanes if self.along_depth else 1)
 
     @property
     def columns(self) -> int:
@@ -72,7 +78,8 @@ def share(p: MatrixProduct, target: Target) -> SkinnyTile:
     warps = min(
         WARPS, target.block_threads // target.warp, power_of_two(max(1, threads // target.warp))
     )
-    return SkinnyTile(few, lanes, along_depth, across, max(1, warps))
+    tile = SkinnyTile(few, lanes, along_depth, across, max(1, warps), 1)
+    return replace(tile, ahead=max(1, min(AHEAD, depth // tile.turn(target.warp))))
 
 
 def sides(p: MatrixProduct) -> tuple[MatrixOperand, MatrixOperand]:

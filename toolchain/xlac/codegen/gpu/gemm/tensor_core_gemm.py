@@ -11,13 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xlac.codegen.core.contraction.contraction import unravel, zero
-from xlac.codegen.core.contraction.matrix_operand import Counters, MatrixOperand
+from xlac.codegen.core.contraction.matrix_operand import Counters
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.gpu.core import instructions, pipeline
 from xlac.codegen.gpu.core.grid import grid
 from xlac.codegen.gpu.core.instructions import (
     BYTES,
-    CHUNK,
     COLUMNS,
     LANES,
     MMA,
@@ -26,10 +25,11 @@ from xlac.codegen.gpu.core.instructions import (
     Swizzled,
 )
 from xlac.codegen.gpu.core.pipeline import Lane
-from xlac.codegen.gpu.core.shared_staging import SharedStaging, TileShape, tile_shape
+from xlac.codegen.gpu.core.shared_staging import SharedStaging, TileShape
 from xlac.codegen.gpu.gemm import block_tiling
 from xlac.codegen.gpu.gemm.epilogue_store import EpilogueStore, Stores
 from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
+from xlac.codegen.schedules.gpu.gemm import TensorCoreGemmSchedule
 from xlac.ir.dims import ceil_div, divisor, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -66,9 +66,9 @@ class TensorCoreTile:
         """Columns of a block."""
         return self.warps[1] * self.parts[1] * COLUMNS
 
-    def shared_bytes(self, dtype: DType) -> int:
+    def shared_bytes(self, dtype: DType, stages: int = STAGES) -> int:
         """SHARED memory that stages of operands of a type take."""
-        return STAGES * self.step * (self.rows + self.columns) * dtype.nbytes
+        return stages * self.step * (self.rows + self.columns) * dtype.nbytes
 
 
 _TILES = (
@@ -123,6 +123,12 @@ def choose(target: Target, p: MatrixProduct, dtype: DType) -> TensorCoreTile | N
     return best[1] if best else None
 
 
+def layout(shape: TileShape, dtype: DType) -> Swizzled:
+    """How a tile lies in SHARED memory; halves in the order in which vectors bring them."""
+    turned = not shape.along_depth and dtype.is_half and shape.lanes > 1
+    return Swizzled(dtype, shape.span if turned else shape.step, not turned)
+
+
 class TensorCoreGemm:
     """Writes the kernel's body with the builder of `elements`."""
 
@@ -134,25 +140,16 @@ class TensorCoreGemm:
         tile: TensorCoreTile,
         dtype: DType,
         target: Target,
+        schedule: TensorCoreGemmSchedule,
     ) -> None:
         self.elements, self.builder, self.after = elements, elements.builder, after
         self.p, self.tile, self.dtype, self.target = p, tile, dtype, target
-        self.shapes = self._shape(p.rows, tile.rows), self._shape(p.columns, tile.columns)
-        self.layouts = self._layout(self.shapes[0]), self._layout(self.shapes[1])
-
-    def _shape(self, side: MatrixOperand, span: int) -> TileShape:
-        widest = max(side.source.dtype.nbytes, self.dtype.nbytes)
-        return tile_shape(
-            side,
-            self.p.depths,
-            span,
-            self.tile.step,
-            max(1, min(CHUNK, self.target.access_bytes) // widest),
-        )
-
-    def _layout(self, shape: TileShape) -> Swizzled:
-        turned = not shape.along_depth and self.dtype.is_half and shape.lanes > 1
-        return Swizzled(self.dtype, shape.span if turned else shape.step, not turned)
+        self.schedule, self.staging = schedule, (schedule.left, schedule.right)
+        self.shapes = [
+            TileShape(span, tile.step, how.lanes, how.along == "depth")
+            for how, span in zip(self.staging, (tile.rows, tile.columns), strict=True)
+        ]
+        self.layouts = [layout(shape, dtype) for shape in self.shapes]
 
     def write(self) -> None:
         """One block for each tile of each product in the batch."""
@@ -161,7 +158,7 @@ class TensorCoreGemm:
         extents = [*p.batch, counts[1], counts[0]]
         with grid(builder, self.target, volume(tuple(extents)), tile.threads) as g:
             memory = [
-                g.shared(hint, self.dtype, STAGES * tile.step * span)
+                g.shared(hint, self.dtype, self.schedule.stages * tile.step * span)
                 for hint, span in (("left", tile.rows), ("right", tile.columns))
             ]
             *batch, across, down = unravel(builder, g.block, extents)
@@ -192,6 +189,7 @@ class TensorCoreGemm:
                 self.dtype,
                 tile.threads,
                 self.layouts[number],
+                self.staging[number].asynchronous,
             )
             staging.begin(thread, first[number], batch)
             lanes.append(Lane(staging, memory[number], tile.step * self.shapes[number].span))
@@ -209,7 +207,15 @@ class TensorCoreGemm:
 
         end = ceil_div(p.depth, tile.step) * tile.step
         pipeline.run(
-            builder, self.target, lanes, build.index(0), end, tile.step, STAGES, multiply, p.depth
+            builder,
+            self.target,
+            lanes,
+            build.index(0),
+            end,
+            tile.step,
+            self.schedule.stages,
+            multiply,
+            p.depth,
         )
         self._store(batch, build.add(first[0], row), build.add(first[1], column), lane, sums)
 
@@ -235,4 +241,7 @@ class TensorCoreGemm:
             ]
             for i in range(2 * tile.parts[0])
         ]
-        EpilogueStore(self.elements, self.after, p, batch, tall, wide).store(rows, columns, values)
+        results = EpilogueStore(
+            self.elements, self.after, p, batch, tall, wide, self.schedule.epilogue_loop
+        )
+        results.store(rows, columns, values)

@@ -92,9 +92,11 @@ class WarpSpecializedGemm:
         p: MatrixProduct,
         tile: WarpSpecializedTile,
         target: Target,
+        loop: bool,
     ) -> None:
         self.elements, self.builder, self.after = elements, elements.builder, after
         self.p, self.tile, self.target, self.dtype = p, tile, target, p.rows.source.dtype
+        self.loop = loop  # over results, in what follows
         self.turns = ceil_div(p.depth, tile.step)
         down, across = ceil_div(p.rows.size, tile.rows), ceil_div(p.columns.size, WIDE)
         self.band = next(
@@ -244,4 +246,5 @@ class WarpSpecializedGemm:
                 (build.add(first[0], row), first[1]),
                 lane,
                 sums,
+                self.loop,
             )

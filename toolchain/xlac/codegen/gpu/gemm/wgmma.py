@@ -129,11 +129,18 @@ class WgmmaGemm:
     """Writes the kernel's body with the builder of `elements`."""
 
     def __init__(
-        self, elements: Elements, after: Stores, p: MatrixProduct, tile: WgmmaTile, target: Target
+        self,
+        elements: Elements,
+        after: Stores,
+        p: MatrixProduct,
+        tile: WgmmaTile,
+        target: Target,
+        loop: bool,
     ) -> None:
         self.elements, self.builder, self.after = elements, elements.builder, after
         self.p, self.tile, self.target, self.dtype = p, tile, target, p.rows.source.dtype
         self.layout = Swizzled(self.dtype, tile.step, along_depth=True)
+        self.loop = loop  # over results, in what follows
 
     def write(self) -> None:
         """One block for each tile of each product in the batch."""
@@ -162,7 +169,7 @@ class WgmmaGemm:
         for number, (side, span) in enumerate(((p.rows, tile.rows), (p.columns, WIDE))):
             shape = tile_shape(side, p.depths, span, tile.step, CHUNK // self.dtype.nbytes)
             staging = SharedStaging(
-                self.elements, side, p.depths, shape, self.dtype, tile.threads, self.layout
+                self.elements, side, p.depths, shape, self.dtype, tile.threads, self.layout, True
             )
             staging.begin(thread, first[number], batch)
             lanes.append(Lane(staging, memory[number], tile.step * span))
@@ -198,6 +205,7 @@ class WgmmaGemm:
             (build.add(first[0], row), first[1]),
             lane,
             sums,
+            self.loop,
         )
 
 
@@ -210,6 +218,7 @@ def store(
     first: tuple[Expr, Expr],
     lane: Expr,
     sums: Buffer,
+    loop: bool,
 ) -> None:
     """What follows a warp's sums, which begin at a row and a column."""
     builder = elements.builder
@@ -219,7 +228,7 @@ def store(
     values = [
         [build.load(sums, j * 4 + i * 2, 2) for j in range(WIDE // COLUMNS)] for i in range(2)
     ]
-    results = EpilogueStore(elements, after, p, batch, tall, wide)
+    results = EpilogueStore(elements, after, p, batch, tall, wide, loop)
     results.store(
         lambda i: build.add(row, build.mul(i, ROWS // 2)),
         lambda j: build.add(column, build.mul(j, COLUMNS)),
