@@ -59,6 +59,13 @@ def scattered(places: int, updates: int, columns: int, combine: str = "add") -> 
     return group(Kind.SCATTER, Node.of(op, *given))
 
 
+def sliding() -> Group:
+    """Windows that indices move along their rows, so that columns of different updates meet."""
+    op = Scatter(update_window_dims=(1,), scatter_dims_to_operand_dims=(0,), index_vector_dim=1)
+    given = x("x", 100), x("i", 3, dtype=DType.I32), x("u", 3, 90)
+    return group(Kind.SCATTER, Node.of(op, *given))
+
+
 def placed() -> Group:
     """Updates of which no two meet."""
     op = Scatter(
@@ -147,6 +154,7 @@ KIND_CASES: dict[str, Drawn] = {
         exact=True,
         starts=(SHARED,),
     ),
+    "scatter_sliding": Drawn(sliding, AVX512, "ordered_scatter", exact=True),
     "scatter_unique": Drawn(placed, SSE, "ordered_scatter", exact=True),
     "scatter_compensated": Drawn(
         lambda: scattered(6, 30, 7), AVX2, "compensated_scatter", exact=True, starts=(SWEPT,)

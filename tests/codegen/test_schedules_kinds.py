@@ -45,6 +45,7 @@ MISFITS: list[tuple[str, dict[str, Any], tuple[str | int, ...], str]] = [
     ("pooling", {"unroll": 64}, ("unroll",), "at most 32"),
     ("scatter", {"piece": 0}, ("piece",), "vectors are of pieces"),
     ("scatter", {"threads": {"loops": 2, "grain": 1}}, ("threads", "loops"), "there are 1 loops"),
+    ("scatter_sliding", {"piece": 2}, ("piece",), "columns of different updates meet"),
     ("scatter", {"template": "counted_scatter"}, ("template",), "not sums of floats"),
     ("scatter_unique", {"piece": 1, "lanes": 4, "threads": {"loops": 2, "grain": 1}},
      ("threads", "loops"), "there are 1 loops"),

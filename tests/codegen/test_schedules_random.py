@@ -267,7 +267,7 @@ def heeded(made: Group, target: Target, part: str, start: Schedule, left: set[Fi
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(12)
 def test_every_field_changes_some_kernel(template: str) -> None:
     assert unheeded(template) == set()
 
