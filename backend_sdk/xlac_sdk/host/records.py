@@ -2,8 +2,8 @@
 memory.
 
 A checked program's last output is the record, four i64: which check failed, counted from 1 (0:
-none), the position, the value there, the iteration of the loop. Callers of the C API are not to bring an
-array for it: NAME_run answers CHECK_FAILED, and NAME_failure says what the record does.
+none), the position, the value there, the iteration of the loop. Callers of the C API are not to
+bring an array for it: NAME_run answers CHECK_FAILED, and NAME_failure says what the record does.
 """
 
 from __future__ import annotations
