@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,38 @@ from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 
 Totals = dict[str, tuple[float, float]]
 """Metric -> (sum, count): a mean is sum / count, so batches of any size weigh alike."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingEntry:
+    """One of the models of training, and where its calls show the sizes that are open: by input,
+    axis and size.
+    """
+
+    model: Model
+    inputs: tuple[str, ...]
+    shown: tuple[tuple[str, int, str], ...]
+    usual: Mapping[str, int]
+
+    @staticmethod
+    def of(model: Model) -> TrainingEntry:
+        """A model as an entry."""
+        shown = [
+            (param(node).name, axis, str(size))
+            for node in model.inputs
+            for axis, size in enumerate(node.shape)
+            if str(size) in model.dims
+        ]
+        usual = {name: symbol.opt for name, symbol in model.dims.items()}
+        return TrainingEntry(model, tuple(param(n).name for n in model.inputs), tuple(shown), usual)
+
+    def sizes(self, given: Mapping[str, Array]) -> dict[str, int]:
+        """The open sizes of a call; what does not fit them is left to the program to say."""
+        found = dict(self.usual)
+        for name, axis, size in reversed(self.shown):
+            if name in given and given[name].ndim > axis:
+                found[size] = given[name].shape[axis]
+        return found
 
 
 class Trainer:
@@ -63,7 +96,7 @@ class Trainer:
             ) from None
         except Fault as fault:
             raise SourceError(fault.diagnostic) from None
-        self._graphs = {"step": graphs.step, "evaluate": graphs.evaluate, "run": graphs.run}
+        self._entries = {"step": TrainingEntry.of(graphs.step), "evaluate": TrainingEntry.of(graphs.evaluate), "run": TrainingEntry.of(graphs.run)}  # fmt: skip
         self._tensors = {tensor.name: tensor for tensor in graphs.state}
         self._metrics: tuple[Metric, ...] = graphs.metrics
         self._rates, self._covers = graphs.rates, LENGTH in self._tensors
@@ -184,7 +217,9 @@ class Trainer:
         """A copy of every weight of the model, learned or not, by name."""
         kept = self.state()
         learned = {name: kept[name] for name, tensor in self._tensors.items() if tensor.learns}
-        frozen = {name: np.asarray(array) for name, array in self._graphs["run"].weights.items()}
+        frozen = {
+            name: np.asarray(array) for name, array in self._entries["run"].model.weights.items()
+        }
         return {**frozen, **learned}
 
     def save_weights(self, path: str | os.PathLike[str]) -> None:
@@ -209,17 +244,17 @@ class Trainer:
         self, kind: str, arrays: Mapping[str, Any]
     ) -> tuple[Compiled, dict[str, Any], dict[str, int]]:
         """The program for a batch, compiled where there is none for its sizes."""
-        graph = self._graphs[kind]
-        wanted = {param(n).name: n.type for n in graph.inputs}
-        given = {name: as_array(arrays[name], None, name) for name in wanted if name in arrays}
-        sizes = _sizes(graph, wanted, given)
-        key = (kind, *sorted(sizes.items()))
+        entry = self._entries[kind]
+        given = {n: as_array(arrays[n], None, n) for n in entry.inputs if n in arrays}
+        sizes = entry.sizes(given)
+        key = (kind, *sizes.values())
         if key not in self._programs:
-            made = compile(specialized(graph, sizes), **self._options)
+            made = compile(specialized(entry.model, sizes), **self._options)
             assert isinstance(made, Compiled)
             self._programs[key] = made
-        others = {name: a for name, a in arrays.items() if name not in wanted and name not in self.inputs}  # fmt: skip
-        return self._programs[key], {**given, **others}, sizes
+        for name in arrays.keys() - given.keys() - self.inputs.keys():
+            given[name] = arrays[name]  # which the program refuses by its name
+        return self._programs[key], given, sizes
 
     def _hand_over(self, program: Compiled) -> None:
         """Makes the newest state that of a program."""
@@ -266,17 +301,6 @@ def _shared(program: Compiled) -> int:
 
 def _means(totals: Totals) -> dict[str, float]:
     return {name: total / count if count else float("nan") for name, (total, count) in totals.items()}  # fmt: skip
-
-
-def _sizes(graph: Model, wanted: Mapping[str, Type], given: Mapping[str, Array]) -> dict[str, int]:
-    """The open sizes of a call, by its arrays; what does not fit is left to the program to say."""
-    found: dict[str, int] = {}
-    for name, type in wanted.items():
-        if name in given and given[name].ndim == type.rank:
-            for size, extent in zip(type.shape, given[name].shape, strict=True):
-                if str(size) in graph.dims:
-                    found.setdefault(str(size), extent)
-    return {name: found.get(name, symbol.opt) for name, symbol in graph.dims.items()}
 
 
 def _fingerprint(model: Model) -> str:
