@@ -114,6 +114,31 @@ def test_what_is_known_otherwise_stays_fixed() -> None:
     close(second, 2 * X * X)
 
 
+def test_what_was_computed_outside() -> None:
+    """A function reads what another part of the traced one computed, also as its whole value."""
+
+    @jit
+    def outer(x: Any) -> Any:
+        k, s = xlac.exp(x), xlac.split(x * 2.0, parts=3)[1]
+
+        def inner(y: Any) -> Any:
+            return k * y * s
+
+        value, moved = xlac.jvp(inner, (x,), (x,))
+        same, back = xlac.vjp(inner, x)
+        flat = xlac.grad(lambda y: xlac.sum(k))(x)
+        return xlac.grad(lambda y: xlac.sum(inner(y)))(x), value, moved, same, back(k)[0], flat
+
+    slope, value, moved, same, back, flat = outer(X)
+    k, s = np.exp(X), 2 * X[1]
+    close(slope, k * s)
+    close(value, k * X * s)
+    close(moved, k * X * s)
+    close(same, k * X * s)
+    close(back, k * k * s)
+    close(flat, 0 * X)
+
+
 def test_inner_derivatives_see_what_the_outer_differentiate_by() -> None:
     """The classic of mixed-up changes: d/dx (x · d/dy (x + y)) is 1."""
     d = xlac.grad(lambda x: x * xlac.grad(lambda y: x + y)(1.0))

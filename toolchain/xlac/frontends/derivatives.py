@@ -60,7 +60,7 @@ def gradient(
     scalar = _scalar(function, value, has_aux)
     params = list(variables.params())
     with derivatives(function):
-        linear = linearize([exact(scalar)], params)
+        linear = linearize(variables.cut([exact(scalar)]), params)
         one = build.constant(1.0, linear.values[0].type.dtype)
         gradients = linear.transposed([one])
     others: list[Tensor] = []
@@ -115,7 +115,7 @@ def pushed(
     params = variables.params()
     into = [in_type(moves[number], dtype) for number, dtype in params.values()]
     with derivatives(function):
-        linear = push_forward([exact(r) for r in floats], list(params), into)
+        linear = push_forward(variables.cut([exact(r) for r in floats]), list(params), into)
     values = variables.values()
     changes = [c or zeros(v.type) for c, v in zip(linear.changes, linear.values, strict=True)]
     nodes = iter(substituted([*linear.values, *changes], values))
@@ -151,9 +151,10 @@ class PullBack:
         value, self.aux = split_aux(function, made, has_aux)
         self._results: list[Tensor] = []
         self._shape = flatten(value, self._results)
+        floats = [exact(r) for r in self._results if is_float(r)]
         with derivatives(function):
             self.linear: Linear = linearize(
-                [exact(r) for r in self._results if is_float(r)], list(self._variables.params())
+                self._variables.cut(floats), list(self._variables.params())
             )
 
     def values(self) -> dict[Node, Node]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 
-from xlac.autodiff.walks import substituted
+from xlac.autodiff.walks import dependents, fresh, substituted
 from xlac.frontends.traced_function import Input
 from xlac.frontends.tracing import Number, Tensor
 from xlac.ir.graph import Node
@@ -26,6 +26,7 @@ class Variables:
     def __init__(self, given: Sequence[Tensor]) -> None:
         self.given = given
         self._inputs = [_input(tensor, number) for number, tensor in enumerate(given)]
+        self._known: dict[Node, Node] = {}
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -46,9 +47,20 @@ class Variables:
             for dtype, node in one.params()
         }
 
+    def cut(self, results: Sequence[Node]) -> list[Node]:
+        """Results of the function over parameters alone, others of which stand for what it reads of
+        outside: however much that was computed from, it is not gone through again.
+        """
+        own = dependents(results, self.params())
+        read = {i: None for node in own for i in node.inputs if i not in own and i.inputs}
+        read |= {node: None for node in results if node not in own and node.inputs}
+        stand = dict(zip(read, fresh([node.type for node in read], "k"), strict=True))
+        self._known |= {param: node for node, param in stand.items()}
+        return substituted(results, stand)
+
     def values(self) -> dict[Node, Node]:
         """What stands for each parameter outside of the function."""
-        return {
+        return self._known | {
             node: in_type(self.given[number], dtype)
             for node, (number, dtype) in self.params().items()
         }
