@@ -30,7 +30,8 @@ def test_a_damaged_checkpoint(how: Any, tmp_path: Path) -> None:
     newest, *_ = checkpoint.listed(tmp_path / "run" / "checkpoints")
     how(newest)
     told = Told()
-    trained(tmp_path / "run", epochs=5, resume=True, report=told)
+    again = trained(tmp_path / "run", epochs=5, resume=True, report=told)
+    assert [row["epoch"] for row in again.metrics] == [0, 1, 2, 3, 4, 5]
     assert told.lines[0].startswith(f"warning: {newest} is damaged and left out: ")
     assert told.lines[1:] == ["going on from step 16, epoch 4", "row 5"]
     ends = [checkpoint.read(checkpoint.listed(tmp_path / n / "checkpoints")[0]) for n in ("run", "whole")]  # fmt: skip
@@ -39,6 +40,39 @@ def test_a_damaged_checkpoint(how: Any, tmp_path: Path) -> None:
         how(path)
     with pytest.raises(SourceError, match=r"every checkpoint in .* is damaged \[XL6333\]"):
         trained(tmp_path / "run", epochs=5, resume=True)
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "metrics", "weights"])
+def test_killed_in_the_middle_of_a_file(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has a name is whole, and the run goes on from it."""
+
+    class Killed(BaseException):
+        pass
+
+    def half(path: Path, *given: Any, **named: Any) -> None:
+        path.write_bytes(b"half of it")
+        raise Killed
+
+    trained(tmp_path / "run", epochs=1)
+    before = {p: p.read_bytes() for p in (tmp_path / "run").rglob("*.*") if p.is_file()}
+    made = LogisticSteps()
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        if name == "checkpoint":
+            patch.setattr(checkpoint, "write_tensors", half)
+        elif name == "metrics":
+            patch.setattr(Path, "write_text", half)
+        else:
+            patch.setattr(made, "save_weights", half)
+        trained(tmp_path / "run", made, epochs=2, resume=True)
+    for path, data in before.items():
+        if path.name not in ("metrics.csv", "run.json"):
+            assert path.read_bytes() == data
+    assert trained(tmp_path / "run", epochs=2, resume=True).steps == 8
+    trained(tmp_path / "whole", epochs=1)
+    whole = trained(tmp_path / "whole", epochs=2, resume=True)
+    assert (tmp_path / "run" / "weights.safetensors").read_bytes() == (whole.folder / "weights.safetensors").read_bytes()  # fmt: skip
 
 
 OTHERWISE: dict[str, tuple[dict[str, Any], str]] = {
