@@ -114,16 +114,9 @@ class SimtGemm:
                 self._step(sums, memory, (build.add(at[0], row), build.add(at[1], column)))
 
         end = ceil_div(p.depth, tile.step) * tile.step
+        stages = self.schedule.stages
         pipeline.run(
-            builder,
-            self.target,
-            lanes,
-            build.index(0),
-            end,
-            tile.step,
-            self.schedule.stages,
-            multiply,
-            p.depth,
+            builder, self.target, lanes, build.index(0), end, tile.step, stages, multiply, p.depth
         )
         totals: Sequence[Sequence[Expr]] = sums
         if pairs:

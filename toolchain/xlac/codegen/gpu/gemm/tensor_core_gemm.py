@@ -206,16 +206,9 @@ class TensorCoreGemm:
                 )
 
         end = ceil_div(p.depth, tile.step) * tile.step
+        stages = self.schedule.stages
         pipeline.run(
-            builder,
-            self.target,
-            lanes,
-            build.index(0),
-            end,
-            tile.step,
-            self.schedule.stages,
-            multiply,
-            p.depth,
+            builder, self.target, lanes, build.index(0), end, tile.step, stages, multiply, p.depth
         )
         self._store(batch, build.add(first[0], row), build.add(first[1], column), lane, sums)
 
