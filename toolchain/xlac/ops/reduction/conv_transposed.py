@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from xlac.ir.dims import static
 from xlac.ir.graph import Node, apply
+from xlac.ops.reduction import depthwise_gradient
 from xlac_sdk.dtypes import DType
 
 if TYPE_CHECKING:
@@ -78,6 +79,9 @@ def transposed_in_x(op: Conv, node: Node, ct: Node) -> Node:
 
 def transposed_in_kernel(op: Conv, node: Node, ct: Node) -> Node:
     """The cotangent of the kernel: x convolved with that of the result, over the batch."""
+    x, kernel = node.inputs
+    if depthwise_gradient.applies(op, x, kernel):
+        return depthwise_gradient.of_weights(op, x, kernel, ct)
     extents = _extents(op, node)
     high = tuple(y - x + k - first - 1 for (x, k, y), first in zip(extents, op.low, strict=True))
     return _applied(
