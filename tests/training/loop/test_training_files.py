@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -285,3 +286,14 @@ def test_the_digest_tells_data_apart(tmp_path: Path) -> None:
     filed = opened(LogisticSteps(), str(tmp_path / "d.npz"))
     filed.verify(lambda *told: None)
     assert filed.digest in digests
+
+
+def test_a_missing_package_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "d.parquet").write_bytes(b"PAR1")
+    (tmp_path / "ant").mkdir()
+    (tmp_path / "ant" / "a.png").write_bytes(b"")
+    for package in ("pyarrow", "pyarrow.parquet", "PIL", "PIL.Image"):
+        monkeypatch.setitem(sys.modules, package, None)
+    for place, told in (("d.parquet", r"pyarrow.*XL7010\]\n.*'xlac\[parquet\]'"), ("", r"PIL.*XL7010\]\n.*'xlac\[pictures\]'")):  # fmt: skip
+        with pytest.raises(SourceError, match=told):
+            opened(ImageSteps(3, 5, 4), str(tmp_path / place))
