@@ -55,6 +55,10 @@ class Backend(ABC):
     """What `package` can write: keys of `xlac_sdk.host.package.FORMS`."""
     usual: ClassVar[tuple[str, ...]] = ()
     """The forms that are written when the user names none."""
+    entry_forms: ClassVar[tuple[str, ...]] = ()
+    """Those of `forms` that programs with entries (`xlac_sdk.programs.entries`) may have; none for a
+    backend that knows no entries.
+    """
 
     records: ClassVar[bool] = False
     """Whether its packages have the C API, which tells of failed checks itself:

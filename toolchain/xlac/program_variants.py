@@ -29,7 +29,7 @@ def merged(general: Program, variants: Sequence[Variant]) -> Program:
     know what ran. Constants of equal data are kept once. Temporaries stay where each program's plan
     put them, in one arena.
     """
-    merging = _Merging(general)
+    merging = Merging(general)
     cases = tuple(merging.case(number, variant) for number, variant in enumerate(variants, 1))
     programs = (general, *(variant.program for variant in variants))
     live = max(program.facts["live_bytes"] for program in programs)
@@ -44,13 +44,14 @@ def merged(general: Program, variants: Sequence[Variant]) -> Program:
     )
 
 
-class _Merging:
-    """What there is so far: slots, the data of constants, and kernels by name."""
+class Merging:
+    """Programs that become one: the slots so far, the data of constants, and kernels by name."""
 
     def __init__(self, general: Program) -> None:
         self.general = general
         self.slots = list(general.slots)
         self.state_bytes = general.state_bytes
+        self.moved = 0  # how far the state of its own goes, behind that of the others
         self.fixed = {(slot.role, slot.name): slot for slot in general.slots if slot.role in FIXED}
         self.constants = dict(general.constants)
         self.held = {
@@ -61,15 +62,25 @@ class _Merging:
         self.kernels = {kernel.name: kernel for kernel in general.kernels}
 
     def case(self, number: int, variant: Variant) -> Case:
-        program = with_kernels(variant.program, self.kernel)
-        slots = {slot: self.slot(number, slot, program) for slot in program.slots}
-        self.state_bytes += program.state_bytes
+        steps = self.steps(f"case{number}", variant.program)
         sizes = tuple(
             (symbol, variant.sizes[symbol.name])
             for symbol in self.general.sizes
             if symbol.name in variant.sizes
         )
-        return Case(sizes, with_slots(program.steps, slots))
+        return Case(sizes, steps)
+
+    def steps(self, prefix: str, program: Program) -> tuple[Step, ...]:
+        """The steps of a program over the slots of all; those that it alone has begin with
+        `prefix`.
+        """
+        program = with_kernels(program, self.kernel)
+        named = [s for s in program.slots if s.role is Role.STATE and s.name]
+        shared = max((-(-(s.offset + s.nbytes) // s.align) * s.align for s in named), default=0)
+        self.moved = self.state_bytes - shared
+        slots = {slot: self.slot(prefix, slot, program) for slot in program.slots}
+        self.state_bytes += program.state_bytes - shared
+        return with_slots(program.steps, slots)
 
     def kernel(self, kernel: Kernel) -> Kernel:
         """The kernel, under a name that no other has."""
@@ -81,23 +92,24 @@ class _Merging:
             name, kernel if name == kernel.name else replace(kernel, name=name)
         )
 
-    def slot(self, number: int, slot: Slot, program: Program) -> Slot:
-        """The slot that stands for one of a variant."""
-        if slot.role is Role.STATE and not slot.name:  # each case has its own
-            return self.added(number, replace(slot, offset=self.state_bytes + slot.offset))
+    def slot(self, prefix: str, slot: Slot, program: Program) -> Slot:
+        """The slot that stands for one of a program's."""
+        if slot.role is Role.STATE and not slot.name:  # each program has its own
+            return self.added(prefix, replace(slot, offset=self.moved + slot.offset))
         if slot.role in FIXED:
             return self.fixed[slot.role, slot.name]
         if slot.role is Role.TEMPORARY:
-            return self.added(number, slot)
+            return self.added(prefix, slot)
         data = program.constants[slot.symbol]
         key = fingerprint(data)
         if key not in self.held:
-            self.held[key] = self.added(number, slot)
+            self.held[key] = self.added(prefix, slot)
             self.constants[self.held[key].symbol] = data
         return self.held[key]
 
-    def added(self, number: int, slot: Slot) -> Slot:
-        self.slots.append(replace(slot, symbol=f"case{number}_{slot.symbol}"))
+    def added(self, prefix: str, slot: Slot) -> Slot:
+        """One more slot."""
+        self.slots.append(replace(slot, symbol=f"{prefix}_{slot.symbol}"))
         return self.slots[-1]
 
 

@@ -18,7 +18,7 @@ def alignments(program: Program, start: Callable[[Slot], int]) -> dict[Kernel, t
     slot's.
     """
     found: dict[Kernel, tuple[int, ...]] = {}
-    for step in walk(program.steps):
+    for step in walk(program.every_step):
         if isinstance(step, Launch):
             these = tuple(known(argument, start) for argument in step.arguments)
             before = found.get(step.kernel, these)

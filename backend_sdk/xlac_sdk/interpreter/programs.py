@@ -72,6 +72,9 @@ class Interpreter:
                     np.ascontiguousarray(program.constants[slot.symbol]).reshape(-1)
                 )
         self._lock = threading.Lock()
+        first = program.entries.first if program.entries is not None else ()
+        self._first = [self._action(step) for step in first]
+        self.reset()
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Reads `inputs`, writes `outputs`, by name."""
@@ -99,9 +102,16 @@ class Interpreter:
                     raise
 
     def reset(self) -> None:
-        """Sets the state to zero."""
+        """Sets the state to the first one: zeros, but where the program says otherwise."""
         with self._lock:
             self._state[:] = 0
+            if self._first:
+                memory = dict(self._constants)
+                for slot in self.program.slots:
+                    if slot.role is Role.STATE:
+                        memory[slot] = _view(self._state, slot, {})
+                for action in self._first:
+                    action(memory, {})
 
     def read_state(self) -> Array:
         """The bytes of the state block."""

@@ -8,6 +8,7 @@ sizes of a program never checks, and its code is what it would be without this.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from math import ceil, inf
 
@@ -56,9 +57,16 @@ class StopChecks:
     """
 
     def __init__(
-        self, program: Program, kernels: Mapping[Kernel, Kernel] | None = None, slow: float = 1.0
+        self,
+        program: Program,
+        kernels: Mapping[Kernel, Kernel] | None = None,
+        slow: float = 1.0,
+        whole: StopChecks | None = None,
     ) -> None:
-        """`slow`: how many times longer everything takes than in native code."""
+        """`slow`: how many times longer everything takes than in native code. `whole`: of an entry,
+        those of all, which share kernels: what is long in one checks in all.
+        """
+        self._whole = whole
         self.program, self._written, self._slow = program, kernels or {}, slow
         self._times: dict[Kernel, tuple[float, float]] = {}
         self._inside: dict[Kernel, dict[int, int]] = {}
@@ -67,6 +75,8 @@ class StopChecks:
     @cached_property
     def long(self) -> bool:
         """Whether a call may take longer than `LONG`."""
+        if self._whole is not None:
+            return self._whole.long
         steps = self.program.steps
         if not self.program.sizes and not _endless(steps):
             known = work(steps)
@@ -88,6 +98,8 @@ class StopChecks:
 
     def inside(self, kernel: Kernel) -> Mapping[int, int]:
         """After how many iterations of a loop a kernel checks, by the identity of the loop."""
+        if self._whole is not None:
+            return self._whole.inside(kernel)
         if kernel not in self._inside:
             found: dict[int, int] = {}
             if self.long and self._slow * self._measure(kernel)[1] >= LONG:
@@ -152,6 +164,15 @@ class StopChecks:
                     usual[variable.name] = max(usual.get(variable.name, 0), size_hint(size))
                     greatest[variable.name] = max(greatest.get(variable.name, 0), upper_bound(size))
         return self._sizes[kernel]
+
+
+def of_entries(program: Program) -> list[StopChecks]:
+    """Those of a program's steps, and of each of its entries."""
+    if program.entries is None:
+        return [StopChecks(program)]
+    whole = StopChecks(replace(program, steps=program.every_step, entries=None))
+    parts = [program, *(replace(program, steps=e.steps) for e in program.entries.entries)]
+    return [StopChecks(replace(part, entries=None), whole=whole) for part in parts]
 
 
 def _both(kernel: Kernel, usual: Sizes, greatest: Sizes) -> tuple[float, float, Turns, Turns]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from xlac_sdk.programs.entries import check as check_entries
+from xlac_sdk.programs.entries import parts
 from xlac_sdk.programs.program import Case, Program, Role, Slot
 from xlac_sdk.programs.step_checks import StepChecks, byte_range
 from xlac_sdk.source import VerifyError
@@ -27,20 +29,23 @@ def check(program: Program) -> None:
         symbols.add(slot.symbol)
         _placed(program, slot)
     known = set(program.slots)
-    for slot in (*program.inputs, *program.outputs):
-        if slot not in known:
-            raise VerifyError(f"{slot.label} is not among the program's slots")
     for case in program.cases:
         _possible(program, case)
-    for steps in _walks(program):
-        steps.run()
+    for part in (program, *parts(program)):
+        for slot in (*part.inputs, *part.outputs):
+            if slot not in known:
+                raise VerifyError(f"{slot.label} is not among the program's slots")
+        for steps in _walks(part):
+            steps.run()
+    check_entries(program)
 
 
 def largest_live(program: Program) -> tuple[Slot, ...]:
     """The temporaries that are alive at the step at which they take most memory, at the largest
     sizes.
     """
-    return max(map(_largest, _walks(program)), key=lambda slots: sum(slot.nbytes for slot in slots))
+    walks = (steps for part in (program, *parts(program)) for steps in _walks(part))
+    return max(map(_largest, walks), key=lambda slots: sum(slot.nbytes for slot in slots))
 
 
 def _largest(steps: StepChecks) -> tuple[Slot, ...]:

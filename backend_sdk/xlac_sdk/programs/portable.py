@@ -23,7 +23,7 @@ from xlac_sdk.dims import static
 from xlac_sdk.dtypes import Array
 from xlac_sdk.kernel_ir import expressions, kernel, primitives
 from xlac_sdk.libraries import attention, convolution, product, strided
-from xlac_sdk.programs import program, steps
+from xlac_sdk.programs import entries, program, steps
 from xlac_sdk.programs.constants import places, weights_file
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.verify import verify_program
@@ -35,6 +35,7 @@ MODULES = (
     attention,
     convolution,
     dtypes,
+    entries,
     expressions,
     kernel,
     primitives,

@@ -17,6 +17,7 @@ from xlac_sdk.source import Origin
 
 if TYPE_CHECKING:  # what is only called needs no kernels and no steps
     from xlac_sdk.kernel_ir.kernel import Kernel, Work
+    from xlac_sdk.programs.entries import Entries
     from xlac_sdk.programs.steps import (
         Argument,
         Branch,
@@ -117,6 +118,8 @@ class Program:
     sizes: tuple[Symbol, ...] = ()
     # for the manifest: flops, parameters, hashes
     facts: Mapping[str, Any] = field(default_factory=dict)
+    # other functions over the same memory; most programs have none
+    entries: Entries | None = None
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -124,10 +127,18 @@ class Program:
         from xlac_sdk.programs.steps import Launch, walk
 
         found: dict[Kernel, None] = {}
-        for step in walk(self.steps):
+        for step in walk(self.every_step):
             if isinstance(step, Launch):
                 found.setdefault(step.kernel)
         return tuple(found)
+
+    @property
+    def every_step(self) -> tuple[Step, ...]:
+        """The steps of the program and of all its entries."""
+        if self.entries is None:
+            return self.steps
+        more = (step for entry in self.entries.entries for step in entry.steps)
+        return (*self.steps, *self.entries.first, *more)
 
     @property
     def cases(self) -> tuple[Case, ...]:

@@ -33,7 +33,14 @@ def with_kernels(program: Program, change: Callable[[Kernel], Kernel]) -> Progra
             (replace(step, kernel=changed[step.kernel]),) if isinstance(step, Launch) else (step,)
         )
 
-    return replace(program, steps=with_steps(program.steps, visit))
+    entries = program.entries
+    if entries is not None:
+        entries = replace(
+            entries,
+            first=with_steps(entries.first, visit),
+            entries=tuple(replace(e, steps=with_steps(e.steps, visit)) for e in entries.entries),
+        )
+    return replace(program, steps=with_steps(program.steps, visit), entries=entries)
 
 
 def with_steps(steps: Steps, visit: Callable[[Step], Steps]) -> Steps:

@@ -32,7 +32,12 @@ def show_program(program: Program) -> str:
         lines.append(
             f"  {slot.role.value} {slot.symbol}: {slot.dtype}{list(slot.shape)}{where}{label}"
         )
-    return "\n".join([*lines, *_steps(program.steps, 1)])
+    lines += _steps(program.steps, 1)
+    if program.entries is not None:
+        lines += ["the first state:", *_steps(program.entries.first, 1)]
+        for entry in program.entries.entries:
+            lines += [f"{entry.name}:", *_steps(entry.steps, 1)]
+    return "\n".join(lines)
 
 
 def _argument(argument: Argument) -> str:

@@ -30,6 +30,7 @@ class CBackend(Backend):
     text_only = True
     forms = package.FORMS
     usual = package.USUAL
+    entry_forms = package.ENTRY_FORMS
     records = chooses_checks = True
     dialect: Dialect = lowering.PORTABLE
 

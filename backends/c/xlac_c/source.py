@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from xlac_c.constants import constants
@@ -12,14 +14,27 @@ from xlac_sdk.emit.cfunctions import needed
 from xlac_sdk.emit.cvectors import declarations
 from xlac_sdk.host import capi
 from xlac_sdk.host.capi import extents
-from xlac_sdk.host.capi.api import Api
-from xlac_sdk.lowering.stop_checks import StopChecks
+from xlac_sdk.host.capi.api import Api, text_of
+from xlac_sdk.host.capi.arguments import ArrayArgument
+from xlac_sdk.host.capi.entry_points import EntryPoint
+from xlac_sdk.lowering.stop_checks import StopChecks, of_entries
 from xlac_sdk.programs.constants import HEADER, MIX, STEP
-from xlac_sdk.programs.program import Program, Role, touched
+from xlac_sdk.programs.program import Program, Role, Step, touched
 
 # bytes of constants up to which a program that runs in this process has them in its text
 EMBED = 1 << 20
 ALIGN = 8  # bytes: what any element type asks for, and what malloc gives everywhere
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A function that runs steps: `NAME_run`, or that of an entry."""
+
+    name: str
+    arrays: tuple[ArrayArgument, ...]
+    lines: list[str]
+    blocks: list[str]
+    entry: EntryPoint | None = None
 
 
 def api_of(program: Program, weights: capi.WeightsOrigin) -> Api:
@@ -66,11 +81,20 @@ def c_file(
     of a checked program.
     """
     program, dialect = made.program, made.dialect
-    stop_checks = StopChecks(program)
-    found = functions(program.kernels, dialect, stop_checks)
+    each = of_entries(program)
+    found = functions(program.kernels, dialect, each[0])
     outside = bool(api.weight_bytes)
-    steps = Steps(program, found.callees, outside, dialect, stop_checks)
-    lines = list(steps.write(program.steps))
+
+    def written(steps: tuple[Step, ...], checks: StopChecks) -> tuple[list[str], list[str]]:
+        writer = Steps(program, found.callees, outside, dialect, checks)
+        lines = list(writer.write(steps))
+        return lines, [block for name, block in _blocks(api).items() if name in writer.touched]
+
+    ways = [_Way("run", api.arrays, *written(program.steps, each[0]))]
+    entries = program.entries
+    if entries is not None and api.entries is not None:
+        for entry, point, checks in zip(entries.entries, api.entries.points, each[1:], strict=True):
+            ways.append(_Way(entry.name, point.arrays, *written(entry.steps, checks), point))
     body = "\n".join(line for f in found.texts for line in f.lines)
     env = Environment(
         loader=PackageLoader("xlac_c"),
@@ -92,24 +116,24 @@ def c_file(
         functions=needed(body, made.functions),
         constants=[]
         if outside
-        else [c for c in constants(program, touched(program.steps)) if c.symbol not in apart],
+        else [c for c in constants(program, touched(program.every_step)) if c.symbol not in apart],
         checked=checked,
         kernels=found.texts,
-        run_parameters=_parameters(program, api),
-        blocks=[block for name, block in _blocks(api).items() if name in steps.touched],
-        steps=lines,
-        watched=stop_checks.long,
-        committed=any("&never" in line for line in lines),
+        ways=[(way, _parameters(way.arrays, api)) for way in ways],
+        text_of=text_of,
+        first=written(entries.first, each[0]) if entries is not None else ([], []),
+        watched=each[0].long,
+        committed=any("&never" in line for way in ways for line in way.lines),
         header_bytes=HEADER,
         hash_step=STEP,
         hash_mix=MIX,
     )
 
 
-def _parameters(program: Program, api: Api) -> str:
+def _parameters(arrays: tuple[ArrayArgument, ...], api: Api) -> str:
     """As in the header, with the compiler's names: the user's stay out of the code."""
     given = [f"const {api.prefix}_sizes *sizes"] if api.sizes else []
-    given += [f"{'' if a.written else 'const '}{a.type} *{a.slot.symbol}" for a in api.arrays]
+    given += [f"{'' if a.written else 'const '}{a.type} *{a.slot.symbol}" for a in arrays]
     return ", ".join(given)
 
 

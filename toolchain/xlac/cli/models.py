@@ -14,7 +14,6 @@ def open_model(choice: Any, ranges: Container[str] = (), quiet: bool = False) ->
     """The model that the options name, its open sizes but `ranges` fixed at `opt` (said on standard
     error).
     """
-    from xlac.driver import specialized, unfixed
     from xlac.frontends.loader import load
     from xlac.passes.checks.insert import watched
     from xlac.support.failures import kinds
@@ -26,13 +25,20 @@ def open_model(choice: Any, ranges: Container[str] = (), quiet: bool = False) ->
         allow_outside=choice.allow_outside,
         precision=choice.options.precision,
     )
+    return watched(closed(model, ranges, quiet), kinds(choice.options.checked))
+
+
+def closed(model: Any, ranges: Container[str] = (), quiet: bool = False) -> Any:
+    """A model with its open sizes but `ranges` fixed at `opt`, which is said unless `quiet`."""
+    from xlac.driver import specialized, unfixed
+
     kept = {name: symbol for name, symbol in model.dims.items() if name in ranges}
-    closed = {name: symbol for name, symbol in model.dims.items() if name not in kept}
-    if closed and not quiet:
-        fixed = ", ".join(f"{name}={symbol.opt}" for name, symbol in closed.items())
+    others = {name: symbol for name, symbol in model.dims.items() if name not in kept}
+    if others and not quiet:
+        fixed = ", ".join(f"{name}={symbol.opt}" for name, symbol in others.items())
         click.echo(f"note: {fixed} (the sizes' opt; --dim chooses others)", err=True)
-    model = replace(specialized(replace(model, dims=closed)), dims=kept)
-    return watched(unfixed(model) if kept else model, kinds(choice.options.checked))
+    model = replace(specialized(replace(model, dims=others)), dims=kept)
+    return unfixed(model) if kept else model
 
 
 def read_graph(file: Path, model: Any) -> Any:

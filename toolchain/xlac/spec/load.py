@@ -29,8 +29,20 @@ from xlac.spec.training.section import Training, read_training
 from xlac.spec.weights.find import find
 from xlac.spec.weights.stored import Stored
 from xlac.support.gc_pause import paused
-from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
+from xlac_sdk.source import Diagnostic, SourceError, Span, UnsupportedError
 from xlac_sdk.support.limits import checkpoint
+
+
+class TrainedSpec(UnsupportedError):
+    """A spec that trains was given where a model is asked for: the model, and what its section
+    `train` says.
+    """
+
+    def __init__(self, model: Model, training: Training, span: Span | None) -> None:
+        problem = "this spec is trained; its section was checked and is right"
+        hint = "`xlac train` and xlac.trainer train it, `xlac build --target c` writes the step as C; for the model itself name the spec that this one includes"  # fmt: skip
+        super().__init__(Diagnostic("XL5030", problem, span, hint))
+        self.model, self.training = model, training
 
 
 def load(
@@ -51,17 +63,9 @@ def load(
     says that its section is only to be checked.
     """
     with paused():
-        model, merged, _ = _load(Path(path), params or {}, dims or {}, allow_outside, weights)
-    if merged.train is not None and not training:
-        raise UnsupportedError(
-            Diagnostic(
-                "XL5030",
-                "this spec is trained; its section was checked and is right",
-                merged.train.place.key,
-                "`xlac train` and xlac.trainer train it; build or run the spec that this one "
-                "includes",
-            )
-        )
+        model, merged, found = _load(Path(path), params or {}, dims or {}, allow_outside, weights)
+    if merged.train is not None and found is not None and not training:
+        raise TrainedSpec(model, found, merged.train.place.key)
     return model
 
 
@@ -124,7 +128,9 @@ def _load(
     extents = read_extents(merged, outputs, report)
     training = None
     if merged.train is not None:
-        training = read_training(merged.train, merged, context, scope, outputs, inputs, symbols)
+        training = read_training(
+            merged.train, merged, context, scope, outputs, inputs, symbols, dims
+        )
     arrays: Mapping[str, Any] = {}
     drawn = merged.train is not None and merged.train.spec.init is not None
     if weights and not report.found and not drawn:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from xlac.api import compile
-from xlac.autodiff.errors import NoDerivativeError
 from xlac.driver import specialized
 from xlac.ir.dims import evaluate
 from xlac.ir.op import Array
@@ -23,14 +22,14 @@ from xlac.model import Model
 from xlac.ops.tensor.leaf import param
 from xlac.runtime.compiled import Compiled
 from xlac.spec.load import load_training
-from xlac.spec.report import Fault
 from xlac.spec.weights.safetensors import TensorSource, write_tensors
 from xlac.training.index_ranges import index_ranges
-from xlac.training.step import FINITE, LENGTH, STEP, Metric, StateTensor, training_graphs
+from xlac.training.program import graphs_of
+from xlac.training.step import FINITE, LENGTH, STEP, Metric, StateTensor
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.array_values import as_array
 from xlac_sdk.programs.program import Role
-from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
+from xlac_sdk.source import Diagnostic, SourceError
 
 Totals = dict[str, tuple[float, float]]
 """Metric -> (sum, count): a mean is sum / count, so batches of any size weigh alike."""
@@ -87,15 +86,7 @@ class Trainer:
         **options: Any,
     ) -> None:
         model, training = load_training(Path(spec), dims=dims, params=params)
-        try:
-            graphs = training_graphs(model, training)
-        except NoDerivativeError as error:
-            origin = error.node.origin
-            raise UnsupportedError(
-                Diagnostic("XL2042", str(error), origin.span if origin else None, error.hint)
-            ) from None
-        except Fault as fault:
-            raise SourceError(fault.diagnostic) from None
+        graphs = graphs_of(model, training)
         self._entries = {"step": TrainingEntry.of(graphs.step), "evaluate": TrainingEntry.of(graphs.evaluate), "run": TrainingEntry.of(graphs.run)}  # fmt: skip
         self._tensors = {tensor.name: tensor for tensor in graphs.state}
         self._metrics: tuple[Metric, ...] = graphs.metrics

@@ -11,7 +11,8 @@ not know which one they have.
 
 from __future__ import annotations
 
-from xlac_sdk.host.capi.api import Api, ArrayArgument, SizeArgument, Status, api_of
+from xlac_sdk.host.capi.api import Api, Status, api_of
+from xlac_sdk.host.capi.arguments import ArrayArgument, SizeArgument
 from xlac_sdk.host.capi.names import identifier
 from xlac_sdk.host.capi.render import cmake_package, cpp_header, header, npy_program, rust_module
 from xlac_sdk.programs.constants import WeightsOrigin, weights_file

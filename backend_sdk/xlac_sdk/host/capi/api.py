@@ -8,29 +8,30 @@ import zlib
 from dataclasses import dataclass
 from enum import Enum
 
-from xlac_sdk.dims import Dim, Symbol, evaluate
-from xlac_sdk.dtypes import DType
+from xlac_sdk.dims import Dim, evaluate
 from xlac_sdk.emit.cdialect import KEYWORDS, comment
-from xlac_sdk.emit.cfunctions import TYPES
+from xlac_sdk.host.capi.arguments import ArrayArgument, SizeArgument
+from xlac_sdk.host.capi.entry_points import EntryPoints, entry_points
 from xlac_sdk.host.capi.names import identifier, parameters
 from xlac_sdk.host.records import FACT as RECORD
 from xlac_sdk.programs.constants import WeightsOrigin, file_bytes, weights_hash
-from xlac_sdk.programs.program import Program, Role, Slot
+from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.programs.sizes import arena_ends
 
 ALIGN = 64
 LONGEST = 400  # characters of the text of a check
 UNKNOWN = "no status of this library"
-# the others are `int32_t` and its like
-RUST = {"float": "f32", "double": "f64", "unsigned char": "u8"}
-KINDS = {DType.F64: "f8", DType.F32: "f4", DType.F16: "f2", DType.BF16: "V2", DType.BOOL: "b1"}
 
 
-class Status(Enum):
+class Code(Enum):
     """What a function of the API answers: the name of a code, its number and what it says."""
 
     def __init__(self, number: int, text: str) -> None:
         self.number, self.text = number, text
+
+
+class Status(Code):
+    """What the functions of every program answer."""
 
     OK = 0, "done"
     NULL_POINTER = 1, "a pointer is null"
@@ -45,79 +46,12 @@ class Status(Enum):
     STOPPED = 10, "the run was stopped"
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayArgument:
-    """An input or an output: what C calls it and what it holds."""
+class EntryStatus(Code):
+    """What those of a program with entries answer besides."""
 
-    slot: Slot
-    name: str
-    written: bool
-
-    @property
-    def type(self) -> str:
-        """Its element type in C."""
-        return TYPES[self.slot.dtype]
-
-    @property
-    def shape(self) -> str:
-        """Its extents for comments, as `[2, 3]`."""
-        return f"[{', '.join(map(str, self.slot.shape))}]"
-
-    @property
-    def about(self) -> str:
-        """The user's name, safe in a comment, its element type and shape."""
-        return f"'{comment(self.slot.name)}', {self.slot.dtype}{self.shape}"
-
-    @property
-    def count(self) -> int:
-        """Elements; the most there may be where sizes are open."""
-        return self.slot.size
-
-    @property
-    def rust(self) -> str:
-        """The element type in Rust."""
-        return RUST.get(self.type) or ("u" if self.type.startswith("u") else "i") + "".join(
-            filter(str.isdigit, self.type)
-        )
-
-    @property
-    def npy(self) -> str:
-        """The element type as NumPy's files write it."""
-        dtype = self.slot.dtype
-        kind = KINDS.get(dtype) or f"{'i' if dtype.is_signed else 'u'}{dtype.nbytes}"
-        return f"{'<' if dtype.nbytes > 1 else '|'}{kind}"
-
-    @property
-    def tuple(self) -> str:
-        """The shape as NumPy's files write it, without the parentheses."""
-        return ", ".join(map(str, self.slot.shape)) + ("," if len(self.slot.shape) == 1 else "")
-
-    @property
-    def parameter(self) -> str:
-        """How a C function declares it."""
-        return f"{'' if self.written else 'const '}{self.type} *{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class SizeArgument:
-    """A size that each call chooses, within bounds: what C calls it, and the user, safe in a
-    comment.
-    """
-
-    symbol: Symbol
-    name: str
-
-    @property
-    def title(self) -> str:
-        """The user's name of the size, safe in a comment."""
-        return comment(self.symbol.name)
-
-    @property
-    def refused(self) -> str:
-        """The condition, of C, under which `sizes` has a value that is refused."""
-        value, multiple = f"sizes->{self.name}", self.symbol.multiple_of
-        rest = f" || {value} % {multiple} != 0" if multiple > 1 else ""
-        return f"{value} < {self.symbol.min} || {value} > {self.symbol.max}{rest}"
+    NOT_FINITE = 11, "the gradients are not finite; nothing was changed"
+    NO_LENGTH = 12, "the learning rate depends on the length of the run, which is not set"
+    NO_TENSOR = 13, "there is no tensor of this number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +82,7 @@ class Api:
     record_offset: int = 0  # of the arena
     # bytes of the arena that a call touches: the largest of these, over its sizes
     arena_ends: tuple[Dim, ...] = ()
+    entries: EntryPoints | None = None
 
     @property
     def upper(self) -> str:
@@ -163,6 +98,12 @@ class Api:
     def arrays(self) -> tuple[ArrayArgument, ...]:
         """Inputs, then outputs: the order of `NAME_run`'s parameters."""
         return (*self.inputs, *self.outputs)
+
+    @property
+    def every_array(self) -> tuple[ArrayArgument, ...]:
+        """Those of all functions, each once."""
+        more = [a for entry in self.entries.points for a in entry.arrays] if self.entries else []
+        return tuple(dict.fromkeys((*self.arrays, *more)))
 
     @property
     def arena_start(self) -> int:
@@ -218,9 +159,14 @@ class Api:
         return Status
 
     @property
+    def codes(self) -> tuple[Code, ...]:
+        """All that the functions of this program return."""
+        return (*Status, *(EntryStatus if self.entries else ()))
+
+    @property
     def texts(self) -> list[str]:
         """What every number says up to the last status, and after it what any other does."""
-        known = {status.number: status.text for status in Status}
+        known = {status.number: status.text for status in self.codes}
         return [known.get(number, UNKNOWN) for number in range(max(known) + 1)] + [UNKNOWN]
 
     @property
@@ -233,8 +179,12 @@ class Api:
     @property
     def run_parameters(self) -> str:
         """What follows the context in NAME_run."""
+        return self.parameters_of(self.arrays)
+
+    def parameters_of(self, arrays: tuple[ArrayArgument, ...]) -> str:
+        """What follows the context in a function of these arrays."""
         given = [f"const {self.prefix}_sizes *sizes"] if self.sizes else []
-        return ", ".join([*given, *(a.parameter for a in self.arrays)])
+        return ", ".join([*given, *(a.parameter for a in arrays)])
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -242,6 +192,7 @@ class Api:
         names = ["size", "init", "run", "stop", "reset", "status_text"]
         names += ["check_weights"] if self.mapped else []
         names += ["failure"] if self.checks else []
+        names += self.entries.functions if self.entries else []
         return tuple(f"{self.prefix}_{name}" for name in names)
 
 
@@ -260,14 +211,14 @@ def api_of(
     """The interface of a program whose caller's memory, and weights, start at a multiple of `align`
     bytes.
     """
-    from xlac_sdk.lowering.stop_checks import StopChecks
+    from xlac_sdk.lowering.stop_checks import of_entries
 
-    slots = (*program.inputs, *program.outputs)
+    slots = [s for s in program.slots if s.role in (Role.INPUT, Role.OUTPUT)]
+    slots = list(dict.fromkeys((*program.inputs, *program.outputs, *slots)))
     names = parameters((s.name for s in slots), "array")
-    arrays = [
-        ArrayArgument(s, n, i >= len(program.inputs))
-        for i, (s, n) in enumerate(zip(slots, names, strict=True))
-    ]
+    called_arrays = {
+        s: ArrayArgument(s, n, s.role is Role.OUTPUT) for s, n in zip(slots, names, strict=True)
+    }
     called = parameters((s.name for s in program.sizes), "size")
     sizes = tuple(SizeArgument(s, n) for s, n in zip(program.sizes, called, strict=True))
     constant = any(s.role is Role.CONSTANT and s.nbytes for s in program.slots)
@@ -276,8 +227,8 @@ def api_of(
     return Api(
         identifier(program.name),
         comment(program.name),
-        tuple(arrays[: len(program.inputs)]),
-        tuple(arrays[len(program.inputs) :]),
+        tuple(called_arrays[s] for s in program.inputs),
+        tuple(called_arrays[s] for s in program.outputs),
         sizes,
         weights,
         align,
@@ -286,8 +237,9 @@ def api_of(
         tuple(comment(case.title) for case in program.cases),
         file_bytes(program) if outside else 0,
         weights_hash(program) if outside else 0,
-        bool(program.state_bytes) and StopChecks(program).tears,
+        bool(program.state_bytes) and any(checks.tears for checks in of_entries(program)),
         tuple(map(text_of, record["texts"])),
         record["offset"],
         arena_ends(program) if sizes else (),
+        entry_points(program, called_arrays),
     )

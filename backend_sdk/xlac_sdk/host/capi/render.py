@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from xlac_sdk.host.capi import extents
-from xlac_sdk.host.capi.api import Api, ArrayArgument
+from xlac_sdk.host.capi.api import Api
+from xlac_sdk.host.capi.arguments import ArrayArgument
 from xlac_sdk.programs.sizes import alone
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.amounts import peak, size
+from xlac.cli.amounts import size
+from xlac.cli.built import announce, loss_of
 from xlac.cli.choice import Chosen, chosen, variants
 from xlac.cli.models import open_model, read_graph
 from xlac.cli.options import pass_options, schedule_option, spec_options, target_options
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from xlac.driver import Lowered
     from xlac.model import Model
     from xlac.passes.pipeline import Observer, Pipeline
-    from xlac_sdk.programs.program import Program
+    from xlac_sdk.host.package import Packaging
     from xlac_sdk.target import Target
 from xlac.cli.packages import machines, packaging
 
@@ -148,8 +149,10 @@ class Build:
     def run(self) -> None:
         """Writes the folder; with `until`, prints the graph after that pass instead."""
         from xlac.artefact import writer
+        from xlac.cli import trained
         from xlac.debug.dump import Dump
         from xlac.memory import limit as memory_limit
+        from xlac.spec.load import TrainedSpec
         from xlac.support.failures import FACT
         from xlac_sdk.host.registry import find
 
@@ -157,19 +160,31 @@ class Build:
         # what is built does not depend on the environment
         choice = self.choice.with_options(checked=self.choice.options.checked or False)
         ranges = {name for name, size in choice.options.dims.items() if isinstance(size, str)}
-        model = open_model(choice, ranges)
+        graphs = None
+        try:
+            model = open_model(choice, ranges)
+        except TrainedSpec as spec:
+            trained.check(find(choice.target), self.packaging(choice), self.of_one_graph(choice))
+            model, graphs = spec.model, trained.closed_graphs(spec, ranges)
         if self.edited is not None:
             model = replace(model, graph=read_graph(self.edited, model))
         backend = find(choice.target)
-        wanted = packaging(backend, self.emitted, self.where, self.static, not self.no_libm)
+        wanted = self.packaging(choice)
         limit = memory_limit.parse(self.most) if self.most is not None else None
         targets = machines(backend, choice, wanted, self.threads, self.small)
         if self.until is not None:
-            self.print_graph(model, targets[0], pipeline)
+            self.print_graph(graphs.step if graphs else model, targets[0], pipeline)
             return
         asked = self.told(choice)
         source = writer.BuildSource.of(model, choice.spec, asked)
-        programs = self.lowered(model, targets, pipeline)
+        if graphs is None:
+            programs = self.lowered(model, targets, pipeline)
+        else:
+
+            def lowered(graph: Model, shown: bool) -> Lowered:
+                return self.lowered(graph, targets[:1], pipeline, quiet=not shown)[0]
+
+            programs = [trained.program(model.name, graphs, lowered)]
         first = programs[0]
         if first.quantised is not None:
             asked["quantize"] = loss_of(first)
@@ -187,6 +202,21 @@ class Build:
             Dump.finish(self.dump, first, backend)
         for file in files:
             click.echo(f"  {file}  {size(file.stat().st_size)}")
+
+    def packaging(self, choice: Chosen) -> Packaging:
+        """The forms that are asked for."""
+        from xlac_sdk.host.registry import find
+
+        backend = find(choice.target)
+        return packaging(backend, self.emitted, self.where, self.static, not self.no_libm)
+
+    def of_one_graph(self, choice: Chosen) -> dict[str, object]:
+        """The options that say something of a graph, by name."""
+        options = choice.options
+        return {
+            "--variant": self.variant, "--quantize": self.quantize, "--graph": self.edited,
+            "--schedule": options.schedules, "--checked": options.checked,
+        }  # fmt: skip
 
     def lowered(
         self, model: Model, targets: Sequence[Target], pipeline: Pipeline, quiet: bool = False
@@ -254,42 +284,6 @@ class Build:
         asked |= {"static": self.static, "libm": not self.no_libm, "size": self.small}
         asked |= {"checked": choice.options.checked} if choice.options.checked else {}
         return asked | ({"passes": choice.options.passes} if choice.options.passes else {})
-
-
-def announce(name: str, target: str, program: Program) -> None:
-    """Says how many kernels a program has, what memory it takes, and what its variants add."""
-    from xlac.program_variants import own
-
-    click.echo(f"{name} for {target}: {len(program.kernels)} kernels, {peak(program)}")
-    for one in own(program):
-        kept = (
-            f"{size(one.weights)} of weights in a layout of its own"
-            if one.weights
-            else "no weights"
-        )
-        click.echo(
-            f"  variant {one.title}: {one.kernels} kernels and {kept} beside those for any size"
-        )
-
-
-def loss_of(lowered: Lowered) -> dict[str, Any]:
-    """What 8-bit weights cost in accuracy, said on standard output and for the manifest; open sizes
-    are at their `opt`.
-    """
-    from xlac.driver import specialized
-    from xlac.passes.quantize import drawn, loss
-
-    assert lowered.quantised is not None
-    graph = specialized(lowered.model).graph
-    found = loss(graph, lowered.model.weights, lowered.quantised, drawn(graph))
-    weights = len(lowered.quantised.names)
-    click.echo(
-        f"{weights} weights in int8: results are off by {found.absolute:.3g} at most, "
-        f"{found.relative:.3g} of the largest"
-    )
-    return {
-        "weights": "int8", "quantised": weights, "absolute": float(f"{found.absolute:.3g}"), "relative": float(f"{found.relative:.3g}"),
-    }  # fmt: skip
 
 
 def tell(trace: Any, wanted: bool) -> None:

@@ -18,6 +18,7 @@ from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.scope import Frame, Scope
 from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
 from xlac.spec.schema.document import Merged, SpecEntry
+from xlac.spec.schema.settings import DimValue
 from xlac.spec.schema.training import ClipSpec, MeanSpec, TrainSpec
 from xlac.spec.summary import statistics
 from xlac.spec.training.optimizer import Optimizer, optimizer
@@ -63,12 +64,15 @@ def read_training(
     outputs: Mapping[str, Node],
     inputs: list[Node],
     symbols: Mapping[str, Symbol],
+    fixed: Mapping[str, DimValue],
 ) -> Training | None:
-    """What a spec says of training; None where that goes to the report."""
+    """What a spec says of training, some of whose sizes the caller has `fixed`; None where that
+    goes to the report.
+    """
     spec, place, report = entry.spec, entry.place, context.report
     before = len(report.found)
     reader = _Section(context, _with_weights(context, scope), place, symbols, spec.batch or "")
-    if spec.batch is not None and spec.batch not in symbols:
+    if spec.batch is not None and spec.batch not in symbols and not isinstance(fixed.get(spec.batch), int):  # fmt: skip
         report.add("XL2004", f"there is no open size {spec.batch!r}", place.at("batch").span, nearest(spec.batch, symbols))  # fmt: skip
     loss = reader.mean(spec.loss, "loss", place.at("loss"))
     metrics = {
@@ -158,7 +162,7 @@ class _Section:
             node = node.inputs[0]
         if isinstance(node.op, Mean) and node.inputs[0].shape:
             return count(node.inputs[0], node.op.axis)
-        return self.scope.constants.dims[self.batch] if self.batch in self.symbols else 1
+        return self.scope.constants.dims.get(self.batch, 1)
 
 
 def _learning(

@@ -1,0 +1,103 @@
+"""Further ways into a program, over the memory that its own steps use: a step of training, say, and
+an evaluation, beside the model itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.programs.program import Program, Role, Slot
+from xlac_sdk.programs.steps import Step, touched
+from xlac_sdk.source import VerifyError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """A function of the program besides the one that runs its `steps`: the same state, arena,
+    constants and sizes; inputs and outputs of its own, all among the program's slots.
+
+    `succeeded` is a bool of the arena that says after the steps whether they changed the state,
+    where they may have left it alone. `needs` is a number of the state that must not be 0.
+    """
+
+    name: str
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    steps: tuple[Step, ...]
+    succeeded: Slot | None = None
+    needs: Slot | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting:
+    """A number that callers put into the state between calls: each of `slots`, scalars, becomes
+    `value * factor / base`, computed in float64; `base` is the first factor, or 1 where that is 0.
+    """
+
+    name: str
+    slots: tuple[tuple[Slot, float], ...]
+
+    @property
+    def base(self) -> float:
+        """What factors are relative to."""
+        return self.slots[0][1] or 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """What a program has besides `steps`. `first` are the steps that turn a state of zeros into the
+    first one.
+    """
+
+    entries: tuple[Entry, ...]
+    first: tuple[Step, ...] = ()
+    settings: tuple[Setting, ...] = ()
+
+
+def tensors(program: Program) -> tuple[Slot, ...]:
+    """The state that has a name, in the order of the program."""
+    return tuple(slot for slot in program.slots if slot.role is Role.STATE and slot.name)
+
+
+def parts(program: Program) -> Iterator[Program]:
+    """Each entry, and the steps of the first state, as programs without entries."""
+    if program.entries is not None:
+        for entry in program.entries.entries:
+            yield replace(
+                program, inputs=entry.inputs, outputs=entry.outputs, steps=entry.steps, entries=None
+            )
+        yield replace(program, inputs=(), outputs=(), steps=program.entries.first, entries=None)
+
+
+def check(program: Program) -> None:
+    """Raises VerifyError for an entry or a setting that makes no sense."""
+    if program.entries is None:
+        return
+    names = [entry.name for entry in program.entries.entries]
+    names += [f"set_{setting.name}" for setting in program.entries.settings]
+    for name in names:
+        if not (name.isascii() and name.isidentifier()) or names.count(name) > 1:
+            raise VerifyError(f"an entry cannot be called '{name}'")
+    known = set(program.slots)
+    for entry in program.entries.entries:
+        flag, needs = entry.succeeded, entry.needs
+        if flag is not None and (
+            flag not in known
+            or (flag.role, flag.dtype, flag.size) != (Role.TEMPORARY, DType.BOOL, 1)
+            or flag not in touched(entry.steps)
+        ):
+            raise VerifyError(f"{flag.label} does not say whether '{entry.name}' succeeded")
+        if needs is not None and not _scalar_state(needs, known):
+            raise VerifyError(
+                f"'{entry.name}' needs {needs.label}, which is no number of the state"
+            )
+    for setting in program.entries.settings:
+        for slot, _ in setting.slots:
+            if not _scalar_state(slot, known):
+                raise VerifyError(f"{slot.label} is no number of the state, and cannot be set")
+
+
+def _scalar_state(slot: Slot, known: set[Slot]) -> bool:
+    return slot in known and slot.role is Role.STATE and slot.dtype.is_float and slot.size == 1

@@ -1,0 +1,49 @@
+"""What `xlac build` says of the program it made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xlac.cli.amounts import peak, size
+
+if TYPE_CHECKING:
+    from xlac.driver import Lowered
+    from xlac_sdk.programs.program import Program
+
+
+def announce(name: str, target: str, program: Program) -> None:
+    """Says how many kernels a program has, what memory it takes, and what its variants add."""
+    from xlac.program_variants import own
+
+    click.echo(f"{name} for {target}: {len(program.kernels)} kernels, {peak(program)}")
+    for one in own(program):
+        kept = (
+            f"{size(one.weights)} of weights in a layout of its own"
+            if one.weights
+            else "no weights"
+        )
+        click.echo(
+            f"  variant {one.title}: {one.kernels} kernels and {kept} beside those for any size"
+        )
+
+
+def loss_of(lowered: Lowered) -> dict[str, Any]:
+    """What 8-bit weights cost in accuracy, said on standard output and for the manifest; open sizes
+    are at their `opt`.
+    """
+    from xlac.driver import specialized
+    from xlac.passes.quantize import drawn, loss
+
+    assert lowered.quantised is not None
+    graph = specialized(lowered.model).graph
+    found = loss(graph, lowered.model.weights, lowered.quantised, drawn(graph))
+    weights = len(lowered.quantised.names)
+    click.echo(
+        f"{weights} weights in int8: results are off by {found.absolute:.3g} at most, "
+        f"{found.relative:.3g} of the largest"
+    )
+    return {
+        "weights": "int8", "quantised": weights, "absolute": float(f"{found.absolute:.3g}"), "relative": float(f"{found.relative:.3g}"),
+    }  # fmt: skip

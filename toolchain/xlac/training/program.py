@@ -1,0 +1,166 @@
+"""A step, an evaluation and the model as one program with several entries: what `xlac build`
+writes of a spec that trains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from xlac.autodiff.errors import NoDerivativeError
+from xlac.driver import Lowered
+from xlac.model import Model
+from xlac.program_variants import Merging
+from xlac.spec.report import Fault
+from xlac.spec.training.section import Training
+from xlac.training.step import FINITE, LENGTH, TrainingGraphs, training_graphs
+from xlac_sdk.programs.entries import Entries, Entry, Setting
+from xlac_sdk.programs.fingerprint import fingerprint
+from xlac_sdk.programs.program import Argument, Copy, Program, Role, Slot, Step
+from xlac_sdk.programs.rewrite import with_slots
+from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
+
+ALIGN = 64
+
+
+def graphs_of(model: Model, training: Training) -> TrainingGraphs:
+    """`training_graphs`, with what it raises as errors of the user's: UnsupportedError where there
+    is no derivative, and SourceError for an optimizer that makes no sense of a weight.
+    """
+    try:
+        return training_graphs(model, training)
+    except NoDerivativeError as error:
+        span = error.node.origin.span if error.node.origin else None
+        raise UnsupportedError(Diagnostic("XL2042", str(error), span, error.hint)) from None
+    except Fault as fault:
+        raise SourceError(fault.diagnostic) from None
+
+
+def training_program(
+    name: str, graphs: TrainingGraphs, lowered: Callable[[Model, bool], Lowered]
+) -> Lowered:
+    """The program of the model, called `name`, with the entries `step` and `evaluate` over its
+    state, which starts with the first weights; and all else of the step.
+
+    `lowered` makes a program of a graph, and is told whether it is the one to show. Slots of state
+    are the model's, by name; constants of equal data are kept once; temporaries lie where each
+    plan put them, in one arena.
+    """
+    made = lowered(graphs.step, True)
+    run, evaluate = lowered(graphs.run, False).program, lowered(graphs.evaluate, False).program
+    return replace(made, program=_Uniting(run, graphs).united(name, made.program, evaluate))
+
+
+class _Uniting:
+    """Programs of one state become one."""
+
+    def __init__(self, run: Program, graphs: TrainingGraphs) -> None:
+        self.run, self.graphs = run, graphs
+        self.merging = Merging(run)
+        self.arena_bytes = run.arena_bytes
+
+    def united(self, name: str, step: Program, evaluate: Program) -> Program:
+        for one in (step, evaluate):
+            if one.sizes != self.run.sizes:
+                problem = "the step, the evaluation and the model take different sizes"
+                raise UnsupportedError(Diagnostic("XL5010", problem, hint="fix them with --dim"))
+        entries = Entries(
+            (self.entry("step", step), self.entry("evaluate", evaluate)),
+            tuple(self.first()),
+            self.settings(),
+        )
+        merging = self.merging
+        live = max(one.facts["live_bytes"] for one in (self.run, step, evaluate))
+        return replace(
+            self.run,
+            name=name,
+            slots=tuple(merging.slots),
+            constants=merging.constants,
+            arena_bytes=self.arena_bytes,
+            state_bytes=merging.state_bytes,
+            facts={**self.run.facts, "live_bytes": live},
+            entries=entries,
+        )
+
+    def entry(self, name: str, program: Program) -> Entry:
+        """A program as an entry; whether gradients were finite becomes a word of its arena."""
+        program, finite = _with_flag_inside(program)
+        self.arena_bytes = max(self.arena_bytes, program.arena_bytes)
+        for slot in (*program.inputs, *program.outputs):
+            self.placed(name, slot)
+        steps = self.merging.steps(name, program)
+        ends = [s for s in self.merging.slots if finite and s.symbol == f"{name}_{finite.symbol}"]
+        first = {slot.name: n for n, slot in enumerate(self.run.inputs)}
+        inputs = sorted(program.inputs, key=lambda slot: first.get(slot.name, len(first)))
+        covers = any(tensor.name == LENGTH for tensor in self.graphs.state)
+        return Entry(
+            name,
+            tuple(self.fixed(slot) for slot in inputs),
+            tuple(self.fixed(slot) for slot in program.outputs),
+            steps,
+            ends[0] if ends else None,
+            self.state(LENGTH) if covers and name == "step" else None,
+        )
+
+    def placed(self, name: str, slot: Slot) -> None:
+        """An input or output: one that is there, of the name and type, or else one more."""
+        key = slot.role, slot.name
+        held = self.merging.fixed.get(key)
+        if held is None or (held.dtype, held.shape) != (slot.dtype, slot.shape):
+            self.merging.fixed[key] = self.merging.added(name, slot)
+
+    def fixed(self, slot: Slot) -> Slot:
+        return self.merging.fixed[slot.role, slot.name]
+
+    def state(self, name: str) -> Slot:
+        return self.merging.fixed[Role.STATE, name]
+
+    def first(self) -> list[Step]:
+        """Copies of the first values of all that does not begin as zeros."""
+        merging, found = self.merging, list[Step]()
+        for number, tensor in enumerate(self.graphs.state):
+            data = np.ascontiguousarray(tensor.initial())
+            if not data.reshape(-1).view(np.uint8).any():
+                continue
+            kept = self.state(tensor.name)
+            key = fingerprint(data)
+            if key not in merging.held:
+                slot = replace(kept, symbol=f"value{number}", role=Role.CONSTANT, offset=0)
+                merging.held[key] = merging.added("first", slot)
+                merging.constants[merging.held[key].symbol] = data
+            source = Argument(merging.held[key])
+            found.append(Copy(Argument(kept), source, kept.size))
+        return found
+
+    def settings(self) -> tuple[Setting, ...]:
+        """The learning rate, and the length of the run where rates depend on it."""
+        rates = tuple((self.state(name), rate.base) for name, rate in self.graphs.rates.items())
+        found = [Setting("lr", rates)]
+        if any(tensor.name == LENGTH for tensor in self.graphs.state):
+            found.append(Setting("length", ((self.state(LENGTH), 1.0),)))
+        return tuple(found)
+
+
+def _with_flag_inside(program: Program) -> tuple[Program, Slot | None]:
+    """A program whose output that says whether gradients are finite is a temporary before all
+    others.
+    """
+    flag = next((slot for slot in program.outputs if slot.name == FINITE), None)
+    if flag is None:
+        return program, None
+    inside = replace(flag, role=Role.TEMPORARY)
+    changed = {
+        slot: replace(slot, offset=slot.offset + ALIGN)
+        for slot in program.slots
+        if slot.role is Role.TEMPORARY
+    }
+    changed[flag] = inside
+    return replace(
+        program,
+        outputs=tuple(slot for slot in program.outputs if slot is not flag),
+        slots=tuple(changed.get(slot, slot) for slot in program.slots),
+        steps=with_slots(program.steps, changed),
+        arena_bytes=program.arena_bytes + ALIGN,
+    ), inside
