@@ -34,6 +34,15 @@ def test_c(examples: Path) -> None:
     assert run("./digit", cwd=examples / "c") == answer()
 
 
+def test_c_that_learns(examples: Path) -> None:
+    needs("make", "cc")
+    build("digits_train", examples / "c" / "digits_train", "--dim", "batch=16")
+    run("make", "train", "CFLAGS=-O2 -Werror", cwd=examples / "c")
+    told = run("./train", cwd=examples / "c").splitlines()
+    first, last = (float(line.split("loss ")[1].split(",")[0]) for line in (told[0], told[-1]))
+    assert len(told) == 5 and first > 2 and last < 0.05 and "100 % right" in told[-1]
+
+
 @pytest.mark.parametrize("standard", ["c++17", "c++20"])
 @pytest.mark.sampled(2)
 def test_cpp(examples: Path, standard: str) -> None:

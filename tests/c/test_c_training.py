@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from c_harness import SPECS, WARNINGS, build, needs, run
+from c_harness import EXAMPLES, SPECS, WARNINGS, build, needs, run
 
 import xlac
+from xlac.cli import status
 from xlac_sdk.host.capi.library import ContextStruct, aligned
 
 BATCH, STEPS = 4, 20
-NULL_POINTER, NOT_READY, NOT_FINITE, NO_LENGTH, NO_TENSOR = 1, 7, 11, 12, 13
+NULL_POINTER, OUT_OF_BOUNDS, NOT_READY, NOT_FINITE, NO_LENGTH, NO_TENSOR = 1, 4, 7, 11, 12, 13
 
 
 class Facts(ctypes.Structure):
@@ -35,17 +36,26 @@ class Facts(ctypes.Structure):
 class Learner:
     """The C file of a spec, compiled; arrays in, (status, *results) out."""
 
-    def __init__(self, folder: Path, name: str, *flags: str) -> None:
+    def __init__(
+        self, folder: Path, name: str, sizes: int = 0, weights: np.ndarray | None = None
+    ) -> None:
         needs("cc")
-        made = folder / "learner.so"
-        run("cc", "-std=c99", "-O2", "-shared", "-fPIC", *WARNINGS, *flags, folder / f"{name}.c", "-lm", "-o", made)  # fmt: skip
+        made = folder / f"{name}.so"
+        if not made.exists():
+            run("cc", "-std=c99", "-O2", "-shared", "-fPIC", *WARNINGS, folder / f"{name}.c", "-lm", "-o", made)  # fmt: skip
         self.library, self.name = ctypes.CDLL(str(made)), name
         getattr(self.library, f"{name}_size").restype = ctypes.c_size_t
         getattr(self.library, f"{name}_tensor").restype = ctypes.POINTER(Facts)
         self.context = ContextStruct()
-        self.memory = aligned(int(getattr(self.library, f"{name}_size")()))
+        chosen = [ctypes.byref(ctypes.c_int64(sizes))] if sizes else []
+        self.memory = aligned(int(getattr(self.library, f"{name}_size")(*chosen)))
         self.memory[:] = 0xFF
-        assert self("init", pointer(self.memory), ctypes.c_size_t(len(self.memory))) == 0
+        given = [pointer(self.memory), ctypes.c_size_t(len(self.memory))]
+        if weights is not None:
+            self.weights = aligned(len(weights))
+            self.weights[:] = weights
+            given += [pointer(self.weights), ctypes.c_size_t(len(weights))]
+        assert self("init", *given) == 0
 
     def __call__(self, function: str, *given: Any) -> int:
         answer: int = getattr(self.library, f"{self.name}_{function}")(
@@ -53,10 +63,10 @@ class Learner:
         )
         return answer
 
-    def batch(self, function: str, image: Any, label: Any) -> tuple[int, float, float]:
+    def batch(self, function: str, image: Any, label: Any, *sizes: Any) -> tuple[int, float, float]:
         """`NAME_step` or `NAME_evaluate`: the status, the loss, the accuracy."""
         loss, accuracy = np.zeros((), np.float32), np.zeros((), np.float32)
-        answer = self(function, *map(pointer, (image, label, loss, accuracy)))
+        answer = self(function, *sizes, *map(pointer, (image, label, loss, accuracy)))
         return answer, float(loss), float(accuracy)
 
     def facts(self) -> Iterator[tuple[int, Facts]]:
@@ -160,3 +170,72 @@ def test_what_is_refused_changes_nothing(learner: Learner, batches: Any) -> None
     learner.context.ready = 0
     assert learner("get", 0, pointer(data)) == learner("set_lr", ctypes.c_double(1)) == NOT_READY
     assert learner.batch("step", image, label)[0] == NOT_READY
+
+
+def test_what_cannot_be_built_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = str(SPECS / "digits_train.yaml")
+    for options, told in (
+        (("--target", "cpu"), "target 'cpu' cannot write a step that learns"),
+        (("--target", "c", "--emit", "c,h,hpp"), "cannot be written as 'hpp'"),
+        (("--target", "c", "--checked"), "--checked is for one graph"),
+    ):
+        assert status(["build", spec, *options, "-o", str(tmp_path / "out")]) == 3
+        said = capsys.readouterr().err
+        assert told in said and "XL5030" in said and "digits_train.yaml:" in said
+        assert not (tmp_path / "out").exists()
+
+
+def test_sanitizers_find_nothing(folder: Path, tmp_path: Path) -> None:
+    """The example under sanitizers, which end it at the first fault."""
+    needs("cc")
+    flags = ("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    made = tmp_path / "train"
+    run("cc", "-std=c99", *WARNINGS, *flags, f"-I{folder}", EXAMPLES / "c" / "train.c", folder / "digits_train.c", "-lm", "-o", made)  # fmt: skip
+    assert "then: loss" in run(made)
+
+
+def test_an_open_batch_is_chosen_by_each_call(batches: Any, tmp_path: Path) -> None:
+    needs("cc")
+    made = build("digits_train", tmp_path / "out", "--dim", "batch=1..8", "--emit", "c,h,so")
+    trainer = xlac.trainer(SPECS / "digits_train.yaml", target="c")
+    trainer.set_length(STEPS)
+    learner = Learner(made, "digits_train", sizes=8)
+    learner("set_length", ctypes.c_double(STEPS))
+    for image, label in batches[:2]:
+        image, label = image[:3], label[:3]
+        answer, *found = learner.batch("step", image, label, ctypes.byref(ctypes.c_int64(3)))
+        expected = trainer.step(image=image, label=label)
+        assert answer == 0
+        np.testing.assert_allclose(found, list(expected.values()), rtol=1e-5)
+    for size, answer in ((0, OUT_OF_BOUNDS), (8, 0), (9, OUT_OF_BOUNDS)):
+        image, label = np.zeros((9, 64), np.float32), np.zeros(9, np.int32)
+        assert learner.batch("step", image, label, ctypes.byref(ctypes.c_int64(size)))[0] == answer
+    model = xlac.load(made)  # what was built runs as the model, with the first weights
+    trainer.reset()
+    image = batches[0][0][:3]
+    np.testing.assert_allclose(np.asarray(model(image=image)), np.asarray(trainer(image=image)), rtol=1e-5, atol=1e-7)  # fmt: skip
+
+
+def test_weights_beside_the_code_and_weights_that_do_not_learn(batches: Any, tmp_path: Path) -> None:  # fmt: skip
+    spec = tmp_path / "digits_train.yaml"
+    for file in ("digits.yaml", "digits.safetensors"):
+        (tmp_path / file).symlink_to(SPECS / file)
+    text = (SPECS / "digits_train.yaml").read_text()
+    assert text.count("  batch: batch") == 1
+    spec.write_text(text.replace("  batch: batch", "  wrt: ['logits.*']\n  batch: batch"))
+    allowed = ("--allow-outside", "--dim", f"batch={BATCH}", "--weights", "mmap")
+    build(str(spec), tmp_path / "out", *allowed)
+    weights = np.fromfile(tmp_path / "out" / "digits_train.weights", np.uint8)
+    learner = Learner(tmp_path / "out", "digits_train", weights=weights)
+    trainer = xlac.trainer(SPECS / "digits_train.yaml", target="c", dims={"batch": BATCH})
+    names = list(learner.state())
+    assert "logits.weight" in names and "h1.weight" not in names
+    assert flat(learner.state()).items() <= flat(trainer.state()).items()
+    h1 = trainer.state()["h1.weight"]
+    assert len(weights) >= h1.nbytes + trainer.state()["logits.weight"].nbytes
+    before = flat(learner.state())
+    learner("set_length", ctypes.c_double(STEPS))
+    losses = [learner.batch("step", *batches[0]) for _ in range(8)]
+    assert losses[0][0] == 0 and losses[-1][1] < losses[0][1]
+    assert flat(learner.state()) != before and learner("reset") == 0
+    assert flat(learner.state()) == before

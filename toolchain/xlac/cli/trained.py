@@ -2,60 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from xlac.cli.models import closed
 
 if TYPE_CHECKING:
-    from xlac.driver import Lowered
-    from xlac.model import Model
     from xlac.spec.load import TrainedSpec
     from xlac.training.step import TrainingGraphs
     from xlac_sdk.backend import Backend
     from xlac_sdk.host.package import Packaging
 
 
-def check(backend: Backend, wanted: Packaging, options: Mapping[str, object]) -> None:
+def check(
+    spec: TrainedSpec, backend: Backend, wanted: Packaging, options: Mapping[str, object]
+) -> None:
     """Raises UnsupportedError for a target, a form or an option that steps cannot be built with;
     `options` has the values of those, by name, that say something of one graph.
     """
     from xlac_sdk.source import Diagnostic, UnsupportedError
 
+    span = spec.diagnostics[0].span
     if not backend.entry_forms:
         problem = f"target '{backend.name}' cannot write a step that learns"
         hint = "--target c can; `xlac train` and xlac.trainer train on every target"
-        raise UnsupportedError(Diagnostic("XL5030", problem, hint=hint))
+        raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
     refused = [form for form in wanted.forms if form not in backend.entry_forms]
     if refused:
         problem = f"a spec that trains cannot be written as '{refused[0]}'"
         hint = f"--emit {','.join(backend.entry_forms)}, or some of these"
-        raise UnsupportedError(Diagnostic("XL5030", problem, hint=hint))
+        raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
     given = [name for name, value in options.items() if value]
     if given:
         problem = f"{given[0]} is for one graph, and a spec that trains has three"
         hint = "leave it out, or build the spec that this one includes"
-        raise UnsupportedError(Diagnostic("XL5030", problem, hint=hint))
+        raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
 
 
-def closed_graphs(spec: TrainedSpec, ranges: Container[str]) -> TrainingGraphs:
+def closed_graphs(spec: TrainedSpec, ranges: Container[str], precision: str) -> TrainingGraphs:
     """The graphs of a spec that trains, their open sizes but `ranges` fixed at `opt`."""
+    from xlac.frontends.loader import as_precise
     from xlac.training.program import graphs_of
 
-    graphs = graphs_of(spec.model, spec.training)
+    graphs = graphs_of(as_precise(spec.model, precision), spec.training)
     return replace(
         graphs,
         step=closed(graphs.step, ranges),
         evaluate=closed(graphs.evaluate, ranges, quiet=True),
         run=closed(graphs.run, ranges, quiet=True),
     )
-
-
-def program(
-    name: str, graphs: TrainingGraphs, lowered: Callable[[Model, bool], Lowered]
-) -> Lowered:
-    """The program of all three: `xlac.training.program.training_program`."""
-    from xlac.training.program import training_program
-
-    return training_program(name, graphs, lowered)

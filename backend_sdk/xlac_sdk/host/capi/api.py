@@ -23,14 +23,14 @@ LONGEST = 400  # characters of the text of a check
 UNKNOWN = "no status of this library"
 
 
-class Code(Enum):
+class StatusCode(Enum):
     """What a function of the API answers: the name of a code, its number and what it says."""
 
     def __init__(self, number: int, text: str) -> None:
         self.number, self.text = number, text
 
 
-class Status(Code):
+class Status(StatusCode):
     """What the functions of every program answer."""
 
     OK = 0, "done"
@@ -46,7 +46,7 @@ class Status(Code):
     STOPPED = 10, "the run was stopped"
 
 
-class EntryStatus(Code):
+class EntryStatus(StatusCode):
     """What those of a program with entries answer besides."""
 
     NOT_FINITE = 11, "the gradients are not finite; nothing was changed"
@@ -159,7 +159,7 @@ class Api:
         return Status
 
     @property
-    def codes(self) -> tuple[Code, ...]:
+    def codes(self) -> tuple[StatusCode, ...]:
         """All that the functions of this program return."""
         return (*Status, *(EntryStatus if self.entries else ()))
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from xlac.driver import Lowered
     from xlac.model import Model
     from xlac.passes.pipeline import Observer, Pipeline
+    from xlac.training.step import TrainingGraphs
     from xlac_sdk.host.package import Packaging
     from xlac_sdk.target import Target
 from xlac.cli.packages import machines, packaging
@@ -164,8 +165,9 @@ class Build:
         try:
             model = open_model(choice, ranges)
         except TrainedSpec as spec:
-            trained.check(find(choice.target), self.packaging(choice), self.of_one_graph(choice))
-            model, graphs = spec.model, trained.closed_graphs(spec, ranges)
+            trained.check(spec, find(choice.target), self.packaging(choice), self.of_one_graph())
+            graphs = trained.closed_graphs(spec, ranges, choice.options.precision)
+            model = spec.model
         if self.edited is not None:
             model = replace(model, graph=read_graph(self.edited, model))
         backend = find(choice.target)
@@ -180,11 +182,7 @@ class Build:
         if graphs is None:
             programs = self.lowered(model, targets, pipeline)
         else:
-
-            def lowered(graph: Model, shown: bool) -> Lowered:
-                return self.lowered(graph, targets[:1], pipeline, quiet=not shown)[0]
-
-            programs = [trained.program(model.name, graphs, lowered)]
+            programs = [self.learning(model.name, graphs, targets[0], pipeline)]
         first = programs[0]
         if first.quantised is not None:
             asked["quantize"] = loss_of(first)
@@ -210,9 +208,20 @@ class Build:
         backend = find(choice.target)
         return packaging(backend, self.emitted, self.where, self.static, not self.no_libm)
 
-    def of_one_graph(self, choice: Chosen) -> dict[str, object]:
+    def learning(
+        self, name: str, graphs: TrainingGraphs, target: Target, pipeline: Pipeline
+    ) -> Lowered:
+        """The program of a spec that trains; passes on the way to the step are shown as asked."""
+        from xlac.training.program import training_program
+
+        def lowered(graph: Model, shown: bool) -> Lowered:
+            return self.lowered(graph, [target], pipeline, quiet=not shown)[0]
+
+        return training_program(name, graphs, lowered)
+
+    def of_one_graph(self) -> dict[str, object]:
         """The options that say something of a graph, by name."""
-        options = choice.options
+        options = self.choice.options
         return {
             "--variant": self.variant, "--quantize": self.quantize, "--graph": self.edited,
             "--schedule": options.schedules, "--checked": options.checked,
