@@ -62,6 +62,7 @@ class Merging:
         self.kernels = {kernel.name: kernel for kernel in general.kernels}
 
     def case(self, number: int, variant: Variant) -> Case:
+        """The steps of a variant, for calls that have its sizes."""
         steps = self.steps(f"case{number}", variant.program)
         sizes = tuple(
             (symbol, variant.sizes[symbol.name])
