@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from xlac.ops.tensor.leaf import param
 from xlac.runtime.compiled import Compiled
 from xlac.spec.load import load_training
 from xlac.spec.weights.safetensors import TensorSource, write_tensors
+from xlac.training.entries import TrainingEntry, shared_bytes
 from xlac.training.index_ranges import index_ranges
 from xlac.training.program import graphs_of
 from xlac.training.step import FINITE, LENGTH, STEP, Metric, StateTensor
@@ -33,38 +33,6 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 Totals = dict[str, tuple[float, float]]
 """Metric -> (sum, count): a mean is sum / count, so batches of any size weigh alike."""
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingEntry:
-    """One of the models of training, and where its calls show the sizes that are open: by input,
-    axis and size.
-    """
-
-    model: Model
-    inputs: tuple[str, ...]
-    shown: tuple[tuple[str, int, str], ...]
-    usual: Mapping[str, int]
-
-    @staticmethod
-    def of(model: Model) -> TrainingEntry:
-        """A model as an entry."""
-        shown = [
-            (param(node).name, axis, str(size))
-            for node in model.inputs
-            for axis, size in enumerate(node.shape)
-            if str(size) in model.dims
-        ]
-        usual = {name: symbol.opt for name, symbol in model.dims.items()}
-        return TrainingEntry(model, tuple(param(n).name for n in model.inputs), tuple(shown), usual)
-
-    def sizes(self, given: Mapping[str, Array]) -> dict[str, int]:
-        """The open sizes of a call; what does not fit them is left to the program to say."""
-        found = dict(self.usual)
-        for name, axis, size in reversed(self.shown):
-            if name in given and given[name].ndim > axis:
-                found[size] = given[name].shape[axis]
-        return found
 
 
 class Trainer:
@@ -263,7 +231,7 @@ class Trainer:
             assert self._current is not None
             held = program.executable.read_state()
             newest = self._current.executable.read_state()
-            shared = min(len(held), len(newest), _shared(program))
+            shared = min(len(held), len(newest), shared_bytes(program))
             held[:shared] = newest[:shared]
             program.executable.write_state(held)
         self._current = program
@@ -282,12 +250,6 @@ class Trainer:
 
 def _source(array: Array) -> TensorSource:
     return TensorSource(Type(DType.of(array.dtype), array.shape), lambda: array)
-
-
-def _shared(program: Compiled) -> int:
-    """The bytes of the state block that hold what is learned: scratch memory lies behind it."""
-    named = [s for s in program.program.slots if s.role is Role.STATE and s.name]
-    return max((s.offset + s.nbytes for s in named), default=0)
 
 
 def _means(totals: Totals) -> dict[str, float]:

@@ -1,0 +1,50 @@
+"""The models of training as programs: their sizes, and the state that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xlac.ir.op import Array
+from xlac.model import Model
+from xlac.ops.tensor.leaf import param
+from xlac.runtime.compiled import Compiled
+from xlac_sdk.programs.program import Role
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingEntry:
+    """One of the models of training, and where its calls show the sizes that are open: by input,
+    axis and size.
+    """
+
+    model: Model
+    inputs: tuple[str, ...]
+    shown: tuple[tuple[str, int, str], ...]
+    usual: Mapping[str, int]
+
+    @staticmethod
+    def of(model: Model) -> TrainingEntry:
+        """A model as an entry."""
+        shown = [
+            (param(node).name, axis, str(size))
+            for node in model.inputs
+            for axis, size in enumerate(node.shape)
+            if str(size) in model.dims
+        ]
+        usual = {name: symbol.opt for name, symbol in model.dims.items()}
+        return TrainingEntry(model, tuple(param(n).name for n in model.inputs), tuple(shown), usual)
+
+    def sizes(self, given: Mapping[str, Array]) -> dict[str, int]:
+        """The open sizes of a call; what does not fit them is left to the program to say."""
+        found = dict(self.usual)
+        for name, axis, size in reversed(self.shown):
+            if name in given and given[name].ndim > axis:
+                found[size] = given[name].shape[axis]
+        return found
+
+
+def shared_bytes(program: Compiled) -> int:
+    """The bytes of the state block that hold what is learned: scratch memory lies behind it."""
+    named = [s for s in program.program.slots if s.role is Role.STATE and s.name]
+    return max((s.offset + s.nbytes for s in named), default=0)
