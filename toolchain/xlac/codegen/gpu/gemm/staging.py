@@ -14,7 +14,7 @@ from xlac.codegen.gpu.gemm.block_tiling import BlockTile
 from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
 from xlac.codegen.gpu.gemm.simt_gemm import Pitched
 from xlac.codegen.gpu.gemm.tensor_core_gemm import TensorCoreTile
-from xlac.codegen.schedules.gpu.gemm import Staging
+from xlac.codegen.schedules.gpu.gemm import OperandStaging
 from xlac.codegen.schedules.schedule import Misfit, Path
 from xlac.ir.dims import Shape
 from xlac_sdk.dtypes import DType
@@ -58,14 +58,14 @@ def of_cores(p: MatrixProduct, tile: TensorCoreTile, dtype: DType) -> list[Stage
     return [StagedTile(side, span, tile.step, dtype, layout, CHUNK) for side, span in sides]
 
 
-def choose(one: StagedTile, depths: Shape, target: Target) -> Staging:
+def choose(one: StagedTile, depths: Shape, target: Target) -> OperandStaging:
     """The widest vectors, copied by the machine where it can."""
     shape = tile_shape(one.side, depths, one.span, one.step, one.widest(target))
     able = copies(one.side, shape, one.dtype, one.layout(shape), target)
-    return Staging(shape.lanes, "depth" if shape.along_depth else "side", able)
+    return OperandStaging(shape.lanes, "depth" if shape.along_depth else "side", able)
 
 
-def check(how: Staging, one: StagedTile, depths: Shape, target: Target, path: Path) -> None:
+def check(how: OperandStaging, one: StagedTile, depths: Shape, target: Target, path: Path) -> None:
     """Raises Misfit for vectors that the operand is not made of, and copies that are none."""
     deep = how.along == "depth"
     most = min(one.widest(target), one.step if deep else one.span)

@@ -12,7 +12,7 @@ Pair = tuple[Positive, Positive]
 
 
 @dataclass(frozen=True, slots=True)
-class Staging(Part):
+class OperandStaging(Part):
     """How tiles of an operand come to SHARED memory: in vectors of `lanes`, which lie along the sum
     (`depth`) or along the operand's rows or columns (`side`); `asynchronous`, the machine copies
     them while threads multiply, else through registers.
@@ -54,8 +54,8 @@ class SimtGemmSchedule(Schedule):
     split_k: Positive
     stages: Positive
     pitches: Pair
-    left: Staging
-    right: Staging
+    left: OperandStaging
+    right: OperandStaging
     epilogue_loop: bool
 
 
@@ -71,8 +71,8 @@ class TensorCoreGemmSchedule(Schedule):
     products: Pair
     split_k: Positive
     stages: Positive
-    left: Staging
-    right: Staging
+    left: OperandStaging
+    right: OperandStaging
     epilogue_loop: bool
 
 
