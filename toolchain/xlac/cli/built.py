@@ -1,4 +1,4 @@
-"""What `xlac build` says of the program it made."""
+"""What `xlac build` says of the program it made, and of how."""
 
 from __future__ import annotations
 
@@ -47,3 +47,10 @@ def loss_of(lowered: Lowered) -> dict[str, Any]:
     return {
         "weights": "int8", "quantised": weights, "absolute": float(f"{found.absolute:.3g}"), "relative": float(f"{found.relative:.3g}"),
     }  # fmt: skip
+
+
+def tell(trace: Any, wanted: bool) -> None:
+    """Prints the rewrites of a trace on standard error, in order."""
+    if wanted:
+        for number, line in enumerate(trace.fired):
+            click.echo(f"{number:5}  {line}", err=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.amounts import size
-from xlac.cli.built import announce, loss_of
+from xlac.cli.built import announce, loss_of, tell
 from xlac.cli.choice import Chosen, chosen, variants
 from xlac.cli.models import open_model, read_graph
 from xlac.cli.options import pass_options, schedule_option, spec_options, target_options
@@ -293,10 +293,3 @@ class Build:
         asked |= {"static": self.static, "libm": not self.no_libm, "size": self.small}
         asked |= {"checked": choice.options.checked} if choice.options.checked else {}
         return asked | ({"passes": choice.options.passes} if choice.options.passes else {})
-
-
-def tell(trace: Any, wanted: bool) -> None:
-    """Prints the rewrites of a trace on standard error, in order."""
-    if wanted:
-        for number, line in enumerate(trace.fired):
-            click.echo(f"{number:5}  {line}", err=True)
