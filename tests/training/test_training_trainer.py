@@ -262,3 +262,14 @@ def test_check_says_what_learns_and_what_a_step_takes(
     assert told["bytes"]["step"] > 0
     assert status(["check", "-q", str(file)]) == 0
     assert "learns      24 parameters in 2 tensors by adamw; frozen: h.bias" in capsys.readouterr().out  # fmt: skip
+
+
+def test_files_outside_of_the_folder_need_permission(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    model, _, section = SPEC.format(optimizer="{sgd: {lr: 0.1}}", more="").partition("train:")
+    (tmp_path / "model.yaml").write_text(model)
+    (inner / "m.yaml").write_text(f"xlac: 1\ninclude: [../model.yaml]\ntrain:{section}")
+    with pytest.raises(SourceError, match="XL3002"):
+        xlac.trainer(inner / "m.yaml")
+    assert xlac.trainer(inner / "m.yaml", allow_outside=True).metrics == ("loss", "accuracy")

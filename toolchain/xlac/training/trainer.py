@@ -51,9 +51,12 @@ class Trainer:
         threads: int | None = None,
         dims: Mapping[str, int | str] | None = None,
         params: Mapping[str, object] | None = None,
+        allow_outside: bool = False,
         **options: Any,
     ) -> None:
-        model, training = load_training(Path(spec), dims=dims, params=params)
+        model, training = load_training(
+            Path(spec), dims=dims, params=params, allow_outside=allow_outside
+        )
         graphs = graphs_of(model, training)
         self._entries = {"step": TrainingEntry.of(graphs.step), "evaluate": TrainingEntry.of(graphs.evaluate), "run": TrainingEntry.of(graphs.run)}  # fmt: skip
         self._tensors = {tensor.name: tensor for tensor in graphs.state}

@@ -131,7 +131,7 @@ def training_options(choice: Chosen) -> dict[str, Any]:
     usual = CompileOptions()
     given = {f.name: getattr(choice.options, f.name) for f in fields(CompileOptions)}
     some = {name: value for name, value in given.items() if value != getattr(usual, name)}
-    return {"target": choice.target, **some}
+    return {"target": choice.target, "allow_outside": choice.allow_outside, **some}
 
 
 class TerminalReport:
