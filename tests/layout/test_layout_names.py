@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("toolchain/xlac", "backend_sdk/xlac_sdk", "backends", "runtime/xlac_runtime")
-CLASS = re.compile(r"^ *class \w", re.MULTILINE)
+CLASS = re.compile(r"^ *class (\w+)[(:]", re.MULTILINE)
 
 # an operation has the name of its mnemonic, a step or a part of a kernel that of program files
 OPERATIONS = {"Attention", "Barrier", "Call", "Const", "Linear", "Repeat", "Var", "While"}
@@ -17,17 +17,14 @@ DOORS = {"Model"}  # xlac.Model is what is compiled, xlac_runtime.Model what was
 LEFT = {"Forward", "Grid", "Work"}  # to be renamed: a name here may only go
 
 
+@cache
 def homes() -> dict[str, set[str]]:
     """The files that define a class, by its name."""
     found: dict[str, set[str]] = {}
     for folder in FOLDERS:
         for file in sorted((ROOT / folder).rglob("*.py")):
-            text = file.read_text("utf-8")
-            if not CLASS.search(text):
-                continue
-            for node in ast.walk(ast.parse(text)):
-                if isinstance(node, ast.ClassDef):
-                    found.setdefault(node.name, set()).add(file.relative_to(ROOT).as_posix())
+            for name in CLASS.findall(file.read_text("utf-8")):
+                found.setdefault(name, set()).add(file.relative_to(ROOT).as_posix())
     return found
 
 
