@@ -36,6 +36,10 @@ def main() -> None:
             times.append((time.perf_counter() - start) / calls)
         print(f"{np.median(times) * 1e6:8.2f} us a call for {len(batch)} image(s)")
 
+    data = ("--data specs/data/digits_train.npz", "--validate specs/data/digits_test.npz")
+    print("to train the model from random weights, in seconds:")
+    print(f"  xlac train specs/digits_train.yaml {' '.join(data)} --epochs 10 --batch 32 -o run")
+
 
 if __name__ == "__main__":
     main()
