@@ -6,7 +6,7 @@ kind "state", listed in every graph in the same order, so that all programs keep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from xlac.autodiff.gradient import linearize
 from xlac.autodiff.walks import substituted
 from xlac.ir.dims import Dim
-from xlac.ir.graph import Graph, Node, zeros
+from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.model import Model
@@ -23,9 +23,10 @@ from xlac.ops import build
 from xlac.ops.tensor.leaf import param
 from xlac.spec.summary import statistics
 from xlac.spec.training.optimizer import Optimizer, Rate
-from xlac.spec.training.section import BatchMean, Training, scalar_type
+from xlac.spec.training.section import Training, scalar_type
 from xlac.training.modes import TrainingMode
 from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Origin
 
 STEP, LENGTH, RATE = "optimizer.step", "optimizer.steps", "optimizer.lr"
 FINITE = "finite"  # an output of a step: whether its gradients were, and anything was written
@@ -122,7 +123,7 @@ class _Builder:
         for name in (*training.learns, *(n for n in training.weights if n in measured)):
             weight = training.weights[name]
             first = training.initial.get(name) or self._given(name)
-            self.params[weight] = self._add(name, weight.type, first, learns=True)
+            self.params[weight] = self._add(name, weight.type, first, True, weight.origin)
         for name, optimizer in training.learns.items():
             weight = training.weights[name]
             self.slots[name] = {
@@ -146,10 +147,15 @@ class _Builder:
         return lambda: np.asarray(self.model.weights[name])
 
     def _add(
-        self, name: str, type: Type, initial: Callable[[], Array], learns: bool = False
+        self,
+        name: str,
+        type: Type,
+        initial: Callable[[], Array],
+        learns: bool = False,
+        origin: Origin | None = None,
     ) -> Node:
         self.state[name] = StateTensor(name, type, initial, learns)
-        self.nodes[name] = build.param(name, type.dtype, type.shape, "state")
+        self.nodes[name] = build.param(name, type.dtype, type.shape, "state", origin)
         return self.nodes[name]
 
     # ---- graphs ------------------------------------------------------------------------------
@@ -189,12 +195,11 @@ class _Builder:
         following = self._following(gradients)
         following.update({param(n).name: new for n, new in self.mode.measured.items()})
         if finite is not None:  # all or nothing
-            flag = finite
             following = {
-                name: build.select(_spread(flag, self.nodes[name].shape), node, self.nodes[name])
+                name: build.select(finite, node, self.nodes[name])
                 for name, node in following.items()
             }
-            numbers = {**numbers, FINITE: flag}
+            numbers = {**numbers, FINITE: finite}
         outputs = {**numbers, **{f"{name}.next": node for name, node in following.items()}}
         return self._model("step", outputs, {name: f"{name}.next" for name in following})
 
@@ -212,9 +217,7 @@ class _Builder:
         for name, gradient in gradients.items():
             optimizer: Optimizer = training.learns[name]
             weight, kept = self.nodes[name], self.slots[name]
-            named = replace(weight, origin=training.weights[name].origin)
-            made = optimizer.update(training.elaboration(), named, gradient, now[optimizer.rate], step, kept)  # fmt: skip
-            (made,) = (_with(made, named, weight),)
+            made = optimizer.update(training.elaboration(), weight, gradient, now[optimizer.rate], step, kept)  # fmt: skip
             found[name] = made.pop("w")
             found.update({f"optimizer.{slot}.{name}": node for slot, node in made.items()})
         found[STEP] = build.add(count, 1)
@@ -240,21 +243,9 @@ class _Builder:
         return clipped, finite
 
 
-def _with(nodes: Mapping[str, Node], old: Node, new: Node) -> dict[str, Node]:
-    """Nodes that read one parameter, reading another of its type."""
-    return dict(zip(nodes, substituted(list(nodes.values()), {old: new}), strict=True))
-
-
 def _between(gradient: Node, most: float) -> Node:
     return build.minimum(build.maximum(gradient, -most), most)
 
 
-def _spread(flag: Node, shape: Sequence[Dim]) -> Node:
-    return build.broadcast_to(flag, shape)
-
-
 def _filled(type: Type, value: float) -> Callable[[], Array]:
     return lambda: np.full(tuple(int(n) for n in type.shape), value).astype(type.dtype.numpy)  # type: ignore[arg-type]
-
-
-__all__ = ["FINITE", "LENGTH", "STEP", "BatchMean", "Metric", "StateTensor", "TrainingGraphs", "training_graphs", "zeros"]  # fmt: skip

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from xlac.driver import lower, specialized
 from xlac.ir.dims import size_hint
-from xlac.spec.load import load_training
-from xlac.training.step import training_graphs
+from xlac.model import Model
+from xlac.spec.training.section import Training
+from xlac.training.program import graphs_of
 from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request
 
 
-def summarize_training(
-    path: Path,
-    *,
-    dims: Mapping[str, int | str] | None = None,
-    params: Mapping[str, object] | None = None,
-    allow_outside: bool = False,
-    target: str = "cpu",
-) -> dict[str, Any]:
+def summarize_training(model: Model, training: Training, target: str = "cpu") -> dict[str, Any]:
     """What learns and by which optimizer, and bytes: of weights, of what the optimizer keeps, and
     of values that a step and an evaluation have in memory at once, as the target's programs place
     them. Raises SourceError, and UnsupportedError where there is no derivative.
     """
-    model, training = load_training(path, dims=dims, params=params, allow_outside=allow_outside)
-    graphs = training_graphs(model, training)
+    graphs = graphs_of(model, training)
     machine = find(target).target(Request())
     arenas = {
         name: lower(specialized(graph), machine).program.arena_bytes

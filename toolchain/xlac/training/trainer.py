@@ -86,7 +86,8 @@ class Trainer:
 
     def __call__(self, /, **arrays: Any) -> Any:
         """The model's outputs with the weights as they are now."""
-        return self._run("run", arrays)
+        found, _ = self._called("run", arrays)
+        return found if len(found) > 1 else next(iter(found.values()))
 
     def __repr__(self) -> str:
         kept = sum(tensor.type.size for tensor in self._tensors.values() if tensor.learns)
@@ -191,16 +192,11 @@ class Trainer:
     # ---- programs ----------------------------------------------------------------------------
 
     def _called(self, kind: str, arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:  # fmt: skip
+        """The outputs of a call by name, and its sizes."""
         program, given, sizes = self._program(kind, arrays)
         self._hand_over(program)
         found = program(**given)
-        names = program.outputs
-        return (found if isinstance(found, dict) else {names[0]: found}), sizes
-
-    def _run(self, kind: str, arrays: Mapping[str, Any]) -> Any:
-        program, given, _ = self._program(kind, arrays)
-        self._hand_over(program)
-        return program(**given)
+        return (found if isinstance(found, dict) else {program.outputs[0]: found}), sizes
 
     def _program(
         self, kind: str, arrays: Mapping[str, Any]

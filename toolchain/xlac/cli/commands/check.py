@@ -41,6 +41,7 @@ def command(
     import json
 
     from xlac.frontends.loader import load
+    from xlac.spec.load import TrainedSpec
     from xlac.spec.summary import summarize
 
     options = chosen(spec, dim, sets, allow_outside).options
@@ -60,16 +61,15 @@ def command(
         for name, type in types.items() if not as_json else ():
             click.echo(f"{name.ljust(max(map(len, types)))}  {type}")
         return
-    model = load(
-        spec, params=options.params, dims=options.dims, allow_outside=allow_outside, training=True
-    )
-    found = summarize(model)
-    if trains(spec):
+    try:
+        found = summarize(
+            load(spec, params=options.params, dims=options.dims, allow_outside=allow_outside)
+        )
+    except TrainedSpec as trained:
         from xlac.training.summary import summarize_training
 
-        found["training"] = summarize_training(
-            spec, dims=options.dims, params=options.params, allow_outside=allow_outside
-        )
+        found = summarize(trained.model)
+        found["training"] = summarize_training(trained.model, trained.training)
     if as_json:
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))
         return
@@ -88,18 +88,6 @@ def command(
     _totals(found)
     if "training" in found:
         _training(found["training"])
-
-
-def trains(spec: Path) -> bool:
-    """Whether a file is a spec with a section train, which was checked before."""
-    from xlac.frontends.loader import READERS
-    from xlac.spec.report import Report
-    from xlac.spec.schema.document import read_document
-
-    if spec.suffix.lower() in READERS:
-        return False
-    merged = read_document(spec, Report(), allow_outside=True)
-    return merged is not None and merged.train is not None
 
 
 def _training(told: dict[str, Any]) -> None:
