@@ -47,7 +47,11 @@ def applied(name: str, sample: Sample) -> tuple[list[Node], tuple[Node, ...]]:
 
 
 def evaluated(
-    params: Sequence[Node], nodes: Sequence[Node | None], values: Mapping[str, Array]
+    params: Sequence[Node],
+    nodes: Sequence[Node | None],
+    values: Mapping[str, Array],
+    weights: Mapping[str, Array] | None = None,
+    float64: bool = False,
 ) -> list[Array]:
     """The values of nodes over parameters, interpreted; 0 for None."""
     kept = {str(n): node for n, node in enumerate(nodes) if node is not None}
@@ -56,7 +60,7 @@ def evaluated(
         graph = Graph("derivative", tuple(params), kept)
         verify(graph)
         with np.errstate(all="ignore"):
-            answers = interpret(graph, values)
+            answers = interpret(graph, values, weights, float64)
     return [answers.get(str(n), np.zeros(())) for n in range(len(nodes))]
 
 

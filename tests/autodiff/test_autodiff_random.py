@@ -6,34 +6,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
+from differences import evaluated
 from graphs import Case, make
 
 from xlac.autodiff.gradient import linearize
-from xlac.ir.graph import Graph, Node
-from xlac.ir.interpret import interpret
-from xlac.ir.verify import verify
 from xlac.ops import build
 
 COUNT = int(os.environ.get("XLAC_FUZZ_GRAPHS", "60"))
 BATCH = 10  # graphs of one test
-
-
-def wide(params: Sequence[Node], nodes: Sequence[Node | None], values: Mapping[str, Any], case: Case) -> list[Any]:  # fmt: skip
-    """The values of nodes in float64; 0 for None."""
-    kept = {str(n): node for n, node in enumerate(nodes) if node is not None}
-    found = {}
-    if kept:
-        graph = Graph("derivative", tuple(dict.fromkeys(params)), kept)
-        verify(graph)
-        with np.errstate(all="ignore"):
-            found = interpret(graph, values, case.weights, float64=True)
-    return [found.get(str(n), np.zeros(())) for n in range(len(nodes))]
 
 
 def check(case: Case, seed: int) -> None:
@@ -53,8 +37,10 @@ def check(case: Case, seed: int) -> None:
         for n, o in enumerate(outputs)
     }  # type: ignore[arg-type]
     inputs = case.graph.inputs
-    forwards = wide([*inputs, *found.sources], found.changes, {**case.inputs, **t}, case)
-    backwards = wide([*inputs, *weights], back, {**case.inputs, **w}, case)
+    forwards = evaluated(
+        [*inputs, *found.sources], found.changes, {**case.inputs, **t}, case.weights, True
+    )
+    backwards = evaluated([*inputs, *weights], back, {**case.inputs, **w}, case.weights, True)
     if not all(np.all(np.isfinite(a)) for a in (*forwards, *backwards)):
         return
     pairs = [*((f, w[f"w{n}"]) for n, f in enumerate(forwards))], [*((b, t[f"t{n}"]) for n, b in enumerate(backwards))]  # fmt: skip

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from xlac.autodiff.walks import dependents, fresh, until
-from xlac.ir.graph import Graph, Node
+from xlac.autodiff.walks import dependents, fresh
+from xlac.ir.graph import Graph, Node, walk
 
 PullBack = Callable[[Sequence[Node], Sequence[Node], Sequence[Node]], list[Node | None]]
 Tangents = tuple[Node | None, ...]
@@ -70,7 +70,7 @@ def residuals(changes: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
 def _on_parameters(roots: Iterable[Node]) -> set[Node]:
     """The nodes under roots that depend on a parameter."""
     found: set[Node] = set()
-    for node in until(roots, ()):
+    for node in walk(roots, ()):
         if node.op.mnemonic == "param" or any(i in found for i in node.inputs):
             found.add(node)
     return found

@@ -12,9 +12,8 @@ from dataclasses import replace
 from xlac.autodiff import control
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.autodiff.expressions import expression
-from xlac.autodiff.walks import until
 from xlac.ir.composite import Composite
-from xlac.ir.graph import Node, pick, zeros
+from xlac.ir.graph import Node, pick, walk, zeros
 from xlac.ir.op import UNDEFINED, attributes
 from xlac.ops import build
 from xlac.ops.control.control import Pick
@@ -40,7 +39,7 @@ class Forward:
         NoDerivativeError.
         """
         roots = list(roots)
-        for node in until(roots, self.primal):
+        for node in walk(roots, self.primal):
             self._visit(node)
         return [self.tangents[root][0] for root in roots]
 
@@ -161,7 +160,7 @@ def blamed(change: Node | None, node: Node) -> Node | None:
         return change
     new: dict[Node, Node] = {}
     known = {node, *node.inputs}
-    for inner in until([change], known):
+    for inner in walk([change], known):
         inputs = tuple(new.get(i, i) for i in inner.inputs)
         bare = inner.origin is None and inner.inputs
         if bare or inputs != inner.inputs:

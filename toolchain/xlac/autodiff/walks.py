@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from xlac.ir.graph import Graph, Node
+from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.types import Type
 from xlac.ops.values import param
-
-
-def until(roots: Iterable[Node], given: Collection[Node]) -> Iterator[Node]:
-    """The nodes that roots need, inputs first, up to nodes that are given."""
-    seen = set(given)
-    stack = [(node, False) for node in reversed(list(roots))]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack += [(i, False) for i in reversed(node.inputs) if i not in seen]
 
 
 def dependents(roots: Iterable[Node], sources: Collection[Node]) -> dict[Node, None]:
     """The nodes between sources and roots that depend on a source, sources first, in order."""
     found: dict[Node, None] = dict.fromkeys(sources)
-    for node in until(roots, found):
+    for node in walk(roots, found):
         if any(i in found for i in node.inputs):
             found[node] = None
     return found
@@ -35,7 +21,7 @@ def dependents(roots: Iterable[Node], sources: Collection[Node]) -> dict[Node, N
 def substituted(roots: Sequence[Node], values: Mapping[Node, Node]) -> list[Node]:
     """The roots with some nodes replaced by others of their types."""
     new = dict(values)
-    for node in until(roots, values):
+    for node in walk(roots, values):
         inputs = tuple(new[i] for i in node.inputs)
         new[node] = node if inputs == node.inputs else node.with_inputs(inputs)
     return [new[root] for root in roots]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
@@ -143,9 +143,9 @@ class Graph:
         return found
 
 
-def walk(roots: Iterable[Node]) -> Iterator[Node]:
-    """The nodes that `roots` need, inputs first, without recursion."""
-    seen: set[Node] = set()
+def walk(roots: Iterable[Node], given: Collection[Node] = ()) -> Iterator[Node]:
+    """The nodes that `roots` need, inputs first, up to nodes that are given; without recursion."""
+    seen = set(given)
     stack = [(node, False) for node in reversed(list(roots))]
     while stack:
         node, ready = stack.pop()

@@ -4,11 +4,10 @@ definitions.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from xlac.ir.composite import Composite
-from xlac.ir.graph import Graph, Node, map_bodies
+from xlac.ir.graph import Graph, Node, map_bodies, walk
 from xlac.ir.op import Elementwise, Op
 from xlac.ops.control.control import Pick
 from xlac.passes.registry import Pass, register
@@ -69,7 +68,7 @@ class Expander:
         results = op.expand(*node.inputs)
         roots = results if isinstance(results, tuple) else (results,)
         new = {i: i for i in node.inputs}
-        for inner in until(roots, new):
+        for inner in walk(roots, new):
             origin = inner.origin or node.origin
             blamed = (
                 map_bodies(inner, lambda g, o=origin: blame(g, o)) if inner.op.bodies() else inner  # type: ignore[misc]
@@ -100,20 +99,6 @@ def check_expanded(graph: Graph, target: Target, is_kept: IsKept) -> None:
             raise SourceError(Diagnostic("XL4104", problem, span, "add `expand` to the passes"))
         for body in node.op.bodies():
             check_expanded(body, target, is_kept)
-
-
-def until(roots: tuple[Node, ...], given: Collection[Node]) -> Iterator[Node]:
-    """The nodes that roots need, inputs first, up to nodes that are given."""
-    seen = set(given)
-    stack = [(node, False) for node in reversed(roots)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack += [(i, False) for i in reversed(node.inputs) if i not in seen]
 
 
 def blame(body: Graph, origin: Origin | None) -> Graph:

@@ -126,10 +126,10 @@ def convolution(w: OnnxWriter, node: Node, x: str, weight: str, *bias: str) -> s
 
 def _inside(node: Node) -> list[Node]:
     """The nodes that a composite stands for."""
-    from xlac.passes.expand import until
+    from xlac.ir.graph import walk
 
     found = node.op.expand(*node.inputs)  # type: ignore[attr-defined]
-    return list(until(found if isinstance(found, tuple) else (found,), set(node.inputs)))
+    return list(walk(found if isinstance(found, tuple) else (found,), set(node.inputs)))
 
 
 @rule("layer_norm")

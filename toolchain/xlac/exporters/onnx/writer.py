@@ -13,12 +13,11 @@ from onnx import TensorProto, helper
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim, Quotient, Shape, Sym, Symbol, symbols
-from xlac.ir.graph import Graph, Node
+from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.ops.control.control import Pick
 from xlac.ops.tensor.leaf import Const, param
-from xlac.passes.expand import until
 from xlac_sdk.dtypes import DType
 
 if TYPE_CHECKING:
@@ -260,7 +259,7 @@ class OnnxWriter:
         results = node.op.expand(*node.inputs)
         roots = results if isinstance(results, tuple) else (results,)
         known = {i: values[i] for i in node.inputs}
-        for inner in until(roots, known):
+        for inner in walk(roots, known):
             known[inner] = self.node(inner, known)
         named = [known[root] for root in roots]
         return named if len(node.results) > 1 else named[0]

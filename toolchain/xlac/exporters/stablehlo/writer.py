@@ -15,12 +15,11 @@ from xlac.exporters.spec.names import clean
 from xlac.exporters.stablehlo.literals import constant_text, type_text
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.composite import Composite
-from xlac.ir.graph import Graph, Node
+from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.ops.control.control import Pick
 from xlac.ops.tensor.leaf import Const, param
-from xlac.passes.expand import until
 from xlac_sdk.dtypes import DType
 
 
@@ -176,7 +175,7 @@ class StableHloWriter:
     def made(self, root: Node, given: dict[Node, SsaValue]) -> SsaValue:
         """The value of nodes that were built from others whose values are known."""
         values: dict[Node, Any] = dict(given)
-        for node in until((root,), given):
+        for node in walk((root,), given):
             values[node] = self.node(node, values)
         found: SsaValue = values[root]
         return found
@@ -209,7 +208,7 @@ class StableHloWriter:
         results = node.op.expand(*node.inputs)
         roots = results if isinstance(results, tuple) else (results,)
         known = {i: values[i] for i in node.inputs}
-        for inner in until(roots, known):
+        for inner in walk(roots, known):
             known[inner] = self.node(inner, known)
         named = [known[root] for root in roots]
         return named if len(node.results) > 1 else named[0]

@@ -13,6 +13,7 @@ from xlac.ir.op import Array, Op, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import numeric
 from xlac.ops.reduction.reduction import check_combine, created
+from xlac.ops.tensor.index import taken_along
 from xlac_sdk.dtypes import DType
 
 
@@ -83,14 +84,9 @@ class Cumulative(Op):
             ),
             direction="gt",
         )
-        others = tuple(axis for axis in range(x.type.rank) if axis != self.axis)
         if self.reverse:
             latest = apply("neg", latest)
-        kept = apply(
-            "gather", t, latest, collapsed_slice_dims=(self.axis,), operand_batching_dims=others,
-            start_indices_batching_dims=others, start_index_map=(self.axis,), index_vector_dim=x.type.rank,
-            slice_sizes=tuple(0 if size == 0 else 1 for size in x.shape),
-        )  # fmt: skip
+        kept = taken_along(t, latest, self.axis)  # fmt: skip
         return [apply("select", found, kept, zeros(t.type))]
 
     def _product_change(self, x: Node, t: Node) -> Node:

@@ -16,6 +16,7 @@ from xlac.ir.types import Type, Types
 from xlac.ops import numeric
 from xlac.ops.checks import check_axes, several
 from xlac.ops.control import bodies
+from xlac.ops.tensor.index import taken_along
 from xlac_sdk.dtypes import DType
 
 Ints = tuple[int, ...]
@@ -65,15 +66,10 @@ class Sort(Op):
             )
             op = replace(self, body=replace(self.body, inputs=(*self.body.inputs, *extra)))
         order = pick(Node.of(op, *node.inputs, line), len(node.inputs))
-        others = tuple(axis for axis in range(first.type.rank) if axis != self.axis)
         return [
             None
             if t is None
-            else apply(
-                "gather", t, order, collapsed_slice_dims=(self.axis,), operand_batching_dims=others,
-                start_indices_batching_dims=others, start_index_map=(self.axis,), index_vector_dim=first.type.rank,
-                slice_sizes=tuple(size if size == 0 else 1 for size in first.shape),
-            )
+            else taken_along(t, order, self.axis)
             for t in tangents
         ]  # fmt: skip
 

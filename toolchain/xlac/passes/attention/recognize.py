@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xlac.ir.graph import Graph, Node
+from xlac.ir.graph import Graph, Node, walk
 from xlac.ops.checks import FLOATS
 from xlac.ops.nn.probability import Softmax
 from xlac.ops.reduction.contraction import Dot
@@ -20,7 +20,6 @@ from xlac.ops.scalar.convert import Cast
 from xlac.passes.attention.axis_factors import VIEWS, Axes, Factors, Ints
 from xlac.passes.attention.build import attention, operands
 from xlac.passes.attention.scores import Scores, scores, softmax
-from xlac.passes.expand import until
 from xlac.passes.registry import Pass, register
 from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import everywhere, readers, rebuild
@@ -72,7 +71,7 @@ class Finder:
     def blamed(self, better: Node, node: Node) -> Node:
         """New nodes with the origin of the one that they replace."""
         new: dict[Node, Node] = {}
-        for made in until((better,), self.readers):
+        for made in walk((better,), self.readers):
             new[made] = replace(
                 made,
                 inputs=tuple(new.get(i, i) for i in made.inputs),
