@@ -38,9 +38,38 @@ def test_c_that_learns(examples: Path) -> None:
     needs("make", "cc")
     build("digits_train", examples / "c" / "digits_train", "--dim", "batch=16")
     run("make", "train", "CFLAGS=-O2 -Werror", cwd=examples / "c")
-    told = run("./train", cwd=examples / "c").splitlines()
+    learned(run("./train", cwd=examples / "c").splitlines())
+
+
+def learned(told: list[str]) -> None:
+    """The example learned: what it said at first, and at last."""
     first, last = (float(line.split("loss ")[1].split(",")[0]) for line in (told[0], told[-1]))
     assert len(told) == 5 and first > 2 and last < 0.05 and "100 % right" in told[-1]
+
+
+@pytest.mark.parametrize("target", ["c", "cpu"])
+@pytest.mark.sampled(1)
+def test_cpp_that_learns(examples: Path, target: str) -> None:
+    needs("make", "cc", "g++")
+    folder, forms = examples / "cpp", {"c": "c,h,hpp", "cpu": "hpp,o"}[target]
+    options = ("--dim", "batch=16", "--target", target, "--emit", forms)
+    build("digits_train", folder / "digits_train", *options)
+    if target == "c":
+        run("make", "train", "CXXFLAGS=-O2 -pedantic -Werror", cwd=folder)
+    else:
+        run("g++", "-std=c++17", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Idigits_train", "train.cpp", "digits_train/digits_train.o", "-o", "train", cwd=folder)  # fmt: skip
+    *told, refused, last = run("./train", cwd=folder).splitlines()
+    learned([*told, last])
+    assert refused == "refused: the tensor has another number of elements"
+
+
+def test_rust_that_learns(examples: Path) -> None:
+    needs("rustc", "cc")
+    folder = examples / "rust"
+    options = ("--dim", "batch=16", "--target", "cpu", "--emit", "rs,o")
+    build("digits_train", folder / "digits_train", *options)
+    run("rustc", "--edition", "2024", "-D", "warnings", "train.rs", "-C", "link-arg=digits_train/digits_train.o", cwd=folder)  # fmt: skip
+    learned(run("./train", cwd=folder).splitlines())
 
 
 @pytest.mark.parametrize("standard", ["c++17", "c++20"])

@@ -1,5 +1,5 @@
-"""A spec that trains as one C file: a step, an evaluation and the model over one state, equal to
-xlac.trainer to the bit.
+"""A spec that trains as one C file, and as a native library: a step, an evaluation and the model over
+one state, equal to xlac.trainer to the bit.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Facts(ctypes.Structure):
 
 
 class Learner:
-    """The C file of a spec, compiled; arrays in, (status, *results) out."""
+    """The library of a spec, or its C file, compiled; arrays in, (status, *results) out."""
 
     def __init__(
         self, folder: Path, name: str, sizes: int = 0, weights: np.ndarray | None = None
     ) -> None:
-        needs("cc")
-        made = folder / f"{name}.so"
+        made = folder / f"lib{name}.so"
         if not made.exists():
+            needs("cc")
             run("cc", "-std=c99", "-O2", "-shared", "-fPIC", *WARNINGS, folder / f"{name}.c", "-lm", "-o", made)  # fmt: skip
         self.library, self.name = ctypes.CDLL(str(made)), name
         getattr(self.library, f"{name}_size").restype = ctypes.c_size_t
@@ -99,9 +99,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("digits_train", made, "--dim", f"batch={BATCH}", "--emit", "c,h")
 
 
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("native") / "out"
+    return build("digits_train", made, "--target", "cpu", "--dim", f"batch={BATCH}")
+
+
+@pytest.fixture(params=["c", "cpu"])
+def target(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def learner(folder: Path) -> Learner:
-    return Learner(folder, "digits_train")
+def learner(target: str, request: pytest.FixtureRequest) -> Learner:
+    return Learner(request.getfixturevalue("folder" if target == "c" else "native"), "digits_train")
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +122,8 @@ def batches() -> list[tuple[np.ndarray, np.ndarray]]:
     return [(image[n * BATCH :][:BATCH].copy(), label[n * BATCH :][:BATCH].copy()) for n in range(STEPS)]  # fmt: skip
 
 
-def test_steps_are_those_of_the_trainer(learner: Learner, batches: Any) -> None:
-    trainer = xlac.trainer(SPECS / "digits_train.yaml", target="c", dims={"batch": BATCH})
+def test_steps_are_those_of_the_trainer(learner: Learner, target: str, batches: Any) -> None:
+    trainer = xlac.trainer(SPECS / "digits_train.yaml", target=target, dims={"batch": BATCH})
     assert flat(learner.state()) == flat(trainer.state())
     trainer.set_length(STEPS)
     assert learner("set_length", ctypes.c_double(STEPS)) == 0
@@ -175,8 +186,9 @@ def test_what_is_refused_changes_nothing(learner: Learner, batches: Any) -> None
 def test_what_cannot_be_built_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = str(SPECS / "digits_train.yaml")
     for options, told in (
-        (("--target", "cpu"), "target 'cpu' cannot write a step that learns"),
-        (("--target", "c", "--emit", "c,h,hpp"), "cannot be written as 'hpp'"),
+        (("--target", "reference"), "target 'reference' cannot write a step that learns"),
+        (("--target", "c", "--emit", "c,h,exe"), "cannot be written as 'exe'"),
+        (("--target", "cpu", "--emit", "h,exe"), "cannot be written as 'exe'"),
         (("--target", "c", "--checked"), "--checked is for one graph"),
     ):
         assert status(["build", spec, *options, "-o", str(tmp_path / "out")]) == 3
@@ -194,10 +206,11 @@ def test_sanitizers_find_nothing(folder: Path, tmp_path: Path) -> None:
     assert "then: loss" in run(made)
 
 
-def test_an_open_batch_is_chosen_by_each_call(batches: Any, tmp_path: Path) -> None:
+def test_an_open_batch_is_chosen_by_each_call(target: str, batches: Any, tmp_path: Path) -> None:
     needs("cc")
-    made = build("digits_train", tmp_path / "out", "--dim", "batch=1..8", "--emit", "c,h,so")
-    trainer = xlac.trainer(SPECS / "digits_train.yaml", target="c")
+    options = ("--target", target, "--dim", "batch=1..8", "--emit", "h,so")
+    made = build("digits_train", tmp_path / "out", *options)
+    trainer = xlac.trainer(SPECS / "digits_train.yaml", target=target)
     trainer.set_length(STEPS)
     learner = Learner(made, "digits_train", sizes=8)
     learner("set_length", ctypes.c_double(STEPS))
@@ -216,7 +229,7 @@ def test_an_open_batch_is_chosen_by_each_call(batches: Any, tmp_path: Path) -> N
     np.testing.assert_allclose(np.asarray(model(image=image)), np.asarray(trainer(image=image)), rtol=1e-5, atol=1e-7)  # fmt: skip
 
 
-def test_weights_beside_the_code_and_weights_that_do_not_learn(batches: Any, tmp_path: Path) -> None:  # fmt: skip
+def test_weights_beside_the_code_and_weights_that_do_not_learn(target: str, batches: Any, tmp_path: Path) -> None:  # fmt: skip
     spec = tmp_path / "digits_train.yaml"
     for file in ("digits.yaml", "digits.safetensors"):
         (tmp_path / file).symlink_to(SPECS / file)
@@ -224,10 +237,10 @@ def test_weights_beside_the_code_and_weights_that_do_not_learn(batches: Any, tmp
     assert text.count("  batch: batch") == 1
     spec.write_text(text.replace("  batch: batch", "  wrt: ['logits.*']\n  batch: batch"))
     allowed = ("--allow-outside", "--dim", f"batch={BATCH}", "--weights", "mmap")
-    build(str(spec), tmp_path / "out", *allowed)
+    build(str(spec), tmp_path / "out", "--target", target, *allowed)
     weights = np.fromfile(tmp_path / "out" / "digits_train.weights", np.uint8)
     learner = Learner(tmp_path / "out", "digits_train", weights=weights)
-    trainer = xlac.trainer(SPECS / "digits_train.yaml", target="c", dims={"batch": BATCH})
+    trainer = xlac.trainer(SPECS / "digits_train.yaml", target=target, dims={"batch": BATCH})
     names = list(learner.state())
     assert "logits.weight" in names and "h1.weight" not in names
     assert flat(learner.state()).items() <= flat(trainer.state()).items()
@@ -239,3 +252,19 @@ def test_weights_beside_the_code_and_weights_that_do_not_learn(batches: Any, tmp
     assert losses[0][0] == 0 and losses[-1][1] < losses[0][1]
     assert flat(learner.state()) != before and learner("reset") == 0
     assert flat(learner.state()) == before
+
+
+@pytest.mark.sampled(1)
+def test_a_library_for_several_processors_learns(batches: Any, tmp_path: Path) -> None:
+    """The first state is that of any processor, and steps are those of this one."""
+    options = ("--target", "cpu", "--cpu", "x86-64,x86-64-v3", "--emit", "h,so,a")
+    made = build("digits_train", tmp_path / "out", "--dim", f"batch={BATCH}", *options)
+    learner = Learner(made, "digits_train")
+    trainer = xlac.trainer(SPECS / "digits_train.yaml", dims={"batch": BATCH})
+    assert flat(learner.state()) == flat(trainer.state())
+    trainer.set_length(STEPS)
+    learner("set_length", ctypes.c_double(STEPS))
+    for image, label in batches[:5]:
+        answer, *found = learner.batch("step", image, label)
+        assert answer == 0
+        np.testing.assert_allclose(found, list(trainer.step(image=image, label=label).values()), rtol=1e-4)  # fmt: skip

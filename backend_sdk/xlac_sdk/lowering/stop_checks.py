@@ -166,13 +166,15 @@ class StopChecks:
         return self._sizes[kernel]
 
 
-def of_entries(program: Program) -> list[StopChecks]:
-    """Those of a program's steps, and of each of its entries."""
+def of_entries(
+    program: Program, kernels: Mapping[Kernel, Kernel] | None = None
+) -> list[StopChecks]:
+    """Those of a program's steps, and of each of its entries; `kernels` as of `StopChecks`."""
     if program.entries is None:
-        return [StopChecks(program)]
-    whole = StopChecks(replace(program, steps=program.every_step, entries=None))
+        return [StopChecks(program, kernels)]
+    whole = StopChecks(replace(program, steps=program.every_step, entries=None), kernels)
     parts = [program, *(replace(program, steps=e.steps) for e in program.entries.entries)]
-    return [StopChecks(replace(part, entries=None), whole=whole) for part in parts]
+    return [StopChecks(replace(part, entries=None), kernels, whole=whole) for part in parts]
 
 
 def _both(kernel: Kernel, usual: Sizes, greatest: Sizes) -> tuple[float, float, Turns, Turns]:

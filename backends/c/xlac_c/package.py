@@ -19,7 +19,7 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 FORMS = ("c", "h", "hpp", "rs", "cmake", "main", "so", "exe")
 USUAL = ("c", "h")
-ENTRY_FORMS = ("c", "h", "cmake", "so")  # of programs with entries
+ENTRY_FORMS = ("c", "h", "hpp", "rs", "cmake", "so")  # of programs with entries
 
 
 def package(

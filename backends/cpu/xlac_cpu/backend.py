@@ -27,6 +27,7 @@ class CpuBackend(Backend):
     relies_on = ("llvmlite",)
     forms = ("h", "hpp", "rs", "cmake", "o", "a", "so", "exe", "s", "ll", "wasm")
     usual = ("h", "so")
+    entry_forms = tuple(form for form in forms if form != "exe")
     records = True
 
     def target(self, request: Request) -> Target:

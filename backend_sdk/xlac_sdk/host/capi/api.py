@@ -106,6 +106,12 @@ class Api:
         return tuple(dict.fromkeys((*self.arrays, *more)))
 
     @property
+    def calls(self) -> tuple[tuple[str, tuple[ArrayArgument, ...]], ...]:
+        """The functions that run steps, without the prefix, and their arrays: `run` first."""
+        points = self.entries.points if self.entries else ()
+        return (("run", self.arrays), *((point.name, point.arrays) for point in points))
+
+    @property
     def arena_start(self) -> int:
         """The byte of the caller's memory at which the arena starts."""
         return -(-self.state_bytes // self.align) * self.align

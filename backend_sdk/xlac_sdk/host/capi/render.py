@@ -20,9 +20,12 @@ def cpp_header(api: Api) -> str:
     names = {s.symbol.name: f"sizes.{s.name}" for s in api.sizes}
     counts = {
         a.name: f"static_cast<std::size_t>({extents.text(a.slot.elements, names)})"
-        for a in api.arrays
+        for a in api.every_array
     }
-    return render("wrapper.hpp.j2", api, counts=counts)
+    types = {t.slot.dtype.value: t.type for t in api.entries.tensors} if api.entries else {}
+    return render(
+        "wrapper.hpp.j2", api, counts=counts, functions=api.calls, types=sorted(types.items())
+    )
 
 
 def rust_module(api: Api) -> str:

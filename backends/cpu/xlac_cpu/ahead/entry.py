@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xlac_cpu.ahead.levels import PSABI, XSAVE, levels
+from xlac_cpu.emit.spelling import number
 from xlac_cpu.emit.templates import template
 from xlac_cpu.machine import Machine
 from xlac_sdk.dims import Dim, Quotient, Sym, Symbol, bounds
+from xlac_sdk.dtypes import DType
 from xlac_sdk.host.capi import Api
+from xlac_sdk.host.capi.api import EntryStatus, text_of
+from xlac_sdk.host.capi.arguments import ArrayArgument
+from xlac_sdk.host.capi.entry_points import EntryPoint
 from xlac_sdk.programs.constants import HEADER, MAGIC, MIX, STEP
 
 
@@ -27,9 +33,15 @@ def entry(
     machine = machines[0]
     needed = {"memcpy"} if any("llvm.memcpy" in text for part in texts for text in part) else set()
     needed |= {"memset"} if api.state_bytes else set()
+    needed |= {"memcpy"} if api.entries else set()
     vectors = machine.vector_bytes >= 16
     return template("entry.ll.j2", trim=True).render(
         api=api,
+        ways=_ways(api),
+        entry_status=EntryStatus,
+        types=dict.fromkeys(t.slot.dtype.value for t in api.entries.tensors) if api.entries else (),
+        text_of=text_of,
+        double=lambda text: number(float(text), DType.F64),
         header=json.dumps(machine.settings, sort_keys=True),
         triple=machine.triple,
         bits=machine.pointer_bits,
@@ -50,6 +62,24 @@ def entry(
         psabi=PSABI,
         xsave=XSAVE,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A function that runs steps, as C calls it: `NAME_run`, or that of an entry, with its
+    `point`; and what it calls in each variant.
+    """
+
+    name: str
+    function: str
+    arrays: tuple[ArrayArgument, ...]
+    point: EntryPoint | None = None
+
+
+def _ways(api: Api) -> list[_Way]:
+    points = api.entries.points if api.entries else ()
+    more = (_Way(point.name, f"enter_{point.name}", point.arrays, point) for point in points)
+    return [_Way("run", "run", api.arrays), *more]
 
 
 class Needs:

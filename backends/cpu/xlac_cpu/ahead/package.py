@@ -24,8 +24,9 @@ from xlac_sdk.host.capi import (
     weights_file,
 )
 from xlac_sdk.host.package import Package, Packaging, ProcessorVariant
-from xlac_sdk.lowering.stop_checks import StopChecks
+from xlac_sdk.lowering.stop_checks import of_entries
 from xlac_sdk.programs.constants import HEADER
+from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import arena_ends
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
@@ -96,16 +97,19 @@ class Making:
         before = 0 if self.api.mapped else HEADER
         constants = {slot: at - before for slot, at in self.block.places.items()}
         texts = []
+
+        def places(program: Program) -> layout.Places:
+            return layout.places_ahead(program, constants, self.api.arena_start)
+
         for variant, machine in zip(self.variants, self.machines, strict=True):
-            places = layout.places_ahead(variant.program, constants, self.api.arena_start)
-            texts.append(
-                tuple(module.emit(variant.program, variant.target, machine, places).values())
-            )
-        watched = [StopChecks(variant.program).long for variant in self.variants]
+            made = module.emit(variant.program, variant.target, machine, places)
+            texts.append(tuple(made.values()))
+        watched = [of_entries(variant.program)[0].long for variant in self.variants]
         return unit.Unit(
             entry(self.api, self.machines, len(self.data), self.mark, texts, watched),
             tuple(texts),
             self.api.functions,
+            tuple(module.functions(self.variants[0].program)),
         )
 
     @cached_property

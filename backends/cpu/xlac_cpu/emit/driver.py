@@ -39,7 +39,7 @@ SEGMENT = 128  # steps in one function: LLVM's time grows faster than a function
 
 
 class ProgramWriter:
-    """Writes the functions that run steps."""
+    """Writes the functions that run the steps of a program without entries."""
 
     def __init__(
         self,
@@ -50,8 +50,10 @@ class ProgramWriter:
         style: Style,
         places: layout.Places | None = None,
         stop_checks: StopChecks | None = None,
+        name: str = "run",
     ) -> None:
-        self.watch = Watch(stop_checks or StopChecks(program))
+        """`name` is that of the function which runs the program's steps."""
+        self.watch, self.name = Watch(stop_checks or StopChecks(program)), name
         self.program, self.symbols, self.threads = program, symbols, threads
         self.places, self.ahead = places or layout.places(program), places is not None
         self.state = len(layout.fixed(program))
@@ -63,8 +65,8 @@ class ProgramWriter:
         self.parts = stamp.parts(program, style.narrow)  # whose log threads tell their chunks to
 
     def write(self) -> list[str]:
-        """The text of every function; the last is `run`."""
-        self._function("run", "", self.program.steps, ())
+        """The text of every function."""
+        self._function(self.name, "", self.program.steps, ())
         if self.program.sizes and not self.ahead:
             self._extents()
         return self.functions
@@ -96,7 +98,8 @@ class ProgramWriter:
 
     def segment(self, steps: tuple[Step, ...], counters: tuple[str, ...]) -> str:
         """A run of steps as a function of its own."""
-        name = f"segment_{len(self.functions)}"
+        before = "" if self.name == "run" else f"{self.name}_"
+        name = f"{before}segment_{len(self.functions)}"
         self.functions.append("")  # holds the number while nested segments are written
         at = len(self.functions) - 1
         self._function(name, "internal ", steps, counters)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 
 from xlac_cpu.emit import chunks, driver, function, layout, outlined, stamp
 from xlac_cpu.emit.function import FunctionText
@@ -12,7 +14,8 @@ from xlac_cpu.emit.style import Style
 from xlac_cpu.machine import Machine
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.lowering.legalize import legalize
-from xlac_sdk.lowering.stop_checks import StopChecks
+from xlac_sdk.lowering.stop_checks import StopChecks, of_entries
+from xlac_sdk.programs.entries import parts as entry_parts
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.support.limits import checkpoint
@@ -22,12 +25,17 @@ KERNELS = 32  # in one module
 LETTERS = 400_000  # of kernel text in one module
 
 
+FIRST = "first"  # the function that turns a state of zeros into the first one
+Places = Callable[[Program], layout.Places]
+
+
 def emit(
-    program: Program, target: Target, machine: Machine, places: layout.Places | None = None
+    program: Program, target: Target, machine: Machine, places: Places | None = None
 ) -> dict[str, str]:
     """The program's modules by file name; `program.ll` holds `run`. Equal kernels are written once.
 
-    `places` says where slots are when the program is compiled ahead of time.
+    `places` says where slots are when the program is compiled ahead of time; only then are its
+    entries written, as the functions that `functions` names.
     """
     verify_program(program)
     style = Style(
@@ -42,17 +50,34 @@ def emit(
     spelled = outlined.calling(target) if target.size else target
     fast = program.facts.get("precision") == "fast"
     legal = {kernel: legalize(kernel, spelled, fast) for kernel in program.kernels}
-    stop_checks = StopChecks(program, legal)
-    symbols, groups = _kernels(program, legal, stop_checks, style)
+    each = of_entries(program, legal)
+    symbols, groups = _kernels(program, legal, each[0], style)
     group = groups[-1]
-    main = driver.ProgramWriter(
-        program, symbols, target.threads, group.declarations, style, places, stop_checks
-    )
-    functions = main.write()
-    functions += _helpers(program, main, symbols, machine, group.declarations)
-    outside = [
-        (symbol, kinds) for symbol, kinds in main.called.items() if symbol not in group.functions
-    ]
+    parts = [replace(program, entries=None)]
+    if places is not None and program.entries is not None:
+        parts = [*parts, *entry_parts(program)]
+        each.append(StopChecks(parts[-1]))  # of copies, which look at nothing
+    names = functions(program)[: len(parts)]
+    written: list[str] = []
+    mains: list[driver.ProgramWriter] = []
+    for name, part, checks in zip(names, parts, each, strict=False):
+        main = driver.ProgramWriter(
+            part,
+            symbols,
+            target.threads,
+            group.declarations,
+            style,
+            places(part) if places is not None else None,
+            checks,
+            name,
+        )
+        if name == FIRST:
+            main.watch.never()
+        written += main.write()
+        mains.append(main)
+    written += _helpers(program, mains, symbols, machine, group.declarations)
+    called = {symbol: kinds for main in mains for symbol, kinds in main.called.items()}
+    outside = [(symbol, kinds) for symbol, kinds in called.items() if symbol not in group.functions]
     sources = {f"kernels_{i}.ll": _render(machine, g, [], []) for i, g in enumerate(groups[:-1])}
     shared = _Group()
     if style.calls:
@@ -61,7 +86,16 @@ def emit(
         )
     if shared.functions:
         sources["functions.ll"] = _render(machine, shared, [], [])
-    return {"program.ll": _render(machine, group, functions, outside), **sources}
+    return {"program.ll": _render(machine, group, written, outside), **sources}
+
+
+def functions(program: Program) -> list[str]:
+    """The functions that run a program's steps, those of each of its entries, and those that make
+    its first state.
+    """
+    entries = program.entries.entries if program.entries is not None else ()
+    first = [FIRST] if program.entries is not None else []
+    return ["run", *(f"enter_{entry.name}" for entry in entries), *first]
 
 
 class _Group:
@@ -108,7 +142,7 @@ def _kernels(
 
 def _helpers(
     program: Program,
-    main: driver.ProgramWriter,
+    mains: list[driver.ProgramWriter],
     symbols: dict[Kernel, str],
     machine: Machine,
     declarations: dict[str, None],
@@ -116,6 +150,7 @@ def _helpers(
     """What the functions of steps and the pool call besides kernels: chunks of parallel kernels,
     stamps, and the check whether the call is to stop.
     """
+    main = mains[0]
     counts = {symbols[k]: len(k.sizes) for k in symbols}
     checking = {
         symbols[k] for k in symbols if main.watch.watched and main.watch.stop_checks.inside(k)
@@ -128,7 +163,7 @@ def _helpers(
             symbol in checking,
             stamp.counter(machine) if main.parts else "",
         )
-        for symbol, pointers in main.forks.items()
+        for symbol, pointers in {k: n for one in mains for k, n in one.forks.items()}.items()
     ]
     functions += [stamp.text(machine, declarations)] if stamp.stamped(program) else []
     functions += [stamp.part(machine, first.parts, declarations) for first in main.parts]

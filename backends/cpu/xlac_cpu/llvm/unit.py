@@ -23,6 +23,7 @@ class Unit:
     entry: str
     variants: tuple[tuple[str, ...], ...]
     exports: tuple[str, ...]
+    called: tuple[str, ...] = ("run",)  # of each variant: what `entry` calls, with its number
 
     def compiled(self, form: str) -> bytes:
         """The object or assembly, made in this process."""
@@ -37,8 +38,8 @@ class Unit:
                 else:
                     part.link_in(module)
             for function in _defined(part):
-                if function.name == "run":
-                    function.name = f"run_{number}"
+                if function.name in self.called:
+                    function.name = f"{function.name}_{number}"
                 else:
                     function.linkage = "internal"
             whole.link_in(part)
@@ -79,4 +80,9 @@ def _defined(module: Any) -> list[Any]:
 
 def unit_of(facts: dict[str, Any]) -> Unit:
     """A Unit from JSON."""
-    return Unit(facts["entry"], tuple(map(tuple, facts["variants"])), tuple(facts["exports"]))
+    return Unit(
+        facts["entry"],
+        tuple(map(tuple, facts["variants"])),
+        tuple(facts["exports"]),
+        tuple(facts["called"]),
+    )

@@ -182,7 +182,7 @@ class Build:
         if graphs is None:
             programs = self.lowered(model, targets, pipeline)
         else:
-            programs = [self.learning(model.name, graphs, targets[0], pipeline)]
+            programs = self.learning(model.name, graphs, targets, pipeline)
         first = programs[0]
         if first.quantised is not None:
             asked["quantize"] = loss_of(first)
@@ -209,15 +209,20 @@ class Build:
         return packaging(backend, self.emitted, self.where, self.static, not self.no_libm)
 
     def learning(
-        self, name: str, graphs: TrainingGraphs, target: Target, pipeline: Pipeline
-    ) -> Lowered:
-        """The program of a spec that trains; passes on the way to the step are shown as asked."""
+        self, name: str, graphs: TrainingGraphs, targets: Sequence[Target], pipeline: Pipeline
+    ) -> list[Lowered]:
+        """The program of a spec that trains for each target; passes on the way to the step are
+        shown as asked.
+        """
         from xlac.training.program import training_program
 
-        def lowered(graph: Model, shown: bool) -> Lowered:
-            return self.lowered(graph, [target], pipeline, quiet=not shown)[0]
+        def made(target: Target, first: bool) -> Lowered:
+            def lowered(graph: Model, shown: bool) -> Lowered:
+                return self.lowered(graph, [target], pipeline, quiet=not (shown and first))[0]
 
-        return training_program(name, graphs, lowered)
+            return training_program(name, graphs, lowered)
+
+        return [made(target, number == 0) for number, target in enumerate(targets)]
 
     def of_one_graph(self) -> dict[str, object]:
         """The options that say something of a graph, by name."""

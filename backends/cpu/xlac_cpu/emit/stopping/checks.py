@@ -25,6 +25,10 @@ class Watch:
         self.result = "i32" if self.watched else "void"
         self.committed = False  # from here on, as the text is written, a call is finished
 
+    def never(self) -> None:
+        """Makes functions that check nothing."""
+        self.watched, self.result = False, "void"
+
 
 class StopCheckWriter:
     """A function of steps that may check whether it is to stop."""
