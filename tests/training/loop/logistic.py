@@ -19,6 +19,7 @@ import numpy as np
 from xlac.ir.dims import symbol
 from xlac.ir.types import Type
 from xlac.spec.weights.safetensors import TensorSource, write_tensors
+from xlac.training.data.column import IndexRange
 from xlac.training.loop.run import TrainingRun
 from xlac.training.loop.train import train
 from xlac_sdk.dtypes import Array, DType
@@ -38,7 +39,7 @@ class LogisticSteps:
     ) -> None:
         rows = symbol("batch", 1, 512, 16)
         self.inputs = {"image": Type(DType.F32, (rows, width)), "label": Type(DType.I32, (rows,))}
-        self.ranges = {"label": (0, classes - 1)}
+        self.ranges = {"label": IndexRange(0, classes - 1)}
         self.rate, self.pause, self.length = rate, pause, 0
         self.fingerprint = f"logistic {width} {classes} {rate}"
         self._state: dict[str, Array] = {

@@ -17,6 +17,7 @@ import pytest
 
 import xlac
 from xlac.cli import status
+from xlac.training.data.column import IndexRange
 from xlac.training.loop import checkpoint
 from xlac.training.trainer import Trainer
 from xlac_sdk.source import SourceError
@@ -92,7 +93,7 @@ def stopping(learner: Trainer, arrays: Any) -> Any:
 
 
 def test_labels_and_indices_out_of_range(small: Path, learner: Trainer, tmp_path: Path) -> None:
-    assert learner.ranges == {"words": (0, 6), "label": (0, 4)}
+    assert learner.ranges == {"words": IndexRange(0, 6), "label": IndexRange(0, 4)}
     data = dict(np.load(small / "data.npz"))
     for name, value in (("label", 5), ("label", -1), ("words", 7)):
         wrong = data[name].copy()

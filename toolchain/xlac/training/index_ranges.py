@@ -11,20 +11,20 @@ from xlac.ops.scalar.convert import Cast
 from xlac.ops.tensor.choose import Embedding
 from xlac.ops.tensor.leaf import Param
 from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
+from xlac.training.data.column import IndexRange
 
 VIEWS = (Broadcast, Cast, Reshape, Slice, Transpose)
 
 
-def index_ranges(graph: Graph) -> dict[str, tuple[int, int]]:
-    """The least and greatest number of each input that is used so, by name; of several uses what
-    all of them have.
-    """
-    found: dict[str, tuple[int, int]] = {}
+def index_ranges(graph: Graph) -> dict[str, IndexRange]:
+    """The numbers of each input that is used so, by name; of several uses what all of them have."""
+    found: dict[str, IndexRange] = {}
     for node in graph.nodes():
         if isinstance(node.op, Classes):
             indices, count = node.inputs[1], node.inputs[0].type.shape[node.op.axis]
+            ignored = node.op.ignore
         elif isinstance(node.op, Embedding):
-            indices, count = node.inputs[0], node.op.count
+            indices, count, ignored = node.inputs[0], node.op.count, None
         else:
             continue
         if not isinstance(count, int):
@@ -33,5 +33,6 @@ def index_ranges(graph: Graph) -> dict[str, tuple[int, int]]:
             indices = indices.inputs[0]
         leaf = indices.op
         if isinstance(leaf, Param) and leaf.kind == "input" and indices.type.dtype.is_integer:
-            found[leaf.name] = (0, min(count - 1, found.get(leaf.name, (0, count - 1))[1]))
+            own = IndexRange(0, count - 1, frozenset() if ignored is None else frozenset([ignored]))
+            found[leaf.name] = own & found.get(leaf.name, own)
     return found

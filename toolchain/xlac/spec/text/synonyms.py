@@ -40,7 +40,7 @@ OTHERS = {
     "dilation": "dilations dilation_rate", "groups": "group feature_group_count num_groups", "bias": "use_bias with_bias", "axis": "dim axes dims",
     "keepdims": "keep_dim keepdim keep_dims", "epsilon": "eps", "approximate": "approximation", "heads": "num_heads n_heads nhead", "p": "drop_prob probability rate",
     "perm": "permutation dims axes_order", "dtype": "to type data_type out_dtype", "mode": "method interpolation", "size": "output_size out_size",
-    "scale": "scale_factor", "k": "diagonal", "low": "minimum min a_min", "high": "maximum max a_max",
+    "scale": "scale_factor", "ignore": "ignore_index ignore_class ignore_label", "smoothing": "label_smoothing", "k": "diagonal", "low": "minimum min a_min", "high": "maximum max a_max",
     "depth": "num_classes classes", "repeats": "reps multiples", "parts": "sections chunks num_splits",
     "alpha": "slope negative_slope", "causal": "is_causal", "in": "input inputs x from", "op": "type kind operation layer", "ceil_mode": "ceil",
 }  # fmt: skip

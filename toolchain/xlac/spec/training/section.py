@@ -11,7 +11,6 @@ from xlac.ir.dims import Dim, Symbol
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.reduction.statistics import Mean, count
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.evaluate import as_node, expression
@@ -21,6 +20,7 @@ from xlac.spec.schema.document import Merged, SpecEntry
 from xlac.spec.schema.settings import DimValue
 from xlac.spec.schema.training import ClipSpec, MeanSpec, TrainSpec
 from xlac.spec.summary import statistics
+from xlac.spec.training.counts import mean_count
 from xlac.spec.training.optimizer import Optimizer, optimizer
 from xlac.spec.weights.initial import draw, scheme_of
 from xlac_sdk.dtypes import DType
@@ -136,7 +136,7 @@ class _Section:
                 )
                 return BatchMean(build.div(total, build.cast(number, total.type.dtype)), number)
             value = self.scalar(text, name, at)
-            return BatchMean(value, self.number(value))
+            return BatchMean(value, mean_count(value, self.scope.constants.dims.get(self.batch, 1)))
         except Fault as fault:
             self.context.report.fault(fault)
         except Poisoned:
@@ -154,15 +154,6 @@ class _Section:
             self.context.stamp([made], Origin(path, at.span))
             return made
         return value
-
-    def number(self, value: Node) -> Dim:
-        """How many numbers a scalar is the mean of: those under `mean`, else the examples."""
-        node = value
-        while node.op.mnemonic == "cast":
-            node = node.inputs[0]
-        if isinstance(node.op, Mean) and node.inputs[0].shape:
-            return count(node.inputs[0], node.op.axis)
-        return self.scope.constants.dims.get(self.batch, 1)
 
 
 def _learning(

@@ -71,15 +71,40 @@ class Table(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class IndexRange:
+    """Which numbers integers may be: from `least` to `most`, and those `besides`, such as one that a
+    loss ignores.
+    """
+
+    least: int
+    most: int
+    besides: frozenset[int] = frozenset()
+
+    def __contains__(self, number: int) -> bool:
+        return self.least <= number <= self.most or number in self.besides
+
+    def __and__(self, other: IndexRange) -> IndexRange:
+        """The numbers of both, whose least number is the same."""
+        most = min(self.most, other.most)
+        apart = {n for n in self.besides | other.besides if n in self and n in other}
+        return IndexRange(
+            self.least, most, frozenset(n for n in apart if n > most or n < self.least)
+        )
+
+    def __str__(self) -> str:
+        return ", ".join([f"{self.least}..{self.most}", *(f"or {n}" for n in sorted(self.besides))])
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingInput:
     """An input of a step: its type, which axis counts the rows (None: it takes the data as they
-    are), and the least and greatest value that it may have.
+    are), and which numbers it may hold.
     """
 
     name: str
     type: Type
     axis: int | None
-    range: tuple[int, int] | None = None
+    range: IndexRange | None = None
 
     @property
     def row(self) -> Type:

@@ -11,7 +11,7 @@ import numpy as np
 
 from xlac.ir.dims import Sym, bounds, symbols
 from xlac.ir.types import Type
-from xlac.training.data.column import ArrayColumn, Column, Rows, TrainingInput, fault
+from xlac.training.data.column import ArrayColumn, Column, IndexRange, Rows, TrainingInput, fault
 from xlac_sdk.dtypes import Array, DType
 
 TOGETHER = 8 << 20  # bytes that are checked at once
@@ -21,7 +21,7 @@ Tell = Callable[[str, int, int], object]
 
 
 def training_inputs(
-    inputs: Mapping[str, Type], batch: str, ranges: Mapping[str, tuple[int, int]]
+    inputs: Mapping[str, Type], batch: str, ranges: Mapping[str, IndexRange]
 ) -> dict[str, TrainingInput]:
     """The inputs of a step whose size `batch` counts rows; where it is "", the leading axis of each
     does. Raises SourceError for an input that has the size other than as one axis.
@@ -143,19 +143,22 @@ def check_values(rows: Array, one: TrainingInput, place: Place, looks: bool) -> 
         dtype = one.type.dtype
         if dtype.is_integer:
             ends = np.iinfo(dtype.numpy)
-            _check_range(rows, int(ends.min), int(ends.max), one, place, f"{dtype} holds")
+            _check_range(
+                rows, IndexRange(int(ends.min), int(ends.max)), one, place, f"{dtype} holds"
+            )
         elif dtype is DType.BOOL:
-            _check_range(rows, 0, 1, one, place, "bool holds")
+            _check_range(rows, IndexRange(0, 1), one, place, "bool holds")
         else:
             most = 1 << {DType.F64: 53, DType.F32: 24, DType.F16: 11, DType.BF16: 8}[dtype]
-            _check_range(rows, -most, most, one, place, f"{dtype} holds all of")
+            _check_range(rows, IndexRange(-most, most), one, place, f"{dtype} holds all of")
     if one.range is not None and rows.size:
-        _check_range(rows, *one.range, one, place, "its range is")
+        _check_range(rows, one.range, one, place, "its range is")
 
 
 def _check_range(
-    rows: Array, least: int, most: int, one: TrainingInput, place: Place, told: str
+    rows: Array, held: IndexRange, one: TrainingInput, place: Place, told: str
 ) -> None:
+    least, most = held.least, held.most
     low, high = rows.min(), rows.max()
     if int(low) >= least and int(high) <= most:  # as Python's numbers: no type has all ends
         return
@@ -164,11 +167,13 @@ def _check_range(
         bad |= rows < rows.dtype.type(max(least, int(np.iinfo(rows.dtype).min)))
     if int(high) > most:
         bad |= rows > rows.dtype.type(min(most, int(np.iinfo(rows.dtype).max)))
+    for number in held.besides:
+        bad &= rows != number
+    if not bad.any():
+        return
     at = tuple(np.argwhere(bad)[0])
     where = f" at {[int(n) for n in at[1:]]}" if len(at) > 1 else ""
-    problem = (
-        f"{place(int(at[0]))}: input '{one.name}' is {rows[at]}{where}, and {told} {least}..{most}"
-    )
+    problem = f"{place(int(at[0]))}: input '{one.name}' is {rows[at]}{where}, and {told} {held}"
     raise fault("XL6307", problem)
 
 

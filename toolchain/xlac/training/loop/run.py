@@ -13,7 +13,7 @@ from typing import Any
 
 from xlac.training.data import order
 from xlac.training.data.batches import Batch, EpochOrder, TrainingData, prefetched
-from xlac.training.data.column import fault
+from xlac.training.data.column import IndexRange, fault
 from xlac.training.data.fitted import training_inputs
 from xlac.training.loop.checkpoint import Checkpoint, RunPosition
 from xlac.training.loop.events import EventWriter, event_writer
@@ -284,6 +284,6 @@ class TrainingLoop:
             raise KeyboardInterrupt
 
 
-def ranges(steps: TrainingSteps) -> dict[str, tuple[int, int]]:
-    """The least and greatest value of the inputs for which the spec says them."""
+def ranges(steps: TrainingSteps) -> dict[str, IndexRange]:
+    """The numbers that inputs may hold, where the spec says them."""
     return dict(getattr(steps, "ranges", {}))
