@@ -34,14 +34,16 @@ class TrainingMode:
     step: Node
     frozen: Sequence[str] = ()
     measured: dict[Node, Node] = field(default_factory=dict)
+    _new: dict[Node, Node] = field(default_factory=dict)
+    _seen: dict[str, int] = field(default_factory=dict)
 
     def nodes(self, roots: Sequence[Node]) -> list[Node]:
-        """The roots in training mode. Raises UnsupportedError for an operation inside a loop that
+        """The roots in training mode. Nodes of an earlier call are what they became then; others of
+        their names draw other numbers. Raises UnsupportedError for an operation inside a loop that
         draws or measures.
         """
-        new: dict[Node, Node] = {}
-        seen: dict[str, int] = {}
-        for node in walk(roots):
+        new, seen = self._new, self._seen
+        for node in walk(roots, new):
             inputs = tuple(new[i] for i in node.inputs)
             own = node if inputs == node.inputs else node.with_inputs(inputs)
             new[node] = own

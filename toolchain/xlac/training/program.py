@@ -135,9 +135,11 @@ class _Uniting:
         return found
 
     def settings(self) -> tuple[Setting, ...]:
-        """The learning rate, and the length of the run where rates depend on it."""
-        rates = tuple((self.state(name), rate.base) for name, rate in self.graphs.rates.items())
-        found = [Setting("lr", rates)]
+        """The learning rate of each loss, and the length of the run where rates depend on it."""
+        found = list[Setting]()
+        for loss, bases in self.graphs.rates.items():
+            rates = tuple((self.state(name), rate.base) for name, rate in bases.items())
+            found.append(Setting(f"lr_{loss}" if loss else "lr", rates))
         if any(tensor.name == LENGTH for tensor in self.graphs.state):
             found.append(Setting("length", ((self.state(LENGTH), 1.0),)))
         return tuple(found)

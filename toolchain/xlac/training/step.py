@@ -6,13 +6,12 @@ kind "state", listed in every graph in the same order, so that all programs keep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from xlac.autodiff.gradient import linearize
 from xlac.autodiff.walks import substituted
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
@@ -22,15 +21,16 @@ from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.tensor.leaf import param
 from xlac.spec.summary import statistics
-from xlac.spec.training.optimizer import Optimizer, Rate
+from xlac.spec.training.objective import BatchMean, Objective
+from xlac.spec.training.optimizer import Rate
 from xlac.spec.training.section import Training, scalar_type
 from xlac.training.modes import TrainingMode
+from xlac.training.update import Counters, gradients, updated
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 
-STEP, LENGTH, RATE = "optimizer.step", "optimizer.steps", "optimizer.lr"
+STEP, LENGTH = "optimizer.step", "optimizer.steps"
 FINITE = "finite"  # an output of a step: whether its gradients were, and anything was written
-EPSILON = 1e-6  # added to the length of gradients that are clipped, as PyTorch does
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +61,11 @@ class TrainingGraphs:
     evaluate: Model
     run: Model
     state: tuple[StateTensor, ...]
-    metrics: tuple[Metric, ...]
-    rates: Mapping[str, Rate]  # by the state that holds their base
+    metrics: tuple[Metric, ...]  # losses first
+    losses: tuple[str, ...]  # the metrics that are minimised
+    rates: Mapping[
+        str, Mapping[str, Rate]
+    ]  # by loss ("" of one only), then the state of their base
 
 
 def training_graphs(model: Model, training: Training) -> TrainingGraphs:
@@ -80,37 +83,30 @@ class _Builder:
         self.wide = scalar_type(training)
         self.state: dict[str, StateTensor] = {}
         self.params: dict[Node, Node] = {}  # weights that learn, as state
-        self.slots: dict[str, dict[str, Node]] = {}
-        self.rates: dict[str, Rate] = {}
+        self.slots: dict[tuple[Objective, str], dict[str, Node]] = {}
+        self.rates: dict[str, dict[str, Rate]] = {}
         self.nodes: dict[str, Node] = {}
 
     def graphs(self) -> TrainingGraphs:
         training = self.training
         self._declare()
-        means = {"loss": training.loss, **training.metrics}
-        asked: list[Node] = []
-        for mean in means.values():
-            asked += [mean.value] if not isinstance(mean.count, Node) else [mean.value, mean.count]
-        roots = [*asked, *training.graph.outputs.values()]
-        moved = substituted(roots, self.params)
-        found = dict(zip(roots, moved, strict=True))
-        learning = dict(zip(asked, self.mode.nodes([found[node] for node in asked]), strict=True))
+        losses = {objective.metric: objective.loss for objective in training.objectives}
+        means = {**losses, **training.metrics}
+        roots = [node for mean in means.values() for node in _asked(mean)]
+        roots += training.graph.outputs.values()
+        moved = dict(zip(roots, substituted(roots, self.params), strict=True))
         numbers: dict[str, Node] = {}
-        trained: dict[str, Node] = {}
-        metrics: list[Metric] = []
         for name, mean in means.items():
-            numbers[name], trained[name] = found[mean.value], learning[mean.value]
-            if isinstance(mean.count, Node):
-                numbers[f"{name}.count"] = build.cast(found[mean.count], DType.F32)
-                trained[f"{name}.count"] = build.cast(learning[mean.count], DType.F32)
-            metrics.append(Metric(name, f"{name}.count" if isinstance(mean.count, Node) else mean.count))  # fmt: skip
-        outputs = {name: found[node] for name, node in training.graph.outputs.items()}
+            numbers |= _numbers(name, [moved[node] for node in _asked(mean)])
+        outputs = {name: moved[node] for name, node in training.graph.outputs.items()}
+        counts = {n: f"{n}.count" if isinstance(m.count, Node) else m.count for n, m in means.items()}  # fmt: skip
         return TrainingGraphs(
-            self._step(trained),
+            self._step(moved, list(numbers)),
             self._model("evaluate", numbers),
             self._model("run", outputs),
             tuple(self.state.values()),
-            tuple(metrics),
+            tuple(Metric(name, count) for name, count in counts.items()),
+            tuple(losses),
             self.rates,
         )
 
@@ -119,29 +115,43 @@ class _Builder:
     def _declare(self) -> None:
         """Everything that is kept, in order: weights, what the optimizer keeps, counters."""
         training = self.training
-        measured = {param(node).name for node in statistics(training.graph)}
+        measured = {param(node).name for node in statistics(self._whole())}
         for name in (*training.learns, *(n for n in training.weights if n in measured)):
             weight = training.weights[name]
             first = training.initial.get(name) or self._given(name)
             self.params[weight] = self._add(name, weight.type, first, True, weight.origin)
-        for name, optimizer in training.learns.items():
-            weight = training.weights[name]
-            self.slots[name] = {
-                slot: self._add(
-                    f"optimizer.{slot}.{name}", weight.type, _filled(weight.type, value)
-                )
-                for slot, value in optimizer.slots().items()
-            }
+        for objective in training.objectives:
+            for name, optimizer in objective.learns.items():
+                weight = training.weights[name]
+                self.slots[objective, name] = {
+                    slot: self._add(
+                        f"{_prefix(objective)}{slot}.{name}",
+                        weight.type,
+                        _filled(weight.type, value),
+                    )
+                    for slot, value in optimizer.slots().items()
+                }
         scalar = Type(self.wide)
         count = self._add(STEP, Type(DType.I64), _filled(Type(DType.I64), 0))
         self.mode = TrainingMode(training.seed, count, training.frozen_mode)
-        if any(optimizer.rate.covers_run for optimizer in training.learns.values()):
+        optimizers = [o for objective in training.objectives for o in objective.learns.values()]
+        if any(optimizer.rate.covers_run for optimizer in optimizers):
             self._add(LENGTH, scalar, _filled(scalar, 0.0))
-        for optimizer in training.learns.values():
-            if optimizer.rate not in self.rates.values():
-                name = f"{RATE}.{len(self.rates)}" if self.rates else RATE
-                self.rates[name] = optimizer.rate
-                self._add(name, scalar, _filled(scalar, optimizer.rate.base))
+        for objective in training.objectives:
+            rates = self.rates[objective.name] = dict[str, Rate]()
+            for optimizer in objective.learns.values():
+                if optimizer.rate not in rates.values():
+                    name = f"{_prefix(objective)}lr{f'.{len(rates)}' if rates else ''}"
+                    rates[name] = optimizer.rate
+                    self._add(name, scalar, _filled(scalar, optimizer.rate.base))
+
+    def _whole(self) -> Graph:
+        """The model, and what is minimised and reported, which may need more than its outputs."""
+        training = self.training
+        means = [objective.loss for objective in training.objectives]
+        asked = [n for mean in (*means, *training.metrics.values()) for n in _asked(mean)]
+        ends = {f"asked {n}": node for n, node in enumerate(asked)}
+        return Graph(self.model.name, (), {**training.graph.outputs, **ends})
 
     def _given(self, name: str) -> Callable[[], Array]:
         return lambda: np.asarray(self.model.weights[name])
@@ -178,23 +188,33 @@ class _Builder:
         drawn = self.training.initial.get(name)
         return drawn() if drawn else self.model.weights[name]
 
-    def _step(self, numbers: Mapping[str, Node]) -> Model:
-        """The loss, its gradients, and the next values of everything."""
+    def _step(self, moved: Mapping[Node, Node], order: Sequence[str]) -> Model:
+        """The losses, their gradients, and the next values of everything. `moved` has the values
+        of the graph over the state; the numbers are put out in an order of their names.
+        """
         training = self.training
-        names = list(training.learns)
-        weights = [self.params[training.weights[name]] for name in names]
-        found = linearize([numbers["loss"]], weights)
-        numbers = {**numbers, "loss": found.values[0]}
-        one = build.constant(1.0, numbers["loss"].type.dtype)
-        gradients = dict(zip(names, found.transposed([one]), strict=True))
-        finite: Node | None = None
-        if training.clip.value is not None:
-            gradients = {n: _between(g, training.clip.value) for n, g in gradients.items()}
-        if training.clip.norm is not None:
-            gradients, finite = self._clipped(gradients, training.clip.norm)
-        following = self._following(gradients)
+        first = training.objectives[0]
+        means = {first.metric: first.loss, **training.metrics}
+        asked = [moved[node] for mean in means.values() for node in _asked(mean)]
+        learning = dict(zip(asked, self.mode.nodes(asked), strict=True))
+        made: dict[str, Node] = {}
+        for name, mean in means.items():
+            made |= _numbers(name, [learning[moved[node]] for node in _asked(mean)])
+        counters = self._counters()
+        following: dict[str, Node] = {}
+        flags: list[Node] = []
+        for objective in training.objectives:
+            turn = _Turn(self, objective, following if training.in_turn else {})
+            made |= turn.learned([moved[node] for node in _asked(objective.loss)], counters)
+            following |= turn.following
+            flags += turn.flags
+        following[STEP] = build.add(self.nodes[STEP], 1)
         following.update({param(n).name: new for n, new in self.mode.measured.items()})
-        if finite is not None:  # all or nothing
+        numbers = {name: made[name] for name in order}
+        if flags:  # all or nothing
+            finite = flags[0]
+            for flag in flags[1:]:
+                finite = build.apply1("and", finite, flag)
             following = {
                 name: build.select(finite, node, self.nodes[name])
                 for name, node in following.items()
@@ -203,48 +223,72 @@ class _Builder:
         outputs = {**numbers, **{f"{name}.next": node for name, node in following.items()}}
         return self._model("step", outputs, {name: f"{name}.next" for name in following})
 
-    def _following(self, gradients: Mapping[str, Node]) -> dict[str, Node]:
-        """The next value of all that changes."""
-        training = self.training
-        count = self.nodes[STEP]
-        step = build.cast(count, self.wide)
+    def _counters(self) -> Counters:
+        """How many steps were taken, and the rates of this one."""
+        step = build.cast(self.nodes[STEP], self.wide)
         steps = self.nodes.get(LENGTH, step)
         now: dict[Rate, Node] = {}
-        for name, rate in self.rates.items():
-            factor = rate.factor(training.elaboration(), step, steps)
-            now[rate] = build.mul(self.nodes[name], factor)
-        found: dict[str, Node] = {}
-        for name, gradient in gradients.items():
-            optimizer: Optimizer = training.learns[name]
-            weight, kept = self.nodes[name], self.slots[name]
-            made = optimizer.update(training.elaboration(), weight, gradient, now[optimizer.rate], step, kept)  # fmt: skip
-            found[name] = made.pop("w")
-            found.update({f"optimizer.{slot}.{name}": node for slot, node in made.items()})
-        found[STEP] = build.add(count, 1)
-        return found
-
-    def _clipped(self, gradients: Mapping[str, Node], most: float) -> tuple[dict[str, Node], Node]:
-        """Gradients that are at most so long together, and whether they are finite."""
-        total: Node | None = None
-        for gradient in gradients.values():
-            wide = build.compute(gradient)
-            part = build.cast(build.reduce(build.mul(wide, wide), "add"), self.wide)
-            total = part if total is None else build.add(total, part)
-        assert total is not None
-        length = build.sqrt(total)
-        share = build.minimum(build.div(most, build.add(length, EPSILON)), 1.0)
-        clipped = {
-            name: build.cast(
-                build.mul(build.compute(g), build.cast(share, g.type.dtype.compute)), g.type.dtype
-            )
-            for name, g in gradients.items()
-        }
-        finite = build.compare(build.apply1("abs", length), "lt", float("inf"))
-        return clipped, finite
+        for rates in self.rates.values():
+            for name, rate in rates.items():
+                factor = rate.factor(self.training.elaboration(), step, steps)
+                now[rate] = build.mul(self.nodes[name], factor)
+        return Counters(step, now)
 
 
-def _between(gradient: Node, most: float) -> Node:
-    return build.minimum(build.maximum(gradient, -most), most)
+class _Turn:
+    """What one loss does in a step, after others have given some of the state its next values:
+    stand-ins take the place of these, until all that depends on them is there.
+    """
+
+    def __init__(self, builder: _Builder, objective: Objective, before: Mapping[str, Node]) -> None:
+        self.builder, self.objective = builder, objective
+        self.weights = {name: builder.nodes[name] for name in objective.learns}
+        changed = [name for name in builder.training.learns if name in before]
+        types = {name: builder.nodes[name].type for name in changed}
+        stand_ins = {name: build.param(name, t.dtype, t.shape, "state") for name, t in types.items()}  # fmt: skip
+        self.weights |= {name: node for name, node in stand_ins.items() if name in self.weights}
+        self.begun = {builder.nodes[name]: node for name, node in stand_ins.items()}
+        self.ended = {node: before[name] for name, node in stand_ins.items()}
+        self.following: dict[str, Node] = {}
+        self.flags: list[Node] = []
+
+    def learned(self, asked: list[Node], counters: Counters) -> dict[str, Node]:
+        """The loss, and where it has one its count, by the names of their outputs; fills
+        `following` and `flags`. `asked` are these numbers over the state.
+        """
+        builder, objective, mode = self.builder, self.objective, self.builder.mode
+        value, *count = mode.nodes(substituted(asked, self.begun))
+        made = gradients(value, self.weights, objective.clip)
+        next_: dict[str, Node] = {}
+        for name, gradient in made.of.items():
+            optimizer, kept = objective.learns[name], builder.slots[objective, name]
+            new = updated(builder.training.elaboration(), optimizer, self.weights[name], gradient, kept, counters)  # fmt: skip
+            next_[name] = new.pop("w")
+            next_ |= {f"{_prefix(objective)}{slot}.{name}": n for slot, n in new.items()}
+        flags = [made.finite] if made.finite is not None else []
+        ends = [made.loss, *count, *flags, *next_.values(), *mode.measured.values()]
+        settled = iter(substituted(ends, self.ended) if self.ended else ends)
+        numbers = _numbers(objective.metric, [next(settled) for _ in (value, *count)])
+        self.flags = [next(settled) for _ in flags]
+        self.following = {name: next(settled) for name in next_}
+        mode.measured = {node: next(settled) for node in mode.measured}
+        return numbers
+
+
+def _prefix(objective: Objective) -> str:
+    """What the names of state that is kept for an objective begin with."""
+    return f"optimizer.{objective.name}." if objective.name else "optimizer."
+
+
+def _asked(mean: BatchMean) -> list[Node]:
+    """The nodes of a mean: its value, and its count where the data decide it."""
+    return [mean.value, mean.count] if isinstance(mean.count, Node) else [mean.value]
+
+
+def _numbers(name: str, nodes: Sequence[Node]) -> dict[str, Node]:
+    """A mean's nodes by the names of their outputs."""
+    value, *count = nodes
+    return {name: value, **{f"{name}.count": build.cast(n, DType.F32) for n in count}}
 
 
 def _filled(type: Type, value: float) -> Callable[[], Array]:

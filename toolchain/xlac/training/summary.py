@@ -25,13 +25,13 @@ def summarize_training(model: Model, training: Training, target: str = "cpu") ->
         for name, graph in (("step", graphs.step), ("evaluate", graphs.evaluate))
     }
     learned = [t for t in graphs.state if t.name in training.learns]
-    optimizers = {one.name: one.rate.base for one in training.learns.values()}
     weights = sum(t.type.nbytes for t in graphs.state if t.learns)
     inputs = sum(node.type.nbytes for node in graphs.step.inputs)
     kept = sum(t.type.nbytes for t in graphs.state) - weights
     return {
         "metrics": [metric.name for metric in graphs.metrics],
-        "optimizer": next(iter(optimizers)),
+        "losses": list(graphs.losses),
+        "optimizer": ", ".join(_optimizers(training)),
         "learns": {
             "tensors": len(learned),
             "parameters": sum(size_hint(t.type.size) for t in learned),
@@ -41,3 +41,11 @@ def summarize_training(model: Model, training: Training, target: str = "cpu") ->
         "bytes": {"weights": weights, "optimizer": kept, "inputs": inputs, **arenas},
         "peak_bytes": weights + kept + inputs + max(arenas.values()),
     }
+
+
+def _optimizers(training: Training) -> list[str]:
+    """The optimizer of each loss; of several with its name."""
+    return [
+        f"{next(iter(one.learns.values())).name}{f' ({one.name})' if one.name else ''}"
+        for one in training.objectives
+    ]

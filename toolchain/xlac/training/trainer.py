@@ -39,7 +39,8 @@ class Trainer:
     """A model with its optimizer, compiled for a target.
 
     `inputs` are the types of what a step takes, by name, with the size `batch` open; `ranges` what
-    integers of them may be; `metrics` are the names of what it reports, "loss" first. What is learned lives in the programs' state: in
+    integers of them may be; `metrics` are the names of what it reports, `losses` those of them that are minimised, which come
+    first. What is learned lives in the programs' state: in
     one that is asked to run, it is that of the one that ran before.
     """
 
@@ -68,6 +69,7 @@ class Trainer:
         self.batch = training.batch
         self.inputs: dict[str, Type] = {param(n).name: n.type for n in graphs.step.inputs}
         self.metrics = tuple(metric.name for metric in graphs.metrics)
+        self.losses = graphs.losses
         self.ranges = index_ranges(graphs.evaluate.graph)
         self.fingerprint = _fingerprint(graphs.step)
         self._initial = {name: tensor.initial for name, tensor in self._tensors.items()}
@@ -123,12 +125,18 @@ class Trainer:
         if self._covers:
             self.restore({**self.state(), LENGTH: np.asarray(float(steps))}, {LENGTH})
 
-    def set_rate(self, rate: float) -> None:
-        """Sets the learning rate, or the peak of one that changes; those of groups in proportion."""
-        names = list(self._rates)
-        base = self._rates[names[0]].base or 1.0
-        changed = {n: np.asarray(rate * self._rates[n].base / base) for n in names}
-        self.restore({**self.state(), **changed}, set(names))
+    def set_rate(self, rate: float, loss: str | None = None) -> None:
+        """Sets the learning rate, or the peak of one that changes; those of groups in proportion.
+        Where there are several losses, that of the optimizer of one. Raises SourceError.
+        """
+        if (loss is None and len(self.losses) > 1) or loss not in (None, *self.losses):
+            problem = f"there is no loss {loss!r}" if loss else "each loss has a rate of its own"
+            hint = f"set_rate(1e-3, loss={self.losses[0]!r}); there are {', '.join(self.losses)}"
+            raise SourceError(Diagnostic("XL6051", problem, hint=hint))
+        rates = self._rates.get(loss or "") or next(iter(self._rates.values()))
+        base = next(iter(rates.values())).base or 1.0
+        changed = {name: np.asarray(rate * one.base / base) for name, one in rates.items()}
+        self.restore({**self.state(), **changed}, set(changed))
 
     def state(self) -> dict[str, Array]:
         """A copy of everything that a step reads and writes, by name: weights, what the optimizer
@@ -181,7 +189,9 @@ class Trainer:
         kept = self.state()
         learned = {name: kept[name] for name, tensor in self._tensors.items() if tensor.learns}
         frozen = {
-            name: np.asarray(array) for name, array in self._entries["run"].model.weights.items()
+            name: np.asarray(array)
+            for entry in self._entries.values()
+            for name, array in entry.model.weights.items()
         }
         return {**frozen, **learned}
 

@@ -94,7 +94,7 @@ def _training(told: dict[str, Any]) -> None:
     """Prints what learns, and the memory that a step takes."""
     learns, nbytes = told["learns"], told["bytes"]
     at = ", ".join(f"{name} {size}" for name, size in told["sizes"].items())
-    click.echo(f"minimises   loss; reports {', '.join(told['metrics'])}")
+    click.echo(f"minimises   {', '.join(told['losses'])}; reports {', '.join(told['metrics'])}")
     click.echo(
         f"learns      {learns['parameters']:,} parameters in {learns['tensors']:,} tensors by "
         f"{told['optimizer']}"

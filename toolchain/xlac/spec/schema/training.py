@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -37,8 +37,31 @@ class ClipSpec(Strict):
     )
 
 
+NamedOptimizer = Annotated[
+    dict[Name, dict[str, Any]],
+    Field(min_length=1, max_length=1, description="its name, and its parameters"),
+]
+Groups = Annotated[
+    dict[Text, dict[str, Any]],
+    Field(
+        description="by pattern of the weights' names, other parameters of the optimizer; the first that fits"
+    ),
+]
+Learning = Annotated[list[str], Field(description="patterns of the weights that learn")]
+
+
+class LossSpec(Strict):
+    """One of several losses, and how the weights change that learn from it."""
+
+    loss: MeanLike = Field(description="what to minimise: a scalar, such as mean(…)")
+    optimizer: NamedOptimizer
+    clip: ClipSpec | None = None
+    groups: Groups = {}
+    wrt: Learning = ["*"]
+
+
 class TrainSpec(Strict):
-    """What to minimise, and how."""
+    """What to minimise, and how: `loss` and `optimizer`, or several `losses`."""
 
     batch: Name | None = Field(
         default=None, description="the size that counts examples; --batch sets it"
@@ -46,17 +69,23 @@ class TrainSpec(Strict):
     init: InitSpec | None = Field(
         default=None, description="draws the weights anew; without it training goes on from them"
     )
-    loss: MeanLike = Field(description="what to minimise: a scalar, such as mean(…)")
+    loss: MeanLike | None = Field(
+        default=None, description="what to minimise: a scalar, such as mean(…)"
+    )
+    losses: dict[Name, LossSpec] | None = Field(
+        default=None,
+        min_length=1,
+        description="several to minimise in one step, each by an optimizer of its own",
+    )
+    order: Literal["in_turn", "together"] | None = Field(
+        default=None,
+        description="of several losses: in_turn, each with the weights that those before it have left; together, all with the same",
+    )
     metrics: dict[Name, MeanLike] = Field(default={}, description="what else to report")
-    optimizer: dict[Name, dict[str, Any]] = Field(
-        min_length=1, max_length=1, description="its name, and its parameters"
-    )
+    optimizer: NamedOptimizer | None = None
     clip: ClipSpec | None = None
-    groups: dict[Text, dict[str, Any]] = Field(
-        default={},
-        description="by pattern of the weights' names, other parameters of the optimizer; the first that fits",
-    )
-    wrt: list[str] = Field(default=["*"], description="patterns of the weights that learn")
+    groups: Groups = {}
+    wrt: Learning = ["*"]
     frozen_mode: list[str] = Field(
         default=[],
         description="patterns of nodes that stay as they are in inference: dropout drops nothing, batch_norm measures nothing",

@@ -63,18 +63,27 @@ class BestMetric:
         return value < before if self.least else value > before
 
 
-def best_metric(text: str, columns: Sequence[str], validates: bool) -> BestMetric:
+def best_metric(
+    options: RunOptions, columns: Sequence[str], validates: bool, losses: Sequence[str]
+) -> BestMetric | None:
     """The metric that a text such as `validate_accuracy:max` names; of "" the loss, that of the
-    validation data where there are such. Raises SourceError.
+    validation data where there are such. None where there are several losses and none is named.
+    Raises SourceError.
     """
-    match = re.fullmatch(r"(.+?)(?::(min|max))?", text or (f"{VALIDATE * validates}loss:min"))
+    text = options.best
+    if not text and len(losses) > 1:
+        if options.patience is not None:
+            hint = f"--best {losses[0]}:min"
+            raise fault("XL6337", "which of the losses is to be patient about is not said", hint)
+        return None
+    match = re.fullmatch(r"(.+?)(?::(min|max))?", text or f"{VALIDATE * validates}{losses[0]}:min")
     assert match is not None
     name, way = match[1], match[2]
     if name not in columns:
         hint = f"there are {', '.join(columns)}"
         raise fault("XL6337", f"there is no metric '{name}'", hint)
     if way is None:
-        if not name.endswith("loss"):
+        if name.removeprefix(VALIDATE) not in losses:
             problem = f"whether '{name}' is to be small or large is not said"
             raise fault("XL6337", problem, f"{name}:max or {name}:min")
         way = "min"

@@ -61,7 +61,7 @@ class TrainingLoop:
         inputs = training_inputs(steps.inputs, steps.batch, ranges(steps))
         self.batch = batch_size(steps, inputs, data, options)
         columns = metric_columns(steps.metrics, validate is not None)
-        self.best = best_metric(options.best, columns[2:-1], validate is not None)
+        self.best = best_metric(options, columns[2:-1], validate is not None, steps.losses)
         self.folder = RunFolder(folder, options.keep)
         self.table = MetricsTable(folder / "metrics.csv", columns)
         self.position = RunPosition()
@@ -92,7 +92,7 @@ class TrainingLoop:
             while not self._over():
                 self._epoch()
             waited, patience = self.position.waited, self.options.patience
-            if patience is not None and waited >= patience:
+            if self.best is not None and patience is not None and waited >= patience:
                 self.report.say(f"{self.best.column} was not better for {waited} epochs: the end")
             if self.position.batches:  # --max-steps came within an epoch
                 self._append(self._epoch_row(self.position.epoch + 1))
@@ -188,9 +188,11 @@ class TrainingLoop:
     def _step(self, arrays: Batch) -> None:
         sums = self.steps.run_step(arrays)
         here = self.position
-        loss = sums["loss"][0]
-        if not math.isfinite(loss):
-            problem = f"the loss of step {here.step + 1} (epoch {here.epoch + 1}) is {loss}"
+        for name in self.steps.losses:
+            if math.isfinite(sums[name][0]):
+                continue
+            what = "the loss" if name == "loss" else f"the loss {name!r}"
+            problem = f"{what} of step {here.step + 1} (epoch {here.epoch + 1}) is {sums[name][0]}"
             kept = f"{self.folder.last} is from before: " if self.folder.last else ""
             hint = f"{kept}a smaller learning rate, clip, or data without extremes"
             raise fault("XL6338", problem, hint)
@@ -203,12 +205,14 @@ class TrainingLoop:
         here = self.position
         row = self._epoch_row(here.epoch + 1)
         self._append(row)
-        value = row[self.best.column]
-        better = self.best.improves(value, here.best)
-        if better:
-            here.best, here.best_step, here.waited = value, here.step, 0
-        else:
-            here.waited += 1
+        better = False
+        if self.best is not None:
+            value = row[self.best.column]
+            better = self.best.improves(value, here.best)
+            if better:
+                here.best, here.best_step, here.waited = value, here.step, 0
+            else:
+                here.waited += 1
         here.epoch, here.batches, here.sums = here.epoch + 1, 0, {}
         keeps_best = better and self._keeps_best
         if keeps_best or not self.options.checkpoint_every or self._over():
@@ -219,7 +223,7 @@ class TrainingLoop:
 
     @property
     def _keeps_best(self) -> bool:
-        return bool(self.options.best) or self.validate is not None
+        return bool(self.options.best) or (self.best is not None and self.validate is not None)
 
     def _epoch_row(self, epoch: int) -> MetricsRow:
         means_ = means(self.position.sums)

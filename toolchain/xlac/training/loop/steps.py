@@ -26,7 +26,11 @@ class TrainingSteps(Protocol):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """What a step reports: "loss", then the others."""
+        """What a step reports: what is minimised, then the others."""
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """The metrics that are minimised: "loss", or several."""
 
     @property
     def fingerprint(self) -> str:

@@ -1,0 +1,157 @@
+"""What is minimised, and by which optimizer each weight that learns from it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Graph, Node
+from xlac.spec.elaborate.arithmetic import Constants
+from xlac.spec.elaborate.context import Elaboration
+from xlac.spec.report import Fault, Place, Poisoned, nearest
+from xlac.spec.schema.document import Merged
+from xlac.spec.schema.training import ClipSpec, LossSpec, TrainSpec
+from xlac.spec.training.optimizer import Optimizer, optimizer
+
+IN_TURN, TOGETHER = "in_turn", "together"
+OWN = ("loss", "optimizer", "clip", "groups", "wrt")  # what each of several losses says itself
+
+
+@dataclass(frozen=True, eq=False)
+class BatchMean:
+    """A mean over examples: a scalar, and how many numbers it is the mean of: by the sizes of a
+    batch, or a scalar of the graph.
+    """
+
+    value: Node
+    count: Dim | Node
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """A loss, and the weights that learn from it, each with its optimizer. `name` is "" where there
+    is one loss only.
+    """
+
+    name: str
+    loss: BatchMean
+    learns: Mapping[str, Optimizer]
+    clip: ClipSpec
+
+    @property
+    def metric(self) -> str:
+        """What the loss is called where it is reported."""
+        return self.name or "loss"
+
+
+def losses(
+    spec: TrainSpec, place: Place, context: Elaboration
+) -> list[tuple[str, Place, LossSpec | TrainSpec]]:
+    """What a section minimises, by name: one thing called "", or several. What is missing or too
+    much goes to the report.
+    """
+    report, given = context.report, spec.model_fields_set
+    if spec.losses is None:
+        for key in ("loss", "optimizer"):
+            if getattr(spec, key) is None:
+                hint = "or several, as losses: {NAME: {loss: …, optimizer: …}}"
+                report.add("XL1011", f"missing key {key!r} in 'train'", place.key, hint)
+        if "order" in given:
+            report.add("XL2005", "order is of several losses", place.at("order").key, "losses: {NAME: {loss: …, optimizer: …}}")  # fmt: skip
+        found: list[tuple[str, Place, LossSpec | TrainSpec]] = [("", place, spec)]
+    else:
+        for key in OWN:
+            if key in given:
+                hint = f"losses: {{{next(iter(spec.losses))}: {{{key}: …}}}}"
+                report.add("XL2005", f"each of several losses has its own {key!r}", place.at(key).key, hint)  # fmt: skip
+        found = [(name, place.at("losses", name), one) for name, one in spec.losses.items()]
+    for _, at, one in found:
+        if one.clip is not None and one.clip.norm is None and one.clip.value is None:
+            report.add("XL1012", "clip needs norm or value", at.at("clip").key, "clip: {norm: 1.0}")
+    return found
+
+
+def learning(
+    spec: LossSpec | TrainSpec,
+    merged: Merged,
+    context: Elaboration,
+    constants: Constants,
+    place: Place,
+    able: Mapping[str, Node],
+) -> dict[str, Optimizer]:
+    """The weights that learn of those that are `able`, each with its optimizer: that of the first
+    group that fits. What is wrong goes to the report.
+    """
+    report = context.report
+    for i, pattern in enumerate(spec.wrt):
+        fits = any(fnmatchcase(name, pattern) for name in able)
+        if spec.wrt != ["*"] and not fits and not report.found:
+            report.add("XL3011", f"this pattern fits no weight that can learn: {pattern!r}", place.at("wrt", i).span, nearest(pattern, able))  # fmt: skip
+    chosen = [name for name in able if any(fnmatchcase(name, pattern) for pattern in spec.wrt)]
+    ((named, given),) = (spec.optimizer or {"": {}}).items()
+    if not named:
+        return {}
+    base = place.at("optimizer", named)
+    made = {"": _made(merged, context, named, given, constants, base)}
+    for pattern, own in spec.groups.items():
+        at = place.at("groups", pattern)
+        if not any(fnmatchcase(name, pattern) for name in chosen) and not report.found:
+            report.add("XL3011", f"this pattern fits no weight that learns: {pattern!r}", at.key, nearest(pattern, chosen))  # fmt: skip
+        group = GroupPlace(at.source, at.path, base, frozenset(own))
+        made[pattern] = _made(merged, context, named, {**given, **own}, constants, group)
+    found: dict[str, Optimizer] = {}
+    for name in chosen:
+        first = next((p for p in spec.groups if fnmatchcase(name, p)), "")
+        one = made.get(first)
+        if one is not None:
+            found[name] = one
+    return found
+
+
+def _made(
+    merged: Merged, context: Elaboration, name: str, given: Mapping[str, Any], constants: Constants, place: Place
+) -> Optimizer | None:  # fmt: skip
+    """An optimizer; what is wrong goes to the report."""
+    try:
+        return optimizer(merged, name, given, constants, place)
+    except Fault as fault:
+        context.report.fault(fault)
+    except Poisoned:
+        pass
+    return None
+
+
+@dataclass(frozen=True)
+class GroupPlace(Place):
+    """The parameters of a group: its own, and those of the optimizer's place that it has not."""
+
+    base: Place | None = None
+    own: frozenset[str] = frozenset()
+
+    def at(self, *keys: str | int) -> Place:
+        if self.base is not None and keys and keys[0] not in self.own:
+            return self.base.at(*keys)
+        return Place(self.source, self.path + keys)
+
+
+def check_objectives(
+    objectives: list[Objective], order: str, weights: Mapping[str, Node], context: Elaboration, places: list[Place]
+) -> None:  # fmt: skip
+    """What is wrong of losses that are scalars: one that reaches no weight that learns from it, and
+    weights that learn from two at once.
+    """
+    taken: dict[str, str] = {}
+    for one, place in zip(objectives, places, strict=True):
+        needed = set(Graph("loss", (), {"": one.loss.value}).order)
+        if not any(weights[name] in needed for name in one.learns):
+            context.report.add("XL2045", "the loss depends on no weight that learns", place.at("loss").span, "see wrt")  # fmt: skip
+        for name in one.learns:
+            if name in taken and order == TOGETHER:
+                problem = f"{name!r} learns from {taken[name]!r} already, and from one loss at a time where losses learn together"
+                hint = "order: in_turn, or a wrt for each that leaves out what the other has"
+                context.report.add("XL2047", problem, place.key, hint)
+                break
+            taken[name] = one.name
