@@ -11,6 +11,7 @@ import pytest
 from stacked import SIZE, compare, evaluated
 
 import xlac
+from xlac.autodiff.gradient import linearize
 from xlac.batching.along import Along
 from xlac.batching.walk import Batch
 from xlac.ir.dims import symbol, symbols
@@ -18,6 +19,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
+from xlac.ops.control.bounded import BoundedWhile, CountedScan
 from xlac.ops.control.control import Call, Cond, Scan, While
 from xlac.ops.control.effect import FUNCTIONS, CustomCall
 from xlac.ops.reduction.order import Sort
@@ -201,3 +203,46 @@ def test_an_axis_that_is_known_when_the_model_runs() -> None:
         logits = np.exp(data @ weight.T)
         wanted = (logits / logits.sum(1, keepdims=True)).max(1)
         np.testing.assert_allclose(model(x0=data, x1=weight), wanted, 1e-12)
+
+
+def bounded(types: Sequence[Type], most: int) -> BoundedWhile:
+    """`halving` with a bound, which yields too."""
+    plain = halving(types)
+    assert plain.cond is not None
+
+    def step(x: Node, y: Node, n: Node) -> tuple[Node, ...]:
+        return build.mul(x, y), y, build.add(n, 1), build.exp(x), y, build.add(n, 2)
+
+    return BoundedWhile(plain.cond, build.graph("step", types, step), most)
+
+
+@pytest.mark.parametrize("most", [0, 2, 9])
+@pytest.mark.parametrize("mapped", sets(3))
+def test_bounded_while(mapped: tuple[bool, ...], most: int) -> None:
+    """Each example has a number of steps of its own, and zeros where it made none."""
+    types = typed((), (), Type(I))
+    found = check(types, mapped, lambda given: results(Node.of(bounded(types, most), *given)))
+    differs = mapped[0] or mapped[1]
+    assert found[:4] == [differs, differs, True, differs] or not differs
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("case", range(len(SCANS)))
+def test_counted_scan(case: int, reverse: bool) -> None:
+    make, takes, carries, scanned, types = SCANS[case]
+    op = CountedScan(build.graph("step", takes, make), types[carries].shape[0], carries, scanned, reverse)  # fmt: skip
+    types = [Type(I), *types]
+    given = params(types)
+    for mapped in sets(len(types)):
+        count = np.int32([2, 0, 9]) if mapped[0] else np.asarray(2, np.int32)
+        compare(given, results(Node.of(op, *given)), values(types, mapped) | {"x0": count}, mapped, 1e-12)  # fmt: skip
+
+
+def test_gradients_of_loops_that_differ() -> None:
+    """Of each example, and of all examples at once."""
+    types = typed((), (), Type(I))
+    given = params(types)
+    first = results(Node.of(bounded(types, 9), *given))
+    found = linearize([first[0], first[4 + 0]], given[:2])
+    back = found.transposed([build.constant(1.0, F), build.full(0.5, (9,), F)])
+    compare(given, back, values(types, (True, True, False)), (True, True, False), 1e-12)

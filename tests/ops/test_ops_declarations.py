@@ -20,7 +20,9 @@ from xlac.ops import build, numeric
 from xlac.ops.sampling import draw
 from xlac_sdk.dtypes import DType
 
-STRUCTURAL = {"param", "const", "pick", "cond", "while", "scan", "call", "custom_call"}
+STRUCTURAL = set(
+    "param const pick cond while scan call custom_call bounded_while counted_scan".split()
+)
 NAMES = sorted(set(OPS) - STRUCTURAL)
 COMPOSITES = sorted(n for n, c in OPS.items() if issubclass(c, Composite))
 

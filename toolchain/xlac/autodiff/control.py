@@ -6,21 +6,23 @@ of the same kind, linear in the changes that go into it, which is transposed bod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from xlac.autodiff.bodies import PullBack, Pusher, Tangents, linearize
+from xlac.autodiff.bounded import bounded_tangents, while_tangents
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.autodiff.walks import closed, dependents, fresh, substituted
 from xlac.ir.graph import Graph, Node, pick, zeros
 from xlac.ir.op import Op
 from xlac.ops import build
+from xlac.ops.control.bounded import BoundedWhile, CountedScan
 from xlac.ops.control.control import Call, Cond, Scan, While
 
 
 def is_control(op: Op) -> bool:
     """Whether an operation runs bodies as a whole."""
-    return isinstance(op, Scan | Cond | Call | While)
+    return isinstance(op, Scan | Cond | Call | While | BoundedWhile | CountedScan)
 
 
 def tangents(
@@ -28,12 +30,14 @@ def tangents(
 ) -> tuple[tuple[Node, ...], Tangents]:
     """The results of a node, from one that gives residuals too, and their changes."""
     match node.op:
-        case Scan():
+        case Scan() | CountedScan():
             return _scan(node, node.op, changes, forward)
         case Cond() | Call():
             return _branches(node, changes, forward)
         case While():
-            return _while(node, node.op, changes, forward)
+            return while_tangents(node, node.op, changes, forward)
+        case BoundedWhile():
+            return bounded_tangents(node, node.op, changes, forward)
     raise AssertionError(node.op.mnemonic)
 
 
@@ -42,10 +46,20 @@ def transposed(
 ) -> Sequence[Node | None] | None:
     """The cotangents of the linear inputs of a node whose results depend linearly on them."""
     match node.op:
-        case Scan():
+        case Scan() | CountedScan():
             return _scan_transposed(node, node.op, linear, cotangents, pull)
         case Cond() | Call():
             return _branches_transposed(node, linear, cotangents, pull)
+    raise AssertionError(node.op.mnemonic)
+
+
+def check_transposable(nodes: Iterable[Node]) -> None:
+    """Raises NoDerivativeError where a linear node is a loop that nothing bounds: it gives values
+    together with their changes, so what reads the values seems to depend on the changes.
+    """
+    node = next((node for node in nodes if isinstance(node.op, While)), None)
+    if node is None:
+        return
     raise NoDerivativeError(
         node,
         "runs as often as its condition says: a gradient through it needs to know how often at most",
@@ -56,11 +70,17 @@ def transposed(
 # ---- scans -----------------------------------------------------------------------------------
 
 
+def _counted(op: Scan | CountedScan) -> int:
+    """How many operands say how many steps run."""
+    return int(isinstance(op, CountedScan))
+
+
 def _scan(
-    node: Node, op: Scan, changes: Sequence[Node | None], forward: type[Pusher]
+    node: Node, op: Scan | CountedScan, changes: Sequence[Node | None], forward: type[Pusher]
 ) -> tuple[tuple[Node, ...], Tangents]:
     assert op.body is not None
-    body, count = op.body, op.carries
+    body, count, lead = op.body, op.carries, node.inputs[: _counted(op)]
+    inputs, changes = node.inputs[len(lead) :], changes[len(lead) :]
     active = [change is not None for change in changes]
     while True:  # until no more carried values change
         parts = linearize(body, active, forward)
@@ -81,11 +101,11 @@ def _scan(
     results = tuple(pick(new, n) for n in range(len(node.results)))
     stacked = [pick(new, len(node.results) + n) for n in range(len(yielded))]
 
-    outer = dict(zip(body.inputs, node.inputs, strict=True))
+    outer = dict(zip(body.inputs, inputs, strict=True))
     outside = substituted(fixed, outer)
     given = {
         i: change or zeros(operand.type)
-        for i, operand, change, on in zip(body.inputs, node.inputs, changes, active, strict=True)
+        for i, operand, change, on in zip(body.inputs, inputs, changes, active, strict=True)
         if on
     }
     on_carry = [n for n, c in enumerate(carry) if active[n]]
@@ -98,12 +118,13 @@ def _scan(
         *fixed, *(split[r] for r in rest if r in split),
     ]  # fmt: skip
     gives = [*own, *(parts.changes[n] for n in on_results)]
-    change = Scan(
-        closed(f"{body.name}_change", takes, [g for g in gives if g is not None]),
-        op.length, len(on_carry), len(yielded) + len(passed) + sum(x in split for x in slices), op.reverse,
+    change = replace(
+        op, body=closed(f"{body.name}_change", takes, [g for g in gives if g is not None]),
+        carries=len(on_carry), scanned=len(yielded) + len(passed) + sum(x in split for x in slices),
     )  # fmt: skip
     linear = Node.of(
         change,
+        *lead,
         *(given[carry[n]] for n in on_carry),
         *stacked, *(outer[x] for x in passed), *(given[x] for x in slices if x in split),
         *outside, *(given[r] for r in rest if r in split),
@@ -117,15 +138,17 @@ def _scan(
 
 
 def _scan_transposed(
-    node: Node, op: Scan, linear: Sequence[bool], cotangents: Sequence[Node | None], pull: PullBack
-) -> list[Node | None]:
+    node: Node, op: Scan | CountedScan, linear: Sequence[bool],
+    cotangents: Sequence[Node | None], pull: PullBack,
+) -> list[Node | None]:  # fmt: skip
     """Backwards, carrying the cotangents of what was carried and the sums of those of what every
     step sees alike.
     """
     assert op.body is not None
-    body, count = op.body, op.carries
-    outputs = list(body.outputs.values())
-    carried, slices, rest = op.parts(list(zip(body.inputs, node.inputs, linear, strict=True)))
+    body, count, lead = op.body, op.carries, node.inputs[: _counted(op)]
+    outputs, linear = list(body.outputs.values()), linear[len(lead) :]
+    inputs = node.inputs[len(lead) :]
+    carried, slices, rest = op.parts(list(zip(body.inputs, inputs, linear, strict=True)))
     sources = [param for param, _, on in (*carried, *slices, *rest) if on]
     while True:  # a carried value may start from what is fixed
         depend = dependents(outputs, sources)
@@ -151,12 +174,13 @@ def _scan_transposed(
     takes = [
         *back[:count], *sums, *back[count:], *(p for p, _, _ in fixed), *(p for p, _, _ in alike),
     ]  # fmt: skip
-    change = Scan(
-        closed(f"{body.name}_back", takes, gives),
-        op.length, count + len(sums), len(yields) + len(fixed), not op.reverse,
+    change = replace(
+        op, body=closed(f"{body.name}_back", takes, gives),
+        carries=count + len(sums), scanned=len(yields) + len(fixed), reverse=not op.reverse,
     )  # fmt: skip
     new = Node.of(
         change,
+        *lead,
         *(cotangents[n] or zeros(node.results[n]) for n in range(count)),
         *(zeros(s.type) for s in sums),
         *(cotangents[n] for n in yields),  # type: ignore[arg-type]
@@ -167,7 +191,8 @@ def _scan_transposed(
     of = iter([pick(new, n) for n in range(count + len(sums) + len(xs))])
     first, totals, each = ([next(of) for _ in part] for part in (range(count), sums, xs))
     by_param = dict(zip([*(p for p, _, _ in carried), *rs, *xs], [*first, *totals, *each], strict=True))  # fmt: skip
-    return [by_param.get(p) if on else None for p, on in zip(body.inputs, linear, strict=True)]
+    back_to = [by_param.get(p) if on else None for p, on in zip(body.inputs, linear, strict=True)]
+    return [*[None] * len(lead), *back_to]
 
 
 # ---- branches and calls ----------------------------------------------------------------------
@@ -248,33 +273,3 @@ def _branches_transposed(
     )  # fmt: skip
     each = iter([pick(new, n) for n in range(sum(flags))])
     return [*[None] * skip, *(next(each) if on else None for on in flags)]
-
-
-# ---- loops of unknown length -------------------------------------------------------------------
-
-
-def _while(
-    node: Node, op: While, changes: Sequence[Node | None], forward: type[Pusher]
-) -> tuple[tuple[Node, ...], Tangents]:
-    """The values and their changes go through the loop together, which no transpose can undo."""
-    assert op.body is not None and op.cond is not None
-    active = [change is not None for change in changes]
-    while True:
-        parts = linearize(op.body, active, forward)
-        more = [n for n, c in enumerate(parts.changes) if c is not None and not active[n]]
-        if not more:
-            break
-        for n in more:
-            active[n] = True
-    own = [n for n, on in enumerate(active) if on]
-    inputs = [*op.body.inputs, *parts.sources]
-    gives = [*parts.values, *(parts.changes[n] or zeros(node.results[n]) for n in own)]
-    test = closed(op.cond.name, [*op.cond.inputs, *fresh([s.type for s in parts.sources], "t")], list(op.cond.outputs.values()))  # fmt: skip
-    both = While(test, closed(op.body.name, inputs, gives))
-    new = Node.of(
-        both, *node.inputs, *(changes[n] or zeros(node.results[n]) for n in own), origin=node.origin
-    )
-    count = len(node.results)
-    places = {n: count + place for place, n in enumerate(own)}
-    found = tuple(pick(new, places[n]) if n in places else None for n in range(count))
-    return tuple(pick(new, n) for n in range(count)), found

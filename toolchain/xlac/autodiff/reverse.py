@@ -22,6 +22,7 @@ def pull_back(
     """
     results = _primitive(results, sources)
     linear = dependents(results, sources)
+    control.check_transposable(linear)
     found: dict[Node, list[Node | None]] = {node: [None] * len(node.results) for node in linear}
     for result, cotangent in zip(results, cotangents, strict=True):
         if result in linear:
@@ -65,7 +66,7 @@ def _primitive(results: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
         inputs = tuple(new.get(i, i) for i in node.inputs)
         own = node if inputs == node.inputs else node.with_inputs(inputs)
         new[node] = own
-        if isinstance(own.op, Composite) and not own.op.linear():
+        if isinstance(own.op, Composite) and not own.op.linear() and not control.is_control(own.op):
             expanded = own.op.expand(*own.inputs)
             roots = expanded if isinstance(expanded, tuple) else (expanded,)
             inner = [i for old, i in zip(node.inputs, own.inputs, strict=True) if old in linear]

@@ -16,6 +16,7 @@ from xlac.ir.dims import size_hint
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Op, ShapeError
 from xlac.ir.types import Type
+from xlac.ops.control.bounded import BoundedWhile, CountedScan
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
 from xlac.ops.reduction.contraction import Dot
 from xlac.ops.reduction.conv import Conv
@@ -54,8 +55,10 @@ def cost(node: Node) -> Work:
     read = sum(nbytes(i.types) for i in node.inputs if isinstance(i.types, Type))
     written = sum(map(nbytes, node.results))
     match op:
-        case Scan(body=Graph() as body):
+        case Scan(body=Graph() as body) | CountedScan(body=Graph() as body):
             return total(body) * size_hint(op.length)
+        case BoundedWhile(cond=Graph() as cond, body=Graph() as body):
+            return (total(cond) + total(body)) * size_hint(op.max)
         case While(cond=Graph() as cond, body=Graph() as body):
             return total(cond) + total(body)  # of one step: how many there are is not known
         case Cond(branches=branches):

@@ -11,6 +11,7 @@ from xlac.exporters.spec.learned import kept
 from xlac.exporters.spec.names import Names, clean
 from xlac.exporters.spec.values import plain
 from xlac.ir.graph import Graph, Node
+from xlac.ops.control.bounded import BoundedWhile
 from xlac.ops.control.control import Cond, Scan, While
 from xlac.ops.scalar.convert import Cast
 from xlac.ops.tensor.leaf import param
@@ -28,8 +29,8 @@ def members(section: Section, node: Node) -> list[str]:
             names = Names()
             found = [names.plain(clean(param(p).name)) for p in body.inputs[:carries]]
             return [*found, *(names.plain(f"y{i}") for i in range(len(node.results) - carries))]
-        case While(body=Graph() as body) as op:
-            names = Names()
+        case (While() | BoundedWhile()) as op if op.body is not None:
+            names, body = Names(), op.body
             return [
                 names.plain(clean(param(p).name))
                 for p in body.inputs[: kept(op, section.book.learned.read.get(node, 0))]
@@ -44,7 +45,7 @@ def lines(section: Section, node: Node, path: str, indent: str) -> list[str]:
     match node.op:
         case Scan():
             return scan(section, node, node.op, path, indent)
-        case While():
+        case While() | BoundedWhile():
             return loop(section, node, node.op, path, indent)
         case Cond():
             return cond(section, node, node.op, path, indent)
@@ -70,7 +71,9 @@ def scan(section: Section, node: Node, op: Scan, path: str, indent: str) -> list
     ]  # fmt: skip
 
 
-def loop(section: Section, node: Node, op: While, path: str, indent: str) -> list[str]:
+def loop(
+    section: Section, node: Node, op: While | BoundedWhile, path: str, indent: str
+) -> list[str]:
     """The rows of a while node."""
     assert isinstance(op.cond, Graph) and isinstance(op.body, Graph)
     names, outer = members(section, node), [section.names.get(i, "") for i in node.inputs]
@@ -80,6 +83,7 @@ def loop(section: Section, node: Node, op: While, path: str, indent: str) -> lis
     rows, results = body(section, op.body, inner, f"{path}.", indent)
     return [
         f"{indent}while:", *test,
+        *([f"{indent}max: {flow(plain(op.max))}"] if isinstance(op, BoundedWhile) else []),
         f"{indent}carry: {flow(dict(zip(inner[:count], outer, strict=False)))}",
         *handed(section, op.body.inputs[count:], inner[count:], outer[count:], indent), *rows,
         f"{indent}next: {flow(dict(zip(inner[:count], results, strict=False)))}",

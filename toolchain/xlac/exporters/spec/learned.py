@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from xlac.exporters.spec.names import clean
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Op
+from xlac.ops.control.bounded import BoundedWhile
 from xlac.ops.control.control import Cond, Pick, Scan, While
 from xlac.ops.tensor.leaf import Param
 
@@ -22,7 +23,7 @@ class Region:
     outside: dict[Node, Node]
 
 
-def kept(op: While, read: int) -> int:
+def kept(op: While | BoundedWhile, read: int) -> int:
     """How many of a loop's values are carried, of which the first `read` are; those behind them
     only pass through.
     """
@@ -41,7 +42,8 @@ def regions(node: Node, read: int) -> list[Region]:
         case Scan(body=Graph() as body, carries=carries, scanned=scanned):
             first = carries + scanned
             return [Region(body, dict(zip(body.inputs[first:], node.inputs[first:], strict=True)))]
-        case While(cond=Graph() as cond, body=Graph() as body) as op:
+        case (While() | BoundedWhile()) as op if op.cond is not None and op.body is not None:
+            cond, body = op.cond, op.body
             first = kept(op, read)
             return [
                 Region(g, dict(zip(g.inputs[first:], node.inputs[first:], strict=True)))
@@ -57,7 +59,7 @@ def results(node: Node, read: int) -> list[Node]:
     found = [output for body in node.op.bodies() for output in body.outputs.values()]
     return (
         found[: len(found) - len(node.inputs) + kept(node.op, read)]
-        if isinstance(node.op, While)
+        if isinstance(node.op, While | BoundedWhile)
         else found
     )
 

@@ -20,6 +20,7 @@ from xlac.exporters.spec.values import (
 )
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
+from xlac.ops.control.bounded import BoundedWhile
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
 from xlac.ops.tensor.leaf import Const, Param
 from xlac.ops.tensor.view import Broadcast
@@ -214,7 +215,9 @@ class Section:
                 return [f"{head} {flow(self._weight(node, key))}"]
             case Const():
                 return [f"{head} {flow(self._constant(node.op.value, path, origin))}  # {shown}"]
-            case Scan(body=Graph()) | While(cond=Graph(), body=Graph()) | Cond():
+            case Scan() | While() | BoundedWhile() | Cond():
+                if isinstance(node.op, BoundedWhile) and self.book.learned.read.get(node, 0) > len(node.inputs):  # fmt: skip
+                    raise cannot("counts its steps or stacks what they yield", node)
                 named = [f"{indent}  from: {flow(origin)}"] if origin else []
                 return [
                     f"{head}  # {shown}",

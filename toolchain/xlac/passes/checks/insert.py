@@ -18,6 +18,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Elementwise
 from xlac.model import Model
 from xlac.ops import build
+from xlac.ops.control.bounded import BoundedWhile, CountedScan
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
 from xlac.ops.scalar.convert import Cast
 from xlac.ops.scalar.formula import Formula
@@ -128,7 +129,7 @@ class _CheckedGraph:
         ):
             return
         maker = node.inputs[0] if isinstance(node.op, Pick) else node
-        if isinstance(maker.op, Call | Cond | Scan | While):
+        if isinstance(maker.op, Call | Cond | Scan | While | BoundedWhile | CountedScan):
             return  # their bodies are checked
         given = [i for i in maker.inputs if i.type.dtype.is_float and i.type.size != 0]
         for kind, name in ((NAN, "NaN"), (INFINITY, "infinity")):
@@ -157,6 +158,13 @@ class _CheckedGraph:
                 return self.scan(node, scan)
             case While() as loop:
                 return self.loop(node, loop)
+            case BoundedWhile() as loop:
+                return self.bounded(node, loop)
+            case CountedScan() as scan if scan.length != 0:
+                made = scan.loop(*node.inputs)
+                assert isinstance(made.op, While)
+                results = self.loop(made, made.op) or build.results(made)
+                return (*results[: scan.carries], *results[scan.carries + 1 :][: scan.yields()])
             case Cond(branches=branches):
                 return self.branches(node, branches)
             case Call(body=Graph() as body):
@@ -204,6 +212,19 @@ class _CheckedGraph:
         if checked is not None:  # of the values that ended the loop
             call = Node.of(Call(checked, loop.cond.name), *results, origin=node.origin)
             self.records.add_record(build.results(call)[1])
+        return results
+
+    def bounded(self, node: Node, loop: BoundedWhile) -> tuple[Node, ...] | None:
+        """A loop that its `max` ends, where its condition would go on, is at fault."""
+        if loop.max == 0:
+            return None
+        made = replace(loop.loop(*node.inputs), origin=node.origin)
+        assert isinstance(made.op, While) and loop.cond is not None
+        results = self.loop(made, made.op) or build.results(made)
+        if "bounds" in self.model.kinds:
+            (goes,) = build.results(Node.of(Call(loop.cond, loop.cond.name), *results[: len(node.inputs)]))  # fmt: skip
+            told = f"the loop would go on after {loop.max} steps, its max"
+            self.records.add(Condition("bounds", goes, told), node)
         return results
 
     def without_record(

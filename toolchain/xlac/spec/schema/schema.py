@@ -162,6 +162,9 @@ class WhileNode(Strict):
     """A loop that runs while a condition over its carried values is true."""
 
     condition: BranchLike = Field(alias="while", description="a bool over the carried values")
+    max: Whole = Field(
+        default=None, description="the most steps that it takes; gradients through it need this"
+    )
     carry: dict[Name, CarryLike] = Field(description="values handed from step to step")
     given: dict[Name, Expression] = Field(
         default={}, alias="with", description="values of around it, by the names they have inside"

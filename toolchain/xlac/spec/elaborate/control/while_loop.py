@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from xlac.ir.dims import Dim, bounds
 from xlac.ir.graph import Graph
+from xlac.ir.op import Op
 from xlac.ir.types import Type
+from xlac.spec.elaborate import arithmetic, type_text
 from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.control.bodies import (
     apply,
@@ -21,11 +24,14 @@ from xlac.spec.report import Fault, Place
 from xlac.spec.schema import schema
 from xlac_sdk.dtypes import DType
 
+MOST = 2**31 - 1
+
 
 def loop(
     context: Elaboration, scope: Scope, spec: schema.WhileNode, path: str, place: Place
 ) -> Value:
     """A loop while a condition is true. Raises Fault or Poisoned."""
+    from xlac.ops.control.bounded import BoundedWhile
     from xlac.ops.control.control import While
 
     carried = Carried(context, scope, spec, path, place)
@@ -62,14 +68,22 @@ def loop(
         )
         raise Fault("XL2018", message, at.span, f"it carries {', '.join(carried.inits)}")
     outer, (in_test, in_body) = captured(scope, [test, inner.frame])
-    op = While(
-        cond=Graph(f"{path}.while", (*test_params, *tested, *in_test.values()), {"y0": holds}),
-        body=Graph(
-            path,
-            (*body_params, *given_params, *in_body.values()),
-            named([*after, *given_params, *in_body.values()]),
-        ),
-    )
+    cond = Graph(f"{path}.while", (*test_params, *tested, *in_test.values()), {"y0": holds})
+    inputs = (*body_params, *given_params, *in_body.values())
+    body = Graph(path, inputs, named([*after, *given_params, *in_body.values()]))
+    op: Op = While(cond, body)
+    if spec.max is not None:
+        op = BoundedWhile(cond, body, most(scope, spec, place))
     results = apply(context, op, [*carried.flat(), *given.values(), *outer], "while", path, place)
     members = carried.values(results[: len(after)])
     return Bundle(members, next(iter(members.values())), tuple(members.values()))
+
+
+def most(scope: Scope, spec: schema.WhileNode, place: Place) -> Dim:
+    """The most steps that a loop takes. Raises Fault."""
+    at = place.at("max")
+    found = type_text.size_value(arithmetic.value(spec.max, scope.constants, at), at)
+    if bounds(found)[0] < 1 or bounds(found)[1] > MOST:
+        problem = f"max is from 1 to {MOST}, got {found}"
+        raise Fault("XL2006", problem, at.span, "the condition of while may end the loop sooner")
+    return found

@@ -1,0 +1,95 @@
+"""Derivatives of loops that data ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xlac.autodiff.bodies import Linearized, Pusher, Tangents, linearize
+from xlac.autodiff.walks import closed, dependents, fresh, substituted
+from xlac.ir.graph import Graph, Node, pick, zeros
+from xlac.ops.control.bounded import BoundedWhile, CountedScan
+from xlac.ops.control.control import While
+
+
+def _settled(body: Graph, active: list[bool], forward: type[Pusher]) -> Linearized:
+    """A body whose `active` inputs change, and those that it carries on from what changes."""
+    while True:
+        parts = linearize(body, active, forward)
+        more = [
+            n for n, c in enumerate(parts.changes[: len(active)]) if c is not None and not active[n]
+        ]
+        if not more:
+            return parts
+        for n in more:
+            active[n] = True
+
+
+def bounded_tangents(
+    node: Node, op: BoundedWhile, changes: Sequence[Node | None], forward: type[Pusher]
+) -> tuple[tuple[Node, ...], Tangents]:
+    """The loop yields what its change needs of each step, and counts them; the change is a scan of so
+    many steps.
+    """
+    assert op.body is not None
+    body, count = op.body, len(node.inputs)
+    outputs = list(body.outputs.values())
+    active = [change is not None for change in changes]
+    parts = _settled(body, active, forward)
+    # what passes through as it is, is the same to every step
+    steady = [outputs[n] is i for n, i in enumerate(body.inputs)]
+    moving = dependents(
+        parts.residuals, [i for i, on in zip(body.inputs, steady, strict=True) if not on]
+    )
+    yielded = [r for r in parts.residuals if r in moving]
+    fixed = [r for r in parts.residuals if r not in moving]
+
+    full = replace(op, body=closed(body.name, body.inputs, [*parts.values, *yielded]))
+    new = Node.of(full, *node.inputs, origin=node.origin)
+    results = tuple(pick(new, n) for n in range(len(node.results)))
+    stacked = [pick(new, len(node.results) + n) for n in range(len(yielded))]
+
+    outer = dict(zip(body.inputs, node.inputs, strict=True))
+    sources = dict(zip([n for n, on in enumerate(active) if on], parts.sources, strict=True))
+    given = {n: changes[n] or zeros(node.inputs[n].type) for n in sources}
+    own = [n for n in sources if not steady[n]]
+    rest = [n for n in sources if steady[n]]
+    shown = [n for n in range(count, len(outputs)) if parts.changes[n] is not None]
+    gives = [parts.changes[n] or zeros(outputs[n].type) for n in (*own, *shown)]
+    found: list[Node | None] = [given.get(n) for n in range(count)]
+    found += [None] * (len(node.results) - count)
+    if gives:
+        takes = [*(sources[n] for n in own), *yielded, *fixed, *(sources[n] for n in rest)]
+        change = CountedScan(
+            closed(f"{body.name}_change", takes, gives), op.max, len(own), len(yielded)
+        )
+        linear = Node.of(
+            change, results[count], *(given[n] for n in own), *stacked, *substituted(fixed, outer),
+            *(given[n] for n in rest), origin=node.origin,
+        )  # fmt: skip
+        for place, n in enumerate(
+            (*own, *(1 + n for n in shown))
+        ):  # the count is among the results
+            found[n] = pick(linear, place)
+    return results, tuple(found)
+
+
+def while_tangents(
+    node: Node, op: While, changes: Sequence[Node | None], forward: type[Pusher]
+) -> tuple[tuple[Node, ...], Tangents]:
+    """The values and their changes go through the loop together, which no transpose can undo."""
+    assert op.body is not None and op.cond is not None
+    active = [change is not None for change in changes]
+    parts = _settled(op.body, active, forward)
+    own = [n for n, on in enumerate(active) if on]
+    inputs = [*op.body.inputs, *parts.sources]
+    gives = [*parts.values, *(parts.changes[n] or zeros(node.results[n]) for n in own)]
+    test = closed(op.cond.name, [*op.cond.inputs, *fresh([s.type for s in parts.sources], "t")], list(op.cond.outputs.values()))  # fmt: skip
+    both = While(test, closed(op.body.name, inputs, gives))
+    new = Node.of(
+        both, *node.inputs, *(changes[n] or zeros(node.results[n]) for n in own), origin=node.origin
+    )
+    count = len(node.results)
+    places = {n: count + place for place, n in enumerate(own)}
+    found = tuple(pick(new, places[n]) if n in places else None for n in range(count))
+    return tuple(pick(new, n) for n in range(count)), found

@@ -1,0 +1,136 @@
+"""Loops that data ends along a leading axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xlac.autodiff.walks import closed, fresh, substituted
+from xlac.batching.along import Along
+from xlac.batching.bodies import Body, Walk, along, exchanged, flags, spread, where
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node, zeros
+from xlac.ir.leading import results
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.control.bounded import COUNT, BoundedWhile, CountedScan
+from xlac.ops.control.control import While
+
+
+def _settled(
+    op: While | BoundedWhile, carry: list[bool], size: Dim, walk: type[Walk]
+) -> tuple[list[bool], Body, Body]:
+    """Which carried values have the axis, and the condition and the body then: all have it where the
+    condition is another for each.
+    """
+    assert op.cond is not None and op.body is not None
+    while True:
+        test, body = (Body(graph, carry, size, walk) for graph in (op.cond, op.body))
+        more = [a or b for a, b in zip(carry, flags(body.gives), strict=False)]
+        if test.gives[0].mapped:
+            more = [True] * len(carry)
+        if more == carry:
+            return carry, test, body
+        carry = more
+
+
+class _Apart:
+    """A loop whose condition is another for each: it runs until none goes on, and those that are
+    done keep what they have.
+    """
+
+    def __init__(self, test: Body, body: Body, size: Dim) -> None:
+        going = test.gives[0].node
+        self.some = build.reduce(going, "or")
+        (self.own,) = substituted([going], dict(zip(test.params, body.params, strict=True)))
+        count = len(body.params)
+        values = [each.spread(size) for each in body.gives]
+        self.carry = [
+            where(self.own, new, old) for new, old in zip(values[:count], body.params, strict=True)
+        ]
+        self.yields = [where(self.own, y, zeros(y.type)) for y in values[count:]]
+
+
+def batched_while(op: While, now: Sequence[Along], size: Dim, walk: type[Walk]) -> list[Along]:
+    """A loop whose condition is the same for all, or another for each."""
+    carry, test, body = _settled(op, flags(now), size, walk)
+    first = spread(now, carry, size)
+    if not test.gives[0].mapped:
+        new = replace(op, cond=test.graph([False]), body=body.graph(carry))
+        return along(Node.of(new, *first), carry)
+    apart = _Apart(test, body, size)
+    new = While(
+        closed(test.name, test.params, [apart.some]), closed(body.name, body.params, apart.carry)
+    )
+    return along(Node.of(new, *first), carry)
+
+
+def batched_bounded(
+    op: BoundedWhile, now: Sequence[Along], size: Dim, walk: type[Walk]
+) -> list[Along]:
+    """The same with a bound: where the condition is another for each, so is the number of steps."""
+    carry, test, body = _settled(op, flags(now), size, walk)
+    first, count = spread(now, carry, size), len(now)
+    if not test.gives[0].mapped:
+        gives = [*carry, *flags(body.gives)[count:]]
+        new = replace(op, cond=test.graph([False]), body=body.graph(gives))
+        gives.insert(count, False)
+        return _rows_inside(results(Node.of(new, *first)), gives, count + 1)
+    apart = _Apart(test, body, size)
+    (taken,) = fresh([Type(COUNT, (size,))], "taken")
+    after = build.add(taken, build.cast(apart.own, COUNT))
+    new = BoundedWhile(
+        closed(test.name, [*test.params, taken], [apart.some]),
+        closed(body.name, [*body.params, taken], [*apart.carry, after, *apart.yields]),
+        op.max,
+    )
+    made = results(Node.of(new, *first, zeros(taken.type)))
+    kept = [*made[: count + 1], *made[count + 2 :]]  # without the number of steps of all
+    return _rows_inside(kept, [True] * len(kept), count + 1)
+
+
+def counted_scan(op: CountedScan, now: Sequence[Along], size: Dim, walk: type[Walk]) -> list[Along]:
+    """Where the number of steps is another for each, as many run as the one with the most has; those
+    that have fewer keep what they have meanwhile.
+    """
+    assert op.body is not None
+    steps, args = now[0], now[1:]
+    carry, scanned, rest = ([*part] for part in op.parts(flags(args)))
+    carry = [True] * len(carry) if steps.mapped else carry
+    while True:  # until no more carried values get the axis
+        body = Body(op.body, [*carry, *scanned, *rest], size, walk)
+        more = [on or new for on, new in zip(carry, flags(body.gives), strict=False)]
+        if more == carry:
+            break
+        carry = more
+    gives = [*carry, *flags(body.gives)[op.carries :]]
+    first, xs, fixed = op.parts(list(args))
+    slices = [exchanged(x.node) if x.mapped else x.node for x in xs]
+    others = [r.node for r in fixed]
+    if not steps.mapped:
+        inputs = [steps.node, *spread(first, carry, size), *slices, *others]
+        new = replace(op, body=body.graph(gives))
+        return _rows_inside(results(Node.of(new, *inputs)), gives, op.carries)
+    at, own = fresh([Type(COUNT), Type(COUNT, (size,))], "step")
+    runs = build.compare(build.spread(at, (size,), ()), "lt", own)
+    values = [each.spread(size) for each in body.gives]
+    params, end = body.params, op.carries + op.scanned
+    kept = [
+        *(where(runs, v, p) for v, p in zip(values[: op.carries], params, strict=False)),
+        *(where(runs, v, zeros(v.type)) for v in values[op.carries :]),
+    ]
+    new = replace(
+        op, body=closed(body.name, [*params[:end], at, *params[end:], own], kept), scanned=op.scanned + 1
+    )  # fmt: skip
+    every = build.cast(build.iota((op.length,), 0), COUNT)
+    most = build.reduce(steps.node, "max")
+    inputs = [most, *spread(first, carry, size), *slices, every, *others, steps.node]
+    return _rows_inside(results(Node.of(new, *inputs)), [True] * len(kept), op.carries)
+
+
+def _rows_inside(values: Sequence[Node], mapped: Sequence[bool], start: int) -> list[Along]:
+    """Results of which those from `start` on are stacks of rows that have the leading axis."""
+    return [
+        Along(exchanged(each) if on and n >= start else each, on)
+        for n, (each, on) in enumerate(zip(values, mapped, strict=True))
+    ]
