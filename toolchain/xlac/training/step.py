@@ -21,11 +21,11 @@ from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.tensor.leaf import param
 from xlac.spec.summary import statistics
-from xlac.spec.training.objective import BatchMean, Objective
+from xlac.spec.training.objective import Objective
 from xlac.spec.training.optimizer import Rate
 from xlac.spec.training.section import Training, scalar_type
 from xlac.training.modes import TrainingMode
-from xlac.training.update import Counters, gradients, updated
+from xlac.training.update import Counters, Turn, mean_nodes, mean_outputs, state_prefix
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 
@@ -92,12 +92,12 @@ class _Builder:
         self._declare()
         losses = {objective.metric: objective.loss for objective in training.objectives}
         means = {**losses, **training.metrics}
-        roots = [node for mean in means.values() for node in _asked(mean)]
+        roots = [node for mean in means.values() for node in mean_nodes(mean)]
         roots += training.graph.outputs.values()
         moved = dict(zip(roots, substituted(roots, self.params), strict=True))
         numbers: dict[str, Node] = {}
         for name, mean in means.items():
-            numbers |= _numbers(name, [moved[node] for node in _asked(mean)])
+            numbers |= mean_outputs(name, [moved[node] for node in mean_nodes(mean)])
         outputs = {name: moved[node] for name, node in training.graph.outputs.items()}
         counts = {n: f"{n}.count" if isinstance(m.count, Node) else m.count for n, m in means.items()}  # fmt: skip
         return TrainingGraphs(
@@ -125,7 +125,7 @@ class _Builder:
                 weight = training.weights[name]
                 self.slots[objective, name] = {
                     slot: self._add(
-                        f"{_prefix(objective)}{slot}.{name}",
+                        f"{state_prefix(objective)}{slot}.{name}",
                         weight.type,
                         _filled(weight.type, value),
                     )
@@ -141,7 +141,7 @@ class _Builder:
             rates = self.rates[objective.name] = dict[str, Rate]()
             for optimizer in objective.learns.values():
                 if optimizer.rate not in rates.values():
-                    name = f"{_prefix(objective)}lr{f'.{len(rates)}' if rates else ''}"
+                    name = f"{state_prefix(objective)}lr{f'.{len(rates)}' if rates else ''}"
                     rates[name] = optimizer.rate
                     self._add(name, scalar, _filled(scalar, optimizer.rate.base))
 
@@ -149,7 +149,7 @@ class _Builder:
         """The model, and what is minimised and reported, which may need more than its outputs."""
         training = self.training
         means = [objective.loss for objective in training.objectives]
-        asked = [n for mean in (*means, *training.metrics.values()) for n in _asked(mean)]
+        asked = [n for mean in (*means, *training.metrics.values()) for n in mean_nodes(mean)]
         ends = {f"asked {n}": node for n, node in enumerate(asked)}
         return Graph(self.model.name, (), {**training.graph.outputs, **ends})
 
@@ -195,17 +195,19 @@ class _Builder:
         training = self.training
         first = training.objectives[0]
         means = {first.metric: first.loss, **training.metrics}
-        asked = [moved[node] for mean in means.values() for node in _asked(mean)]
+        asked = [moved[node] for mean in means.values() for node in mean_nodes(mean)]
         learning = dict(zip(asked, self.mode.nodes(asked), strict=True))
         made: dict[str, Node] = {}
         for name, mean in means.items():
-            made |= _numbers(name, [learning[moved[node]] for node in _asked(mean)])
+            made |= mean_outputs(name, [learning[moved[node]] for node in mean_nodes(mean)])
         counters = self._counters()
         following: dict[str, Node] = {}
         flags: list[Node] = []
         for objective in training.objectives:
-            turn = _Turn(self, objective, following if training.in_turn else {})
-            made |= turn.learned([moved[node] for node in _asked(objective.loss)], counters)
+            before = following if training.in_turn else {}
+            turn = Turn(objective, training, self.nodes, self.mode, before)
+            asked = [moved[node] for node in mean_nodes(objective.loss)]
+            made |= turn.learned(asked, self.slots, counters)
             following |= turn.following
             flags += turn.flags
         following[STEP] = build.add(self.nodes[STEP], 1)
@@ -233,62 +235,6 @@ class _Builder:
                 factor = rate.factor(self.training.elaboration(), step, steps)
                 now[rate] = build.mul(self.nodes[name], factor)
         return Counters(step, now)
-
-
-class _Turn:
-    """What one loss does in a step, after others have given some of the state its next values:
-    stand-ins take the place of these, until all that depends on them is there.
-    """
-
-    def __init__(self, builder: _Builder, objective: Objective, before: Mapping[str, Node]) -> None:
-        self.builder, self.objective = builder, objective
-        self.weights = {name: builder.nodes[name] for name in objective.learns}
-        changed = [name for name in builder.training.learns if name in before]
-        types = {name: builder.nodes[name].type for name in changed}
-        stand_ins = {name: build.param(name, t.dtype, t.shape, "state") for name, t in types.items()}  # fmt: skip
-        self.weights |= {name: node for name, node in stand_ins.items() if name in self.weights}
-        self.begun = {builder.nodes[name]: node for name, node in stand_ins.items()}
-        self.ended = {node: before[name] for name, node in stand_ins.items()}
-        self.following: dict[str, Node] = {}
-        self.flags: list[Node] = []
-
-    def learned(self, asked: list[Node], counters: Counters) -> dict[str, Node]:
-        """The loss, and where it has one its count, by the names of their outputs; fills
-        `following` and `flags`. `asked` are these numbers over the state.
-        """
-        builder, objective, mode = self.builder, self.objective, self.builder.mode
-        value, *count = mode.nodes(substituted(asked, self.begun))
-        made = gradients(value, self.weights, objective.clip)
-        next_: dict[str, Node] = {}
-        for name, gradient in made.of.items():
-            optimizer, kept = objective.learns[name], builder.slots[objective, name]
-            new = updated(builder.training.elaboration(), optimizer, self.weights[name], gradient, kept, counters)  # fmt: skip
-            next_[name] = new.pop("w")
-            next_ |= {f"{_prefix(objective)}{slot}.{name}": n for slot, n in new.items()}
-        flags = [made.finite] if made.finite is not None else []
-        ends = [made.loss, *count, *flags, *next_.values(), *mode.measured.values()]
-        settled = iter(substituted(ends, self.ended) if self.ended else ends)
-        numbers = _numbers(objective.metric, [next(settled) for _ in (value, *count)])
-        self.flags = [next(settled) for _ in flags]
-        self.following = {name: next(settled) for name in next_}
-        mode.measured = {node: next(settled) for node in mode.measured}
-        return numbers
-
-
-def _prefix(objective: Objective) -> str:
-    """What the names of state that is kept for an objective begin with."""
-    return f"optimizer.{objective.name}." if objective.name else "optimizer."
-
-
-def _asked(mean: BatchMean) -> list[Node]:
-    """The nodes of a mean: its value, and its count where the data decide it."""
-    return [mean.value, mean.count] if isinstance(mean.count, Node) else [mean.value]
-
-
-def _numbers(name: str, nodes: Sequence[Node]) -> dict[str, Node]:
-    """A mean's nodes by the names of their outputs."""
-    value, *count = nodes
-    return {name: value, **{f"{name}.count": build.cast(n, DType.F32) for n in count}}
 
 
 def _filled(type: Type, value: float) -> Callable[[], Array]:

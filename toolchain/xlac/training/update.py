@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xlac.autodiff.gradient import linearize
+from xlac.autodiff.walks import substituted
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.schema.training import ClipSpec
-from xlac.spec.training.optimizer import Optimizer, Rate
+from xlac.spec.training.objective import BatchMean, Objective
+from xlac.spec.training.optimizer import Rate
+from xlac.spec.training.section import Training
+from xlac.training.modes import TrainingMode
 from xlac_sdk.dtypes import DType
 
 EPSILON = 1e-6  # added to the length of gradients that are clipped, as PyTorch does
@@ -49,17 +52,75 @@ def gradients(loss: Node, weights: Mapping[str, Node], clip: ClipSpec) -> Gradie
     return Gradients(found.values[0], made, finite)
 
 
-def updated(
-    elaboration: Elaboration,
-    optimizer: Optimizer,
-    weight: Node,
-    gradient: Node,
-    kept: Mapping[str, Node],
-    counters: Counters,
-) -> dict[str, Node]:
-    """The next values of a weight, `w`, and of what is kept for it. Raises Fault."""
-    rate = counters.rates[optimizer.rate]
-    return optimizer.update(elaboration, weight, gradient, rate, counters.step, kept)
+class Turn:
+    """What one loss does in a step, after others have given some of the state its next values:
+    stand-ins take the place of these, until all that depends on them is there.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        training: Training,
+        nodes: Mapping[str, Node],
+        mode: TrainingMode,
+        before: Mapping[str, Node],
+    ) -> None:
+        """`nodes` are the state by name, `before` the next values that it was given already."""
+        self.objective, self.training, self.mode = objective, training, mode
+        self.weights = {name: nodes[name] for name in objective.learns}
+        changed = [name for name in training.learns if name in before]
+        types = {name: nodes[name].type for name in changed}
+        stand_ins = {name: build.param(name, t.dtype, t.shape, "state") for name, t in types.items()}  # fmt: skip
+        self.weights |= {name: node for name, node in stand_ins.items() if name in self.weights}
+        self.begun = {nodes[name]: node for name, node in stand_ins.items()}
+        self.ended = {node: before[name] for name, node in stand_ins.items()}
+        self.following: dict[str, Node] = {}
+        self.flags: list[Node] = []
+
+    def learned(
+        self,
+        asked: list[Node],
+        slots: Mapping[tuple[Objective, str], Mapping[str, Node]],
+        counters: Counters,
+    ) -> dict[str, Node]:
+        """The loss, and where it has one its count, by the names of their outputs; fills
+        `following` and `flags`. `asked` are these numbers over the state, `slots` what is kept by
+        objective and weight.
+        """
+        objective, mode = self.objective, self.mode
+        value, *count = mode.nodes(substituted(asked, self.begun))
+        made = gradients(value, self.weights, objective.clip)
+        next_: dict[str, Node] = {}
+        for name, gradient in made.of.items():
+            optimizer, kept = objective.learns[name], slots[objective, name]
+            rate = counters.rates[optimizer.rate]
+            new = optimizer.update(self.training.elaboration(), self.weights[name], gradient, rate, counters.step, kept)  # fmt: skip
+            next_[name] = new.pop("w")
+            next_ |= {f"{state_prefix(objective)}{slot}.{name}": n for slot, n in new.items()}
+        flags = [made.finite] if made.finite is not None else []
+        ends = [made.loss, *count, *flags, *next_.values(), *mode.measured.values()]
+        settled = iter(substituted(ends, self.ended) if self.ended else ends)
+        numbers = mean_outputs(objective.metric, [next(settled) for _ in (value, *count)])
+        self.flags = [next(settled) for _ in flags]
+        self.following = {name: next(settled) for name in next_}
+        mode.measured = {node: next(settled) for node in mode.measured}
+        return numbers
+
+
+def state_prefix(objective: Objective) -> str:
+    """What the names of state that is kept for an objective begin with."""
+    return f"optimizer.{objective.name}." if objective.name else "optimizer."
+
+
+def mean_nodes(mean: BatchMean) -> list[Node]:
+    """The nodes of a mean: its value, and its count where the data decide it."""
+    return [mean.value, mean.count] if isinstance(mean.count, Node) else [mean.value]
+
+
+def mean_outputs(name: str, nodes: Sequence[Node]) -> dict[str, Node]:
+    """A mean's nodes by the names of their outputs."""
+    value, *count = nodes
+    return {name: value, **{f"{name}.count": build.cast(n, DType.F32) for n in count}}
 
 
 def _clipped(
