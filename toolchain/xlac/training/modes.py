@@ -20,6 +20,7 @@ from xlac.ir.op import Op
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.control.control import Scan, While
+from xlac.training.mixed import MixedPrecision
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
@@ -27,15 +28,20 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 @dataclass
 class TrainingMode:
     """Nodes as they are while a model learns. `step` counts the steps, as an i64 scalar; nodes that a
-    pattern of `frozen` names stay as they are. `measured` has the next values of parameters.
+    pattern of `frozen` names stay as they are; products are computed in `compute`. `measured` has the
+    next values of parameters.
     """
 
     seed: int
     step: Node
     frozen: Sequence[str] = ()
+    compute: DType = DType.F32
     measured: dict[Node, Node] = field(default_factory=dict)
     _new: dict[Node, Node] = field(default_factory=dict)
     _seen: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._mixed = MixedPrecision(self.compute)
 
     def nodes(self, roots: Sequence[Node]) -> list[Node]:
         """The roots in training mode. Nodes of an earlier call are what they became then; others of
@@ -43,6 +49,8 @@ class TrainingMode:
         draws or measures.
         """
         new, seen = self._new, self._seen
+        if self.compute is not DType.F32:
+            roots = self._mixed.nodes(roots)
         for node in walk(roots, new):
             inputs = tuple(new[i] for i in node.inputs)
             own = node if inputs == node.inputs else node.with_inputs(inputs)

@@ -133,7 +133,7 @@ class _Builder:
                 }
         scalar = Type(self.wide)
         count = self._add(STEP, Type(DType.I64), _filled(Type(DType.I64), 0))
-        self.mode = TrainingMode(training.seed, count, training.frozen_mode)
+        self.mode = TrainingMode(training.seed, count, training.frozen_mode, training.compute)
         optimizers = [o for objective in training.objectives for o in objective.learns.values()]
         if any(optimizer.rate.covers_run for optimizer in optimizers):
             self._add(LENGTH, scalar, _filled(scalar, 0.0))

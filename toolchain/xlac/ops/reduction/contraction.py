@@ -15,6 +15,7 @@ from xlac.ir.op import Array, Op, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import numeric
 from xlac.ops.checks import check_axes
+from xlac.ops.scalar.convert import Cast
 from xlac_sdk.dtypes import DType
 
 Ints = tuple[int, ...]
@@ -88,6 +89,14 @@ def _product(left: Array, right: Array) -> Array:
 def _paired(axes: Ints, others: Ints) -> Ints:
     """Axes that are summed, in the order of their partners in the other operand."""
     return tuple(axes[others.index(other)] for other in sorted(others))
+
+
+def narrowed(x: Node, dtype: DType) -> Node:
+    """What a value was made of by a cast from a half `dtype`, which a product reads as well as the
+    wider value; else the value itself.
+    """
+    inner = x.inputs[0] if isinstance(x.op, Cast) else x
+    return inner if inner.type.dtype is dtype and dtype.is_half else x
 
 
 SIDES = ("batch_lhs", "contract_lhs", "batch_rhs", "contract_rhs")
@@ -169,7 +178,8 @@ class Dot(Op):
         assert len(free) + len(against) + first == len(layout)
         wanted = node.inputs[0 if linear[0] else 1].type
         wide = ct.type.dtype
-        if other.type.dtype is not wide and other.type.dtype is not DType.I8:
+        ct = narrowed(ct, other.type.dtype)
+        if other.type.dtype not in (ct.type.dtype, DType.I8):
             other = apply("cast", other, dtype=wide)
         back = apply(
             "dot",
@@ -179,6 +189,7 @@ class Dot(Op):
             batch_rhs=place,
             contract_lhs=own,
             contract_rhs=theirs,
+            out_dtype=None if ct.type.dtype is wide else wide,
         )
         perm = tuple(layout.index(axis) for axis in range(len(layout)))
         if perm != tuple(range(len(perm))):

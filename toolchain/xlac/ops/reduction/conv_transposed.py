@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from xlac.ir.dims import static
 from xlac.ir.graph import Node, apply
 from xlac.ops.reduction import depthwise_gradient
+from xlac.ops.reduction.contraction import narrowed
 from xlac_sdk.dtypes import DType
 
 if TYPE_CHECKING:
@@ -106,8 +107,13 @@ def _applied(op: Conv, x: Node, kernel: Node, layout: tuple[str, str, str], **gi
         name: tuple(value[axis] for axis in order) if isinstance(value, tuple) else value
         for name, value in given.items()
     }
-    wide = max(x.type.dtype, kernel.type.dtype, key=lambda d: (d.is_float, d.bits))
+    out = wide = max(x.type.dtype, kernel.type.dtype, key=lambda d: (d.is_float, d.bits))
+    x, kernel = narrowed(x, kernel.type.dtype), narrowed(kernel, x.type.dtype)
+    if x.type.dtype is kernel.type.dtype:
+        wide = x.type.dtype
     operands = [
         n if n.type.dtype in (wide, DType.I8) else apply("cast", n, dtype=wide) for n in (x, kernel)
     ]
+    if wide is not out:
+        attributes["out_dtype"] = out
     return apply("conv", *operands, layout=layout, **attributes)

@@ -29,6 +29,7 @@ from xlac.spec.training.objective import (
     losses,
 )
 from xlac.spec.training.optimizer import Optimizer
+from xlac.spec.training.products import multiplies
 from xlac.spec.weights.initial import draw, scheme_of
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
@@ -52,6 +53,7 @@ class Training:
     elaboration: Callable[[], Elaboration]
     report: Report
     place: Place = field(repr=False)
+    compute: DType = DType.F32  # of products in a step
 
     @property
     def learns(self) -> dict[str, Optimizer]:
@@ -112,6 +114,10 @@ def read_training(
         return None
     order = spec.order or IN_TURN
     check_objectives(objectives, order, context.weights, context, [at for _, at, _ in asked])
+    if spec.compute != "f32" and not any(
+        multiplies(one.loss.value, DType.F32) for one in objectives
+    ):
+        report.add("XL2055", f"nothing is computed in {spec.compute}: the loss has no product of f32", place.at("compute").span, "leave compute out")  # fmt: skip
     kept = {name: metric for name, metric in metrics.items() if metric is not None}
 
     def again() -> Elaboration:
@@ -119,7 +125,7 @@ def read_training(
 
     training = Training(
         Graph(merged.name, tuple(inputs), outputs), tuple(objectives), order == IN_TURN, kept, dict(context.weights),
-        spec.batch or "", spec.seed, tuple(spec.frozen_mode), initial, again, report, place,
+        spec.batch or "", spec.seed, tuple(spec.frozen_mode), initial, again, report, place, DType(spec.compute),
     )  # fmt: skip
     _check_optimizers(training)
     return training if len(report.found) == before else None
