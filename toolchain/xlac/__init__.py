@@ -29,6 +29,7 @@ _HOMES = {
         ("grad", "value_and_grad", "jvp", "vjp", "vmap"), "xlac.integrations.transforms"
     ),
     "from_torch": "xlac.integrations.torch.function",
+    "torch_step": "xlac.integrations.torch.step",
     "from_jax": "xlac.integrations.jax",
     "timeout": "xlac_sdk.host.stopping",
     "Tensor": "xlac.frontends.tracing",

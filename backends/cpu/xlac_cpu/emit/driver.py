@@ -1,7 +1,7 @@
 """The function that runs a program: launches, copies and host control flow as straight LLVM code.
 
 `run(ptr io, ptr fixed, ptr arena, ptr pool)`: `io` points to the inputs' and then the outputs'
-addresses, which the sizes of the call follow, `fixed` to those of constants and the state block
+addresses, which the sizes of the call follow, `fixed` to those of constants and of each state
 (ahead of time: to the block of constants itself), `pool` to the threads' pool or is null. A
 parallel kernel is split into chunks that the pool's threads claim, when its work pays for waking
 them. A program that may run long takes one address more at the end of `io`, of the flag that says
@@ -56,7 +56,6 @@ class ProgramWriter:
         self.watch, self.name = Watch(stop_checks or StopChecks(program)), name
         self.program, self.symbols, self.threads = program, symbols, threads
         self.places, self.ahead = places or layout.places(program), places is not None
-        self.state = len(layout.fixed(program))
         self.declarations, self.style = declarations, style
         self.functions: list[str] = []
         # kernels that the pool runs, and how many words their frame has

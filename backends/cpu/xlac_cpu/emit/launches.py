@@ -149,9 +149,6 @@ class Launching(StopCheckWriter):
         match base:
             case "arena":
                 pointer = w.op(f"getelementptr i8, ptr %arena, i64 {at}") if at else "%arena"
-            case "state":
-                block = self.entry_load("fixed", self.driver.state)
-                pointer = w.op(f"getelementptr i8, ptr {block}, i64 {at}")
             case "block":
                 pointer = w.op(f"getelementptr i8, ptr %fixed, i64 {at}") if at else "%fixed"
             case _:

@@ -11,32 +11,32 @@ from xlac_sdk.programs.program import Program, Role, Slot
 if TYPE_CHECKING:
     from xlac_sdk.kernel_ir.kernel import Kernel
 
-ALIGNMENT = 64  # of the arena, the state block and constants that had to be copied
+ALIGNMENT = 64  # of the arena, of each state and of constants that had to be copied
 
 
 Places = Mapping[Slot, tuple[str, int]]
 
 
 def fixed(program: Program) -> tuple[Slot, ...]:
-    """Slots whose addresses do not change between calls; the state block's address follows them."""
+    """Constants, whose addresses do not change; those of `states` follow them in the table."""
     return tuple(slot for slot in program.slots if slot.role is Role.CONSTANT)
 
 
+def states(program: Program) -> tuple[Slot, ...]:
+    """What is kept between calls: each has an address of its own, which may be the caller's."""
+    return tuple(slot for slot in program.slots if slot.role is Role.STATE)
+
+
 def places(program: Program) -> Places:
-    """Each slot's base (`io`, `fixed`, `arena` or `state`) and what to add: an index into a table,
-    or bytes.
-    """
+    """Each slot's base (`io`, `fixed` or `arena`) and what to add: an index into a table, or bytes."""
     found: dict[Slot, tuple[str, int]] = {}
     for i, slot in enumerate((*program.inputs, *program.outputs)):
         found.setdefault(slot, ("io", i))
-    constants = fixed(program)
-    for i, slot in enumerate(constants):
+    for i, slot in enumerate((*fixed(program), *states(program))):
         found[slot] = ("fixed", i)
     for slot in program.slots:
         if slot.role is Role.TEMPORARY:
             found[slot] = ("arena", slot.offset)
-        elif slot.role is Role.STATE:
-            found[slot] = ("state", slot.offset)
     return found
 
 

@@ -37,10 +37,13 @@ class CpuExecutable:
             _placed(program.constants[slot.symbol]) for slot in layout.fixed(program)
         ]
         self._mapped = mapped.files_of(self._constants)
-        self._state = _aligned(program.state_bytes)
-        self._state[:] = 0
-        kept = [*self._constants, self._state]
-        self._fixed = (ctypes.c_void_p * len(kept))(*(_address(array) for array in kept))
+        self._state = _aligned(
+            program.state_bytes, np.zeros
+        )  # pages that nobody touches cost nothing
+        start = _address(self._state)
+        states = [start + slot.offset for slot in layout.states(program)]
+        kept = [*map(_address, self._constants), *states]
+        self._fixed = (ctypes.c_void_p * len(kept))(*kept)
         self._pool = pool.of(target.threads, code) if target.threads > 1 else 0
         self._watched, self._tears = watching(program)
         self._torn = False
@@ -119,6 +122,14 @@ class CpuExecutable:
             self._state[:] = block
             self._torn = False
 
+    def bind_state(self, addresses: Sequence[int]) -> None:
+        """Keeps each state at an address of the caller's, a multiple of 64, in the order of the
+        program's slots. What `reset`, `read_state` and `write_state` know is not used from then on.
+        """
+        with self._turn or nullcontext():
+            self._fixed[len(self._constants) :] = list(addresses)
+            self._torn = False
+
     def _call(self, words: Sequence[int]) -> None:
         try:
             arena = self._arenas.pop()
@@ -157,9 +168,9 @@ def _long(program: Program) -> bool:
     return duration.estimate(program.steps) > fastcall.RELEASE
 
 
-def _aligned(nbytes: int) -> Array:
-    """Bytes that start on a cache line, their contents undefined."""
-    block = np.empty(nbytes + layout.ALIGNMENT, np.uint8)
+def _aligned(nbytes: int, make: Callable[..., Array] = np.empty) -> Array:
+    """Bytes that start on a cache line, their contents undefined unless `make` says otherwise."""
+    block = make(nbytes + layout.ALIGNMENT, np.uint8)
     at = -_address(block) % layout.ALIGNMENT
     return block[at : at + nbytes]
 

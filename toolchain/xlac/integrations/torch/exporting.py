@@ -16,11 +16,15 @@ from typing import Any
 
 import torch
 
-from xlac_sdk.source import Diagnostic, SourceError, Span
+from xlac_sdk.source import Diagnostic, SourceError, Span, XlacError
 
 
 def exported(
-    module: torch.nn.Module, args: tuple[Any, ...], dynamic_shapes: Any, strict: bool
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    dynamic_shapes: Any,
+    strict: bool,
+    named: dict[str, Any] | None = None,
 ) -> Any:
     """A program of torch.export. Raises SourceError, at the line of Python at which PyTorch gave
     up.
@@ -28,10 +32,14 @@ def exported(
     said = io.StringIO()
     try:
         # where it writes a graph of its own before it gives up
-        with torch.no_grad(), quiet(), redirect_stderr(said):
-            found = torch.export.export(module, args, dynamic_shapes=dynamic_shapes, strict=strict)
+        with quiet(), redirect_stderr(said):
+            found = torch.export.export(
+                module, args, named, dynamic_shapes=dynamic_shapes, strict=strict
+            )
         sys.stderr.write(said.getvalue())
         return found
+    except XlacError:
+        raise
     except Exception as error:
         told = [line.strip() for line in str(error).splitlines() if line.strip()]
         problem = (
@@ -58,6 +66,8 @@ def quiet() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=FutureWarning)
             warnings.filterwarnings("ignore", category=DeprecationWarning)
+            # of its own recurrent layers, whose list of weights is such an attribute
+            warnings.filterwarnings("ignore", message=".*were assigned during export")
             yield
     finally:
         for handler in handlers:

@@ -182,7 +182,8 @@ def _made(
     program, names, arguments = source, {}, None
     if isinstance(source, torch.nn.Module):
         arguments = Arguments(source.forward)
-        program = exporting.exported(source, tuple(example_args), dynamic_shapes, strict)
+        with torch.no_grad():
+            program = exporting.exported(source, tuple(example_args), dynamic_shapes, strict)
         names = _names(program, dynamic_shapes, example_args)
     elif example_args:
         raise TypeError("a program of torch.export needs no example arguments")

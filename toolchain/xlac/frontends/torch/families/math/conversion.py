@@ -14,7 +14,6 @@ from xlac_sdk.dtypes import DType
     "_to_copy",
     "clone",
     "alias",
-    "detach",
     "lift_fresh_copy",
     "lift_fresh",
     "lift",
@@ -26,6 +25,12 @@ def converted(call: AtenCall, x: Node, *_: Any, **__: Any) -> Node:
     here.
     """
     return build.cast(x, call.dtype)
+
+
+@aten("detach")
+def detached(call: AtenCall, x: Node) -> Node:
+    """The same, but a constant where something is differentiated."""
+    return build.apply1("stop_gradient", x)
 
 
 @aten("copy")

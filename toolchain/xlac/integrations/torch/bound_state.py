@@ -1,0 +1,121 @@
+"""A program's state in the memory of PyTorch's tensors: read and written in place where the backend
+can, else copied there and back with each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+
+from xlac.frontends.torch.layout import is_dense, order
+from xlac.integrations.torch.step_graph import SharedTensor
+from xlac.runtime.compiled import Compiled
+from xlac_sdk.dtypes import Array
+from xlac_sdk.programs.program import Role, Slot
+from xlac_sdk.source import Diagnostic, SourceError
+
+ALIGNMENT = 64  # bytes: what a program's state is placed at multiples of
+
+
+class BoundState:
+    """The state of one program. `bind` is told the tensors before each call, `written` comes after.
+
+    A tensor whose memory has gaps, or begins elsewhere than at a multiple of 64 bytes, is copied.
+    """
+
+    def __init__(self, compiled: Compiled, state: Sequence[SharedTensor]) -> None:
+        by_name = {kept.name: n for n, kept in enumerate(state)}
+        slots = [s for s in compiled.program.slots if s.role is Role.STATE]
+        self._slots: list[tuple[Slot, int]] = [(s, by_name[s.name]) for s in slots]
+        self._state, self._executable = state, compiled.executable
+        self._bytes = compiled.program.state_bytes
+        self._in_place = getattr(compiled.executable, "bind_state", None)
+        self._pointers: list[int] = []
+        self._copies: dict[int, torch.Tensor] = {}
+
+    def bind(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Makes these tensors the state. Raises SourceError for those of another type or shape, or
+        that share memory.
+        """
+        pointers = [t.data_ptr() for t in tensors]
+        if pointers != self._pointers:
+            self._placed(tensors)
+            self._pointers = pointers
+        for at, copy in self._copies.items():
+            copy.copy_(self._laid(at, tensors[at]))
+        if self._in_place is None and self._slots:
+            self._executable.write_state(self._block(tensors))
+
+    def written(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Takes what the program wrote to where it is not yet."""
+        if self._in_place is None and self._slots:
+            block = self._executable.read_state()
+            for slot, at in self._slots:
+                part = _part(block, slot)
+                self._laid(at, tensors[at]).copy_(torch.from_numpy(part).view(tensors[at].dtype).view(slot.extents({})))  # fmt: skip
+        for at, copy in self._copies.items():
+            self._laid(at, tensors[at]).copy_(copy)
+
+    def _laid(self, at: int, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor with its axes as the program has them."""
+        perm = self._state[at].perm
+        found = tensor.detach()
+        return found if perm is None else found.permute(perm)
+
+    def _placed(self, tensors: Sequence[torch.Tensor]) -> None:
+        for kept, tensor in zip(self._state, tensors, strict=True):
+            _check(kept, tensor)
+        _check_apart(self._state, tensors)
+        self._copies = {}
+        if self._in_place is None:
+            return
+        addresses = []
+        for _, at in self._slots:
+            laid = self._laid(at, tensors[at])
+            if not laid.is_contiguous() or laid.data_ptr() % ALIGNMENT:
+                self._copies[at] = laid = torch.empty(laid.shape, dtype=laid.dtype)
+            addresses.append(laid.data_ptr())
+        self._in_place(addresses)
+
+    def _block(self, tensors: Sequence[torch.Tensor]) -> Array:
+        block = np.zeros(self._bytes, np.uint8)
+        for slot, at in self._slots:
+            laid = self._laid(at, tensors[at]).contiguous()
+            _part(block, slot)[:] = laid.view(-1).view(torch.uint8).numpy()
+        return block
+
+
+def _part(block: Array, slot: Slot) -> Array:
+    return block[slot.offset : slot.offset + slot.nbytes]
+
+
+def _check(kept: SharedTensor, tensor: torch.Tensor) -> None:
+    """Raises SourceError for a tensor that is no longer what the step was made for."""
+    made = kept.tensor
+    if (tensor.dtype, tensor.shape, tensor.device) != (made.dtype, made.shape, made.device):
+        told = f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}"
+        was = f"{str(made.dtype).removeprefix('torch.')}{list(made.shape)} on {made.device}"
+        raise _changed(f"'{kept.name}' is {told} now, and was {was} when the step was made")
+    if kept.perm is not None and order(tensor) not in (None, kept.perm):
+        raise _changed(f"'{kept.name}' lies in memory in another order than when the step was made")
+
+
+def _changed(problem: str) -> SourceError:
+    return SourceError(Diagnostic("XL7311", problem, hint="make another step"))
+
+
+def _check_apart(state: Sequence[SharedTensor], tensors: Sequence[torch.Tensor]) -> None:
+    """Raises SourceError for two of dense tensors on the same memory."""
+    rooms = sorted(
+        (t.data_ptr(), t.numel() * t.element_size(), kept.name)
+        for kept, t in zip(state, tensors, strict=True)
+        if t.numel() and is_dense(t)
+    )
+    for (start, nbytes, name), (following, _, other) in pairwise(rooms):
+        if following < start + nbytes:
+            problem = f"'{name}' and '{other}' share memory, and are two tensors"
+            hint = "let both be the same torch.nn.Parameter: a.weight = b.weight"
+            raise SourceError(Diagnostic("XL7311", problem, hint=hint))

@@ -1,0 +1,108 @@
+"""A module and its loss as one program of torch.export, on its way to be differentiated: what
+PyTorch's autograd would not go through is marked, and what only autograd knows is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+
+from xlac.frontends.torch.exported import Exported, imported
+from xlac.integrations.torch import exporting
+from xlac.integrations.torch.optimizers import refuse
+
+Loss = Callable[..., Any]
+_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
+
+
+class LossModule(torch.nn.Module):
+    """`loss(model(*inputs), *targets)`, the last `targets` arguments being the loss's; without a loss
+    what the model gives: a scalar, or something with one as `.loss`.
+    """
+
+    def __init__(self, model: torch.nn.Module, loss: Loss | None, targets: int) -> None:
+        super().__init__()
+        self.model, self.loss, self.targets = model, loss, targets
+
+    def forward(self, *args: Any, **named: Any) -> Any:
+        """The loss. Raises SourceError for what is none."""
+        if self.loss is None:
+            found = self.model(*args, **named)
+            found = getattr(found, "loss", found)
+        else:
+            count = len(args) - self.targets
+            if count < 0:
+                raise refuse(f"the loss takes {self.targets} of the arguments, and {len(args)} are given by place")  # fmt: skip
+            found = self.loss(self.model(*args[:count], **named), *args[count:])
+        if not isinstance(found, torch.Tensor):
+            problem = f"the loss must be a tensor, not {type(found).__name__}"
+            raise refuse(problem, "xlac.torch_step(model, loss, optimizer): the loss is called with the model's result and the last argument")  # fmt: skip
+        if found.dim() or not found.is_floating_point():
+            shape = list(found.shape)
+            raise refuse(f"the loss is {str(found.dtype).removeprefix('torch.')}{shape}, and must be a scalar of a float type", "loss.mean() is one")  # fmt: skip
+        return found
+
+
+def refuse_hooks(module: torch.nn.Module) -> None:
+    """Raises SourceError for functions of the user's that only PyTorch's backward pass calls."""
+    for name, part in module.named_modules():
+        if any(getattr(part, kind, None) for kind in _HOOKS):
+            raise refuse(f"module '{_own(name)}' has a hook on its backward pass, which a step has none of")  # fmt: skip
+    for name, p in module.named_parameters():
+        if p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None):
+            raise refuse(f"parameter '{_own(name)}' has a hook on its gradient, which a step does not call")  # fmt: skip
+
+
+def loss_program(module: LossModule, args: tuple[Any, ...], named: Mapping[str, Any]) -> Exported:
+    """The loss as a graph of ATen operations. Raises SourceError."""
+    refuse_hooks(module)
+    with torch.enable_grad(), _no_functions():
+        program = exporting.exported(module, args, None, False, dict(named))
+    _mark(program.graph_module)
+    with exporting.quiet():
+        return imported(program, "step")
+
+
+def _own(name: str) -> str:
+    return name.removeprefix("model.")
+
+
+@contextmanager
+def _no_functions() -> Iterator[None]:
+    """Refuses functions with a backward of their own, which tracing would go through."""
+    before = torch.autograd.Function.__dict__["apply"]
+
+    def apply(cls: type, *args: Any, **named: Any) -> Any:
+        problem = f"{cls.__name__} is an autograd.Function, whose backward only PyTorch can call"
+        raise refuse(problem, "torch.compile(model, backend='xlac') takes it")
+
+    torch.autograd.Function.apply = classmethod(apply)
+    try:
+        yield
+    finally:
+        torch.autograd.Function.apply = before
+
+
+def _mark(module: GraphModule) -> None:
+    """Makes constants of what is computed under torch.no_grad: those parts are inlined later, and
+    nothing says then what they were.
+    """
+    for node in list(module.graph.nodes):
+        if node.target is not torch.ops.higher_order.wrap_with_set_grad_enabled or node.args[0]:
+            continue
+        for part in list(node.users):
+            if isinstance(part.meta.get("val"), torch.Tensor):
+                with module.graph.inserting_after(part):
+                    made = module.graph.call_function(torch.ops.aten.detach.default, (part,))
+                made.meta = dict(part.meta)
+                part.replace_all_uses_with(
+                    made, delete_user_cb=lambda user, own=made: user is not own
+                )
+    for inner in module.children():
+        if isinstance(inner, GraphModule):
+            _mark(inner)
+    module.recompile()

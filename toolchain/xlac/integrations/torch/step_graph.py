@@ -1,0 +1,202 @@
+"""The graph of a training step of PyTorch's: the loss, its gradients, and the next value of each tensor
+that changes, over a state that is PyTorch's own tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from xlac.autodiff.errors import NoDerivativeError
+from xlac.autodiff.gradient import linearize
+from xlac.autodiff.reverse import pull_back
+from xlac.autodiff.walks import substituted
+from xlac.frontends.torch.exported import Exported
+from xlac.frontends.torch.fx_nodes import dtype_of
+from xlac.frontends.torch.layout import Perm, inverse, order
+from xlac.integrations.torch.optimizers import GroupOptimizer, elaboration, refuse
+from xlac.ir.graph import Graph, Node
+from xlac.model import Model
+from xlac.ops import build
+from xlac.ops.tensor.leaf import param
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
+
+LOSS, RATES = "loss", "rates"
+EPSILON = 1e-6  # added to the length of gradients that are clipped, as PyTorch does
+
+Slots = Callable[[torch.Tensor], Mapping[str, torch.Tensor]]
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedParameter:
+    """A parameter that learns: its optimizer, and which pair of `rates` holds its rate and how many
+    steps it has taken.
+    """
+
+    tensor: torch.Tensor
+    group: GroupOptimizer
+    pair: int
+
+
+@dataclass(frozen=True, eq=False)
+class SharedTensor:
+    """A tensor of PyTorch's that the step reads, and perhaps changes, by its name as state; of what an
+    optimizer keeps, `slot` of the parameter `tensor`, by PyTorch's name.
+    """
+
+    name: str
+    tensor: torch.Tensor
+    perm: Perm | None  # the order of its axes in memory
+    slot: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class StepGraph:
+    """The model of a step, with what lies behind its state and which parameters learn."""
+
+    model: Model
+    state: tuple[SharedTensor, ...]
+    learns: tuple[LearnedParameter, ...]
+
+
+class StepBuilder:
+    """Makes the graph of a step from the program of a loss. `owned` are the module's tensors by name,
+    `learns` the parameters of the optimizer.
+    """
+
+    def __init__(
+        self, exported: Exported, owned: Mapping[str, torch.Tensor], learns: Sequence[LearnedParameter], clip: float | None
+    ) -> None:  # fmt: skip
+        self.exported, self.owned, self.clip = exported, owned, clip
+        self.learns = {id(p.tensor): p for p in learns}
+        self.state: list[SharedTensor] = []
+        self.leaves: dict[str, Node] = {}  # state as it lies in memory
+        self.views: dict[int, Node] = {}  # tensor -> state with its axes in order
+        self.pairs = max((p.pair for p in learns), default=-1) + 1
+
+    def graph(self) -> StepGraph:
+        """The graph. Raises UnsupportedError where there is no derivative, SourceError for a loss
+        that reaches no parameter.
+        """
+        model = self.exported.model
+        known: dict[Node, Node] = {}
+        for node in model.graph.order:
+            if node.op.mnemonic == "param" and param(node).name in self.owned:
+                known[node] = self._owned(param(node).name)
+        named = model.graph.outputs
+        moved = dict(zip(named, substituted(list(named.values()), known), strict=True))
+        loss = moved.pop(str(self.exported.outputs[0]))
+        following = {
+            self._state_of(self.owned[target]): moved[output]
+            for target, output in self.exported.buffers.items()
+        }
+        loss, updates, learned = self._learn(loss, list(following.values()))
+        following.update(updates)
+        return self._finished(loss, following, learned)
+
+    # ---- state -------------------------------------------------------------------------------
+
+    def _owned(self, name: str) -> Node:
+        """A parameter or buffer as state; those that share a tensor are one."""
+        tensor = self.owned[name]
+        if id(tensor) not in self.views:
+            self.views[id(tensor)] = self._added(name.removeprefix("model."), tensor)
+        return self.views[id(tensor)]
+
+    def _added(self, name: str, tensor: torch.Tensor, slot: str = "") -> Node:
+        perm, dtype = order(tensor), dtype_of(tensor)
+        shape = tuple(tensor.shape if perm is None else (tensor.shape[a] for a in perm))
+        self.state.append(SharedTensor(name, tensor, perm, slot))
+        self.leaves[name] = build.param(name, dtype, shape, "state", Origin(name))
+        return self.leaves[name] if perm is None else build.transpose(self.leaves[name], inverse(perm))  # fmt: skip
+
+    def _state_of(self, tensor: torch.Tensor) -> SharedTensor:
+        return next(s for s in self.state if s.tensor is tensor and not s.slot)
+
+    # ---- learning ----------------------------------------------------------------------------
+
+    def _learn(
+        self, loss: Node, beside: Sequence[Node]
+    ) -> tuple[Node, dict[SharedTensor, Node], list[LearnedParameter]]:
+        """The loss, the next values of what learns, and which parameters do: those that the loss
+        depends on.
+        """
+        asked = [p for key, p in self.learns.items() if key in self.views]
+        try:
+            found = linearize([loss], [self.views[id(p.tensor)] for p in asked])
+            one = build.constant(1.0, loss.type.dtype)
+            change = found.changes[0]
+            gradients = [None] * len(asked) if change is None else pull_back([change], [one], found.sources)  # fmt: skip
+        except NoDerivativeError as error:
+            span = error.node.origin.span if error.node.origin else None
+            raise UnsupportedError(Diagnostic("XL2042", str(error), span, error.hint)) from None
+        pairs = [(p, g) for p, g in zip(asked, gradients, strict=True) if g is not None]
+        if not pairs:
+            hint = "look for requires_grad=False, torch.no_grad and detach"
+            raise refuse("the loss depends on no parameter of the optimizer", hint)
+        if self.clip is not None:
+            pairs = _clipped(pairs, self.clip)
+        self.rates = build.param(RATES, DType.F64, (2 * self.pairs,), origin=Origin(RATES))
+        updates: dict[SharedTensor, Node] = {}
+        context = elaboration()
+        for learned, gradient in pairs:
+            updates.update(self._update(context, learned, gradient))
+        return found.values[0], updates, [p for p, _ in pairs]
+
+    def _update(self, context: object, learned: LearnedParameter, gradient: Node) -> dict[SharedTensor, Node]:  # fmt: skip
+        """The next value of a parameter and of what is kept for it."""
+        weight, group = self.views[id(learned.tensor)], learned.group
+        name = self._state_of(learned.tensor).name
+        kept, places = {}, {}
+        for slot, called in group.slots.items():
+            kept[slot] = self._added(f"optimizer.{called}.{name}", learned.tensor, called)
+            places[slot] = self.state[-1]
+        rate, steps = (self._number(2 * learned.pair + n) for n in (0, 1))
+        if group.maximize:
+            gradient = build.apply1("neg", gradient)
+        made = group.optimizer.update(context, weight, gradient, rate, steps, kept)  # type: ignore[arg-type]
+        found = {places[slot]: node for slot, node in made.items() if slot != "w"}
+        return {self._state_of(learned.tensor): made["w"], **found}
+
+    def _number(self, at: int) -> Node:
+        return build.reshape(build.cut(self.rates, 0, at, at + 1), ())
+
+    def _finished(
+        self,
+        loss: Node,
+        following: Mapping[SharedTensor, Node],
+        learned: Sequence[LearnedParameter],
+    ) -> StepGraph:
+        model = self.exported.model
+        outputs = {LOSS: loss}
+        for kept, node in following.items():
+            outputs[f"{kept.name}.next"] = node if kept.perm is None else build.transpose(node, kept.perm)  # fmt: skip
+        inputs = [n for n in model.graph.inputs if param(n).name not in self.owned]
+        graph = Graph("step", (*inputs, self.rates, *self.leaves.values()), outputs)
+        weights = {n: w for n, w in model.weights.items() if n not in self.owned}
+        state = {kept.name: f"{kept.name}.next" for kept in following}
+        made = replace(model, graph=graph, weights=weights, state=state)
+        return StepGraph(made, tuple(self.state), tuple(learned))
+
+
+def _clipped(pairs: Sequence[tuple[LearnedParameter, Node]], most: float) -> list[tuple[LearnedParameter, Node]]:  # fmt: skip
+    """Gradients that are at most so long together, as torch.nn.utils.clip_grad_norm_ makes them."""
+    total: Node | None = None
+    for _, gradient in pairs:
+        wide = build.compute(gradient)
+        part = build.cast(build.reduce(build.mul(wide, wide), "add"), DType.F64 if gradient.type.dtype is DType.F64 else DType.F32)  # fmt: skip
+        total = part if total is None else build.add(*_alike(total, part))
+    assert total is not None
+    share = build.minimum(build.div(most, build.add(build.sqrt(total), EPSILON)), 1.0)
+    return [(p, build.cast(build.mul(build.compute(g), build.cast(share, g.type.dtype.compute)), g.type.dtype)) for p, g in pairs]  # fmt: skip
+
+
+def _alike(x: Node, y: Node) -> tuple[Node, Node]:
+    wide = build.promote(x.type.dtype, y.type.dtype)
+    return build.cast(x, wide), build.cast(y, wide)
+
+
+__all__ = ["LOSS", "RATES", "LearnedParameter", "SharedTensor", "StepBuilder", "StepGraph"]
