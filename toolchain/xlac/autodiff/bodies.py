@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from xlac.autodiff.walks import dependents, fresh
 from xlac.ir.graph import Graph, Node, walk
+from xlac.ops.walks import dependents, fresh
 
 PullBack = Callable[[Sequence[Node], Sequence[Node], Sequence[Node]], list[Node | None]]
 Tangents = tuple[Node | None, ...]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xlac.autodiff.bodies import Linearized, Pusher, Tangents, linearize
-from xlac.autodiff.walks import closed, dependents, fresh, substituted
 from xlac.ir.graph import Graph, Node, pick, zeros
 from xlac.ops.control.bounded import BoundedWhile, CountedScan
 from xlac.ops.control.control import While
+from xlac.ops.walks import closed, dependents, fresh, substituted
 
 
 def _settled(body: Graph, active: list[bool], forward: type[Pusher]) -> Linearized:

@@ -12,12 +12,12 @@ from dataclasses import replace
 from xlac.autodiff.bodies import PullBack, Pusher, Tangents, linearize
 from xlac.autodiff.bounded import bounded_tangents, while_tangents
 from xlac.autodiff.errors import NoDerivativeError
-from xlac.autodiff.walks import closed, dependents, fresh, substituted
 from xlac.ir.graph import Graph, Node, pick, zeros
 from xlac.ir.op import Op
 from xlac.ops import build
 from xlac.ops.control.bounded import BoundedWhile, CountedScan
 from xlac.ops.control.control import Call, Cond, Scan, While
+from xlac.ops.walks import closed, dependents, fresh, substituted
 
 
 def is_control(op: Op) -> bool:

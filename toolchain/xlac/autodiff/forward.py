@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from xlac.autodiff import control
+from xlac.autodiff import combined, control
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.autodiff.expressions import expression
 from xlac.ir.composite import Composite
@@ -64,8 +64,8 @@ class Forward:
             results, found = control.tangents(own, changes, Forward)
             self._results[node] = results
             self.primal[node] = results[0]
-        if found is None and isinstance(own.op, Composite):
-            self._through_expansion(node, own, own.op, changes)
+        if found is None and (instead := _instead(own)) is not None:
+            self._through(node, own, instead, changes)
             return
         if found is None:
             raise NoDerivativeError(own, "has no derivative")
@@ -74,11 +74,10 @@ class Forward:
             for change, type in zip(found, own.results, strict=True)
         )
 
-    def _through_expansion(
-        self, node: Node, own: Node, op: Composite, changes: Sequence[Node | None]
+    def _through(
+        self, node: Node, own: Node, roots: Sequence[Node], changes: Sequence[Node | None]
     ) -> None:
-        results = op.expand(*own.inputs)
-        roots = results if isinstance(results, tuple) else (results,)
+        """Through other nodes that give the results, from the same inputs."""
         inner = Forward({i: c for i, c in zip(own.inputs, changes, strict=True) if c is not None})
         for given in own.inputs:
             inner.primal.setdefault(given, given)
@@ -87,6 +86,14 @@ class Forward:
         self.tangents[node] = tuple(found)
         self._results[node] = tuple(inner.primal[root] for root in roots)
         self.primal[node] = self._results[node][0]
+
+
+def _instead(node: Node) -> Sequence[Node] | None:
+    """The results of a node from simpler operations: of a composite, or of what a body combines."""
+    if isinstance(node.op, Composite):
+        results = node.op.expand(*node.inputs)
+        return results if isinstance(results, tuple) else (results,)
+    return combined.parts(node)
 
 
 def by_rule(node: Node, changes: Sequence[Node | None]) -> Sequence[Node | None] | None:

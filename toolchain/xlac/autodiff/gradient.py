@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from xlac.autodiff.forward import Forward
 from xlac.autodiff.reverse import pull_back
-from xlac.autodiff.walks import fresh
 from xlac.ir.graph import Node, zeros
+from xlac.ops.walks import fresh
 
 
 @dataclass(frozen=True)

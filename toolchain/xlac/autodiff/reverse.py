@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from xlac.autodiff import control
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.autodiff.forward import blamed
-from xlac.autodiff.walks import dependents
 from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.control.control import Pick
+from xlac.ops.walks import dependents
 
 
 def pull_back(

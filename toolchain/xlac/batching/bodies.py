@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from xlac.autodiff.walks import closed, fresh
 from xlac.batching.along import Along
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ir.leading import results
 from xlac.ops import build
+from xlac.ops.walks import closed, fresh
 
 
 class Walk(Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xlac.autodiff.walks import closed, fresh, substituted
 from xlac.batching.along import Along
 from xlac.batching.bodies import Body, Walk, along, exchanged, flags, spread, where
 from xlac.ir.dims import Dim
@@ -15,6 +14,7 @@ from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.control.bounded import COUNT, BoundedWhile, CountedScan
 from xlac.ops.control.control import While
+from xlac.ops.walks import closed, fresh, substituted
 
 
 def _settled(

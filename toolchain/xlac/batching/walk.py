@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from xlac.autodiff.walks import dependents
 from xlac.batching import control
 from xlac.batching.along import Along
 from xlac.ir.composite import Composite
@@ -15,6 +14,7 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Node, zeros
 from xlac.ir.leading import all_mapped, results, widened
 from xlac.ops.control.control import Pick
+from xlac.ops.walks import dependents
 
 
 class Batch:

@@ -7,11 +7,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 
-from xlac.autodiff.walks import dependents, fresh, substituted
 from xlac.frontends.traced_function import Input
 from xlac.frontends.tracing import Number, Tensor
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.walks import dependents, fresh, substituted
 from xlac_sdk.dtypes import DType
 
 

@@ -11,7 +11,6 @@ from types import MethodType
 from typing import Any
 
 from xlac.autodiff.bodies import residuals
-from xlac.autodiff.walks import substituted
 from xlac.frontends import wrt as by
 from xlac.frontends.arguments import Arguments
 from xlac.frontends.derivatives import PullBack, gradient, pushed
@@ -21,6 +20,7 @@ from xlac.frontends.traced_function import inlined, is_tracing
 from xlac.frontends.tracing import Tensor
 from xlac.integrations.jit import Jitted, JittedMethod, jit
 from xlac.ir.graph import Node
+from xlac.ops.walks import substituted
 from xlac.runtime.programs import Programs
 
 Change = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]

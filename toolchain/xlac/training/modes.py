@@ -14,12 +14,12 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from xlac.autodiff.walks import substituted
 from xlac.ir.graph import Graph, Node, apply, pick, walk
 from xlac.ir.op import Op
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.control.control import Scan, While
+from xlac.ops.walks import substituted
 from xlac.training.mixed import MixedPrecision
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, UnsupportedError

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from xlac.autodiff.walks import substituted
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
@@ -20,6 +19,7 @@ from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.tensor.leaf import param
+from xlac.ops.walks import substituted
 from xlac.spec.summary import statistics
 from xlac.spec.training.objective import Objective
 from xlac.spec.training.optimizer import Rate

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xlac.autodiff.gradient import linearize
-from xlac.autodiff.walks import substituted
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.walks import substituted
 from xlac.spec.schema.training import ClipSpec
 from xlac.spec.training.objective import BatchMean, Objective
 from xlac.spec.training.optimizer import Rate

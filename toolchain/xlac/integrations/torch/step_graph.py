@@ -12,7 +12,6 @@ import torch
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.autodiff.gradient import linearize
 from xlac.autodiff.reverse import pull_back
-from xlac.autodiff.walks import substituted
 from xlac.frontends.torch.exported import Exported
 from xlac.frontends.torch.fx_nodes import dtype_of
 from xlac.frontends.torch.layout import Perm, inverse, order
@@ -21,6 +20,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.tensor.leaf import param
+from xlac.ops.walks import substituted
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
 

@@ -129,8 +129,8 @@ class Window(Op):
             return None
         assert t is not None
         seen, changes = (
-            [self._tap(n, value, place, node) for place in product(*map(range, self.window))]
-            for n, value in ((x, numeric.identity(self.combine, x.type.dtype)), (t, 0.0))
+            [self.tap(n, filler, place, node.shape) for place in product(*map(range, self.window))]
+            for n, filler in ((x, self._identity(x)), (t, zeros(t.type.with_shape(()))))
         )
         if self.combine == "mul":
             return [_product_rule(seen, changes)]
@@ -146,15 +146,20 @@ class Window(Op):
             total = apply("add", total, apply("select", chosen, change, zeros(node.type)))
         return [total]
 
-    def _tap(self, x: Node, filler: Any, place: Sequence[int], node: Node) -> Node:
-        """What one place of the window sees, for every place that it moves to."""
-        value = apply("const", value=np.asarray(filler, x.type.dtype.numpy))
+    def _identity(self, x: Node) -> Node:
+        value = numeric.identity(self.combine, x.type.dtype)
+        return apply("const", value=np.asarray(value, x.type.dtype.numpy))
+
+    def tap(self, x: Node, filler: Node, place: Sequence[int], shape: Sequence[Dim]) -> Node:
+        """What one place of the window sees of x, with a border of `filler`, for every place that it
+        moves to: a tensor of the result's shape.
+        """
         between = tuple(gap - 1 for gap in self.base_dilation)
-        x = apply("pad", x, value, low=self.low, high=self.high, interior=between)
+        x = apply("pad", x, filler, low=self.low, high=self.high, interior=between)
         starts = tuple(p * gap for p, gap in zip(place, self.window_dilation, strict=True))
         stops = tuple(
             start + (count - 1) * stride + 1 if count != 0 else start
-            for start, count, stride in zip(starts, node.shape, self.strides, strict=True)
+            for start, count, stride in zip(starts, shape, self.strides, strict=True)
         )
         return apply("slice", x, starts=starts, stops=stops, steps=self.strides)
 

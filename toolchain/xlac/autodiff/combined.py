@@ -1,0 +1,167 @@
+"""Reductions, windows and scatters whose bodies combine elements, in parts that have derivatives.
+
+A body must be associative, so elements are combined two and two, in as many rounds as the count has
+bits; a count that is open is gone through one by one. Updates of a scatter meet their elements in
+order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+from xlac.autodiff.errors import NoDerivativeError
+from xlac.batching.along import Along
+from xlac.batching.walk import Batch
+from xlac.ir.dims import volume
+from xlac.ir.graph import Graph, Node
+from xlac.ops import build
+from xlac.ops.control.control import Scan
+from xlac.ops.reduction.reduction import Reduce
+from xlac.ops.reduction.window import Window
+from xlac.ops.tensor.scatter import Scatter
+from xlac.ops.tensor.scatter_changes import at_places
+from xlac.ops.walks import closed, fresh
+from xlac_sdk.dtypes import DType
+
+WIDEST = 4096  # elements under a window: each is read by nodes of its own
+
+Values = list[Node]
+
+
+def parts(node: Node) -> Sequence[Node] | None:
+    """The results of a node whose body combines elements, from operations that have derivatives; None
+    for any other node. Raises NoDerivativeError.
+    """
+    match node.op:
+        case Reduce(body=Graph() as body):
+            return _reduced(node, node.op, body)
+        case Window(body=Graph() as body):
+            return _windowed(node, node.op, body)
+        case Scatter(body=Graph() as body):
+            places = _once if node.op.unique else _in_order
+            return places(node, node.op, body)
+    return None
+
+
+def applied(body: Graph, values: Sequence[Node]) -> Values:
+    """A body on scalars, applied to every element of tensors of one shape."""
+    shape = values[0].shape
+    if not shape:
+        given = {i: Along(v, False) for i, v in zip(body.inputs, values, strict=True)}
+        return [each.node for each in Batch(given, 1).run(body.outputs.values())]
+    count = volume(shape)
+    flat = [Along(build.reshape(v, (count,)), True) for v in values]
+    found = Batch(dict(zip(body.inputs, flat, strict=True)), count).run(body.outputs.values())
+    return [build.reshape(each.spread(count), shape) for each in found]
+
+
+def _reduced(node: Node, op: Reduce, body: Graph) -> Values:
+    half = len(node.inputs) // 2
+    xs, inits = node.inputs[:half], node.inputs[half:]
+    kept = [axis for axis in range(xs[0].type.rank) if axis not in op.axes]
+    shape = tuple(xs[0].shape[axis] for axis in kept)
+    count = volume(tuple(xs[0].shape[axis] for axis in op.axes))
+    rows = [build.reshape(build.transpose(x, (*op.axes, *kept)), (count, *shape)) for x in xs]
+    first = [build.spread(init, shape, ()) for init in inits]
+    if not isinstance(count, int):
+        return _one_by_one(body, first, rows)
+    if count == 0:
+        return first
+    return applied(body, [*first, *_pairwise(body, rows, count)])
+
+
+def _pairwise(body: Graph, rows: Values, count: int) -> Values:
+    """Rows combined two and two, until there is one."""
+    while count > 1:
+        even = [build.cut(r, 0, 0, count - count % 2, 2) for r in rows]
+        odd = [build.cut(r, 0, 1, count, 2) for r in rows]
+        joined = applied(body, [*even, *odd])
+        if count % 2:
+            joined = [
+                build.concat([j, build.cut(r, 0, count - 1, count)], 0)
+                for j, r in zip(joined, rows, strict=True)
+            ]
+        rows, count = joined, (count + 1) // 2
+    return [build.reshape(r, r.shape[1:]) for r in rows]
+
+
+def _one_by_one(body: Graph, first: Values, rows: Values) -> Values:
+    """Rows combined one after another, however many there are."""
+    carry, row = fresh([f.type for f in first], "c"), fresh([f.type for f in first], "x")
+    step = closed("combine", [*carry, *row], applied(body, [*carry, *row]))
+    return list(build.results(Node.of(Scan(step, rows[0].shape[0], len(first), len(rows)), *first, *rows)))  # fmt: skip
+
+
+def _windowed(node: Node, op: Window, body: Graph) -> Values:
+    """What each place of the window sees, combined two and two, after what it begins with."""
+    if prod(op.window) > WIDEST:
+        raise NoDerivativeError(
+            node,
+            f"combines {prod(op.window)} elements by a body, and has a derivative up to {WIDEST}",
+            "combine them by add, mul, max or min, or by several smaller windows",
+        )
+    half = len(node.inputs) // 2
+    xs, inits = node.inputs[:half], node.inputs[half:]
+    shape = node.results[0].shape
+    first = [build.spread(init, shape, ()) for init in inits]
+    places = list(product(*map(range, op.window)))
+    seen = [
+        [op.tap(x, init, place, shape) for place in places]
+        for x, init in zip(xs, inits, strict=True)
+    ]
+    while len(seen[0]) > 1:
+        pairs = list(range(0, len(seen[0]) - 1, 2))
+        joined = [applied(body, [*(s[n] for s in seen), *(s[n + 1] for s in seen)]) for n in pairs]
+        rest = len(seen[0]) % 2
+        seen = [[*(j[k] for j in joined), *(s[-1:] if rest else [])] for k, s in enumerate(seen)]
+    return applied(body, [*first, *(s[0] for s in seen)])
+
+
+def _scattered(node: Node) -> tuple[Sequence[Node], Node, Sequence[Node]]:
+    count = (len(node.inputs) - 1) // 2
+    return node.inputs[:count], node.inputs[count], node.inputs[count + 1 :]
+
+
+def _once(node: Node, op: Scatter, body: Graph) -> Values:
+    """No two updates have one place: elements are read, combined and put back."""
+    xs, indices, updates = _scattered(node)
+    old = [at_places(op, x, indices, u.type) for x, u in zip(xs, updates, strict=True)]
+    new = applied(body, [*old, *updates])
+    plain: Any = Scatter(**_axes(op), combine="assign", unique=True)
+    return [Node.of(plain, x, indices, n) for x, n in zip(xs, new, strict=True)]
+
+
+def _axes(op: Scatter) -> dict[str, Any]:
+    return {name: getattr(op, name) for name in op.leading or {}}
+
+
+def _in_order(node: Node, op: Scatter, body: Graph) -> Values:
+    """Updates meet their elements one after another."""
+    xs, indices, updates = _scattered(node)
+    shape, given = xs[0].shape, updates[0].shape
+    if 0 in shape or 0 in given:
+        return list(xs)
+    size, steps = volume(shape), volume(given)
+    # places are numbered from 1: of what lies outside, nothing is read
+    numbers = build.add(build.iota((size,), 0, DType.I64), 1)
+    places = at_places(op, build.reshape(numbers, shape), indices, updates[0].type)
+    line = [build.reshape(x, (size,)) for x in xs]
+    rows = [build.reshape(u, (steps,)) for u in (places, *updates)]
+    carry = fresh([x.type for x in line], "x")
+    place, *own = fresh([r.type.with_shape(()) for r in rows], "u")
+    at = build.sub(place, 1)  # -1 is clamped, and what is there is written back
+    old = [build.reshape(build.apply1("dyn_slice", c, at, sizes=(1,)), ()) for c in carry]
+    inside = build.compare(place, "gt", 0)
+    new = [
+        build.select(inside, n, o) for n, o in zip(applied(body, [*old, *own]), old, strict=True)
+    ]
+    after = [
+        build.apply1("dyn_update", c, build.reshape(n, (1,)), at)
+        for c, n in zip(carry, new, strict=True)
+    ]
+    step = closed("scatter", [*carry, place, *own], after)
+    made = build.results(Node.of(Scan(step, steps, len(line), len(rows)), *line, *rows))
+    return [build.reshape(m, shape) for m in made]
