@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from xlac_sdk.programs.program import Call, Program
 
 
-__all__ = ["Array", "Backend", "Device", "Executable"]
+__all__ = ["Array", "Backend", "Device", "Entered", "Executable"]
 
 
 class Executable(Protocol):
@@ -32,14 +32,27 @@ class Executable(Protocol):
         """
 
     def reset(self) -> None:
-        """Sets the program's state to zero, as it was when it was loaded."""
+        """Sets the program's state to what it was when it was loaded."""
 
-    def read_state(self) -> Array:
-        """The bytes of the program's state block (u8): each STATE slot at its offset."""
+    def read_state(self, start: int = 0, stop: int | None = None) -> Array:
+        """A copy of bytes of the program's state block (u8), all of them by default: each STATE slot
+        is at its offset.
+        """
 
-    def write_state(self, block: Array) -> None:
-        """Sets the program's state block to such bytes; a state that was half changed is whole
-        again.
+    def write_state(self, block: Array, start: int = 0) -> None:
+        """Writes such bytes to the program's state block, from the byte `start` on. A state that was
+        half changed is whole again where all of it is written.
+        """
+
+
+class Entered(Executable, Protocol):
+    """A loaded program with entries (`xlac_sdk.programs.entries`): what a backend that has
+    `entry_forms` opens.
+    """
+
+    def enter(self, entry: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        """`run` for an entry of the program, by its name. Raises SourceError, XL6030 and XL6031, for
+        what `Entry.needs` and `Entry.succeeded` say.
         """
 
 

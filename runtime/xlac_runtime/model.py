@@ -14,6 +14,7 @@ from xlac_sdk.backend import Executable
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host.call_binding import Parameters, as_inputs, by_name, check_outputs, output_shape
 from xlac_sdk.host.capi.opened import opened
+from xlac_sdk.host.entry_calls import ProgramState, entry_calls
 from xlac_sdk.host.manifest import Manifest, read
 from xlac_sdk.host.package import Artefact
 from xlac_sdk.programs.sizes import of_call
@@ -28,6 +29,9 @@ class Model:
     Call it with arrays in the order of the model's inputs or by name; one output is returned as an
     array, several as a dict by name. A dtype or shape that differs raises SourceError naming the
     input. Several threads may call it at once.
+
+    Of a model that learns, `entries` are its other functions (`entries["step"](image=x, label=y)`),
+    and `state` is what they share: weights and what the optimizer keeps, by name.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, copy_weights: bool = False) -> None:
@@ -39,6 +43,8 @@ class Model:
         self.inputs = tuple(slot.name for slot in self._program.inputs)
         self.outputs = tuple(slot.name for slot in self._program.outputs)
         self._parameters = Parameters(self.inputs)
+        self.entries = entry_calls(self._program, self._executable)
+        self.state = ProgramState(self._program, self._executable)
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         given = as_inputs(self._program.inputs, by_name(self._parameters, arrays, named))
@@ -58,7 +64,9 @@ class Model:
         self._executable.run(given, out)
 
     def reset(self) -> None:
-        """Sets the model's state to zero, where it began; does nothing for a model without any."""
+        """Sets the model's state to where it began: zero, or the first weights of one that learns. Does
+        nothing for a model without any.
+        """
         if self._program.state_bytes:
             self._executable.reset()
 

@@ -31,6 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "file": build("digits", folder / "file", "--weights", "file", "--dim", "batch=4"),
         "open": build("digits", folder / "open", "--dim", "batch=1..8", "--variant", "batch=1"),
+        "entries": build("digits_train", folder / "entries", "--dim", "batch=4"),
         "reference": build("mlp_small", folder / "reference", "--target", "reference"),
     }
 
@@ -89,7 +90,7 @@ def signed(facts: dict[str, Any]) -> str:
         return text
 
 
-@pytest.mark.parametrize("which", ["file", "open", "reference"])
+@pytest.mark.parametrize("which", ["file", "open", "reference", "entries"])
 def test_every_field_changed_in_every_way(
     which: str, made: dict[str, Path], request: pytest.FixtureRequest
 ) -> None:

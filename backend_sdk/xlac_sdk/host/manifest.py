@@ -8,32 +8,22 @@ import hashlib
 import json
 from pathlib import Path
 
-from xlac_sdk.dtypes import DType
-from xlac_sdk.host.manifest_facts import (
-    EXTENT,
-    TERMS,
-    Manifest,
-    Memory,
-    Provenance,
-    Size,
-    TensorFacts,
-    digest,
-    extent,
-    inside,
-    place,
-)
+from xlac_sdk.host.manifest_entries import ENTRIES
+from xlac_sdk.host.manifest_facts import Manifest, Memory, Provenance, Size, digest, inside, place
+from xlac_sdk.host.manifest_tensors import EXTENT, TENSOR, TERMS, TensorFacts, extent
 from xlac_sdk.programs.constants import WeightsOrigin
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support import schema
 from xlac_sdk.support.files import regular
 
 __all__ = [
-    "CHUNK", "EXTENT", "FORMAT", "LONGEST", "NAME", "TERMS", "Manifest", "Memory", "Provenance", "Size", "TensorFacts",
+    "CHUNK", "EXTENT", "FORMAT", "FORMATS", "LONGEST", "NAME", "TERMS", "Manifest", "Memory", "Provenance", "Size", "TensorFacts",
     "digest", "extent", "file_hash", "inside", "is_artefact", "listed", "place", "read",
 ]  # fmt: skip
 
 NAME = "manifest.json"
-FORMAT = 2
+FORMATS = (2, 3)  # the third tells of entries, and is written where there are some
+FORMAT = FORMATS[-1]
 LONGEST = 16 << 20  # bytes of a manifest
 CHUNK = 1 << 20
 
@@ -43,17 +33,6 @@ _NAME = schema.text(r"(?s).+")
 _SIZE = schema.record(
     Size,
     {"name": _NAME, "min": _COUNT, "max": _COUNT, "opt": _COUNT, "multiple_of": schema.count(1)},
-)
-_TENSOR = schema.record(
-    TensorFacts,
-    {
-        "name": _NAME,
-        "symbol": schema.text(r"[A-Za-z_][A-Za-z0-9_]*"),
-        "dtype": schema.member(DType),
-        "shape": schema.many(extent, 64),
-        "bytes": _COUNT,
-        "align": schema.count(1, 4096),
-    },
 )
 _MEMORY = schema.record(Memory, dict.fromkeys(("arena", "state", "weights", "peak"), _COUNT))
 _PROVENANCE = schema.record(
@@ -70,7 +49,7 @@ _PROVENANCE = schema.record(
 _MANIFEST = schema.record(
     Manifest,
     {
-        "format": schema.count(FORMAT, FORMAT),
+        "format": schema.count(FORMATS[0], FORMAT),
         "name": _NAME,
         "target": schema.text(r"[A-Za-z0-9_.-]+"),
         "forms": schema.many(schema.text(r"[a-z]+")),
@@ -78,14 +57,15 @@ _MANIFEST = schema.record(
         "weights": schema.member(WeightsOrigin),
         "weights_file": place,
         "needs": schema.many(_NAME),
-        "inputs": schema.many(_TENSOR),
-        "outputs": schema.many(_TENSOR, least=1),
+        "inputs": schema.many(TENSOR),
+        "outputs": schema.many(TENSOR, least=1),
         "sizes": schema.many(_SIZE),
         "variants": schema.many(schema.table(_NAME, _COUNT)),
         "memory": _MEMORY,
         "kernels": _COUNT,
         "flops": schema.count(0, 1 << 100),
         "long": schema.boolean,
+        "entries": ENTRIES,
         "provenance": _PROVENANCE,
         "files": schema.table(inside, _HASH),
     },
@@ -106,8 +86,13 @@ def _consistent(found: Manifest, folder: Path) -> None:
     for case in found.variants:
         if not case.keys() <= {size.name for size in found.sizes}:
             raise ValueError("variants: a variant has a size that the model has not")
+    if found.entries is not None:
+        if found.format < FORMAT:
+            raise ValueError(f"entries: format {found.format} has none")
+        found.entries.check(found.memory.state, {size.name: size.symbol for size in found.sizes})
     program = found.artefact(folder).program
-    for tensor, slot in zip((*found.inputs, *found.outputs), program.slots, strict=True):
+    arrays = (*program.inputs, *program.outputs)
+    for tensor, slot in zip((*found.inputs, *found.outputs), arrays, strict=True):
         if slot.nbytes != tensor.bytes:
             raise ValueError(
                 f"'{tensor.name}' has {slot.nbytes} bytes by its shape, and {tensor.bytes} by the "
@@ -185,8 +170,9 @@ def _parsed(file: Path) -> Manifest:
     except (ValueError, RecursionError):
         raise _damaged(f"{file} is cut off, or is not JSON") from None
     version = facts.get("format") if isinstance(facts, dict) else None
-    if type(version) is not int or version != FORMAT:
-        problem = f"{file} has format {str(version)[:40]}; this xlac reads format {FORMAT}"
+    if type(version) is not int or version not in FORMATS:
+        known = f"{FORMATS[0]} to {FORMAT}"
+        problem = f"{file} has format {str(version)[:40]}; this xlac reads formats {known}"
         raise SourceError(
             Diagnostic("XL3014", problem, hint="build it again, or use the xlac that made it")
         )

@@ -11,15 +11,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from xlac_sdk.dims import Symbol
-from xlac_sdk.dtypes import DType
 from xlac_sdk.host import stopping
+from xlac_sdk.host.manifest_entries import EntriesFacts
+from xlac_sdk.host.manifest_tensors import TensorFacts
 from xlac_sdk.host.package import Artefact, Package
 from xlac_sdk.programs.constants import WeightsOrigin
-from xlac_sdk.programs.dimdata import data_of, dim_of
-from xlac_sdk.programs.program import Program, Role, Slot
+from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.support import schema
-
-TERMS, EXTENT = 64, 4096  # of an open size, and characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,40 +45,6 @@ class Size:
             opt=symbol.opt,
             multiple_of=symbol.multiple_of,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class TensorFacts:
-    """An input or output: the user's name, the identifier in the header, type, size, and the
-    alignment it must have.
-
-    An extent is a number, or what `xlac_sdk.programs.dimdata` makes of an open one; `bytes` are the
-    most there can be.
-    """
-
-    name: str
-    symbol: str
-    dtype: DType
-    shape: tuple[Any, ...]
-    bytes: int
-    align: int
-
-    @staticmethod
-    def of(slot: Slot) -> TensorFacts:
-        """From a program's slot."""
-        return TensorFacts(
-            name=slot.name,
-            symbol=slot.symbol,
-            dtype=slot.dtype,
-            shape=tuple(map(data_of, slot.shape)),
-            bytes=slot.nbytes,
-            align=slot.dtype.nbytes,
-        )
-
-    def slot(self, role: Role, symbols: Mapping[str, Symbol]) -> Slot:
-        """The slot as programs have it, as far as a call needs it."""
-        shape = tuple(dim_of(extent, symbols) for extent in self.shape)
-        return Slot(self.name, self.symbol, self.dtype, shape, role, align=self.align)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +90,7 @@ class Manifest:
     kernels: int
     flops: int  # steps of loops multiply
     long: bool = False  # whether a call may take so long that it checks whether to stop
+    entries: EntriesFacts | None = None  # from format 3 on
     provenance: Provenance
     files: Mapping[str, str] = field(default_factory=dict)  # name -> hash
 
@@ -134,17 +99,19 @@ class Manifest:
         symbols = {size.name: size.symbol for size in self.sizes}
         inputs = tuple(t.slot(Role.INPUT, symbols) for t in self.inputs)
         outputs = tuple(t.slot(Role.OUTPUT, symbols) for t in self.outputs)
+        state = self.entries.slots() if self.entries else {}
         program = Program(
             self.name,
             inputs,
             outputs,
-            (*inputs, *outputs),
+            (*inputs, *outputs, *state.values()),
             (),
             {},
             self.memory.arena,
             self.memory.state,
             sizes=tuple(symbols.values()),
             facts={stopping.LONG: self.long, "flops": self.flops, "bytes": 0},
+            entries=self.entries.entries(state, symbols) if self.entries else None,
         )
         package = Package(self.library, self.weights_file, self.needs)
         weights = (
@@ -157,6 +124,8 @@ class Manifest:
     def text(self) -> str:
         """The manifest as its file has it, its own hash last."""
         facts: dict[str, Any] = json.loads(json.dumps(asdict(self), default=_value))
+        if self.entries is None:
+            del facts["entries"]  # which older readers do not know
         facts["sha256"] = digest(facts)
         return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
 
@@ -180,20 +149,6 @@ def inside(name: Any, place: str) -> str:
     ):
         raise schema.wrong(place, "a path inside the artefact's folder", name)
     return found
-
-
-def extent(value: Any, place: str) -> Any:
-    """A number, or the form of an open size; whether its names are sizes of the model is seen when
-    it is made one.
-    """
-    if not isinstance(value, list):
-        return schema.count()(value, place)
-    schema.anything(value, place)
-    if len(value) > TERMS or len(json.dumps(value)) > EXTENT:
-        raise schema.wrong(
-            place, f"a sum of at most {TERMS} terms, {EXTENT} characters in all", value
-        )
-    return value
 
 
 def place(value: Any, place: str) -> str:

@@ -86,23 +86,24 @@ class Runner:
             self._clear()
             self._torn = False
 
-    def read_state(self) -> Array:
-        """The bytes of the state block, copied from the device."""
+    def read_state(self, start: int = 0, stop: int | None = None) -> Array:
+        """Bytes of the state block, copied from the device."""
         with self._lock:
-            block = np.zeros(self.program.state_bytes, np.uint8)
+            end = self.program.state_bytes if stop is None else stop
+            block = np.zeros(end - start, np.uint8)
             if block.nbytes:
-                self.device.copy(block.data, self._state, block.nbytes)
+                self.device.copy(block.data, self._state + start, block.nbytes)
                 self.device.sync()
             return block
 
-    def write_state(self, block: Array) -> None:
-        """Sets the state block to such bytes."""
+    def write_state(self, block: Array, start: int = 0) -> None:
+        """Writes bytes of the state block."""
         with self._lock:
-            whole = np.ascontiguousarray(block)
-            if whole.nbytes:
-                self.device.copy(self._state, whole.data, whole.nbytes)
+            part = np.ascontiguousarray(block)
+            if part.nbytes:
+                self.device.copy(self._state + start, part.data, part.nbytes)
                 self.device.sync()
-            self._torn = False
+            self._torn &= part.nbytes < self.program.state_bytes
 
     def close(self) -> None:
         """Gives the device's memory back; a second time does nothing."""

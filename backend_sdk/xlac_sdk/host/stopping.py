@@ -128,9 +128,9 @@ def may_run_long(program: Program) -> bool:
     """Whether a call may take so long that it checks whether to stop."""
     if LONG in program.facts:
         return bool(program.facts[LONG])
-    from xlac_sdk.lowering.stop_checks import StopChecks
+    from xlac_sdk.lowering.stop_checks import of_entries
 
-    return bool(program.steps) and StopChecks(program).long
+    return bool(program.steps) and of_entries(program)[0].long
 
 
 def torn() -> SourceError:

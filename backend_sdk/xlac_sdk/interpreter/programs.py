@@ -113,15 +113,15 @@ class Interpreter:
                 for action in self._first:
                     action(memory, {})
 
-    def read_state(self) -> Array:
-        """The bytes of the state block."""
+    def read_state(self, start: int = 0, stop: int | None = None) -> Array:
+        """Bytes of the state block."""
         with self._lock:
-            return self._state.copy()
+            return self._state[start:stop].copy()
 
-    def write_state(self, block: Array) -> None:
-        """Sets the state block to such bytes."""
+    def write_state(self, block: Array, start: int = 0) -> None:
+        """Writes bytes of the state block."""
         with self._lock:
-            self._state[:] = block
+            self._state[start : start + len(block)] = block
 
     def _run(self, memory: Memory, sizes: Counters) -> None:
         for action in self._actions:

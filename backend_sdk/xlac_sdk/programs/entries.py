@@ -61,13 +61,18 @@ def tensors(program: Program) -> tuple[Slot, ...]:
     return tuple(slot for slot in program.slots if slot.role is Role.STATE and slot.name)
 
 
+def of_entry(program: Program, entry: Entry) -> Program:
+    """An entry of a program as a program without entries."""
+    return replace(
+        program, inputs=entry.inputs, outputs=entry.outputs, steps=entry.steps, entries=None
+    )
+
+
 def parts(program: Program) -> Iterator[Program]:
     """Each entry, and the steps of the first state, as programs without entries."""
     if program.entries is not None:
         for entry in program.entries.entries:
-            yield replace(
-                program, inputs=entry.inputs, outputs=entry.outputs, steps=entry.steps, entries=None
-            )
+            yield of_entry(program, entry)
         yield replace(program, inputs=(), outputs=(), steps=program.entries.first, entries=None)
 
 

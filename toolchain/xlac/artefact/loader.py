@@ -9,13 +9,16 @@ from pathlib import Path
 
 from xlac.runtime.compiled import Compiled
 from xlac.support.failures import FACT
+from xlac_sdk.host.entry_calls import ProgramState, entry_calls
 from xlac_sdk.host.manifest import Manifest, read
 from xlac_sdk.host.registry import find
 from xlac_sdk.target import Target
 
 
 class Loaded(Compiled):
-    """An artefact, called like a compiled model; `manifest` says what it is."""
+    """An artefact, called like a compiled model; `manifest` says what it is. Of a model that learns,
+    `entries` are its other functions and `state` what they share.
+    """
 
     def __init__(self, folder: Path, manifest: Manifest, copy_weights: bool = False) -> None:
         artefact = manifest.artefact(folder, copy_weights)
@@ -26,6 +29,8 @@ class Loaded(Compiled):
             program = replace(program, facts={**program.facts, FACT: whole.facts[FACT]})
         super().__init__(program, Target(manifest.target), executable)
         self.manifest = manifest
+        self.entries = entry_calls(artefact.program, executable)
+        self.state = ProgramState(artefact.program, executable)
 
 
 def load(folder: str | Path, *, copy_weights: bool = False) -> Loaded:

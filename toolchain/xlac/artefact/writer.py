@@ -21,6 +21,7 @@ from xlac_sdk.backend import Backend
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host import manifest, records, stopping
 from xlac_sdk.host.manifest import Manifest, Memory, Provenance, Size, TensorFacts
+from xlac_sdk.host.manifest_entries import EntriesFacts
 from xlac_sdk.host.package import Package, Packaging, ProcessorVariant
 from xlac_sdk.programs import portable
 from xlac_sdk.programs.program import Program, Role
@@ -128,10 +129,11 @@ def describe(
     """The manifest of what is in the folder `made`."""
     programs = [v.program for v in variants]
     first = programs[0]
+    entries = EntriesFacts.of(first)
     arena, state = max(p.arena_bytes for p in programs), max(p.state_bytes for p in programs)
     constants = max(sum(s.nbytes for s in p.slots if s.role is Role.CONSTANT) for p in programs)
     return Manifest(
-        format=2,
+        format=manifest.FORMATS[0] if entries is None else manifest.FORMAT,
         name=first.name,
         target=backend.name,
         forms=wanted.forms,
@@ -149,6 +151,7 @@ def describe(
         kernels=max(len(p.kernels) for p in programs),
         flops=first.work.flops,
         long=any(map(stopping.may_run_long, programs)),
+        entries=entries,
         provenance=Provenance(
             xlac=version("xlac"),
             backend=version_of(backend),

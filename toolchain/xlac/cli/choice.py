@@ -23,6 +23,7 @@ class Chosen:
     target: str
     options: CompileOptions
     allow_outside: bool = False
+    entry: str | None = None  # of a spec that trains
 
     @property
     def threads(self) -> int:
@@ -120,6 +121,7 @@ def chosen(
     schedule: Path | None = None,
     passes: str = "",
     verify_each: bool = False,
+    entry: str | None = None,
 ) -> Chosen:
     """The values of these groups of options, read and checked."""
     dims = {name: _size(value) for name, value in pairs(dim, "--dim", alone="..").items()}
@@ -139,7 +141,7 @@ def chosen(
         passes=passes,
         verify_each=verify_each,
     )
-    return Chosen(spec, target, options, allow_outside)
+    return Chosen(spec, target, options, allow_outside, entry)
 
 
 SPEC_ONLY = (

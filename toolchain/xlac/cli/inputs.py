@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from xlac.model import Model
     from xlac_sdk.dtypes import DType
+    from xlac_sdk.programs.program import Program
 
 
 def value(found: Any) -> Any:
@@ -124,3 +125,18 @@ def filled(
         else:
             inputs[name] = as_input(name, dtype, shape, found[name])
     return inputs
+
+
+def drawn(
+    program: Program, given: dict[str, str], archive: Path | None, seed: int
+) -> dict[str, Any]:
+    """All inputs of a program, at the sizes that those which the user gives say."""
+    from xlac_sdk.programs.sizes import solve
+
+    slots = program.inputs
+    found = brought([s.name for s in slots], given, archive)
+    sizes = {symbol.name: symbol.opt for symbol in program.sizes}
+    sizes |= solve(
+        [(s.name, s.shape) for s in slots], shapes_of(found, {s.name: len(s.shape) for s in slots})
+    )
+    return filled(found, {s.name: (s.dtype, s.extents(sizes)) for s in slots}, given, seed)

@@ -5,27 +5,52 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from xlac.training.step import TrainingGraphs
 
 
 def open_model(choice: Any, ranges: Container[str] = (), quiet: bool = False) -> Any:
     """The model that the options name, its open sizes but `ranges` fixed at `opt` (said on standard
-    error).
+    error). Of a spec that trains it is the graph of `choice.entry`, where that is given.
     """
-    from xlac.frontends.loader import load
+    return opened(choice, ranges, quiet)[0]
+
+
+def opened(
+    choice: Any, ranges: Container[str] = (), quiet: bool = False
+) -> tuple[Any, TrainingGraphs | None]:
+    """`open_model`, and what is trained, where an entry of that is asked for."""
+    from xlac.frontends.loader import as_precise, load
     from xlac.passes.checks.insert import watched
+    from xlac.spec.load import TrainedSpec
     from xlac.support.failures import kinds
 
-    model = load(
-        choice.spec,
-        dims=choice.options.dims,
-        params=choice.options.params,
-        allow_outside=choice.allow_outside,
-        precision=choice.options.precision,
-    )
-    return watched(closed(model, ranges, quiet), kinds(choice.options.checked))
+    graphs: TrainingGraphs | None = None
+    try:
+        model = load(
+            choice.spec,
+            dims=choice.options.dims,
+            params=choice.options.params,
+            allow_outside=choice.allow_outside,
+            precision=choice.options.precision,
+        )
+    except TrainedSpec as spec:
+        if choice.entry is None:
+            raise
+        from xlac.training.program import graphs_of
+
+        graphs = graphs_of(as_precise(spec.model, choice.options.precision), spec.training)
+        model = getattr(graphs, choice.entry)
+    if choice.entry not in (None, "run") and graphs is None:
+        from xlac_sdk.source import Diagnostic, UnsupportedError
+
+        problem = f"{choice.spec.name} has no section `train`, and so no {choice.entry}"
+        raise UnsupportedError(Diagnostic("XL5030", problem, hint="leave --entry out"))
+    return watched(closed(model, ranges, quiet), kinds(choice.options.checked)), graphs
 
 
 def closed(model: Any, ranges: Container[str] = (), quiet: bool = False) -> Any:

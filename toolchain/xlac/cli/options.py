@@ -180,6 +180,16 @@ def target_options(function: Command) -> Command:
     return function
 
 
+def entry_option(function: Command) -> Command:
+    """--entry, of commands that take specs with a section `train`."""
+    return click.option(
+        "--entry",
+        type=click.Choice(["step", "evaluate", "run"]),
+        default=None,
+        help="Of a spec that trains: its step, its evaluation or the model itself.",
+    )(function)
+
+
 def schedule_option(function: Command) -> Command:
     """--schedule, of commands that compile."""
     return click.option(

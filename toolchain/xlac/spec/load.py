@@ -40,7 +40,7 @@ class TrainedSpec(UnsupportedError):
 
     def __init__(self, model: Model, training: Training, span: Span | None) -> None:
         problem = "this spec is trained; its section was checked and is right"
-        hint = "`xlac train` and xlac.trainer train it, `xlac build --target c` writes the step as C; for the model itself name the spec that this one includes"  # fmt: skip
+        hint = "`xlac train` and xlac.trainer train it, `xlac build` writes its step; other commands take --entry step; for the model itself name the spec that this one includes"  # fmt: skip
         super().__init__(Diagnostic("XL5030", problem, span, hint))
         self.model, self.training = model, training
 

@@ -186,13 +186,13 @@ class Watched:
         """Sets the program's state to zero."""
         self.inner.reset()
 
-    def read_state(self) -> Array:
-        """The bytes of the program's state block."""
-        return self.inner.read_state()
+    def read_state(self, start: int = 0, stop: int | None = None) -> Array:
+        """Bytes of the program's state block."""
+        return self.inner.read_state(start, stop)
 
-    def write_state(self, block: Array) -> None:
-        """Sets the program's state block to such bytes."""
-        self.inner.write_state(block)
+    def write_state(self, block: Array, start: int = 0) -> None:
+        """Writes bytes of the program's state block."""
+        self.inner.write_state(block, start)
 
     @property
     def fast(self) -> Any:

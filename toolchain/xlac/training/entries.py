@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from xlac.ir.op import Array
 from xlac.model import Model
 from xlac.ops.tensor.leaf import param
 from xlac.runtime.compiled import Compiled
-from xlac_sdk.programs.program import Role
+from xlac_sdk.programs.program import Program, Role, Slot
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,21 @@ class TrainingEntry:
             if name in given and given[name].ndim > axis:
                 found[size] = given[name].shape[axis]
         return found
+
+
+def slot_of(program: Program, name: str) -> Slot:
+    """The slot of a tensor of the state."""
+    return next(s for s in program.slots if s.role is Role.STATE and s.name == name)
+
+
+def state_block(program: Program, state: Mapping[str, Array]) -> Array:
+    """The bytes of a program's state that hold these tensors; zeros where there are none."""
+    block = np.zeros(program.state_bytes, np.uint8)
+    for slot in program.slots:
+        if slot.role is Role.STATE and slot.name in state:
+            array = np.ascontiguousarray(state[slot.name]).reshape(-1)
+            block[slot.offset : slot.offset + slot.nbytes] = array.view(np.uint8)
+    return block
 
 
 def shared_bytes(program: Compiled) -> int:

@@ -15,6 +15,7 @@ from xlac.model import Model
 from xlac.program_variants import Merging
 from xlac.spec.report import Fault
 from xlac.spec.training.section import Training
+from xlac.training.settings import settings
 from xlac.training.step import FINITE, LENGTH, TrainingGraphs, training_graphs
 from xlac_sdk.programs.entries import Entries, Entry, Setting
 from xlac_sdk.programs.fingerprint import fingerprint
@@ -136,13 +137,10 @@ class _Uniting:
 
     def settings(self) -> tuple[Setting, ...]:
         """The learning rate of each loss, and the length of the run where rates depend on it."""
-        found = list[Setting]()
-        for loss, bases in self.graphs.rates.items():
-            rates = tuple((self.state(name), rate.base) for name, rate in bases.items())
-            found.append(Setting(f"lr_{loss}" if loss else "lr", rates))
-        if any(tensor.name == LENGTH for tensor in self.graphs.state):
-            found.append(Setting("length", ((self.state(LENGTH), 1.0),)))
-        return tuple(found)
+        return tuple(
+            Setting(name, tuple((self.state(n), factor) for n, factor in one.factors.items()))
+            for name, one in settings(self.graphs).items()
+        )
 
 
 def _with_flag_inside(program: Program) -> tuple[Program, Slot | None]:

@@ -22,13 +22,13 @@ from xlac.ops.tensor.leaf import param
 from xlac.runtime.compiled import Compiled
 from xlac.spec.load import load_training
 from xlac.spec.weights.safetensors import TensorSource, write_tensors
-from xlac.training.entries import TrainingEntry, shared_bytes
+from xlac.training.entries import TrainingEntry, shared_bytes, slot_of, state_block
 from xlac.training.index_ranges import index_ranges
 from xlac.training.program import graphs_of
+from xlac.training.settings import settings
 from xlac.training.step import FINITE, LENGTH, STEP, Metric, StateTensor
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.array_values import as_array
-from xlac_sdk.programs.program import Role
 from xlac_sdk.source import Diagnostic, SourceError
 
 Totals = dict[str, tuple[float, float]]
@@ -62,7 +62,7 @@ class Trainer:
         self._entries = {"step": TrainingEntry.of(graphs.step), "evaluate": TrainingEntry.of(graphs.evaluate), "run": TrainingEntry.of(graphs.run)}  # fmt: skip
         self._tensors = {tensor.name: tensor for tensor in graphs.state}
         self._metrics: tuple[Metric, ...] = graphs.metrics
-        self._rates, self._covers = graphs.rates, LENGTH in self._tensors
+        self._settings, self._covers = settings(graphs), LENGTH in self._tensors
         self._options = {"target": target, "threads": threads, **options}
         self._programs: dict[tuple[Any, ...], Compiled] = {}
         self._current: Compiled | None = None  # the program whose state is the newest
@@ -123,7 +123,8 @@ class Trainer:
     def set_length(self, steps: int) -> None:
         """Says how many steps the run takes, for learning rates that cover it."""
         if self._covers:
-            self.restore({**self.state(), LENGTH: np.asarray(float(steps))}, {LENGTH})
+            self._set("length", float(steps))
+            self._length = float(steps)
 
     def set_rate(self, rate: float, loss: str | None = None) -> None:
         """Sets the learning rate, or the peak of one that changes; those of groups in proportion.
@@ -133,10 +134,20 @@ class Trainer:
             problem = f"there is no loss {loss!r}" if loss else "each loss has a rate of its own"
             hint = f"set_rate(1e-3, loss={self.losses[0]!r}); there are {', '.join(self.losses)}"
             raise SourceError(Diagnostic("XL6051", problem, hint=hint))
-        rates = self._rates.get(loss or "") or next(iter(self._rates.values()))
-        base = next(iter(rates.values())).base or 1.0
-        changed = {name: np.asarray(rate * one.base / base) for name, one in rates.items()}
-        self.restore({**self.state(), **changed}, set(changed))
+        several = f"lr_{loss}" in self._settings
+        self._set(f"lr_{loss}" if several else "lr", rate)
+
+    def _set(self, setting: str, number: float) -> None:
+        """Writes the tensors of a setting, and nothing else."""
+        for name, value in self._settings[setting].values(number).items():
+            array = np.asarray(value, self._tensors[name].type.dtype.numpy)
+            if self._waiting is not None:
+                self._waiting[name] = array
+            else:
+                assert self._current is not None
+                slot = slot_of(self._current.program, name)
+                block = array.reshape(-1).view(np.uint8)
+                self._current.executable.write_state(block, slot.offset)
 
     def state(self) -> dict[str, Array]:
         """A copy of everything that a step reads and writes, by name: weights, what the optimizer
@@ -145,17 +156,18 @@ class Trainer:
         if self._waiting is not None:
             return {name: np.array(array) for name, array in self._waiting.items()}
         assert self._current is not None
-        block = self._current.executable.read_state()
-        return {
-            slot.name: block[slot.offset : slot.offset + slot.nbytes]
-            .view(slot.dtype.numpy)
-            .reshape(slot.extents({}))
-            .copy()
-            for slot in self._current.program.slots
-            if slot.role is Role.STATE and slot.name in self._tensors
-        }
+        return {name: self._tensor(name) for name in self._tensors}
 
-    def restore(self, state: Mapping[str, Any], cast: set[str] | None = None) -> None:
+    def _tensor(self, name: str) -> Array:
+        """A copy of one tensor."""
+        if self._waiting is not None:
+            return np.array(self._waiting[name])
+        assert self._current is not None
+        slot = slot_of(self._current.program, name)
+        block = self._current.executable.read_state(slot.offset, slot.offset + slot.nbytes)
+        return block.view(slot.dtype.numpy).reshape(slot.extents({}))
+
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Sets everything that a step reads. Raises SourceError for names, types or shapes that do
         not fit, and changes nothing then.
         """
@@ -167,8 +179,6 @@ class Trainer:
         found: dict[str, Array] = {}
         for name, tensor in self._tensors.items():
             array = np.asarray(state[name])
-            if name in (cast or ()):
-                array = array.astype(tensor.type.dtype.numpy)
             if array.shape != tensor.type.shape or array.dtype != tensor.type.dtype.numpy:
                 problem = f"{name} is {array.dtype}{list(array.shape)}, and the model keeps {tensor.type}"  # fmt: skip
                 raise SourceError(Diagnostic("XL3020", problem))
@@ -229,12 +239,7 @@ class Trainer:
         if program is self._current:
             return
         if self._waiting is not None:
-            block = np.zeros(program.program.state_bytes, np.uint8)
-            for slot in program.program.slots:
-                if slot.role is Role.STATE and slot.name in self._waiting:
-                    array = np.ascontiguousarray(self._waiting[slot.name]).reshape(-1)
-                    block[slot.offset : slot.offset + slot.nbytes] = array.view(np.uint8)
-            program.executable.write_state(block)
+            program.executable.write_state(state_block(program.program, self._waiting))
             self._waiting = None
         else:
             assert self._current is not None
@@ -246,7 +251,7 @@ class Trainer:
         self._current = program
 
     def _read(self, name: str) -> float:
-        return float(self.state()[name])
+        return float(self._tensor(name))
 
     def _totals(self, found: Mapping[str, Any], sizes: Mapping[str, int]) -> Totals:
         totals: Totals = {}

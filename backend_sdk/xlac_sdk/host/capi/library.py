@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host import mapped, stopping
-from xlac_sdk.host.capi.api import Status
+from xlac_sdk.host.capi.api import EntryStatus, Status
 from xlac_sdk.host.capi.names import identifier
+from xlac_sdk.host.entry_calls import no_length, not_finite
 from xlac_sdk.host.stopping import may_run_long
 from xlac_sdk.programs.constants import WeightsOrigin
+from xlac_sdk.programs.entries import of_entry
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import Diagnostic, SourceError
@@ -25,6 +27,7 @@ from xlac_sdk.source import Diagnostic, SourceError
 ALIGN = 64
 WAIT = 0.05  # seconds after which a call checks whether its time is over
 Bytes = NDArray[np.uint8]
+Function = Callable[..., int]  # of the library: a status
 
 
 class ContextStruct(ctypes.Structure):
@@ -59,6 +62,13 @@ class Library:
             self._size, self._init, self._run, self._reset, self._text = (
                 getattr(library, f"{self._prefix}_{f}") for f in names
             )
+            self._functions = {
+                entry.name: (
+                    getattr(library, f"{self._prefix}_{entry.name}"),
+                    of_entry(program, entry),
+                )
+                for entry in (program.entries.entries if program.entries is not None else ())
+            }
             # libraries of xlac 1 and 2 have none
             self._stop = getattr(library, f"{self._prefix}_stop", None)
         except (OSError, AttributeError) as error:
@@ -75,48 +85,59 @@ class Library:
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Reads `inputs`, writes `outputs`, by name."""
+        self._enter(self._run, self.program, inputs, outputs)
+
+    def enter(self, entry: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        """`run` for an entry of the program."""
+        function, program = self._functions[entry]
+        self._enter(function, program, inputs, outputs)
+
+    def _enter(
+        self,
+        function: Function,
+        program: Program,
+        inputs: Mapping[str, Array],
+        outputs: Mapping[str, Array],
+    ) -> None:
         mapped.check(self._mapped)
         arrays = [
-            *(inputs[s.name] for s in self.program.inputs),
-            *(outputs[s.name] for s in self.program.outputs),
+            *(inputs[s.name] for s in program.inputs),
+            *(outputs[s.name] for s in program.outputs),
         ]
         given: list[Any] = [
             ctypes.c_void_p(array.__array_interface__["data"][0]) for array in arrays
         ]
-        if self.program.sizes:
-            given.insert(0, ctypes.byref(self._sizes(of_call(self.program, inputs))))
-        if self._turn is None:
-            self._call(given)
-            return
-        with self._turn:
-            self._call(given)
+        if program.sizes:
+            given.insert(0, ctypes.byref(self._sizes(of_call(program, inputs))))
+        with self._turn or nullcontext():
+            self._call(function, given)
 
     def reset(self) -> None:
-        """Sets the state to zero."""
+        """Sets the state to what it was at first."""
         if self._turn is not None:
             with self._turn:
                 for context in self._free:
                     self._check("reset", self._reset(ctypes.byref(context)))
 
-    def read_state(self) -> Array:
-        """The bytes of the state block, with which a context's memory begins."""
+    def read_state(self, start: int = 0, stop: int | None = None) -> Array:
+        """Bytes of the state block, with which a context's memory begins."""
         with self._turn or nullcontext():
-            return self._free[0].block[: self.program.state_bytes].copy()
+            return self._free[0].block[: self.program.state_bytes][start:stop].copy()
 
-    def write_state(self, block: Array) -> None:
-        """Sets the state block to such bytes."""
+    def write_state(self, block: Array, start: int = 0) -> None:
+        """Writes bytes of the state block."""
         with self._turn or nullcontext():
-            self._free[0].block[: self.program.state_bytes] = block
+            self._free[0].block[: self.program.state_bytes][start : start + len(block)] = block
 
-    def _call(self, given: list[Any]) -> None:
+    def _call(self, function: Function, given: list[Any]) -> None:
         try:
             context = self._free.pop()
         except IndexError:
             context = self._context()
         status = (
-            self._watched(context, given)
+            self._watched(context, function, given)
             if self._long
-            else self._run(ctypes.byref(context), *given)
+            else function(ctypes.byref(context), *given)
         )
         if status == Status.CHECK_FAILED.number:
             failed = self._failed(context)
@@ -125,9 +146,13 @@ class Library:
         self._free.append(context)
         if status == Status.STOPPED.number:
             raise stopping.torn()
+        if status == EntryStatus.NOT_FINITE.number:
+            raise not_finite()
+        if status == EntryStatus.NO_LENGTH.number:
+            raise no_length()
         self._check("run", status)
 
-    def _watched(self, context: ContextStruct, given: list[Any]) -> int:
+    def _watched(self, context: ContextStruct, function: Function, given: list[Any]) -> int:
         """A run in a thread of its own, so that this one can be interrupted, and ends the run when
         it is.
         """
@@ -135,7 +160,7 @@ class Library:
         done = threading.Event()
 
         def run() -> None:
-            statuses.append(self._run(ctypes.byref(context), *given))
+            statuses.append(function(ctypes.byref(context), *given))
             done.set()
 
         threading.Thread(target=run, name=f"{self._prefix}_run", daemon=True).start()

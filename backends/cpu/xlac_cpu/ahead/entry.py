@@ -65,7 +65,7 @@ def entry(
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _RunFunction:
     """A function that runs steps, as C calls it: `NAME_run`, or that of an entry, with its
     `point`; and what it calls in each variant.
     """
@@ -76,10 +76,12 @@ class _Way:
     point: EntryPoint | None = None
 
 
-def _ways(api: Api) -> list[_Way]:
+def _ways(api: Api) -> list[_RunFunction]:
     points = api.entries.points if api.entries else ()
-    more = (_Way(point.name, f"enter_{point.name}", point.arrays, point) for point in points)
-    return [_Way("run", "run", api.arrays), *more]
+    more = (
+        _RunFunction(point.name, f"enter_{point.name}", point.arrays, point) for point in points
+    )
+    return [_RunFunction("run", "run", api.arrays), *more]
 
 
 class Needs:

@@ -111,16 +111,16 @@ class CpuExecutable:
                 self._state[:] = 0
                 self._torn = False
 
-    def read_state(self) -> Array:
-        """The bytes of the state block."""
+    def read_state(self, start: int = 0, stop: int | None = None) -> Array:
+        """Bytes of the state block."""
         with self._turn or nullcontext():
-            return self._state.copy()
+            return self._state[start:stop].copy()
 
-    def write_state(self, block: Array) -> None:
-        """Sets the state block to such bytes."""
+    def write_state(self, block: Array, start: int = 0) -> None:
+        """Writes bytes of the state block."""
         with self._turn or nullcontext():
-            self._state[:] = block
-            self._torn = False
+            self._state[start : start + len(block)] = block
+            self._torn &= len(block) < self.program.state_bytes
 
     def bind_state(self, addresses: Sequence[int]) -> None:
         """Keeps each state at an address of the caller's, a multiple of 64, in the order of the

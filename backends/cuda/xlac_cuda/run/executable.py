@@ -179,27 +179,28 @@ class CudaExecutable:
             self.gpu.clear(self.memory.state, max(self.program.state_bytes, 1), self.stream)
             self._torn = False
 
-    def read_state(self) -> Array:
-        """The bytes of the state block, copied from the GPU."""
+    def read_state(self, start: int = 0, stop: int | None = None) -> Array:
+        """Bytes of the state block, copied from the GPU."""
         with self.turn:
             self.turn_to(self.stream)
-            block = np.zeros(self.program.state_bytes, np.uint8)
+            end = self.program.state_bytes if stop is None else stop
+            block = np.zeros(end - start, np.uint8)
             if block.nbytes:
                 address = block.__array_interface__["data"][0]
-                self.gpu.download(address, self.memory.state, block.nbytes, self.stream)
+                self.gpu.download(address, self.memory.state + start, block.nbytes, self.stream)
                 self.gpu.sync(self.stream)
             return block
 
-    def write_state(self, block: Array) -> None:
-        """Sets the state block to such bytes."""
+    def write_state(self, block: Array, start: int = 0) -> None:
+        """Writes bytes of the state block."""
         with self.turn:
             self.turn_to(self.stream)
-            whole = np.ascontiguousarray(block)
-            if whole.nbytes:
-                address = whole.__array_interface__["data"][0]
-                self.gpu.upload(self.memory.state, address, whole.nbytes, self.stream)
+            part = np.ascontiguousarray(block)
+            if part.nbytes:
+                address = part.__array_interface__["data"][0]
+                self.gpu.upload(self.memory.state + start, address, part.nbytes, self.stream)
                 self.gpu.sync(self.stream)
-            self._torn = False
+            self._torn &= part.nbytes < self.program.state_bytes
 
     def close(self) -> None:
         """Gives everything back that the program has on the device; a second time does nothing."""

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.choice import chosen
-from xlac.cli.options import calling, running, schedule_option, spec_options, target_options
+from xlac.cli.options import (
+    calling,
+    entry_option,
+    running,
+    schedule_option,
+    spec_options,
+    target_options,
+)
 
 if TYPE_CHECKING:
     from xlac.debug.timing import Samples
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 @spec_options
 @target_options
 @schedule_option
+@entry_option
 @running
 @click.option(
     "--seconds",

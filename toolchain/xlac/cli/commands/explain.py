@@ -9,13 +9,14 @@ from typing import Any
 import click
 
 from xlac.cli.choice import chosen
-from xlac.cli.options import schedule_option, spec_options, target_options
+from xlac.cli.options import entry_option, schedule_option, spec_options, target_options
 
 
 @click.command(name="explain")
 @spec_options
 @target_options
 @schedule_option
+@entry_option
 @click.option("--node", default=None, metavar="PATH", help="Only this node, and those inside it.")
 @click.option(
     "--schedules", is_flag=True, help="How each kernel is written: tiles, vectors, threads."

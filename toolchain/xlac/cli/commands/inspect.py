@@ -7,7 +7,13 @@ from typing import Any
 import click
 
 from xlac.cli.choice import chosen
-from xlac.cli.options import pass_options, schedule_option, spec_options, target_options
+from xlac.cli.options import (
+    entry_option,
+    pass_options,
+    schedule_option,
+    spec_options,
+    target_options,
+)
 
 STAGES = (
     "graph",
@@ -26,6 +32,7 @@ STAGES = (
 @spec_options
 @target_options
 @schedule_option
+@entry_option
 @pass_options
 @click.option(
     "--stage", type=click.Choice(STAGES), default="fused", show_default=True, help="What to print."

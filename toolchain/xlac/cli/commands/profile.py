@@ -9,13 +9,21 @@ from typing import Any
 import click
 
 from xlac.cli.choice import chosen
-from xlac.cli.options import calling, running, schedule_option, spec_options, target_options
+from xlac.cli.options import (
+    calling,
+    entry_option,
+    running,
+    schedule_option,
+    spec_options,
+    target_options,
+)
 
 
 @click.command(name="profile")
 @spec_options
 @target_options
 @schedule_option
+@entry_option
 @running
 @click.option(
     "--seconds",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from xlac.cli.choice import chosen, pairs
-from xlac.cli.inputs import brought, check_outputs, filled, gather, shapes_of, value
+from xlac.cli.inputs import brought, check_outputs, drawn, filled, gather, value
 from xlac.cli.options import (
     calling,
+    entry_option,
     pass_options,
     running,
     schedule_option,
@@ -67,6 +69,14 @@ Ready = tuple["Compiled", dict[str, Any], str, int]
     "--atol", type=float, default=1e-5, show_default=True, help="Absolute tolerance of --expect."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of random inputs.")
+@entry_option
+@click.option(
+    "--number",
+    "numbers",
+    multiple=True,
+    metavar="NAME=N",
+    help="Set lr, or the length of the run, before --entry step.",
+)
 def command(
     given: tuple[str, ...],
     archive: Path | None,
@@ -79,10 +89,11 @@ def command(
     seed: int,
     timeout: float | None,
     allow_long: bool,
+    numbers: tuple[str, ...],
     **options: Any,
 ) -> int:
     """Compile SPEC and run it; a folder that xlac build made is run as it is. Inputs that are not
-    given are random.
+    given are random. --entry step takes one step of what learns, from its first weights.
 
     Exit code 1 says that an output differs from what --expect gave.
     """
@@ -92,7 +103,15 @@ def command(
     from xlac.cli.progress import current
 
     arrays = pairs(given, "--input")
-    run = artefact_run if is_artefact(options["spec"]) else spec_run
+    run: Any = artefact_run if is_artefact(options["spec"]) else spec_run
+    if options["entry"] not in (None, "run"):
+        from xlac.cli import entry_run
+
+        of_artefact = is_artefact(options["spec"])
+        of_one = entry_run.artefact_entry if of_artefact else entry_run.spec_entry
+        run = partial(of_one, numbers)
+    elif numbers:
+        raise click.UsageError("--number goes with --entry step")
     files = pairs(wanted, "--output")
     compared = [name for name, equals, _ in (text.rpartition("=") for text in expected) if equals]
     program, inputs, target, threads = run(
@@ -101,6 +120,8 @@ def command(
     current().stage("running")
     with calling(program.program, target, threads, timeout, allow_long):
         made = program(**inputs)
+    if options["entry"] not in (None, "run"):
+        made = entry_run.learned(made)
     outputs = made if isinstance(made, dict) else {program.outputs[0]: made}
 
     for name, file in files.items():
@@ -199,18 +220,11 @@ def artefact_run(
     from xlac.artefact.loader import load
     from xlac.cli.amounts import memory
     from xlac.cli.choice import artefact
-    from xlac_sdk.programs.sizes import solve
 
     program = load(artefact(**options), copy_weights=copy)
     check_outputs(named, program.outputs)
     needs = program.manifest.memory
-    slots = program.program.inputs
-    found = brought([s.name for s in slots], given, archive)
-    sizes = {symbol.name: symbol.opt for symbol in program.program.sizes}
-    sizes |= solve(
-        [(s.name, s.shape) for s in slots], shapes_of(found, {s.name: len(s.shape) for s in slots})
-    )
-    inputs = filled(found, {s.name: (s.dtype, s.extents(sizes)) for s in slots}, given, seed)
+    inputs = drawn(program.program, given, archive, seed)
     told = memory(needs.arena, needs.weights, needs.state)
     click.echo(f"{program.manifest.name} on {program.manifest.target}: {told}", err=True)
     return program, inputs, program.manifest.target, 1

@@ -1,0 +1,149 @@
+"""What a loaded program with entries offers beside a call of the model: its entries to call, its state
+by tensor, and the numbers that callers set there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from xlac_sdk.backend import Entered, Executable
+from xlac_sdk.dtypes import Array
+from xlac_sdk.host.array_values import as_array
+from xlac_sdk.host.call_binding import (
+    Parameters,
+    as_inputs,
+    by_name,
+    other_shape,
+    other_type,
+    output_shape,
+    unknown,
+)
+from xlac_sdk.programs.entries import Entry, Setting, of_entry, tensors
+from xlac_sdk.programs.program import Program, Slot
+from xlac_sdk.programs.sizes import of_call
+from xlac_sdk.source import Diagnostic, SourceError
+
+
+class EntryCall:
+    """One entry of a loaded program, called like the model: arrays by position or by name. What it
+    gives is a dict by name, and scalars are numbers of NumPy.
+    """
+
+    def __init__(self, program: Program, entry: Entry, executable: Entered) -> None:
+        self.name, self.program, self._executable = entry.name, of_entry(program, entry), executable
+        self.inputs = tuple(slot.name for slot in entry.inputs)
+        self.outputs = tuple(slot.name for slot in entry.outputs)
+        self._parameters = Parameters(self.inputs)
+
+    def __call__(self, /, *arrays: Any, **named: Any) -> dict[str, Any]:
+        slots = self.program.inputs
+        given = as_inputs(slots, by_name(self._parameters, arrays, named))
+        sizes = of_call(self.program, given)
+        made = {
+            s.name: np.empty(output_shape(s, sizes), s.dtype.numpy) for s in self.program.outputs
+        }
+        self._executable.enter(self.name, given, made)
+        return {name: array if array.shape else array[()] for name, array in made.items()}
+
+    def __repr__(self) -> str:
+        return f"<{self.name}({', '.join(self.inputs)}) -> {', '.join(self.outputs)}>"
+
+
+class ProgramState:
+    """The state of a loaded program by tensor, as NumPy arrays: copies, read and written while no
+    call is under way.
+    """
+
+    def __init__(self, program: Program, executable: Executable) -> None:
+        self._executable = executable
+        self._slots: dict[str, Slot] = {slot.name: slot for slot in tensors(program)}
+        settings = program.entries.settings if program.entries is not None else ()
+        self._settings: dict[str, Setting] = {setting.name: setting for setting in settings}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tensors: weights, what an optimizer keeps, counters."""
+        return tuple(self._slots)
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The numbers that `set_number` sets."""
+        return tuple(self._settings)
+
+    def __getitem__(self, name: str) -> Array:
+        """A copy of a tensor. Raises SourceError for a name that there is not."""
+        slot = self._slot(name)
+        block = self._executable.read_state(slot.offset, slot.offset + slot.nbytes)
+        return block.view(slot.dtype.numpy).reshape(slot.extents({}))
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Writes a tensor. Raises SourceError for another element type or shape."""
+        slot, array = self._slot(name), self._fitting(name, value)
+        self._executable.write_state(array.reshape(-1).view(np.uint8), slot.offset)
+
+    def copy(self) -> dict[str, Array]:
+        """Copies of all tensors: a checkpoint."""
+        return {name: self[name] for name in self._slots}
+
+    def update(self, arrays: Mapping[str, Any]) -> None:
+        """Writes several tensors; none where one does not fit."""
+        for name, array in {n: self._fitting(n, value) for n, value in arrays.items()}.items():
+            self[name] = array
+
+    def set_number(self, name: str, value: float) -> None:
+        """Sets a number that calls depend on, the learning rate for example."""
+        if name not in self._settings:
+            raise unknown("setting", name, tuple(self._settings))
+        setting = self._settings[name]
+        for slot, factor in setting.slots:
+            self[slot.name] = np.asarray(value * factor / setting.base, slot.dtype.numpy)
+
+    def _fitting(self, name: str, value: Any) -> Array:
+        """A value as a dense array of a tensor's type."""
+        slot = self._slot(name)
+        array = as_array(value, slot.dtype, name)
+        if array.dtype != slot.dtype.numpy:
+            raise other_type("tensor", name, slot.dtype, array.dtype)
+        if array.shape != slot.extents({}):
+            raise other_shape("tensor", name, slot.shape, array.shape)
+        return np.ascontiguousarray(array).reshape(array.shape)
+
+    def _slot(self, name: str) -> Slot:
+        if name not in self._slots:
+            raise unknown("tensor", name, tuple(self._slots))
+        return self._slots[name]
+
+    def __repr__(self) -> str:
+        return f"<ProgramState of {len(self._slots)} tensors>"
+
+
+def entry_calls(program: Program, executable: Executable) -> dict[str, EntryCall]:
+    """The entries of a loaded program, by name; none for one that has none."""
+    if program.entries is None:
+        return {}
+    enters, entries = cast(Entered, executable), program.entries.entries
+    return {entry.name: EntryCall(program, entry, enters) for entry in entries}
+
+
+def asked(entries: Mapping[str, EntryCall], name: str) -> EntryCall:
+    """An entry by name. Raises SourceError for one that there is not."""
+    if name not in entries:
+        raise unknown("entry", name, ("run", *entries))
+    return entries[name]
+
+
+def not_finite() -> SourceError:
+    """What a step raises whose gradients are not finite."""
+    problem = "the gradients are not finite; nothing was learned from this batch"
+    hint = "a smaller rate, or look for NaN in the data; the state is as before the step"
+    return SourceError(Diagnostic("XL6031", problem, hint=hint))
+
+
+def no_length() -> SourceError:
+    """What a step raises that needs to know how many there will be."""
+    problem = "the learning rate depends on the length of the run, which is not set"
+    hint = 'set it (state.set_number("length", 1000), --number length=1000), or give the schedule its own: steps: 1000'
+    return SourceError(Diagnostic("XL6030", problem, hint=hint))

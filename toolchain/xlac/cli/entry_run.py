@@ -1,0 +1,111 @@
+"""`xlac run --entry step`: one call of a step or an evaluation, of a spec or an artefact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xlac.cli.choice import chosen, pairs
+from xlac.cli.inputs import check_outputs, drawn, gather
+
+if TYPE_CHECKING:
+    from xlac.training.step import TrainingGraphs
+
+
+def learned(made: Any) -> dict[str, Any]:
+    """What a step or an evaluation gave, without the word whether anything was learned. Raises
+    SourceError where it says no.
+    """
+    from xlac.training.step import FINITE
+    from xlac_sdk.host.entry_calls import not_finite
+
+    if not made.pop(FINITE, True):
+        raise not_finite()
+    return dict(made)
+
+
+def spec_entry(
+    numbers: tuple[str, ...],
+    given: dict[str, str],
+    archive: Path | None,
+    seed: int,
+    named: Sequence[str],
+    copy: bool,
+    options: dict[str, Any],
+) -> tuple[Any, dict[str, Any], str, int]:
+    """Compiles a step or an evaluation of a spec that trains, with its first weights."""
+    from xlac.api import compile
+    from xlac.cli.models import opened
+    from xlac.support.dependencies import copying
+
+    choice = chosen(**options)
+    with copying(copy):
+        model, graphs = opened(choice)
+        check_outputs(named, model.graph.outputs)
+        inputs = gather(model, given, archive, seed)
+        request = ("threads", "cpu", "triple", "arch", "checked", "schedules", "passes")
+        asked = {name: getattr(choice.options, name) for name in request}
+        program = compile(model, choice.target, verify_each=choice.options.verify_each, **asked)
+    assert graphs is not None  # `opened` refuses specs without
+    begin(program, graphs, pairs(numbers, "--number"), choice.entry)
+    return program, inputs, choice.target, choice.threads
+
+
+def artefact_entry(
+    numbers: tuple[str, ...],
+    given: dict[str, str],
+    archive: Path | None,
+    seed: int,
+    named: Sequence[str],
+    copy: bool,
+    options: dict[str, Any],
+) -> tuple[Any, dict[str, Any], str, int]:
+    """Loads an artefact for one of its entries; the compiler is not imported."""
+    from xlac.artefact.loader import load
+    from xlac.cli.choice import artefact
+    from xlac_sdk.host.entry_calls import asked
+
+    entry = options["entry"]
+    whole = load(artefact(**options), copy_weights=copy)
+    program = asked(whole.entries, entry)
+    check_outputs(named, program.outputs)
+    for name, text in pairs(numbers, "--number").items():
+        whole.state.set_number(name, number_of(name, text))
+    inputs = drawn(program.program, given, archive, seed)
+    return program, inputs, whole.manifest.target, 1
+
+
+def number_of(name: str, text: str) -> float:
+    """A number of --number. A usage error for other text."""
+    try:
+        return float(text)
+    except ValueError:
+        raise click.UsageError(f"--number {name} takes a number, not '{text}'") from None
+
+
+def begin(
+    program: Any, graphs: TrainingGraphs, numbers: Mapping[str, str], entry: str | None
+) -> None:
+    """Gives a compiled entry the first state, with numbers that `--number` sets. Raises SourceError
+    for a step that needs the length of the run, and has none.
+    """
+    import numpy as np
+
+    from xlac.training.entries import state_block
+    from xlac.training.settings import settings
+    from xlac_sdk.host.call_binding import unknown
+    from xlac_sdk.host.entry_calls import no_length
+
+    state = {tensor.name: tensor.initial() for tensor in graphs.state}
+    known = settings(graphs)
+    for name, text in numbers.items():
+        if name not in known:
+            raise unknown("setting", name, tuple(known))
+        for tensor, value in known[name].values(number_of(name, text)).items():
+            state[tensor] = np.asarray(value, state[tensor].dtype)
+    if entry == "step" and "length" in known and "length" not in numbers:
+        raise no_length()
+    program.executable.write_state(state_block(program.program, state))

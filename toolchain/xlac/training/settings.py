@@ -1,0 +1,35 @@
+"""Numbers of the state that callers set between steps: the learning rate, and the length of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xlac.training.step import LENGTH, TrainingGraphs
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSetting:
+    """A number by the tensors that it sets: each becomes `number * factor / base`, in float64, as
+    `xlac_sdk.programs.entries.Setting` says.
+    """
+
+    factors: Mapping[str, float]
+
+    def values(self, number: float) -> dict[str, float]:
+        """What each tensor becomes."""
+        base = next(iter(self.factors.values())) or 1.0
+        return {name: number * factor / base for name, factor in self.factors.items()}
+
+
+def settings(graphs: TrainingGraphs) -> dict[str, TrainingSetting]:
+    """Those of some training: `lr`, or `lr_NAME` of each of several losses, and `length` where rates
+    depend on it.
+    """
+    found = {
+        f"lr_{loss}" if loss else "lr": TrainingSetting({n: rate.base for n, rate in rates.items()})
+        for loss, rates in graphs.rates.items()
+    }
+    if any(tensor.name == LENGTH for tensor in graphs.state):
+        found["length"] = TrainingSetting({LENGTH: 1.0})
+    return found
