@@ -172,7 +172,8 @@ def test_a_mean_whose_count_the_data_decides(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [*built_in().optimizers])
 def test_every_optimizer_learns(name: str, tmp_path: Path) -> None:
-    trainer = made(tmp_path, f"{{{name}: {{lr: 0.01}}}}", "frozen_mode: [d]")
+    more = 'frozen_mode: [d]\n  groups: {"*.bias": {adamw: {lr: 0.01}}}'
+    trainer = made(tmp_path, f"{{{name}: {{lr: 0.01}}}}", more)
     losses = [trainer.step(**batch())["loss"] for _ in range(8)]
     assert losses[-1] < losses[0]
 

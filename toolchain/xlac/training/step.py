@@ -122,14 +122,10 @@ class _Builder:
             self.params[weight] = self._add(name, weight.type, first, True, weight.origin)
         for objective in training.objectives:
             for name, optimizer in objective.learns.items():
-                weight = training.weights[name]
+                prefix = state_prefix(objective)
                 self.slots[objective, name] = {
-                    slot: self._add(
-                        f"{state_prefix(objective)}{slot}.{name}",
-                        weight.type,
-                        _filled(weight.type, value),
-                    )
-                    for slot, value in optimizer.slots().items()
+                    slot: self._add(f"{prefix}{slot}.{name}", type, _filled(type, value))
+                    for slot, (type, value) in optimizer.slots(training.weights[name].type).items()
                 }
         scalar = Type(self.wide)
         count = self._add(STEP, Type(DType.I64), _filled(Type(DType.I64), 0))
@@ -139,7 +135,7 @@ class _Builder:
             self._add(LENGTH, scalar, _filled(scalar, 0.0))
         for objective in training.objectives:
             rates = self.rates[objective.name] = dict[str, Rate]()
-            for optimizer in objective.learns.values():
+            for optimizer in sorted(objective.learns.values(), key=lambda one: bool(one.group)):
                 if optimizer.rate not in rates.values():
                     name = f"{state_prefix(objective)}lr{f'.{len(rates)}' if rates else ''}"
                     rates[name] = optimizer.rate

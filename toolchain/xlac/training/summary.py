@@ -44,8 +44,10 @@ def summarize_training(model: Model, training: Training, target: str = "cpu") ->
 
 
 def _optimizers(training: Training) -> list[str]:
-    """The optimizer of each loss; of several with its name."""
-    return [
-        f"{next(iter(one.learns.values())).name}{f' ({one.name})' if one.name else ''}"
-        for one in training.objectives
-    ]
+    """The optimizers of each loss, those of groups last; of several losses with their names."""
+    found: list[str] = []
+    for objective in training.objectives:
+        used = sorted(objective.learns.values(), key=lambda one: bool(one.group))
+        suffix = f" ({objective.name})" if objective.name else ""
+        found += dict.fromkeys(f"{one.name}{suffix}" for one in used)
+    return found

@@ -13,6 +13,7 @@ import torch
 from torch.optim import Optimizer as TorchOptimizer
 from torch.optim.optimizer import _get_scalar_dtype
 
+from xlac.ir.types import Type
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.handlers import HANDLERS
@@ -20,6 +21,7 @@ from xlac.spec.elaborate.scope import Frame
 from xlac.spec.report import Report
 from xlac.spec.training.optimizer import Optimizer, built_in, optimizer
 from xlac.spec.weights.stored import Stored
+from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, SourceError
 
 COUNT = "step"  # of PyTorch's state: how many steps a parameter has taken, as a tensor
@@ -112,7 +114,7 @@ def group_optimizer(rule: OptimizerRule, group: Group, number: int) -> GroupOpti
     given = {key: _plain(group[key]) for key in rule.options}
     given = {k: list(v) if isinstance(v, tuple) else v for k, v in given.items()}
     made = optimizer(merged, name, {"lr": 1.0, **given}, Constants({}, {}), merged.optimizers[name].place)  # fmt: skip
-    kept = {slot: rule.slots[slot] for slot in made.slots()}
+    kept = {slot: rule.slots[slot] for slot in made.slots(Type(DType.F32))}  # the same for all
     return GroupOptimizer(made, bool(group.get("maximize")), kept)
 
 

@@ -181,7 +181,10 @@ class _Arithmetic:
                 return all(self.apply(node, _COMPARE[type(op)], a, b) for op, a, b in pairs)
             case ast.IfExp():
                 return self.visit(node.body) if self.visit(node.test) else self.visit(node.orelse)
-            case ast.Subscript(slice=ast.expr() as index) if not isinstance(index, ast.Slice):
+            case ast.Subscript(slice=ast.Slice() as part):
+                ends = [None if one is None else self.visit(one) for one in (part.lower, part.upper, part.step)]  # fmt: skip
+                return self.apply(node, _part_of_list, self.visit(node.value), *ends)
+            case ast.Subscript(slice=ast.expr() as index):
                 return self.apply(node, operator.getitem, self.visit(node.value), self.visit(index))
             case ast.Call():
                 return self.call(node)
@@ -231,6 +234,12 @@ class _Arithmetic:
         if isinstance(result, float) and not math.isfinite(result) and all(map(_finite, args)):
             raise self.fault(node, "XL2017", f"the result is {result}")
         return result
+
+
+def _part_of_list(value: Any, *ends: int | None) -> Any:
+    if not isinstance(value, list):
+        raise TypeError
+    return value[slice(*ends)]
 
 
 def _finite(value: Any) -> bool:

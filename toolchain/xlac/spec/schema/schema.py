@@ -285,6 +285,7 @@ for _model in (
     CondNode,
     BlockSpec,
     OpSpec,
+    OptimizerSpec,
     Document,
 ):
     _model.model_rebuild()

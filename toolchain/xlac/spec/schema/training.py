@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
 from xlac.spec.schema.fields import Expression, Name, Names, Param, Text
 from xlac.spec.schema.strict import Strict
 from xlac.spec.schema.weights import InitSpec
+
+if TYPE_CHECKING:
+    from xlac.spec.schema.schema import GraphEntry
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -44,7 +47,7 @@ NamedOptimizer = Annotated[
 Groups = Annotated[
     dict[Text, dict[str, Any]],
     Field(
-        description="by pattern of the weights' names, other parameters of the optimizer; the first that fits"
+        description="by pattern of the weights' names, other parameters of the optimizer, or another optimizer; the first that fits"
     ),
 ]
 Learning = Annotated[list[str], Field(description="patterns of the weights that learn")]
@@ -100,11 +103,16 @@ class TrainSpec(Strict):
 
 
 class SlotSpec(Strict):
-    """A tensor that an optimizer keeps for each weight, of the weight's type."""
+    """A tensor that an optimizer keeps for each weight, of the weight's element type."""
 
     init: float = Field(default=0.0, allow_inf_nan=False, description="its first value")
     when: Expression = Field(
-        default=True, description="arithmetic over the parameters: whether it is needed"
+        default=True,
+        description="arithmetic over the parameters, and `shape` and `rank` of the weight: whether it is needed",
+    )
+    shape: Param = Field(
+        default="shape",
+        description="its sizes, a list or such arithmetic: `shape[:-1] + [1]`; those of the weight unless given",
     )
 
 
@@ -116,17 +124,24 @@ SlotLike = Annotated[
 
 class OptimizerSpec(Strict):
     """How a weight changes, by expressions of `w` (the weight), `g` (its gradient), `lr` (the
-    rate), `step` (how many steps were taken before) and what it keeps.
+    rate), `step` (how many steps were taken before) and what it keeps. Arithmetic sees, besides the
+    parameters, `shape` and `rank` of the weight and `epsilon`, the resolution of its type.
     """
 
     doc: str = ""
     params: dict[Name, Param] = Field(
         default={}, description="parameters and defaults, `lr` among them; null must be given"
     )
+    needs: dict[Text, Text] = Field(
+        default={},
+        description="arithmetic over the parameters and the weight's shape that must hold, and what is wrong where it does not",
+    )
     state: dict[Name, SlotLike] = Field(
         default={}, description="what is kept for each weight, and its first value"
     )
-    expr: dict[Names, Expression] = Field(default={}, description="what the next values need")
+    expr: dict[Names, GraphEntry] = Field(
+        default={}, description="what the next values need, as entries of a graph"
+    )
     next: dict[Name, Expression] = Field(
         description="the next values: of `w`, and of all that is kept"
     )

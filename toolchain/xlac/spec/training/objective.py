@@ -14,7 +14,7 @@ from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac.spec.schema.document import Merged
 from xlac.spec.schema.training import ClipSpec, LossSpec, TrainSpec
-from xlac.spec.training.optimizer import Optimizer, optimizer
+from xlac.spec.training.optimizer import Optimizer, another, optimizer
 
 IN_TURN, TOGETHER = "in_turn", "together"
 OWN = ("loss", "optimizer", "clip", "groups", "wrt")  # what each of several losses says itself
@@ -100,8 +100,12 @@ def learning(
         at = place.at("groups", pattern)
         if not any(fnmatchcase(name, pattern) for name in chosen) and not report.found:
             report.add("XL3011", f"this pattern fits no weight that learns: {pattern!r}", at.key, nearest(pattern, chosen))  # fmt: skip
+        other = another(merged, named, own)
+        if other:
+            made[pattern] = _made(merged, context, other, own[other], constants, at.at(other), pattern)  # fmt: skip
+            continue
         group = GroupPlace(at.source, at.path, base, frozenset(own))
-        made[pattern] = _made(merged, context, named, {**given, **own}, constants, group)
+        made[pattern] = _made(merged, context, named, {**given, **own}, constants, group, pattern)
     found: dict[str, Optimizer] = {}
     for name in chosen:
         first = next((p for p in spec.groups if fnmatchcase(name, p)), "")
@@ -112,11 +116,11 @@ def learning(
 
 
 def _made(
-    merged: Merged, context: Elaboration, name: str, given: Mapping[str, Any], constants: Constants, place: Place
+    merged: Merged, context: Elaboration, name: str, given: Mapping[str, Any], constants: Constants, place: Place, group: str = ""
 ) -> Optimizer | None:  # fmt: skip
     """An optimizer; what is wrong goes to the report."""
     try:
-        return optimizer(merged, name, given, constants, place)
+        return optimizer(merged, name, given, constants, place, group)
     except Fault as fault:
         context.report.fault(fault)
     except Poisoned:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from xlac.ir.graph import Node
+from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.spec.elaborate import arithmetic
+from xlac.spec.elaborate import arithmetic, type_text
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.entries import elaborate, entries_at
@@ -19,6 +20,7 @@ from xlac.spec.elaborate.scope import Scope
 from xlac.spec.report import Fault, Place, Report, nearest
 from xlac.spec.schema.document import Merged, SpecEntry, read_document
 from xlac.spec.schema.training import OptimizerSpec, RateSpec, SlotSpec
+from xlac_sdk.dtypes import DType
 
 
 @cache
@@ -68,17 +70,46 @@ class Optimizer:
     params: Mapping[str, Any]
     rate: Rate
     place: Place
+    owner: Merged  # the spec that declares it
+    group: str = ""  # the pattern of the weights that it is for, where it is not for all
 
-    def slots(self) -> dict[str, float]:
-        """What is kept for each weight, and its first value. Raises Fault."""
-        found: dict[str, float] = {}
-        constants = Constants(self.params, {})
+    def _constants(self, weight: Type) -> Constants:
+        """What arithmetic of the declaration sees, for a weight of a type."""
+        own = {
+            "shape": list(weight.shape),
+            "rank": weight.rank,
+            "epsilon": resolution(weight.dtype),
+        }
+        return Constants({**own, **self.params}, {})
+
+    def check(self, name: str, weight: Type) -> None:
+        """Raises Fault for a weight that the optimizer does not change, or not with these
+        parameters.
+        """
+        constants = self._constants(weight)
+        for text, problem in self.entry.spec.needs.items():
+            if not computed(text, constants, self.entry.place.at("needs", text)):
+                pattern = f"*.{name.rpartition('.')[2]}" if "." in name else name
+                hint = f'another optimizer for it, such as groups: {{"{pattern}": {{adamw: {{lr: 1e-3}}}}}}'
+                fits = any(word in text for word in ("shape", "rank"))
+                told = f"{problem}, and {name!r} is {weight}" if fits else problem
+                raise Fault("XL2048", told, self.place.key, hint if fits else "")
+
+    def slots(self, weight: Type) -> dict[str, tuple[Type, float]]:
+        """What is kept for a weight of a type: types and first values. Raises Fault."""
+        found: dict[str, tuple[Type, float]] = {}
+        constants = self._constants(weight)
         for name, slot in self.entry.spec.state.items():
             at = self.entry.place.at("state", name)
             if not isinstance(slot, SlotSpec):
-                found[name] = slot
+                found[name] = weight, slot
             elif computed(slot.when, constants, at.at("when")):
-                found[name] = slot.init
+                shape = computed(slot.shape, constants, at.at("shape"))
+                if not isinstance(shape, list):
+                    problem = f"the sizes of {name!r} are a list, and this is {shape!r}"
+                    raise Fault("XL2006", problem, at.at("shape").span, "shape[:-1] + [1]")
+                sizes = [type_text.size_value(size, at.at("shape")) for size in shape]
+                found[name] = weight.with_shape(tuple(sizes)), slot.init
         return found
 
     def update(
@@ -92,8 +123,15 @@ class Optimizer:
         values = {"w": build.cast(weight, wide), "g": build.cast(gradient, wide), **scalars}
         for name in spec.state:
             values[name] = build.cast(kept[name], wide) if name in kept else build.constant(0.0, wide)  # fmt: skip
-        scope = Scope(context.root, Constants(self.params, {}), f"{path}.", values=dict(values))
+        context = replace(context, blocks=self.owner.blocks, custom=self.owner.ops)
+        constants = self._constants(weight.type)
+        scope = Scope(context.root, constants, f"{path}.", values=dict(values))
         elaborate(context, scope, entries_at(spec.expr, place.at("expr")))
+        if context.weights:
+            problem = (
+                f"optimizer {self.name!r} has weights of its own: {', '.join(context.weights)}"
+            )
+            raise Fault("XL2012", problem, place.at("expr").key, "what it keeps is its state")
         found: dict[str, Node] = {}
         for name, old in {"w": weight, **kept}.items():
             if name not in spec.next:
@@ -110,27 +148,59 @@ class Optimizer:
         return found
 
 
+def resolution(dtype: DType) -> float:
+    """The distance from 1 to the next number of a type."""
+    return {DType.F64: 2.0**-52, DType.F32: 2.0**-23, DType.F16: 2.0**-10, DType.BF16: 2.0**-7}[dtype]  # fmt: skip
+
+
 def computed(text: Any, constants: Constants, place: Place) -> Any:
-    """Arithmetic at build time over parameters. Raises Fault."""
+    """Arithmetic at build time over parameters, also in each part of a list. Raises Fault."""
+    if isinstance(text, list):
+        return [computed(part, constants, place.at(i)) for i, part in enumerate(text)]
     if not isinstance(text, str):
         return text
     return arithmetic.compute(arithmetic.parsed(text, place), constants, place)
 
 
 def optimizer(
-    merged: Merged, name: str, given: Mapping[str, Any], constants: Constants, place: Place
+    merged: Merged,
+    name: str,
+    given: Mapping[str, Any],
+    constants: Constants,
+    place: Place,
+    group: str = "",
 ) -> Optimizer:
     """The optimizer that a spec names, its own or a built-in one. Raises Fault."""
-    known = {**built_in().optimizers, **merged.optimizers}
+    known = optimizers(merged)
     if name not in known:
         raise Fault("XL2001", f"unknown optimizer {name!r}", place.key, nearest(name, known))
     entry = known[name]
+    owner = merged if name in merged.optimizers else built_in()
     params = filled(f"optimizer {name!r}", entry.spec.params, given, constants, place, ("lr",))
     asked = given.get("lr", entry.spec.params.get("lr"))
     at = place.at("lr") if "lr" in given else place
     if asked is None:
         raise Fault("XL2007", f"optimizer {name!r} needs 'lr'", place.key, "lr: 1e-3")
-    return Optimizer(name, entry, params, rate_of(merged, asked, constants, at), place)
+    return Optimizer(
+        name, entry, params, rate_of(merged, asked, constants, at), place, owner, group
+    )
+
+
+def optimizers(merged: Merged) -> dict[str, SpecEntry[OptimizerSpec]]:
+    """The optimizers that a spec may name."""
+    return {**built_in().optimizers, **merged.optimizers}
+
+
+def another(merged: Merged, named: str, own: Mapping[str, Any]) -> str:
+    """The optimizer that a group asks for in place of the one `named`; "" where what it gives are
+    parameters of that.
+    """
+    if len(own) != 1:
+        return ""
+    ((key, given),) = own.items()
+    known = optimizers(merged)
+    taken = key == "lr" or (named in known and key in known[named].spec.params)
+    return key if key in known and isinstance(given, dict) and not taken else ""
 
 
 def filled(
@@ -154,7 +224,10 @@ def filled(
         if value is None:
             raise Fault("XL2007", f"{owner} needs {key!r}", place.key)
         if not _alike(value, default):
-            raise Fault("XL1012", f"{key!r} of {owner} is {_KINDS[type(default)]}, found {value!r}", place.at(key).span)  # fmt: skip
+            kind = _KINDS[type(default)]
+            if isinstance(default, list):
+                kind = f"a list of {len(default)} numbers"
+            raise Fault("XL1012", f"{key!r} of {owner} is {kind}, found {value!r}", place.at(key).span)  # fmt: skip
         params[key] = value
     return params
 
@@ -164,8 +237,12 @@ _KINDS = {bool: "true or false", float: "a number", int: "a whole number", list:
 
 def _alike(value: Any, default: Any) -> bool:
     """Whether a value is of the kind of the default, which may be unknown; whole numbers are
-    numbers.
+    numbers, and a list is as long as the default.
     """
+    if isinstance(default, list) and default:
+        if not isinstance(value, list) or len(value) != len(default):
+            return False
+        return all(_alike(*pair) for pair in zip(value, default, strict=True))
     if default is None or type(value) is type(default):
         return True
     return isinstance(default, float) and type(value) is int

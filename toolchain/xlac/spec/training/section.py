@@ -114,10 +114,7 @@ def read_training(
         return None
     order = spec.order or IN_TURN
     check_objectives(objectives, order, context.weights, context, [at for _, at, _ in asked])
-    if spec.compute != "f32" and not any(
-        multiplies(one.loss.value, DType.F32) for one in objectives
-    ):
-        report.add("XL2055", f"nothing is computed in {spec.compute}: the loss has no product of f32", place.at("compute").span, "leave compute out")  # fmt: skip
+    _check_compute(spec, objectives, place, report)
     kept = {name: metric for name, metric in metrics.items() if metric is not None}
 
     def again() -> Elaboration:
@@ -129,6 +126,16 @@ def read_training(
     )  # fmt: skip
     _check_optimizers(training)
     return training if len(report.found) == before else None
+
+
+def _check_compute(
+    spec: TrainSpec, objectives: list[Objective], place: Place, report: Report
+) -> None:
+    """Reports a precision of products where there are none."""
+    if spec.compute != "f32" and not any(
+        multiplies(one.loss.value, DType.F32) for one in objectives
+    ):
+        report.add("XL2055", f"nothing is computed in {spec.compute}: the loss has no product of f32", place.at("compute").span, "leave compute out")  # fmt: skip
 
 
 def _check_frozen(spec: TrainSpec, graph: Graph, context: Elaboration, place: Place) -> None:
@@ -202,26 +209,34 @@ def _initial(spec: TrainSpec, context: Elaboration, place: Place) -> dict[str, C
 
 
 def _check_optimizers(training: Training) -> None:
-    """Elaborates each optimizer once, on the first weight that it has."""
-    seen: set[Optimizer] = set()
+    """Elaborates each optimizer once for each rank of weights that it has."""
+    seen: set[tuple[Optimizer, int]] = set()
+    wrong: set[Optimizer] = set()
     pairs = [pair for objective in training.objectives for pair in objective.learns.items()]
     for name, one in pairs:
-        if one in seen:
-            continue
-        seen.add(one)
         weight = training.weights[name]
+        try:
+            if one not in wrong:
+                one.check(name, weight.type)
+        except Fault as fault:
+            training.report.fault(fault)
+            wrong.add(one)
+        if one in wrong or (one, weight.type.rank) in seen:
+            continue
+        seen.add((one, weight.type.rank))
         context = training.elaboration()
         wide = scalar_type(training)
         step, rate = (build.param(n, wide) for n in ("step", "lr"))
         try:
             one.rate.factor(context, step, step)
-            kept = {slot: build.param(slot, weight.type.dtype, weight.shape) for slot in one.slots()}  # fmt: skip
+            kept = {n: build.param(n, t.dtype, t.shape) for n, (t, _) in one.slots(weight.type).items()}  # fmt: skip
             gradient = build.param("g", weight.type.dtype, weight.shape)
             one.update(context, weight, gradient, rate, step, kept)
         except Fault as fault:
             training.report.fault(fault)
+            wrong.add(one)
         except Poisoned:
-            pass
+            wrong.add(one)
 
 
 def scalar_type(training: Training) -> DType:
