@@ -28,7 +28,7 @@ from xlac.passes.checks.insert import watched
 from xlac.support.failures import WORDS, Check
 from xlac_sdk.dtypes import DType
 
-STRUCTURAL = {*"param const pick cond while scan call custom_call bounded_while counted_scan".split()}  # fmt: skip
+STRUCTURAL = {*"param const pick cond while scan call custom_call bounded_while counted_scan custom_gradient custom_change".split()}  # fmt: skip
 NAMES = sorted(set(OPS) - STRUCTURAL)
 FLOATS = [n for n in NAMES if any(t.dtype.is_float for s in OPS[n].samples() for t in s.inputs)]
 HARD = (0.0, -0.0, 1.0, -1.0, 0.5, 3.0, -2.5, np.inf, -np.inf, 1e30, -1e30, 7e4, 1e-30)

@@ -15,6 +15,7 @@ from xlac.exporters.spec import text as expand
 from xlac.ir.interpret import interpret
 from xlac.ir.op import OPS
 from xlac.ir.text import show
+from xlac.spec.elaborate.operations import STRUCTURAL
 from xlac.spec.load import load
 from xlac.spec.schema.json_schema import json_schema
 from xlac.spec.text.composer import compose
@@ -162,22 +163,7 @@ def test_schema_knows_every_operation(capsys: pytest.CaptureFixture[str]) -> Non
     node = found["$defs"]["OpNode"]
     names = node["properties"]["op"]["anyOf"][0]["enum"]
     assert "fast_gelu" in names and "weight" in names and "scan" not in names
-    assert set(names) >= {
-        n
-        for n in OPS
-        if n
-        not in (
-            "param",
-            "const",
-            "pick",
-            "cond",
-            "while",
-            "scan",
-            "call",
-            "bounded_while",
-            "counted_scan",
-        )
-    }
+    assert set(names) >= {n for n in OPS if n not in STRUCTURAL}
     cases = {case["if"]["properties"]["op"]["const"]: case["then"] for case in node["allOf"]}
     assert cases["softmax"]["properties"]["axis"]["default"] == -1
     assert cases["softmax"]["additionalProperties"] is False

@@ -7,16 +7,20 @@ without one is differentiated through its expansion. Loops and branches are in `
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from xlac.autodiff import combined, control
+from xlac.autodiff.custom import custom_tangents
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.autodiff.expressions import expression
+from xlac.autodiff.origins import blamed
+from xlac.autodiff.reverse import pull_back
 from xlac.ir.composite import Composite
 from xlac.ir.graph import Node, pick, walk, zeros
 from xlac.ir.op import UNDEFINED, attributes
 from xlac.ops import build
 from xlac.ops.control.control import Pick
+from xlac.ops.control.custom_gradient import CustomGradient
+from xlac.ops.control.effect import CustomCall
 
 Tangents = tuple[Node | None, ...]
 
@@ -64,11 +68,14 @@ class Forward:
             results, found = control.tangents(own, changes, Forward)
             self._results[node] = results
             self.primal[node] = results[0]
+        if found is None and isinstance(own.op, CustomGradient):
+            found = custom_tangents(own, own.op, changes, pull_back)
         if found is None and (instead := _instead(own)) is not None:
             self._through(node, own, instead, changes)
             return
         if found is None:
-            raise NoDerivativeError(own, "has no derivative")
+            hint = "declare a `gradient` of an operation in `ops`, around it"
+            raise NoDerivativeError(own, "has no derivative", hint if isinstance(own.op, CustomCall) else "")  # fmt: skip
         self.tangents[node] = tuple(
             blamed(change, own) if type.dtype.is_float else None
             for change, type in zip(found, own.results, strict=True)
@@ -159,17 +166,3 @@ def _names(node: Node) -> list[str]:
     before, after = operands[:star], operands[star + 1 :]
     count = len(node.inputs) - len(before) - len(after)
     return [*before, *[operands[star][1:]] * count, *after]
-
-
-def blamed(change: Node | None, node: Node) -> Node | None:
-    """A change whose new nodes have the origin of the node that they are the change of."""
-    if change is None or node.origin is None:
-        return change
-    new: dict[Node, Node] = {}
-    known = {node, *node.inputs}
-    for inner in walk([change], known):
-        inputs = tuple(new.get(i, i) for i in inner.inputs)
-        bare = inner.origin is None and inner.inputs
-        if bare or inputs != inner.inputs:
-            new[inner] = replace(inner, inputs=inputs, origin=inner.origin or node.origin)
-    return new.get(change, change)

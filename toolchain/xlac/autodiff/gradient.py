@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xlac.autodiff.custom import check_forwards
 from xlac.autodiff.forward import Forward
 from xlac.autodiff.reverse import pull_back
 from xlac.ir.graph import Node, zeros
@@ -37,12 +38,19 @@ class Linear:
 
 def linearize(values: Sequence[Node], wrt: Sequence[Node]) -> Linear:
     """How nodes change with others, of float types. Raises NoDerivativeError."""
-    sources = fresh([node.type for node in wrt], "t")
-    return push_forward(values, wrt, sources)
+    return _pushed(values, wrt, fresh([node.type for node in wrt], "t"))
 
 
 def push_forward(values: Sequence[Node], wrt: Sequence[Node], tangents: Sequence[Node]) -> Linear:
-    """How nodes change when those of `wrt` change by `tangents`, of the same types."""
+    """How nodes change when those of `wrt` change by `tangents`, of the same types, to be computed as
+    it is. Raises NoDerivativeError.
+    """
+    found = _pushed(values, wrt, tangents)
+    check_forwards(change for change in found.changes if change is not None)
+    return found
+
+
+def _pushed(values: Sequence[Node], wrt: Sequence[Node], tangents: Sequence[Node]) -> Linear:
     forward = Forward(dict(zip(wrt, tangents, strict=True)))
     changes = forward.run(values)
     return Linear([forward.primal[v] for v in values], changes, list(tangents))

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from xlac.autodiff import control
 from xlac.autodiff.errors import NoDerivativeError
-from xlac.autodiff.forward import blamed
+from xlac.autodiff.origins import blamed
 from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
+from xlac.ir.op import Op
 from xlac.ops import build
 from xlac.ops.control.control import Pick
+from xlac.ops.control.custom_gradient import CustomChange
 from xlac.ops.walks import dependents
 
 
@@ -54,6 +56,12 @@ def _add(sums: list[Node | None], index: int, part: Node | None) -> None:
         sums[index] = part if before is None else build.add(before, part)
 
 
+def _is_expanded(op: Op) -> bool:
+    """Whether an operation has no transpose of its own, and simpler ones have."""
+    own = control.is_control(op) or isinstance(op, CustomChange)
+    return isinstance(op, Composite) and not own and not op.linear()
+
+
 def _primitive(results: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
     """The results with linear composites that have no transpose of their own expanded."""
     new: dict[Node, Node] = {}
@@ -66,7 +74,8 @@ def _primitive(results: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
         inputs = tuple(new.get(i, i) for i in node.inputs)
         own = node if inputs == node.inputs else node.with_inputs(inputs)
         new[node] = own
-        if isinstance(own.op, Composite) and not own.op.linear() and not control.is_control(own.op):
+        if _is_expanded(own.op):
+            assert isinstance(own.op, Composite)
             expanded = own.op.expand(*own.inputs)
             roots = expanded if isinstance(expanded, tuple) else (expanded,)
             inner = [i for old, i in zip(node.inputs, own.inputs, strict=True) if old in linear]

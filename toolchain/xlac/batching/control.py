@@ -15,11 +15,13 @@ from xlac.ir.op import Op
 from xlac.ops import build
 from xlac.ops.control.bounded import BoundedWhile, CountedScan
 from xlac.ops.control.control import Call, Cond, Scan, While
+from xlac.ops.control.custom_gradient import CustomGradient
+from xlac.ops.walks import closed
 
 
 def is_control(op: Op) -> bool:
     """Whether an operation runs bodies as a whole."""
-    return isinstance(op, Scan | Cond | Call | While | BoundedWhile | CountedScan)
+    return isinstance(op, Scan | Cond | Call | While | BoundedWhile | CountedScan | CustomGradient)
 
 
 def batched(node: Node, now: Sequence[Along], size: Dim, walk: type[Walk]) -> list[Along]:
@@ -40,6 +42,8 @@ def batched(node: Node, now: Sequence[Along], size: Dim, walk: type[Walk]) -> li
             return batched_bounded(node.op, now, size, walk)
         case CountedScan():
             return counted_scan(node.op, now, size, walk)
+        case CustomGradient():
+            return _custom(node.op, now, size, walk)
     raise AssertionError(node.op.mnemonic)
 
 
@@ -48,6 +52,25 @@ def _call(op: Call, now: Sequence[Along], size: Dim, walk: type[Walk]) -> list[A
     body = Body(op.body, flags(now), size, walk)
     gives = flags(body.gives)
     return along(Node.of(replace(op, body=body.graph(gives)), *(n.node for n in now)), gives)
+
+
+def _custom(op: CustomGradient, now: Sequence[Along], size: Dim, walk: type[Walk]) -> list[Along]:
+    """An operand that all share has the sum of what it has of each."""
+    assert op.body is not None and op.gradient is not None
+    mapped = flags(now)
+    body = Body(op.body, mapped, size, walk)
+    gives = flags(body.gives)
+    moving = [
+        on for on, o in zip(gives, op.body.outputs.values(), strict=True) if o.type.dtype.is_float
+    ]
+    back = Body(op.gradient, [*mapped, *gives, *moving], size, walk)
+    wanted = [on for on, i in zip(mapped, op.body.inputs, strict=True) if i.type.dtype.is_float]
+    parts = [
+        ct.spread(size) if on else build.reduce(ct.node, "add", [0]) if ct.mapped else ct.node
+        for ct, on in zip(back.gives, wanted, strict=True)
+    ]
+    new = CustomGradient(body.graph(gives), closed(back.name, back.params, parts), op.name)
+    return along(Node.of(new, *(n.node for n in now)), gives)
 
 
 def _branches(op: Cond, index: Node, args: Sequence[Along], size: Dim, walk: type[Walk]) -> list[Along]:  # fmt: skip

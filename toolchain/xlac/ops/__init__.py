@@ -7,7 +7,7 @@ from importlib import import_module
 from xlac.ir.op import OPS
 
 FILES = {
-    "control": "control bounded effect",
+    "control": "control bounded custom_gradient effect",
     "nn": "attention cached_attention rotary convolution transposed_convolution linear einsum loss "
     "class_loss batch_normalization normalization response_norm pooling adaptive_pooling probability recurrent",
     "reduction": "algebra fft rounding contraction conv order ranking reduction window cumulative "

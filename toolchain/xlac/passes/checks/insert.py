@@ -20,6 +20,7 @@ from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.control.bounded import BoundedWhile, CountedScan
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
+from xlac.ops.control.custom_gradient import CustomGradient
 from xlac.ops.scalar.convert import Cast
 from xlac.ops.scalar.formula import Formula
 from xlac.ops.scalar.primitive import Scalar
@@ -167,11 +168,14 @@ class _CheckedGraph:
                 return (*results[: scan.carries], *results[scan.carries + 1 :][: scan.yields()])
             case Cond(branches=branches):
                 return self.branches(node, branches)
-            case Call(body=Graph() as body):
+            case (
+                Call(body=Graph() as body, name=name)
+                | CustomGradient(body=Graph() as body, name=name)
+            ):
                 checked = self.model.body(body)
                 if checked is None:
                     return None
-                op = replace(node.op, body=checked)
+                op = Call(checked, name)
                 return self.without_record(op, node, node.inputs, len(node.results))
         return None
 

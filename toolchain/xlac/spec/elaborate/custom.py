@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from xlac.ir.dims import Dim, Shape
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import ShapeError
+from xlac.ir.op import Op, ShapeError
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.control.control import Call
+from xlac.ops.control.custom_gradient import CustomGradient
 from xlac.ops.tensor.leaf import Param
 from xlac.spec.elaborate import arithmetic, type_text
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.elaborate.calls import positional
 from xlac.spec.elaborate.context import Elaboration
+from xlac.spec.elaborate.custom_gradient import gradient
 from xlac.spec.elaborate.entries import elaborate, entries_at
 from xlac.spec.elaborate.evaluate import Evaluator, as_node
 from xlac.spec.elaborate.op_node import inputs
@@ -108,7 +110,7 @@ def use(
     constants = scope.constants.extended(parameters(name, entry, scope, given, spans))
     met = Met()
     nodes = matched(name, entry, operands, constants, met, spans)
-    inline = not spec.kernels
+    inline = not spec.kernels and spec.gradient is None
     inner = Scope(scope.frame if inline else Frame(), constants.extended({}, met.sizes), f"{path}.")
     values = nodes
     if not inline:
@@ -128,8 +130,15 @@ def use(
         raise Fault("XL2012", f"operation {name!r} learns tensors; use a block for that", place.key)
     results = outputs(context, inner, name, entry, constants, met, path)
     if not inline:
+        body = Graph(name, tuple(values), results)
+        op: Op = Call(body, name)
+        if spec.gradient is not None:
+            if spec.kernels:
+                calls = build.results(Node.of(op, *values))
+                body = Graph(name, tuple(values), dict(zip(results, calls, strict=True)))
+            op = CustomGradient(body, gradient(context, entry, body, inner, path), name)
         try:
-            made = build.results(Node.of(Call(Graph(name, tuple(values), results), name), *nodes))
+            made = build.results(Node.of(op, *nodes))
         except ShapeError as error:
             raise Fault("XL2009", f"{name}: {error}", spans.whole()) from None
         context.stamp(made, Origin(path, at))

@@ -22,6 +22,7 @@ def check_unused(context: Elaboration) -> None:
     for name, op in context.custom.items():
         if f"op {name}" not in context.used:
             _section(context, op.spec.expr, op.place.at("expr"))
+            _section(context, op.spec.gradient or {}, op.place.at("gradient"))
 
 
 def _section(context: Elaboration, section: Mapping[str, Any], place: Place) -> None:

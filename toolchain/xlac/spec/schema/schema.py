@@ -237,6 +237,10 @@ class OpSpec(Strict):
         default={}, description="attributes and defaults; null must be given"
     )
     expr: dict[Names, GraphEntry] = Field(description="the meaning, by simpler operations")
+    gradient: dict[Names, GraphEntry] | None = Field(
+        default=None,
+        description="how it goes backwards: d_x for each operand x, by operands, results y and their cotangents d_y",
+    )
     kernels: dict[Literal["c", "cpu", "cuda", "reference"], Text] = Field(
         default={}, description="hand-written kernels by target, checked against expr"
     )
