@@ -16,7 +16,7 @@ from faulty_disk import FaultyDisk, Killed
 
 from xlac.artefact import folders
 from xlac.artefact.folders import replacing
-from xlac.exporters.files import together
+from xlac.support.whole_files import together
 from xlac_sdk.host import manifest, manifest_facts
 from xlac_sdk.source import SourceError
 

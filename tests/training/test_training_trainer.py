@@ -150,6 +150,37 @@ def test_the_rate_is_set_while_it_runs(tmp_path: Path) -> None:
     assert equal(before, trainer.weights())
 
 
+@pytest.mark.parametrize("target", ["reference", "cpu", "c"])
+def test_a_rate_and_a_length_are_written_alone(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = made(tmp_path, "{sgd: {lr: {cosine: {peak: 0.1}}}}", target=target)
+    trainer.set_length(10)
+    trainer.step(**batch())
+    written: list[int] = []
+    program = trainer._current
+    assert program is not None
+    real = program.executable.write_state
+
+    def noted(block: Any, start: int = 0) -> None:
+        written.append(len(block))
+        real(block, start)
+
+    monkeypatch.setattr(program.executable, "write_state", noted)
+    before = trainer.state()
+    trainer.set_rate(0.25)
+    trainer.set_length(20)
+    assert written == [4, 4]
+    changed = {"optimizer.lr": np.float32(0.25), "optimizer.steps": np.float32(20)}
+    assert equal(trainer.state(), {**before, **changed})
+
+
+def test_a_node_that_is_wrong_is_all_that_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="unknown key 'unit'") as told:
+        made(tmp_path, text=SPEC.replace("units: 3", "unit: 3"))
+    assert {one.code for one in told.value.diagnostics} <= {"XL2005", "XL2004"}
+
+
 def test_a_rate_that_covers_the_run_needs_its_length(tmp_path: Path) -> None:
     trainer = made(tmp_path, "{sgd: {lr: {cosine: {peak: 0.1}}}}")
     with pytest.raises(SourceError, match="XL6030"):

@@ -85,15 +85,17 @@ def test_killed_at_random_moments(seed: int, folder: Path) -> None:
     same(run, folder / "whole")
 
 
-def test_ctrl_c_finishes_the_step(folder: Path) -> None:
-    run = folder / "interrupted"
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_finishes_the_step(sent: signal.Signals, code: int, folder: Path) -> None:
+    """Ctrl-C, and what a cluster sends that wants its machine back."""
+    run = folder / f"interrupted{code}"
     process = started(run, folder, False)
     assert process.stdout is not None
     assert process.stdout.readline() == "row 0\n"
     time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     out, told = process.communicate(timeout=600)
-    assert process.returncode == 130, told
+    assert process.returncode == code, told
     newest = checkpoint.read(checkpoint.listed(run / "checkpoints")[0])
     assert f"step {newest.position.step} is saved: --resume {run}" in out
     train(

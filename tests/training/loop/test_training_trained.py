@@ -176,3 +176,20 @@ def test_digits_killed_at_random_moments(seed: int | None, tmp_path: Path) -> No
     assert rows[0] == rows[1]
     first, last = float(rows[0][0]["validate_accuracy"]), float(rows[0][-1]["validate_accuracy"])
     assert first < 0.2 and last >= 0.96
+
+
+def test_a_run_goes_on_from_another_working_directory(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """Files were named from where it was begun, one by a pattern, in a folder whose name is one."""
+    folder, other = tmp_path / "a[b]", tmp_path / "other"
+    for made in (folder, other):
+        made.mkdir()
+    for name in ("small.yaml", "data.npz"):
+        (folder / name).write_bytes((small / name).read_bytes())
+    monkeypatch.chdir(folder)
+    begun = ["train", "small.yaml", "--data", "dat*.npz", "--validate", "data.npz", "-o", "run"]
+    assert status([*begun, "--epochs", "1", "--batch", "16"]) == 0
+    monkeypatch.chdir(other)
+    run = Path("..", "a[b]", "run")
+    assert status(["train", "../a[b]/small.yaml", "--resume", str(run), "--epochs", "2"]) == 0
+    with (run / "metrics.csv").open() as file:
+        assert [row["epoch"] for row in csv.DictReader(file)] == ["0", "1", "2"]

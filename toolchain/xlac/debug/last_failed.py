@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
-from xlac.exporters.files import replacing
 from xlac.settings import settings
+from xlac.support.whole_files import replacing
 
 FOLDER = "last-failed"
 

@@ -7,7 +7,6 @@ for the first examples of a batch whatever its size.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -20,6 +19,7 @@ from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.control.control import Scan, While
 from xlac.ops.walks import substituted
+from xlac.support.keys import philox_key
 from xlac.training.mixed import MixedPrecision
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -71,8 +71,8 @@ class TrainingMode:
 
     def _uniform(self, path: str) -> Callable[[Type], Node]:
         """Draws numbers from 0 to below 1 for a node: 24 bits of each word."""
-        digest = hashlib.sha256(f"{self.seed}:{path}".encode()).digest()
-        key = build.constant(np.array([int.from_bytes(digest[:8], "little"), 0], np.uint64))
+        low = philox_key(self.seed, path) & (1 << 64) - 1
+        key = build.constant(np.array([low, 0], np.uint64))
 
         def draw(type: Type) -> Node:
             count = build.reshape(build.cast(self.step, DType.U64), (1,))

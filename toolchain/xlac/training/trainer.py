@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +20,7 @@ from xlac.ops.tensor.leaf import param
 from xlac.runtime.compiled import Compiled
 from xlac.spec.load import load_training
 from xlac.spec.weights.safetensors import TensorSource, write_tensors
+from xlac.support.digest import digest
 from xlac.training.entries import TrainingEntry, shared_bytes, slot_of, state_block
 from xlac.training.index_ranges import index_ranges
 from xlac.training.program import graphs_of
@@ -272,8 +271,7 @@ def _means(totals: Totals) -> dict[str, float]:
 
 def _fingerprint(model: Model) -> str:
     """A hash of the graph of a step: of the model, its loss and its optimizer."""
-    told = json.dumps([show(model.graph), sorted(model.state)])
-    return hashlib.sha256(told.encode()).hexdigest()[:32]
+    return digest(show(model.graph), *sorted(model.state))[:32]
 
 
 def trainer(spec: str | os.PathLike[str], **options: Any) -> Trainer:

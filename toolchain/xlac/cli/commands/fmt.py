@@ -53,7 +53,7 @@ def command(specs: tuple[Path, ...], check: bool, diff: bool) -> int:
 
 def _replace(path: Path, text: str) -> None:
     """Writes beside the file and moves it there, so that a full disk leaves the old one."""
-    from xlac.exporters.files import replacing
+    from xlac.support.whole_files import replacing
 
     with replacing(path) as beside:
         beside.write_text(text, encoding="utf-8")

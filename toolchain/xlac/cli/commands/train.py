@@ -78,11 +78,11 @@ def command(folder: Path | None, resume: Path | None, **given: Any) -> int:
     """Train SPEC, which has a section `train:`, on data: metrics.csv, checkpoints and weights go to
     the run's folder.
 
-    Ctrl-C finishes the step and writes a checkpoint.
+    Ctrl-C, and SIGTERM, finish the step and write a checkpoint.
     """
     import xlac
     from xlac.cli.choice import chosen, pairs
-    from xlac.training.data.files import column_names
+    from xlac.training.data.files import absolute, column_names
     from xlac.training.loop.options import RunOptions
     from xlac.training.loop.run import TrainingLoop
     from xlac.training.loop.run_folder import about
@@ -104,7 +104,9 @@ def command(folder: Path | None, resume: Path | None, **given: Any) -> int:
     data = opened(trainer, list(told["data"]), columns, told["resize"])
     validate = opened(trainer, list(told["validate"]), columns, told["resize"]) if told["validate"] else None  # fmt: skip
     report = TerminalReport(options.epochs)
-    loop = TrainingLoop(trainer, data, validate, options, place, report, {"spec": str(choice.spec), **told})  # fmt: skip
+    found = {n: [absolute(text) for text in told[n]] for n in ("data", "validate")}
+    asked = {"spec": absolute(str(choice.spec)), **told, **found}  # from any working directory
+    loop = TrainingLoop(trainer, data, validate, options, place, report, asked)
     loop.run(resume is not None)
     return 0
 

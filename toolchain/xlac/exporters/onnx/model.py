@@ -10,7 +10,6 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from xlac.exporters.files import replacing, together
 from xlac.exporters.onnx import (
     comparisons,
     composites,
@@ -32,6 +31,7 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.tensor.leaf import param
+from xlac.support.whole_files import replacing, together
 from xlac_sdk.dtypes import DType
 
 # they fill RULES

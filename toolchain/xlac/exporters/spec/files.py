@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from xlac.exporters.files import replacing, together
 from xlac.exporters.spec.document import text
 from xlac.exporters.spec.learned import everything, is_weight
 from xlac.ir.op import Array
@@ -13,6 +12,7 @@ from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.tensor.leaf import Const, param
 from xlac.spec.weights.safetensors import TensorSource, write_tensors
+from xlac.support.whole_files import replacing, together
 from xlac_sdk.dtypes import DType
 
 INLINE = 16  # elements of a constant that is written out

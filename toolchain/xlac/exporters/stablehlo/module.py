@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from xlac.exporters.files import replacing
 from xlac.exporters.stablehlo import control, index, order, reductions, scalars, sums, views
 from xlac.exporters.stablehlo.literals import type_text
 from xlac.exporters.stablehlo.writer import StableHloWriter
@@ -18,6 +17,7 @@ from xlac.ir.graph import Node
 from xlac.model import Model
 from xlac.passes.specialize import substituted
 from xlac.spec.text.write import quoted
+from xlac.support.whole_files import replacing
 
 FAMILIES = (control, index, order, reductions, scalars, sums, views)  # they fill RULES
 

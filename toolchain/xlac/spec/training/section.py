@@ -110,7 +110,7 @@ def read_training(
         for n, ((name, _, one), loss) in enumerate(zip(asked, found, strict=True))
         if loss is not None
     ]
-    if len(report.found) > before:
+    if len(report.found) > before or len(objectives) < len(asked):  # of nodes that are wrong
         return None
     order = spec.order or IN_TURN
     check_objectives(objectives, order, context.weights, context, [at for _, at, _ in asked])

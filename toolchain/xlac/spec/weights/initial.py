@@ -8,7 +8,6 @@ deviations.
 
 from __future__ import annotations
 
-import hashlib
 from fnmatch import fnmatchcase
 from math import prod, sqrt
 
@@ -17,6 +16,7 @@ import numpy as np
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.spec.schema.weights import InitSpec, TensorInit
+from xlac.support.keys import philox_key
 
 CHUNK = 1 << 15  # numbers drawn at a time: their steps stay in the second cache
 _NORMAL = 2.0**16 * sqrt(4 * (1 - 2.0**-32) / 12)  # the standard deviation of a sum of four words
@@ -50,8 +50,7 @@ def draw(name: str, type: Type, seed: int, how: TensorInit) -> Array:
         made = np.full(shape, value).astype(dtype)
         made.flags.writeable = False
         return made
-    digest = hashlib.sha256(f"{seed}:{name}".encode()).digest()
-    bits = np.random.Philox(key=int.from_bytes(digest[:16], "little"))
+    bits = np.random.Philox(key=philox_key(seed, name))
     count = prod(shape)
     made = np.empty(count, dtype)
     low, high, mean, deviation = how.low, how.high, 0.0, 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from errno import ENOENT
@@ -151,6 +152,18 @@ def _named(text: str) -> tuple[str, list[Path]]:
     if len(paths) > MOST_FILES:
         raise fault("XL6301", f"{len(paths):,} files are named as '{text}', at most {MOST_FILES:,}")
     return name, paths
+
+
+def absolute(text: str) -> str:
+    """A text that means the same files from any working directory."""
+    match = NAMED.fullmatch(text)
+    if match is not None and not Path(text).exists():
+        return f"{match[1]}={absolute(match[2])}"
+    if Path(text).is_absolute():
+        return text
+    here = str(Path.cwd())
+    plain = Path(text).exists() or not glob.has_magic(text)
+    return os.path.normpath(os.path.join(here if plain else glob.escape(here), text))  # noqa: PTH118 a pattern is no path
 
 
 def _opened(path: Path, name: str, resize: bool) -> Table:

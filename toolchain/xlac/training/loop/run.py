@@ -72,8 +72,8 @@ class TrainingLoop:
     # ---- the whole ---------------------------------------------------------------------------
 
     def run(self, resume: bool = False) -> TrainingRun:
-        """Trains to the end, or to ctrl-C (KeyboardInterrupt, after a checkpoint). Raises
-        SourceError, and LimitError where the disk is full.
+        """Trains to the end, or to ctrl-C (KeyboardInterrupt, after a checkpoint) or SIGTERM
+        (SystemExit of 143, the same). Raises SourceError, and LimitError where the disk is full.
         """
         with ExitStack() as held:
             self.folder.check(resume)
@@ -280,12 +280,12 @@ class TrainingLoop:
         self.folder.save(Checkpoint(self._identity(), self.position, self.steps.state()))
 
     def _stop_if_asked(self) -> None:
-        """After ctrl-C: a checkpoint, and out. Raises KeyboardInterrupt."""
-        if self._interrupt.pressed:
+        """After ctrl-C or SIGTERM: a checkpoint, and out. Raises KeyboardInterrupt or SystemExit."""
+        if self._interrupt.signal is not None:
             self._save()
             told = os.fspath(self.folder.path)
             self.report.say(f"step {self.position.step} is saved: --resume {told} goes on from it")
-            raise KeyboardInterrupt
+            raise self._interrupt.end()
 
 
 def ranges(steps: TrainingSteps) -> dict[str, IndexRange]:

@@ -113,6 +113,7 @@ class RunFolder:
         path = checkpoint.path_of(self.checkpoints, step)
         kept = f"{path} is whole: --resume {self.path} goes on from it"
         with replacing(self.path / BEST, BEST, kept) as made:
+            made.unlink()
             try:
                 os.link(path, made)
             except OSError:

@@ -41,7 +41,8 @@ def train(
     tensorboard.
 
     Raises SourceError for data that do not fit, LimitError for a full disk, and KeyboardInterrupt
-    after ctrl-C, when the step is finished and its checkpoint written.
+    after ctrl-C, SystemExit with 143 after SIGTERM, when the step is finished and its checkpoint
+    written.
     """
     chosen = RunOptions(**options)
     trained = opened(trainer, data, columns, resize)

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and names in a folder that are on disk."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+TEMPORARY = ".tmp"  # what names of files end with until they are whole
+
 
 @contextmanager
-def replacing(file: Path) -> Iterator[Path]:
+def replacing(file: Path, synced: bool = False) -> Iterator[Path]:
     """A file beside `file` that takes its place when the block succeeds, and goes when it does
-    not.
+    not. `synced`: it is on disk before it has its name, and so is the name when this ends.
     """
-    with together(file) as (made,):
+    with together(file, synced=synced) as (made,):
         yield made
 
 
 @contextmanager
-def together(*files: Path) -> Iterator[list[Path]]:
+def together(*files: Path, synced: bool = False) -> Iterator[list[Path]]:
     """Files beside others that take their places, all of them, when the block succeeds, and go when
     it does not.
 
@@ -35,9 +37,13 @@ def together(*files: Path) -> Iterator[list[Path]]:
         yield made
         for new, place in zip(made, places, strict=True):
             new.chmod(place.stat().st_mode if place.exists() else 0o644)
+            if synced:
+                _sync(new, os.O_RDWR | getattr(os, "O_BINARY", 0))
         for new, place in zip(made, places, strict=True):
             before[place] = _kept(place) if len(files) > 1 and place.exists() else None
             new.replace(place)
+            if synced:
+                sync_folder(place.parent)
     except BaseException:
         for place, old in before.items():
             if old is not None:
@@ -52,7 +58,7 @@ def together(*files: Path) -> Iterator[list[Path]]:
 
 def _beside(place: Path) -> Path:
     """An empty file with a name that nobody has."""
-    handle, name = tempfile.mkstemp(prefix=f".{place.name}-", dir=place.parent)
+    handle, name = tempfile.mkstemp(TEMPORARY, f".{place.name}-", place.parent)
     os.close(handle)
     return Path(name)
 
@@ -68,3 +74,17 @@ def _kept(place: Path) -> Path:
     except OSError:
         place.rename(second)
     return second
+
+
+def sync_folder(folder: Path) -> None:
+    """The names in a folder are on disk, where the system can say so."""
+    if os.name == "posix":
+        _sync(folder, os.O_RDONLY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
