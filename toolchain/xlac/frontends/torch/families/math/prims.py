@@ -57,6 +57,13 @@ def where(call: AtenCall, condition: Node, x: Scalar, y: Scalar) -> Node:
     return build.select(condition, *operands(call, x, y))
 
 
+@aten("prims.fma.default")
+def fma(call: AtenCall, x: Scalar, y: Scalar, z: Scalar) -> Node:
+    """x y + z, rounded twice as PyTorch's own does."""
+    a, b, c = operands(call, x, y, z)
+    return build.add(build.mul(a, b), c)
+
+
 @aten("prims.sum.default")
 def total(call: AtenCall, x: Node, dims: Sequence[int] | None, **_: object) -> Node:
     """The sum over `dims`; over none, unlike `aten.sum`, x itself."""

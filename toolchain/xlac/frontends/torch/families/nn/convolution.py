@@ -10,6 +10,7 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.reduction.conv import Conv
+from xlac.ops.reduction.conv_transposed import transposed_in_kernel
 
 Ints = tuple[int, ...]
 LETTERS = {1: "W", 2: "HW", 3: "DHW"}
@@ -80,24 +81,12 @@ class ConvolutionGeometry:
             self.groups,
         )
 
-    def kernel_gradient(self, x: Node, grad: Node, kernel: Sequence[int]) -> Node:
-        """The gradient of the weight: x convolved with the gradient of the result, batch and
-        channels exchanged.
-        """
-        letters = LETTERS[self.rank]
-        low, high = self.padding, []
-        for axis in range(self.rank):
-            steps = (kernel[axis] - 1) * self.dilation[axis]
-            window = (grad.shape[2 + axis] - 1) * self.stride[axis] + 1
-            gap = steps + window - x.shape[2 + axis] - low[axis]
-            if not isinstance(gap, int):
-                raise NotExpressible(f"the gradient of a kernel over a size {x.shape[2 + axis]}")
-            high.append(gap)
-        layout = ("CN" + letters, "IO" + letters, "CN" + letters)
-        ones = (1,) * self.rank
-        return self._conv(
-            x, grad, layout, self.dilation, low, tuple(high), ones, self.stride, 1, self.groups
-        )
+    def kernel_gradient(self, x: Node, grad: Node, weight: Node) -> Node:
+        """The gradient of the weight: that of the forward convolution for its kernel."""
+        forward = self.forward(x, weight)
+        if any(not isinstance(size, int) for size in (*x.shape[2:], *grad.shape[2:])):
+            raise NotExpressible(f"the gradient of a kernel over sizes {x.shape[2:]}")
+        return transposed_in_kernel(forward.op, forward, grad)  # type: ignore[arg-type]
 
     def layout(self) -> tuple[str, str, str]:
         """The layout of x, weight and result: channels before pixels."""
@@ -201,7 +190,7 @@ def convolution_backward(
 ) -> tuple[Node | None, ...]:
     """Gradients of x, weight and bias, those that `output_mask` asks for."""
     geometry = ConvolutionGeometry(weight.type.rank - 2, stride, padding, dilation, groups)
-    kernel = geometry.kernel(weight)
+    geometry.kernel(weight)
     found: list[Node | None] = [None, None, None]
     if output_mask[0]:
         found[0] = (
@@ -211,7 +200,9 @@ def convolution_backward(
         )
     if output_mask[1]:
         sides = (grad, x) if transposed else (x, grad)
-        found[1] = geometry.kernel_gradient(*sides, kernel)
+        found[1] = geometry.kernel_gradient(
+            *(build.compute(v) for v in sides), build.compute(weight)
+        )
     if output_mask[2]:
         found[2] = build.reduce(build.compute(grad), "add", [0, *range(2, grad.type.rank)])
     return tuple(None if node is None else build.cast(node, x.type.dtype) for node in found)
