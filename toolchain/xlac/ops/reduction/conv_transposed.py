@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from xlac.ir.dims import static
 from xlac.ir.graph import Node, apply
+from xlac.ir.types import Type
 from xlac.ops.reduction import depthwise_gradient
 from xlac.ops.reduction.contraction import narrowed
 from xlac_sdk.dtypes import DType
@@ -17,6 +19,7 @@ _SWAP_OI = str.maketrans("OI", "IO")
 _SWAP_NC = str.maketrans("NC", "CN")
 _AS_KERNEL = str.maketrans("NC", "IO")  # a result's channels are what its kernel gives
 _AS_RESULT = str.maketrans("OI", "CN")
+_RESULT_OF_KERNEL, _KERNEL_OF_RESULT = str.maketrans("IO", "NC"), str.maketrans("CN", "OI")
 
 
 def _moved(x: Node, source: int, target: int, groups: int) -> Node:
@@ -81,8 +84,8 @@ def transposed_in_x(op: Conv, node: Node, ct: Node) -> Node:
 def transposed_in_kernel(op: Conv, node: Node, ct: Node) -> Node:
     """The cotangent of the kernel: x convolved with that of the result, over the batch."""
     x, kernel = node.inputs
-    if depthwise_gradient.applies(op, x, kernel):
-        return depthwise_gradient.of_weights(op, x, kernel, ct)
+    if depthwise_gradient.applies(op, x, kernel.shape):
+        return depthwise_gradient.of_weights(op, x, kernel.shape, ct)
     extents = _extents(op, node)
     high = tuple(y - x + k - first - 1 for (x, k, y), first in zip(extents, op.low, strict=True))
     return _applied(
@@ -96,6 +99,27 @@ def transposed_in_kernel(op: Conv, node: Node, ct: Node) -> Node:
         strides=op.rhs_dilation, low=op.low, high=high, lhs_dilation=op.lhs_dilation,
         rhs_dilation=op.strides, feature_groups=op.batch_groups, batch_groups=op.feature_groups,
     )  # fmt: skip
+
+
+def kernel_cotangent(op: Conv, x: Node, ct: Node) -> Node | None:
+    """What a convolution over groups of a batch gives, as others write the cotangent of a depthwise
+    kernel, in the form that it has here; None for any other.
+    """
+    if op.batch_groups == 1 or op.feature_groups != 1:
+        return None
+    data, kernel, result = op.layout
+    layout = (
+        data.translate(_SWAP_NC), result.translate(_KERNEL_OF_RESULT), kernel.translate(_RESULT_OF_KERNEL),
+    )  # fmt: skip
+    forward = replace(
+        op, layout=layout, strides=op.rhs_dilation, rhs_dilation=op.strides,
+        feature_groups=op.batch_groups, batch_groups=1,
+    )  # fmt: skip
+    shape = op.infer(x.type, ct.type)
+    assert isinstance(shape, Type)
+    if not depthwise_gradient.applies(forward, x, shape.shape):
+        return None
+    return depthwise_gradient.of_weights(forward, x, shape.shape, ct)
 
 
 def _applied(op: Conv, x: Node, kernel: Node, layout: tuple[str, str, str], **given: Any) -> Node:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xlac.ir.dims import upper_bound, volume
+from xlac.ir.dims import Shape, upper_bound, volume
 from xlac.ir.graph import Node, apply
 from xlac_sdk.dtypes import DType
 
@@ -21,20 +21,18 @@ if TYPE_CHECKING:
 TAPS = 49  # of a kernel: sums that are made side by side
 
 
-def applies(op: Conv, x: Node, kernel: Node) -> bool:
+def applies(op: Conv, x: Node, kernel: Shape) -> bool:
     """Whether each channel stands alone, all sizes are known, and x is not spread."""
-    sizes = (*x.shape, *kernel.shape)
+    sizes = (*x.shape, *kernel)
     if not all(isinstance(n, int) for n in sizes) or set(op.lhs_dilation) - {1}:
         return False
     channels = x.shape[op.layout[0].index("C")]
-    taps = volume(
-        tuple(n for n, s in zip(kernel.shape, op.layout[1], strict=True) if s in op.spatial)
-    )
-    alone = op.feature_groups == channels == kernel.shape[op.layout[1].index("O")] != 1
+    taps = volume(tuple(n for n, s in zip(kernel, op.layout[1], strict=True) if s in op.spatial))
+    alone = op.feature_groups == channels == kernel[op.layout[1].index("O")] != 1
     return alone and bool(op.spatial) and upper_bound(taps) <= TAPS and x.type.dtype is not DType.I8
 
 
-def of_weights(op: Conv, x: Node, kernel: Node, ct: Node) -> Node:
+def of_weights(op: Conv, x: Node, kernel: Shape, ct: Node) -> Node:
     """The cotangent of the kernel from that of the result, in the type that sums are made in."""
     spatial = op.spatial
     data, wanted = f"N{spatial}C", f"{spatial}IO"
@@ -46,7 +44,7 @@ def of_weights(op: Conv, x: Node, kernel: Node, ct: Node) -> Node:
     zero = apply("const", value=np.zeros((), dtype.numpy))
     low, high, none = (0, *op.low, 0), (0, *op.high, 0), (0,) * len(data)
     padded = apply("pad", seen, zero, low=low, high=high, interior=none)
-    counts = dict(zip(op.layout[1], kernel.shape, strict=True))
+    counts = dict(zip(op.layout[1], kernel, strict=True))
     sums = []
     for place in product(*(range(int(str(counts[s]))) for s in spatial)):
         starts, stops, steps = [0], [padded.shape[0]], [1]

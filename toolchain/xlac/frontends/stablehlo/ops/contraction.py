@@ -19,6 +19,7 @@ from xlac.frontends.stablehlo.values import TypedTensor, arithmetic, numbers, st
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.reduction.conv import Conv
+from xlac.ops.reduction.conv_transposed import kernel_cotangent
 from xlac_sdk.dtypes import DType
 
 Product = Callable[[Node, Node, DType], Node]
@@ -179,5 +180,10 @@ def convolved(
         site.fail(f"'window_reversal' does not fit {rank} spatial axes")
     reversed_ = [axes[1].index(str(n)) for n, flag in enumerate(list(flips)) if flag]
     kernel = kernel.each([flipped(part, reversed_) for part in kernel.parts])
-    product: Product = lambda a, b, dtype: Node.of(Conv(**given, out_dtype=dtype), a, b)
+
+    def product(a: Node, b: Node, dtype: DType) -> Node:
+        op = Conv(**given, out_dtype=dtype)
+        depthwise = kernel_cotangent(op, a, b) if dtype.is_float else None
+        return Node.of(op, a, b) if depthwise is None else build.cast(depthwise, dtype)
+
     return contracted(site, x, kernel, site.result.element, product)
