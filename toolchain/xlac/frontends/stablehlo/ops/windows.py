@@ -124,9 +124,10 @@ def select_and_scatter(site: OperationSite) -> Built:
     if not all(isinstance(n, int) for n in shape) or x.element.complex:
         site.fail("needs an operand of known size that is not complex")
     adds = combination(site.closed(1), source) == "add" and x.element == source.element
-    if adds and x.element.plain and prod(window.window) <= TAPS:
-        found = _gathered(site, x, source.node, window)
-        return stored(joined(found, numbers(init), "add"), x.element)
+    some = 0 not in (*shape, *source.shape) and prod(window.window) <= TAPS
+    if adds and x.element.plain and some:
+        total = _gathered(site, x, source.node, window)
+        return stored(joined(total, numbers(init), "add"), x.element)
     count = prod(n for n in shape if isinstance(n, int))
     places = build.reshape(build.iota((count,), 0, DType.I32), shape)
     chosen = _chosen(site, x, places, window)

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xlac.frontends.torch.families.nn.pooling import known, returned
+from xlac.frontends.torch.families.nn.max_pooling import returned
+from xlac.frontends.torch.families.nn.pooling import known
 from xlac.frontends.torch.table import AtenCall, aten
 from xlac.ir.graph import Node
 from xlac.ir.op import Array

@@ -200,9 +200,8 @@ def convolution_backward(
         )
     if output_mask[1]:
         sides = (grad, x) if transposed else (x, grad)
-        found[1] = geometry.kernel_gradient(
-            *(build.compute(v) for v in sides), build.compute(weight)
-        )
+        seen, asked = (build.compute(v) for v in sides)
+        found[1] = geometry.kernel_gradient(seen, asked, build.compute(weight))
     if output_mask[2]:
         found[2] = build.reduce(build.compute(grad), "add", [0, *range(2, grad.type.rank)])
     return tuple(None if node is None else build.cast(node, x.type.dtype) for node in found)

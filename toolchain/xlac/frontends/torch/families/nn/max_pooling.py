@@ -1,0 +1,172 @@
+"""The largest element under windows, where it lies, and the gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+
+from xlac.frontends.torch.families.nn.pooling import Ints, PoolWindows, batched, known
+from xlac.frontends.torch.table import AtenCall, aten
+from xlac.ir.graph import Node
+from xlac.ir.op import Array
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+
+TAPS = 32  # places of a window, up to which each is an expression of its own
+
+
+def _max_pool(rank: int) -> None:
+    @aten(f"max_pool{rank}d_with_indices")
+    def builder(
+        call: AtenCall,
+        x: Node,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int] = (0,),
+        dilation: Sequence[int] = (1,),
+        ceil_mode: bool = False,
+    ) -> tuple[Node, Node]:
+        pool = PoolWindows(
+            x.type, rank, kernel_size, stride, padding, dilation, known(call.shape[-rank:])
+        )
+        wide = batched(x, rank)
+        values = Node.of(pool.window("max"), wide)
+        at = _positions(pool, wide, values)
+        return build.reshape(values, call.shape), build.reshape(at, call.shape)
+
+    @aten(f"max_pool{rank}d_with_indices_backward")
+    def backward(
+        call: AtenCall,
+        grad: Node,
+        x: Node,
+        kernel_size: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[int],
+        dilation: Sequence[int],
+        ceil_mode: bool,
+        indices: Node,
+    ) -> Node:
+        pool = PoolWindows(
+            x.type, rank, kernel_size, stride, padding, dilation, known(grad.shape[-rank:])
+        )
+        if math.prod(pool.kernel) > TAPS:
+            return returned(call, grad, x, indices, rank)
+        found = _gathered(pool, batched(build.compute(grad), rank), batched(indices, rank), x)
+        return build.cast(build.reshape(found, x.shape), call.dtype)
+
+
+def _gathered(pool: PoolWindows, grad: Node, indices: Node, x: Node) -> Node:
+    """For each place of the window the gradients whose maximum it saw, spread by the stride and
+    added: no element waits for another.
+    """
+    total: Node | None = None
+    zero = build.like(0, grad)
+    between = (0, 0, *(s - 1 for s in pool.stride))
+    for tap in product(*map(range, pool.kernel)):
+        here = build.constant(_seen(pool, tap)[0])
+        kept = build.select(
+            build.compare(indices, "eq", build.broadcast_to(here, grad.shape)), grad, zero
+        )
+        low = (0, 0, *(k * d - p for k, d, p in zip(tap, pool.dilation, pool.padding, strict=True)))
+        spread = [(n - 1) * s + 1 for n, s in zip(pool.result, pool.stride, strict=True)]
+        high = (
+            0,
+            0,
+            *(size - a - n for size, a, n in zip(pool.extents, low[2:], spread, strict=True)),
+        )
+        part = build.pad(kept, 0, low, high, between)
+        total = part if total is None else build.add(total, part)
+    assert total is not None
+    return total
+
+
+def _seen(pool: PoolWindows, tap: Ints) -> tuple[Array, Array]:
+    """The place in its plane, counted row-major, that each window sees at one of its places, and
+    whether that is inside.
+    """
+    at, inside = np.zeros((), np.int64), np.ones((), bool)
+    for size, n, s, d, p, k in zip(
+        pool.extents, pool.result, pool.stride, pool.dilation, pool.padding, tap, strict=True
+    ):
+        along = np.arange(n) * s - p + k * d
+        inside = inside[..., None] & ((along >= 0) & (along < size))
+        at = at[..., None] * size + along
+    return np.where(inside, at, -1), inside
+
+
+def returned(call: AtenCall, grad: Node, x: Node, indices: Node, rank: int) -> Node:
+    """Each gradient added where its maximum was found, which `indices` count row-major in its plane
+    of x.
+    """
+    outer = x.shape[: x.type.rank - rank]
+    size, count = math.prod(known(x.shape[-rank:])), math.prod(known(grad.shape[-rank:]))
+    updates, places = (build.reshape(v, (*outer, count)) for v in (build.compute(grad), indices))
+    zero = build.full(0, (*outer, size), updates.type.dtype)
+    total = build.apply1("scatter_elements", zero, places, updates, axis=len(outer), combine="add")
+    return build.cast(build.reshape(total, x.shape), call.dtype)
+
+
+def _positions(pool: PoolWindows, x: Node, values: Node) -> Node:
+    """Where in its plane, counted row-major, each maximum lies: the first of equals, or the last
+    NaN.
+    """
+    if math.prod(pool.kernel) > TAPS:
+        return _carried(pool, x)
+    dtype = x.type.dtype
+    lowest = -np.inf if dtype.is_float else np.iinfo(dtype.numpy).min
+    padded = build.pad(x, lowest, (0, 0, *pool.padding), (0, 0, *pool.after))
+    taps = []
+    for tap in product(*map(range, pool.kernel)):
+        starts = [k * d for k, d in zip(tap, pool.dilation, strict=True)]
+        stops = [
+            a + (n - 1) * s + 1 for a, n, s in zip(starts, pool.result, pool.stride, strict=True)
+        ]
+        part = build.slice_(padded, (0, 0, *starts), (*x.shape[:2], *stops), (1, 1, *pool.stride))
+        taps.append((part, *_seen(pool, tap)))
+    found = build.full(-1, values.shape, DType.I64)
+    for part, at, inside in reversed(taps):
+        same = build.compare(part, "eq", values)
+        if not inside.all():
+            same = build.apply1("and", same, build.broadcast_to(build.constant(inside), same.shape))
+        found = build.select(same, build.broadcast_to(build.constant(at), found.shape), found)
+    if dtype.is_float:
+        for part, at, _ in taps:
+            found = build.select(
+                build.apply1("isnan", part),
+                build.broadcast_to(build.constant(at), found.shape),
+                found,
+            )
+    return found
+
+
+def _carried(pool: PoolWindows, x: Node) -> Node:
+    """The same of windows of many places: a reduction that carries where it found its value."""
+    plane = math.prod(pool.extents)
+    places = build.reshape(build.iota((plane,), 0, DType.I64), pool.extents)
+    spread = build.broadcast_to(places, x.shape)
+    dtype = x.type.dtype
+
+    def later(old: Node, at: Node, new: Node, here: Node) -> tuple[Node, Node]:
+        wins = build.apply1("or", build.compare(new, "gt", old), build.compare(at, "lt", 0))
+        same = build.apply1("and", build.compare(new, "eq", old), build.compare(here, "lt", at))
+        same = build.apply1("and", same, build.compare(here, "ge", 0))
+        wins = build.apply1("or", wins, same)
+        if dtype.is_float:
+            wins = build.apply1("or", wins, build.apply1("isnan", new))
+        return build.select(wins, new, old), build.select(wins, here, at)
+
+    scalar, number = Type(dtype, ()), Type(DType.I64, ())
+    body = build.graph("later", (scalar, number, scalar, number), later)
+    start = -np.inf if dtype.is_float else np.iinfo(dtype.numpy).min
+    op = pool.window("body", body)
+    return build.results(
+        Node.of(op, x, spread, build.constant(start, dtype), build.constant(-1, DType.I64))
+    )[1]
+
+
+for _rank in (2, 3):
+    _max_pool(_rank)
