@@ -76,18 +76,35 @@ def linear(rows: int, inner: int, outer: int) -> Row:
 
 
 def pools(batch: int, channels: int, size: int) -> list[Row]:
-    """ResNet's pooling of 3 by 3 places, two apart, and an average of 2 by 2."""
-    shapes = {"x": (batch, channels, size, size)}
+    """ResNet's pooling of 3 by 3 places, two apart, channels first and last, and an average of 2 by 2."""
+    shapes, last = {"x": (batch, channels, size, size)}, {"x": (batch, size, size, channels)}
     threes, twos = (1, 1, 3, 3), (1, 1, 2, 2)
     return [
         Row(
-            f"max_pool_3x3s2_b{batch}", "pool", shapes, ("x",),
+            f"max_pool_3x3s2{what}_b{batch}", "pool", shapes, ("x",),
             lambda x: build.apply("max_pool2d", x, kernel=3, stride=2, pad=1),
             lambda x: F.max_pool2d(x, 3, 2, 1),
             lambda x: lax.reduce_window(
                 x, -jnp.inf, lax.max, threes, twos, ((0, 0), (0, 0), (1, 1), (1, 1))
             ),
-        ),
+            whole=whole,
+        )
+        for whole, what in ((False, ""), (True, "_whole"))
+    ] + [
+        Row(
+            f"max_pool_3x3s2_last{what}_b{batch}", "pool", last, ("x",),
+            lambda x: build.transpose(
+                build.apply("max_pool2d", build.transpose(x, (0, 3, 1, 2)), kernel=3, stride=2, pad=1),
+                (0, 2, 3, 1),
+            ),
+            lambda x: F.max_pool2d(x.permute(0, 3, 1, 2), 3, 2, 1).permute(0, 2, 3, 1),
+            lambda x: lax.reduce_window(
+                x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), ((0, 0), (1, 1), (1, 1), (0, 0))
+            ),
+            whole=whole,
+        )
+        for whole, what in ((False, ""), (True, "_whole"))
+    ] + [
         Row(
             f"avg_pool_2x2_b{batch}", "pool", shapes, ("x",),
             lambda x: build.apply("avg_pool2d", x, kernel=2),

@@ -17,6 +17,7 @@ from xlac.ops.control.control import Pick
 from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.reduction.order import Sort
 from xlac.ops.reduction.window import Window
+from xlac.ops.reduction.window_choice import SelectAndScatter
 from xlac.ops.tensor.dynamic_slice import DynUpdate
 from xlac.ops.tensor.leaf import RngBits
 from xlac.ops.tensor.scatter import Scatter
@@ -90,6 +91,25 @@ def pooled() -> Group:
         base_dilation=(1, 1, 1), window_dilation=(1, 1, 1),
     )  # fmt: skip
     return group(Kind.WINDOW, Node.of(op, x("x", 3, 6, 90)))
+
+
+def chosen(last: bool) -> Callable[[], Group]:
+    """What windows that hang over the edges send to the largest elements that they see."""
+
+    def made() -> Group:
+        image = {
+            "window": (1, 1, 3, 3),
+            "strides": (1, 1, 2, 2),
+            "low": (0, 0, 1, 1),
+            "high": (0, 0, 1, 1),
+        }
+        image["window_dilation"] = (1,) * 4
+        if last:
+            image = {name: tuple(of[a] for a in (0, 2, 3, 1)) for name, of in image.items()}
+        shape, sent = ((2, 5, 6, 37), (2, 3, 3, 37)) if last else ((2, 3, 5, 46), (2, 3, 3, 23))
+        return group(Kind.SCATTER, Node.of(SelectAndScatter(**image), x("x", *shape), x("ct", *sent)))  # fmt: skip
+
+    return made
 
 
 def planes() -> Group:
@@ -203,5 +223,7 @@ KIND_CASES: dict[str, Drawn] = {
     "cumulative": Drawn(running_sums, AVX512, "cumulative", exact=True, starts=(SHARED,)),
     "cumulative_sse": Drawn(running_sums, SSE, "cumulative", exact=True),
     "pooling": Drawn(pooled, AVX512, "window", exact=True, starts=(SHARED,)),
+    "choice_last": Drawn(chosen(True), AVX512, "window_choice", exact=True, starts=(SHARED,)),
+    "choice_first": Drawn(chosen(False), AVX2, "window_choice", exact=True, starts=(SHARED,)),
     "pooling_sse": Drawn(pooled, SSE, "window", exact=True),
 }

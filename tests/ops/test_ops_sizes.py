@@ -26,6 +26,7 @@ EMPTY = {
     "full": "shape", "gather": "slice_sizes", "iota": "shape", "one_hot": "depth", "ones": "shape", "pad": "low high", "repeat": "repeats",
     "rng_bits": "shape", "slice": "starts stops steps", "split": "sizes", "tile": "repeats", "topk": "k", "zeros": "shape",
     "conv": "low high rhs_dilation strides lhs_dilation", "window": "window low high window_dilation strides base_dilation",
+    "select_and_gather": "window low high window_dilation strides", "select_and_scatter": "low high",
 }  # fmt: skip
 """The attributes that may leave nothing: they say how much is wanted. Windows of the primitives
 clamp, as StableHLO's do.

@@ -31,7 +31,21 @@ def attention(node: Node, target: Target) -> bool:
     return bool(module.takes(node, target))
 
 
-TAKEN: dict[str, tuple[Kind, Takes]] = {"attention": (Kind.ATTENTION, attention)}
+WINDOW_CHOICE = "xlac.codegen.cpu.window_choice.axes"
+
+
+def window_choice(node: Node, target: Target) -> bool:
+    """Where a CPU goes through the windows in order."""
+    if target.device != "cpu":
+        return False
+    module: Any = import_module(WINDOW_CHOICE)
+    return bool(module.takes(node, target))
+
+
+TAKEN: dict[str, tuple[Kind, Takes]] = {
+    "attention": (Kind.ATTENTION, attention),
+    "select_and_scatter": (Kind.SCATTER, window_choice),
+}
 """By mnemonic."""
 
 

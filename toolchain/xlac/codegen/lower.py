@@ -48,8 +48,9 @@ GPU: dict[Kind, str] = {
 """The module whose `lower(group, target, name, lower_part)` makes the kernels of a kind of group.
 """
 
+CPU_OPERATIONS = {"select_and_scatter": "xlac.codegen.cpu.window_choice.lower"}
 GPU_OPERATIONS = {"compact": "xlac.codegen.gpu.scan.compact"}
-"""Operations, by mnemonic, that a GPU lowers otherwise than the rest of their kind."""
+"""Operations, by mnemonic, that a device lowers otherwise than the rest of their kind."""
 
 LIBRARY = "xlac.codegen.library.choose"
 LIBRARIES = (Kind.DOT, Kind.CONV, Kind.ATTENTION)  # kinds that a target's libraries may compute
@@ -85,5 +86,5 @@ def module_of(group: Group, target: Target) -> str:
     if group.kind in (Kind.CLAIMED, Kind.CONTROL):
         raise AssertionError(f"a {group.kind.value} group has no kernels")
     if target.device == "cpu":
-        return CPU[group.kind]
+        return CPU_OPERATIONS.get(group.anchor.op.mnemonic) or CPU[group.kind]
     return GPU_OPERATIONS.get(group.anchor.op.mnemonic) or GPU[group.kind]

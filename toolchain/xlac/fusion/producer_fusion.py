@@ -14,6 +14,7 @@ from xlac.fusion import cost
 from xlac.fusion.cluster import MAX_NODES, Cluster, Label, is_pointwise, is_view, label_of_operand
 from xlac.fusion.consumer_fusion import ConsumerFusion
 from xlac.fusion.group import Kind
+from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
 from xlac.ops.reduction.window import Window
 from xlac.ops.tensor import extend, gather, view
@@ -151,6 +152,8 @@ class ProducerFusion:
             )
         if user is not cluster.anchor or cluster.reduces:
             return ""
+        if isinstance(user.op, Composite):
+            return f"{user.op.mnemonic} takes its operands from memory"
         match cluster.kind:
             case Kind.ELEMENTWISE | Kind.WINDOW | Kind.CUMULATIVE | Kind.SCATTER:
                 return ""

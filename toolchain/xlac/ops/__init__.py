@@ -10,7 +10,7 @@ FILES = {
     "control": "control bounded custom_gradient effect",
     "nn": "attention cached_attention rotary convolution transposed_convolution linear einsum loss "
     "class_loss batch_normalization normalization response_norm pooling adaptive_pooling probability recurrent",
-    "reduction": "algebra fft rounding contraction conv order ranking reduction window cumulative "
+    "reduction": "algebra fft rounding contraction conv order ranking reduction window window_choice cumulative "
     "named_reductions statistics extremes",
     "scalar": "activation gating arithmetic comparison convert elementary trigonometric logic "
     "minifloat_codes native special gamma",

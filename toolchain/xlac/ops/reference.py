@@ -21,7 +21,7 @@ from xlac.ir.types import Type
 from xlac_sdk.dtypes import DType
 
 TITLES = {
-    "leaf": "Sources", "arithmetic comparison": "Scalar primitives", "convert": "Conversions", "view extend": "Views", "gather scatter dynamic_slice": "Gather and scatter", "reduction window cumulative": "Reductions and windows",
+    "leaf": "Sources", "arithmetic comparison": "Scalar primitives", "convert": "Conversions", "view extend": "Views", "gather scatter dynamic_slice": "Gather and scatter", "reduction window window_choice cumulative": "Reductions and windows",
     "contraction conv": "Dot and convolution", "order": "Sorting", "control bounded custom_gradient": "Control flow", "effect": "Effects", "dynamic": "Sizes known later",
     "native": "More scalar functions", "elementary trigonometric": "Elementary functions", "special gamma": "Special functions", "logic": "Comparisons and logic", "activation gating": "Activations",
     "named_reductions statistics extremes": "Statistics", "probability": "Softmax", "linear einsum": "Matrix products", "algebra fft rounding": "Linear algebra and transforms", "minifloat_codes": "Floats of 8 bits and fewer", "convolution transposed_convolution": "Convolutions", "pooling adaptive_pooling": "Pooling",

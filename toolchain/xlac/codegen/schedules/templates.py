@@ -19,7 +19,7 @@ from xlac.codegen.schedules.scatter import SCATTERS
 from xlac.codegen.schedules.schedule import Schedule
 from xlac.codegen.schedules.sort import MergeSortSchedule
 from xlac.codegen.schedules.update import UpdateSchedule
-from xlac.codegen.schedules.window import WindowSchedule
+from xlac.codegen.schedules.window import WindowChoiceSchedule, WindowSchedule
 from xlac.codegen.schedules.winograd import WinogradSchedule
 
 TEMPLATES: dict[str, type[Schedule]] = {
@@ -45,5 +45,6 @@ TEMPLATES: dict[str, type[Schedule]] = {
         *SCATTERS,
         UpdateSchedule,
         WindowSchedule,
+        WindowChoiceSchedule,
     )
 }

@@ -20,3 +20,17 @@ class WindowSchedule(Schedule):
     unroll: Positive
     written_out: bool
     threads: Threads
+
+
+@dataclass(frozen=True, slots=True)
+class WindowChoiceSchedule(Schedule):
+    """What windows send to the elements that they choose. Where the last axis is one that the window
+    does not move along, vectors of `lanes` of its elements, in pieces of `piece` vectors that threads
+    may share; else vectors of `lanes` windows, and `piece` is 1. `threads` share the loops over the
+    other axes that the window does not move along.
+    """
+
+    template: ClassVar[str] = "window_choice"
+    lanes: Positive
+    piece: Positive
+    threads: Threads

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -128,27 +128,39 @@ class Window(Op):
         if self.body is not None or self.combine not in ("mul", "max", "min"):
             return None
         assert t is not None
-        seen, changes = (
-            [self.tap(n, filler, place, node.shape) for place in product(*map(range, self.window))]
-            for n, filler in ((x, self._identity(x)), (t, zeros(t.type.with_shape(()))))
-        )
         if self.combine == "mul":
+            seen, changes = (
+                [
+                    self.tap(n, filler, place, node.shape)
+                    for place in product(*map(range, self.window))
+                ]
+                for n, filler in ((x, self.identity(x)), (t, zeros(t.type.with_shape(()))))
+            )
             return [_product_rule(seen, changes)]
-        total = zeros(node.type)
-        left = apply(
-            "broadcast", apply("const", value=np.ones((), np.bool_)), shape=node.shape, axes=()
-        )
-        for value, change in zip(seen, changes, strict=True):
-            same = apply("compare", value, node, direction="eq")
-            nan = apply("compare", value, value, direction="ne")
-            chosen = apply("and", left, apply("or", same, nan))
-            left = apply("and", left, apply("not", chosen))
-            total = apply("add", total, apply("select", chosen, change, zeros(node.type)))
-        return [total]
+        return [self._chosen(x, t)]
 
-    def _identity(self, x: Node) -> Node:
+    def identity(self, x: Node) -> Node:
+        """What changes nothing where it is combined with elements of x."""
         value = numeric.identity(self.combine, x.type.dtype)
         return apply("const", value=np.asarray(value, x.type.dtype.numpy))
+
+    def _chosen(self, x: Node, t: Node) -> Node:
+        """The elements of t where those of x are chosen, added in the type that sums are made in
+        when they are transposed.
+        """
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        gaps = given.pop("base_dilation")
+        if set(gaps) - {1}:  # chosen of x spread
+            none, nothing = self.identity(x), zeros(t.type.with_shape(()))
+            wide = {"low": self.low, "high": self.high, "interior": tuple(g - 1 for g in gaps)}
+            x, t = apply("pad", x, none, **wide), apply("pad", t, nothing, **wide)
+            given |= {"low": (0,) * len(gaps), "high": (0,) * len(gaps)}
+        del given["body"]
+        dtype = t.type.dtype
+        if dtype is dtype.compute:
+            return apply("select_and_gather", x, t, **given)
+        wider = apply("cast", t, dtype=dtype.compute)
+        return apply("cast", apply("select_and_gather", x, wider, **given), dtype=dtype)
 
     def tap(self, x: Node, filler: Node, place: Sequence[int], shape: Sequence[Dim]) -> Node:
         """What one place of the window sees of x, with a border of `filler`, for every place that it

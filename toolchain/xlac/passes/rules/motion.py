@@ -14,6 +14,7 @@ from xlac.ir.op import Op
 from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.reduction.window import Window
+from xlac.ops.reduction.window_choice import SelectAndGather, SelectAndScatter
 from xlac.ops.scalar.arithmetic import Add, Exp, Mul
 from xlac.ops.scalar.convert import Cast
 from xlac.ops.tensor.leaf import Const, Param
@@ -219,6 +220,37 @@ def sink_transpose_window(node: Node, site: Site) -> Node | None:
     return site.make(x.op, site.make(op, x.inputs[0]))
 
 
+def _chosen(p: Parameter, combine: str, op: type[SelectAndGather | SelectAndScatter]) -> Node:
+    ones, zeros = (1, 1, 1), (0, 0, 0)
+    choice = op(combine, (2, 3, 1), (2, 1, 1), (1, 0, 0), zeros, ones)
+    second = p(5, 5, 6) if op is SelectAndGather else p(5, 3, 4)
+    return Node.of(choice, *(transpose(x, 1, 2, 0) for x in (p(5, 5, 6), second)))
+
+
+@rule(
+    SelectAndGather,
+    SelectAndScatter,
+    examples=[
+        lambda p: _chosen(p, "max", SelectAndScatter),
+        lambda p: _chosen(p, "min", SelectAndGather),
+    ],
+)
+def sink_transpose_choice(node: Node, site: Site) -> Node | None:
+    """Windows choose among elements where they were before a transpose, in the same order."""
+    assert isinstance(node.op, SelectAndGather | SelectAndScatter)
+    x = node.inputs[0]
+    if not isinstance(x.op, Transpose):
+        return None
+    crossed = [a for a, n in zip(x.op.perm, node.op.window, strict=True) if n > 1]
+    if crossed != sorted(crossed):
+        return None
+    inverse = tuple(np.argsort(x.op.perm).tolist())
+    names = ("window", "strides", "low", "high", "window_dilation")
+    moved = {name: tuple(getattr(node.op, name)[a] for a in inverse) for name in names}
+    op = type(node.op)(node.op.combine, **moved)
+    return site.make(x.op, site.make(op, *(site.make(Transpose(inverse), i) for i in node.inputs)))
+
+
 @rule(
     Slice,
     examples=[
@@ -240,5 +272,6 @@ MOTION = (
     sink_reshape,
     sink_reshape_reduce,
     sink_transpose_window,
+    sink_transpose_choice,
     raise_slice,
 )
