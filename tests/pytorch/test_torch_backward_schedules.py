@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from xlac.autodiff.gradient import linearize
-from xlac.autodiff.walks import substituted
 from xlac.debug.report import groups
 from xlac.driver import Lowered, lower
 from xlac.ir.graph import Graph
 from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.tensor.leaf import param
+from xlac.ops.walks import substituted
 from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request
 
