@@ -269,15 +269,6 @@ def test_what_has_no_derivative_is_named_with_its_place(
     assert "XL2042" in capsys.readouterr().err
 
 
-def test_dropout_in_a_loop_is_refused_with_its_place(tmp_path: Path) -> None:
-    text = SPEC.replace(
-        "d: dropout(relu(h), p=0.4)",
-        "s: {{scan: {{row: h}}, body: {{r: dropout(row, p=0.5)}}, stack: {{r: r}}}}\n  d: s.r",
-    )
-    with pytest.raises(UnsupportedError, match="XL5033"):
-        made(tmp_path, text=text)
-
-
 def test_a_spec_without_the_section_says_so(tmp_path: Path) -> None:
     file = tmp_path / "m.yaml"
     file.write_text(SPEC.partition("train:")[0].replace("{{", "{").replace("}}", "}"))

@@ -66,6 +66,7 @@ class StepChecks:
         self.first_reads: list[set[Slot]] = []
         self.seen: list[set[Slot]] = []
         self.pieces: list[set[Slot]] = []
+        self.open: list[str] = []  # their counters, empty for a while
 
     def known(self, size: Dim) -> int:
         """A size, at the values that are looked at."""
@@ -168,6 +169,7 @@ class StepChecks:
         self.seen.append(set())
         self.first_reads.append(set())
         self.pieces.append(set())
+        self.open.append(counter)
         for part in parts:
             if isinstance(part, Argument):
                 self.now += 1
@@ -175,6 +177,7 @@ class StepChecks:
             else:
                 self.steps(part)
         self.now += 1
+        self.open.pop()
         used, reads, pieces = self.seen.pop(), self.first_reads.pop(), self.pieces.pop()
         for slot in used:
             life = self.lives[slot]
@@ -264,9 +267,12 @@ class StepChecks:
             if slot not in seen and reads:
                 self.first_reads[depth].add(slot)
             seen.add(slot)
-        if writes and argument.strides:
-            for pieces in self.pieces:
-                pieces.add(slot)
+        if writes:
+            moving = {counter for counter, _ in argument.strides}
+            # a loop whose counter does not move it writes the same pieces each turn
+            for counter, pieces in zip(self.open, self.pieces, strict=True):
+                if counter in moving:
+                    pieces.add(slot)
 
     def disjoint(self, who: str, ranges: list[tuple[Argument, int, bool]]) -> None:
         """No argument that is written may overlap another; those that move differently are not

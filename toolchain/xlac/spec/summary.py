@@ -94,6 +94,11 @@ def statistics(graph: Graph) -> set[Node]:
             for i in node.inputs
             if measured and i.name.rpartition(".")[2] in measured and isinstance(i.op, Param)
         }
+        for body in node.op.bodies():  # a cond has the number of a branch before what branches take
+            args = node.inputs[max(0, len(node.inputs) - len(body.inputs)) :]
+            outer = dict(zip(body.inputs, args, strict=False))
+            inside = (outer.get(i) for i in statistics(body))
+            found |= {i for i in inside if i is not None and isinstance(i.op, Param)}
     return found
 
 

@@ -13,7 +13,9 @@ from dataclasses import replace
 from xlac.ir.graph import Graph, Node, map_bodies, pick, walk
 from xlac.ir.op import Op, ShapeError
 from xlac.ops import build
+from xlac.ops.control.bounded import BoundedWhile
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
+from xlac.ops.control.custom_gradient import CustomGradient
 from xlac.ops.scalar.convert import Cast
 from xlac.ops.tensor.leaf import Const
 from xlac.ops.tensor.view import Broadcast, Reshape
@@ -31,7 +33,7 @@ WIDE = frozenset(
 """Sums, norms, softmax, losses, and what loses the digits of a half: in f32, with an f32 result."""
 BACK = frozenset({"batch_norm"})
 """In f32, and rounded back to the half type where what they are given is of it."""
-CONTROL = Scan | While | Cond | Call
+CONTROL = Scan | While | BoundedWhile | Cond | Call | CustomGradient
 
 
 class MixedPrecision:
