@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from xlac.training.step import TrainingGraphs
 
 
-def learned(made: Any) -> dict[str, Any]:
+def learned(made: dict[str, Any]) -> dict[str, Any]:
     """What a step or an evaluation gave, without the word whether anything was learned. Raises
     SourceError where it says no.
     """
     from xlac.training.step import FINITE
     from xlac_sdk.host.entry_calls import not_finite
 
-    if not made.pop(FINITE, True):
+    if not made.get(FINITE, True):
         raise not_finite()
-    return dict(made)
+    return {name: array for name, array in made.items() if name != FINITE}
 
 
 def spec_entry(
@@ -84,6 +84,20 @@ def number_of(name: str, text: str) -> float:
         return float(text)
     except ValueError:
         raise click.UsageError(f"--number {name} takes a number, not '{text}'") from None
+
+
+def beginning(graphs: TrainingGraphs | None) -> Callable[[Any], object]:
+    """What gives a program that is measured the first state of what is trained, at the beginning of
+    a run of 1,000 steps; nothing for any other.
+    """
+    from xlac.training.settings import settings
+
+    def begun(program: Any) -> None:
+        if graphs is not None:
+            numbers = {"length": "1000"} if "length" in settings(graphs) else {}
+            begin(program, graphs, numbers, None)
+
+    return begun
 
 
 def begin(

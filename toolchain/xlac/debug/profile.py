@@ -26,6 +26,7 @@ from xlac.debug.profile_log import (
 )
 from xlac.driver import Lowered, executable
 from xlac.ir.op import Array
+from xlac.runtime.compiled import Compiled
 from xlac.support.failures import FACT
 from xlac_sdk.backend import Backend
 from xlac_sdk.dims import size_hint
@@ -163,11 +164,20 @@ def typical(seconds: Sequence[float]) -> int:
     return int(np.argsort(seconds, kind="stable")[(len(seconds) - 1) // 2])
 
 
-def take(lowered: Lowered, backend: Backend, inputs: Sequence[Array], seconds: float) -> Profile:
-    """Builds the instrumented program of a model and calls it for some seconds."""
+def take(
+    lowered: Lowered,
+    backend: Backend,
+    inputs: Sequence[Array],
+    seconds: float,
+    begin: Callable[[Compiled], object] = lambda compiled: None,
+) -> Profile:
+    """Builds the instrumented program of a model and calls it for some seconds; before that `begin`
+    may give it a state.
+    """
     target = lowered.target
     program, timed = instrumented(lowered.program, 1 if target.device == "gpu" else target.threads)
     compiled = executable(replace(lowered, program=program), backend)
+    begin(compiled)
 
     def call() -> Mapping[str, Array]:
         found = compiled(*inputs)

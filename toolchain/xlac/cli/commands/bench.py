@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -67,7 +67,8 @@ def command(
     if is_artefact(options["spec"]):
         artefact_bench(seconds, as_json, timeout, allow_long, copy_weights, options)
         return
-    from xlac.cli.models import open_model
+    from xlac.cli.entry_run import beginning
+    from xlac.cli.models import opened
     from xlac.driver import executable, lower
     from xlac.support.dependencies import copying
     from xlac_sdk.host.registry import find
@@ -75,11 +76,13 @@ def command(
     choice = chosen(**options)
     start, busy = time.perf_counter(), time.process_time()
     with copying(copy_weights):
-        model = open_model(choice)
+        model, graphs = opened(choice)
         backend = find(choice.target)
         facts = backend.target(choice.options.request)
         lowered = lower(model, facts, wanted=choice.wanted)
     compiled = executable(lowered, backend)
+    begin = beginning(graphs)
+    begin(compiled)
     compile_seconds, compile_cpu = time.perf_counter() - start, time.process_time() - busy
 
     inputs = drawn(compiled.program.inputs, {})
@@ -92,7 +95,7 @@ def command(
         "threads": choice.threads,
         "compile_seconds": round(compile_seconds, 4),
         "compile_cpu_seconds": round(compile_cpu, 4),
-        **measured(lowered, backend, facts, compiled, inputs, seconds),
+        **measured(lowered, backend, facts, compiled, inputs, seconds, begin),
     }
     if as_json:
         click.echo(json.dumps(result))
@@ -117,6 +120,7 @@ def measured(
     compiled: Compiled,
     inputs: list[Any],
     seconds: float,
+    begin: Callable[[Compiled], object],
 ) -> dict[str, Any]:
     """What calls take, in all and by kernel, and what the program needs."""
     from xlac.cli.progress import current
@@ -134,7 +138,7 @@ def measured(
         **spread(samples),
         **rates(program.work, samples, [probe.amount for probe in probes]),
         "kernels": len(program.kernels),
-        "shares": shares(lowered, backend, inputs, seconds / 4),
+        "shares": shares(lowered, backend, inputs, seconds / 4, begin),
         "arena_bytes": program.arena_bytes,
         "constant_bytes": sum(s.nbytes for s in program.slots if s.role.value == "constant"),
     }
@@ -244,7 +248,9 @@ def tell_calls(result: dict[str, Any]) -> None:
     )
 
 
-def shares(lowered: Any, backend: Any, inputs: Any, seconds: float) -> dict[str, float]:
+def shares(
+    lowered: Any, backend: Any, inputs: Any, seconds: float, begin: Callable[[Compiled], object]
+) -> dict[str, float]:
     """The share of the time that each kernel takes, most first; nothing for a target that is not
     profiled.
     """
@@ -252,7 +258,7 @@ def shares(lowered: Any, backend: Any, inputs: Any, seconds: float) -> dict[str,
     from xlac_sdk.source import UnsupportedError
 
     try:
-        found = profile.take(lowered, backend, inputs, seconds)
+        found = profile.take(lowered, backend, inputs, seconds, begin)
     except UnsupportedError:
         return {}
     spent: dict[str, float] = {}

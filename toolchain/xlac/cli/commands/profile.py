@@ -60,7 +60,8 @@ def command(
     import numpy as np
 
     from xlac.cli.arrays import make
-    from xlac.cli.models import open_model
+    from xlac.cli.entry_run import beginning
+    from xlac.cli.models import opened
     from xlac.cli.progress import current
     from xlac.debug import profile
     from xlac.driver import lower
@@ -70,7 +71,7 @@ def command(
     choice = chosen(**options)
     backend = find(choice.target)
     with copying(copy_weights):
-        model = open_model(choice)
+        model, graphs = opened(choice)
         lowered = lower(model, backend.target(choice.options.request), wanted=choice.wanted)
     generator = np.random.default_rng(0)
     inputs = [
@@ -78,7 +79,7 @@ def command(
     ]
     current().stage("measuring")
     with calling(lowered.program, choice.target, choice.threads, timeout, allow_long):
-        found = profile.take(lowered, backend, inputs, seconds)
+        found = profile.take(lowered, backend, inputs, seconds, beginning(graphs))
     if trace is not None:
         trace.write_text(json.dumps(profile.chrome_trace(found, model.name)), encoding="utf-8")
     if as_json:

@@ -120,9 +120,9 @@ def command(
     current().stage("running")
     with calling(program.program, target, threads, timeout, allow_long):
         made = program(**inputs)
-    if options["entry"] not in (None, "run"):
-        made = entry_run.learned(made)
     outputs = made if isinstance(made, dict) else {program.outputs[0]: made}
+    if options["entry"] not in (None, "run"):
+        outputs = entry_run.learned(outputs)
 
     for name, file in files.items():
         np.save(Path(file.removeprefix("@")), outputs[name])

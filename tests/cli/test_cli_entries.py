@@ -1,0 +1,87 @@
+"""Commands that look at one graph of a spec that trains: `--entry`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xlac.cli import status
+
+SPEC = """
+xlac: 1
+model: small
+dims: {batch: {max: 8}}
+inputs: {x: "f32[batch, 5]", y: "i32[batch]"}
+graph:
+  h: {op: linear, in: x, units: 7}
+  out: {op: linear, in: relu(h), units: 3}
+outputs: [out]
+train:
+  batch: batch
+  init: {seed: 0}
+  loss: mean(cross_entropy(out, y))
+  optimizer: {sgd: {lr: {cosine: {peak: 0.1}}, momentum: 0.9}}
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> str:
+    file = tmp_path / "small.yaml"
+    file.write_text(SPEC)
+    return str(file)
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert status([*arguments]) == 0, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+def test_a_step_is_explained_and_inspected(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
+    step, run = (said(capsys, "explain", spec, "--entry", entry) for entry in ("step", "run"))
+    assert "optimizers.yaml" not in run and len(step) > len(run) and "\nout: " in run
+    graph = said(capsys, "inspect", spec, "--entry", "step", "--stage", "graph")
+    assert "optimizer.velocity.h.weight" in graph
+    evaluate = said(capsys, "inspect", spec, "--entry", "evaluate", "--stage", "fused")
+    assert "velocity" not in evaluate
+
+
+def test_a_step_is_measured_from_its_first_state(
+    spec: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from xlac.cli import entry_run
+
+    began: list[Any] = []
+    real = entry_run.begin
+
+    def noted(program: Any, *more: Any) -> None:
+        real(program, *more)
+        began.append(program.executable.read_state())
+
+    monkeypatch.setattr(entry_run, "begin", noted)
+    short = ("--entry", "step", "--seconds", "0.02", "--json")
+    profile = json.loads(said(capsys, "profile", spec, *short))
+    assert profile["kernels"] and profile["model"] == "small_step"
+    assert json.loads(said(capsys, "bench", spec, *short))["kernels"] > 3
+    assert len(began) == 3 and all(block.any() for block in began)
+
+
+def test_a_checked_step_names_what_is_out_of_range(
+    spec: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = "y=8xi32=" + ",".join("0" * 7 + "9")
+    step = ("run", spec, "--entry", "step", "--number", "length=9", "-i", labels)
+    assert "loss" in said(capsys, *step)
+    assert status([*step, "--checked"]) == 2
+    assert "index 9 is outside" in capsys.readouterr().err
+
+
+def test_a_spec_that_trains_says_how_to_look_at_it(
+    spec: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status(["explain", spec]) == 3
+    assert "--entry step" in capsys.readouterr().err
+    assert status(["run", spec, "--entry", "step"]) == 2
+    assert "--number length=1000" in capsys.readouterr().err
