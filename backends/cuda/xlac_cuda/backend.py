@@ -30,6 +30,7 @@ class CudaBackend(Backend):
 
     forms = ("cu", "ptx", "cubin")
     usual = ("cu", "cubin")
+    entry_forms = forms
     control: ClassVar[Mapping[str, str]] = {
         "while": "decided on the GPU, by drivers before CUDA 12.4 on the host",
         "cond": "decided on the GPU, by drivers before CUDA 12.8 on the host",
@@ -57,9 +58,9 @@ class CudaBackend(Backend):
 
     def load(self, artifact: Path, program: Program, target: Target) -> Executable:
         from xlac_cuda.device.open import gpu
-        from xlac_cuda.run.executable import CudaExecutable
+        from xlac_cuda.run.entered import loaded
 
-        return CudaExecutable(artifact, program, target, gpu(self.device))
+        return loaded(artifact, program, target, gpu(self.device))
 
     def package(
         self, variants: Sequence[ProcessorVariant], wanted: Packaging, folder: Path

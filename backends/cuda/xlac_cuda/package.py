@@ -58,12 +58,12 @@ def opened(artefact: Artefact) -> Executable:
     """The program of an artefact on this machine's GPU. Its text is compiled first where it has
     nothing else.
     """
-    from xlac_cuda.run.executable import CudaExecutable
+    from xlac_cuda.run.entered import loaded
 
     program, target = portable.read(artefact.folder)
     library = artefact.folder / artefact.package.library
     if library.suffix != ".cu":
-        return CudaExecutable(library, program, target)
+        return loaded(library, program, target)
     with tempfile.TemporaryDirectory(prefix="xlac-") as made:
         built = compiler.build({library.name: library.read_text(encoding="utf-8")}, Path(made))
-        return CudaExecutable(built, program, target)
+        return loaded(built, program, target)

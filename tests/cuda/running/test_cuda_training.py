@@ -11,7 +11,9 @@ from cuda_harness import OnStandin
 
 import xlac
 import xlac_cuda
+from xlac.cli import status
 from xlac_cuda.backend import CudaBackend
+from xlac_sdk.source import SourceError
 
 DENSE = """
 xlac: 1
@@ -129,3 +131,42 @@ def alike(ours: Any, right: Any) -> None:
     for name in ours:
         scale = max(1e-3, float(np.abs(right[name]).max()))
         np.testing.assert_allclose(ours[name], right[name], rtol=1e-4, atol=1e-4 * scale, err_msg=name)  # fmt: skip
+
+
+def test_an_artefact_learns(
+    on_device: CudaBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is built for a GPU: its entries work on one arena and one state there."""
+    if isinstance(on_device, OnStandin):
+
+        def built(sources: dict[str, str], folder: Path) -> Path:
+            return on_device.build(sources, folder)
+
+        monkeypatch.setattr("xlac_cuda.build.compiler.build", built)
+    spec = tmp_path / "dense.yaml"
+    text = DENSE.replace("lr: 0.1,", "lr: {cosine: {peak: 0.1}},")
+    spec.write_text(text + "  clip: {norm: 1.0}\n")
+    folder = tmp_path / "out"
+    options = ["--target", "cuda", "--emit", "cu", "--dim", "batch=4", "-o", str(folder)]
+    assert status(["build", str(spec), *options]) == 0
+    model = xlac.load(folder)
+    right = xlac.trainer(spec, target="reference", dims={"batch": 4})
+    batch = drawn(right, 0)
+    alike(model.state.copy(), right.state())
+    with pytest.raises(SourceError, match="XL6030"):
+        model.entries["step"](**batch)
+    right.set_length(10)
+    model.state.set_number("length", 10)
+    for number in range(2):
+        batch = drawn(right, number)
+        alike(model.entries["step"](**batch), right.step(**batch))
+        np.testing.assert_allclose(model(batch["x"]), right(x=batch["x"]), rtol=1e-4, atol=1e-5)
+    alike(model.entries["evaluate"](**batch), right.evaluate(**batch))
+    before = model.state.copy()
+    alike(before, right.state())
+    with pytest.raises(SourceError, match="XL6031"):
+        model.entries["step"](batch["x"] * np.float32(np.nan), batch["y"])
+    assert all(np.array_equal(array, before[name]) for name, array in model.state.copy().items())
+    model.reset()
+    right.reset()
+    alike(model.state.copy(), right.state())

@@ -26,7 +26,7 @@ def check(
     span = spec.diagnostics[0].span
     if not backend.entry_forms:
         problem = f"target '{backend.name}' cannot write a step that learns"
-        hint = "--target cpu and c can; `xlac train` and xlac.trainer train on every target"
+        hint = "--target cpu, c and cuda can; `xlac train` and xlac.trainer train on every target"
         raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
     refused = [form for form in wanted.forms if form not in backend.entry_forms]
     if refused:

@@ -5,6 +5,7 @@ known beforehand.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
 
 from xlac_cuda.device.errors import DeviceError
@@ -66,6 +67,15 @@ class DeviceMemory:
                 self.fixed[slot] = (
                     arena if slot.role is Role.TEMPORARY else self.state
                 ) + slot.offset
+
+    def beside(self, program: Program) -> DeviceMemory:
+        """The places of another program of the same slots: the same arena, state and weights, and
+        inputs and outputs of its own.
+        """
+        made = copy(self)
+        made._program, made._blocks, made._own = program, [], None
+        made.needs, made.weights = dict(self.needs), {}
+        return made
 
     @property
     def own(self) -> list[int]:

@@ -13,7 +13,7 @@ from xlac_sdk.libraries.attention import ATTENTION
 from xlac_sdk.libraries.convolution import CONVOLUTION
 from xlac_sdk.libraries.findings import Findings, Nothing
 from xlac_sdk.libraries.product import PRODUCT
-from xlac_sdk.programs.program import Call, Program, walk
+from xlac_sdk.programs.program import Call, Program, Step, walk
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 if TYPE_CHECKING:  # most programs call none
@@ -26,14 +26,14 @@ NEEDS = {PRODUCT: "cublasLt", CONVOLUTION: "cudnn", ATTENTION: "cudnn"}
 
 def needed(program: Program) -> tuple[str, ...]:
     """The libraries that a program calls, by the names that manifests have for them."""
-    return tuple(sorted({NEEDS[name] for name in _calls(program)}))
+    return tuple(sorted({NEEDS[name] for name in _calls(program.every_step)}))
 
 
 class Libraries:
     """Those that one program calls, on one GPU. The context is current in every method."""
 
     def __init__(self, gpu: Gpu, program: Program) -> None:
-        calls = _calls(program)
+        calls = _calls(program.steps)
         self.findings: Findings = Nothing()
         self._open: dict[str, MatrixProducts | CudnnCalls] = {}
         try:
@@ -65,8 +65,6 @@ class Libraries:
             self._open.popitem()[1].close()
 
 
-def _calls(program: Program) -> set[str]:
+def _calls(steps: tuple[Step, ...]) -> set[str]:
     """The names of the calls that libraries do."""
-    return {
-        step.name for step in walk(program.steps) if isinstance(step, Call) and step.name in NEEDS
-    }
+    return {step.name for step in walk(steps) if isinstance(step, Call) and step.name in NEEDS}

@@ -52,8 +52,14 @@ class CudaExecutable:
     collected, and when loading fails."""
 
     def __init__(
-        self, artifact: Path, program: Program, target: Target, device: Gpu | None = None
+        self,
+        artifact: Path,
+        program: Program,
+        target: Target,
+        device: Gpu | None = None,
+        shared: DeviceMemory | None = None,
     ) -> None:
+        """`shared`: where the arena, the state and the weights of the program are already."""
         self.program = program
         self.names = tuple(slot.name for slot in program.inputs)
         self.gpu = device or gpu()
@@ -63,16 +69,19 @@ class CudaExecutable:
         self.forms: dict[Shapes, Form] = {}
         self.faults = Faults(self.gpu, program, target, image := artifact.read_bytes())
         self.replay: Replay | None = None  # of the last call with arrays of the device
-        give_back: list[Callable[[], None]] = []
+        self._give_back: list[Callable[[], None]] = []
+        give_back = self._give_back
         self._closing = weakref.finalize(self, _close, self.gpu, give_back, self._parts)
         try:
             with self.gpu.current():
-                self._load(image, give_back)
+                self._load(image, give_back, shared)
         except BaseException:
             self._closing()
             raise
 
-    def _load(self, image: bytes, give_back: list[Callable[[], None]]) -> None:
+    def _load(
+        self, image: bytes, give_back: list[Callable[[], None]], shared: DeviceMemory | None
+    ) -> None:
         program, device = self.program, self.gpu
         self._torn, self._changes = False, any(map(changes_state, program.steps))
         self._library = Libraries(device, program)  # what graphs hold must not hold us
@@ -84,7 +93,7 @@ class CudaExecutable:
             entry: device.function(module, entry.symbol, entry.dynamic, entry.packing.size)
             for entry in self._entries.values()
         }
-        self.memory = DeviceMemory(device, program)
+        self.memory = DeviceMemory(device, program) if shared is None else shared.beside(program)
         give_back.append(self.memory.free)
         self.results = DeviceOutputs(device, self.faults.named)
         self.stream = self.last = self.results.stream
@@ -95,7 +104,8 @@ class CudaExecutable:
         give_back.append(self.staging.close)
         for slot, address in self.memory.weights.items():
             self.staging.upload(address, _bytes(program.constants[slot.symbol]), self.stream)
-        device.clear(self.memory.state, max(program.state_bytes, 1), self.stream)
+        if shared is None:
+            device.clear(self.memory.state, max(program.state_bytes, 1), self.stream)
         device.sync(self.stream)
         numbers = {slot: number for number, slot in enumerate(arrays)}
         self._planner = Planner(self.memory.fixed, numbers, self._entries)
