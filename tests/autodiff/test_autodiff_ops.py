@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import erfc, prod
 
 import numpy as np
 import pytest
@@ -70,6 +70,25 @@ def test_corners(name: str, attributes: dict[str, object], x: float, slope: floa
     """Where a function has a corner its derivative is PyTorch's."""
     params, outputs = applied(name, Sample((Type(DType.F64),), attributes))
     assert gradient(params, outputs[0], x0=x) == [slope]
+
+
+@pytest.mark.parametrize(
+    "x", [0.0, -0.0, 1e-300, 1e-9, -1e-5, 0.7999, 0.8001, -0.8, 3.0, -9.0, 50.0, -np.inf, np.inf]
+)
+def test_gelu_and_its_first_two_derivatives_share_what_they_compute(x: float) -> None:
+    """The first is the value over x away from 0, of which the second knows nothing: it is exact."""
+    param = build.param("x", DType.F64, ())
+    one = build.constant(1.0, DType.F64)
+    (first,) = linearize([build.apply1("gelu", param)], [param]).transposed([one])
+    (second,) = linearize([first], [param]).transposed([one])
+    found = evaluated([param], [first, second], {"x": np.asarray(x)})
+    density = np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi) if abs(x) < 40 else 0.0
+    inside = max(-40.0, min(x, 40.0))
+    wanted = [
+        0.5 * erfc(-inside * np.sqrt(0.5)) + inside * density,
+        (2 - inside * inside) * density,
+    ]
+    np.testing.assert_allclose(np.array(found, np.float64), wanted, 1e-13, 1e-16)
 
 
 @pytest.mark.parametrize(("name", "x", "y", "slopes"), [

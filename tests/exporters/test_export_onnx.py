@@ -108,6 +108,7 @@ KNOWN = {
     "erf f64": "ONNX's evaluator computes it in f32, and ONNX Runtime has none",
     "gelu f64": "by erf",
     "gelu_exact f64": "by erf",
+    "gelu_slope f64": "by erf",
     "erfc f64": "by erf",
     "dropout f64": "",
 }

@@ -25,6 +25,10 @@ UNIT = np.concatenate([np.linspace(-0.999, 0.999, 300), [1.0, -1.0, 1.5, 0.0, 1e
 ORDERS = np.repeat([1.5, 2.0, 3.0, 7.0, 20.5], 72)
 CASES: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "erfc": (scipy.special.erfc, (LINE,)),
+    "gelu_slope": (
+        lambda x: scipy.special.ndtr(x) + x * np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi),
+        (np.concatenate([LINE, np.linspace(-1.5, 1.5, 301), [1e-7, -1e-300]]),),
+    ),
     "erf_inv": (scipy.special.erfinv, (UNIT,)),
     "lgamma": (scipy.special.gammaln, (LINE,)),
     "digamma": (

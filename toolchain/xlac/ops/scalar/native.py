@@ -142,9 +142,7 @@ class GeluExact(Native):
     """
 
     mnemonic, primitive, accepts = "gelu_exact", Primitive.GELU, FLOATS
-    derivatives = (
-        "t * (0.5 * erfc(-0.7071067811865476 * x) + 0.3989422804014327 * x * exp(-0.5 * x * x))",
-    )
+    derivatives = ("t * gelu_slope(x)",)
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs

@@ -18,6 +18,7 @@ from xlac.ops import build
 from xlac.ops.scalar import convert
 from xlac.ops.scalar.formula import Formula
 from xlac_sdk.dtypes import DType
+from xlac_sdk.lowering.math import normal
 
 
 def polynomial(x: Node, coefficients: Sequence[float]) -> Node:
@@ -109,6 +110,35 @@ class Erfc(Formula):
             found = build.mul(scale, build.select(build.compare(a, "lt", 8.0), near, away))
         return build.select(build.compare(scale, "eq", 0.0), 0.0, found)
 
+
+@declare
+class GeluSlope(Formula):
+    """The derivative of `gelu`: the normal distribution function at x, plus x times its density.
+
+    The distribution is gelu(x) / x away from 0, so that a kernel that has the value too computes its
+    exponential once; near 0 it is a polynomial, and nothing is lost by dividing. 0 at -inf and 1 at inf.
+    """
+
+    mnemonic = "gelu_slope"
+    derivatives = (
+        "where(x * x >= 1600, 0, t * ((2 - x * x) * (0.3989422804014327 * exp(-0.5 * x * x))))",
+    )
+
+    def formula(self, *xs: Node) -> Node:
+        (x,) = xs
+        coefficients = normal.NEAR[x.type.dtype][::-1]
+        near = build.add(build.mul(x, polynomial(build.mul(x, x), coefficients)), 0.5)
+        is_near = build.compare(size(x), "lt", normal.SMALL)
+        far = build.div(build.apply1("gelu_exact", x), build.select(is_near, 1.0, x))
+        far = build.select(build.compare(x, "ge", END), 1.0, far)
+        inside = build.maximum(build.minimum(x, END), -END)
+        density = build.exp(build.mul(build.mul(inside, inside), -0.5))
+        rest = build.mul(build.mul(inside, math.sqrt(0.5 / math.pi)), density)
+        return build.add(build.select(is_near, near, far), rest)
+
+
+END = 40.0
+"""From here on the density of the normal distribution is 0, and the distribution 1."""
 
 ERF_INV_SINGLE = (
     (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164, 0.246640727,
