@@ -231,18 +231,6 @@ def test_what_is_updated_holds_something() -> None:
     verify_program(program((A, B, T), copy(T, A), Repeat("n", 3, (add,)), copy(B, T), arena=64))
 
 
-@pytest.mark.parametrize(("counter", "apart"), [("m", True), ("n", False)])
-def test_pieces_live_through_the_loop_that_moves_them(counter: str, apart: bool) -> None:
-    """What an inner loop writes piece by piece is written anew in each turn of the outer one."""
-    pieces = Repeat("m", 2, (copy(T, A, strides=((counter, 0),)),))
-    turn = (copy(U, A), copy(B, U), pieces, copy(B, T))
-    made = program((A, B, T, U), Repeat("n", 3, turn), arena=64)
-    if apart:
-        return verify_program(made)
-    with pytest.raises(VerifyError, match="share memory while both are live"):
-        verify_program(made)
-
-
 def test_memory_may_be_given_on() -> None:
     verify_program(program((A, B, T, U), copy(T, A), copy(B, T), copy(U, A), copy(B, U), arena=64))
 

@@ -17,16 +17,10 @@ from hypothesis import strategies as st
 
 from xlac import api, driver
 from xlac.frontends.loader import load
-from xlac.ir import dims
-from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ir.op import Array
-from xlac.ir.types import Type
 from xlac.model import Model
-from xlac.ops.control.control import Pick
-from xlac.ops.tensor.leaf import Param, RngBits
-from xlac_sdk.dtypes import DType
-from xlac_sdk.source import LimitError, SourceError, UnsupportedError
+from xlac_sdk.source import LimitError, SourceError
 
 SPECS = Path(__file__).parents[2] / "specs"
 SMALL = {"hidden": 128, "heads": 2, "ffn": 40}
@@ -192,16 +186,3 @@ def test_the_arena_is_packed_for_the_largest_sizes() -> None:
     largest = api.compile(spec, params=SMALL, dims={"batch": 2, "sequence": 48}).program  # type: ignore[union-attr]
     assert [s.name for s in program.sizes] == ["batch", "sequence"]
     assert largest.arena_bytes <= program.arena_bytes <= 2 * largest.arena_bytes
-
-
-def test_random_bits_of_an_open_shape_are_refused() -> None:
-    size = dims.symbol("n", 0, 9, 4)
-    x, state = (
-        Node.of(Param("x", Type(DType.F32, (size,)))),
-        Node.of(Param("s", Type(DType.U64, (2,)))),
-    )
-    bits = Node.of(RngBits(shape=(size,)), state)
-    graph = Graph("random", (x, state), {"y": Node(Pick(1), (bits,), bits.results[1])})
-    with pytest.raises(UnsupportedError, match="size n has to be known") as error:
-        api.compile(Model(graph, {}, {s.name: s for s in dims.symbols(size)}), sizes="symbolic")
-    assert error.value.diagnostics[0].code == "XL5010"

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xlac.ir.dims import Dim, Shape, ceil_div, divisor, static, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.source import Diagnostic, UnsupportedError
 
 P = Primitive
 U32, U64 = DType.U32, DType.U64
@@ -135,35 +137,45 @@ class Layout:
     may have elements too many, which are dropped.
     """
 
-    outer: int
-    count: int
-    inner: int
+    outer: Dim
+    count: Dim
+    inner: Dim
     each: int
 
     @property
-    def steps(self) -> int:
+    def steps(self) -> Dim:
         """The number of blocks along the middle axis."""
-        return -(-self.count // self.each)
+        return ceil_div(self.count, self.each)
 
     @property
-    def blocks(self) -> int:
+    def whole(self) -> bool:
+        """Whether every block has all its elements, whatever the sizes."""
+        return divisor(self.count) % self.each == 0
+
+    @property
+    def blocks(self) -> Dim:
         """The number of blocks."""
         return self.outer * self.steps * self.inner
 
 
-def layout(algorithm: str, shape: Sequence[int], dtype: DType) -> Layout:
+def layout(algorithm: str, shape: Shape, dtype: DType) -> Layout:
     """Where the elements of a block go. Philox fills the result in order; so does threefry in 64
     bits, and where that comes to the same: its two words are neighbours along the first axis of
-    even extent, else the longest.
+    even extent, else the longest. Raises UnsupportedError where that depends on open sizes.
     """
     each = ALGORITHMS[algorithm].words // (2 if dtype is U64 else 1)
     if algorithm == "threefry" and each == 2 and len(shape) > 1:
-        even = (a for a, n in enumerate(shape) if n % 2 == 0)
-        axis = next(even, max(range(len(shape)), key=lambda a: shape[a]))
-        outer, inner = prod(shape[:axis]), prod(shape[axis + 1 :])
-        if inner != 1 or shape[axis] % 2:
-            return Layout(outer, shape[axis], inner, each)
-    return Layout(1, prod(shape), 1, each)
+        if not all(isinstance(n, int) for n in shape):
+            problem = f"threefry orders its words by which sizes are even, and {list(map(str, shape))} has open ones"
+            hint = "philox counts elements, and gives the same bits for every size"
+            raise UnsupportedError(Diagnostic("XL5010", problem, hint=hint))
+        sizes = static(shape)
+        even = (a for a, n in enumerate(sizes) if n % 2 == 0)
+        axis = next(even, max(range(len(sizes)), key=lambda a: sizes[a]))
+        outer, inner = prod(sizes[:axis]), prod(sizes[axis + 1 :])
+        if inner != 1 or sizes[axis] % 2:
+            return Layout(outer, sizes[axis], inner, each)
+    return Layout(1, volume(shape), 1, each)
 
 
 def words(algorithm: str, state: NDArray[Any], blocks: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -203,9 +215,10 @@ def block(
     return philox(key, tuple(name("c", half) for half in (*halves(low), *halves(high))), on)
 
 
-def advance(algorithm: str, blocks: int, state: Callable[[int], Expr]) -> tuple[Expr, ...]:
+def advance(algorithm: str, blocks: Dim, state: Callable[[int], Expr]) -> tuple[Expr, ...]:
     """The words of the state after a kernel has used so many blocks."""
-    counter = build.apply(P.ADD, state(1), Const(blocks, U64))
+    used = Const(blocks, U64) if isinstance(blocks, int) else build.cast(build.lift(blocks), U64)
+    counter = build.apply(P.ADD, state(1), used)
     if algorithm == "threefry":
         return state(0), counter
     carry = build.cast(build.apply(P.LT, counter, state(1)), U64)

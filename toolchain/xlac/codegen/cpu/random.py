@@ -19,6 +19,7 @@ from xlac.codegen.schedules.random import (
 )
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.fusion.group import Group
+from xlac.ir.dims import ceil_div, divisor, size_hint
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Const, Expr, Shuffle
@@ -52,9 +53,11 @@ class _BitsInVectors(RandomBits):
         if layout.inner != 1:
             lanes = lanes_for(target, [DType.U32], layout.inner)
             step = Run(layout.outer * layout.steps, ())
-            return RandomPlanesSchedule(lanes, share(target, [step], ROUNDS * layout.inner))
+            return RandomPlanesSchedule(
+                lanes, share(target, [step], ROUNDS * size_hint(layout.inner))
+            )
         lanes = lanes_for(target, [DType.U32], layout.steps)
-        each = ROUNDS * lanes * min(BATCH, -(-layout.steps // lanes))
+        each = ROUNDS * lanes * min(BATCH, size_hint(ceil_div(layout.steps, lanes)))
         threads = share(target, self._row_loops(lanes, BATCH), each)
         return RandomRowsSchedule(lanes, BATCH, threads)
 
@@ -69,39 +72,43 @@ class _BitsInVectors(RandomBits):
 
     def _row_loops(self, lanes: int, batch: int) -> list[Run]:
         """The loops over rows, and over pieces of `batch` vectors of one."""
-        vectors = -(-self.layout.steps // lanes)
-        return [Run(self.layout.outer, ()), Run(-(-vectors // batch), (1,))]
+        vectors = ceil_div(self.layout.steps, lanes)
+        return [Run(self.layout.outer, ()), Run(ceil_div(vectors, batch), (1,))]
 
     def _rows(self, schedule: RandomRowsSchedule) -> None:
         """Neighbours are adjacent in memory: vectors of blocks, their elements interleaved."""
         builder, count, each = self.builder, self.layout.count, self.layout.each
         blocks, lanes, size = self.layout.steps, schedule.lanes, schedule.batch
         wide = lanes * each
-        vectors, full = -(-blocks // lanes), count // wide
+        vectors, full = ceil_div(blocks, lanes), count // wide
         row, batch = self._row_loops(lanes, size)
         with nest(builder, [row, batch], schedule.threads) as counters:
             first = build.mul(counters[batch], size)
             last = build.add(first, size)
-            if vectors % size:
-                last = builder.let("stop", build.apply(P.MIN, last, build.index(vectors)))
+            if divisor(vectors) % size:
+                last = builder.let("stop", build.apply(P.MIN, last, build.lift(vectors)))
             with builder.loop("b", first, last) as b:
-                number = build.add(build.mul(counters[row], blocks), build.mul(b, lanes))
+                number = build.add(
+                    build.mul(counters[row], build.lift(blocks)), build.mul(b, lanes)
+                )
                 parts = self.values(build.ramp(number, 1, lanes))
                 place = build.mul(b, wide)
-                base = build.mul(counters[row], count)
+                base = build.mul(counters[row], build.lift(count))
                 if lanes == 1:
                     scalars(builder, self.out, parts, base, place, count)
                     return
                 value = builder.let("bits", _interleaved(parts))
                 at = build.ramp(build.add(base, place), 1, wide)
-                if full == vectors:
+                if divisor(count) % wide == 0:
                     builder.store(self.out, at, value)
                     return
-                inside = builder.let("inside", build.apply(P.LT, b, build.index(full)))
+                inside = builder.let("inside", build.apply(P.LT, b, build.lift(full)))
                 with builder.when(inside):
                     builder.store(self.out, at, value)
                 with builder.when(build.apply(P.XOR, inside, Const(True, DType.BOOL))):
-                    within = build.apply(P.LT, build.ramp(place, 1, wide), build.index(count))
+                    within = build.apply(
+                        P.LT, build.ramp(place, 1, wide), build.splat(build.lift(count), wide)
+                    )
                     builder.store(self.out, at, value, within)
 
     def _planes(self, schedule: RandomPlanesSchedule) -> None:
@@ -127,8 +134,8 @@ class _BitsInVectors(RandomBits):
                             ),
                             k,
                         )
-                        if layout.count % layout.each and number:
-                            with builder.when(build.apply(P.LT, along, build.index(layout.count))):
+                        if not layout.whole and number:
+                            with builder.when(build.apply(P.LT, along, build.lift(layout.count))):
                                 builder.store(self.out, at, part, mask)
                         else:
                             builder.store(self.out, at, part, mask)

@@ -49,7 +49,7 @@ class _BitsByThread(RandomBits):
                 build.mul(counters[step], len(parts)),
                 build.mul(counters[row], layout.count),
             )
-            if layout.count % len(parts) or len(parts) & len(parts) - 1:
+            if not layout.whole or len(parts) & len(parts) - 1:
                 scalars(builder, self.out, parts, base, place, layout.count)
                 return
             where = build.ramp(build.add(base, place), 1, len(parts))
@@ -67,8 +67,8 @@ class _BitsByThread(RandomBits):
                 at = build.add(
                     build.mul(build.add(build.mul(plane, layout.count), along), layout.inner), k
                 )
-                if layout.count % layout.each and number:
-                    with builder.when(build.apply(Primitive.LT, along, build.index(layout.count))):
+                if not layout.whole and number:
+                    with builder.when(build.apply(Primitive.LT, along, build.lift(layout.count))):
                         builder.store(self.out, at, part)
                 else:
                     builder.store(self.out, at, part)

@@ -202,13 +202,14 @@ class RngBits(Op):
         (state,) = arrays
         shape = static(self.shape)
         found = random.layout(self.algorithm, shape, self.dtype)
-        new, stream = random.words(self.algorithm, state, found.blocks)
+        outer, steps, inner, count = static((found.outer, found.steps, found.inner, found.count))
+        new, stream = random.words(self.algorithm, state, outer * steps * inner)
         if self.dtype is DType.U64:
             stream = stream[:, 0::2].astype(np.uint64) | stream[:, 1::2].astype(
                 np.uint64
             ) << np.uint64(32)
-        places = stream.reshape(found.outer, found.steps, found.inner, found.each).swapaxes(2, 3)
-        bits = places.reshape(found.outer, found.steps * found.each, found.inner)[:, : found.count]
+        places = stream.reshape(outer, steps, inner, found.each).swapaxes(2, 3)
+        bits = places.reshape(outer, steps * found.each, inner)[:, :count]
         return new, bits.astype(self.dtype.numpy).reshape(shape)
 
     @classmethod

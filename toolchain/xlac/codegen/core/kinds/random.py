@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import static
+from xlac.ir.dims import Dim, divisor
 from xlac.ir.graph import Node
 from xlac.ops import random
 from xlac.ops.control.control import Pick
@@ -34,15 +33,14 @@ def lower(
     op = group.anchor.op
     assert isinstance(op, RngBits)
     picks = {n.op.index: n for n in group.outputs if isinstance(n.op, Pick)}
-    count = prod(static(op.shape))
     launches = []
-    if 1 in picks and count:
+    if 1 in picks and 0 not in op.shape:
         elements = Elements(Builder(), group, target)
         bits(elements, op, picks[1]).write(name, lower_part.decisions)
         launches.append(elements.launch(name, cost.work(group)))
     if 0 in picks:
         elements = Elements(Builder(), group, target)
-        blocks = random.layout(op.algorithm, static(op.shape), op.dtype).blocks
+        blocks = random.layout(op.algorithm, op.shape, op.dtype).blocks
         for k, value in enumerate(random.advance(op.algorithm, blocks, _state(elements))):
             elements.store(picks[0], (build.index(k),), value)
         launches.append(elements.launch(f"{name}_state"))
@@ -65,7 +63,7 @@ class RandomBits:
             op,
         )
         self.out = elements.parameter(pick)
-        self.layout = random.layout(op.algorithm, static(op.shape), op.dtype)
+        self.layout = random.layout(op.algorithm, op.shape, op.dtype)
 
     def write(self, name: str, decisions: Decisions) -> None:
         """The loops over all results, by what is decided for the kernel of this name."""
@@ -80,15 +78,15 @@ class RandomBits:
 
 
 def scalars(
-    builder: Builder, out: Buffer, parts: Sequence[Expr], base: Expr, place: Expr, count: int
+    builder: Builder, out: Buffer, parts: Sequence[Expr], base: Expr, place: Expr, count: Dim
 ) -> None:
     """One block's elements, without those past the end of the row."""
     for k, part in enumerate(parts):
         along = build.add(place, k)
-        if count % len(parts) == 0:
+        if divisor(count) % len(parts) == 0:
             builder.store(out, build.add(base, along), part)
         else:
-            with builder.when(build.apply(P.LT, along, build.index(count))):
+            with builder.when(build.apply(P.LT, along, build.lift(count))):
                 builder.store(out, build.add(base, along), part)
 
 
