@@ -16,7 +16,8 @@ from xlac.program_variants import Merging
 from xlac.spec.report import Fault
 from xlac.spec.training.section import Training
 from xlac.training.settings import settings
-from xlac.training.step import FINITE, LENGTH, TrainingGraphs, training_graphs
+from xlac.training.state import LENGTH
+from xlac.training.step import FINITE, TrainingGraphs, training_graphs
 from xlac_sdk.programs.entries import Entries, Entry, Setting
 from xlac_sdk.programs.fingerprint import fingerprint
 from xlac_sdk.programs.program import Argument, Copy, Program, Role, Slot, Step

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xlac.training.step import LENGTH, TrainingGraphs
+from xlac.training.state import LENGTH
+from xlac.training.step import TrainingGraphs
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,46 +1,30 @@
 """The graphs of training: a step that learns, an evaluation and the model itself, over one state.
 
-Weights that learn, what the optimizer keeps for them, and the counters are state: parameters of
-kind "state", listed in every graph in the same order, so that all programs keep them alike.
+Everything that is kept (`state`) is a parameter of kind "state", listed in every graph in the same
+order, so that all programs keep it alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import Array
-from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.tensor.leaf import param
 from xlac.ops.walks import substituted
 from xlac.spec.summary import statistics
-from xlac.spec.training.objective import Objective
 from xlac.spec.training.optimizer import Rate
-from xlac.spec.training.section import Training, scalar_type
+from xlac.spec.training.section import Training
+from xlac.training.accumulate import Accumulation, MicroBatch
 from xlac.training.modes import TrainingMode
-from xlac.training.update import Counters, Turn, mean_nodes, mean_outputs, state_prefix
-from xlac_sdk.dtypes import DType
-from xlac_sdk.source import Origin
+from xlac.training.state import LENGTH, STEP, StateTensor, TrainingState
+from xlac.training.update import Counters, LossUpdate, mean_nodes, mean_outputs
 
-STEP, LENGTH = "optimizer.step", "optimizer.steps"
-FINITE = "finite"  # an output of a step: whether its gradients were, and anything was written
-
-
-@dataclass(frozen=True, eq=False)
-class StateTensor:
-    """What training keeps: a tensor of the state, and its first value."""
-
-    name: str
-    type: Type
-    initial: Callable[[], Array]
-    learns: bool = False  # a weight
+FINITE = "finite"  # an output of a step: whether what it found was, and anything was written
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +39,12 @@ class Metric:
 
 @dataclass(frozen=True, eq=False)
 class TrainingGraphs:
-    """The three models of training."""
+    """The models of training. Of a step of several micro-batches `accumulate` takes all but the last,
+    and `step` that.
+    """
 
     step: Model
+    accumulate: Model | None
     evaluate: Model
     run: Model
     state: tuple[StateTensor, ...]
@@ -80,21 +67,20 @@ class _Builder:
 
     def __init__(self, model: Model, training: Training) -> None:
         self.model, self.training = model, training
-        self.wide = scalar_type(training)
-        self.state: dict[str, StateTensor] = {}
-        self.params: dict[Node, Node] = {}  # weights that learn, as state
-        self.slots: dict[tuple[Objective, str], dict[str, Node]] = {}
-        self.rates: dict[str, dict[str, Rate]] = {}
-        self.nodes: dict[str, Node] = {}
+        names = {param(node).name for node in statistics(self._whole())}
+        measured = [name for name in training.weights if name in names]
+        self.state = TrainingState(model, training, measured)
+        self.sums: Accumulation | None = None
+        if training.accumulate > 1:
+            self.sums = Accumulation(self.state, training, measured)
 
     def graphs(self) -> TrainingGraphs:
         training = self.training
-        self._declare()
         losses = {objective.metric: objective.loss for objective in training.objectives}
         means = {**losses, **training.metrics}
         roots = [node for mean in means.values() for node in mean_nodes(mean)]
         roots += training.graph.outputs.values()
-        moved = dict(zip(roots, substituted(roots, self.params), strict=True))
+        moved = dict(zip(roots, substituted(roots, self.state.params), strict=True))
         numbers: dict[str, Node] = {}
         for name, mean in means.items():
             numbers |= mean_outputs(name, [moved[node] for node in mean_nodes(mean)])
@@ -102,44 +88,14 @@ class _Builder:
         counts = {n: f"{n}.count" if isinstance(m.count, Node) else m.count for n, m in means.items()}  # fmt: skip
         return TrainingGraphs(
             self._step(moved, list(numbers)),
+            self._step(moved, list(numbers), last=False) if self.sums is not None else None,
             self._model("evaluate", numbers),
             self._model("run", outputs),
-            tuple(self.state.values()),
+            tuple(self.state.tensors.values()),
             tuple(Metric(name, count) for name, count in counts.items()),
             tuple(losses),
-            self.rates,
+            self.state.rates,
         )
-
-    # ---- state -------------------------------------------------------------------------------
-
-    def _declare(self) -> None:
-        """Everything that is kept, in order: weights, what the optimizer keeps, counters."""
-        training = self.training
-        measured = {param(node).name for node in statistics(self._whole())}
-        for name in (*training.learns, *(n for n in training.weights if n in measured)):
-            weight = training.weights[name]
-            first = training.initial.get(name) or self._given(name)
-            self.params[weight] = self._add(name, weight.type, first, True, weight.origin)
-        for objective in training.objectives:
-            for name, optimizer in objective.learns.items():
-                prefix = state_prefix(objective)
-                self.slots[objective, name] = {
-                    slot: self._add(f"{prefix}{slot}.{name}", type, _filled(type, value))
-                    for slot, (type, value) in optimizer.slots(training.weights[name].type).items()
-                }
-        scalar = Type(self.wide)
-        count = self._add(STEP, Type(DType.I64), _filled(Type(DType.I64), 0))
-        self.mode = TrainingMode(training.seed, count, training.frozen_mode, training.compute)
-        optimizers = [o for objective in training.objectives for o in objective.learns.values()]
-        if any(optimizer.rate.covers_run for optimizer in optimizers):
-            self._add(LENGTH, scalar, _filled(scalar, 0.0))
-        for objective in training.objectives:
-            rates = self.rates[objective.name] = dict[str, Rate]()
-            for optimizer in sorted(objective.learns.values(), key=lambda one: bool(one.group)):
-                if optimizer.rate not in rates.values():
-                    name = f"{state_prefix(objective)}lr{f'.{len(rates)}' if rates else ''}"
-                    rates[name] = optimizer.rate
-                    self._add(name, scalar, _filled(scalar, optimizer.rate.base))
 
     def _whole(self) -> Graph:
         """The model, and what is minimised and reported, which may need more than its outputs."""
@@ -148,21 +104,6 @@ class _Builder:
         asked = [n for mean in (*means, *training.metrics.values()) for n in mean_nodes(mean)]
         ends = {f"asked {n}": node for n, node in enumerate(asked)}
         return Graph(self.model.name, (), {**training.graph.outputs, **ends})
-
-    def _given(self, name: str) -> Callable[[], Array]:
-        return lambda: np.asarray(self.model.weights[name])
-
-    def _add(
-        self,
-        name: str,
-        type: Type,
-        initial: Callable[[], Array],
-        learns: bool = False,
-        origin: Origin | None = None,
-    ) -> Node:
-        self.state[name] = StateTensor(name, type, initial, learns)
-        self.nodes[name] = build.param(name, type.dtype, type.shape, "state", origin)
-        return self.nodes[name]
 
     # ---- graphs ------------------------------------------------------------------------------
 
@@ -173,7 +114,7 @@ class _Builder:
         used = Graph(kind, (), outputs)
         needed = {n for n in used.order if not n.inputs}
         inputs = [n for n in self.training.graph.inputs if n in needed]
-        graph = Graph(f"{self.model.name}_{kind}", (*inputs, *self.nodes.values()), outputs)
+        graph = Graph(f"{self.model.name}_{kind}", (*inputs, *self.state.nodes.values()), outputs)
         frozen = {param(n).name for n in needed if n.op.mnemonic == "param" and param(n).kind == "weight"}  # fmt: skip
         return replace(
             self.model, graph=graph, state=state or {}, extents={}, forms={},
@@ -184,15 +125,18 @@ class _Builder:
         drawn = self.training.initial.get(name)
         return drawn() if drawn else self.model.weights[name]
 
-    def _step(self, moved: Mapping[Node, Node], order: Sequence[str]) -> Model:
-        """The losses, their gradients, and the next values of everything. `moved` has the values
-        of the graph over the state; the numbers are put out in an order of their names.
+    def _step(self, moved: Mapping[Node, Node], order: Sequence[str], last: bool = True) -> Model:
+        """The losses, their gradients, and the next values of everything; of a micro-batch that is
+        not the last those of the sums. `moved` has the values of the graph over the state; the
+        numbers are put out in an order of their names.
         """
-        training = self.training
+        training, nodes = self.training, self.state.nodes
+        part = MicroBatch(self.sums, last) if self.sums is not None else None
+        mode = self._mode()
         first = training.objectives[0]
         means = {first.metric: first.loss, **training.metrics}
         asked = [moved[node] for mean in means.values() for node in mean_nodes(mean)]
-        learning = dict(zip(asked, self.mode.nodes(asked), strict=True))
+        learning = dict(zip(asked, mode.nodes(asked), strict=True))
         made: dict[str, Node] = {}
         for name, mean in means.items():
             made |= mean_outputs(name, [learning[moved[node]] for node in mean_nodes(mean)])
@@ -201,37 +145,42 @@ class _Builder:
         flags: list[Node] = []
         for objective in training.objectives:
             before = following if training.in_turn else {}
-            turn = Turn(objective, training, self.nodes, self.mode, before)
+            turn = LossUpdate(objective, training, nodes, mode, before)
             asked = [moved[node] for node in mean_nodes(objective.loss)]
-            made |= turn.learned(asked, self.slots, counters)
+            made |= turn.learned(asked, self.state.slots, counters, part)
             following |= turn.following
             flags += turn.flags
-        following[STEP] = build.add(self.nodes[STEP], 1)
-        following.update({param(n).name: new for n, new in self.mode.measured.items()})
+        measured = {param(n).name: new for n, new in mode.measured.items()}
+        following |= measured if part is None else part.measured(mode.measured)
+        if last:
+            following[STEP] = build.add(nodes[STEP], 1)
         numbers = {name: made[name] for name in order}
         if flags:  # all or nothing
             finite = flags[0]
             for flag in flags[1:]:
                 finite = build.apply1("and", finite, flag)
             following = {
-                name: build.select(finite, node, self.nodes[name])
-                for name, node in following.items()
+                name: build.select(finite, node, nodes[name]) for name, node in following.items()
             }
             numbers = {**numbers, FINITE: finite}
+        following |= part.following if part is not None else {}
         outputs = {**numbers, **{f"{name}.next": node for name, node in following.items()}}
-        return self._model("step", outputs, {name: f"{name}.next" for name in following})
+        kind = "step" if last else "accumulate"
+        return self._model(kind, outputs, {name: f"{name}.next" for name in following})
+
+    def _mode(self) -> TrainingMode:
+        training, step = self.training, self.state.nodes[STEP]
+        drawn = step if self.sums is None else self.sums.drawn(step)
+        return TrainingMode(training.seed, drawn, training.frozen_mode, training.compute)
 
     def _counters(self) -> Counters:
         """How many steps were taken, and the rates of this one."""
-        step = build.cast(self.nodes[STEP], self.wide)
-        steps = self.nodes.get(LENGTH, step)
+        nodes = self.state.nodes
+        step = build.cast(nodes[STEP], self.state.wide)
+        steps = nodes.get(LENGTH, step)
         now: dict[Rate, Node] = {}
-        for rates in self.rates.values():
+        for rates in self.state.rates.values():
             for name, rate in rates.items():
                 factor = rate.factor(self.training.elaboration(), step, steps)
-                now[rate] = build.mul(self.nodes[name], factor)
+                now[rate] = build.mul(nodes[name], factor)
         return Counters(step, now)
-
-
-def _filled(type: Type, value: float) -> Callable[[], Array]:
-    return lambda: np.full(tuple(int(n) for n in type.shape), value).astype(type.dtype.numpy)  # type: ignore[arg-type]

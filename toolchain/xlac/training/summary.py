@@ -16,18 +16,25 @@ from xlac_sdk.target import Request
 def summarize_training(model: Model, training: Training, target: str = "cpu") -> dict[str, Any]:
     """What learns and by which optimizer, and bytes: of weights, of what the optimizer keeps, and
     of values that a step and an evaluation have in memory at once, as the target's programs place
-    them. Raises SourceError, and UnsupportedError where there is no derivative.
+    them: of one micro-batch, where a step has several. Raises SourceError, and UnsupportedError where there is no derivative.
     """
     graphs = graphs_of(model, training)
     machine = find(target).target(Request())
+    sizes = {name: symbol.opt for name, symbol in model.dims.items()}
+    if training.batch in sizes:
+        sizes[training.batch] = -(-sizes[training.batch] // training.accumulate)
+    step = specialized(graphs.step, sizes)
+    named = {"step": graphs.step, "evaluate": graphs.evaluate, "accumulate": graphs.accumulate}
     arenas = {
-        name: lower(specialized(graph), machine).program.arena_bytes
-        for name, graph in (("step", graphs.step), ("evaluate", graphs.evaluate))
+        name: lower(specialized(graph, sizes), machine).program.arena_bytes
+        for name, graph in named.items()
+        if graph is not None
     }
     learned = [t for t in graphs.state if t.name in training.learns]
     weights = sum(t.type.nbytes for t in graphs.state if t.learns)
-    inputs = sum(node.type.nbytes for node in graphs.step.inputs)
-    kept = sum(t.type.nbytes for t in graphs.state) - weights
+    inputs = sum(node.type.nbytes for node in step.inputs)
+    sums = sum(t.type.nbytes for t in graphs.state if t.passing)
+    kept = sum(t.type.nbytes for t in graphs.state) - weights - sums
     return {
         "metrics": [metric.name for metric in graphs.metrics],
         "losses": list(graphs.losses),
@@ -37,9 +44,10 @@ def summarize_training(model: Model, training: Training, target: str = "cpu") ->
             "parameters": sum(size_hint(t.type.size) for t in learned),
         },
         "frozen": sorted(set(training.weights) - set(training.learns)),
-        "sizes": {name: symbol.opt for name, symbol in model.dims.items()},
-        "bytes": {"weights": weights, "optimizer": kept, "inputs": inputs, **arenas},
-        "peak_bytes": weights + kept + inputs + max(arenas.values()),
+        "sizes": sizes,
+        "accumulate": training.accumulate,
+        "bytes": {"weights": weights, "optimizer": kept, "sums": sums, "inputs": inputs, **arenas},
+        "peak_bytes": weights + kept + sums + inputs + max(arenas.values()),
     }
 
 

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from xlac.api import compile
-from xlac.driver import specialized
 from xlac.ir.dims import evaluate
 from xlac.ir.op import Array
 from xlac.ir.text import show
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.tensor.leaf import param
-from xlac.runtime.compiled import Compiled
 from xlac.spec.load import load_training
 from xlac.spec.weights.safetensors import TensorSource, write_tensors
 from xlac.support.digest import digest
-from xlac.training.entries import TrainingEntry, shared_bytes, slot_of, state_block
 from xlac.training.index_ranges import index_ranges
+from xlac.training.micro_batches import MicroBatches, checked_number
 from xlac.training.program import graphs_of
+from xlac.training.programs import TrainingPrograms
 from xlac.training.settings import settings
-from xlac.training.step import FINITE, LENGTH, STEP, Metric, StateTensor
+from xlac.training.state import LENGTH, STEP, StateTensor
+from xlac.training.step import FINITE, Metric
 from xlac_sdk.dtypes import DType
-from xlac_sdk.host.array_values import as_array
 from xlac_sdk.source import Diagnostic, SourceError
 
 Totals = dict[str, tuple[float, float]]
@@ -51,28 +50,33 @@ class Trainer:
         threads: int | None = None,
         dims: Mapping[str, int | str] | None = None,
         params: Mapping[str, object] | None = None,
+        accumulate: int | None = None,
         allow_outside: bool = False,
         **options: Any,
     ) -> None:
         model, training = load_training(
             Path(spec), dims=dims, params=params, allow_outside=allow_outside
         )
+        if accumulate is not None:
+            training = replace(training, accumulate=checked_number(accumulate))
         graphs = graphs_of(model, training)
-        self._entries = {"step": TrainingEntry.of(graphs.step), "evaluate": TrainingEntry.of(graphs.evaluate), "run": TrainingEntry.of(graphs.run)}  # fmt: skip
-        self._tensors = {tensor.name: tensor for tensor in graphs.state}
+        models = {"step": graphs.step, "evaluate": graphs.evaluate, "run": graphs.run}
+        if graphs.accumulate is not None:
+            models["accumulate"] = graphs.accumulate
+        self._programs = TrainingPrograms(models, {"target": target, "threads": threads, **options})
+        self._tensors = {tensor.name: tensor for tensor in graphs.state if not tensor.passing}
         self._metrics: tuple[Metric, ...] = graphs.metrics
         self._settings, self._covers = settings(graphs), LENGTH in self._tensors
-        self._options = {"target": target, "threads": threads, **options}
-        self._programs: dict[tuple[Any, ...], Compiled] = {}
-        self._current: Compiled | None = None  # the program whose state is the newest
         self.batch = training.batch
         self.inputs: dict[str, Type] = {param(n).name: n.type for n in graphs.step.inputs}
         self.metrics = tuple(metric.name for metric in graphs.metrics)
         self.losses = graphs.losses
         self.ranges = index_ranges(graphs.evaluate.graph)
-        self.fingerprint = _fingerprint(graphs.step)
+        self.accumulate = training.accumulate
+        self._cut = MicroBatches(self.inputs, model.dims, self.batch, self.accumulate)
+        self.fingerprint = _fingerprint(graphs.step, self.accumulate)
         self._initial = {name: tensor.initial for name, tensor in self._tensors.items()}
-        self._waiting: dict[str, Array] | None = None
+        self._partly = False  # whether a step ended between its micro-batches
         self.reset()
 
     # ---- what a user calls -------------------------------------------------------------------
@@ -87,7 +91,7 @@ class Trainer:
 
     def __call__(self, /, **arrays: Any) -> Any:
         """The model's outputs with the weights as they are now."""
-        found, _ = self._called("run", arrays)
+        found, _ = self._programs.called("run", arrays)
         return found if len(found) > 1 else next(iter(found.values()))
 
     def __repr__(self) -> str:
@@ -103,21 +107,32 @@ class Trainer:
         if self._covers and not self._length:
             hint = "call set_length, or give the schedule its own: steps: 1000"
             raise SourceError(Diagnostic("XL6030", "the learning rate depends on the length of the run", hint=hint))  # fmt: skip
-        found, sizes = self._called("step", arrays)
+        if self._partly:
+            self.restore(self.state())
+        *before, last = self._cut.parts(arrays)
+        totals: Totals = {}
+        self._partly = bool(before)
+        for part in before:
+            totals = _added(totals, self._totals(*self._programs.called("accumulate", part)))
+        found, sizes = self._programs.called("step", last)
+        self._partly = False
         if not found.get(FINITE, True):
             problem = f"step {self.steps_done + 1}: the gradients are not finite; nothing was learned from this batch"  # fmt: skip
             hint = "a smaller rate, or look for NaN in the data; the state is as before the step"
             raise SourceError(Diagnostic("XL6031", problem, hint=hint))
-        return self._totals(found, sizes)
+        return _added(totals, self._totals(found, sizes))
 
     def run_evaluate(self, arrays: Mapping[str, Any]) -> Totals:
         """`evaluate`, with sums and counts."""
-        return self._totals(*self._called("evaluate", arrays))
+        totals: Totals = {}
+        for part in self._cut.parts(arrays):
+            totals = _added(totals, self._totals(*self._programs.called("evaluate", part)))
+        return totals
 
     @property
     def steps_done(self) -> int:
         """How many steps were taken."""
-        return int(self._read(STEP))
+        return int(self._programs.tensor(STEP))
 
     def set_length(self, steps: int) -> None:
         """Says how many steps the run takes, for learning rates that cover it."""
@@ -139,32 +154,13 @@ class Trainer:
     def _set(self, setting: str, number: float) -> None:
         """Writes the tensors of a setting, and nothing else."""
         for name, value in self._settings[setting].values(number).items():
-            array = np.asarray(value, self._tensors[name].type.dtype.numpy)
-            if self._waiting is not None:
-                self._waiting[name] = array
-            else:
-                assert self._current is not None
-                slot = slot_of(self._current.program, name)
-                block = array.reshape(-1).view(np.uint8)
-                self._current.executable.write_state(block, slot.offset)
+            self._programs.write(name, np.asarray(value, self._tensors[name].type.dtype.numpy))
 
     def state(self) -> dict[str, Array]:
         """A copy of everything that a step reads and writes, by name: weights, what the optimizer
         keeps for each, counters.
         """
-        if self._waiting is not None:
-            return {name: np.array(array) for name, array in self._waiting.items()}
-        assert self._current is not None
-        return {name: self._tensor(name) for name in self._tensors}
-
-    def _tensor(self, name: str) -> Array:
-        """A copy of one tensor."""
-        if self._waiting is not None:
-            return np.array(self._waiting[name])
-        assert self._current is not None
-        slot = slot_of(self._current.program, name)
-        block = self._current.executable.read_state(slot.offset, slot.offset + slot.nbytes)
-        return block.view(slot.dtype.numpy).reshape(slot.extents({}))
+        return {name: self._programs.tensor(name) for name in self._tensors}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Sets everything that a step reads. Raises SourceError for names, types or shapes that do
@@ -190,7 +186,8 @@ class Trainer:
 
     def _begin(self, state: dict[str, Array]) -> None:
         """Goes on from a state, which the next program that runs takes over."""
-        self._waiting, self._current = state, None
+        self._programs.begin(state)
+        self._partly = False
         self._length = float(state[LENGTH]) if self._covers else 0.0
 
     def weights(self) -> dict[str, Array]:
@@ -199,7 +196,7 @@ class Trainer:
         learned = {name: kept[name] for name, tensor in self._tensors.items() if tensor.learns}
         frozen = {
             name: np.asarray(array)
-            for entry in self._entries.values()
+            for entry in self._programs.entries.values()
             for name, array in entry.model.weights.items()
         }
         return {**frozen, **learned}
@@ -207,50 +204,6 @@ class Trainer:
     def save_weights(self, path: str | os.PathLike[str]) -> None:
         """Writes the weights as safetensors, by the names that the model's spec knows them by."""
         write_tensors(Path(path), {n: _source(a) for n, a in self.weights().items()})
-
-    # ---- programs ----------------------------------------------------------------------------
-
-    def _called(self, kind: str, arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:  # fmt: skip
-        """The outputs of a call by name, and its sizes."""
-        program, given, sizes = self._program(kind, arrays)
-        self._hand_over(program)
-        found = program(**given)
-        return (found if isinstance(found, dict) else {program.outputs[0]: found}), sizes
-
-    def _program(
-        self, kind: str, arrays: Mapping[str, Any]
-    ) -> tuple[Compiled, dict[str, Any], dict[str, int]]:
-        """The program for a batch, compiled where there is none for its sizes."""
-        entry = self._entries[kind]
-        given = {n: as_array(arrays[n], None, n) for n in entry.inputs if n in arrays}
-        sizes = entry.sizes(given)
-        key = (kind, *sizes.values())
-        if key not in self._programs:
-            made = compile(specialized(entry.model, sizes), **self._options)
-            assert isinstance(made, Compiled)
-            self._programs[key] = made
-        for name in arrays.keys() - given.keys() - self.inputs.keys():
-            given[name] = arrays[name]  # which the program refuses by its name
-        return self._programs[key], given, sizes
-
-    def _hand_over(self, program: Compiled) -> None:
-        """Makes the newest state that of a program."""
-        if program is self._current:
-            return
-        if self._waiting is not None:
-            program.executable.write_state(state_block(program.program, self._waiting))
-            self._waiting = None
-        else:
-            assert self._current is not None
-            held = program.executable.read_state()
-            newest = self._current.executable.read_state()
-            shared = min(len(held), len(newest), shared_bytes(program))
-            held[:shared] = newest[:shared]
-            program.executable.write_state(held)
-        self._current = program
-
-    def _read(self, name: str) -> float:
-        return float(self._tensor(name))
 
     def _totals(self, found: Mapping[str, Any], sizes: Mapping[str, int]) -> Totals:
         totals: Totals = {}
@@ -269,9 +222,18 @@ def _means(totals: Totals) -> dict[str, float]:
     return {name: total / count if count else float("nan") for name, (total, count) in totals.items()}  # fmt: skip
 
 
-def _fingerprint(model: Model) -> str:
-    """A hash of the graph of a step: of the model, its loss and its optimizer."""
-    return digest(show(model.graph), *sorted(model.state))[:32]
+def _added(first: Totals, second: Totals) -> Totals:
+    """The sums and counts of two batches."""
+    nothing = 0.0, 0.0
+    return {n: (first.get(n, nothing)[0] + s, first.get(n, nothing)[1] + c) for n, (s, c) in second.items()}  # fmt: skip
+
+
+def _fingerprint(model: Model, accumulate: int) -> str:
+    """A hash of the graph of a step: of the model, its loss and its optimizer; and of how many
+    micro-batches it has.
+    """
+    parts = [str(accumulate)] if accumulate > 1 else []
+    return digest(show(model.graph), *sorted(model.state), *parts)[:32]
 
 
 def trainer(spec: str | os.PathLike[str], **options: Any) -> Trainer:

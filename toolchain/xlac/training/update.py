@@ -13,7 +13,9 @@ from xlac.spec.schema.training import ClipSpec
 from xlac.spec.training.objective import BatchMean, Objective
 from xlac.spec.training.optimizer import Rate
 from xlac.spec.training.section import Training
+from xlac.training.accumulate import MicroBatch
 from xlac.training.modes import TrainingMode
+from xlac.training.state import state_prefix
 from xlac_sdk.dtypes import DType
 
 EPSILON = 1e-6  # added to the length of gradients that are clipped, as PyTorch does
@@ -29,30 +31,25 @@ class Counters:
     rates: Mapping[Rate, Node]
 
 
-@dataclass(frozen=True, eq=False)
-class Gradients:
-    """A loss and its gradients by weight; `finite` says whether they are, where that is known."""
-
-    loss: Node
-    of: Mapping[str, Node]
-    finite: Node | None = None
-
-
-def gradients(loss: Node, weights: Mapping[str, Node], clip: ClipSpec) -> Gradients:
-    """The gradients of a scalar by its weights, clipped. Raises NoDerivativeError."""
+def gradients(loss: Node, weights: Mapping[str, Node]) -> tuple[Node, dict[str, Node]]:
+    """A scalar, and its gradients by its weights. Raises NoDerivativeError."""
     found = linearize([loss], list(weights.values()))
     one = build.constant(1.0, loss.type.dtype)
-    made = dict(zip(weights, found.transposed([one]), strict=True))
-    finite: Node | None = None
+    return found.values[0], dict(zip(weights, found.transposed([one]), strict=True))
+
+
+def bounded(gradients: Mapping[str, Node], clip: ClipSpec) -> tuple[dict[str, Node], Node | None]:
+    """Gradients within the bounds that are set, and whether they are finite, where that is known."""
+    made, finite = dict(gradients), None
     if clip.value is not None:
         made = {name: _between(g, clip.value) for name, g in made.items()}
     if clip.norm is not None:
-        wide = DType.F64 if any(w.type.dtype is DType.F64 for w in weights.values()) else DType.F32
+        wide = DType.F64 if any(g.type.dtype is DType.F64 for g in made.values()) else DType.F32
         made, finite = _clipped(made, clip.norm, wide)
-    return Gradients(found.values[0], made, finite)
+    return made, finite
 
 
-class Turn:
+class LossUpdate:
     """What one loss does in a step, after others have given some of the state its next values:
     stand-ins take the place of these, until all that depends on them is there.
     """
@@ -82,34 +79,35 @@ class Turn:
         asked: list[Node],
         slots: Mapping[tuple[Objective, str], Mapping[str, Node]],
         counters: Counters,
+        part: MicroBatch | None,
     ) -> dict[str, Node]:
         """The loss, and where it has one its count, by the names of their outputs; fills
         `following` and `flags`. `asked` are these numbers over the state, `slots` what is kept by
-        objective and weight.
+        objective and weight. Of a `part` of a batch the gradients join those before it.
         """
         objective, mode = self.objective, self.mode
         value, *count = mode.nodes(substituted(asked, self.begun))
-        made = gradients(value, self.weights, objective.clip)
+        loss, made = gradients(value, self.weights)
+        if part is not None:
+            _, made = part.gathered(objective, loss, made, next(iter(count), None))
+            if not part.last:
+                return mean_outputs(objective.metric, [loss, *count])
+        made, finite = bounded(made, objective.clip)
         next_: dict[str, Node] = {}
-        for name, gradient in made.of.items():
+        for name, gradient in made.items():
             optimizer, kept = objective.learns[name], slots[objective, name]
             rate = counters.rates[optimizer.rate]
             new = optimizer.update(self.training.elaboration(), self.weights[name], gradient, rate, counters.step, kept)  # fmt: skip
             next_[name] = new.pop("w")
             next_ |= {f"{state_prefix(objective)}{slot}.{name}": n for slot, n in new.items()}
-        flags = [made.finite] if made.finite is not None else []
-        ends = [made.loss, *count, *flags, *next_.values(), *mode.measured.values()]
+        flags = [finite] if finite is not None else []
+        ends = [loss, *count, *flags, *next_.values(), *mode.measured.values()]
         settled = iter(substituted(ends, self.ended) if self.ended else ends)
         numbers = mean_outputs(objective.metric, [next(settled) for _ in (value, *count)])
         self.flags = [next(settled) for _ in flags]
         self.following = {name: next(settled) for name in next_}
         mode.measured = {node: next(settled) for node in mode.measured}
         return numbers
-
-
-def state_prefix(objective: Objective) -> str:
-    """What the names of state that is kept for an objective begin with."""
-    return f"optimizer.{objective.name}." if objective.name else "optimizer."
 
 
 def mean_nodes(mean: BatchMean) -> list[Node]:

@@ -94,6 +94,9 @@ def _training(told: dict[str, Any]) -> None:
     """Prints what learns, and the memory that a step takes."""
     learns, nbytes = told["learns"], told["bytes"]
     at = ", ".join(f"{name} {size}" for name, size in told["sizes"].items())
+    parts, values = told["accumulate"], max(nbytes["step"], nbytes.get("accumulate", 0))
+    of = f", {parts} micro-batches" if parts > 1 else ""
+    sums = f"sums {nbytes['sums']:,}, " if nbytes["sums"] else ""
     click.echo(f"minimises   {', '.join(told['losses'])}; reports {', '.join(told['metrics'])}")
     click.echo(
         f"learns      {learns['parameters']:,} parameters in {learns['tensors']:,} tensors by "
@@ -101,8 +104,8 @@ def _training(told: dict[str, Any]) -> None:
         + (f"; frozen: {', '.join(told['frozen'])}" if told["frozen"] else "")
     )
     click.echo(
-        f"step        {told['peak_bytes']:,} bytes{f' at {at}' if at else ''}: weights {nbytes['weights']:,}, optimizer "
-        f"{nbytes['optimizer']:,}, inputs {nbytes['inputs']:,}, values at once {nbytes['step']:,}"
+        f"step        {told['peak_bytes']:,} bytes{f' at {at}{of}' if at else ''}: weights {nbytes['weights']:,}, optimizer "
+        f"{nbytes['optimizer']:,}, {sums}inputs {nbytes['inputs']:,}, values at once {values:,}"
     )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from xlac.cli.choice import Chosen
 
 TOLD = 0.1  # seconds between two looks at how far it is
-KEPT = ("data", "validate", "columns", "resize", "epochs", "max_steps", "batch", "seed", "drop_last", "shuffle", "patience", "best", "keep", "checkpoint_every", "tensorboard")  # fmt: skip
+KEPT = ("data", "validate", "columns", "resize", "accumulate", "epochs", "max_steps", "batch", "seed", "drop_last", "shuffle", "patience", "best", "keep", "checkpoint_every", "tensorboard")  # fmt: skip
 """Options that a run goes on with where they are not given again."""
 USUAL = {"seed": 0, "drop_last": False, "shuffle": True, "best": "", "keep": 3, "tensorboard": False, "resize": False}  # fmt: skip
 
@@ -44,6 +44,12 @@ USUAL = {"seed": 0, "drop_last": False, "shuffle": True, "best": "", "keep": 3, 
 @click.option("--epochs", type=int, default=None, help="How often to go over the data.")
 @click.option("--max-steps", type=int, default=None, help="End after so many steps.")
 @click.option("--batch", type=int, default=None, help="Rows in a batch; default the size's opt.")
+@click.option(
+    "--accumulate",
+    type=int,
+    default=None,
+    help="Cut each batch into so many micro-batches, one in memory at a time; default SPEC's.",
+)
 @click.option(
     "--drop-last/--keep-last", default=None, help="Leave out a last batch that is smaller."
 )
@@ -97,9 +103,9 @@ def command(folder: Path | None, resume: Path | None, **given: Any) -> int:
     told = settled(kept, about(place) if resume is not None else {})
     if not told["data"]:
         raise click.UsageError("--data says what to train on")
-    options = RunOptions(**{name: told[name] for name in KEPT[4:]})
+    options = RunOptions(**{name: told[name] for name in KEPT[5:]})
     choice = chosen(**given)
-    trainer = xlac.trainer(choice.spec, **training_options(choice))
+    trainer = xlac.trainer(choice.spec, accumulate=told["accumulate"], **training_options(choice))
     columns = column_names(pairs(told["columns"], "--columns"))
     data = opened(trainer, list(told["data"]), columns, told["resize"])
     validate = opened(trainer, list(told["validate"]), columns, told["resize"]) if told["validate"] else None  # fmt: skip

@@ -96,6 +96,9 @@ class TrainSpec(Strict):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = Field(
         default=0, description="of what is drawn in a step, such as what dropout leaves out"
     )
+    accumulate: Annotated[int, Field(ge=1)] = Field(
+        default=1, description="how many micro-batches a batch is cut into, one after another"
+    )
     compute: Literal["f32", "bf16", "f16"] = Field(
         default="f32",
         description="the type of products and of what follows them in a step; weights, sums, norms and losses stay f32",

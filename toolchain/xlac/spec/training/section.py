@@ -54,6 +54,7 @@ class Training:
     report: Report
     place: Place = field(repr=False)
     compute: DType = DType.F32  # of products in a step
+    accumulate: int = 1  # micro-batches of a step
 
     @property
     def learns(self) -> dict[str, Optimizer]:
@@ -122,7 +123,7 @@ def read_training(
 
     training = Training(
         Graph(merged.name, tuple(inputs), outputs), tuple(objectives), order == IN_TURN, kept, dict(context.weights),
-        spec.batch or "", spec.seed, tuple(spec.frozen_mode), initial, again, report, place, DType(spec.compute),
+        spec.batch or "", spec.seed, tuple(spec.frozen_mode), initial, again, report, place, DType(spec.compute), spec.accumulate,
     )  # fmt: skip
     _check_optimizers(training)
     return training if len(report.found) == before else None

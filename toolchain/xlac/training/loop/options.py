@@ -116,11 +116,10 @@ def batch_size(
         if symbol.name == steps.batch
     )
     size = options.batch if options.batch is not None else symbol.opt
-    if not symbol.min <= size <= symbol.max or size % symbol.multiple_of:
+    most = symbol.max * getattr(steps, "accumulate", 1)  # a step may cut it
+    if not symbol.min <= size <= most or size % symbol.multiple_of:
         by = f", a multiple of {symbol.multiple_of}" if symbol.multiple_of > 1 else ""
-        problem = (
-            f"{size} rows in a batch: the size '{symbol.name}' is {symbol.min}..{symbol.max}{by}"
-        )
+        problem = f"{size} rows in a batch: the size '{symbol.name}' is {symbol.min}..{most}{by}"
         raise fault("XL6309", problem, "" if options.batch else "choose it: --batch N")
     least = max(symbol.min, symbol.multiple_of)
     order = EpochOrder(size, drop_last=options.drop_last)

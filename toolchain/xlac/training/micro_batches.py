@@ -1,0 +1,68 @@
+"""Batches cut into micro-batches, of which one at a time is in the memory of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xlac.ir.dims import Symbol
+from xlac.ir.types import Type
+from xlac_sdk.host.array_values import as_array
+from xlac_sdk.source import Diagnostic, SourceError
+
+
+class MicroBatches:
+    """How batches are cut: along the axis of each input that is the open size `batch`, into `number`
+    pieces of equal size but for the last. Raises SourceError where there is no such size.
+    """
+
+    def __init__(
+        self, inputs: Mapping[str, Type], dims: Mapping[str, Symbol], batch: str, number: int
+    ) -> None:
+        self.number, self.symbol = number, dims.get(batch)
+        self.axes = {
+            name: axis
+            for name, type in inputs.items()
+            for axis, size in enumerate(type.shape)
+            if self.symbol is not None and str(size) == batch
+        }
+        if number > 1 and not self.axes:
+            problem = f"there is no open size to cut batches by, and a step has {number} micro-batches"  # fmt: skip
+            raise SourceError(Diagnostic("XL6045", problem, hint=f"leave {batch or 'the batch'} open, or accumulate=1"))  # fmt: skip
+
+    def parts(self, arrays: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """The micro-batches of a batch, each of arrays by input. Raises SourceError for rows that
+        do not fit the size's bounds; what else does not fit is left to the program to say.
+        """
+        if self.number == 1:
+            return [arrays]
+        given = {n: as_array(arrays[n], None, n) for n in self.axes if n in arrays}
+        rows = {a.shape[self.axes[n]] for n, a in given.items() if a.ndim > self.axes[n]}
+        if len(given) < len(self.axes) or len(rows) != 1:
+            return [arrays]
+        (count,) = rows
+        each = self._size(count)
+        starts = range(0, count, each)
+        return [{**arrays, **{n: self._cut(a, n, s, s + each) for n, a in given.items()}} for s in starts]  # fmt: skip
+
+    def _size(self, rows: int) -> int:
+        """The rows of each micro-batch but the last."""
+        assert self.symbol is not None
+        symbol, by = self.symbol, self.symbol.multiple_of
+        each = -(-max(rows, 1) // (self.number * by)) * by
+        least = rows % each or each
+        if not symbol.min <= least <= each <= symbol.max or least % by:
+            problem = f"{rows} rows make micro-batches of {each}, the last of {least}: the size '{symbol.name}' is {symbol.min}..{symbol.max}"  # fmt: skip
+            more = f", a multiple of {by}" if by > 1 else ""
+            raise SourceError(Diagnostic("XL6045", f"{problem}{more}", hint="another batch, or another number of micro-batches"))  # fmt: skip
+        return each
+
+    def _cut(self, array: Any, name: str, start: int, stop: int) -> Any:
+        return array[(slice(None),) * self.axes[name] + (slice(start, stop),)]
+
+
+def checked_number(number: Any) -> int:
+    """How many micro-batches a caller asks for. Raises SourceError for what is no number of them."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise SourceError(Diagnostic("XL6045", f"a step of {number!r} micro-batches", hint="accumulate=4"))  # fmt: skip
+    return number

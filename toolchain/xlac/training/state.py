@@ -1,0 +1,118 @@
+"""What training keeps: weights, what optimizers keep for them, counters, and what a step of several
+micro-batches adds up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xlac.ir.graph import Node
+from xlac.ir.op import Array
+from xlac.ir.types import Type
+from xlac.model import Model
+from xlac.ops import build
+from xlac.spec.training.objective import Objective
+from xlac.spec.training.optimizer import Rate
+from xlac.spec.training.section import Training, scalar_type
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Origin
+
+STEP, LENGTH = "optimizer.step", "optimizer.steps"
+SCALE, GROWN = "optimizer.loss_scale", "optimizer.loss_scale.steps"
+
+
+@dataclass(frozen=True, eq=False)
+class StateTensor:
+    """What training keeps: a tensor of the state, and its first value. One that is `passing` means
+    nothing between steps.
+    """
+
+    name: str
+    type: Type
+    initial: Callable[[], Array]
+    learns: bool = False  # a weight
+    passing: bool = False
+
+
+class TrainingState:
+    """The tensors of a section `train`, and the nodes that stand for them, in one order for all
+    programs. `measured` names the weights that operations measure.
+    """
+
+    def __init__(self, model: Model, training: Training, measured: Sequence[str]) -> None:
+        self.model, self.training = model, training
+        self.wide = scalar_type(training)
+        self.tensors: dict[str, StateTensor] = {}
+        self.nodes: dict[str, Node] = {}
+        self.params: dict[Node, Node] = {}  # weights that learn, as state
+        self.slots: dict[tuple[Objective, str], dict[str, Node]] = {}
+        self.rates: dict[str, dict[str, Rate]] = {}
+        self._weights(measured)
+        self._kept()
+        self._counters()
+
+    def _weights(self, measured: Sequence[str]) -> None:
+        training = self.training
+        for name in (*training.learns, *measured):
+            weight = training.weights[name]
+            first = training.initial.get(name) or self._given(name)
+            self.params[weight] = self._add(name, weight.type, first, True, weight.origin)
+
+    def _kept(self) -> None:
+        """What optimizers keep for each weight."""
+        for objective in self.training.objectives:
+            for name, optimizer in objective.learns.items():
+                slots = optimizer.slots(self.training.weights[name].type)
+                prefix = state_prefix(objective)
+                self.slots[objective, name] = {
+                    slot: self._add(f"{prefix}{slot}.{name}", type, _filled(type, value))
+                    for slot, (type, value) in slots.items()
+                }
+
+    def _counters(self) -> None:
+        """Steps, the length of the run, rates, the scale of the loss."""
+        training, scalar = self.training, Type(self.wide)
+        self._add(STEP, Type(DType.I64), _filled(Type(DType.I64), 0))
+        optimizers = [o for objective in training.objectives for o in objective.learns.values()]
+        if any(optimizer.rate.covers_run for optimizer in optimizers):
+            self._add(LENGTH, scalar, _filled(scalar, 0.0))
+        for objective in training.objectives:
+            rates = self.rates[objective.name] = dict[str, Rate]()
+            for optimizer in sorted(objective.learns.values(), key=lambda one: bool(one.group)):
+                if optimizer.rate not in rates.values():
+                    name = f"{state_prefix(objective)}lr{f'.{len(rates)}' if rates else ''}"
+                    rates[name] = optimizer.rate
+                    self._add(name, scalar, _filled(scalar, optimizer.rate.base))
+
+    def passing(self, name: str, type: Type) -> Node:
+        """One more tensor, of zeros, which means nothing between steps."""
+        self.tensors[name] = StateTensor(name, type, _filled(type, 0), passing=True)
+        self.nodes[name] = build.param(name, type.dtype, type.shape, "state")
+        return self.nodes[name]
+
+    def _given(self, name: str) -> Callable[[], Array]:
+        return lambda: np.asarray(self.model.weights[name])
+
+    def _add(
+        self,
+        name: str,
+        type: Type,
+        initial: Callable[[], Array],
+        learns: bool = False,
+        origin: Origin | None = None,
+    ) -> Node:
+        self.tensors[name] = StateTensor(name, type, initial, learns)
+        self.nodes[name] = build.param(name, type.dtype, type.shape, "state", origin)
+        return self.nodes[name]
+
+
+def state_prefix(objective: Objective) -> str:
+    """What the names of state that is kept for an objective begin with."""
+    return f"optimizer.{objective.name}." if objective.name else "optimizer."
+
+
+def _filled(type: Type, value: float) -> Callable[[], Array]:
+    return lambda: np.full(tuple(int(n) for n in type.shape), value).astype(type.dtype.numpy)  # type: ignore[arg-type]
