@@ -121,7 +121,7 @@ class GeluSlope(Formula):
 
     mnemonic = "gelu_slope"
     derivatives = (
-        "where(x * x >= 1600, 0, t * ((2 - x * x) * (0.3989422804014327 * exp(-0.5 * x * x))))",
+        "t * where(x * x >= 1600, 0, (2 - x * x) * (0.3989422804014327 * exp(-0.5 * x * x)))",
     )
 
     def formula(self, *xs: Node) -> Node:
