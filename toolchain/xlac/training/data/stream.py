@@ -26,7 +26,9 @@ from xlac_sdk.dtypes import Array
 
 class BatchData:
     """Batches that somebody else makes: mappings from inputs to arrays, or tuples in the inputs'
-    order. Each epoch iterates anew; `set_epoch`, where there is one, is told its number.
+    order. Each epoch iterates anew; `set_epoch`, where there is one, is told its number. What has
+    `state_dict` and `load_state_dict` says itself where it is: a run that goes on makes no batch
+    twice.
     """
 
     def __init__(self, batches: Iterable[Any] | Callable[[], Iterable[Any]], inputs: Mapping[str, TrainingInput]) -> None:  # fmt: skip
@@ -40,6 +42,10 @@ class BatchData:
         self.size: int | None = size if isinstance(size, int) else 0
         kind = type(batches)
         self.digest = f"{kind.__module__}.{kind.__qualname__}"
+        self.keeps_place = all(
+            callable(getattr(batches, name, None)) for name in ("state_dict", "load_state_dict")
+        )
+        self._placed = False  # it goes on from a state that it was given
 
     def verify(self, tell: Tell) -> None:
         """Nothing: batches are checked when they come."""
@@ -51,9 +57,18 @@ class BatchData:
         except TypeError:
             return None
 
+    def place(self) -> Any:
+        """Where the loader is, after the last batch that it gave; only where it `keeps_place`."""
+        return self._batches.state_dict()  # type: ignore[union-attr]
+
+    def go_on(self, place: Any) -> None:
+        """The next epoch that is asked for begins there."""
+        self._batches.load_state_dict(place)  # type: ignore[union-attr]
+        self._placed = True
+
     def batches(self, order: EpochOrder, start: int) -> Iterator[Batch]:
-        """The batches of an epoch; those before number `start` are made and left. Raises
-        SourceError.
+        """The batches of an epoch; those before number `start` are made and left, unless the loader
+        goes on from there itself. Raises SourceError.
         """
         given = self._batches
         made: Iterable[Any] = given() if _is_function(given) else given  # type: ignore[assignment]
@@ -61,7 +76,8 @@ class BatchData:
             hear = getattr(told, "set_epoch", None)
             if hear is not None and order.epoch is not None:
                 hear(order.epoch)
-        for number, item in enumerate(islice(iter(made), start, None), start):
+        left, self._placed = 0 if self._placed else start, False
+        for number, item in enumerate(islice(iter(made), left, None), start):
             yield self._arrays(item, f"batch {number}")
 
     def _arrays(self, item: Any, place: str) -> Batch:

@@ -21,11 +21,13 @@ from xlac.spec.weights.safetensors import SafetensorsFile, TensorSource, write_t
 from xlac.spec.weights.tensor_files import BadFile
 from xlac.support.digest import BYTES
 from xlac.training.loop.files import replacing
+from xlac.training.loop.loader_state import LoaderState
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.hashing import blake2b
 
 FORMAT, VERSION = "xlac training checkpoint", "1"
+LOADER = "loader/"  # what names of its arrays begin with
 NAME = re.compile(r"checkpoint-(\d{10})\.safetensors")
 
 
@@ -48,13 +50,14 @@ class RunPosition:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a file holds: what was chosen for the run, where it was, and everything that a step
-    reads.
+    """What a file holds: what was chosen for the run, where it was, everything that a step reads,
+    and where a loader was that says so.
     """
 
     identity: dict[str, Any]
     position: RunPosition
     state: dict[str, Array]
+    loader: LoaderState | None = None
 
 
 class BadCheckpoint(ValueError):
@@ -80,10 +83,14 @@ def write(path: Path, checkpoint: Checkpoint, kept: str) -> None:
         "identity": json.dumps(checkpoint.identity),
     }
     metadata = {"format": FORMAT, "version": VERSION, **texts}
-    metadata["digest"] = _digest(metadata, checkpoint.state)
+    held = dict(checkpoint.state)
+    if checkpoint.loader is not None:
+        metadata["loader"] = checkpoint.loader.text
+        held |= {f"{LOADER}{n}": array for n, array in enumerate(checkpoint.loader.arrays)}
+    metadata["digest"] = _digest(metadata, held)
     tensors = {
         name: TensorSource(Type(DType.of(array.dtype), array.shape), lambda array=array: array)  # type: ignore[misc]
-        for name, array in checkpoint.state.items()
+        for name, array in held.items()
     }
     with replacing(path, f"the checkpoint of step {checkpoint.position.step}", kept) as made:
         write_tensors(made, tensors, metadata=metadata)
@@ -108,11 +115,22 @@ def read(path: Path) -> Checkpoint:
         state = {name: np.array(file[name]) for name in file}
         if told.pop("digest", None) != _digest(told, state):
             raise BadCheckpoint("its content is not what was written")
+        loader = None
+        if "loader" in told:
+            arrays = [state.pop(name) for name in _loaders(state)]
+            loader = LoaderState(told["loader"], arrays)
+            loader.value()  # whether it is one
         position = RunPosition(**json.loads(told["position"]))
         position.sums = {name: (one[0], one[1]) for name, one in position.sums.items()}
-        return Checkpoint(json.loads(told["identity"]), position, state)
+        return Checkpoint(json.loads(told["identity"]), position, state, loader)
     except (BadFile, KeyError, TypeError, ValueError) as error:
         raise BadCheckpoint(str(error)) from None
+
+
+def _loaders(state: Mapping[str, Array]) -> list[str]:
+    """The arrays of a loader's state, in order."""
+    found = [name for name in state if name.startswith(LOADER)]
+    return sorted(found, key=lambda name: int(name.removeprefix(LOADER)))
 
 
 def _digest(metadata: Mapping[str, str], state: Mapping[str, Array]) -> str:

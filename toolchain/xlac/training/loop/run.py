@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
@@ -18,6 +18,7 @@ from xlac.training.data.fitted import training_inputs
 from xlac.training.loop.checkpoint import Checkpoint, RunPosition
 from xlac.training.loop.events import EventWriter, event_writer
 from xlac.training.loop.interrupt import Interrupt, finishing_steps
+from xlac.training.loop.loader_state import LoaderPlace
 from xlac.training.loop.metrics import MetricsRow, MetricsTable, metric_columns
 from xlac.training.loop.options import VALIDATE, RunOptions, batch_size, best_metric
 from xlac.training.loop.report import RunReport
@@ -68,6 +69,7 @@ class TrainingLoop:
         self._began = time.monotonic()
         self._events: EventWriter | None = None
         self._interrupt = Interrupt()
+        self._loader = LoaderPlace.of(data)
 
     # ---- the whole ---------------------------------------------------------------------------
 
@@ -112,6 +114,8 @@ class TrainingLoop:
             self._save()
             return
         self.steps.restore(found.state)
+        if self._loader is not None and found.loader is not None:
+            self._loader.go_on(found.loader)
         if length is not None:
             self.steps.set_length(length)  # a run may go on for longer than it was to
         self.position = found.position
@@ -170,7 +174,9 @@ class TrainingLoop:
         ordered = self._order(number if self.options.shuffle else None)
         total = self.data.steps(ordered) or 0
         told = f"epoch {number}"
-        with prefetched(self.data.batches(ordered, here.batches)) as batches:
+        made = self.data.batches(ordered, here.batches)
+        # one that says where it is has to be there when it is asked: no batches are made ahead
+        with nullcontext(made) if self._loader else prefetched(made) as batches:
             for arrays in batches:
                 self._step(arrays)
                 self._stop_if_asked()
@@ -277,7 +283,8 @@ class TrainingLoop:
 
     def _save(self) -> None:
         self.position.seconds = time.monotonic() - self._began
-        self.folder.save(Checkpoint(self._identity(), self.position, self.steps.state()))
+        place = self._loader.state(self.report.say) if self._loader else None
+        self.folder.save(Checkpoint(self._identity(), self.position, self.steps.state(), place))
 
     def _stop_if_asked(self) -> None:
         """After ctrl-C or SIGTERM: a checkpoint, and out. Raises KeyboardInterrupt or SystemExit."""
