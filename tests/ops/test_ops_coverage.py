@@ -44,7 +44,7 @@ ATTRIBUTES = {
     "gather": "offset_dims collapsed_slice_dims operand_batching_dims start_indices_batching_dims start_index_map index_vector_dim slice_sizes",
     "scatter": "update_window_dims inserted_window_dims input_batching_dims scatter_indices_batching_dims scatter_dims_to_operand_dims index_vector_dim combine body unique",
     "window": "combine body window strides low high base_dilation window_dilation",
-    "scan": "body length carries scanned reverse",
+    "scan": "body length carries scanned reverse checkpoint_every",
     "sort": "axis descending keys stable body",
     "cumulative": "axis combine reverse exclusive",
     "rng_bits": "algorithm shape dtype",

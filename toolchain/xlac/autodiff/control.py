@@ -12,7 +12,7 @@ from dataclasses import replace
 from xlac.autodiff.bodies import PullBack, Pusher, Tangents, linearize
 from xlac.autodiff.bounded import bounded_tangents, while_tangents
 from xlac.autodiff.errors import NoDerivativeError
-from xlac.ir.graph import Graph, Node, pick, zeros
+from xlac.ir.graph import Graph, Node, pick, walk, zeros
 from xlac.ir.op import Op
 from xlac.ops import build
 from xlac.ops.control.bounded import BoundedWhile, CountedScan
@@ -91,6 +91,11 @@ def _scan(
             active[n] = True
     carry, slices, rest = op.parts(body.inputs)
     steps, alike = set(carry) | set(slices), parts.residuals
+    if (
+        isinstance(op, Scan) and op.checkpoint_every
+    ):  # what goes into a step: the rest is made again
+        under = set(walk(alike))
+        alike = [i for i in body.inputs if i in under]
     moving = dependents(alike, steps)
     yielded = [r for r in alike if r in moving and r not in slices]
     passed = [r for r in alike if r in slices]

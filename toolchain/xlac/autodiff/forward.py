@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from xlac.autodiff import combined, control
+from xlac.autodiff.checkpoints import in_chunks
 from xlac.autodiff.custom import custom_tangents
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.autodiff.expressions import expression
@@ -63,6 +64,9 @@ class Forward:
             self._differentiate(node, own, changes)
 
     def _differentiate(self, node: Node, own: Node, changes: Sequence[Node | None]) -> None:
+        if (chunks := in_chunks(own)) is not None:
+            self._through(node, own, chunks, changes)
+            return
         found = by_rule(own, changes)
         if found is None and control.is_control(own.op):
             results, found = control.tangents(own, changes, Forward)

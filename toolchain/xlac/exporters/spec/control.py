@@ -63,6 +63,7 @@ def scan(section: Section, node: Node, op: Scan, path: str, indent: str) -> list
         (f"{indent}scan: "
         f"{flow(dict(zip(inner[op.carries : end], outer[op.carries : end], strict=True)))}"),
         f"{indent}length: {flow(plain(op.length))}", *([f"{indent}reverse: true"] if op.reverse else []),
+        *([f"{indent}checkpoint_every: {op.checkpoint_every}"] if op.checkpoint_every else []),
         f"{indent}carry: {flow(dict(zip(inner[: op.carries], outer, strict=False)))}",
         *handed(section, op.body.inputs[end:], inner[end:], outer[end:], indent), *rows,
         f"{indent}next: {flow(dict(zip(inner[: op.carries], results, strict=False)))}",

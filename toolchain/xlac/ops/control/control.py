@@ -104,7 +104,8 @@ class Scan(Op):
     body takes the carried values, the slices of its step and the rest; it gives the new carried
     values, then what the step yields. The results are the last carried values and the yields
     stacked along a new axis 0. `reverse` goes from the last slice to the first; each step's yields
-    stay at its place.
+    stay at its place. With `checkpoint_every` its derivative keeps the carried values of every so
+    many steps, and makes again what else it needs of them; 0 keeps all that it needs.
     """
 
     mnemonic = "scan"
@@ -114,6 +115,7 @@ class Scan(Op):
     carries: int = 0
     scanned: int = 0
     reverse: bool = False
+    checkpoint_every: int = 0
 
     def infer(self, *types: Type) -> Types:
         if self.body is None or len(types) < self.carries + self.scanned:

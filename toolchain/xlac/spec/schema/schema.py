@@ -131,6 +131,10 @@ class ScanNode(Strict):
     axis: Whole = Field(default=0, description="the axis that is sliced")
     length: Whole = Field(default=None, description="how many steps, where nothing is sliced")
     reverse: Flag = Field(default=False, description="from the last slice to the first")
+    checkpoint_every: Whole = Field(
+        default=0,
+        description="gradients keep the carried values of every so many steps, and make the others again",
+    )
     carry: dict[Name, CarryLike] = Field(default={}, description="values handed from step to step")
     given: dict[Name, Expression] = Field(
         default={}, alias="with", description="values of around it, by the names they have inside"

@@ -26,6 +26,8 @@ from xlac.spec.report import Fault, Place
 from xlac.spec.schema import schema
 from xlac_sdk.source import Origin
 
+MOST = 2**31 - 1
+
 
 def scan(
     context: Elaboration, scope: Scope, spec: schema.ScanNode, path: str, place: Place
@@ -65,6 +67,7 @@ def scan(
         carries=len(after),
         scanned=len(sliced),
         reverse=spec.reverse is True or flag(scope, spec.reverse, place.at("reverse")),
+        checkpoint_every=whole(scope, spec.checkpoint_every, place.at("checkpoint_every"), 0, MOST),
     )
     results = apply(context, op, operands, "scan", path, place)
     members: dict[str, Value] = dict(carried.values(results[: len(after)]))

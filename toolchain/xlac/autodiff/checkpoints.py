@@ -1,0 +1,62 @@
+"""Scans of which only every k-th carry is kept for the way back, and the steps between are made again.
+
+Such a scan is one over chunks of k steps, of each of which the derivative keeps what goes into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xlac.ir.dims import Dim, ceil_div, divisor
+from xlac.ir.graph import Node, zeros
+from xlac.ops import build
+from xlac.ops.control.bounded import COUNT, CountedScan, size
+from xlac.ops.control.control import Scan
+from xlac.ops.walks import closed, fresh
+
+
+def in_chunks(node: Node) -> Sequence[Node] | None:
+    """The results of a scan that keeps every k-th carry, k > 1, from a scan over chunks; None for any
+    other node. The last chunk may have fewer steps.
+    """
+    op = node.op
+    if not isinstance(op, Scan) or op.checkpoint_every < 2 or op.length == 0:
+        return None
+    assert op.body is not None
+    every, chunks = op.checkpoint_every, ceil_div(op.length, op.checkpoint_every)
+    first, xs, rest = op.parts(node.inputs)
+    rows = [_chunked(x, chunks, every) for x in xs]
+    whole = divisor(op.length) % every == 0
+    counts = [] if whole else [_counts(op, chunks)]
+
+    types = [i.type for i in first], [r.type.with_shape(r.shape[1:]) for r in (*counts, *rows)]
+    carry, slices, others = fresh(types[0], "c"), fresh(types[1], "x"), fresh([r.type for r in rest], "r")  # fmt: skip
+    short = replace(op, length=every, checkpoint_every=0)
+    steps = short if whole else CountedScan(short.body, every, op.carries, op.scanned, op.reverse)
+    inputs = [*slices[: len(counts)], *carry, *slices[len(counts) :], *others]
+    inner = build.results(Node.of(steps, *inputs, origin=node.origin))
+    body = closed(op.body.name, [*carry, *slices, *others], inner)
+    outer = Scan(body, chunks, op.carries, len(slices), op.reverse, checkpoint_every=1)
+    made = build.results(Node.of(outer, *first, *counts, *rows, *rest, origin=node.origin))
+    stacked = [
+        build.cut(build.reshape(y, (chunks * every, *y.shape[2:])), 0, 0, op.length)
+        for y in made[op.carries :]
+    ]
+    return [*made[: op.carries], *stacked]
+
+
+def _chunked(x: Node, chunks: Dim, every: int) -> Node:
+    """Slices in chunks; zeros fill the last."""
+    missing = chunks * every - x.shape[0]
+    if missing != 0:
+        x = build.concat([x, zeros(x.type.with_shape((missing, *x.shape[1:])))], 0)
+    return build.reshape(x, (chunks, every, *x.shape[1:]))
+
+
+def _counts(op: Scan, chunks: Dim) -> Node:
+    """How many steps each chunk has."""
+    every = op.checkpoint_every
+    begun = build.mul(build.cast(build.iota((chunks,), 0), COUNT), every)
+    left = build.sub(build.spread(size(op.length), (chunks,), ()), begun)
+    return build.minimum(left, every)
