@@ -232,6 +232,7 @@ WRONG = {
     ('["up.*", "fake.*"]', '["q*"]'): ("XL3011", 25, "fits no weight that can learn"),
     ("{norm: 0.5}", "{}"): ("XL1012", 22, "norm or value"),
     ("{sgd: {lr: 0.05, momentum: 0.9}}", "{sgd: {momentum: 0.9}}"): ("XL2007", 26, "needs 'lr'"),
+    ("      wrt: [\"first.*\"", "      wrd: [\"first.*\""): ("XL1010", 20, "did you mean 'wrt'?"),
     ("{right: ", "{generator: "): ("XL1021", 28, "reported anyway"),
 }  # fmt: skip
 

@@ -34,6 +34,7 @@ class LogisticSteps:
     batch = "batch"
     metrics = ("loss", "accuracy")
     losses = ("loss",)
+    parts: Mapping[str, Any] = {}
 
     def __init__(
         self, width: int = 8, classes: int = 4, rate: float = 0.1, pause: float = 0

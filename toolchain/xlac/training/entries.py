@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from xlac.ir.op import Array
+from xlac.ir.text import show
 from xlac.model import Model
 from xlac.ops.tensor.leaf import param
 from xlac.runtime.compiled import Compiled
+from xlac.support.digest import digest
 from xlac_sdk.programs.program import Program, Role, Slot
 
 
@@ -65,3 +67,11 @@ def shared_bytes(program: Compiled) -> int:
     """The bytes of the state block that hold what is learned: scratch memory lies behind it."""
     named = [s for s in program.program.slots if s.role is Role.STATE and s.name]
     return max((s.offset + s.nbytes for s in named), default=0)
+
+
+def fingerprint(model: Model, accumulate: int) -> str:
+    """A hash of the graph of a step: of the model, its loss and its optimizer; and of how many
+    micro-batches it has.
+    """
+    parts = [str(accumulate)] if accumulate > 1 else []
+    return digest(show(model.graph), *sorted(model.state), *parts)[:32]

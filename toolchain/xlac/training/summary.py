@@ -43,6 +43,7 @@ def summarize_training(model: Model, training: Training, target: str = "cpu") ->
             "tensors": len(learned),
             "parameters": sum(size_hint(t.type.size) for t in learned),
         },
+        "lora": sorted(training.factors),
         "frozen": sorted(set(training.weights) - set(training.learns)),
         "sizes": sizes,
         "accumulate": training.accumulate,

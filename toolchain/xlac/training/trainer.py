@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from xlac.api import compile
 from xlac.ir.dims import evaluate
 from xlac.ir.op import Array
-from xlac.ir.text import show
 from xlac.ir.types import Type
-from xlac.model import Model
 from xlac.ops.tensor.leaf import param
+from xlac.runtime.compiled import Compiled
+from xlac.runtime.specialization import Specializing
 from xlac.spec.load import load_training
-from xlac.spec.weights.safetensors import TensorSource, write_tensors
-from xlac.support.digest import digest
+from xlac.training import weights
+from xlac.training.entries import fingerprint
 from xlac.training.index_ranges import index_ranges
+from xlac.training.loop.steps import added, means
 from xlac.training.micro_batches import MicroBatches, checked_number
 from xlac.training.program import graphs_of
 from xlac.training.programs import TrainingPrograms
 from xlac.training.settings import settings
 from xlac.training.state import LENGTH, STEP, StateTensor
 from xlac.training.step import FINITE, Metric
-from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, SourceError
 
 Totals = dict[str, tuple[float, float]]
@@ -63,10 +64,12 @@ class Trainer:
         models = {"step": graphs.step, "evaluate": graphs.evaluate, "run": graphs.run}
         if graphs.accumulate is not None:
             models["accumulate"] = graphs.accumulate
-        self._programs = TrainingPrograms(models, {"target": target, "threads": threads, **options})
+        self._options = {"target": target, "threads": threads, **options}
+        self._programs = TrainingPrograms(models, self._options)
         self._tensors = {tensor.name: tensor for tensor in graphs.state if not tensor.passing}
         self._metrics: tuple[Metric, ...] = graphs.metrics
         self._settings, self._covers = settings(graphs), LENGTH in self._tensors
+        self._model, self._factors = model, training.factors
         self.batch = training.batch
         self.inputs: dict[str, Type] = {param(n).name: n.type for n in graphs.step.inputs}
         self.metrics = tuple(metric.name for metric in graphs.metrics)
@@ -74,7 +77,7 @@ class Trainer:
         self.ranges = index_ranges(graphs.evaluate.graph)
         self.accumulate = training.accumulate
         self._cut = MicroBatches(self.inputs, model.dims, self.batch, self.accumulate)
-        self.fingerprint = _fingerprint(graphs.step, self.accumulate)
+        self.fingerprint = fingerprint(graphs.step, self.accumulate)
         self._initial = {name: tensor.initial for name, tensor in self._tensors.items()}
         self._partly = False  # whether a step ended between its micro-batches
         self.reset()
@@ -83,11 +86,11 @@ class Trainer:
 
     def step(self, /, **arrays: Any) -> dict[str, float]:
         """Learns from a batch; the loss and metrics of the batch, before it was learned from."""
-        return _means(self.run_step(arrays))
+        return means(self.run_step(arrays))
 
     def evaluate(self, /, **arrays: Any) -> dict[str, float]:
         """The loss and metrics of a batch, from which nothing is learned."""
-        return _means(self.run_evaluate(arrays))
+        return means(self.run_evaluate(arrays))
 
     def __call__(self, /, **arrays: Any) -> Any:
         """The model's outputs with the weights as they are now."""
@@ -113,20 +116,20 @@ class Trainer:
         totals: Totals = {}
         self._partly = bool(before)
         for part in before:
-            totals = _added(totals, self._totals(*self._programs.called("accumulate", part)))
+            totals = added(totals, self._totals(*self._programs.called("accumulate", part)))
         found, sizes = self._programs.called("step", last)
         self._partly = False
         if not found.get(FINITE, True):
             problem = f"step {self.steps_done + 1}: the gradients are not finite; nothing was learned from this batch"  # fmt: skip
             hint = "a smaller rate, or look for NaN in the data; the state is as before the step"
             raise SourceError(Diagnostic("XL6031", problem, hint=hint))
-        return _added(totals, self._totals(found, sizes))
+        return added(totals, self._totals(found, sizes))
 
     def run_evaluate(self, arrays: Mapping[str, Any]) -> Totals:
         """`evaluate`, with sums and counts."""
         totals: Totals = {}
         for part in self._cut.parts(arrays):
-            totals = _added(totals, self._totals(*self._programs.called("evaluate", part)))
+            totals = added(totals, self._totals(*self._programs.called("evaluate", part)))
         return totals
 
     @property
@@ -190,20 +193,48 @@ class Trainer:
         self._partly = False
         self._length = float(state[LENGTH]) if self._covers else 0.0
 
-    def weights(self) -> dict[str, Array]:
-        """A copy of every weight of the model, learned or not, by name."""
-        kept = self.state()
-        learned = {name: kept[name] for name, tensor in self._tensors.items() if tensor.learns}
+    def weights(self, merged: bool = True) -> dict[str, Array]:
+        """A copy of every weight of the model, learned or not, by name; factors of low rank are
+        merged into theirs, or stand beside them.
+        """
         frozen = {
             name: np.asarray(array)
             for entry in self._programs.entries.values()
             for name, array in entry.model.weights.items()
         }
-        return {**frozen, **learned}
+        found = {**frozen, **self._learned()}
+        return weights.merged(found, self._factors) if merged else found
 
-    def save_weights(self, path: str | os.PathLike[str]) -> None:
+    def _learned(self) -> dict[str, Array]:
+        kept = self.state()
+        return {name: kept[name] for name, tensor in self._tensors.items() if tensor.learns}
+
+    def save_weights(self, path: str | os.PathLike[str], merged: bool = True) -> None:
         """Writes the weights as safetensors, by the names that the model's spec knows them by."""
-        write_tensors(Path(path), {n: _source(a) for n, a in self.weights().items()})
+        weights.write_weights(Path(path), self.weights(merged))
+
+    def save_factors(self, path: str | os.PathLike[str]) -> None:
+        """Writes what a step changes, factors of low rank above all, as safetensors."""
+        weights.write_factors(Path(path), self._learned(), self._factors)
+
+    def load_factors(self, path: str | os.PathLike[str]) -> None:
+        """Takes such a file, or one of PEFT whose modules have the model's names. Raises SourceError
+        where it does not fit, and changes nothing then.
+        """
+        learned = {name: tensor.type for name, tensor in self._tensors.items() if tensor.learns}
+        self.restore({**self.state(), **weights.read_factors(Path(path), learned, self._factors)})
+
+    @property
+    def parts(self) -> dict[str, Callable[[Path], None]]:
+        """Files that belong beside the weights of a run, by name."""
+        return {"lora.safetensors": self.save_factors} if self._factors else {}
+
+    def model(self, **options: Any) -> Compiled | Specializing:
+        """The model for inference with the weights as they are now, compiled as the trainer is;
+        `options` are those of `xlac.compile`.
+        """
+        made = weights.model_of(self._model, self.weights())
+        return compile(made, **{**self._options, **options})
 
     def _totals(self, found: Mapping[str, Any], sizes: Mapping[str, int]) -> Totals:
         totals: Totals = {}
@@ -212,28 +243,6 @@ class Trainer:
             mean, number = float(found[metric.name]), float(count)
             totals[metric.name] = (mean * number if number else 0.0, number)
         return totals
-
-
-def _source(array: Array) -> TensorSource:
-    return TensorSource(Type(DType.of(array.dtype), array.shape), lambda: array)
-
-
-def _means(totals: Totals) -> dict[str, float]:
-    return {name: total / count if count else float("nan") for name, (total, count) in totals.items()}  # fmt: skip
-
-
-def _added(first: Totals, second: Totals) -> Totals:
-    """The sums and counts of two batches."""
-    nothing = 0.0, 0.0
-    return {n: (first.get(n, nothing)[0] + s, first.get(n, nothing)[1] + c) for n, (s, c) in second.items()}  # fmt: skip
-
-
-def _fingerprint(model: Model, accumulate: int) -> str:
-    """A hash of the graph of a step: of the model, its loss and its optimizer; and of how many
-    micro-batches it has.
-    """
-    parts = [str(accumulate)] if accumulate > 1 else []
-    return digest(show(model.graph), *sorted(model.state), *parts)[:32]
 
 
 def trainer(spec: str | os.PathLike[str], **options: Any) -> Trainer:

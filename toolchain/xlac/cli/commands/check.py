@@ -103,6 +103,8 @@ def _training(told: dict[str, Any]) -> None:
         f"{told['optimizer']}"
         + (f"; frozen: {', '.join(told['frozen'])}" if told["frozen"] else "")
     )
+    if told["lora"]:
+        click.echo(f"low rank    factors of {', '.join(told['lora'])}")
     click.echo(
         f"step        {told['peak_bytes']:,} bytes{f' at {at}{of}' if at else ''}: weights {nbytes['weights']:,}, optimizer "
         f"{nbytes['optimizer']:,}, {sums}inputs {nbytes['inputs']:,}, values at once {values:,}"

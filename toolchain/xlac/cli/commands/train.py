@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from xlac.cli.choice import Chosen
 
 TOLD = 0.1  # seconds between two looks at how far it is
-KEPT = ("data", "validate", "columns", "resize", "accumulate", "epochs", "max_steps", "batch", "seed", "drop_last", "shuffle", "patience", "best", "keep", "checkpoint_every", "tensorboard")  # fmt: skip
+KEPT = ("data", "validate", "columns", "resize", "accumulate", "epochs", "max_steps", "batch", "seed", "drop_last", "shuffle", "patience", "best", "keep", "checkpoint_every", "tensorboard", "merge")  # fmt: skip
 """Options that a run goes on with where they are not given again."""
-USUAL = {"seed": 0, "drop_last": False, "shuffle": True, "best": "", "keep": 3, "tensorboard": False, "resize": False}  # fmt: skip
+USUAL = {"seed": 0, "drop_last": False, "shuffle": True, "best": "", "keep": 3, "tensorboard": False, "merge": True, "resize": False}  # fmt: skip
 
 
 @click.command(name="train")
@@ -79,6 +79,11 @@ USUAL = {"seed": 0, "drop_last": False, "shuffle": True, "best": "", "keep": 3, 
 )
 @click.option(
     "--tensorboard", is_flag=True, default=None, help="Write events for TensorBoard, too."
+)
+@click.option(
+    "--merge/--no-merge",
+    default=None,
+    help="Write weights with factors of low rank (lora) merged into them, beside the factors.",
 )
 def command(folder: Path | None, resume: Path | None, **given: Any) -> int:
     """Train SPEC, which has a section `train:`, on data: metrics.csv, checkpoints and weights go to

@@ -134,6 +134,10 @@ def _model_at(path: Path_, loc: Any) -> type[BaseModel] | None:
         return schema.Carry if "carry" in path else weights.TensorInit
     if path[-1] == "init" and path[0] == "weights":
         return weights.InitSpec
+    if path[0] == "train" and path[1:2] == ("lora",) and len(path) == 3:
+        return training.LoraSpec
+    if path[0] == "train" and path[1:2] == ("losses",) and len(path) == 3:
+        return training.LossSpec
     if path[0] == "train" and path[-1] in _TRAIN:
         return _TRAIN[str(path[-1])]
     if tags and tags[-1] == "<op>" and path[-1] == "body":
@@ -150,7 +154,7 @@ def _keys(model: type[BaseModel]) -> list[str]:
 _CALLED = {
     schema.OpNode: "an operation", schema.BlockNode: "the use of a block", schema.ScanNode: "a scan",
     schema.WhileNode: "a while loop", schema.CondNode: "a cond", schema.BlockSpec: "a block", schema.OpSpec: "an op",
-    interface.DimSpec: "a dim", weights.WeightsSpec: "weights", weights.InitSpec: "init", training.TrainSpec: "train", training.OptimizerSpec: "an optimizer", training.RateSpec: "a rate", training.ClipSpec: "clip", training.MeanSpec: "a mean", training.SlotSpec: "a state",
+    interface.DimSpec: "a dim", weights.WeightsSpec: "weights", weights.InitSpec: "init", training.TrainSpec: "train", training.LoraSpec: "lora", training.LossSpec: "a loss", training.OptimizerSpec: "an optimizer", training.RateSpec: "a rate", training.ClipSpec: "clip", training.MeanSpec: "a mean", training.SlotSpec: "a state",
     interface.StateSpec: "a state", interface.InputSpec: "an input", schema.Carry: "a carry", schema.Branch: "a branch", schema.Function: "a body",
     weights.TensorInit: "an init", schema.Document: "a spec",
 }  # fmt: skip

@@ -40,6 +40,19 @@ class ClipSpec(Strict):
     )
 
 
+class LoraSpec(Strict):
+    """Low-rank factors that learn in the place of a weight: W + alpha / rank * B A."""
+
+    rank: Annotated[int, Field(ge=1)] = Field(default=8, description="the size between the factors")
+    alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="over rank what the change is multiplied by; rank unless given"
+    )
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0,
+        description="the share of what the first factor multiplies that is left out in a step",
+    )
+
+
 NamedOptimizer = Annotated[
     dict[Name, dict[str, Any]],
     Field(min_length=1, max_length=1, description="its name, and its parameters"),
@@ -89,6 +102,10 @@ class TrainSpec(Strict):
     clip: ClipSpec | None = None
     groups: Groups = {}
     wrt: Learning = ["*"]
+    lora: dict[Text, LoraSpec] = Field(
+        default={},
+        description="by pattern of the weights' names, factors of low rank that learn in their place; the first that fits",
+    )
     frozen_mode: list[str] = Field(
         default=[],
         description="patterns of nodes that stay as they are in inference: dropout drops nothing, batch_norm measures nothing",

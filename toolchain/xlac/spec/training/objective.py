@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -28,6 +28,47 @@ class BatchMean:
 
     value: Node
     count: Dim | Node
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """What a section needs of the graph: the model's outputs, losses and metrics; None for what is
+    wrong.
+    """
+
+    outputs: Mapping[str, Node]
+    losses: Sequence[BatchMean | None]
+    metrics: Mapping[str, BatchMean | None]
+
+    def nodes(self) -> list[Node]:
+        """All of them."""
+        found = list(self.outputs.values())
+        for mean in (*self.losses, *self.metrics.values()):
+            if mean is not None:
+                found += [mean.value, *([mean.count] if isinstance(mean.count, Node) else [])]
+        return found
+
+    def graph(self, name: str) -> Graph:
+        """Outputs and losses as a graph."""
+        ends = {f"loss {n}": one.value for n, one in enumerate(self.losses) if one is not None}
+        return Graph(name, (), {**self.outputs, **ends})
+
+    def replaced(self, change: Callable[[Sequence[Node]], Sequence[Node]]) -> Values:
+        """The values that a change of all nodes at once makes of them."""
+        nodes = self.nodes()
+        new = dict(zip(nodes, change(nodes), strict=True))
+
+        def moved(mean: BatchMean | None) -> BatchMean | None:
+            if mean is None:
+                return None
+            number = new[mean.count] if isinstance(mean.count, Node) else mean.count
+            return BatchMean(new[mean.value], number)
+
+        return Values(
+            {name: new[node] for name, node in self.outputs.items()},
+            [moved(mean) for mean in self.losses],
+            {name: moved(mean) for name, mean in self.metrics.items()},
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,16 +122,22 @@ def learning(
     constants: Constants,
     place: Place,
     able: Mapping[str, Node],
+    factors: Mapping[str, Node],
 ) -> dict[str, Optimizer]:
     """The weights that learn of those that are `able`, each with its optimizer: that of the first
-    group that fits. What is wrong goes to the report.
+    group that fits. Where there are `factors` of low rank these do, of several losses those that
+    `wrt` names, and of the others only what it names. What is wrong goes to the report.
     """
-    report = context.report
+    report, said = context.report, "wrt" in spec.model_fields_set
+    known = {**able, **factors}
     for i, pattern in enumerate(spec.wrt):
-        fits = any(fnmatchcase(name, pattern) for name in able)
+        fits = any(fnmatchcase(name, pattern) for name in known)
         if spec.wrt != ["*"] and not fits and not report.found:
-            report.add("XL3011", f"this pattern fits no weight that can learn: {pattern!r}", place.at("wrt", i).span, nearest(pattern, able))  # fmt: skip
-    chosen = [name for name in able if any(fnmatchcase(name, pattern) for pattern in spec.wrt)]
+            report.add("XL3011", f"this pattern fits no weight that can learn: {pattern!r}", place.at("wrt", i).span, nearest(pattern, known))  # fmt: skip
+    wrt = spec.wrt if said or not factors else []
+    chosen = [name for name in known if any(fnmatchcase(name, pattern) for pattern in wrt)]
+    if isinstance(spec, TrainSpec) or not said:
+        chosen += [name for name in factors if name not in chosen]
     ((named, given),) = (spec.optimizer or {"": {}}).items()
     if not named:
         return {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -20,10 +20,12 @@ from xlac.spec.schema.settings import DimValue
 from xlac.spec.schema.training import ClipSpec, MeanSpec, TrainSpec
 from xlac.spec.summary import statistics
 from xlac.spec.training.counts import mean_count
+from xlac.spec.training.lora import LowRank, low_rank, with_factors
 from xlac.spec.training.objective import (
     IN_TURN,
     BatchMean,
     Objective,
+    Values,
     check_objectives,
     learning,
     losses,
@@ -55,6 +57,7 @@ class Training:
     place: Place = field(repr=False)
     compute: DType = DType.F32  # of products in a step
     accumulate: int = 1  # micro-batches of a step
+    factors: Mapping[str, LowRank] = field(default_factory=dict)  # by the weight that stays
 
     @property
     def learns(self) -> dict[str, Optimizer]:
@@ -85,48 +88,56 @@ def read_training(
     if spec.batch is not None and spec.batch not in symbols and not isinstance(fixed.get(spec.batch), int):  # fmt: skip
         report.add("XL2004", f"there is no open size {spec.batch!r}", place.at("batch").span, nearest(spec.batch, symbols))  # fmt: skip
     asked = losses(spec, place, context)
-    found = [
-        reader.mean(one.loss, name or "loss", at.at("loss")) if one.loss is not None else None
-        for name, at, one in asked
-    ]
-    metrics = {
-        name: reader.mean(text, name, place.at("metrics", name))
-        for name, text in spec.metrics.items()
-    }
-    for name in metrics.keys() & {name or "loss" for name, _, _ in asked}:
-        report.add("XL1021", f"{name!r} is reported anyway", place.at("metrics", name).key)
-    ends = {f"loss {n}": one.value for n, one in enumerate(found) if one is not None}
-    graph = Graph(merged.name, tuple(inputs), {**outputs, **ends})
-    measured = statistics(graph)
+    values = reader.values(spec, asked, outputs)
+    measured = statistics(values.graph(merged.name))
     able = {
         name: node
         for name, node in context.weights.items()
         if node.type.dtype.is_float and node not in measured
     }
-    learns = [learning(one, merged, context, scope.constants, at, able) for _, at, one in asked]
+    factors = low_rank(spec.lora, able, values.nodes(), place, context)
+    values = _with_factors(values, factors, context)
+    able = {name: node for name, node in able.items() if name not in factors}
+    parts = {node.name: node for one in factors.values() for node in (one.a, one.b)}
+    learns = [learning(one, merged, context, scope.constants, at, able, parts) for _, at, one in asked]  # fmt: skip
     initial = _initial(spec, context, place)
-    _check_frozen(spec, graph, context, place)
+    if factors:
+        seed = spec.seed if spec.init is None else spec.init.seed
+        initial |= {n: made for one in factors.values() for n, made in one.initial(seed).items()}
+    _check_frozen(spec, values.graph(merged.name), context, place)
     objectives = [
         Objective(name, loss, learns[n], one.clip or ClipSpec())
-        for n, ((name, _, one), loss) in enumerate(zip(asked, found, strict=True))
+        for n, ((name, _, one), loss) in enumerate(zip(asked, values.losses, strict=True))
         if loss is not None
     ]
     if len(report.found) > before or len(objectives) < len(asked):  # of nodes that are wrong
         return None
     order = spec.order or IN_TURN
-    check_objectives(objectives, order, context.weights, context, [at for _, at, _ in asked])
+    weights = {**context.weights, **parts}
+    check_objectives(objectives, order, weights, context, [at for _, at, _ in asked])
     _check_compute(spec, objectives, place, report)
-    kept = {name: metric for name, metric in metrics.items() if metric is not None}
+    kept = {name: metric for name, metric in values.metrics.items() if metric is not None}
 
     def again() -> Elaboration:
         return Elaboration(report, {}, merged.ops, Frame(), context.stored, context.handlers)
 
     training = Training(
-        Graph(merged.name, tuple(inputs), outputs), tuple(objectives), order == IN_TURN, kept, dict(context.weights),
-        spec.batch or "", spec.seed, tuple(spec.frozen_mode), initial, again, report, place, DType(spec.compute), spec.accumulate,
+        Graph(merged.name, tuple(inputs), values.outputs), tuple(objectives), order == IN_TURN, kept, weights,
+        spec.batch or "", spec.seed, tuple(spec.frozen_mode), initial, again, report, place, DType(spec.compute), spec.accumulate, factors,
     )  # fmt: skip
     _check_optimizers(training)
     return training if len(report.found) == before else None
+
+
+def _with_factors(values: Values, factors: Mapping[str, LowRank], context: Elaboration) -> Values:
+    """Values with factors beside their weights; too many operations go to the report."""
+    if not factors:
+        return values
+    try:
+        return values.replaced(lambda roots: with_factors(roots, factors, context))
+    except Fault as fault:
+        context.report.fault(fault)
+    return values
 
 
 def _check_compute(
@@ -163,6 +174,22 @@ class _Section:
     place: Place
     symbols: Mapping[str, Symbol]
     batch: str
+
+    def values(
+        self, spec: TrainSpec, asked: Sequence[tuple[str, Place, Any]], outputs: Mapping[str, Node]
+    ) -> Values:
+        """The losses and metrics beside the outputs; what is wrong goes to the report."""
+        found = [
+            self.mean(one.loss, name or "loss", at.at("loss")) if one.loss is not None else None
+            for name, at, one in asked
+        ]
+        metrics = {
+            name: self.mean(text, name, self.place.at("metrics", name))
+            for name, text in spec.metrics.items()
+        }
+        for name in metrics.keys() & {name or "loss" for name, _, _ in asked}:
+            self.context.report.add("XL1021", f"{name!r} is reported anyway", self.place.at("metrics", name).key)  # fmt: skip
+        return Values(outputs, found, metrics)
 
     def mean(self, text: Any, name: str, at: Place) -> BatchMean | None:
         """The mean that an expression is, or that `sum` and `count` make."""

@@ -22,7 +22,8 @@ class RunOptions:
 
     `batch` None is the size's `opt`. `best` is `COLUMN:min` or `:max` of metrics.csv, whose
     checkpoint is kept beside the last `keep`; after `patience` epochs that did not improve it the
-    run ends. Checkpoints are written after each epoch, or every `checkpoint_every` steps.
+    run ends. Checkpoints are written after each epoch, or every `checkpoint_every` steps. Without
+    `merge` factors of low rank are written, and no weights with them inside.
     """
 
     epochs: int | None = None
@@ -36,6 +37,7 @@ class RunOptions:
     keep: int = 3
     checkpoint_every: int | None = None
     tensorboard: bool = False
+    merge: bool = True
 
     def __post_init__(self) -> None:
         if self.epochs is None and self.max_steps is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from xlac.training.data import order
 from xlac.training.data.batches import Batch, EpochOrder, TrainingData, prefetched
-from xlac.training.data.column import IndexRange, fault
+from xlac.training.data.column import fault
 from xlac.training.data.fitted import training_inputs
 from xlac.training.loop.checkpoint import Checkpoint, RunPosition
 from xlac.training.loop.events import EventWriter, event_writer
@@ -22,8 +22,8 @@ from xlac.training.loop.loader_state import LoaderPlace
 from xlac.training.loop.metrics import MetricsRow, MetricsTable, metric_columns
 from xlac.training.loop.options import VALIDATE, RunOptions, batch_size, best_metric
 from xlac.training.loop.report import RunReport
-from xlac.training.loop.run_folder import WEIGHTS, RunFolder
-from xlac.training.loop.steps import Sums, TrainingSteps, added, means
+from xlac.training.loop.run_folder import BEST, WEIGHTS, RunFolder
+from xlac.training.loop.steps import Sums, TrainingSteps, added, means, ranges
 from xlac_sdk.source import Diagnostic, LimitError
 
 SAME = {
@@ -98,7 +98,7 @@ class TrainingLoop:
                 self.report.say(f"{self.best.column} was not better for {waited} epochs: the end")
             if self.position.batches:  # --max-steps came within an epoch
                 self._append(self._epoch_row(self.position.epoch + 1))
-            self.folder.save_weights(WEIGHTS, self.steps.save_weights)
+            self._save_weights()
         return TrainingRun(self.table.rows, self.position.step, self.folder.path)
 
     def _begin(self, found: Checkpoint | None) -> None:
@@ -123,7 +123,8 @@ class TrainingLoop:
         self.table.begin(found.position.epoch)
         self.report.say(f"going on from step {found.position.step}, epoch {found.position.epoch}")
         if self._keeps_best and found.position.best_step == found.position.step:
-            self.folder.keep_best(found.position.step, self.steps.save_weights)
+            self.folder.keep_best(found.position.step)
+            self._save_weights(BEST)
 
     def _length(self) -> int | None:
         """How many steps the run takes, where that is known."""
@@ -224,7 +225,8 @@ class TrainingLoop:
         if keeps_best or not self.options.checkpoint_every or self._over():
             self._save()
         if keeps_best:
-            self.folder.keep_best(here.step, self.steps.save_weights)
+            self.folder.keep_best(here.step)
+            self._save_weights(BEST)
         self._stop_if_asked()
 
     @property
@@ -286,6 +288,14 @@ class TrainingLoop:
         place = self._loader.state(self.report.say) if self._loader else None
         self.folder.save(Checkpoint(self._identity(), self.position, self.steps.state(), place))
 
+    def _save_weights(self, prefix: str = "") -> None:
+        """The weights as they are now; what they were merged of as well, or it alone."""
+        files = dict(self.steps.parts)
+        if self.options.merge or not files:
+            files[WEIGHTS] = self.steps.save_weights
+        for name, save in files.items():
+            self.folder.save_weights(f"{prefix}{name}", save)
+
     def _stop_if_asked(self) -> None:
         """After ctrl-C or SIGTERM: a checkpoint, and out. Raises KeyboardInterrupt or SystemExit."""
         if self._interrupt.signal is not None:
@@ -293,8 +303,3 @@ class TrainingLoop:
             told = os.fspath(self.folder.path)
             self.report.say(f"step {self.position.step} is saved: --resume {told} goes on from it")
             raise self._interrupt.end()
-
-
-def ranges(steps: TrainingSteps) -> dict[str, IndexRange]:
-    """The numbers that inputs may hold, where the spec says them."""
-    return dict(getattr(steps, "ranges", {}))

@@ -23,7 +23,8 @@ except ImportError:  # no such locks on this system
     fcntl = None  # type: ignore[assignment]
 
 ABOUT, LOCK = "run.json", ".lock"
-BEST, BEST_WEIGHTS, WEIGHTS = "best.safetensors", "best_weights.safetensors", "weights.safetensors"
+CHECKPOINT, WEIGHTS = "best.safetensors", "weights.safetensors"
+BEST = "best_"  # before the names of the weights that are the best
 
 
 class RunFolder:
@@ -108,17 +109,16 @@ class RunFolder:
             with suppress(OSError):
                 old.unlink()
 
-    def keep_best(self, step: int, save_weights: Callable[[Path], None]) -> None:
-        """The checkpoint of a step is the best, and so are the weights as they are now."""
+    def keep_best(self, step: int) -> None:
+        """The checkpoint of a step is the best."""
         path = checkpoint.path_of(self.checkpoints, step)
         kept = f"{path} is whole: --resume {self.path} goes on from it"
-        with replacing(self.path / BEST, BEST, kept) as made:
+        with replacing(self.path / CHECKPOINT, CHECKPOINT, kept) as made:
             made.unlink()
             try:
                 os.link(path, made)
             except OSError:
                 shutil.copyfile(path, made)
-        self.save_weights(BEST_WEIGHTS, save_weights)
 
     def save_weights(self, name: str, save_weights: Callable[[Path], None]) -> None:
         """Writes the weights under a name. Raises LimitError where the disk is full."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -55,6 +55,10 @@ class TrainingSteps(Protocol):
     def set_length(self, steps: int) -> None:
         """Says how many steps the whole run takes."""
 
+    @property
+    def parts(self) -> Mapping[str, Callable[[Path], None]]:
+        """Writes what the weights are merged of, by the name of the file; nothing, mostly."""
+
     def save_weights(self, path: Path) -> None:
         """Writes the weights, as the model's spec reads them, as safetensors."""
 
@@ -69,3 +73,8 @@ def added(first: Sums, second: Sums) -> dict[str, tuple[float, float]]:
     if not first:
         return dict(second)
     return {n: (first[n][0] + second[n][0], first[n][1] + second[n][1]) for n in second}
+
+
+def ranges(steps: TrainingSteps) -> dict[str, IndexRange]:
+    """The numbers that inputs may hold, where the spec says them."""
+    return dict(getattr(steps, "ranges", {}))

@@ -14,8 +14,8 @@ from xlac.training.data.fitted import training_inputs
 from xlac.training.data.stream import python_data
 from xlac.training.loop.options import RunOptions
 from xlac.training.loop.report import RunReport, Silence
-from xlac.training.loop.run import TrainingLoop, TrainingRun, ranges
-from xlac.training.loop.steps import TrainingSteps
+from xlac.training.loop.run import TrainingLoop, TrainingRun
+from xlac.training.loop.steps import TrainingSteps, ranges
 
 
 def train(

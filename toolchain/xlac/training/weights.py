@@ -1,0 +1,92 @@
+"""Weights of a trainer as a user has them: with factors of low rank merged into them or apart, as
+arrays, files and models.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from xlac.ir.graph import Graph
+from xlac.ir.op import Array
+from xlac.ir.types import Type
+from xlac.model import Model
+from xlac.ops.tensor.leaf import param
+from xlac.spec.training.lora import LowRank
+from xlac.spec.weights.safetensors import SafetensorsFile, TensorSource, write_tensors
+from xlac.spec.weights.tensor_files import BadFile
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Diagnostic, SourceError
+
+PREFIX = "base_model.model."
+"""What PEFT puts before the names of factors."""
+
+
+def merged(weights: Mapping[str, Array], factors: Mapping[str, LowRank]) -> dict[str, Array]:
+    """Weights of the model's own names and shapes, with what their factors say added."""
+    found = dict(weights)
+    for name, one in factors.items():
+        found[name] = one.merged(found[name], found.pop(one.a.name), found.pop(one.b.name))
+    return found
+
+
+def write_weights(path: Path, weights: Mapping[str, Array]) -> None:
+    """Arrays by name, as safetensors."""
+    write_tensors(path, {name: _source(array) for name, array in weights.items()})
+
+
+def write_factors(path: Path, learned: Mapping[str, Array], factors: Mapping[str, LowRank]) -> None:
+    """What was learned beside weights that stay, as safetensors whose metadata say of each weight
+    the rank and the scale of its factors.
+    """
+    told = {name: {"rank": one.spec.rank, "scale": one.scale} for name, one in factors.items()}
+    tensors = {name: _source(array) for name, array in learned.items()}
+    write_tensors(path, tensors, metadata={"lora": json.dumps(told)})
+
+
+def read_factors(
+    path: Path, learned: Mapping[str, Type], factors: Mapping[str, LowRank]
+) -> dict[str, Array]:
+    """What `write_factors` wrote, or PEFT, by the names of `learned`. Raises SourceError for names,
+    types, shapes and scales that do not fit, and OSError.
+    """
+    try:
+        file = SafetensorsFile(path)
+        found = {name.removeprefix(PREFIX): np.array(file[name]) for name in file}
+        told = json.loads(file.metadata.get("lora", "{}"))
+        scales = {name: float(told[name]["scale"]) for name in told}
+    except (BadFile, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise SourceError(Diagnostic("XL3004", f"{path}: {error}")) from None
+    wrong = [f"{name} is unknown" for name in found if name not in learned]
+    wrong += [f"{x.name} is missing" for one in factors.values() for x in (one.a, one.b) if x.name not in found]  # fmt: skip
+    for name, array in found.items():
+        if name in learned and (array.shape, array.dtype) != (learned[name].shape, learned[name].dtype.numpy):  # fmt: skip
+            wrong.append(f"{name} is {array.dtype}{list(array.shape)}, and the model has {learned[name]}")  # fmt: skip
+    for name, one in factors.items():
+        if scales.get(name, one.scale) != one.scale:
+            wrong.append(f"the factors of {name} are scaled by {scales[name]}, and the spec says {one.scale}")  # fmt: skip
+    if wrong:
+        more = f", and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+        raise SourceError(Diagnostic("XL3020", f"{path} has factors of another model: {', '.join(wrong[:5])}{more}"))  # fmt: skip
+    return found
+
+
+def model_of(model: Model, weights: Mapping[str, Array]) -> Model:
+    """A spec's model for inference, with other weights: only what its outputs need."""
+    graph = Graph(model.graph.name, (), model.graph.outputs)
+    needed = {node for node in graph.order if not node.inputs}
+    names = {n.name for n in needed if n.op.mnemonic == "param" and param(n).kind == "weight"}
+    inputs = tuple(n for n in model.graph.inputs if n in needed)
+    return replace(
+        model,
+        graph=replace(graph, inputs=inputs),
+        weights={name: weights[name] for name in sorted(names)},
+    )
+
+
+def _source(array: Array) -> TensorSource:
+    return TensorSource(Type(DType.of(array.dtype), array.shape), lambda: array)
