@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from xlac.ir.types import Type
+from xlac.training.data.column import IndexRange
 from xlac_sdk.dtypes import Array
 
 Sums = Mapping[str, tuple[float, float]]
