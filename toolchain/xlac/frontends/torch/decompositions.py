@@ -10,6 +10,7 @@ import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 
 from xlac.frontends.torch import families
+from xlac.frontends.torch.own_operations import without_indices
 from xlac.frontends.torch.table import BUILDERS
 
 assert families
@@ -21,7 +22,12 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     others.
     """
     tables: tuple[Any, ...] = (decomposition_table, core_aten_decompositions())
-    return {op: way for table in tables for op, way in table.items() if str(op) not in BUILDERS}
+    found = {op: way for table in tables for op, way in table.items() if str(op) not in BUILDERS}
+    pools = (
+        torch.ops.aten.max_pool2d_with_indices_backward,
+        torch.ops.aten.max_pool3d_with_indices_backward,
+    )
+    return found | {pool.default: without_indices for pool in pools}
 
 
 def export_decompositions() -> Any:

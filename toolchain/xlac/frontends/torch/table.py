@@ -28,14 +28,14 @@ F = TypeVar("F", bound=Builder)
 
 def aten(*names: str) -> Callable[[F], F]:
     """Enters a builder under ATen names; one without an overload means the default one. `prims.`
-    names are full.
+    and `xlac.` names are full.
     """
 
     def enter(builder: F) -> F:
         for name in names:
             key = (
                 name
-                if name.startswith("prims.")
+                if name.startswith(("prims.", "xlac."))
                 else f"aten.{name}" + ("" if "." in name else ".default")
             )
             assert key not in BUILDERS, f"{key} has two builders"

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import prod
 from typing import Any
-
-import numpy as np
 
 from xlac.frontends.stablehlo.ops.indexing import scattered
 from xlac.frontends.stablehlo.ops.reductions import combination, halves, joined, regrouped
@@ -16,15 +13,14 @@ from xlac.frontends.stablehlo.regions import is_identity, lifted
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.values import TypedTensor, nodes_of, numbers, stored
-from xlac.ir.dims import Dim, Shape
-from xlac.ir.graph import Node
+from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.reduction.window import Window
+from xlac.ops.reduction.window_choice import SelectAndScatter
+from xlac.ops.scalar.comparison import Compare
 from xlac_sdk.dtypes import DType
-
-TAPS = 32  # places of a window, up to which each is an expression of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +119,14 @@ def select_and_scatter(site: OperationSite) -> Built:
     shape = x.shape
     if not all(isinstance(n, int) for n in shape) or x.element.complex:
         site.fail("needs an operand of known size that is not complex")
-    adds = combination(site.closed(1), source) == "add" and x.element == source.element
-    some = 0 not in (*shape, *source.shape) and prod(window.window) <= TAPS
-    if adds and x.element.plain and some:
-        total = _gathered(site, x, source.node, window)
-        return stored(joined(total, numbers(init), "add"), x.element)
+    combine = _chooses(site.closed(0))
+    plain = x.element.plain and x.node.type.dtype.is_float and source.element == x.element
+    if plain and combine and combination(site.closed(1), source) == "add":
+        given = window.fields()
+        del given["base_dilation"]
+        wide = build.compute(source.node)
+        total = Node.of(SelectAndScatter(combine=combine, **given), x.node, wide)
+        return stored(joined(build.cast(total, source.node.type.dtype), numbers(init), "add"), x.element)  # fmt: skip
     count = prod(n for n in shape if isinstance(n, int))
     places = build.reshape(build.iota((count,), 0, DType.I32), shape)
     chosen = _chosen(site, x, places, window)
@@ -142,56 +141,12 @@ def select_and_scatter(site: OperationSite) -> Built:
     return found.each([build.reshape(part, shape) for part in found.parts])
 
 
-def _gathered(site: OperationSite, x: TypedTensor, source: Node, window: WindowGeometry) -> Node:
-    """For each place of the window the source values of windows that choose it, spread by the strides
-    and added: no element waits for another.
-    """
-    select, value = site.closed(0), x.node
-    padded = build.pad(value, 0, window.low, window.high)
-    number, chosen, everywhere = build.full(-1, source.shape, DType.I32), build.like(0, source), False  # fmt: skip
-    taps = list(product(*map(range, window.window)))
-    for n, tap in enumerate(taps):
-        starts = [k * d for k, d in zip(tap, window.window_dilation, strict=True)]
-        stops = [a + (known(c) - 1) * s + 1 for a, c, s in zip(starts, source.shape, window.strides, strict=True)]  # fmt: skip
-        part = build.slice_(padded, starts, stops, window.strides)
-        (keeps,) = lifted(select, [chosen, part])
-        inside = _inside(window, tap, value.shape, source.shape)
-        if inside is not None:
-            keeps = build.apply1("or", keeps, build.apply1("not", inside))
-        if not everywhere:
-            keeps = build.apply1("and", keeps, build.compare(number, "ge", 0))
-        everywhere |= inside is None
-        here = build.like(n, number) if inside is None else build.select(inside, build.like(n, number), build.like(-1, number))  # fmt: skip
-        chosen, number = build.select(keeps, chosen, part), build.select(keeps, number, here)
-    total: Node | None = None
-    between = [s - 1 for s in window.strides]
-    for n, tap in enumerate(taps):
-        kept = build.select(build.compare(number, "eq", n), source, 0.0)
-        low = [k * d - p for k, d, p in zip(tap, window.window_dilation, window.low, strict=True)]
-        high = [known(size) - a - (known(c) - 1) * s - 1 for size, a, c, s in zip(value.shape, low, source.shape, window.strides, strict=True)]  # fmt: skip
-        spread = build.pad(kept, 0, low, high, between)
-        total = spread if total is None else build.add(total, spread)
-    assert total is not None
-    return total
-
-
-def _inside(window: WindowGeometry, tap: Sequence[int], shape: Shape, counts: Shape) -> Node | None:
-    """Where one place of the window sees the operand and not its padding; None: everywhere."""
-    found: Node | None = None
-    for axis, (size, count) in enumerate(zip(shape, counts, strict=True)):
-        first = tap[axis] * window.window_dilation[axis] - window.low[axis]
-        along = first + np.arange(known(count)) * window.strides[axis]
-        real = (along >= 0) & (along < known(size))
-        if not real.all():
-            part = build.spread(build.constant(real), counts, (axis,))
-            found = part if found is None else build.apply1("and", found, part)
-    return found
-
-
-def known(size: Dim) -> int:
-    """A size that is known."""
-    assert isinstance(size, int)
-    return size
+def _chooses(body: Graph) -> str:
+    """What a region of two scalars keeps: "max" or "min", the first of equals; nothing for others."""
+    (kept,) = body.outputs.values()
+    if not isinstance(kept.op, Compare) or kept.inputs != body.inputs:
+        return ""
+    return {"ge": "max", "le": "min"}.get(kept.op.direction, "")
 
 
 def _chosen(site: OperationSite, x: TypedTensor, places: Node, window: WindowGeometry) -> Node:

@@ -14,6 +14,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.ops import build
+from xlac.ops.reduction.window_choice import SelectAndScatter
 from xlac_sdk.dtypes import DType
 
 TAPS = 32  # places of a window, up to which each is an expression of its own
@@ -38,50 +39,24 @@ def _max_pool(rank: int) -> None:
         at = _positions(pool, wide, values)
         return build.reshape(values, call.shape), build.reshape(at, call.shape)
 
-    @aten(f"max_pool{rank}d_with_indices_backward")
-    def backward(
-        call: AtenCall,
-        grad: Node,
-        x: Node,
-        kernel_size: Sequence[int],
-        stride: Sequence[int],
-        padding: Sequence[int],
-        dilation: Sequence[int],
-        ceil_mode: bool,
-        indices: Node,
-    ) -> Node:
-        pool = PoolWindows(
-            x.type, rank, kernel_size, stride, padding, dilation, known(grad.shape[-rank:])
-        )
-        if math.prod(pool.kernel) > TAPS:
-            return returned(call, grad, x, indices, rank)
-        found = _gathered(pool, batched(build.compute(grad), rank), batched(indices, rank), x)
-        return build.cast(build.reshape(found, x.shape), call.dtype)
 
-
-def _gathered(pool: PoolWindows, grad: Node, indices: Node, x: Node) -> Node:
-    """For each place of the window the gradients whose maximum it saw, spread by the stride and
-    added: no element waits for another.
-    """
-    total: Node | None = None
-    zero = build.like(0, grad)
-    between = (0, 0, *(s - 1 for s in pool.stride))
-    for tap in product(*map(range, pool.kernel)):
-        here = build.constant(_seen(pool, tap)[0])
-        kept = build.select(
-            build.compare(indices, "eq", build.broadcast_to(here, grad.shape)), grad, zero
-        )
-        low = (0, 0, *(k * d - p for k, d, p in zip(tap, pool.dilation, pool.padding, strict=True)))
-        spread = [(n - 1) * s + 1 for n, s in zip(pool.result, pool.stride, strict=True)]
-        high = (
-            0,
-            0,
-            *(size - a - n for size, a, n in zip(pool.extents, low[2:], spread, strict=True)),
-        )
-        part = build.pad(kept, 0, low, high, between)
-        total = part if total is None else build.add(total, part)
-    assert total is not None
-    return total
+@aten("xlac.max_pool_gradient.default")
+def gradient(
+    call: AtenCall,
+    grad: Node,
+    x: Node,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+) -> Node:
+    """Each gradient sent to the element that its window chose, in order of the windows."""
+    rank = len(kernel)
+    pool = PoolWindows(x.type, rank, kernel, stride, padding, dilation, known(grad.shape[-rank:]))
+    chosen = SelectAndScatter(**pool.choice("max"))
+    found = Node.of(chosen, batched(x, rank), batched(build.compute(grad), rank))
+    return build.cast(build.reshape(found, x.shape), call.dtype)
 
 
 def _seen(pool: PoolWindows, tap: Ints) -> tuple[Array, Array]:

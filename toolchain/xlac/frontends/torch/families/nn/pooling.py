@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -55,20 +56,16 @@ class PoolWindows:
             )
         )
 
+    def choice(self, combine: str) -> dict[str, Any]:
+        """What a window over a batch's channels, one channel at a time, is told."""
+        return {
+            "combine": combine, "window": (1, 1, *self.kernel), "strides": (1, 1, *self.stride),
+            "low": (0, 0, *self.padding), "high": (0, 0, *self.after), "window_dilation": (1, 1, *self.dilation),
+        }  # fmt: skip
+
     def window(self, combine: str, body: Graph | None = None) -> Window:
-        """The window over a batch's channels, one channel at a time."""
-        outer = (0, 0)
-        ones = (1,) * (self.rank + 2)
-        return Window(
-            combine,
-            body,
-            (1, 1, *self.kernel),
-            (1, 1, *self.stride),
-            (*outer, *self.padding),
-            (*outer, *self.after),
-            ones,
-            (1, 1, *self.dilation),
-        )
+        """That window, which combines what it sees."""
+        return Window(**self.choice(combine), body=body, base_dilation=(1,) * (self.rank + 2))
 
 
 def _each(values: Sequence[int], rank: int) -> Ints:
