@@ -182,6 +182,26 @@ def widen(
     return materialize(wide, copied, target, name, lower_part)
 
 
+def turned(
+    node: Node, last: int, group: Group, target: Target, name: str, lower_part: LowerPart
+) -> tuple[OperandView, tuple[KernelLaunch, ...]]:
+    """A kernel that copies an operand into scratch memory, one axis of it the last there."""
+    rank = node.type.rank
+    if last == rank - 1 and node in group.members:
+        return materialize(node, group, target, name, lower_part)
+    perm = (*(a for a in range(rank) if a != last), last)
+    copy = Node.of(view.Transpose(perm), node)
+    inputs = (
+        group.inputs if node in group.members or node in group.inputs else (*group.inputs, node)
+    )
+    copied = Group(
+        Kind.ELEMENTWISE, copy, (*group.nodes, copy), inputs, (copy,), "turns the operand around"
+    )
+    found, made = materialize(copy, copied, target, name, lower_part)
+    strides = tuple(found.strides[perm.index(a)] for a in range(rank))
+    return replace(found, strides=strides), made
+
+
 def apart(
     group: Group,
     anchor: Node,

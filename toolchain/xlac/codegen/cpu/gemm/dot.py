@@ -11,4 +11,4 @@ from xlac_sdk.target import Target
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """Launches for a dot product with what follows it."""
-    return dot.lower(group, target, name, lower_part, launches, widens=True)
+    return dot.lower(group, target, name, lower_part, launches, copies=True)
