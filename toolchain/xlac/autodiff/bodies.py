@@ -48,6 +48,19 @@ def linearize(body: Graph, active: Sequence[bool], forward: type[Pusher]) -> Lin
     return Linearized(values, changes, sources, residuals(found, sources))
 
 
+def settled(body: Graph, active: list[bool], carries: int, forward: type[Pusher]) -> Linearized:
+    """A body whose `active` inputs change; of the first `carries`, those too that are carried on from
+    what changes, which are marked in `active`.
+    """
+    while True:
+        parts = linearize(body, active, forward)
+        more = [n for n in range(carries) if parts.changes[n] is not None and not active[n]]
+        if not more:
+            return parts
+        for n in more:
+            active[n] = True
+
+
 VIEWS = ("broadcast", "reshape", "transpose")
 
 

@@ -5,24 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xlac.autodiff.bodies import Linearized, Pusher, Tangents, linearize
-from xlac.ir.graph import Graph, Node, pick, zeros
+from xlac.autodiff.bodies import Pusher, Tangents, settled
+from xlac.ir.graph import Node, pick, zeros
 from xlac.ops.control.bounded import BoundedWhile, CountedScan
 from xlac.ops.control.control import While
 from xlac.ops.walks import closed, dependents, fresh, substituted
-
-
-def _settled(body: Graph, active: list[bool], forward: type[Pusher]) -> Linearized:
-    """A body whose `active` inputs change, and those that it carries on from what changes."""
-    while True:
-        parts = linearize(body, active, forward)
-        more = [
-            n for n, c in enumerate(parts.changes[: len(active)]) if c is not None and not active[n]
-        ]
-        if not more:
-            return parts
-        for n in more:
-            active[n] = True
 
 
 def bounded_tangents(
@@ -35,7 +22,7 @@ def bounded_tangents(
     body, count = op.body, len(node.inputs)
     outputs = list(body.outputs.values())
     active = [change is not None for change in changes]
-    parts = _settled(body, active, forward)
+    parts = settled(body, active, count, forward)
     # what passes through as it is, is the same to every step
     steady = [outputs[n] is i for n, i in enumerate(body.inputs)]
     moving = dependents(
@@ -80,7 +67,7 @@ def while_tangents(
     """The values and their changes go through the loop together, which no transpose can undo."""
     assert op.body is not None and op.cond is not None
     active = [change is not None for change in changes]
-    parts = _settled(op.body, active, forward)
+    parts = settled(op.body, active, len(active), forward)
     own = [n for n, on in enumerate(active) if on]
     inputs = [*op.body.inputs, *parts.sources]
     gives = [*parts.values, *(parts.changes[n] or zeros(node.results[n]) for n in own)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from xlac.autodiff.bodies import PullBack, Pusher, Tangents, linearize
+from xlac.autodiff.bodies import PullBack, Pusher, Tangents, linearize, settled
 from xlac.autodiff.bounded import bounded_tangents, while_tangents
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.ir.graph import Graph, Node, pick, walk, zeros
@@ -82,13 +82,7 @@ def _scan(
     body, count, lead = op.body, op.carries, node.inputs[: _counted(op)]
     inputs, changes = node.inputs[len(lead) :], changes[len(lead) :]
     active = [change is not None for change in changes]
-    while True:  # until no more carried values change
-        parts = linearize(body, active, forward)
-        more = [n for n in range(count) if parts.changes[n] is not None and not active[n]]
-        if not more:
-            break
-        for n in more:
-            active[n] = True
+    parts = settled(body, active, count, forward)
     carry, slices, rest = op.parts(body.inputs)
     steps, alike = set(carry) | set(slices), parts.residuals
     if (
