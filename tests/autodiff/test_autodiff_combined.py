@@ -147,3 +147,26 @@ def test_a_window_of_too_much_says_what_to_write() -> None:
     with pytest.raises(NoDerivativeError, match="combines 5000 elements by a body") as told:
         linearize([Node.of(op, *params)], params[:1])
     assert "several smaller windows" in told.value.hint
+
+
+@pytest.mark.parametrize("target", ["c", "cpu"])
+def test_compiled(target: str) -> None:
+    """Gradients of a reduction, a window and a scatter are what the interpreter says."""
+    body = BODIES["log_sum"][0]
+    types = [Type(F, (5, 3)), S, Type(I, (4, 1)), Type(F, (4, 3))]
+    params = [build.param(f"x{n}", t.dtype, t.shape) for n, t in enumerate(types)]
+    x, first, indices, updates = params
+    one = (1, 1)
+    nodes = [
+        Node.of(Reduce((0,), "body", body), x, first),
+        Node.of(Window("body", body, (2, 2), (2, 1), (0, 1), (0, 0), one, one), x, first),
+        Node.of(Scatter((1,), (0,), (), (), (0,), 1, "body", body), x, indices, updates),
+    ]
+    back = linearize(nodes, [x, first, updates]).transposed([build.like(0.3, n) for n in nodes])
+    rng = np.random.default_rng(2)
+    values: dict[str, Any] = {f"x{n}": rng.uniform(-1, 1, t.shape) for n, t in enumerate(types)}  # type: ignore[arg-type]
+    values["x2"] = np.int32([[1], [4], [1], [9]])
+    model = Model(Graph("back", tuple(params), {str(n): b for n, b in enumerate(back)}), {})
+    found = xlac.compile(model, target)(**values)
+    for n, wanted in enumerate(evaluated(params, back, values)):
+        np.testing.assert_allclose(found[str(n)], wanted, rtol=1e-12, atol=1e-14)

@@ -19,8 +19,10 @@ from xlac.frontends.onnx.limits import STEPS, check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Op
 from xlac.ir.types import Type
 from xlac.ops import build
+from xlac.ops.control.bounded import MOST, BoundedWhile
 from xlac.ops.control.control import Scan, While
 from xlac_sdk.dtypes import DType
 
@@ -142,7 +144,11 @@ def _repeated(asked: OnnxLoop, body: OnnxBody, bound: Dim) -> tuple[Value, ...]:
         limit,
         *rest,
     )
-    op = While(going, Graph("loop", inputs, {f"y{n}": node for n, node in enumerate(outputs)}))
+    turn = Graph("loop", inputs, {f"y{n}": node for n, node in enumerate(outputs)})
+    most = asked.known(asked.trips)  # gradients go through a loop that is bounded
+    op: Op = While(going, turn)
+    if isinstance(most, int) and 0 <= most <= MOST:
+        op = BoundedWhile(going, turn, most)
     begin = (asked.condition, build.constant(np.asarray(0)), *first, *room, trips, *outside)
     _, count, *found = build.results(Node.of(op, *begin))
     last = found[: len(first)]
