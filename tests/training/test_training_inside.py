@@ -159,3 +159,47 @@ def test_batch_norm_in_loops_beside_torch(target: str, choice: int, tmp_path: Pa
     np.testing.assert_allclose(after["w"], (w - w.grad).detach(), rtol=1e-9, atol=1e-12)
     for name, wanted in {"steps.y.mean": mean, "steps.y.variance": variance, "either.0.n.mean": e_mean, "either.0.n.variance": e_variance}.items():  # fmt: skip
         np.testing.assert_allclose(after[name], wanted, rtol=1e-12, atol=1e-14)
+
+
+LOOP = """\
+xlac: 1
+model: loop
+dims: {batch: {max: 8}}
+weights: {init: {seed: 3}}
+ops:
+  quantized:
+    inputs: {x: "f32[*S]"}
+    outputs: {y: "f32[*S]"}
+    expr: {y: round(x * 16.0) / 16.0}
+    gradient: {d_x: "where(abs(x) < 8.0, d_y, zeros_like(d_y))"}
+inputs: {x: "f32[batch, 8]", y: "f32[batch, 8]"}
+graph:
+  w: {op: weight, type: "f32[8, 8]"}
+  fixed:
+    while: (change > 1e-3) & (steps < 9)
+    max: 10
+    carry: {h: x, change: {init: 1.0, type: "f32[]"}, steps: {init: 0, type: "i32[]"}}
+    body:
+      new: tanh(quantized(dropout(matmul(h, w), p=0.1)) + x)
+      moved: reduce_max(abs(new - h))
+    next: {h: new, change: moved, steps: steps + 1}
+outputs: {h: fixed.h}
+train:
+  batch: batch
+  loss: mean((fixed.h - y) ** 2.0)
+  optimizer: {sgd: {lr: 0.1}}
+  MORE
+"""
+
+
+@pytest.mark.parametrize("compute", ["f32", "bf16"])
+def test_all_of_it_together(compute: str, tmp_path: Path) -> None:
+    """A loop with a bound whose body draws, and declares a gradient, in both precisions."""
+    rng = np.random.default_rng(0)
+    data = {n: rng.normal(size=(4, 8)).astype(np.float32) for n in "xy"}
+    losses = {}
+    for target in ("reference", "c", "cpu"):
+        trainer = made(tmp_path, LOOP, target, f"compute: {compute}")
+        losses[target] = [trainer.step(**data)["loss"] for _ in range(3)]
+    assert losses["c"] == pytest.approx(losses["reference"], rel=1e-3 if compute == "bf16" else 1e-5)  # fmt: skip
+    assert losses["cpu"] == pytest.approx(losses["reference"], rel=1e-3 if compute == "bf16" else 1e-5)  # fmt: skip

@@ -23,5 +23,6 @@ def multiplies(root: Node, dtype: DType) -> bool:
 
 def is_product(node: Node, dtype: DType) -> bool:
     """Whether a node multiplies floats of one type."""
-    floats = {i.type.dtype for i in node.inputs if i.type.dtype.is_float}
-    return node.op.mnemonic in PRODUCTS and floats == {dtype}
+    if node.op.mnemonic not in PRODUCTS:
+        return False
+    return {i.type.dtype for i in node.inputs if i.type.dtype.is_float} == {dtype}
