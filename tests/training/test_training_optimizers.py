@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from xlac.spec.load import load_training
+from xlac.spec.training.optimizer import built_in
 from xlac.training.trainer import Trainer
 from xlac_sdk.source import SourceError
 
@@ -79,6 +80,17 @@ def test_adafactor(given: dict[str, Any], tmp_path: Path) -> None:
     assert kept["optimizer.v.h.bias"].shape == (7,)
     assert "optimizer.v.h.weight" not in kept
     steps(trainer, lambda weights: [torch.optim.Adafactor(weights.values(), **given)])
+
+
+@pytest.mark.parametrize("name", [*built_in().optimizers])
+def test_every_optimizer_learns(name: str, tmp_path: Path) -> None:
+    trainer = made(
+        tmp_path, f"{{{name}: {{lr: 0.005}}}}", '{"*.bias": {adamw: {}}, "c.*": {sgd: {lr: 0.1}}}'
+    )
+    rng = np.random.default_rng(0)
+    given = {"x": rng.normal(size=(6, 2, 5, 5)), "y": rng.integers(0, 4, 6)}
+    losses = [trainer.step(**given)["loss"] for _ in range(8)]
+    assert losses[-1] < losses[0]
 
 
 class Muon:

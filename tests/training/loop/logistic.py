@@ -32,6 +32,7 @@ class LogisticSteps:
     """Softmax regression of `classes` classes on `width` numbers, in f32."""
 
     batch = "batch"
+    averages = False
     metrics = ("loss", "accuracy")
     losses = ("loss",)
     parts: Mapping[str, Any] = {}

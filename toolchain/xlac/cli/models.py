@@ -44,7 +44,7 @@ def opened(
         from xlac.training.program import graphs_of
 
         graphs = graphs_of(as_precise(spec.model, choice.options.precision), spec.training)
-        model = getattr(graphs, choice.entry)
+        model = graphs.entry(choice.entry)
     if choice.entry not in (None, "run") and graphs is None:
         from xlac_sdk.source import Diagnostic, UnsupportedError
 

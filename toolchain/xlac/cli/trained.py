@@ -51,4 +51,5 @@ def closed_graphs(spec: TrainedSpec, ranges: Container[str], precision: str) -> 
         step=closed(graphs.step, ranges),
         evaluate=closed(graphs.evaluate, ranges, quiet=True),
         run=closed(graphs.run, ranges, quiet=True),
+        averaged={n: closed(one, ranges, quiet=True) for n, one in graphs.averaged.items()},
     )

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from xlac.ir.op import Array
 from xlac.ir.text import show
+from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.tensor.leaf import param
 from xlac.runtime.compiled import Compiled
 from xlac.support.digest import digest
 from xlac_sdk.programs.program import Program, Role, Slot
+from xlac_sdk.source import Diagnostic, SourceError
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,3 +78,22 @@ def fingerprint(model: Model, accumulate: int) -> str:
     """
     parts = [str(accumulate)] if accumulate > 1 else []
     return digest(show(model.graph), *sorted(model.state), *parts)[:32]
+
+
+def checked_state(state: Mapping[str, Any], types: Mapping[str, Type]) -> dict[str, Array]:
+    """Copies of the arrays of a state. Raises SourceError for names, types or shapes that do not
+    fit.
+    """
+    missing = [name for name in types if name not in state]
+    extra = [name for name in state if name not in types]
+    if missing or extra:
+        told = ", ".join([*(f"{n} is missing" for n in missing[:5]), *(f"{n} is unknown" for n in extra[:5])])  # fmt: skip
+        raise SourceError(Diagnostic("XL3020", f"this is the state of another model: {told}"))
+    found: dict[str, Array] = {}
+    for name, type in types.items():
+        array = np.asarray(state[name])
+        if array.shape != type.shape or array.dtype != type.dtype.numpy:
+            problem = f"{name} is {array.dtype}{list(array.shape)}, and the model keeps {type}"
+            raise SourceError(Diagnostic("XL3020", problem))
+        found[name] = np.array(array)
+    return found

@@ -4,7 +4,7 @@ writes of a spec that trains.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -44,15 +44,19 @@ def training_program(
     name: str, graphs: TrainingGraphs, lowered: Callable[[Model, bool], Lowered]
 ) -> Lowered:
     """The program of the model, called `name`, with the entries `step` and `evaluate` over its
-    state, which starts with the first weights; and all else of the step.
+    state, which starts with the first weights, and those that compute with averages; and all else
+    of the step.
 
     `lowered` makes a program of a graph, and is told whether it is the one to show. Slots of state
     are the model's, by name; constants of equal data are kept once; temporaries lie where each
     plan put them, in one arena.
     """
     made = lowered(graphs.step, True)
-    run, evaluate = lowered(graphs.run, False).program, lowered(graphs.evaluate, False).program
-    return replace(made, program=_Uniting(run, graphs).united(name, made.program, evaluate))
+    others = {"evaluate": graphs.evaluate, **graphs.averaged}
+    programs = {kind: lowered(model, False).program for kind, model in others.items()}
+    run = lowered(graphs.run, False).program
+    united = _Uniting(run, graphs).united(name, {"step": made.program, **programs})
+    return replace(made, program=united)
 
 
 class _Uniting:
@@ -63,18 +67,18 @@ class _Uniting:
         self.merging = Merging(run)
         self.arena_bytes = run.arena_bytes
 
-    def united(self, name: str, step: Program, evaluate: Program) -> Program:
-        for one in (step, evaluate):
+    def united(self, name: str, programs: Mapping[str, Program]) -> Program:
+        for one in programs.values():
             if one.sizes != self.run.sizes:
                 problem = "the step, the evaluation and the model take different sizes"
                 raise UnsupportedError(Diagnostic("XL5010", problem, hint="fix them with --dim"))
         entries = Entries(
-            (self.entry("step", step), self.entry("evaluate", evaluate)),
+            tuple(self.entry(kind, one) for kind, one in programs.items()),
             tuple(self.first()),
             self.settings(),
         )
         merging = self.merging
-        live = max(one.facts["live_bytes"] for one in (self.run, step, evaluate))
+        live = max(one.facts["live_bytes"] for one in (self.run, *programs.values()))
         return replace(
             self.run,
             name=name,

@@ -4,7 +4,7 @@ micro-batches adds up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
+from xlac.spec.training.ema import PREFIX
 from xlac.spec.training.objective import Objective
 from xlac.spec.training.optimizer import Rate
 from xlac.spec.training.section import Training, scalar_type
@@ -52,6 +53,9 @@ class TrainingState:
         self.rates: dict[str, dict[str, Rate]] = {}
         self._weights(measured)
         self._kept()
+        self.averages: dict[str, Node] = {}  # by the name of the weight
+        if training.ema is not None:
+            self._averages()
         self._counters()
 
     def _weights(self, measured: Sequence[str]) -> None:
@@ -71,6 +75,36 @@ class TrainingState:
                     slot: self._add(f"{prefix}{slot}.{name}", type, _filled(type, value))
                     for slot, (type, value) in slots.items()
                 }
+
+    def _averages(self) -> None:
+        """Averages of the weights, which begin as these."""
+        for name, tensor in list(self.tensors.items()):
+            if tensor.learns:
+                type = Type(tensor.type.dtype.compute, tensor.type.shape)
+                self.averages[name] = self._add(f"{PREFIX}{name}", type, _converted(tensor, type))
+
+    def averaged(self) -> dict[Node, Node]:
+        """Averages in the place of weights, in the types of these."""
+        weights = self.training.weights
+        return {
+            weights[name]: build.cast(average, weights[name].type.dtype)
+            for name, average in self.averages.items()
+        }
+
+    def next_averages(self, following: Mapping[str, Node], step: Node) -> dict[str, Node]:
+        """The next values of averages from those of the weights. `step` counts the steps before, as
+        a float.
+        """
+        ema, nodes = self.training.ema, self.nodes
+        if ema is None:
+            return {}
+        share = ema.share(self.training.elaboration(), step)
+        return {
+            f"{PREFIX}{name}": ema.following(
+                old, following.get(name, nodes[name]), share, nodes[STEP]
+            )
+            for name, old in self.averages.items()
+        }
 
     def _counters(self) -> None:
         """Steps, the length of the run, rates, the scale of the loss."""
@@ -112,6 +146,10 @@ class TrainingState:
 def state_prefix(objective: Objective) -> str:
     """What the names of state that is kept for an objective begin with."""
     return f"optimizer.{objective.name}." if objective.name else "optimizer."
+
+
+def _converted(tensor: StateTensor, type: Type) -> Callable[[], Array]:
+    return lambda: np.asarray(tensor.initial()).astype(type.dtype.numpy)
 
 
 def _filled(type: Type, value: float) -> Callable[[], Array]:

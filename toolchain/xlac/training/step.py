@@ -17,9 +17,11 @@ from xlac.ops import build
 from xlac.ops.tensor.leaf import param
 from xlac.ops.walks import substituted
 from xlac.spec.summary import statistics
+from xlac.spec.training.objective import BatchMean
 from xlac.spec.training.optimizer import Rate
 from xlac.spec.training.section import Training
 from xlac.training.accumulate import Accumulation, MicroBatch
+from xlac.training.averages import EVALUATE, RUN, no_averages
 from xlac.training.modes import TrainingMode
 from xlac.training.state import LENGTH, STEP, StateTensor, TrainingState
 from xlac.training.update import Counters, LossUpdate, mean_nodes, mean_outputs
@@ -47,12 +49,20 @@ class TrainingGraphs:
     accumulate: Model | None
     evaluate: Model
     run: Model
+    averaged: Mapping[str, Model]  # evaluation and model with averages as weights, by entry
     state: tuple[StateTensor, ...]
     metrics: tuple[Metric, ...]  # losses first
     losses: tuple[str, ...]  # the metrics that are minimised
     rates: Mapping[
         str, Mapping[str, Rate]
     ]  # by loss ("" of one only), then the state of their base
+
+    def entry(self, name: str) -> Model:
+        """The model of an entry. Raises SourceError for averages where none are kept."""
+        found = {"step": self.step, "evaluate": self.evaluate, "run": self.run, **self.averaged}
+        if name not in found:
+            raise no_averages()
+        return found[name]
 
 
 def training_graphs(model: Model, training: Training) -> TrainingGraphs:
@@ -81,21 +91,33 @@ class _Builder:
         roots = [node for mean in means.values() for node in mean_nodes(mean)]
         roots += training.graph.outputs.values()
         moved = dict(zip(roots, substituted(roots, self.state.params), strict=True))
-        numbers: dict[str, Node] = {}
-        for name, mean in means.items():
-            numbers |= mean_outputs(name, [moved[node] for node in mean_nodes(mean)])
-        outputs = {name: moved[node] for name, node in training.graph.outputs.items()}
+        numbers, outputs = self._results(means, moved)
+        averaged: dict[str, Model] = {}
+        if self.state.averages:
+            own = dict(zip(roots, substituted(roots, self.state.averaged()), strict=True))
+            pairs = zip((EVALUATE, RUN), self._results(means, own), strict=True)
+            averaged = {kind: self._model(kind, found) for kind, found in pairs}
         counts = {n: f"{n}.count" if isinstance(m.count, Node) else m.count for n, m in means.items()}  # fmt: skip
         return TrainingGraphs(
             self._step(moved, list(numbers)),
             self._step(moved, list(numbers), last=False) if self.sums is not None else None,
             self._model("evaluate", numbers),
             self._model("run", outputs),
+            averaged,
             tuple(self.state.tensors.values()),
             tuple(Metric(name, count) for name, count in counts.items()),
             tuple(losses),
             self.state.rates,
         )
+
+    def _results(
+        self, means: Mapping[str, BatchMean], moved: Mapping[Node, Node]
+    ) -> tuple[dict[str, Node], dict[str, Node]]:
+        """The numbers of an evaluation, and the outputs of the model, by name."""
+        numbers: dict[str, Node] = {}
+        for name, mean in means.items():
+            numbers |= mean_outputs(name, [moved[node] for node in mean_nodes(mean)])
+        return numbers, {name: moved[n] for name, n in self.training.graph.outputs.items()}
 
     def _whole(self) -> Graph:
         """The model, and what is minimised and reported, which may need more than its outputs."""
@@ -153,6 +175,7 @@ class _Builder:
         measured = {param(n).name: new for n, new in mode.measured.items()}
         following |= measured if part is None else part.measured(mode.measured)
         if last:
+            following |= self.state.next_averages(following, counters.step)
             following[STEP] = build.add(nodes[STEP], 1)
         numbers = {name: made[name] for name in order}
         if flags:  # all or nothing

@@ -7,6 +7,7 @@ from typing import Any
 from xlac.driver import lower, specialized
 from xlac.ir.dims import size_hint
 from xlac.model import Model
+from xlac.spec.training.ema import PREFIX
 from xlac.spec.training.section import Training
 from xlac.training.program import graphs_of
 from xlac_sdk.host.registry import find
@@ -34,7 +35,9 @@ def summarize_training(model: Model, training: Training, target: str = "cpu") ->
     weights = sum(t.type.nbytes for t in graphs.state if t.learns)
     inputs = sum(node.type.nbytes for node in step.inputs)
     sums = sum(t.type.nbytes for t in graphs.state if t.passing)
-    kept = sum(t.type.nbytes for t in graphs.state) - weights - sums
+    averages = [t for t in graphs.state if training.ema and t.name.startswith(PREFIX)]
+    averaged = sum(t.type.nbytes for t in averages)
+    kept = sum(t.type.nbytes for t in graphs.state) - weights - sums - averaged
     return {
         "metrics": [metric.name for metric in graphs.metrics],
         "losses": list(graphs.losses),
@@ -44,11 +47,21 @@ def summarize_training(model: Model, training: Training, target: str = "cpu") ->
             "parameters": sum(size_hint(t.type.size) for t in learned),
         },
         "lora": sorted(training.factors),
+        "averages": {"tensors": len(averages), "decay": training.ema.decay}
+        if training.ema
+        else None,
         "frozen": sorted(set(training.weights) - set(training.learns)),
         "sizes": sizes,
         "accumulate": training.accumulate,
-        "bytes": {"weights": weights, "optimizer": kept, "sums": sums, "inputs": inputs, **arenas},
-        "peak_bytes": weights + kept + sums + inputs + max(arenas.values()),
+        "bytes": {
+            "weights": weights,
+            "optimizer": kept,
+            "averages": averaged,
+            "sums": sums,
+            "inputs": inputs,
+            **arenas,
+        },
+        "peak_bytes": weights + kept + averaged + sums + inputs + max(arenas.values()),
     }
 
 

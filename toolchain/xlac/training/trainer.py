@@ -18,8 +18,10 @@ from xlac.ops.tensor.leaf import param
 from xlac.runtime.compiled import Compiled
 from xlac.runtime.specialization import Specializing
 from xlac.spec.load import load_training
+from xlac.spec.training.ema import PREFIX
 from xlac.training import weights
-from xlac.training.entries import fingerprint
+from xlac.training.averages import EVALUATE, RUN, Averages, no_averages
+from xlac.training.entries import checked_state, fingerprint
 from xlac.training.index_ranges import index_ranges
 from xlac.training.loop.steps import added, means
 from xlac.training.micro_batches import MicroBatches, checked_number
@@ -61,7 +63,7 @@ class Trainer:
         if accumulate is not None:
             training = replace(training, accumulate=checked_number(accumulate))
         graphs = graphs_of(model, training)
-        models = {"step": graphs.step, "evaluate": graphs.evaluate, "run": graphs.run}
+        models = {"step": graphs.step, "evaluate": graphs.evaluate, "run": graphs.run, **graphs.averaged}  # fmt: skip
         if graphs.accumulate is not None:
             models["accumulate"] = graphs.accumulate
         self._options = {"target": target, "threads": threads, **options}
@@ -94,7 +96,29 @@ class Trainer:
 
     def __call__(self, /, **arrays: Any) -> Any:
         """The model's outputs with the weights as they are now."""
-        found, _ = self._programs.called("run", arrays)
+        return self._outputs("run", arrays)
+
+    @property
+    def averages(self) -> bool:
+        """Whether averages of the weights are kept."""
+        return RUN in self._programs.entries
+
+    @property
+    def ema(self) -> Averages:
+        """The model with averages in the place of its weights. Raises SourceError where none are
+        kept.
+        """
+        if not self.averages:
+            raise no_averages()
+        return Averages(
+            lambda arrays: self._totals(*self._programs.called(EVALUATE, arrays)),
+            lambda: self._weights(True, PREFIX),
+            lambda arrays: self._outputs(RUN, arrays),
+            self._compiled,
+        )
+
+    def _outputs(self, kind: str, arrays: Mapping[str, Any]) -> Any:
+        found, _ = self._programs.called(kind, arrays)
         return found if len(found) > 1 else next(iter(found.values()))
 
     def __repr__(self) -> str:
@@ -169,19 +193,7 @@ class Trainer:
         """Sets everything that a step reads. Raises SourceError for names, types or shapes that do
         not fit, and changes nothing then.
         """
-        missing = [name for name in self._tensors if name not in state]
-        extra = [name for name in state if name not in self._tensors]
-        if missing or extra:
-            told = ", ".join([*(f"{n} is missing" for n in missing[:5]), *(f"{n} is unknown" for n in extra[:5])])  # fmt: skip
-            raise SourceError(Diagnostic("XL3020", f"this is the state of another model: {told}"))
-        found: dict[str, Array] = {}
-        for name, tensor in self._tensors.items():
-            array = np.asarray(state[name])
-            if array.shape != tensor.type.shape or array.dtype != tensor.type.dtype.numpy:
-                problem = f"{name} is {array.dtype}{list(array.shape)}, and the model keeps {tensor.type}"  # fmt: skip
-                raise SourceError(Diagnostic("XL3020", problem))
-            found[name] = np.array(array)
-        self._begin(found)
+        self._begin(checked_state(state, {n: tensor.type for n, tensor in self._tensors.items()}))
 
     def reset(self) -> None:
         """Begins again: first weights, no steps done."""
@@ -197,17 +209,25 @@ class Trainer:
         """A copy of every weight of the model, learned or not, by name; factors of low rank are
         merged into theirs, or stand beside them.
         """
+        return self._weights(merged)
+
+    def _weights(self, merged: bool, prefix: str = "") -> dict[str, Array]:
+        """`weights`; what learns is the state whose names begin with a prefix."""
         frozen = {
             name: np.asarray(array)
             for entry in self._programs.entries.values()
             for name, array in entry.model.weights.items()
         }
-        found = {**frozen, **self._learned()}
+        found = {**frozen, **self._learned(prefix)}
         return weights.merged(found, self._factors) if merged else found
 
-    def _learned(self) -> dict[str, Array]:
+    def _learned(self, prefix: str = "") -> dict[str, Array]:
         kept = self.state()
-        return {name: kept[name] for name, tensor in self._tensors.items() if tensor.learns}
+        return {
+            name: kept[f"{prefix}{name}"].astype(tensor.type.dtype.numpy)
+            for name, tensor in self._tensors.items()
+            if tensor.learns
+        }
 
     def save_weights(self, path: str | os.PathLike[str], merged: bool = True) -> None:
         """Writes the weights as safetensors, by the names that the model's spec knows them by."""
@@ -233,7 +253,12 @@ class Trainer:
         """The model for inference with the weights as they are now, compiled as the trainer is;
         `options` are those of `xlac.compile`.
         """
-        made = weights.model_of(self._model, self.weights())
+        return self._compiled(self.weights(), options)
+
+    def _compiled(
+        self, arrays: Mapping[str, Array], options: Mapping[str, Any]
+    ) -> Compiled | Specializing:
+        made = weights.model_of(self._model, arrays)
         return compile(made, **{**self._options, **options})
 
     def _totals(self, found: Mapping[str, Any], sizes: Mapping[str, int]) -> Totals:

@@ -105,6 +105,9 @@ def _training(told: dict[str, Any]) -> None:
     )
     if told["lora"]:
         click.echo(f"low rank    factors of {', '.join(told['lora'])}")
+    if told["averages"]:
+        kept = told["averages"]
+        click.echo(f"averages    of {kept['tensors']:,} tensors, decay {kept['decay']}: {nbytes['averages']:,} bytes")  # fmt: skip
     click.echo(
         f"step        {told['peak_bytes']:,} bytes{f' at {at}{of}' if at else ''}: weights {nbytes['weights']:,}, optimizer "
         f"{nbytes['optimizer']:,}, {sums}inputs {nbytes['inputs']:,}, values at once {values:,}"

@@ -115,7 +115,11 @@ _SECTIONS: dict[str, type[BaseModel]] = {
 }  # fmt: skip
 
 
-_TRAIN: dict[str, type[BaseModel]] = {"clip": training.ClipSpec, "init": weights.InitSpec}
+_TRAIN: dict[str, type[BaseModel]] = {
+    "clip": training.ClipSpec,
+    "ema": training.EmaSpec,
+    "init": weights.InitSpec,
+}
 
 
 _TAGS: dict[str, type[BaseModel]] = {
@@ -154,7 +158,7 @@ def _keys(model: type[BaseModel]) -> list[str]:
 _CALLED = {
     schema.OpNode: "an operation", schema.BlockNode: "the use of a block", schema.ScanNode: "a scan",
     schema.WhileNode: "a while loop", schema.CondNode: "a cond", schema.BlockSpec: "a block", schema.OpSpec: "an op",
-    interface.DimSpec: "a dim", weights.WeightsSpec: "weights", weights.InitSpec: "init", training.TrainSpec: "train", training.LoraSpec: "lora", training.LossSpec: "a loss", training.OptimizerSpec: "an optimizer", training.RateSpec: "a rate", training.ClipSpec: "clip", training.MeanSpec: "a mean", training.SlotSpec: "a state",
+    interface.DimSpec: "a dim", weights.WeightsSpec: "weights", weights.InitSpec: "init", training.TrainSpec: "train", training.LoraSpec: "lora", training.LossSpec: "a loss", training.OptimizerSpec: "an optimizer", training.RateSpec: "a rate", training.ClipSpec: "clip", training.EmaSpec: "ema", training.MeanSpec: "a mean", training.SlotSpec: "a state",
     interface.StateSpec: "a state", interface.InputSpec: "an input", schema.Carry: "a carry", schema.Branch: "a branch", schema.Function: "a body",
     weights.TensorInit: "an init", schema.Document: "a spec",
 }  # fmt: skip

@@ -66,6 +66,25 @@ Groups = Annotated[
 Learning = Annotated[list[str], Field(description="patterns of the weights that learn")]
 
 
+class EmaSpec(Strict):
+    """Exponential moving averages of the weights, kept beside them."""
+
+    decay: Expression = Field(
+        default=0.999,
+        description="how much of an average is left after a step: a number from 0 to below 1, or an expression of `step`",
+    )
+    warmup: bool = Field(
+        default=False,
+        description="at first less: (1 + n) / (10 + n) after n steps, until that is more than `decay`",
+    )
+    after: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="for how many steps the averages are the weights themselves"
+    )
+    every: Annotated[int, Field(ge=1)] = Field(
+        default=1, description="after how many steps averages change"
+    )
+
+
 class LossSpec(Strict):
     """One of several losses, and how the weights change that learn from it."""
 
@@ -105,6 +124,9 @@ class TrainSpec(Strict):
     lora: dict[Text, LoraSpec] = Field(
         default={},
         description="by pattern of the weights' names, factors of low rank that learn in their place; the first that fits",
+    )
+    ema: EmaSpec | None = Field(
+        default=None, description="averages of the weights; {} for those that are usual"
     )
     frozen_mode: list[str] = Field(
         default=[],

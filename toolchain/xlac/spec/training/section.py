@@ -20,6 +20,7 @@ from xlac.spec.schema.settings import DimValue
 from xlac.spec.schema.training import ClipSpec, MeanSpec, TrainSpec
 from xlac.spec.summary import statistics
 from xlac.spec.training.counts import mean_count
+from xlac.spec.training.ema import ExponentialAverage, read_average
 from xlac.spec.training.lora import LowRank, low_rank, with_factors
 from xlac.spec.training.objective import (
     IN_TURN,
@@ -58,6 +59,7 @@ class Training:
     compute: DType = DType.F32  # of products in a step
     accumulate: int = 1  # micro-batches of a step
     factors: Mapping[str, LowRank] = field(default_factory=dict)  # by the weight that stays
+    ema: ExponentialAverage | None = None
 
     @property
     def learns(self) -> dict[str, Optimizer]:
@@ -124,6 +126,7 @@ def read_training(
     training = Training(
         Graph(merged.name, tuple(inputs), values.outputs), tuple(objectives), order == IN_TURN, kept, weights,
         spec.batch or "", spec.seed, tuple(spec.frozen_mode), initial, again, report, place, DType(spec.compute), spec.accumulate, factors,
+        read_average(spec.ema, context, scope.constants, place.at("ema")) if spec.ema else None,
     )  # fmt: skip
     _check_optimizers(training)
     return training if len(report.found) == before else None
@@ -187,7 +190,10 @@ class _Section:
             name: self.mean(text, name, self.place.at("metrics", name))
             for name, text in spec.metrics.items()
         }
-        for name in metrics.keys() & {name or "loss" for name, _, _ in asked}:
+        taken = {name or "loss" for name, _, _ in asked}
+        if spec.ema:
+            taken |= {f"ema_{name}" for name in (*taken, *metrics)}
+        for name in metrics.keys() & taken:
             self.context.report.add("XL1021", f"{name!r} is reported anyway", self.place.at("metrics", name).key)  # fmt: skip
         return Values(outputs, found, metrics)
 

@@ -9,14 +9,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xlac.training.loop.files import replacing
-from xlac.training.loop.options import VALIDATE
+from xlac.training.loop.options import AVERAGED, VALIDATE
 
 MetricsRow = dict[str, float]
 
 
-def metric_columns(metrics: Sequence[str], validates: bool) -> tuple[str, ...]:
-    """The columns: epoch, step, each metric, each of the validation data, and seconds."""
-    more = tuple(f"{VALIDATE}{name}" for name in metrics) if validates else ()
+def metric_columns(
+    metrics: Sequence[str], validates: bool, averages: bool = False
+) -> tuple[str, ...]:
+    """The columns: epoch, step, each metric, each of the validation data, also with averages of the
+    weights, and seconds.
+    """
+    prefixes = [VALIDATE, AVERAGED] if averages else [VALIDATE]
+    more = tuple(f"{p}{name}" for p in prefixes for name in metrics) if validates else ()
     return ("epoch", "step", *metrics, *more, "seconds")
 
 

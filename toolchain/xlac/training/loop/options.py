@@ -13,6 +13,7 @@ from xlac.training.data.column import TrainingInput, fault
 from xlac.training.loop.steps import TrainingSteps
 
 VALIDATE = "validate_"
+AVERAGED = "validate_ema_"  # with averages of the weights
 """What the names of metrics of validation data begin with."""
 
 
@@ -85,7 +86,7 @@ def best_metric(
         hint = f"there are {', '.join(columns)}"
         raise fault("XL6337", f"there is no metric '{name}'", hint)
     if way is None:
-        if name.removeprefix(VALIDATE) not in losses:
+        if name.removeprefix(AVERAGED).removeprefix(VALIDATE) not in losses:
             problem = f"whether '{name}' is to be small or large is not said"
             raise fault("XL6337", problem, f"{name}:max or {name}:min")
         way = "min"

@@ -20,10 +20,10 @@ from xlac.training.loop.events import EventWriter, event_writer
 from xlac.training.loop.interrupt import Interrupt, finishing_steps
 from xlac.training.loop.loader_state import LoaderPlace
 from xlac.training.loop.metrics import MetricsRow, MetricsTable, metric_columns
-from xlac.training.loop.options import VALIDATE, RunOptions, batch_size, best_metric
+from xlac.training.loop.options import AVERAGED, VALIDATE, RunOptions, batch_size, best_metric
 from xlac.training.loop.report import RunReport
-from xlac.training.loop.run_folder import BEST, WEIGHTS, RunFolder
-from xlac.training.loop.steps import Sums, TrainingSteps, added, means, ranges
+from xlac.training.loop.run_folder import RunFolder
+from xlac.training.loop.steps import Evaluation, Sums, TrainingSteps, added, means, ranges
 from xlac_sdk.source import Diagnostic, LimitError
 
 SAME = {
@@ -61,7 +61,7 @@ class TrainingLoop:
             event_writer()
         inputs = training_inputs(steps.inputs, steps.batch, ranges(steps))
         self.batch = batch_size(steps, inputs, data, options)
-        columns = metric_columns(steps.metrics, validate is not None)
+        columns = metric_columns(steps.metrics, validate is not None, steps.averages)
         self.best = best_metric(options, columns[2:-1], validate is not None, steps.losses)
         self.folder = RunFolder(folder, options.keep)
         self.table = MetricsTable(folder / "metrics.csv", columns)
@@ -98,7 +98,7 @@ class TrainingLoop:
                 self.report.say(f"{self.best.column} was not better for {waited} epochs: the end")
             if self.position.batches:  # --max-steps came within an epoch
                 self._append(self._epoch_row(self.position.epoch + 1))
-            self._save_weights()
+            self.folder.save_weights(self.steps, self.options.merge)
         return TrainingRun(self.table.rows, self.position.step, self.folder.path)
 
     def _begin(self, found: Checkpoint | None) -> None:
@@ -123,8 +123,7 @@ class TrainingLoop:
         self.table.begin(found.position.epoch)
         self.report.say(f"going on from step {found.position.step}, epoch {found.position.epoch}")
         if self._keeps_best and found.position.best_step == found.position.step:
-            self.folder.keep_best(found.position.step)
-            self._save_weights(BEST)
+            self.folder.keep_best(found.position.step, self.steps, self.options.merge)
 
     def _length(self) -> int | None:
         """How many steps the run takes, where that is known."""
@@ -225,8 +224,7 @@ class TrainingLoop:
         if keeps_best or not self.options.checkpoint_every or self._over():
             self._save()
         if keeps_best:
-            self.folder.keep_best(here.step)
-            self._save_weights(BEST)
+            self.folder.keep_best(here.step, self.steps, self.options.merge)
         self._stop_if_asked()
 
     @property
@@ -234,34 +232,39 @@ class TrainingLoop:
         return bool(self.options.best) or (self.best is not None and self.validate is not None)
 
     def _epoch_row(self, epoch: int) -> MetricsRow:
-        means_ = means(self.position.sums)
-        validated = self._evaluated(self.validate, f"validating epoch {epoch}")
-        return self._row(epoch, means_, validated)
+        validated = self._validated(f"validating epoch {epoch}")
+        return self._row(epoch, means(self.position.sums), validated)
 
     def _row_zero(self) -> None:
-        trained = self._evaluated(self.data, "evaluating before the first step")
-        validated = self._evaluated(self.validate, "validating before the first step")
+        told = "evaluating before the first step"
+        trained = self._evaluated(self.data, told, self.steps.run_evaluate)
+        validated = self._validated("validating before the first step")
         self._append(self._row(0, trained, validated))
 
-    def _row(
-        self, epoch: int, trained: dict[str, float], validated: dict[str, float]
-    ) -> MetricsRow:
-        more = {f"{VALIDATE}{name}": value for name, value in validated.items()}
+    def _row(self, epoch: int, trained: MetricsRow, validated: MetricsRow) -> MetricsRow:
         seconds = round(time.monotonic() - self._began, 3)
-        return {"epoch": epoch, "step": self.position.step, **trained, **more, "seconds": seconds}
+        return {"epoch": epoch, "step": self.position.step, **trained, **validated, "seconds": seconds}  # fmt: skip
 
-    def _evaluated(self, data: TrainingData | None, told: str) -> dict[str, float]:
+    def _validated(self, told: str) -> MetricsRow:
+        """The columns of the validation data, where there are such."""
+        if self.validate is None:
+            return {}
+        ways: dict[str, Evaluation] = {VALIDATE: self.steps.run_evaluate}
+        if self.steps.averages:
+            ways[AVERAGED] = self.steps.ema.run_evaluate
+        found = {prefix: self._evaluated(self.validate, told, way) for prefix, way in ways.items()}
+        return {f"{prefix}{n}": value for prefix, one in found.items() for n, value in one.items()}
+
+    def _evaluated(self, data: TrainingData, told: str, evaluate: Evaluation) -> MetricsRow:
         """The means of the metrics over data, in the order in which they are stored. Raises
         KeyboardInterrupt.
         """
-        if data is None:
-            return {}
         sums: Sums = {}
         stored = replace(self._order(None), drop_last=data is self.data and self.options.drop_last)
         total = data.steps(stored) or 0
         with prefetched(data.batches(stored, 0)) as batches:
             for number, arrays in enumerate(batches, 1):
-                sums = added(sums, self.steps.run_evaluate(arrays))
+                sums = added(sums, evaluate(arrays))
                 self.report.count(told, number, total)
                 self._stop_if_asked()
         if not sums:
@@ -287,14 +290,6 @@ class TrainingLoop:
         self.position.seconds = time.monotonic() - self._began
         place = self._loader.state(self.report.say) if self._loader else None
         self.folder.save(Checkpoint(self._identity(), self.position, self.steps.state(), place))
-
-    def _save_weights(self, prefix: str = "") -> None:
-        """The weights as they are now; what they were merged of as well, or it alone."""
-        files = dict(self.steps.parts)
-        if self.options.merge or not files:
-            files[WEIGHTS] = self.steps.save_weights
-        for name, save in files.items():
-            self.folder.save_weights(f"{prefix}{name}", save)
 
     def _stop_if_asked(self) -> None:
         """After ctrl-C or SIGTERM: a checkpoint, and out. Raises KeyboardInterrupt or SystemExit."""

@@ -16,6 +16,7 @@ from xlac.training.data.column import fault
 from xlac.training.loop import checkpoint
 from xlac.training.loop.checkpoint import BadCheckpoint, Checkpoint
 from xlac.training.loop.files import clear_temporary, replacing
+from xlac.training.loop.steps import TrainingSteps
 
 try:
     import fcntl
@@ -23,7 +24,7 @@ except ImportError:  # no such locks on this system
     fcntl = None  # type: ignore[assignment]
 
 ABOUT, LOCK = "run.json", ".lock"
-CHECKPOINT, WEIGHTS = "best.safetensors", "weights.safetensors"
+CHECKPOINT, WEIGHTS, AVERAGES = "best.safetensors", "weights.safetensors", "ema_weights.safetensors"
 BEST = "best_"  # before the names of the weights that are the best
 
 
@@ -109,8 +110,8 @@ class RunFolder:
             with suppress(OSError):
                 old.unlink()
 
-    def keep_best(self, step: int) -> None:
-        """The checkpoint of a step is the best."""
+    def keep_best(self, step: int, steps: TrainingSteps, merge: bool) -> None:
+        """The checkpoint of a step is the best, and so are the weights as they are now."""
         path = checkpoint.path_of(self.checkpoints, step)
         kept = f"{path} is whole: --resume {self.path} goes on from it"
         with replacing(self.path / CHECKPOINT, CHECKPOINT, kept) as made:
@@ -119,9 +120,21 @@ class RunFolder:
                 os.link(path, made)
             except OSError:
                 shutil.copyfile(path, made)
+        self.save_weights(steps, merge, BEST)
 
-    def save_weights(self, name: str, save_weights: Callable[[Path], None]) -> None:
-        """Writes the weights under a name. Raises LimitError where the disk is full."""
+    def save_weights(self, steps: TrainingSteps, merge: bool, prefix: str = "") -> None:
+        """Writes the weights as they are now, and their averages where such are kept; what they were
+        merged of as well, or it alone. Raises LimitError where the disk is full.
+        """
+        files = dict(steps.parts)
+        if merge or not files:
+            files[WEIGHTS] = steps.save_weights
+            if steps.averages:
+                files[AVERAGES] = steps.ema.save_weights
+        for name, save in files.items():
+            self._save(f"{prefix}{name}", save)
+
+    def _save(self, name: str, save_weights: Callable[[Path], None]) -> None:
         kept = f"{self.last} is whole: --resume {self.path} goes on from it" if self.last else ""
         with replacing(self.path / name, name, kept) as made:
             save_weights(made)

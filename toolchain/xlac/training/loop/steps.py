@@ -14,6 +14,21 @@ Sums = Mapping[str, tuple[float, float]]
 """Metric -> (sum, count): a mean is sum / count, so that batches of any size weigh alike."""
 
 
+Evaluation = Callable[[Mapping[str, Any]], Sums]
+"""Gives the numbers of a batch in inference mode."""
+
+
+class AveragedSteps(Protocol):
+    """A model with averages of its weights in their place."""
+
+    @property
+    def run_evaluate(self) -> Evaluation:
+        """The numbers of a batch in inference mode."""
+
+    def save_weights(self, path: Path) -> None:
+        """Writes the averages as the weights, as safetensors."""
+
+
 class TrainingSteps(Protocol):
     """A model and its optimizer: `xlac.trainer` makes one of a spec."""
 
@@ -40,6 +55,14 @@ class TrainingSteps(Protocol):
     @property
     def steps_done(self) -> int:
         """How many steps were taken."""
+
+    @property
+    def averages(self) -> bool:
+        """Whether averages of the weights are kept, which `ema` has."""
+
+    @property
+    def ema(self) -> AveragedSteps:
+        """The model with averages in the place of its weights."""
 
     def run_step(self, arrays: Mapping[str, Any]) -> Sums:
         """Learns from a batch."""

@@ -1,0 +1,94 @@
+"""Averages of weights over steps: how fast they follow, and from when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.spec.elaborate import arithmetic
+from xlac.spec.elaborate.arithmetic import Constants
+from xlac.spec.elaborate.context import Elaboration
+from xlac.spec.elaborate.evaluate import as_node, expression
+from xlac.spec.elaborate.scope import Scope
+from xlac.spec.report import Fault, Place, Poisoned
+from xlac.spec.schema.training import EmaSpec
+from xlac_sdk.dtypes import DType
+
+PREFIX = "ema."
+"""What the names of averages begin with; those of the weights follow."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExponentialAverage:
+    """An exponential moving average of every weight that learns or is measured."""
+
+    decay: float | str  # a number, or an expression of `step`
+    spec: EmaSpec
+    constants: Constants
+    place: Place
+
+    def share(self, context: Elaboration, step: Node) -> Node:
+        """How much of a weight goes into its average after a step, a scalar of the type of `step`,
+        which counts the steps before. Raises Fault, or Poisoned.
+        """
+        before = build.maximum(build.sub(step, float(self.spec.after)), 0.0)
+        decay: Node = build.like(self.decay, step) if isinstance(self.decay, float) else self._computed(context, step)  # fmt: skip
+        if self.spec.warmup:
+            decay = build.minimum(decay, build.div(build.add(before, 1.0), build.add(before, 10.0)))
+        return build.sub(1.0, decay)
+
+    def _computed(self, context: Elaboration, step: Node) -> Node:
+        scope = Scope(context.root, self.constants, "ema.", values={"step": step})
+        text, at = self.decay, self.place.at("decay")
+        value = expression(context, scope, text, "ema", at)
+        if isinstance(value, int | float):
+            _check(value, at)
+        node = as_node(context, value, text, "ema", at, step.type)
+        if node.shape:
+            raise Fault("XL2009", f"a decay is a scalar, and this is {node.type}", at.span)
+        return build.cast(node, step.type.dtype)
+
+    def following(self, average: Node, weight: Node, share: Node, count: Node) -> Node:
+        """The next value of an average from that of the weight; `count` is the number of steps
+        before, an integer.
+        """
+        new = build.cast(weight, average.type.dtype)
+        moved = build.mul(build.sub(new, average), build.cast(share, average.type.dtype))
+        found = build.add(average, moved)
+        done = build.add(count, 1)
+        if self.spec.after:
+            found = build.select(build.compare(done, "le", self.spec.after), new, found)
+        if self.spec.every > 1:
+            turn = build.compare(build.apply1("rem", done, self.spec.every), "eq", 0)
+            found = build.select(turn, found, average)
+        return found
+
+
+def _check(decay: Any, at: Place) -> None:
+    """Raises Fault."""
+    if isinstance(decay, bool) or not isinstance(decay, int | float) or not 0 <= decay < 1:
+        problem = f"a decay is at least 0 and less than 1, and this is {decay}"
+        raise Fault("XL1012", problem, at.span, "ema: {decay: 0.999}")
+
+
+def read_average(
+    spec: EmaSpec, context: Elaboration, constants: Constants, place: Place
+) -> ExponentialAverage | None:
+    """What a spec says under `ema`; what is wrong goes to the report."""
+    at = place.at("decay")
+    try:
+        decay: Any = arithmetic.value(spec.decay, constants, at)
+        if not isinstance(decay, str):
+            _check(decay, at)
+        found = ExponentialAverage(
+            decay if isinstance(decay, str) else float(decay), spec, constants, place
+        )
+        found.share(context, build.param("step", DType.F32))  # for what is wrong in an expression
+        return found
+    except Fault as fault:
+        context.report.fault(fault)
+    except Poisoned:
+        pass
+    return None
