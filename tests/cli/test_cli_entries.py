@@ -85,3 +85,14 @@ def test_a_spec_that_trains_says_how_to_look_at_it(
     assert "--entry step" in capsys.readouterr().err
     assert status(["run", spec, "--entry", "step"]) == 2
     assert "--number length=1000" in capsys.readouterr().err
+
+
+def test_gradients_are_told_of_by_the_nodes_that_they_are_of(
+    spec: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing but constants and counters is without a place, or in the name of what reads it."""
+    text = said(capsys, "explain", spec, "--entry", "step")
+    told = {line.partition(":")[0]: line for line in text.splitlines() if line[:1].strip()}
+    assert {"h", "out", "train.loss", "h.weight.sgd.w"} <= told.keys()
+    assert "dot" in told["out"] and "exp" in told["train.loss"]
+    assert not any("exp" in line for name, line in told.items() if "sgd" in name)

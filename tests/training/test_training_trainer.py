@@ -157,7 +157,7 @@ def test_a_rate_and_a_length_are_written_alone(
     trainer.set_length(10)
     trainer.step(**batch())
     written: list[int] = []
-    program = trainer._current
+    program = trainer._programs._current
     assert program is not None
     real = program.executable.write_state
 

@@ -13,7 +13,7 @@ from xlac.autodiff.checkpoints import in_chunks
 from xlac.autodiff.custom import custom_tangents
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.autodiff.expressions import expression
-from xlac.autodiff.origins import blamed
+from xlac.autodiff.origins import blamed, stamped
 from xlac.autodiff.reverse import pull_back
 from xlac.ir.composite import Composite
 from xlac.ir.graph import Node, pick, walk, zeros
@@ -75,14 +75,14 @@ class Forward:
         if found is None and isinstance(own.op, CustomGradient):
             found = custom_tangents(own, own.op, changes, pull_back)
         if found is None and (instead := _instead(own)) is not None:
-            self._through(node, own, instead, changes)
+            self._through(node, own, stamped(instead, own.origin, own.inputs), changes)
             return
         if found is None:
             hint = "declare a `gradient` of an operation in `ops`, around it"
             raise NoDerivativeError(own, "has no derivative", hint if isinstance(own.op, CustomCall) else "")  # fmt: skip
         self.tangents[node] = tuple(
-            blamed(change, own) if type.dtype.is_float else None
-            for change, type in zip(found, own.results, strict=True)
+            change if type.dtype.is_float else None
+            for change, type in zip(blamed(found, own, changes), own.results, strict=True)
         )
 
     def _through(

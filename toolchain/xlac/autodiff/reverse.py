@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xlac.autodiff import control
 from xlac.autodiff.errors import NoDerivativeError
-from xlac.autodiff.origins import blamed
+from xlac.autodiff.origins import blamed, stamped
 from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
@@ -44,16 +44,18 @@ def pull_back(
             parts = node.op.transposed(node, flags, sums)
         if parts is None:
             raise NoDerivativeError(node, "is not linear, so it cannot be transposed")
-        for source, part in zip(node.inputs, parts, strict=True):
+        for source, part in zip(node.inputs, blamed(parts, node, sums), strict=True):
             if source in linear and part is not None:
-                _add(found[source], 0, blamed(part, node))
+                _add(found[source], 0, part)
     return [found[source][0] for source in sources]
 
 
 def _add(sums: list[Node | None], index: int, part: Node | None) -> None:
     before = sums[index]
+    if part is not None and before is not None:
+        (part,) = stamped([build.add(before, part)], part.origin, (before, part))
     if part is not None:
-        sums[index] = part if before is None else build.add(before, part)
+        sums[index] = part
 
 
 def _is_expanded(op: Op) -> bool:
@@ -77,7 +79,7 @@ def _primitive(results: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
         if _is_expanded(own.op):
             assert isinstance(own.op, Composite)
             expanded = own.op.expand(*own.inputs)
-            roots = expanded if isinstance(expanded, tuple) else (expanded,)
+            roots = stamped(expanded if isinstance(expanded, tuple) else (expanded,), own.origin, own.inputs)  # fmt: skip
             inner = [i for old, i in zip(node.inputs, own.inputs, strict=True) if old in linear]
             parts[node] = tuple(_primitive(roots, inner))
             if len(roots) == 1:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from xlac.autodiff.origins import stamped
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.model import Model
@@ -25,6 +26,7 @@ from xlac.training.averages import EVALUATE, RUN, no_averages
 from xlac.training.modes import TrainingMode
 from xlac.training.state import LENGTH, STEP, StateTensor, TrainingState
 from xlac.training.update import Counters, LossUpdate, mean_nodes, mean_outputs
+from xlac_sdk.source import Origin
 
 FINITE = "finite"  # an output of a step: whether what it found was, and anything was written
 
@@ -182,9 +184,10 @@ class _Builder:
             finite = flags[0]
             for flag in flags[1:]:
                 finite = build.apply1("and", finite, flag)
-            following = {
-                name: build.select(finite, node, nodes[name]) for name, node in following.items()
-            }
+            chosen = [build.select(finite, node, nodes[n]) for n, node in following.items()]
+            origin = Origin("train.finite", self.training.place.span)
+            chosen = stamped(chosen, origin, {finite, *following.values(), *nodes.values()})
+            following = dict(zip(following, chosen, strict=True))
             numbers = {**numbers, FINITE: finite}
         following |= part.following if part is not None else {}
         outputs = {**numbers, **{f"{name}.next": node for name, node in following.items()}}

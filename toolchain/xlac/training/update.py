@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xlac.autodiff.gradient import linearize
+from xlac.autodiff.origins import stamped
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.walks import substituted
@@ -17,6 +18,7 @@ from xlac.training.accumulate import MicroBatch
 from xlac.training.modes import TrainingMode
 from xlac.training.state import state_prefix
 from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Origin
 
 EPSILON = 1e-6  # added to the length of gradients that are clipped, as PyTorch does
 
@@ -92,7 +94,7 @@ class LossUpdate:
             _, made = part.gathered(objective, loss, made, next(iter(count), None))
             if not part.last:
                 return mean_outputs(objective.metric, [loss, *count])
-        made, finite = bounded(made, objective.clip)
+        made, finite = self._bounded(made)
         next_: dict[str, Node] = {}
         for name, gradient in made.items():
             optimizer, kept = objective.learns[name], slots[objective, name]
@@ -108,6 +110,13 @@ class LossUpdate:
         self.following = {name: next(settled) for name in next_}
         mode.measured = {node: next(settled) for node in mode.measured}
         return numbers
+
+    def _bounded(self, given: dict[str, Node]) -> tuple[dict[str, Node], Node | None]:
+        """`bounded`, in the name of the section's `clip`."""
+        made, finite = bounded(given, self.objective.clip)
+        origin = Origin("train.clip", self.training.place.at("clip").span)
+        *clipped, finite = stamped([*made.values(), finite], origin, set(given.values()))
+        return {name: one for name, one in zip(made, clipped, strict=True) if one}, finite
 
 
 def mean_nodes(mean: BatchMean) -> list[Node]:
