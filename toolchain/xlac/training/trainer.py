@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from xlac.training.programs import TrainingPrograms
 from xlac.training.settings import settings
 from xlac.training.state import LENGTH, STEP, StateTensor
 from xlac.training.step import FINITE, Metric
+from xlac.training.torch_checkpoint import TorchCheckpoint, torch_state
 from xlac_sdk.source import Diagnostic, SourceError
 
 Totals = dict[str, tuple[float, float]]
@@ -72,6 +73,7 @@ class Trainer:
         self._metrics: tuple[Metric, ...] = graphs.metrics
         self._settings, self._covers = settings(graphs), LENGTH in self._tensors
         self._model, self._factors = model, training.factors
+        self._objectives = training.objectives
         self.batch = training.batch
         self.inputs: dict[str, Type] = {param(n).name: n.type for n in graphs.step.inputs}
         self.metrics = tuple(metric.name for metric in graphs.metrics)
@@ -194,6 +196,27 @@ class Trainer:
         not fit, and changes nothing then.
         """
         self._begin(checked_state(state, {n: tensor.type for n, tensor in self._tensors.items()}))
+
+    def load_torch(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        optimizer: Mapping[str, str] | str | None = None,
+        names: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
+        steps: int | None = None,
+        changed: bool = False,
+    ) -> None:
+        """Goes on from a checkpoint of PyTorch: docs/TRAINING.md. `optimizer` is the key of its
+        state dict, `names` the weights in the order in which it was given them (both by loss, where
+        there are several); `steps` how many it took, `changed` that its options may differ. Raises
+        SourceError where the file does not fit, and changes nothing then.
+        """
+        learned = {name: tensor.type for name, tensor in self._tensors.items() if tensor.learns}
+        file = TorchCheckpoint.read(Path(path))
+        found = torch_state(file, self._objectives, learned, optimizer, names, steps, changed)
+        frozen = {n: a for n, a in self.weights(merged=False).items() if n not in learned}
+        file.compare_frozen(frozen)
+        self.restore({**self.state(), **found})
 
     def reset(self) -> None:
         """Begins again: first weights, no steps done."""

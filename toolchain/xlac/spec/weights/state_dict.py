@@ -58,7 +58,8 @@ class StorageView:
 
 class StateDict:
     """The tensors of a file by name; names of dictionaries in each other are joined by dots, and
-    what is no tensor is left out.
+    what is no tensor is left out. `tree` is the dictionary as it is, with numbers, text and lists,
+    none of it checked.
     """
 
     def __init__(self, archive: Archive) -> None:
@@ -76,7 +77,8 @@ class StateDict:
             raise BadFile(
                 f"its data.pkl has {info.file_size:,} bytes; at most {MAX_PICKLE:,} are read"
             )
-        self.views = dict(_tensors(_unpickled(archive.read(info.filename, info.file_size))))
+        self.tree = _unpickled(archive.read(info.filename, info.file_size))
+        self.views = dict(_tensors(self.tree))
         self._tensors = {
             name: StoredTensor(view.storage.dtype, view.shape) for name, view in self.views.items()
         }
