@@ -207,15 +207,13 @@ class Trainer:
         changed: bool = False,
     ) -> None:
         """Goes on from a checkpoint of PyTorch: docs/TRAINING.md. `optimizer` is the key of its
-        state dict, `names` the weights in the order in which it was given them (both by loss, where
-        there are several); `steps` how many it took, `changed` that its options may differ. Raises
-        SourceError where the file does not fit, and changes nothing then.
+        state dict, `names` the weights in the order that it has (both by loss, of several); `steps`
+        how many it took, `changed` that options may differ. Raises SourceError, and changes nothing.
         """
         learned = {name: tensor.type for name, tensor in self._tensors.items() if tensor.learns}
         file = TorchCheckpoint.read(Path(path))
         found = torch_state(file, self._objectives, learned, optimizer, names, steps, changed)
-        frozen = {n: a for n, a in self.weights(merged=False).items() if n not in learned}
-        file.compare_frozen(frozen)
+        file.compare_frozen({n: a for n, a in self.weights(False).items() if n not in learned})
         self.restore({**self.state(), **found})
 
     def reset(self) -> None:
@@ -261,9 +259,7 @@ class Trainer:
         weights.write_factors(Path(path), self._learned(), self._factors)
 
     def load_factors(self, path: str | os.PathLike[str]) -> None:
-        """Takes such a file, or one of PEFT whose modules have the model's names. Raises SourceError
-        where it does not fit, and changes nothing then.
-        """
+        """Takes such a file, or PEFT's of the same modules. Raises SourceError, and changes nothing."""
         learned = {name: tensor.type for name, tensor in self._tensors.items() if tensor.learns}
         self.restore({**self.state(), **weights.read_factors(Path(path), learned, self._factors)})
 
