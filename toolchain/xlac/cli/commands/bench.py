@@ -241,11 +241,9 @@ def tell_doubts(result: dict[str, Any]) -> None:
 
 def tell_calls(result: dict[str, Any]) -> None:
     """Prints what a call takes."""
-    click.echo(
-        f"  call      {result['median_us']:.2f} us median, quartiles "
-        f"{result['p25_us']:.2f}–{result['p75_us']:.2f}, "
-        f"best {result['best_us']:.2f}, over {result['calls']} samples"
-    )
+    low, half, high, best = (result[f"{name}_us"] for name in ("p25", "median", "p75", "best"))
+    told = f"{half:.2f} us median, quartiles {low:.2f}–{high:.2f}, best {best:.2f}"
+    click.echo(f"  call      {told}, over {result['calls']} samples")
 
 
 def shares(
@@ -280,10 +278,8 @@ def tell(result: dict[str, Any]) -> None:
         )
 
     click.echo(f"{result['model']} on {result['target']}, {result['threads']} thread(s)")
-    click.echo(
-        f"  compile   {result['compile_seconds']:.2f} s ({result['compile_cpu_seconds']:.2f} s of "
-        "CPU)"
-    )
+    seconds, busy = result["compile_seconds"], result["compile_cpu_seconds"]
+    click.echo(f"  compile   {seconds:.2f} s ({busy:.2f} s of CPU)")
     tell_calls(result)
     rate, traffic = result["gflops_per_second"], result["gbytes_per_second"]
     click.echo(
