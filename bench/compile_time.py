@@ -127,7 +127,7 @@ def measure(path: Path, target: str = "cpu") -> dict[str, Any]:
     from xlac.driver import specialized
     from xlac.frontends.loader import load
     from xlac.fusion.partition import partition
-    from xlac.memory.planner import plan
+    from xlac.memory.planner import planned
     from xlac.passes.capture import captured
     from xlac.passes.pipeline import optimize
     from xlac.passes.weights import Weights
@@ -160,7 +160,7 @@ def measure(path: Path, target: str = "cpu") -> dict[str, Any]:
             if group.kind.value not in ("claimed", "control"):
                 schedules(group)
         stages.mark("schedule")
-        program = plan(groups, schedules, weights, model.state)
+        program = planned(groups, schedules, weights, model.state)[0]
         stages.mark("memory")
         sources = backend.emit(program, facts)
         stages.mark("emit")

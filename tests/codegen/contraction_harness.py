@@ -17,7 +17,7 @@ from xlac.fusion.group import Group, Kind, Partition
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.op import Array, Sample
 from xlac.ir.types import Type
-from xlac.memory.planner import plan
+from xlac.memory.planner import planned
 from xlac.ops import OPS, sampling
 from xlac.ops.control.control import Pick
 from xlac.ops.reduction.conv import Conv
@@ -94,7 +94,7 @@ def program(
     inputs = tuple(n for n in made.inputs if isinstance(n.op, Param) and n.op.kind == "input")
     graph = Graph("test", inputs, {f"y{i}": n for i, n in enumerate(made.outputs)})
     scheduled = table.lower(made, target, "kernel", Decisions("kernel", asked or {}))
-    result = plan(Partition(graph, (made,)), lambda _: scheduled, weights)
+    result = planned(Partition(graph, (made,)), lambda _: scheduled, weights)[0]
     verify_program(result)
     return result
 

@@ -18,7 +18,7 @@ from xlac.codegen.kernel_dedup import LoweringCache
 from xlac.frontends.loader import load
 from xlac.fusion.group import Kind
 from xlac.fusion.partition import partition
-from xlac.memory.planner import plan
+from xlac.memory.planner import planned
 from xlac.passes.capture import captured
 from xlac.passes.pipeline import optimize
 from xlac.passes.weights import Weights
@@ -46,7 +46,7 @@ def stages(path: Path, count: Count) -> None:
     schedules = LoweringCache(target)
     ordinary = [g for g in groups.groups if g.kind not in (Kind.CLAIMED, Kind.CONTROL)]
     count("schedule", lambda: [schedules(g) for g in ordinary])
-    program = count("memory", lambda: plan(groups, schedules, weights))
+    program = count("memory", lambda: planned(groups, schedules, weights))[0]
     count("emit", lambda: backend.emit(program, target))
 
 

@@ -10,49 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from training_specs import GPT, LSTM, RESIDUAL, UNET
 
 from xlac.training.trainer import Trainer
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
 Weights = Mapping[str, Any]
-
-GPT = """\
-xlac: 1
-model: gpt
-dims: {batch: {max: 8}}
-params: {width: 16, heads: 2, words: 11, length: 7}
-weights: {init: {seed: 0, tensors: {place: {scheme: normal, std: 0.5}}}}
-inputs: {ids: "i64[batch, 7]", label: "i64[batch, 7]"}
-blocks:
-  layer:
-    inputs: [x]
-    graph:
-      n1: {op: layer_norm, in: x}
-      q: {op: linear, in: n1, units: $width}
-      k: {op: linear, in: n1, units: $width}
-      v: {op: linear, in: n1, units: $width}
-      a: {op: attention, in: {q: q, k: k, v: v}, heads: $heads, causal: true}
-      o: {op: linear, in: a, units: $width}
-      r: x + o
-      n2: {op: layer_norm, in: r}
-      up: {op: linear, in: n2, units: "${4 * width}"}
-      down: {op: linear, in: gelu(up), units: $width}
-      y: r + down
-    outputs: [y]
-graph:
-  token: {op: embedding, in: ids, count: $words, dim: $width, dtype: f64}
-  place: {op: weight, type: "f64[length, width]"}
-  blocks: {block: layer, in: token + place, repeat: 2}
-  end: {op: layer_norm, in: blocks}
-  out: {op: linear, in: end, units: $words}
-outputs: [out]
-train:
-  batch: batch
-  loss: mean(softmax_cross_entropy(out, label))
-  optimizer: {adamw: {lr: 0.01}}
-  clip: {norm: 1.0}
-"""
 
 
 def linear(x: Any, w: Weights, name: str) -> Any:
@@ -75,34 +39,6 @@ def gpt(w: Weights, ids: Any, label: Any) -> Any:
     return F.cross_entropy(linear(norm(x, w, "end"), w, "out").flatten(0, 1), label.flatten())
 
 
-LSTM = """\
-xlac: 1
-model: lstm
-dims: {batch: {max: 8}}
-weights: {init: {seed: 0, scheme: xavier, tensors: {"*.bias": {scheme: normal, std: 0.1}}}}
-inputs: {x: "f64[batch, 6, 4]", y: "f64[batch, 6, 3]"}
-graph:
-  zero: f64(zeros([batch, 5]))
-  rnn:
-    scan: {x_t: x}
-    axis: 1
-    carry: {h: {init: zero}, c: {init: zero}}
-    body:
-      gates: {op: linear, in: [x_t, h], units: 20}
-      i, f, g, o: split(gates, parts=4, axis=-1)
-      c1: sigmoid(f) * c + sigmoid(i) * tanh(g)
-      h1: sigmoid(o) * tanh(c1)
-    next: {h: h1, c: c1}
-    stack: {y: h1}
-  out: {op: linear, in: rnn.y, units: 3}
-outputs: [out]
-train:
-  batch: batch
-  loss: mean((out - y) ** 2.0)
-  optimizer: {rmsprop: {lr: 0.01}}
-"""
-
-
 def lstm(w: Weights, x: Any, y: Any) -> Any:
     names = sorted(n for n in w if "gates" in n)
     bias = next(n for n in names if n.endswith("bias"))
@@ -119,37 +55,6 @@ def lstm(w: Weights, x: Any, y: Any) -> Any:
     return ((linear(torch.stack(found, 1), w, "out") - y) ** 2).mean()
 
 
-RESIDUAL = """\
-xlac: 1
-model: residual
-dims: {batch: {max: 8}}
-weights: {init: {seed: 0}}
-inputs: {x: "f64[batch, 3, 8, 8]", y: "i64[batch]"}
-blocks:
-  part:
-    params: {out: null, stride: 1}
-    inputs: [x]
-    graph:
-      c1: {op: conv2d, in: x, filters: $out, kernel: 3, stride: $stride, pad: 1, bias: false}
-      n1: {op: batch_norm, in: c1}
-      c2: {op: conv2d, in: relu(n1), filters: $out, kernel: 3, pad: 1, bias: false}
-      n2: {op: batch_norm, in: c2}
-      s: {op: conv2d, in: x, filters: $out, kernel: 1, stride: $stride, bias: false}
-      y: relu(n2 + s)
-    outputs: [y]
-graph:
-  a: {block: part, in: x, with: {out: 4}}
-  b: {block: part, in: a, with: {out: 6, stride: 2}}
-  p: {op: avg_pool2d, in: b, kernel: 2, stride: 2}
-  out: {op: linear, in: "flatten(p, axis=1)", units: 3}
-outputs: [out]
-train:
-  batch: batch
-  loss: mean(cross_entropy(out, y))
-  optimizer: {sgd: {lr: 0.05, momentum: 0.9, weight_decay: 0.01}}
-"""
-
-
 def residual(w: Weights, x: Any, y: Any) -> Any:
     for p, stride in (("a", 1), ("b", 2)):
         h = F.conv2d(x, w[f"{p}.c1.weight"], stride=stride, padding=1)
@@ -158,29 +63,6 @@ def residual(w: Weights, x: Any, y: Any) -> Any:
         h = F.batch_norm(h, None, None, w[f"{p}.n2.weight"], w[f"{p}.n2.bias"], True)
         x = F.relu(h + F.conv2d(x, w[f"{p}.s.weight"], stride=stride))
     return F.cross_entropy(linear(F.avg_pool2d(x, 2).flatten(1), w, "out"), y)
-
-
-UNET = """\
-xlac: 1
-model: unet
-dims: {batch: {max: 8}}
-weights: {init: {seed: 0}}
-inputs: {x: "f64[batch, 2, 8, 8]", y: "f64[batch, 1, 8, 8]"}
-graph:
-  down: {op: conv2d, in: x, filters: 4, kernel: 3, pad: 1}
-  d: relu(down)
-  small: {op: max_pool2d, in: d, kernel: 2, stride: 2}
-  middle: {op: conv2d, in: small, filters: 6, kernel: 3, pad: 1}
-  m: silu(middle)
-  up: {op: conv_transpose2d, in: m, filters: 4, kernel: 2, stride: 2}
-  both: concat(up, d, axis=1)
-  out: {op: conv2d, in: both, filters: 1, kernel: 3, pad: 1}
-outputs: [out]
-train:
-  batch: batch
-  loss: mean(abs(out - y))
-  optimizer: {adam: {lr: 0.01}}
-"""
 
 
 def unet(w: Weights, x: Any, y: Any) -> Any:

@@ -41,6 +41,7 @@ def compile(
     schedules: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     passes: str = "",
     verify_each: bool = False,
+    max_memory: int | str | None = None,
 ) -> Compiled | Specializing:
     """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an
     onnx.ModelProto.
@@ -58,6 +59,8 @@ def compile(
     One compilation (each, of a model that has several) takes at most `max_compile_seconds` and,
     beside what the process has, `max_compile_memory` bytes, or LimitError is raised; what is kept
     does not depend on these.
+    A call takes at most `max_memory` beside its arrays (bytes, or text as "512M"; arena, state and
+    weights count): what does not fit is computed again, to the same bits, or LimitError is raised.
     Weights that are in files are mapped; with `copy_weights` they are read, and the files may be
     written to then.
     `schedules`, a file or what stands in one, says how kernels are to be written in place of what
@@ -72,6 +75,7 @@ def compile(
     options = CompileOptions(
         dims or {}, params or {}, sizes, variants, threads, cpu, triple, arch, precision,
         max_compile_seconds, max_compile_memory, checked, copy_weights, schedules, passes, verify_each,
+        max_memory,
     )  # fmt: skip
     place = entry(source, target, options) if isinstance(source, str | os.PathLike) else None
     kept = load(place, copy_weights)

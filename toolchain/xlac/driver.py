@@ -23,8 +23,8 @@ from xlac.fusion.group import Partition
 from xlac.fusion.partition import partition
 from xlac.ir.dims import UNBOUNDED, OpenSize
 from xlac.memory.alternate import caches
-from xlac.memory.limit import check_addressable
-from xlac.memory.planner import plan
+from xlac.memory.limit import MemoryLimit, check_addressable
+from xlac.memory.planner import planned
 from xlac.model import Model, Undecided
 from xlac.options import CompileOptions
 from xlac.passes.capture import captured
@@ -38,6 +38,7 @@ from xlac.passes.rewrite.trace import Trace
 from xlac.passes.specialize import substituted
 from xlac.passes.weights import Weights
 from xlac.program_variants import Variant, merged
+from xlac.recompute.fit import Unlimited, within_memory
 from xlac.runtime.compiled import Compiled
 from xlac.runtime.specialization import Specializing
 from xlac.runtime.variants import asked, checked
@@ -80,6 +81,7 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
         wanted=wanted,
         pipeline=Pipeline.asked(options.passes),
         verify_each=options.verify_each,
+        memory=MemoryLimit.of(options.max_memory),
     )
 
     def read(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Model:
@@ -159,6 +161,7 @@ def lower(
     int8: bool = False,
     wanted: Asked | None = None,
     every: bool = True,
+    memory: MemoryLimit | None = None,
 ) -> Lowered:
     """Model to program: optimise the graph, cut it into groups, schedule each, plan memory.
 
@@ -168,12 +171,13 @@ def lower(
     Without `fuse` every node gets a kernel of its own: what fused programs are compared with. With
     `int8` the weights of contractions are 8-bit integers, and `Lowered.quantised` says which.
     Groups that `wanted` names get the schedules that it gives; with `every` it is an error when it
-    names a group that there is not.
+    names a group that there is not. A program that takes more than `memory` runs its groups in
+    another order and some of them again; raises LimitError where that does not help enough.
     """
     chosen = checked(variants, model.dims)
     facts = permitted(replace(target, fast=model.precision == "fast"), model.precision)
     schedules = LoweringCache(facts, wanted)
-    stages = _Stages(schedules, pipeline, verify_each or settings().verify_each, fuse, int8)
+    stages = _Stages(schedules, pipeline, verify_each or settings().verify_each, fuse, int8, memory)
     lowered = stages.run(model, observers, trace)
     made = [Variant(sizes, stages.run(fixed(model, sizes)).program) for sizes in chosen]
     if every:
@@ -196,6 +200,7 @@ class _Stages:
     verify_each: bool
     fuse: bool
     int8: bool
+    memory: MemoryLimit | None = None
 
     def run(
         self, model: Model, observers: Sequence[Observer] = (), trace: Trace | None = None
@@ -222,7 +227,10 @@ class _Stages:
             groups = partition(scheduled, target, fuse=self.fuse, kind_taken=kind_taken)
             checkpoint("schedules and the memory plan")
             sizes = model.dims.values()
-            program = plan(groups, self.schedules, weights, model.state, sizes, caches(target))
+            planner = partial(planned, lowering=self.schedules, weights=weights, state=model.state, sizes=sizes, caches=caches(target))  # fmt: skip
+            program, needs = planner(groups)
+            if self.memory is not None and not self.memory.holds(program):
+                groups, program = within_memory(self.memory, Unlimited(groups, program, needs), planner, self.schedules, model.state)  # fmt: skip
             check_addressable(program)
             if model.checks:  # no temporary is read before it is written, too
                 verify_program(program)

@@ -35,6 +35,7 @@ class CompileOptions:
     schedules: str | os.PathLike[str] | Mapping[str, Any] | None = None
     passes: str = ""  # a pipeline as text; empty: the default one
     verify_each: bool = False
+    max_memory: int | str | None = None  # of a call: bytes, or text as `512M`
 
     @property
     def request(self) -> Request:
@@ -58,5 +59,6 @@ class CompileOptions:
             "dims": dict(self.dims), "params": dict(self.params), "sizes": self.sizes,
             "precision": self.precision, "checked": list(self.checks),
             "variants": [dict(one) for one in self.variants], "passes": self.passes,
+            "max_memory": self.max_memory,
             "schedules": content(given) if isinstance(given, str | os.PathLike) else given,
         }  # fmt: skip

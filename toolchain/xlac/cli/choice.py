@@ -11,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from xlac.codegen.schedules.document import Asked
+    from xlac.memory.limit import MemoryLimit
     from xlac.options import CompileOptions
     from xlac.passes.pipeline import Pipeline
 
@@ -43,6 +44,13 @@ class Chosen:
         from xlac.passes.pipeline import Pipeline
 
         return Pipeline.asked(self.options.passes)
+
+    @property
+    def memory(self) -> MemoryLimit | None:
+        """The most memory that a call may take. Raises SourceError for what is no amount."""
+        from xlac.memory.limit import MemoryLimit
+
+        return MemoryLimit.of(self.options.max_memory)
 
     def with_options(self, **changes: Any) -> Chosen:
         """The same choice, some of its options changed."""
@@ -122,6 +130,7 @@ def chosen(
     passes: str = "",
     verify_each: bool = False,
     entry: str | None = None,
+    max_memory: str | None = None,
 ) -> Chosen:
     """The values of these groups of options, read and checked."""
     dims = {name: _size(value) for name, value in pairs(dim, "--dim", alone="..").items()}
@@ -140,13 +149,14 @@ def chosen(
         schedules=schedule,
         passes=passes,
         verify_each=verify_each,
+        max_memory=max_memory,
     )
     return Chosen(spec, target, options, allow_outside, entry)
 
 
 SPEC_ONLY = (
     "dim", "sets", "threads", "cpu", "triple", "arch", "precision", "checked", "checks", "schedule",
-    "passes", "verify_each",
+    "passes", "verify_each", "max_memory",
 )  # fmt: skip
 """Options that an artefact, which is compiled, does not have."""
 

@@ -201,6 +201,16 @@ def schedule_option(function: Command) -> Command:
     )(function)
 
 
+def memory_option(function: Command) -> Command:
+    """--max-memory, of commands that compile."""
+    return click.option(
+        "--max-memory",
+        default=None,
+        metavar="N",
+        help="The most that a call may take beside its arrays: what does not fit is computed again. K, M, G.",
+    )(function)
+
+
 def pass_options(function: Command) -> Command:
     """--passes and --verify-each."""
     decorators = [

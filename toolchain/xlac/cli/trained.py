@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from xlac.cli.models import closed
 
 if TYPE_CHECKING:
+    from xlac.cli.commands.build import Build
     from xlac.spec.load import TrainedSpec
     from xlac.training.step import TrainingGraphs
     from xlac_sdk.backend import Backend
@@ -38,6 +39,15 @@ def check(
         problem = f"{given[0]} is for one graph, and a spec that trains has three"
         hint = "leave it out, or build the spec that this one includes"
         raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
+
+
+def of_one_graph(build: Build) -> dict[str, object]:
+    """The options of a build that say something of one graph, by name."""
+    options = build.choice.options
+    return {
+        "--variant": build.variant, "--quantize": build.quantize, "--graph": build.edited,
+        "--schedule": options.schedules, "--checked": options.checked,
+    }  # fmt: skip
 
 
 def closed_graphs(spec: TrainedSpec, ranges: Container[str], precision: str) -> TrainingGraphs:

@@ -21,7 +21,7 @@ from xlac.fusion.partition import is_alias, partition
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import evaluate, interpret
 from xlac.ir.op import Array
-from xlac.memory.planner import plan
+from xlac.memory.planner import planned
 from xlac.ops.control.control import Call, Cond, Scan, While
 from xlac.ops.tensor.leaf import Param
 from xlac.passes.capture import captured, is_captured, is_constant, reshaped
@@ -154,7 +154,7 @@ class _Search:
         return None
 
     def lowered(self, groups: Partition) -> Lowered:
-        program = plan(groups, self.schedules, self.weights)
+        program = planned(groups, self.schedules, self.weights)[0]
         return Lowered(self.subject.model, self.subject.target, groups, self.schedules, program)
 
     def tried(

@@ -94,6 +94,12 @@ def tell(
             f"in all: {len(program.kernels)} kernels, {program.work.flops:,} flops a call, "
             f"an arena of {program.arena_bytes:,} bytes"
         )
+        if "recomputed" in program.facts:
+            again = program.facts["recomputed"]
+            lines.append(
+                f"to stay within the limit of memory {sum(again['nodes'].values())} values are "
+                f"computed again, which takes about {100 * (again['factor'] - 1):.1f} % longer"
+            )
     return "\n".join(lines)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from xlac.memory.arena import LiveRange
+from xlac.memory.arena import LiveRange, live_bound
 from xlac_sdk.programs.program import Role, Slot
 
 
@@ -58,3 +59,18 @@ class Lifetimes:
         return {
             slot: LiveRange(slot.nbytes, first, last) for slot, (first, last) in self._spans.items()
         }
+
+    def inside(self, times: Sequence[tuple[int, int]]) -> list[int]:
+        """For stretches of steps that follow each other: the most bytes at one step of temporaries
+        that are used in that stretch alone.
+        """
+        starts = [start for start, _ in times]
+        found: list[list[LiveRange]] = [[] for _ in times]
+        for span in self.spans().values():
+            at = bisect_right(starts, span.first) - 1
+            while at >= 0 and times[at][1] >= span.first:
+                if span.last <= times[at][1]:
+                    found[at].append(span)
+                    break
+                at -= 1
+        return [live_bound(spans) for spans in found]

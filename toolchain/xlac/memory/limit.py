@@ -3,14 +3,40 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from xlac_sdk.programs.lifetimes import largest_live
 from xlac_sdk.programs.program import Program, Role, Slot
-from xlac_sdk.source import Diagnostic, LimitError, SourceError
+from xlac_sdk.source import Diagnostic, LimitError, Origin, SourceError
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 SHOWN = 12  # tensors that a message lists
 ADDRESSES = 1 << 47  # bytes that a process can address
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimit:
+    """The most bytes that a call may take beside its arrays: the arena, state, and weights unless
+    they are constants of the code. `beside` are bytes that will be added to what a program takes.
+    """
+
+    nbytes: int
+    weights_in_memory: bool = True
+    beside: int = 0
+
+    @staticmethod
+    def of(asked: int | str | None) -> MemoryLimit | None:
+        """The limit that an option gives, in bytes or as text. Raises SourceError."""
+        return None if asked is None else MemoryLimit(parse(str(asked)))
+
+    def arena(self, program: Program) -> int:
+        """What is left for the arena of a program; less than nothing where the rest is too much."""
+        fixed = needed(program, self.weights_in_memory) - program.arena_bytes
+        return self.nbytes - fixed - self.beside
+
+    def holds(self, program: Program) -> bool:
+        """Whether a program takes no more."""
+        return program.arena_bytes <= self.arena(program)
 
 
 def parse(text: str) -> int:
@@ -40,9 +66,12 @@ def check_addressable(program: Program) -> None:
         )
 
 
-def check(program: Program, limit: int, weights_in_memory: bool) -> None:
+def check(
+    program: Program, limit: int, weights_in_memory: bool, least: Origin | bool | None = False
+) -> None:
     """Raises LimitError, with the tensors that are in memory when most is, for a program that needs
-    more.
+    more. `least`, unless it is false, says that recomputation found nothing smaller, and what is
+    computed when most is in memory.
     """
     total = needed(program, weights_in_memory)
     if total <= limit:
@@ -55,12 +84,16 @@ def check(program: Program, limit: int, weights_in_memory: bool) -> None:
     lines = [f"  {s.nbytes:>12,} B  {_about(s)} ({why})" for s, why in held[:SHOWN]]
     rest = sum(s.nbytes for s, _ in held[SHOWN:])
     lines += [f"  {rest:>12,} B  in {len(held) - SHOWN} more"] if rest else []
+    place = least if isinstance(least, Origin) else None
+    where = f", while '{place.name}' is computed" if place and place.name else ""
+    how = "" if least is False else " at least, whatever is computed again"
     problem = (
-        f"a call takes {total:,} bytes, more than the {limit:,} allowed; the most that is in "
-        "memory at once:"
+        f"a call takes {total:,} bytes{how}, more than the {limit:,} allowed; the most that is in "
+        f"memory at once{where}:"
     )
     hint = "smaller --dim values, --quantize int8 for weights, or a larger --max-memory"
-    raise LimitError(Diagnostic("XL4020", "\n".join([problem, *lines]), hint=hint))
+    span = place.span if place else None
+    raise LimitError(Diagnostic("XL4020", "\n".join([problem, *lines]), span, hint))
 
 
 def _about(slot: Slot) -> str:

@@ -29,22 +29,25 @@ from xlac_sdk.programs.rewrite import with_slots
 from xlac_sdk.support.limits import went
 
 
-def plan(
+def planned(
     partition: Partition,
     lowering: Lowering,
     weights: Mapping[str, Array],
     state: Mapping[str, str] | None = None,
     sizes: Iterable[Symbol] = (),
     caches: Sequence[int] = (),
-) -> Program:
+) -> tuple[Program, list[int]]:
     """The whole program of a graph, over `sizes` where shapes are open; every one of them has a
-    `max`.
+    `max`. And for each group of the graph the most memory that it has for itself: what is not there
+    before it, or not after.
 
     `state` maps a `param` of kind "state" to the output that is its value after a call; one called
     `<state>.next` is not the caller's. `caches` are the sizes of those that the order of reading is
     to suit.
     """
-    return MemoryPlanner(lowering, weights, tuple(sizes), caches).program(partition, state or {})
+    planner = MemoryPlanner(lowering, weights, tuple(sizes), caches)
+    program = planner.program(partition, state or {})
+    return program, planner.lifetimes.inside([planner.times[g] for g in partition.groups])
 
 
 class MemoryPlanner(ProgramSlots):
@@ -60,6 +63,7 @@ class MemoryPlanner(ProgramSlots):
         super().__init__(weights, sizes)
         self.lowering, self.caches = lowering, caches
         self.launcher = MergedLaunches()
+        self.times: dict[Group, tuple[int, int]] = {}  # the steps between which each group runs
 
     # ---- the whole ---------------------------------------------------------------------------
 
@@ -115,6 +119,7 @@ class MemoryPlanner(ProgramSlots):
         steps: list[Step] = []
         for number, group in enumerate(partition.groups):
             went()
+            start = self.lifetimes.now
             if is_alias(group):
                 places[group.outputs[0]] = self.place(group.inputs[0], places)
             elif group.kind is Kind.CONTROL:
@@ -123,6 +128,7 @@ class MemoryPlanner(ProgramSlots):
                 steps.append(self.claimed(group, places, direct))
             else:
                 steps += self.launches(group, number, readers, places, direct)
+            self.times[group] = start, self.lifetimes.now
         steps += self.copies([(self.place(n, places), place, n.type) for n, place in wanted])
         return tuple(steps)
 

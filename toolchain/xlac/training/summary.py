@@ -6,6 +6,7 @@ from typing import Any
 
 from xlac.driver import lower, specialized
 from xlac.ir.dims import size_hint
+from xlac.memory.limit import MemoryLimit, needed
 from xlac.model import Model
 from xlac.spec.training.ema import PREFIX
 from xlac.spec.training.section import Training
@@ -14,7 +15,9 @@ from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request
 
 
-def summarize_training(model: Model, training: Training, target: str = "cpu") -> dict[str, Any]:
+def summarize_training(
+    model: Model, training: Training, target: str = "cpu", memory: MemoryLimit | None = None
+) -> dict[str, Any]:
     """What learns and by which optimizer, and bytes: of weights, of what the optimizer keeps, and
     of values that a step and an evaluation have in memory at once, as the target's programs place
     them: of one micro-batch, where a step has several. Raises SourceError, and UnsupportedError where there is no derivative.
@@ -38,7 +41,9 @@ def summarize_training(model: Model, training: Training, target: str = "cpu") ->
     averages = [t for t in graphs.state if training.ema and t.name.startswith(PREFIX)]
     averaged = sum(t.type.nbytes for t in averages)
     kept = sum(t.type.nbytes for t in graphs.state) - weights - sums - averaged
+    limited = {} if memory is None else {"memory": within_memory(specialized(step), memory)}
     return {
+        **limited,
         "metrics": [metric.name for metric in graphs.metrics],
         "losses": list(graphs.losses),
         "optimizer": ", ".join(_optimizers(training)),
@@ -62,6 +67,20 @@ def summarize_training(model: Model, training: Training, target: str = "cpu") ->
             **arenas,
         },
         "peak_bytes": weights + kept + averaged + sums + inputs + max(arenas.values()),
+    }
+
+
+def within_memory(model: Model, memory: MemoryLimit, target: str = "cpu") -> dict[str, Any]:
+    """What a limit of memory makes of a program: bytes that a call takes, with it and without, and
+    what is computed again. Raises LimitError for one that cannot be met.
+    """
+    machine = find(target).target(Request())
+    unlimited, limited = lower(model, machine).program, lower(model, machine, memory=memory).program
+    return {
+        "limit": memory.nbytes,
+        "bytes": needed(limited, memory.weights_in_memory),
+        "unlimited": needed(unlimited, memory.weights_in_memory),
+        "recomputed": limited.facts.get("recomputed", {"factor": 1.0, "nodes": {}}),
     }
 
 

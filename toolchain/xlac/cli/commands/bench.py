@@ -14,6 +14,7 @@ from xlac.cli.choice import chosen
 from xlac.cli.options import (
     calling,
     entry_option,
+    memory_option,
     running,
     schedule_option,
     spec_options,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 @spec_options
 @target_options
 @schedule_option
+@memory_option
 @entry_option
 @running
 @click.option(
@@ -79,7 +81,7 @@ def command(
         model, graphs = opened(choice)
         backend = find(choice.target)
         facts = backend.target(choice.options.request)
-        lowered = lower(model, facts, wanted=choice.wanted)
+        lowered = lower(model, facts, wanted=choice.wanted, memory=choice.memory)
     compiled = executable(lowered, backend)
     begin = beginning(graphs)
     begin(compiled)

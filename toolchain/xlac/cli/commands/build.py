@@ -13,7 +13,13 @@ from xlac.cli.amounts import size
 from xlac.cli.built import announce, loss_of, tell
 from xlac.cli.choice import Chosen, chosen, variants
 from xlac.cli.models import open_model, read_graph
-from xlac.cli.options import pass_options, schedule_option, spec_options, target_options
+from xlac.cli.options import (
+    memory_option,
+    pass_options,
+    schedule_option,
+    spec_options,
+    target_options,
+)
 from xlac.codegen.claims import is_kept
 
 if TYPE_CHECKING:
@@ -40,6 +46,7 @@ TOLD = ("cpu", "triple", "dims", "params", "arch", "precision")
 @target_options
 @schedule_option
 @pass_options
+@memory_option
 @click.option(
     "-o",
     "--output",
@@ -68,13 +75,6 @@ TOLD = ("cpu", "triple", "dims", "params", "arch", "precision")
     "--no-libm", "no_libm", is_flag=True, help="Call no function of C's mathematics library."
 )
 @click.option("--size", "small", is_flag=True, help="Small code before fast code.")
-@click.option(
-    "--max-memory",
-    "most",
-    default=None,
-    metavar="N",
-    help="Fail, naming the tensors, when a call takes more: arena, state, weights not in the code. K, M, G.",
-)
 @click.option(
     "--quantize",
     type=click.Choice(["int8"]),
@@ -138,7 +138,6 @@ class Build:
     static: bool
     no_libm: bool
     small: bool
-    most: str | None
     quantize: str | None
     dump: Path | None
     until: str | None
@@ -152,7 +151,7 @@ class Build:
         from xlac.artefact import writer
         from xlac.cli import trained
         from xlac.debug.dump import Dump
-        from xlac.memory import limit as memory_limit
+        from xlac.memory.limit import check
         from xlac.spec.load import TrainedSpec
         from xlac.support.failures import FACT
         from xlac_sdk.host.registry import find
@@ -165,14 +164,16 @@ class Build:
         try:
             model = open_model(choice, ranges)
         except TrainedSpec as spec:
-            trained.check(spec, find(choice.target), self.packaging(choice), self.of_one_graph())
+            trained.check(
+                spec, find(choice.target), self.packaging(choice), trained.of_one_graph(self)
+            )
             graphs = trained.closed_graphs(spec, ranges, choice.options.precision)
             model = spec.model
         if self.edited is not None:
             model = replace(model, graph=read_graph(self.edited, model))
         backend = find(choice.target)
         wanted = self.packaging(choice)
-        limit = memory_limit.parse(self.most) if self.most is not None else None
+        limit = choice.memory
         targets = machines(backend, choice, wanted, self.threads, self.small)
         if self.until is not None:
             self.print_graph(graphs.step if graphs else model, targets[0], pipeline)
@@ -188,7 +189,7 @@ class Build:
             asked["quantize"] = loss_of(first)
         if limit is not None:
             for each in programs:
-                memory_limit.check(each.program, limit, not wanted.weights.inside)
+                check(each.program, limit.nbytes, not wanted.weights.inside)
         announce(model.name, choice.target, first.program)
         unchecked = None
         if first.program.facts.get(FACT) and backend.chooses_checks:
@@ -214,33 +215,31 @@ class Build:
         """The program of a spec that trains for each target; passes on the way to the step are
         shown as asked.
         """
-        from xlac.training.program import training_program
+        from xlac.training.program import ALIGN, training_program
 
         def made(target: Target, first: bool) -> Lowered:
             def lowered(graph: Model, shown: bool) -> Lowered:
-                return self.lowered(graph, [target], pipeline, quiet=not (shown and first))[0]
+                return self.lowered(graph, [target], pipeline, not (shown and first), ALIGN)[0]
 
             return training_program(name, graphs, lowered)
 
         return [made(target, number == 0) for number, target in enumerate(targets)]
 
-    def of_one_graph(self) -> dict[str, object]:
-        """The options that say something of a graph, by name."""
-        options = self.choice.options
-        return {
-            "--variant": self.variant, "--quantize": self.quantize, "--graph": self.edited,
-            "--schedule": options.schedules, "--checked": options.checked,
-        }  # fmt: skip
-
     def lowered(
-        self, model: Model, targets: Sequence[Target], pipeline: Pipeline, quiet: bool = False
+        self,
+        model: Model,
+        targets: Sequence[Target],
+        pipeline: Pipeline,
+        quiet: bool = False,
+        beside: int = 0,
     ) -> list[Lowered]:
         """The model's program for each target; passes on the way to the first are shown as asked,
-        unless `quiet`, and then schedules of kernels that the model lacks are no error.
+        unless `quiet`, and then schedules of kernels that it lacks are no error. `beside` are added.
         """
         from xlac.driver import lower
         from xlac.passes.rewrite.trace import Trace
 
+        memory, inside = self.choice.memory, self.packaging(self.choice).weights.inside
         made: list[Lowered] = []
         trace = Trace()
         for number, target in enumerate(targets):
@@ -256,6 +255,7 @@ class Build:
                 int8=self.quantize is not None,
                 wanted=self.choice.wanted,
                 every=not quiet,
+                memory=memory and replace(memory, weights_in_memory=not inside, beside=beside),
             )
             if shown:
                 tell(trace, self.traced)

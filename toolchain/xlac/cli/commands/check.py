@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.choice import chosen
-from xlac.cli.options import spec_options
+from xlac.cli.options import memory_option, spec_options
 
 if TYPE_CHECKING:
     from xlac.model import Model
@@ -20,6 +20,7 @@ COLUMNS = ("node", "op", "shape", "parameters", "flops", "bytes")
 
 @click.command(name="check")
 @spec_options
+@memory_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Print the totals only.")
 @click.option(
@@ -36,6 +37,7 @@ def command(
     as_json: bool,
     quiet: bool,
     tensors: bool,
+    max_memory: str | None,
 ) -> None:
     """Check SPEC: report every problem at once, else show every node and the totals."""
     import json
@@ -44,7 +46,8 @@ def command(
     from xlac.spec.load import TrainedSpec
     from xlac.spec.summary import summarize
 
-    options = chosen(spec, dim, sets, allow_outside).options
+    choice = chosen(spec, dim, sets, allow_outside, max_memory=max_memory)
+    options, memory = choice.options, choice.memory
     if tensors:
         types = learned(
             load(
@@ -62,14 +65,18 @@ def command(
             click.echo(f"{name.ljust(max(map(len, types)))}  {type}")
         return
     try:
-        found = summarize(
-            load(spec, params=options.params, dims=options.dims, allow_outside=allow_outside)
-        )
+        model = load(spec, params=options.params, dims=options.dims, allow_outside=allow_outside)
+        found = summarize(model)
+        if memory is not None:
+            from xlac.driver import specialized
+            from xlac.training.summary import within_memory
+
+            found["memory"] = within_memory(specialized(model), memory)
     except TrainedSpec as trained:
         from xlac.training.summary import summarize_training
 
         found = summarize(trained.model)
-        found["training"] = summarize_training(trained.model, trained.training)
+        found["training"] = summarize_training(trained.model, trained.training, memory=memory)
     if as_json:
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))
         return
@@ -88,6 +95,9 @@ def command(
     _totals(found)
     if "training" in found:
         _training(found["training"])
+    for told in (found, found.get("training", {})):
+        if "memory" in told:
+            _memory(told["memory"])
 
 
 def _training(told: dict[str, Any]) -> None:
@@ -111,6 +121,21 @@ def _training(told: dict[str, Any]) -> None:
     click.echo(
         f"step        {told['peak_bytes']:,} bytes{f' at {at}{of}' if at else ''}: weights {nbytes['weights']:,}, optimizer "
         f"{nbytes['optimizer']:,}, {sums}inputs {nbytes['inputs']:,}, values at once {values:,}"
+    )
+
+
+def _memory(told: dict[str, Any]) -> None:
+    """Prints what a limit of memory costs."""
+    again = told["recomputed"]
+    nodes = ", ".join(f"{name} ({n})" if n > 1 else name for name, n in again["nodes"].items())
+    what = (
+        f"about {100 * (again['factor'] - 1):.1f} % more time; computed again: {nodes}"
+        if nodes
+        else "nothing is computed again"
+    )
+    click.echo(
+        f"max memory  {told['bytes']:,} of {told['limit']:,} bytes ({told['unlimited']:,} without the "
+        f"limit): {what}"
     )
 
 

@@ -9,13 +9,20 @@ from typing import Any
 import click
 
 from xlac.cli.choice import chosen
-from xlac.cli.options import entry_option, schedule_option, spec_options, target_options
+from xlac.cli.options import (
+    entry_option,
+    memory_option,
+    schedule_option,
+    spec_options,
+    target_options,
+)
 
 
 @click.command(name="explain")
 @spec_options
 @target_options
 @schedule_option
+@memory_option
 @entry_option
 @click.option("--node", default=None, metavar="PATH", help="Only this node, and those inside it.")
 @click.option(
@@ -44,7 +51,7 @@ def command(spec: Path, node: str | None, schedules: bool, **options: Any) -> No
     model = open_model(choice)
     backend = find(choice.target)
     facts = backend.target(choice.options.request)
-    lowered = lower(model, facts, wanted=choice.wanted)
+    lowered = lower(model, facts, wanted=choice.wanted, memory=choice.memory)
     text = story.tell(lowered, model.graph, node, backend.control, schedules)
     if not text and node is not None:
         known = list(story.written(model.graph))

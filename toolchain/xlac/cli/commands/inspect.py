@@ -9,6 +9,7 @@ import click
 from xlac.cli.choice import chosen
 from xlac.cli.options import (
     entry_option,
+    memory_option,
     pass_options,
     schedule_option,
     spec_options,
@@ -32,6 +33,7 @@ STAGES = (
 @spec_options
 @target_options
 @schedule_option
+@memory_option
 @entry_option
 @pass_options
 @click.option(
@@ -63,6 +65,7 @@ def command(stage: str, **options: Any) -> None:
         model,
         facts,
         wanted=choice.wanted,
+        memory=choice.memory,
         pipeline=choice.pipeline,
         verify_each=choice.options.verify_each,
     )

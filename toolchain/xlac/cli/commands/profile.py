@@ -12,6 +12,7 @@ from xlac.cli.choice import chosen
 from xlac.cli.options import (
     calling,
     entry_option,
+    memory_option,
     running,
     schedule_option,
     spec_options,
@@ -23,6 +24,7 @@ from xlac.cli.options import (
 @spec_options
 @target_options
 @schedule_option
+@memory_option
 @entry_option
 @running
 @click.option(
@@ -72,7 +74,12 @@ def command(
     backend = find(choice.target)
     with copying(copy_weights):
         model, graphs = opened(choice)
-        lowered = lower(model, backend.target(choice.options.request), wanted=choice.wanted)
+        lowered = lower(
+            model,
+            backend.target(choice.options.request),
+            wanted=choice.wanted,
+            memory=choice.memory,
+        )
     generator = np.random.default_rng(0)
     inputs = [
         make("random", slot.dtype, slot.extents({}), generator) for slot in lowered.program.inputs

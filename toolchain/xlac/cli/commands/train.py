@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.options import spec_options, target_options
+from xlac.cli.options import memory_option, spec_options, target_options
 
 if TYPE_CHECKING:
     from xlac.cli.choice import Chosen
@@ -23,6 +23,7 @@ USUAL = {"seed": 0, "drop_last": False, "shuffle": True, "best": "", "keep": 3, 
 @click.command(name="train")
 @spec_options
 @target_options
+@memory_option
 @click.option(
     "--data",
     multiple=True,

@@ -1,0 +1,142 @@
+"""Steps within a part of what their values take: the arena as it is placed, and the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from training_specs import GPT, LSTM, RESIDUAL, UNET
+
+from xlac.driver import Lowered, lower, specialized
+from xlac.memory.limit import MemoryLimit, needed
+from xlac.spec.load import load_training
+from xlac.training.program import graphs_of
+from xlac.training.trainer import Trainer
+from xlac_sdk.host.registry import find
+from xlac_sdk.programs.verify import verify_program
+from xlac_sdk.source import LimitError
+from xlac_sdk.target import Request
+
+MLP = """\
+xlac: 1
+model: mlp
+dims: {batch: {max: 64}}
+weights: {init: {seed: 1}}
+inputs: {x: "f32[batch, 12]", y: "i64[batch]"}
+graph:
+  a: tanh(linear(x, units=24))
+  b: {op: dropout, in: a, p: 0.5}
+  c: tanh(linear(b, units=24))
+  d: tanh(linear(c, units=24))
+  e: tanh(linear(d, units=24))
+  out: {op: linear, in: e, units: 3}
+outputs: [out]
+train:
+  batch: batch
+  loss: mean(cross_entropy(out, y))
+  optimizer: {adam: {lr: 0.01}}
+"""
+Draw = Callable[[np.random.Generator], dict[str, Any]]
+
+
+def images(rng: np.random.Generator) -> dict[str, Any]:
+    return {"x": rng.normal(size=(8, 3, 8, 8)), "y": rng.integers(0, 3, 8)}
+
+
+MODELS: dict[str, tuple[str, float, float, Draw]] = {  # the share of the arena, the most time
+    "mlp": (
+        MLP,
+        0.75,
+        1.3,
+        lambda r: {"x": r.normal(size=(64, 12)).astype("f4"), "y": r.integers(0, 3, 64)},
+    ),
+    "gpt": (
+        GPT,
+        0.5,
+        1.2,
+        lambda r: {"ids": r.integers(0, 11, (8, 7)), "label": r.integers(0, 11, (8, 7))},
+    ),
+    "residual": (RESIDUAL, 0.75, 1.3, images),
+    "unet": (
+        UNET,
+        0.75,
+        1.3,
+        lambda r: {"x": r.normal(size=(8, 2, 8, 8)), "y": r.normal(size=(8, 1, 8, 8))},
+    ),
+}
+
+
+def step(
+    text: str, folder: Path, batch: int, limit: int | None = None, target: str = "cpu"
+) -> Lowered:
+    file = folder / "m.yaml"
+    file.write_text(text)
+    graphs = graphs_of(*load_training(file))
+    memory = None if limit is None else MemoryLimit(limit)
+    return lower(specialized(graphs.step, {"batch": batch}), find(target).target(Request()), memory=memory)  # fmt: skip
+
+
+def limited_to(lowered: Lowered, share: float) -> int:
+    """The limit that leaves a share of the arena."""
+    return needed(lowered.program, True) - int(lowered.program.arena_bytes * (1 - share))
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("target", ["cpu", "c", "reference"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_part_of_the_arena_and_equal_bits(name: str, target: str, tmp_path: Path) -> None:
+    text, share, most, draw = MODELS[name]
+    batch = len(next(iter(draw(np.random.default_rng(0)).values())))
+    free = step(text, tmp_path, batch, target=target)
+    limit = limited_to(free, share)
+    limited = step(text, tmp_path, batch, limit, target)
+    verify_program(limited.program)
+    assert needed(limited.program, True) <= limit
+    again = limited.program.facts["recomputed"]
+    assert 1.0 < again["factor"] <= most
+    more = len(limited.partition.groups) - len(free.partition.groups)
+    assert more >= sum(again["nodes"].values())
+
+    unbound = Trainer(tmp_path / "m.yaml", target=target)
+    bound = Trainer(tmp_path / "m.yaml", target=target, max_memory=limit)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        given = draw(rng)
+        assert unbound.step(**given) == bound.step(**given)
+    for tensor, kept in unbound.state().items():
+        np.testing.assert_array_equal(bound.state()[tensor], kept, err_msg=tensor)
+
+
+def test_what_cannot_be_met_says_the_least_and_where(tmp_path: Path) -> None:
+    free = step(UNET, tmp_path, 8)
+    small = needed(free.program, True) - free.program.arena_bytes * 9 // 10
+    with pytest.raises(LimitError) as caught:
+        step(UNET, tmp_path, 8, small)
+    (told,) = caught.value.diagnostics
+    assert told.code == "XL4020" and "at least, whatever is computed again" in told.message
+    assert f"more than the {small:,} allowed" in told.message and "is computed:" in told.message
+    assert told.span is not None and told.span.file.endswith("m.yaml")
+
+
+def test_state_alone_beyond_the_limit(tmp_path: Path) -> None:
+    with pytest.raises(LimitError, match=r"more than the 1,000 allowed"):
+        step(UNET, tmp_path, 8, 1000)
+
+
+def test_a_limit_that_is_met_changes_nothing(tmp_path: Path) -> None:
+    free = step(LSTM, tmp_path, 8)
+    bound = step(LSTM, tmp_path, 8, needed(free.program, True))
+    assert "recomputed" not in bound.program.facts
+    assert bound.program.arena_bytes == free.program.arena_bytes
+    assert len(bound.partition.groups) == len(free.partition.groups)
+
+
+def test_the_same_plan_each_time(tmp_path: Path) -> None:
+    limit = limited_to(step(UNET, tmp_path, 8), 0.75)
+    first, second = (step(UNET, tmp_path, 8, limit) for _ in range(2))
+    assert first.program.facts == second.program.facts
+    assert [g.reason for g in first.partition.groups] == [g.reason for g in second.partition.groups]
+    assert [s.offset for s in first.program.slots] == [s.offset for s in second.program.slots]

@@ -1,0 +1,195 @@
+"""A partition as a problem: its groups are tasks, the values that lie in the arena are buffers.
+
+What a group's kernels need for themselves is taken from the memory plan as it is without
+recomputation; what it costs is estimated from the operations and bytes of those kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xlac.fusion import cost
+from xlac.fusion.cluster import is_fusible
+from xlac.fusion.group import Group, Kind, Partition
+from xlac.fusion.partition import is_alias
+from xlac.ir.dims import bounds
+from xlac.ir.graph import Node
+from xlac.memory.arena import ALIGN
+from xlac.memory.places import Lowering, Readers
+from xlac.ops import cost as work
+from xlac.ops.control.effect import CustomCall
+from xlac.ops.tensor.leaf import Const, Iota, Param
+from xlac.recompute.problem import Problem, StateUpdate, Task
+from xlac_sdk.target import Target
+
+PRODUCT_BYTES = 0.06  # bytes that could be moved in the time of one operation of a product
+PRODUCTS = (Kind.DOT, Kind.CONV, Kind.ATTENTION)
+
+
+@dataclass
+class Measured:
+    """A problem, and the groups that its tasks are: those that are required, then parts of them.
+    `aliases` are groups without work, by the value that they name anew.
+    """
+
+    problem: Problem
+    groups: list[Group]
+    aliases: dict[Node, Group]
+    buffers: list[Node]
+
+
+def measured(
+    partition: Partition,
+    lowering: Lowering,
+    target: Target,
+    state: Mapping[str, str],
+    scratch: Sequence[int],
+) -> Measured:
+    """The problem of a partition whose state has the next values that outputs named by `state` are.
+    `scratch` is what each group needs for itself, by its number.
+    """
+    return _Measuring(partition, lowering, target, state, scratch).measured()
+
+
+@dataclass
+class _Measuring:
+    partition: Partition
+    lowering: Lowering
+    target: Target
+    state: Mapping[str, str]
+    scratch: Sequence[int]
+    buffer: dict[Node, int] = field(default_factory=dict)
+    nbytes: list[int] = field(default_factory=list)
+
+    def measured(self) -> Measured:
+        partition, readers = self.partition, Readers.of(self.partition)
+        self.value = readers.value
+        outputs = partition.graph.outputs
+        hidden = {output for name, output in self.state.items() if output == f"{name}.next"}
+        given = {self.value(node) for name, node in outputs.items() if name not in hidden}
+        following = {name: self.value(outputs[output]) for name, output in self.state.items()}
+        elsewhere = given | set(following.values())  # not in the arena
+        groups = [group for group in partition.groups if not is_alias(group)]
+        aliases = {g.outputs[0]: g for g in partition.groups if is_alias(g)}
+        for group in groups:
+            for output in group.outputs:
+                self.buffer[output] = len(self.nbytes)
+                self.nbytes.append(0 if output in elsewhere else _nbytes(output))
+        numbers = {group: n for n, group in enumerate(partition.groups)}
+        tasks = [self.task(group, self.scratch[numbers[group]]) for group in groups]
+        parts = [(at, part) for at, group in enumerate(groups) for part in self.parts(group)]
+        tasks += [self.task(part, 0, at) for at, part in parts]
+        made = {output: at for at, group in enumerate(groups) for output in group.outputs}
+        updates = []
+        for name, node in following.items():
+            if node in made and node not in given:
+                own = any(
+                    o is node and isinstance(i.op, Param) and i.op.name == name
+                    for o, i in self.in_place(groups[made[node]])
+                )
+                update = StateUpdate(self.number(name), made[node], _nbytes(node), own)  # fmt: skip
+                updates.append(update)
+        problem = Problem(tuple(tasks), len(groups), tuple(self.nbytes), tuple(updates))
+        buffers = sorted(self.buffer, key=self.buffer.__getitem__)
+        return Measured(problem, [*groups, *(part for _, part in parts)], aliases, buffers)
+
+    def number(self, name: str) -> int:
+        """A number for a state."""
+        return list(self.state).index(name)
+
+    def task(self, group: Group, scratch: int, part_of: int = -1) -> Task:
+        """A group as a task."""
+        values = [self.value(i) for i in group.inputs]
+        reads = [self.buffer[v] for v in values if v in self.buffer]
+        states = [v.op.name for v in values if isinstance(v.op, Param) and v.op.name in self.state]
+        pairs = [(self.buffer[o], self.buffer[i]) for o, i in self.in_place(group) if i in self.buffer and self.nbytes[self.buffer[o]]] if part_of < 0 else []  # fmt: skip
+        return Task(
+            self.cost(group, part_of < 0),
+            tuple(dict.fromkeys(reads)),
+            tuple(self.buffer[output] for output in group.outputs),
+            scratch,
+            sum(_nbytes(o) for o in group.outputs if not self.nbytes[self.buffer[o]]),
+            tuple(pairs),
+            tuple(self.number(name) for name in dict.fromkeys(states)),
+            _repeatable(group),
+            part_of,
+        )
+
+    def in_place(self, group: Group) -> Iterable[tuple[Node, Node]]:
+        """Pairs of an output and a value that may share memory."""
+        if group.kind in (Kind.CONTROL, Kind.CLAIMED):
+            return ()
+        values = [self.value(i) for i in group.inputs]
+        pairs = self.lowering(group).in_place
+        return [(o, self.value(i)) for o, i in pairs if values.count(self.value(i)) == 1]
+
+    def cost(self, group: Group, lowered: bool) -> float:
+        """Bytes that could be moved in the time that a group takes."""
+        launch = cost.launch_bytes(self.target)
+        rate = PRODUCT_BYTES if group.kind in PRODUCTS else cost.operation_bytes(self.target)
+        if group.kind in (Kind.CONTROL, Kind.CLAIMED):
+            done = work.cost(group.anchor)
+            return done.flops * rate + done.read + done.written + launch
+        if not lowered or (made := self.lowering(group)).call is not None:
+            whole = cost.work(group)
+            return whole.flops * rate + whole.bytes + launch
+        works = [each.kernel.work for each in made.launches]
+        return sum(one.flops * rate + one.bytes + launch for one in works)
+
+    # ---- parts of groups ---------------------------------------------------------------------
+
+    def parts(self, group: Group) -> list[Group]:
+        """Groups that compute one of its outputs from others, where no reduction or product lies
+        between: cheaper than all of it again.
+        """
+        if len(group.outputs) < 2 or group.kind in (Kind.CONTROL, Kind.CLAIMED):
+            return []
+        found = []
+        for output in group.outputs:
+            if not self.nbytes[self.buffer[output]] or not _between(output):
+                continue
+            nodes = _slice(group, output)
+            if nodes:
+                inputs = dict.fromkeys(i for n in nodes for i in n.inputs if i not in nodes)
+                reason = f"{output.op.mnemonic} alone; a part of what the kernel before computes"
+                found.append(Group(Kind.ELEMENTWISE, output, tuple(nodes), tuple(inputs), (output,), reason))  # fmt: skip
+        return found
+
+
+def _between(node: Node) -> bool:
+    return is_fusible(node) or isinstance(node.op, Const | Iota)
+
+
+def _slice(group: Group, output: Node) -> dict[Node, None] | None:
+    """The nodes from other outputs and inputs of a group to an output, in order; None where one of
+    them is no pointwise operation or view.
+    """
+    wanted, stack = {output}, [output]
+    others = set(group.outputs) - {output}
+    while stack:
+        for i in stack.pop().inputs:
+            if i in group.members and i not in others and i not in wanted:
+                if not _between(i):
+                    return None
+                wanted.add(i)
+                stack.append(i)
+    return {node: None for node in group.nodes if node in wanted}
+
+
+def _repeatable(group: Group) -> bool:
+    """Whether a group gives the same again: calls of foreign code may not."""
+    return group.kind is not Kind.CLAIMED and not any(map(_foreign, group.nodes))
+
+
+def _foreign(node: Node) -> bool:
+    return isinstance(node.op, CustomCall) or any(
+        _foreign(inner) for body in node.op.bodies() for inner in body.nodes()
+    )
+
+
+def _nbytes(node: Node) -> int:
+    """Bytes of a value in the arena, at the largest sizes."""
+    size = node.type.size
+    nbytes = (size if isinstance(size, int) else bounds(size)[1]) * node.type.dtype.nbytes
+    return -(-nbytes // ALIGN) * ALIGN

@@ -1,0 +1,213 @@
+"""Orders of tasks that take less memory: what frees memory soon, what takes it late."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from xlac.recompute.problem import Problem, usage
+from xlac_sdk.support.limits import went
+
+MANY = 1500  # tasks of which more are not compared with each other
+CHAIN = (
+    4  # tasks that are looked at together: one that takes memory, for those after it that free more
+)
+
+
+def least_memory(problem: Problem) -> list[int]:
+    """An order of the required tasks: the one in which they stand, or one that takes less memory."""
+    graph = Precedence(problem)
+    forward = graph.scheduled(range(problem.required))
+    orders = [list(range(problem.required)), forward]
+    if problem.required <= MANY:
+        late = graph.backward()
+        orders += [late, graph.scheduled(late)]
+    return min(orders, key=lambda order: max(usage(problem, order), default=0))
+
+
+def reordered(problem: Problem, order: Sequence[int]) -> Problem:
+    """The problem with its required tasks in another order."""
+    place = {number: at for at, number in enumerate(order)}
+    tasks = [problem.tasks[number] for number in order]
+    tasks += [replace(t, part_of=place[t.part_of]) for t in problem.tasks[problem.required :]]
+    updates = tuple(replace(update, task=place[update.task]) for update in problem.updates)
+    return replace(problem, tasks=tuple(tasks), updates=updates)
+
+
+class Precedence:
+    """Which required task has to run before which: writers before readers and, where that is
+    possible, readers of a state before its update.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.tasks = problem.tasks[: problem.required]
+        self.readers: list[list[int]] = [[] for _ in problem.nbytes]
+        for number, task in enumerate(self.tasks):
+            for buffer in task.reads:
+                self.readers[buffer].append(number)
+        self.after: list[set[int]] = [set() for _ in self.tasks]
+        for number, task in enumerate(self.tasks):
+            for buffer in task.writes:
+                self.after[number].update(self.readers[buffer])
+        self._updates_last()
+        self.before: list[set[int]] = [set() for _ in self.tasks]
+        for number, later in enumerate(self.after):
+            for other in later:
+                self.before[other].add(number)
+
+    def _updates_last(self) -> None:
+        """Adds that readers of a state run before its update, unless one cannot."""
+        reading: dict[int, list[int]] = {}
+        for number, task in enumerate(self.tasks):
+            for state in task.states:
+                reading.setdefault(state, []).append(number)
+        added: list[tuple[int, int]] = []
+        for update in self.problem.updates:
+            for reader in reading.get(update.state, ()):
+                if reader != update.task and update.task not in self.after[reader]:
+                    self.after[reader].add(update.task)
+                    added.append((reader, update.task))
+        if not self._acyclic():
+            for reader, writer in added:
+                if writer < reader:
+                    self.after[reader].discard(writer)
+
+    def _acyclic(self) -> bool:
+        missing = [0] * len(self.tasks)
+        for later in self.after:
+            for other in later:
+                missing[other] += 1
+        ready = [n for n, count in enumerate(missing) if not count]
+        done = 0
+        while ready:
+            number = ready.pop()
+            done += 1
+            for other in self.after[number]:
+                missing[other] -= 1
+                if not missing[other]:
+                    ready.append(other)
+        return done == len(self.tasks)
+
+    def scheduled(self, priority: Sequence[int]) -> list[int]:
+        """The tasks by priority, but what frees memory, alone or with a few tasks after it, runs as
+        soon as it can.
+        """
+        state = _Running(self)
+        rank = {number: at for at, number in enumerate(priority)}
+        for wanted in priority:
+            went()
+            for number in state.missing_for(wanted, rank):
+                if number not in state.done:
+                    state.run(number)
+                    while chain := state.freeing():
+                        for other in chain:
+                            state.run(other)
+        return state.order
+
+    def backward(self) -> list[int]:
+        """From the last task to the first, each time the one that takes most memory, or frees
+        least: so that memory is taken late.
+        """
+        waiting = [len(later) for later in self.after]
+        nbytes = self.problem.nbytes
+        alive = [buffer in self.problem.results for buffer in range(len(nbytes))]
+        ready = {n for n, count in enumerate(waiting) if not count}
+        order: list[int] = []
+        while ready:
+            went()
+
+            def growth(number: int) -> int:
+                task = self.tasks[number]
+                gone = sum(nbytes[b] for b in task.writes if alive[b])
+                return sum(nbytes[b] for b in task.reads if not alive[b]) - gone
+
+            chosen = min(ready, key=lambda number: (growth(number), -number))
+            ready.discard(chosen)
+            order.append(chosen)
+            for buffer in self.tasks[chosen].writes:
+                alive[buffer] = False
+            for buffer in self.tasks[chosen].reads:
+                alive[buffer] = True
+            for other in self.before[chosen]:
+                waiting[other] -= 1
+                if not waiting[other]:
+                    ready.add(other)
+        return order[::-1]
+
+
+class _Running:
+    """Tasks that have run, and how often each buffer will still be read."""
+
+    def __init__(self, graph: Precedence) -> None:
+        self.graph, self.nbytes = graph, graph.problem.nbytes
+        self.order: list[int] = []
+        self.done: set[int] = set()
+        self.left = [len(readers) for readers in graph.readers]
+        for buffer in graph.problem.results:
+            self.left[buffer] += 1
+        self.waiting = [len(before) for before in graph.before]
+        self.look: dict[int, None] = {}  # tasks that may free memory now and did not before
+
+    def missing_for(self, wanted: int, rank: Mapping[int, int]) -> list[int]:
+        """A task and all that has to run before it, in an order in which they can."""
+        found: dict[int, None] = {}
+        stack = [(wanted, False)]
+        while stack:
+            number, ready = stack.pop()
+            if ready:
+                found[number] = None
+            elif number not in self.done and number not in found:
+                stack.append((number, True))
+                before = sorted(self.graph.before[number], key=rank.__getitem__, reverse=True)
+                stack += [(other, False) for other in before]
+        return list(found)
+
+    def run(self, number: int) -> None:
+        self.order.append(number)
+        self.done.add(number)
+        self.look.pop(number, None)
+        for buffer in self.graph.tasks[number].reads:
+            self.left[buffer] -= 1
+            if self.left[buffer] == 1:
+                self.look.update(dict.fromkeys(self.graph.readers[buffer]))
+        for other in self.graph.after[number]:
+            self.waiting[other] -= 1
+            if not self.waiting[other]:
+                self.look[other] = None
+
+    def freeing(self) -> list[int]:
+        """Tasks that can run now, one after the other, after which less is in memory, or as much."""
+        for number in list(self.look):
+            del self.look[number]
+            if number not in self.done and not self.waiting[number]:
+                found = self.chain(number)
+                if found:
+                    return found
+        return []
+
+    def chain(self, number: int) -> list[int]:
+        """The shortest chain from a task that frees as much as it takes; empty where none does."""
+        left: dict[int, int] = {}
+        waiting: dict[int, int] = {}
+        found: list[int] = []
+        grown = 0
+        while len(found) < CHAIN:
+            task = self.graph.tasks[number]
+            found.append(number)
+            grown += sum(self.nbytes[b] for b in task.writes if self.left[b])
+            for buffer in task.reads:
+                left[buffer] = left.get(buffer, self.left[buffer]) - 1
+                if not left[buffer]:
+                    grown -= self.nbytes[buffer]
+            if grown <= 0:
+                return found
+            following = []
+            for other in sorted(self.graph.after[number]):
+                waiting[other] = waiting.get(other, self.waiting[other]) - 1
+                if not waiting[other]:
+                    following.append(other)
+            if not following:
+                break
+            number = following[0]
+        return []

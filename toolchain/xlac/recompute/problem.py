@@ -1,0 +1,138 @@
+"""Tasks that read and write buffers, and what memory an order of them takes.
+
+A task may run more than once. What reads a buffer reads what was written last before it, and a
+buffer is kept from there to its last reader; so a sequence of tasks says all there is to decide:
+what is kept, what is thrown away, and what is computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One computation: what it costs (bytes that could be moved meanwhile), the buffers that it
+    reads and writes, and memory that it needs for itself (`scratch`); `copies` more where it runs
+    again, for results that are elsewhere already.
+
+    `in_place` are pairs of a written and a read buffer that may share memory when nothing reads the
+    second any more. `states` are the states that it reads. One that is not `repeatable` runs once.
+    `part_of` is the required task that an optional one is a part of.
+    """
+
+    cost: float
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    scratch: int = 0
+    copies: int = 0
+    in_place: tuple[tuple[int, int], ...] = ()
+    states: tuple[int, ...] = ()
+    repeatable: bool = True
+    part_of: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class StateUpdate:
+    """A task that writes the next value of a state: over the old one, unless that is read later, or
+    by the task itself and not `in_place`; then `nbytes` are needed from there to the end.
+    """
+
+    state: int
+    task: int
+    nbytes: int
+    in_place: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """The first `required` tasks run at least once, and run right in this order; the others are
+    further ways to write some of the buffers, and read what tasks before them write. Buffers that
+    are kept to the end are `results`.
+    """
+
+    tasks: tuple[Task, ...]
+    required: int
+    nbytes: tuple[int, ...]
+    updates: tuple[StateUpdate, ...] = ()
+    results: frozenset[int] = frozenset()
+
+    @property
+    def cost(self) -> float:
+        """What the required tasks cost once."""
+        return sum(task.cost for task in self.tasks[: self.required])
+
+    def least(self, number: int) -> int:
+        """What a task takes when nothing else is in memory."""
+        task = self.tasks[number]
+        shared = sum(self.nbytes[r] for w, r in task.in_place if self.nbytes[w] == self.nbytes[r])
+        return task.scratch + sum(self.nbytes[b] for b in (*task.reads, *task.writes)) - shared
+
+    def makers(self) -> list[list[int]]:
+        """The tasks that write each buffer: the required one first."""
+        found: list[list[int]] = [[] for _ in self.nbytes]
+        for number, task in enumerate(self.tasks):
+            for buffer in task.writes:
+                found[buffer].append(number)
+        return found
+
+    def late(self, order: Sequence[int]) -> list[StateUpdate]:
+        """The updates that cannot be written over the old value when tasks run in this order."""
+        last: dict[int, int] = {}
+        first: dict[int, int] = {}
+        for at, number in enumerate(order):
+            first.setdefault(number, at)
+            for state in self.tasks[number].states:
+                last[state] = at
+        return [u for u in self.updates if not self._over(u, last.get(u.state, -1), first[u.task])]
+
+    def _over(self, update: StateUpdate, read: int, made: int) -> bool:
+        reads_itself = update.state in self.tasks[update.task].states
+        return read < made or (read == made and (update.in_place or not reads_itself))
+
+
+def usage(problem: Problem, sequence: Sequence[int]) -> list[int]:
+    """Bytes in memory while each task of a sequence runs."""
+    needed = bytearray(len(problem.nbytes))
+    for buffer in problem.results:
+        needed[buffer] = 1
+    live = sum(problem.nbytes[buffer] for buffer in problem.results)
+    found = [0] * len(sequence)
+    first = {number: at for at, number in reversed(list(enumerate(sequence)))}
+    for at in range(len(sequence) - 1, -1, -1):
+        task = problem.tasks[sequence[at]]
+        found[at], live = run_before(task, live, needed, problem.nbytes)
+        if first[sequence[at]] != at:
+            found[at] += task.copies
+    for update in problem.late(sequence):
+        for at in range(first[update.task], len(found)):
+            found[at] += update.nbytes
+    return found
+
+
+def run_before(task: Task, live: int, needed: bytearray, nbytes: Sequence[int]) -> tuple[int, int]:
+    """Bytes in memory while a task runs, and before it, given those after it; `needed`, which
+    buffers are alive, is brought from after it to before it.
+    """
+    here = live + task.scratch
+    for buffer in task.writes:
+        if needed[buffer]:
+            needed[buffer] = 0
+            live -= nbytes[buffer]
+        else:
+            here += nbytes[buffer]
+    dying = 0
+    for buffer in task.reads:
+        if not needed[buffer]:
+            needed[buffer] = 2
+            dying += nbytes[buffer]
+    if dying:
+        here += dying
+        for written, read in task.in_place:
+            if needed[read] == 2 and nbytes[written] == nbytes[read]:
+                needed[read] = 1
+                here -= nbytes[read]
+        for buffer in task.reads:
+            needed[buffer] = 1
+    return here, live + dying

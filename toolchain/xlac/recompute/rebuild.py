@@ -1,0 +1,96 @@
+"""A partition whose groups run in another order, and some of them more than once.
+
+What runs again has nodes of its own, so that nothing after it takes two values for one; its kernels
+are those of the first time, and so are its results, to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from xlac.fusion.group import Group, Partition
+from xlac.ir.graph import Graph, Node
+from xlac.recompute.measure import Measured
+
+AGAIN = "computed again, to keep less in memory"
+
+
+def rebuilt(partition: Partition, measured: Measured, sequence: Sequence[int]) -> Partition:
+    """The partition with the groups of a sequence of tasks, in order."""
+    found = _Rebuilding(measured)
+    for number in sequence:
+        found.run(number)
+    graph = partition.graph
+    outputs = {name: found.output(node) for name, node in graph.outputs.items()}
+    return Partition(Graph(graph.name, graph.inputs, outputs), tuple(found.groups), partition.inner)
+
+
+class _Rebuilding:
+    """Groups so far, and what each value of the old partition is now: as it was computed first, and
+    last.
+    """
+
+    def __init__(self, measured: Measured) -> None:
+        self.measured = measured
+        self.groups: list[Group] = []
+        self.done: set[int] = set()
+        self.first: dict[Node, Node] = {}
+        self.last: dict[Node, Node] = {}
+        self.views: dict[tuple[Node, Node], Node] = {}  # by the old alias and what it is a view of
+        self.viewed: set[Node] = set()
+        nbytes = measured.problem.nbytes
+        self.elsewhere = {node for node, n in zip(measured.buffers, nbytes, strict=True) if not n}
+
+    def run(self, number: int) -> None:
+        """Adds the group of a task."""
+        group = self.measured.groups[number]
+        given = {i: self.value(i, self.last) for i in group.inputs}
+        again = number in self.done or number >= self.measured.problem.required
+        self.done.add(number)
+        made = self.add(group, given, again)
+        for old in group.outputs:
+            if not again:
+                self.first[old] = made[old]
+            if not again or old not in self.elsewhere:
+                self.last[old] = made[old]
+
+    def value(self, node: Node, values: Mapping[Node, Node]) -> Node:
+        """What an old value is now; aliases of it are made where they are asked for."""
+        alias = self.measured.aliases.get(node)
+        if alias is None:
+            return values.get(node, node)
+        source = self.value(alias.inputs[0], values)
+        if (node, source) not in self.views:
+            copied = node in self.viewed
+            self.viewed.add(node)
+            self.views[node, source] = self.add(alias, {alias.inputs[0]: source}, copied)[node]
+        return self.views[node, source]
+
+    def add(self, group: Group, given: Mapping[Node, Node], again: bool) -> dict[Node, Node]:
+        """Adds a group that reads what is given for its inputs; its nodes by the old ones."""
+        made: dict[Node, Node] = dict(given)
+        for node in group.nodes:
+            inputs = tuple(made.get(i, i) for i in node.inputs)
+            same = inputs == node.inputs and not (again and (inputs or node in group.outputs))
+            made[node] = node if same else node.with_inputs(inputs)
+        if not again and all(old is new for old, new in made.items()):
+            self.groups.append(group)
+            return made
+        reason = f"{group.reason}; {AGAIN}" if again and group.reason else group.reason
+        self.groups.append(
+            replace(
+                group,
+                anchor=made[group.anchor],
+                nodes=tuple(made[node] for node in group.nodes),
+                inputs=tuple(given[i] for i in group.inputs),
+                outputs=tuple(made[node] for node in group.outputs),
+                reason=reason,
+                barriers={made.get(node, node): why for node, why in group.barriers.items()},
+            )
+        )
+        return made
+
+    def output(self, node: Node) -> Node:
+        """The node that is a result of the graph: what was computed first."""
+        return self.value(node, self.first)
