@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.choice import chosen
+from xlac.cli.choice import chosen, is_artefact
 from xlac.cli.options import (
     calling,
     entry_option,
@@ -63,8 +63,6 @@ def command(
     said, and is `doubts` in JSON.
     """
     import time
-
-    from xlac.cli.choice import is_artefact
 
     if is_artefact(options["spec"]):
         artefact_bench(seconds, as_json, timeout, allow_long, copy_weights, options)

@@ -13,6 +13,7 @@ from xlac.cli.choice import chosen
 from xlac.cli.options import memory_option, spec_options
 
 if TYPE_CHECKING:
+    from xlac.cli.choice import Chosen
     from xlac.model import Model
 
 COLUMNS = ("node", "op", "shape", "parameters", "flops", "bytes")
@@ -49,20 +50,7 @@ def command(
     choice = chosen(spec, dim, sets, allow_outside, max_memory=max_memory)
     options, memory = choice.options, choice.memory
     if tensors:
-        types = learned(
-            load(
-                spec,
-                params=options.params,
-                dims=options.dims,
-                allow_outside=allow_outside,
-                training=True,
-                weights=False,
-            )
-        )
-        if as_json:
-            click.echo(json.dumps(types, indent=1, ensure_ascii=False))
-        for name, type in types.items() if not as_json else ():
-            click.echo(f"{name.ljust(max(map(len, types)))}  {type}")
+        _weights(choice, as_json)
         return
     try:
         model = load(spec, params=options.params, dims=options.dims, allow_outside=allow_outside)
@@ -98,6 +86,28 @@ def command(
     for told in (found, found.get("training", {})):
         if "memory" in told:
             _memory(told["memory"])
+
+
+def _weights(choice: Chosen, as_json: bool) -> None:
+    """Prints every tensor that a model learns, with its type."""
+    import json
+
+    from xlac.frontends.loader import load
+
+    types = learned(
+        load(
+            choice.spec,
+            params=choice.options.params,
+            dims=choice.options.dims,
+            allow_outside=choice.allow_outside,
+            training=True,
+            weights=False,
+        )
+    )
+    if as_json:
+        click.echo(json.dumps(types, indent=1, ensure_ascii=False))
+    for name, type in types.items() if not as_json else ():
+        click.echo(f"{name.ljust(max(map(len, types)))}  {type}")
 
 
 def _training(told: dict[str, Any]) -> None:
