@@ -74,8 +74,7 @@ def command(
     backend = find(choice.target)
     with copying(copy_weights):
         model, graphs = opened(choice)
-        facts = backend.target(choice.options.request)
-        lowered = lower(model, facts, wanted=choice.wanted, memory=choice.memory)
+        lowered = lower(model, backend.target(choice.options.request), wanted=choice.wanted, memory=choice.memory)  # fmt: skip
     generator = np.random.default_rng(0)
     inputs = [
         make("random", slot.dtype, slot.extents({}), generator) for slot in lowered.program.inputs
