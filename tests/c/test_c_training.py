@@ -268,3 +268,28 @@ def test_a_library_for_several_processors_learns(batches: Any, tmp_path: Path) -
         answer, *found = learner.batch("step", image, label)
         assert answer == 0
         np.testing.assert_allclose(found, list(trainer.step(image=image, label=label).values()), rtol=1e-4)  # fmt: skip
+
+
+def test_micro_batches_are_called_one_by_one(batches: Any, tmp_path: Path) -> None:
+    """Two of them and then an update, to the bits of a trainer that cuts the batch itself."""
+    spec = tmp_path / "digits_train.yaml"
+    for file in ("digits.yaml", "digits.safetensors"):
+        (tmp_path / file).symlink_to(SPECS / file)
+    text = (SPECS / "digits_train.yaml").read_text()
+    spec.write_text(text.replace("  batch: batch", "  accumulate: 3\n  batch: batch"))
+    build(
+        str(spec), tmp_path / "out", "--allow-outside", "--dim", f"batch={BATCH}", "--emit", "c,h"
+    )
+    learner = Learner(tmp_path / "out", "digits_train")
+    trainer = xlac.trainer(spec, target="c", allow_outside=True)
+    trainer.set_length(STEPS)
+    learner("set_length", ctypes.c_double(STEPS))
+    for first in (0, 3):
+        image, label = (np.concatenate([b[n] for b in batches[first : first + 3]]) for n in (0, 1))
+        trainer.step(image=image, label=label)
+        for number in range(first, first + 3):
+            called = "step" if number == first + 2 else "accumulate"
+            before = flat(learner.state())["h1.weight"]
+            assert learner.batch(called, *batches[number])[0] == 0
+            assert (flat(learner.state())["h1.weight"] == before) == (called == "accumulate")
+    assert flat(trainer.state()).items() <= flat(learner.state()).items()

@@ -45,7 +45,7 @@ def training_program(
 ) -> Lowered:
     """The program of the model, called `name`, with the entries `step` and `evaluate` over its
     state, which starts with the first weights, and those that compute with averages; and all else
-    of the step.
+    of the step. Of a step of several micro-batches there is `accumulate`, too.
 
     `lowered` makes a program of a graph, and is told whether it is the one to show. Slots of state
     are the model's, by name; constants of equal data are kept once; temporaries lie where each
@@ -53,6 +53,8 @@ def training_program(
     """
     made = lowered(graphs.step, True)
     others = {"evaluate": graphs.evaluate, **graphs.averaged}
+    if graphs.accumulate is not None:
+        others["accumulate"] = graphs.accumulate
     programs = {kind: lowered(model, False).program for kind, model in others.items()}
     run = lowered(graphs.run, False).program
     united = _Uniting(run, graphs).united(name, {"step": made.program, **programs})

@@ -113,6 +113,10 @@ class TrainingState:
         optimizers = [o for objective in training.objectives for o in objective.learns.values()]
         if any(optimizer.rate.covers_run for optimizer in optimizers):
             self._add(LENGTH, scalar, _filled(scalar, 0.0))
+        if training.scale is not None and training.scale.dynamic:
+            type = Type(DType.F32)
+            self._add(SCALE, type, _filled(type, training.scale.initial))
+            self._add(GROWN, Type(DType.I64), _filled(Type(DType.I64), 0))
         for objective in training.objectives:
             rates = self.rates[objective.name] = dict[str, Rate]()
             for optimizer in sorted(objective.learns.values(), key=lambda one: bool(one.group)):

@@ -24,11 +24,16 @@ from xlac.spec.training.section import Training
 from xlac.training.accumulate import Accumulation, MicroBatch
 from xlac.training.averages import EVALUATE, RUN, no_averages
 from xlac.training.modes import TrainingMode
-from xlac.training.state import LENGTH, STEP, StateTensor, TrainingState
+from xlac.training.scaling import following_scale, scale_of, together
+from xlac.training.state import LENGTH, SCALE, STEP, StateTensor, TrainingState
 from xlac.training.update import Counters, LossUpdate, mean_nodes, mean_outputs
 from xlac_sdk.source import Origin
 
 FINITE = "finite"  # an output of a step: whether what it found was, and anything was written
+
+LOSS_SCALE = (
+    "loss_scale"  # an output of a step: what its loss was multiplied by, where that changes
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,29 +171,32 @@ class _Builder:
             made |= mean_outputs(name, [learning[moved[node]] for node in mean_nodes(mean)])
         counters = self._counters()
         following: dict[str, Node] = {}
-        flags: list[Node] = []
+        finite: list[Node] = []
+        losses: list[Node] = []
         for objective in training.objectives:
             before = following if training.in_turn else {}
             turn = LossUpdate(objective, training, nodes, mode, before)
             asked = [moved[node] for node in mean_nodes(objective.loss)]
             made |= turn.learned(asked, self.state.slots, counters, part)
             following |= turn.following
-            flags += turn.flags
+            finite += turn.finite
+            losses += turn.finite[:1]
         measured = {param(n).name: new for n, new in mode.measured.items()}
         following |= measured if part is None else part.measured(mode.measured)
         if last:
             following |= self.state.next_averages(following, counters.step)
             following[STEP] = build.add(nodes[STEP], 1)
         numbers = {name: made[name] for name in order}
-        if flags:  # all or nothing
-            finite = flags[0]
-            for flag in flags[1:]:
-                finite = build.apply1("and", finite, flag)
-            chosen = [build.select(finite, node, nodes[n]) for n, node in following.items()]
+        if last:  # all or nothing
+            done = together(finite)
+            chosen = [build.select(done, node, nodes[n]) for n, node in following.items()]
             origin = Origin("train.finite", self.training.place.span)
-            chosen = stamped(chosen, origin, {finite, *following.values(), *nodes.values()})
+            chosen = stamped(chosen, origin, {done, *following.values(), *nodes.values()})
             following = dict(zip(following, chosen, strict=True))
-            numbers = {**numbers, FINITE: finite}
+            if training.scale is not None and training.scale.dynamic:
+                following |= following_scale(training.scale, nodes, done, together(losses))
+                numbers = {**numbers, LOSS_SCALE: nodes[SCALE]}
+            numbers = {**numbers, FINITE: done}
         following |= part.following if part is not None else {}
         outputs = {**numbers, **{f"{name}.next": node for name, node in following.items()}}
         kind = "step" if last else "accumulate"
@@ -209,4 +217,4 @@ class _Builder:
             for name, rate in rates.items():
                 factor = rate.factor(self.training.elaboration(), step, steps)
                 now[rate] = build.mul(nodes[name], factor)
-        return Counters(step, now)
+        return Counters(step, now, scale_of(self.training.scale, nodes))

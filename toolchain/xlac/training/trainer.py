@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -27,14 +28,16 @@ from xlac.training.loop.steps import added, means
 from xlac.training.micro_batches import MicroBatches, checked_number
 from xlac.training.program import graphs_of
 from xlac.training.programs import TrainingPrograms
+from xlac.training.replay import failure
 from xlac.training.settings import settings
-from xlac.training.state import LENGTH, STEP, StateTensor
-from xlac.training.step import FINITE, Metric
+from xlac.training.state import LENGTH, SCALE, STEP, StateTensor
+from xlac.training.step import FINITE, LOSS_SCALE, Metric
 from xlac.training.torch_checkpoint import TorchCheckpoint, torch_state
 from xlac_sdk.source import Diagnostic, SourceError
 
 Totals = dict[str, tuple[float, float]]
 """Metric -> (sum, count): a mean is sum / count, so batches of any size weigh alike."""
+LEAST_SCALE = 2.0**-14  # of a loss: gradients that are too large for it are so without a scale
 
 
 class Trainer:
@@ -67,7 +70,7 @@ class Trainer:
         models = {"step": graphs.step, "evaluate": graphs.evaluate, "run": graphs.run, **graphs.averaged}  # fmt: skip
         if graphs.accumulate is not None:
             models["accumulate"] = graphs.accumulate
-        self._options = {"target": target, "threads": threads, **options}
+        self._models, self._options = models, {"target": target, "threads": threads, **options}
         self._programs = TrainingPrograms(models, self._options)
         self._tensors = {tensor.name: tensor for tensor in graphs.state if not tensor.passing}
         self._metrics: tuple[Metric, ...] = graphs.metrics
@@ -77,6 +80,7 @@ class Trainer:
         self.batch = training.batch
         self.inputs: dict[str, Type] = {param(n).name: n.type for n in graphs.step.inputs}
         self.metrics = tuple(metric.name for metric in graphs.metrics)
+        self.step_metrics = (LOSS_SCALE,) if SCALE in self._tensors else ()
         self.losses = graphs.losses
         self.ranges = index_ranges(graphs.evaluate.graph)
         self.accumulate = training.accumulate
@@ -130,8 +134,9 @@ class Trainer:
     # ---- what a loop calls -------------------------------------------------------------------
 
     def run_step(self, arrays: Mapping[str, Any]) -> Totals:
-        """`step`, with sums and counts. Raises SourceError where gradients are not finite: nothing
-        is learned then.
+        """`step`, with sums and counts. Raises SourceError where the loss is not finite, or gradients
+        that are looked at are not: nothing is learned then, and the error names what made them so.
+        With a dynamic scale of the loss such gradients only make it smaller.
         """
         if self._covers and not self._length:
             hint = "call set_length, or give the schedule its own: steps: 1000"
@@ -145,11 +150,13 @@ class Trainer:
             totals = added(totals, self._totals(*self._programs.called("accumulate", part)))
         found, sizes = self._programs.called("step", last)
         self._partly = False
-        if not found.get(FINITE, True):
-            problem = f"step {self.steps_done + 1}: the gradients are not finite; nothing was learned from this batch"  # fmt: skip
-            hint = "a smaller rate, or look for NaN in the data; the state is as before the step"
-            raise SourceError(Diagnostic("XL6031", problem, hint=hint))
-        return added(totals, self._totals(found, sizes))
+        totals = added(totals, self._totals(found, sizes))
+        scale = float(found[LOSS_SCALE]) if LOSS_SCALE in found else None
+        if not found[FINITE]:
+            known = all(math.isfinite(totals[name][0]) for name in self.losses)
+            if scale is None or not known or scale < LEAST_SCALE:
+                raise failure(self._models, self._options, self.state(), arrays, [*before, last], known, self.steps_done)  # fmt: skip
+        return totals if scale is None else {**totals, LOSS_SCALE: (scale, 1.0)}
 
     def run_evaluate(self, arrays: Mapping[str, Any]) -> Totals:
         """`evaluate`, with sums and counts."""

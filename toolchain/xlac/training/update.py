@@ -16,6 +16,7 @@ from xlac.spec.training.optimizer import Rate
 from xlac.spec.training.section import Training
 from xlac.training.accumulate import MicroBatch
 from xlac.training.modes import TrainingMode
+from xlac.training.scaling import all_finite, unscaled
 from xlac.training.state import state_prefix
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
@@ -26,17 +27,22 @@ EPSILON = 1e-6  # added to the length of gradients that are clipped, as PyTorch 
 @dataclass(frozen=True, eq=False)
 class Counters:
     """The scalars that updates read: how many steps were taken, as a float of the type of rates,
-    and the rates of this step.
+    the rates of this step, and what the loss is multiplied by.
     """
 
     step: Node
     rates: Mapping[Rate, Node]
+    scale: Node | None = None
 
 
-def gradients(loss: Node, weights: Mapping[str, Node]) -> tuple[Node, dict[str, Node]]:
-    """A scalar, and its gradients by its weights. Raises NoDerivativeError."""
+def gradients(
+    loss: Node, weights: Mapping[str, Node], scale: Node | None
+) -> tuple[Node, dict[str, Node]]:
+    """A scalar, and its gradients by its weights, times a scale. Raises NoDerivativeError."""
     found = linearize([loss], list(weights.values()))
     one = build.constant(1.0, loss.type.dtype)
+    if scale is not None:
+        one = build.cast(scale, loss.type.dtype)
     return found.values[0], dict(zip(weights, found.transposed([one]), strict=True))
 
 
@@ -74,7 +80,7 @@ class LossUpdate:
         self.begun = {nodes[name]: node for name, node in stand_ins.items()}
         self.ended = {node: before[name] for name, node in stand_ins.items()}
         self.following: dict[str, Node] = {}
-        self.flags: list[Node] = []
+        self.finite: list[Node] = []  # of the loss first
 
     def learned(
         self,
@@ -84,16 +90,22 @@ class LossUpdate:
         part: MicroBatch | None,
     ) -> dict[str, Node]:
         """The loss, and where it has one its count, by the names of their outputs; fills
-        `following` and `flags`. `asked` are these numbers over the state, `slots` what is kept by
+        `following` and `finite`. `asked` are these numbers over the state, `slots` what is kept by
         objective and weight. Of a `part` of a batch the gradients join those before it.
         """
         objective, mode = self.objective, self.mode
         value, *count = mode.nodes(substituted(asked, self.begun))
-        loss, made = gradients(value, self.weights)
+        loss, made = gradients(value, self.weights, counters.scale)
+        total = loss
         if part is not None:
-            _, made = part.gathered(objective, loss, made, next(iter(count), None))
+            total, made = part.gathered(objective, loss, made, next(iter(count), None))
             if not part.last:
                 return mean_outputs(objective.metric, [loss, *count])
+        flags = [all_finite([total])]
+        if counters.scale is not None:
+            made = unscaled(made, counters.scale)
+        if counters.scale is not None or self.training.finite:
+            flags.append(all_finite(list(made.values())))
         made, finite = self._bounded(made)
         next_: dict[str, Node] = {}
         for name, gradient in made.items():
@@ -102,11 +114,11 @@ class LossUpdate:
             new = optimizer.update(self.training.elaboration(), self.weights[name], gradient, rate, counters.step, kept)  # fmt: skip
             next_[name] = new.pop("w")
             next_ |= {f"{state_prefix(objective)}{slot}.{name}": n for slot, n in new.items()}
-        flags = [finite] if finite is not None else []
+        flags += [finite] if finite is not None else []
         ends = [loss, *count, *flags, *next_.values(), *mode.measured.values()]
         settled = iter(substituted(ends, self.ended) if self.ended else ends)
         numbers = mean_outputs(objective.metric, [next(settled) for _ in (value, *count)])
-        self.flags = [next(settled) for _ in flags]
+        self.finite = [next(settled) for _ in flags]
         self.following = {name: next(settled) for name in next_}
         mode.measured = {node: next(settled) for node in mode.measured}
         return numbers

@@ -95,6 +95,37 @@ class LossSpec(Strict):
     wrt: Learning = ["*"]
 
 
+class LossScaleSpec(Strict):
+    """A factor of the loss that grows while gradients are finite, as torch.amp.GradScaler's."""
+
+    init: Positive = Field(default=65536.0, description="the first")
+    growth: Annotated[float, Field(gt=1, allow_inf_nan=False)] = Field(
+        default=2.0, description="times so much after `interval` steps"
+    )
+    backoff: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0.5, description="times so much after gradients that are not finite"
+    )
+    interval: Annotated[int, Field(ge=1)] = Field(
+        default=2000, description="steps in a row with finite gradients"
+    )
+
+
+LossScaleLike = Annotated[
+    Annotated[Literal["dynamic"], Tag("<text>")]
+    | Annotated[Positive, Tag("<number>")]
+    | Annotated[LossScaleSpec, Tag("<scale>")],
+    Discriminator(
+        lambda value: (
+            "<scale>"
+            if isinstance(value, dict | LossScaleSpec)
+            else "<text>"
+            if isinstance(value, str)
+            else "<number>"
+        )
+    ),
+]
+
+
 class TrainSpec(Strict):
     """What to minimise, and how: `loss` and `optimizer`, or several `losses`."""
 
@@ -137,6 +168,14 @@ class TrainSpec(Strict):
     )
     accumulate: Annotated[int, Field(ge=1)] = Field(
         default=1, description="how many micro-batches a batch is cut into, one after another"
+    )
+    loss_scale: LossScaleLike | None = Field(
+        default=None,
+        description="what the loss is multiplied by for its gradients: a number, or dynamic, which f16 has unless told",
+    )
+    finite: bool = Field(
+        default=False,
+        description="whether a step writes nothing unless all its gradients are finite, as with clip: {norm: …}",
     )
     compute: Literal["f32", "bf16", "f16"] = Field(
         default="f32",

@@ -22,6 +22,7 @@ from xlac.spec.summary import statistics
 from xlac.spec.training.counts import mean_count
 from xlac.spec.training.ema import ExponentialAverage, read_average
 from xlac.spec.training.lora import LowRank, low_rank, with_factors
+from xlac.spec.training.loss_scale import LossScale, loss_scale
 from xlac.spec.training.objective import (
     IN_TURN,
     BatchMean,
@@ -60,6 +61,8 @@ class Training:
     accumulate: int = 1  # micro-batches of a step
     factors: Mapping[str, LowRank] = field(default_factory=dict)  # by the weight that stays
     ema: ExponentialAverage | None = None
+    scale: LossScale | None = None  # of the loss, for its gradients
+    finite: bool = False  # whether gradients have to be
 
     @property
     def learns(self) -> dict[str, Optimizer]:
@@ -127,6 +130,7 @@ def read_training(
         Graph(merged.name, tuple(inputs), values.outputs), tuple(objectives), order == IN_TURN, kept, weights,
         spec.batch or "", spec.seed, tuple(spec.frozen_mode), initial, again, report, place, DType(spec.compute), spec.accumulate, factors,
         read_average(spec.ema, context, scope.constants, place.at("ema")) if spec.ema else None,
+        loss_scale(spec), spec.finite,
     )  # fmt: skip
     _check_optimizers(training)
     return training if len(report.found) == before else None

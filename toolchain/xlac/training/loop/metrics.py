@@ -15,14 +15,14 @@ MetricsRow = dict[str, float]
 
 
 def metric_columns(
-    metrics: Sequence[str], validates: bool, averages: bool = False
+    metrics: Sequence[str], validates: bool, averages: bool = False, steps: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The columns: epoch, step, each metric, each of the validation data, also with averages of the
-    weights, and seconds.
+    """The columns: epoch, step, each metric, those of `steps` alone, each of the validation data, also
+    with averages of the weights, and seconds.
     """
     prefixes = [VALIDATE, AVERAGED] if averages else [VALIDATE]
     more = tuple(f"{p}{name}" for p in prefixes for name in metrics) if validates else ()
-    return ("epoch", "step", *metrics, *more, "seconds")
+    return ("epoch", "step", *metrics, *steps, *more, "seconds")
 
 
 class MetricsTable:

@@ -23,8 +23,16 @@ from xlac.training.loop.metrics import MetricsRow, MetricsTable, metric_columns
 from xlac.training.loop.options import AVERAGED, VALIDATE, RunOptions, batch_size, best_metric
 from xlac.training.loop.report import RunReport
 from xlac.training.loop.run_folder import RunFolder
-from xlac.training.loop.steps import Evaluation, Sums, TrainingSteps, added, means, ranges
-from xlac_sdk.source import Diagnostic, LimitError
+from xlac.training.loop.steps import (  # fmt: skip
+    Evaluation,
+    Sums,
+    TrainingSteps,
+    added,
+    failed_step,
+    means,
+    ranges,
+)
+from xlac_sdk.source import Diagnostic, LimitError, SourceError
 
 SAME = {
     "seed": "--seed", "batch": "--batch", "drop_last": "--drop-last", "shuffle": "--no-shuffle",
@@ -61,7 +69,8 @@ class TrainingLoop:
             event_writer()
         inputs = training_inputs(steps.inputs, steps.batch, ranges(steps))
         self.batch = batch_size(steps, inputs, data, options)
-        columns = metric_columns(steps.metrics, validate is not None, steps.averages)
+        own: tuple[str, ...] = getattr(steps, "step_metrics", ())
+        columns = metric_columns(steps.metrics, validate is not None, steps.averages, own)
         self.best = best_metric(options, columns[2:-1], validate is not None, steps.losses)
         self.folder = RunFolder(folder, options.keep)
         self.table = MetricsTable(folder / "metrics.csv", columns)
@@ -192,8 +201,11 @@ class TrainingLoop:
         self._end_epoch()
 
     def _step(self, arrays: Batch) -> None:
-        sums = self.steps.run_step(arrays)
         here = self.position
+        try:
+            sums = self.steps.run_step(arrays)
+        except SourceError as error:
+            raise failed_step(error, here.step, here.epoch, self.folder.last) from None
         for name in self.steps.losses:
             if math.isfinite(sums[name][0]):
                 continue
@@ -243,7 +255,8 @@ class TrainingLoop:
 
     def _row(self, epoch: int, trained: MetricsRow, validated: MetricsRow) -> MetricsRow:
         seconds = round(time.monotonic() - self._began, 3)
-        return {"epoch": epoch, "step": self.position.step, **trained, **validated, "seconds": seconds}  # fmt: skip
+        here = dict.fromkeys(self.table.columns, math.nan)  # what evaluations do not tell
+        return {**here, "epoch": epoch, "step": self.position.step, **trained, **validated, "seconds": seconds}  # fmt: skip
 
     def _validated(self, told: str) -> MetricsRow:
         """The columns of the validation data, where there are such."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from xlac.ir.types import Type
 from xlac.training.data.column import IndexRange
 from xlac_sdk.dtypes import Array
+from xlac_sdk.source import Diagnostic, SourceError
 
 Sums = Mapping[str, tuple[float, float]]
 """Metric -> (sum, count): a mean is sum / count, so that batches of any size weigh alike."""
@@ -102,3 +103,12 @@ def added(first: Sums, second: Sums) -> dict[str, tuple[float, float]]:
 def ranges(steps: TrainingSteps) -> dict[str, IndexRange]:
     """The numbers that inputs may hold, where the spec says them."""
     return dict(getattr(steps, "ranges", {}))
+
+
+def failed_step(error: SourceError, step: int, epoch: int, last: Path | None) -> SourceError:
+    """What a step raised, and where the run was: after so many steps and whole epochs, with the
+    `last` checkpoint.
+    """
+    problem = f"step {step + 1} (epoch {epoch + 1}) failed"
+    kept = f"{last} is from before" if last else ""
+    return SourceError(*error.diagnostics, Diagnostic("XL6338", problem, hint=kept))

@@ -1,0 +1,75 @@
+"""A step that failed, once more: with checks, from the state that it began with, to name what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xlac.ir.op import Array
+from xlac.model import Model
+from xlac.support.failures import CheckFailed
+from xlac.training.programs import TrainingPrograms
+from xlac_sdk.host.array_values import as_array
+from xlac_sdk.source import Diagnostic, SourceError
+
+
+def failure(
+    models: Mapping[str, Model],
+    options: Mapping[str, Any],
+    state: Mapping[str, Array],
+    arrays: Mapping[str, Any],
+    parts: Sequence[Mapping[str, Any]],
+    known: bool,
+    steps: int,
+) -> SourceError:
+    """What a step that changed nothing is told as, after so many others, when it ran once more.
+    `known` says that its loss was finite.
+    """
+    what = "the gradients are" if known else "the loss is"
+    problem = f"step {steps + 1}: {what} not finite; nothing was learned from this batch"
+    found = replayed(models, options, state, arrays, parts)
+    hint = "a smaller rate, or look for NaN in the data; the state is as before the step"
+    return SourceError(Diagnostic("XL6031", problem, hint=hint), *found)
+
+
+def replayed(
+    models: Mapping[str, Model],
+    options: Mapping[str, Any],
+    state: Mapping[str, Array],
+    arrays: Mapping[str, Any],
+    parts: Sequence[Mapping[str, Any]],
+) -> tuple[Diagnostic, ...]:
+    """What was wrong with a step: numbers of its batch or of the state that are not finite, or the
+    first node that made such ones, with its place. Nothing where checked programs find nothing.
+    """
+    found = _told("input", arrays) or _told("", state)
+    if found is not None:
+        return (found,)
+    programs = TrainingPrograms(models, {**options, "checked": "all"})
+    programs.begin({name: np.array(array) for name, array in state.items()})
+    try:
+        for number, part in enumerate(parts, 1):
+            programs.called("step" if number == len(parts) else "accumulate", part)
+    except CheckFailed as failed:
+        return tuple(failed.diagnostics)
+    except SourceError as error:  # a target that cannot check says so
+        return tuple(error.diagnostics)
+    return ()
+
+
+def _told(what: str, arrays: Mapping[str, Any]) -> Diagnostic | None:
+    """The first number that is not finite, of all arrays."""
+    for name, given in arrays.items():
+        array = as_array(given, None, name)
+        if array.dtype.kind not in "fV":
+            continue
+        wrong = np.argwhere(~np.isfinite(array.astype(np.float64)))
+        if len(wrong):
+            at = tuple(int(n) for n in wrong[0])
+            where = f" at {list(at)}" if at else ""
+            more = f", and {len(wrong) - 1:,} more" if len(wrong) > 1 else ""
+            problem = f"{what} {name!r} has {array[at]}{where}{more}".lstrip()
+            return Diagnostic("XL6032", problem)
+    return None
