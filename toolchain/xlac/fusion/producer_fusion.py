@@ -16,6 +16,7 @@ from xlac.fusion.consumer_fusion import ConsumerFusion
 from xlac.fusion.group import Kind
 from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
+from xlac.ir.op import Elementwise
 from xlac.ops.reduction.window import Window
 from xlac.ops.tensor import extend, gather, view
 from xlac_sdk.support.limits import went
@@ -152,7 +153,7 @@ class ProducerFusion:
             )
         if user is not cluster.anchor or cluster.reduces:
             return ""
-        if isinstance(user.op, Composite):
+        if isinstance(user.op, Composite) and not isinstance(user.op, Elementwise):
             return f"{user.op.mnemonic} takes its operands from memory"
         match cluster.kind:
             case Kind.ELEMENTWISE | Kind.WINDOW | Kind.CUMULATIVE | Kind.SCATTER:

@@ -16,7 +16,7 @@ from xlac.recompute.measure import Measured, measured
 from xlac.recompute.order import least_memory, reordered
 from xlac.recompute.problem import usage
 from xlac.recompute.rebuild import rebuilt
-from xlac.recompute.search import Plan, planned
+from xlac.recompute.search import RecomputePlan, planned
 from xlac_sdk.programs.program import Program
 from xlac_sdk.support.limits import checkpoint
 
@@ -86,7 +86,7 @@ def fitted(
     problem = reordered(whole.problem, order)
     groups = [whole.groups[number] for number in order] + whole.groups[len(order) :]
     ordered = replace(whole, problem=problem, groups=groups)
-    plan = Plan(tuple(range(problem.required)), problem.cost, False)
+    plan = RecomputePlan(tuple(range(problem.required)), problem.cost, False)
     best: Fitted | None = None
     asked, searched = limit, False
     largest = max(map(problem.least, range(problem.required)), default=0)
@@ -115,7 +115,7 @@ def fitted(
     return best
 
 
-def told(problem: Measured, plan: Plan) -> dict[str, Any]:
+def told(problem: Measured, plan: RecomputePlan) -> dict[str, Any]:
     """What of a plan a program says: by how much a call takes longer, by the estimate that it was
     chosen by, and which nodes are computed again, how often.
     """

@@ -18,7 +18,7 @@ AGAIN = "computed again, to keep less in memory"
 
 def rebuilt(partition: Partition, measured: Measured, sequence: Sequence[int]) -> Partition:
     """The partition with the groups of a sequence of tasks, in order."""
-    found = _Rebuilding(measured)
+    found = _Rescheduled(measured)
     for number in sequence:
         found.run(number)
     graph = partition.graph
@@ -26,7 +26,7 @@ def rebuilt(partition: Partition, measured: Measured, sequence: Sequence[int]) -
     return Partition(Graph(graph.name, graph.inputs, outputs), tuple(found.groups), partition.inner)
 
 
-class _Rebuilding:
+class _Rescheduled:
     """Groups so far, and what each value of the old partition is now: as it was computed first, and
     last.
     """

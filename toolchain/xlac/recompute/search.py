@@ -35,7 +35,7 @@ ENOUGH = 1.002  # times the cost without a limit
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RecomputePlan:
     """A sequence of tasks, and whether it stays within the limit."""
 
     sequence: tuple[int, ...]
@@ -43,17 +43,17 @@ class Plan:
     fits: bool
 
 
-def planned(problem: Problem, limit: int, work: int = WORK) -> Plan:
+def planned(problem: Problem, limit: int, work: int = WORK) -> RecomputePlan:
     """A sequence of the problem's tasks, in their order, that stays within a limit: one of low
     cost; or, where none is found, one that goes beyond it by little.
     """
-    search = _Search(problem, limit, work)
+    search = _LimitSearch(problem, limit, work)
     search.run()
     stages = search.stages
-    return Plan(tuple(stages.sequence()), stages.cost, stages.excess == 0)
+    return RecomputePlan(tuple(stages.sequence()), stages.cost, stages.excess == 0)
 
 
-class _Search:
+class _LimitSearch:
     def __init__(self, problem: Problem, limit: int, work: int) -> None:
         self.problem, self.work = problem, work
         self.stages = Stages(problem, limit)
@@ -92,7 +92,7 @@ class _Search:
         """Makes a plan for a lower limit, and takes out what the limit holds without."""
         if not self.goes_on():
             return
-        lower = _Search(self.problem, int(self.stages.limit * share), 0)
+        lower = _LimitSearch(self.problem, int(self.stages.limit * share), 0)
         lower.repair()
         self.stages.looked += lower.stages.looked
         self.stages.restore(lower.stages.plan())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xlac.training.state import LENGTH
 from xlac.training.step import TrainingGraphs
+from xlac_sdk.source import Diagnostic, SourceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +35,16 @@ def settings(graphs: TrainingGraphs) -> dict[str, TrainingSetting]:
     if any(tensor.name == LENGTH for tensor in graphs.state):
         found["length"] = TrainingSetting({LENGTH: 1.0})
     return found
+
+
+def rate_of(
+    settings: Mapping[str, TrainingSetting], losses: Sequence[str], loss: str | None
+) -> str:
+    """The setting that is the learning rate: of one loss, where there are several. Raises
+    SourceError.
+    """
+    if (loss is None and len(losses) > 1) or loss not in (None, *losses):
+        problem = f"there is no loss {loss!r}" if loss else "each loss has a rate of its own"
+        hint = f"set_rate(1e-3, loss={losses[0]!r}); there are {', '.join(losses)}"
+        raise SourceError(Diagnostic("XL6051", problem, hint=hint))
+    return f"lr_{loss}" if f"lr_{loss}" in settings else "lr"

@@ -29,8 +29,8 @@ from xlac.training.micro_batches import MicroBatches, checked_number
 from xlac.training.program import graphs_of
 from xlac.training.programs import TrainingPrograms
 from xlac.training.replay import failure
-from xlac.training.settings import settings
-from xlac.training.state import LENGTH, SCALE, STEP, StateTensor
+from xlac.training.settings import rate_of, settings
+from xlac.training.state import LENGTH, SCALE, STEP
 from xlac.training.step import FINITE, LOSS_SCALE, Metric
 from xlac.training.torch_checkpoint import TorchCheckpoint, torch_state
 from xlac_sdk.source import Diagnostic, SourceError
@@ -180,12 +180,7 @@ class Trainer:
         """Sets the learning rate, or the peak of one that changes; those of groups in proportion.
         Where there are several losses, that of the optimizer of one. Raises SourceError.
         """
-        if (loss is None and len(self.losses) > 1) or loss not in (None, *self.losses):
-            problem = f"there is no loss {loss!r}" if loss else "each loss has a rate of its own"
-            hint = f"set_rate(1e-3, loss={self.losses[0]!r}); there are {', '.join(self.losses)}"
-            raise SourceError(Diagnostic("XL6051", problem, hint=hint))
-        several = f"lr_{loss}" in self._settings
-        self._set(f"lr_{loss}" if several else "lr", rate)
+        self._set(rate_of(self._settings, self.losses, loss), rate)
 
     def _set(self, setting: str, number: float) -> None:
         """Writes the tensors of a setting, and nothing else."""
@@ -301,6 +296,3 @@ def trainer(spec: str | os.PathLike[str], **options: Any) -> Trainer:
     `xlac.compile`. Raises SourceError, and UnsupportedError where there is no derivative.
     """
     return Trainer(spec, **options)
-
-
-__all__ = ["StateTensor", "Totals", "Trainer", "trainer"]

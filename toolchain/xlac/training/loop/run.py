@@ -11,12 +11,12 @@ from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from typing import Any
 
-from xlac.training.data import order
 from xlac.training.data.batches import Batch, EpochOrder, TrainingData, prefetched
 from xlac.training.data.column import fault
 from xlac.training.data.fitted import training_inputs
 from xlac.training.loop.checkpoint import Checkpoint, RunPosition
 from xlac.training.loop.events import EventWriter, event_writer
+from xlac.training.loop.identity import compare, identity
 from xlac.training.loop.interrupt import Interrupt, finishing_steps
 from xlac.training.loop.loader_state import LoaderPlace
 from xlac.training.loop.metrics import MetricsRow, MetricsTable, metric_columns
@@ -33,12 +33,6 @@ from xlac.training.loop.steps import (  # fmt: skip
     ranges,
 )
 from xlac_sdk.source import Diagnostic, LimitError, SourceError
-
-SAME = {
-    "seed": "--seed", "batch": "--batch", "drop_last": "--drop-last", "shuffle": "--no-shuffle",
-    "data": "other data", "order": "another order of rows",
-}  # fmt: skip
-"""What must be as it was when a run goes on, and how a message calls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +110,7 @@ class TrainingLoop:
         if length is not None:
             self.steps.set_length(length)
         if found is not None:
-            self._compare(found.identity)
+            compare(found.identity, self._identity(), self.folder)
         self.folder.describe({**self._about, "identity": self._identity()})
         if found is None:
             self.table.begin(-1)
@@ -142,26 +136,7 @@ class TrainingLoop:
         return None if min(whole, most) == math.inf else int(min(whole, most))
 
     def _identity(self) -> dict[str, Any]:
-        chosen = self.options
-        return {
-            "fingerprint": self.steps.fingerprint, "seed": chosen.seed, "batch": self.batch,
-            "drop_last": chosen.drop_last, "shuffle": chosen.shuffle, "order": order.NAME,
-            "data": self.data.digest,
-        }  # fmt: skip
-
-    def _compare(self, before: dict[str, Any]) -> None:
-        """Sees that a checkpoint is of this run. Raises SourceError."""
-        now = self._identity()
-        if before.get("fingerprint") != now["fingerprint"]:
-            problem = f"{self.folder.last} is a checkpoint of another model, or of other training"
-            hint = "resume with the spec and options of the run, or begin another with -o"
-            raise fault("XL6334", problem, hint)
-        for name, told in SAME.items():
-            if before.get(name) == now[name]:
-                continue
-            shown = "" if name in ("data", "order") else f" {before.get(name)}, not {now[name]}"
-            problem = f"{self.folder.path} was begun with {told}{shown}"
-            raise fault("XL6335", problem, "a run goes on as it was begun; -o begins another")
+        return identity(self.steps, self.data, self.options, self.batch)
 
     # ---- an epoch ----------------------------------------------------------------------------
 

@@ -1,0 +1,44 @@
+"""What decides the bits of a run, which cannot change when it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xlac.training.data import order
+from xlac.training.data.batches import TrainingData
+from xlac.training.data.column import fault
+from xlac.training.loop.options import RunOptions
+from xlac.training.loop.run_folder import RunFolder
+from xlac.training.loop.steps import TrainingSteps
+
+SAME = {
+    "seed": "--seed", "batch": "--batch", "drop_last": "--drop-last", "shuffle": "--no-shuffle",
+    "data": "other data", "order": "another order of rows",
+}  # fmt: skip
+"""What must be as it was beside the model, and how a message calls it."""
+
+
+def identity(
+    steps: TrainingSteps, data: TrainingData, options: RunOptions, batch: int
+) -> dict[str, Any]:
+    """All of it, as a checkpoint keeps it: JSON."""
+    return {
+        "fingerprint": steps.fingerprint, "seed": options.seed, "batch": batch,
+        "drop_last": options.drop_last, "shuffle": options.shuffle, "order": order.NAME,
+        "data": data.digest,
+    }  # fmt: skip
+
+
+def compare(before: Mapping[str, Any], now: Mapping[str, Any], folder: RunFolder) -> None:
+    """Sees that a checkpoint of `folder` is of this run. Raises SourceError."""
+    if before.get("fingerprint") != now["fingerprint"]:
+        problem = f"{folder.last} is a checkpoint of another model, or of other training"
+        hint = "resume with the spec and options of the run, or begin another with -o"
+        raise fault("XL6334", problem, hint)
+    for name, told in SAME.items():
+        if before.get(name) == now[name]:
+            continue
+        shown = "" if name in ("data", "order") else f" {before.get(name)}, not {now[name]}"
+        problem = f"{folder.path} was begun with {told}{shown}"
+        raise fault("XL6335", problem, "a run goes on as it was begun; -o begins another")
