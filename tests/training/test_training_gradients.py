@@ -13,12 +13,17 @@ import pytest
 import xlac
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.autodiff.gradient import linearize, push_forward
+from xlac.batching.along import Along
+from xlac.batching.walk import Batch
 from xlac.frontends.loader import load
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.interpret import interpret
 from xlac.ops import build
-from xlac.ops.control.custom_gradient import CustomChange
+from xlac.ops.control.control import Scan
+from xlac.ops.control.custom_gradient import CustomChange, CustomGradient
 from xlac.ops.control.effect import CustomCall
+from xlac.ops.walks import closed
+from xlac_sdk.dtypes import DType
 from xlac_sdk.source import SourceError
 
 MODEL = """\
@@ -142,6 +147,16 @@ NONLINEAR = """\
 gradient:
       d_x: clip(d_y, min=-0.1, max=0.1) + 0.0 * d_z
       d_w: d_y"""
+AFFINE = {
+    "where": "where(x > 0.0, d_y, 5.0)",
+    "where, the other way": "where(x > 0.0, x, d_y)",
+    "constant": "cos(x)",
+    "sum": "sum(d_y) + x",
+    "concat": "slice(concat([d_y, x], axis=0), axes=[0], starts=[1], stops=[5])",
+    "product": "d_y * d_y",
+    "quotient": "x / d_y",
+    "decided": "where(d_y > 0.0, d_y, 0.0)",
+}
 
 
 def test_a_gradient_that_is_not_linear_goes_backwards_only(tmp_path: Path) -> None:
@@ -153,11 +168,52 @@ def test_a_gradient_that_is_not_linear_goes_backwards_only(tmp_path: Path) -> No
         push_forward([y], [inputs[0]], [t])
 
 
+@pytest.mark.parametrize("d_x", AFFINE.values(), ids=AFFINE)
+def test_what_is_added_to_cotangents_is_not_linear(d_x: str, tmp_path: Path) -> None:
+    """Its transpose would be that of the rest."""
+    inputs, (y,) = graph_of(tmp_path, f"gradient: {{d_x: '{d_x}', d_w: d_y}}")
+    t = build.param("t", y.type.dtype, (4, 3))
+    linearize([y], [inputs[0]]).transposed([build.like(1.0, y)])
+    with pytest.raises(NoDerivativeError, match="declares a gradient that is not linear"):
+        push_forward([y], [inputs[0]], [t])
+
+
+def test_a_gradient_that_is_not_linear_is_found_in_loops(tmp_path: Path) -> None:
+    inputs, (y,) = graph_of(tmp_path, NONLINEAR)
+    x, n, w = inputs
+    step = closed("step", [x, n, w], [build.mul(y, 0.5)])
+    looped = build.results(Node.of(Scan(step, 3, 1, 0), x, n, w))[0]
+    back = linearize([looped], [x]).transposed([build.like(1.0, looped)])
+    assert np.isfinite(run(inputs, back)[0]).all()
+    t = build.param("t", y.type.dtype, (4, 3))
+    with pytest.raises(NoDerivativeError, match="declares a gradient that is not linear"):
+        push_forward([looped], [x], [t])
+
+
+LINEAR = {
+    "where": "where(x > 0.0, d_y, 0.0)",
+    "where, typed zeros": "where(x > 0.0, zeros_like(x), d_y)",
+    "quotient": "d_y / (2.0 + x)",
+    "sum": "d_y + sum(d_y) * x - mean(d_z, axis=0)",
+    "nothing": "zeros_like(x)",
+}
+
+
+@pytest.mark.parametrize("d_x", LINEAR.values(), ids=LINEAR)
+def test_what_scales_and_adds_cotangents_goes_forwards(d_x: str, tmp_path: Path) -> None:
+    """As its transpose."""
+    inputs, (y,) = graph_of(tmp_path, f"gradient: {{d_x: '{d_x}', d_w: d_y}}")
+    t = build.param("t", y.type.dtype, (4, 3))
+    change = push_forward([y], [inputs[0]], [t]).changes[0]
+    (back,) = linearize([y], [inputs[0]]).transposed([build.like(1.0, y)])
+    assert change is not None
+    moved = np.random.default_rng(3).uniform(-1, 1, (4, 3))
+    total, gradient = run(inputs, [build.reduce(change, "add"), back], (t, moved))
+    assert total == pytest.approx(float(np.sum(gradient * moved)), rel=1e-12, abs=1e-12)
+
+
 def test_many_examples(tmp_path: Path) -> None:
     """Along a leading axis of x, of which w is shared: its gradient is that of each, or of all."""
-    from xlac.batching.along import Along
-    from xlac.batching.walk import Batch
-
     inputs, (y,) = graph_of(tmp_path)
     wide = build.param("wide", y.type.dtype, (5, 4, 3))
     many = np.random.default_rng(1).uniform(-1, 1, (5, 4, 3))
@@ -172,6 +228,24 @@ def test_many_examples(tmp_path: Path) -> None:
         alone.append(interpret(Graph("g", tuple(inputs), {"y": one}), given, {"w": W})["y"])
     np.testing.assert_allclose(apart, alone, rtol=1e-12)
     np.testing.assert_allclose(total, np.sum(alone, 0), rtol=1e-12)
+
+
+def test_many_examples_that_share_a_result() -> None:
+    """exp(w) is the same for all: its cotangent, and what is constant, are those of each example."""
+    x, w, y, z, d_y, d_z = (build.param(n, DType.F64, (3,)) for n in "x w y z d_y d_z".split())
+    body = closed("body", [x, w], [build.mul(x, w), build.exp(w)])
+    d_w = build.add(build.mul(d_y, x), build.mul(d_z, z))
+    for more in (d_w, build.like(1.0, w)):
+        gradient = closed("gradient", [x, w, y, z, d_y, d_z], [build.mul(d_y, w), more])
+        a, b = build.results(Node.of(CustomGradient(body, gradient, "shared"), x, w))
+        wide = build.param("wide", DType.F64, (5, 3))
+        (all_y,) = Batch({x: Along(wide, True)}, 5).run([build.add(build.mul(a, a), b)])
+        (found,) = linearize([all_y.node], [w]).transposed([build.like(1.0, all_y.node)])
+        assert found is not None
+        many = np.random.default_rng(0).uniform(-1, 1, (5, 3))
+        ours = interpret(Graph("g", (wide, w), {"g": found}), {"wide": many, "w": W}, {})["g"]
+        wanted = (2 * many**2 * W).sum(0) + 5 * np.exp(W) if more is d_w else np.full(3, 5.0)
+        np.testing.assert_allclose(ours, wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("gradient", "told"), [

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from xlac.autodiff.bodies import PullBack, Tangents
 from xlac.autodiff.errors import NoDerivativeError
+from xlac.autodiff.linearity import is_linear
 from xlac.ir.graph import Graph, Node, pick, walk, zeros
 from xlac.ops.control.custom_gradient import CustomChange, CustomGradient, floats
-from xlac.ops.scalar.arithmetic import Add, Sub
-from xlac.ops.walks import closed, dependents, fresh
+from xlac.ops.walks import closed, fresh
 
 
 def custom_tangents(
@@ -36,7 +36,7 @@ def _change(gradient: Graph, count: int, pull: PullBack) -> Graph | None:
     """
     known, cotangents = gradient.inputs[:-count], gradient.inputs[-count:]
     outputs = list(gradient.outputs.values())
-    if not _is_linear(outputs, cotangents):
+    if not is_linear(outputs, cotangents):
         return None
     moves = fresh([o.type for o in outputs], "t")
     try:
@@ -47,21 +47,13 @@ def _change(gradient: Graph, count: int, pull: PullBack) -> Graph | None:
     return closed(f"{gradient.name}_change", [*known, *moves], gives)
 
 
-def _is_linear(outputs: Sequence[Node], cotangents: Sequence[Node]) -> bool:
-    """False where something is decided by a cotangent, or added to one that is none."""
-    linear = dependents(outputs, cotangents)
-    for node in linear:
-        sum_ = isinstance(node.op, Add | Sub) and not all(i in linear for i in node.inputs)
-        if sum_ or not all(t.dtype.is_float for t in node.results):
-            return False
-    return True
-
-
 def check_forwards(changes: Iterable[Node]) -> None:
     """Raises NoDerivativeError where changes go through a declared gradient that is not linear: it says
     how to go backwards only.
     """
     for node in walk(changes):
+        for body in () if isinstance(node.op, CustomChange) else node.op.bodies():
+            check_forwards(body.outputs.values())
         if isinstance(node.op, CustomChange) and node.op.change is None:
             raise NoDerivativeError(
                 node,

@@ -13,6 +13,7 @@ from xlac.autodiff.checkpoints import in_chunks
 from xlac.autodiff.custom import custom_tangents
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.autodiff.expressions import expression
+from xlac.autodiff.linearity import operand_names
 from xlac.autodiff.origins import blamed, stamped
 from xlac.autodiff.reverse import pull_back
 from xlac.ir.composite import Composite
@@ -128,7 +129,7 @@ def _by_text(node: Node, changes: Sequence[Node | None]) -> Node | None:
     } | {"result": build.compute(node)}
     numbers = attributes(node.op)
     total: Node | None = None
-    for name, text, change in zip(_names(node), node.op.derivatives, changes, strict=True):
+    for name, text, change in zip(operand_names(node), node.op.derivatives, changes, strict=True):
         if change is None:
             continue
         if text == UNDEFINED:
@@ -143,7 +144,7 @@ def _by_linearity(
     node: Node, changes: Sequence[Node | None], sets: Sequence[Sequence[str]]
 ) -> Node | None:
     """The operation applied to the changes of each set of operands in which it is linear."""
-    names = _names(node)
+    names = operand_names(node)
     total: Node | None = None
     for chosen in sets:
         places = [n for n, name in enumerate(names) if name in chosen]
@@ -159,14 +160,3 @@ def _by_linearity(
         if change is not None and name not in known:
             raise NoDerivativeError(node, f"has no derivative by its operand {name!r}")
     return total
-
-
-def _names(node: Node) -> list[str]:
-    """The operand that each input is, without the marks of optional and repeated ones."""
-    operands = node.op.operands
-    star = next((n for n, name in enumerate(operands) if name.startswith("*")), None)
-    if star is None:
-        return [name.rstrip("?") for name in operands[: len(node.inputs)]]
-    before, after = operands[:star], operands[star + 1 :]
-    count = len(node.inputs) - len(before) - len(after)
-    return [*before, *[operands[star][1:]] * count, *after]

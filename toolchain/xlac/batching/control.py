@@ -55,22 +55,22 @@ def _call(op: Call, now: Sequence[Along], size: Dim, walk: type[Walk]) -> list[A
 
 
 def _custom(op: CustomGradient, now: Sequence[Along], size: Dim, walk: type[Walk]) -> list[Along]:
-    """An operand that all share has the sum of what it has of each."""
+    """Every example has results and cotangents of its own; an operand that all share has the sum of
+    what it has of each.
+    """
     assert op.body is not None and op.gradient is not None
     mapped = flags(now)
     body = Body(op.body, mapped, size, walk)
-    gives = flags(body.gives)
-    moving = [
-        on for on, o in zip(gives, op.body.outputs.values(), strict=True) if o.type.dtype.is_float
-    ]
-    back = Body(op.gradient, [*mapped, *gives, *moving], size, walk)
+    apart = [True] * len(body.gives)
+    cotangents = len(op.gradient.inputs) - len(mapped) - len(apart)
+    back = Body(op.gradient, [*mapped, *apart, *[True] * cotangents], size, walk)
     wanted = [on for on, i in zip(mapped, op.body.inputs, strict=True) if i.type.dtype.is_float]
+    each = [ct.spread(size) for ct in back.gives]
     parts = [
-        ct.spread(size) if on else build.reduce(ct.node, "add", [0]) if ct.mapped else ct.node
-        for ct, on in zip(back.gives, wanted, strict=True)
+        ct if on else build.reduce(ct, "add", [0]) for ct, on in zip(each, wanted, strict=True)
     ]
-    new = CustomGradient(body.graph(gives), closed(back.name, back.params, parts), op.name)
-    return along(Node.of(new, *(n.node for n in now)), gives)
+    new = CustomGradient(body.graph(apart), closed(back.name, back.params, parts), op.name)
+    return along(Node.of(new, *(n.node for n in now)), apart)
 
 
 def _branches(op: Cond, index: Node, args: Sequence[Along], size: Dim, walk: type[Walk]) -> list[Along]:  # fmt: skip

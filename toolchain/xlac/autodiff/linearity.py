@@ -1,0 +1,87 @@
+"""Whether values are linear in others, as the operations between them show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xlac.ir.composite import Composite
+from xlac.ir.graph import Graph, Node
+from xlac.ops.control.control import Call, Cond, Pick, Scan
+from xlac.ops.scalar.arithmetic import Div
+from xlac.ops.tensor.create import Filled, ZerosLike
+from xlac.ops.tensor.leaf import Const
+from xlac.ops.walks import dependents
+
+VIEWS = ("broadcast", "reshape", "transpose", "cast")
+
+
+def is_linear(results: Sequence[Node], sources: Sequence[Node]) -> bool:
+    """Whether results are sums of sources, scaled by what does not depend on them. False too where
+    that does not show: a product with zero is not taken for zero.
+    """
+    linear = dependents(results, dict.fromkeys(sources))
+    if not all(result in linear or is_zero(result) for result in results):
+        return False
+    given = set(sources)
+    return all(_keeps(n, [i in linear for i in n.inputs]) for n in linear if n not in given)
+
+
+def is_zero(node: Node) -> bool:
+    """Whether a node is a constant of zeros."""
+    while node.op.mnemonic in VIEWS:
+        (node,) = node.inputs
+    match node.op:
+        case Const(value=value):
+            return not np.any(value)
+        case Filled(number=number):
+            return number == 0
+    return isinstance(node.op, ZerosLike)
+
+
+def _keeps(node: Node, linear: Sequence[bool]) -> bool:
+    """Whether the results of a node are linear in the inputs marked `linear`, all together."""
+    if not all(type.dtype.is_float for type in node.results):
+        return False
+    match node.op:
+        case Pick():
+            return True
+        case Div():
+            return not linear[1]
+        case Call(body=Graph() as body):
+            return _in_body(body, linear)
+        case Cond(branches=branches):
+            return not linear[0] and all(_in_body(body, linear[1:]) for body in branches)
+        case Scan(body=Graph() as body, carries=count):
+            first = zip(node.inputs[:count], linear[:count], strict=True)
+            begins = all(on or is_zero(i) for i, on in first)
+            return begins and _in_body(body, [*[True] * count, *linear[count:]])
+        case Composite() as op if not op.linear():
+            expanded = op.expand(*node.inputs)
+            roots = expanded if isinstance(expanded, tuple) else (expanded,)
+            return is_linear(roots, _marked(node.inputs, linear))
+    operands = list(zip(node.inputs, linear, operand_names(node), strict=True))
+    return any(
+        all(name in together if on else name not in together or is_zero(i) for i, on, name in operands)
+        for together in node.op.linear()
+    )  # fmt: skip
+
+
+def _in_body(body: Graph, linear: Sequence[bool]) -> bool:
+    return is_linear(list(body.outputs.values()), _marked(body.inputs, linear))
+
+
+def _marked(nodes: Sequence[Node], marks: Sequence[bool]) -> list[Node]:
+    return [node for node, on in zip(nodes, marks, strict=True) if on]
+
+
+def operand_names(node: Node) -> list[str]:
+    """The operand that each input is, without the marks of optional and repeated ones."""
+    operands = node.op.operands
+    star = next((n for n, name in enumerate(operands) if name.startswith("*")), None)
+    if star is None:
+        return [name.rstrip("?") for name in operands[: len(node.inputs)]]
+    before, after = operands[:star], operands[star + 1 :]
+    count = len(node.inputs) - len(before) - len(after)
+    return [*before, *[operands[star][1:]] * count, *after]
