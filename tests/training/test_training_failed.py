@@ -165,3 +165,44 @@ def test_mistakes(tmp_path: Path) -> None:
     for line in ("loss_scale: 0", "loss_scale: fixed", "loss_scale: {growth: 1.0}", "loss_scale: {backoff: 1.0}", "finite: 3"):  # fmt: skip
         with pytest.raises(SourceError, match=r"m\.yaml:15:"):
             made(tmp_path, SPEC, line)
+
+
+PAIR = """\
+xlac: 1
+model: pair
+dims: {batch: {max: 64, opt: 8}}
+weights: {init: {seed: 1}}
+inputs: {x: "f32[batch, 5]"}
+graph:
+  up: {op: linear, in: x, units: 5}
+  fake: {op: linear, in: tanh(up), units: 5}
+  score: {op: linear, in: "concat([x, fake], axis=0)", units: 1}
+outputs: [fake]
+train:
+  batch: batch
+  compute: f16
+  loss_scale: 1e9
+  losses:
+    judge: {loss: "mean(softplus(-score[:batch])) + mean(softplus(score[batch:]))", wrt: ["score.*"], optimizer: {adam: {}}}
+    maker: {loss: "mean(softplus(-score[batch:]))", wrt: ["up.*", "fake.*"], optimizer: {adam: {}}}
+"""
+
+
+def test_a_scale_that_spoils_a_later_loss_becomes_smaller(tmp_path: Path) -> None:
+    """Losses in turn: the second is computed with weights that infinite gradients of the first have
+    changed, so that it is no number says nothing; a batch with NaN still ends the run.
+    """
+    trainer = made(tmp_path, PAIR.replace("1e9", "{init: 1.0e+9, interval: 2}"))
+    first, given, skipped = trainer.state(), {"x": batch()["x"]}, 0
+    while trainer.steps_done < 1:
+        totals = trainer.run_step(given)
+        if not trainer.steps_done:
+            assert totals["maker"] == (0.0, 0.0) or skipped  # not counted
+            assert np.isfinite([*totals["judge"], *totals["maker"]]).all()
+            skipped += 1
+            changed = {n for n, a in trainer.state().items() if not np.array_equal(a, first[n])}
+            assert changed == {"optimizer.loss_scale"}
+        assert skipped < 40
+    assert skipped > 3
+    with pytest.raises(SourceError, match=r"(?s)the loss is not finite.*input 'x' has nan"):
+        trainer.step(x=np.full((8, 5), np.nan, np.float32))

@@ -46,6 +46,16 @@ def together(flags: Sequence[Node]) -> Node:
     return found
 
 
+def counted(losses: Sequence[Node], before: Sequence[Node]) -> list[Node]:
+    """Whether losses are finite, where all that they depend on is that was learned `before` in the
+    step; else that they are not says nothing.
+    """
+    if not before:
+        return list(losses)
+    spoiled = build.apply1("not", together(before))
+    return [build.apply1("or", loss, spoiled) for loss in losses]
+
+
 def following_scale(
     scale: LossScale, nodes: Mapping[str, Node], finite: Node, loss: Node
 ) -> dict[str, Node]:

@@ -24,7 +24,7 @@ from xlac.spec.training.section import Training
 from xlac.training.accumulate import Accumulation, MicroBatch
 from xlac.training.averages import EVALUATE, RUN, no_averages
 from xlac.training.modes import TrainingMode
-from xlac.training.scaling import following_scale, scale_of, together
+from xlac.training.scaling import counted, following_scale, scale_of, together
 from xlac.training.state import LENGTH, SCALE, STEP, StateTensor, TrainingState
 from xlac.training.update import Counters, LossUpdate, mean_nodes, mean_outputs
 from xlac_sdk.source import Origin
@@ -179,8 +179,8 @@ class _Builder:
             asked = [moved[node] for node in mean_nodes(objective.loss)]
             made |= turn.learned(asked, self.state.slots, counters, part)
             following |= turn.following
+            losses += counted(turn.finite[:1], finite if training.in_turn else [])
             finite += turn.finite
-            losses += turn.finite[:1]
         measured = {param(n).name: new for n, new in mode.measured.items()}
         following |= measured if part is None else part.measured(mode.measured)
         if last:

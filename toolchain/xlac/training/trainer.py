@@ -24,7 +24,7 @@ from xlac.training import weights
 from xlac.training.averages import EVALUATE, RUN, Averages, no_averages
 from xlac.training.entries import checked_state, fingerprint
 from xlac.training.index_ranges import index_ranges
-from xlac.training.loop.steps import added, means
+from xlac.training.loop.steps import added, finite_only, means
 from xlac.training.micro_batches import MicroBatches, checked_number
 from xlac.training.program import graphs_of
 from xlac.training.programs import TrainingPrograms
@@ -153,9 +153,11 @@ class Trainer:
         totals = added(totals, self._totals(found, sizes))
         scale = float(found[LOSS_SCALE]) if LOSS_SCALE in found else None
         if not found[FINITE]:
-            known = all(math.isfinite(totals[name][0]) for name in self.losses)
-            if scale is None or not known or scale < LEAST_SCALE:
+            smaller = scale is not None and float(self._programs.tensor(SCALE)) < scale
+            if scale is None or not smaller or scale < LEAST_SCALE:
+                known = all(math.isfinite(totals[name][0]) for name in self.losses)
                 raise failure(self._models, self._options, self.state(), arrays, [*before, last], known, self.steps_done)  # fmt: skip
+            totals = finite_only(totals)
         return totals if scale is None else {**totals, LOSS_SCALE: (scale, 1.0)}
 
     def run_evaluate(self, arrays: Mapping[str, Any]) -> Totals:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -98,6 +99,11 @@ def added(first: Sums, second: Sums) -> dict[str, tuple[float, float]]:
     if not first:
         return dict(second)
     return {n: (first[n][0] + second[n][0], first[n][1] + second[n][1]) for n in second}
+
+
+def finite_only(sums: Sums) -> dict[str, tuple[float, float]]:
+    """Sums and counts of what is finite; of all else nothing was counted."""
+    return {n: one if math.isfinite(one[0]) else (0.0, 0.0) for n, one in sums.items()}
 
 
 def ranges(steps: TrainingSteps) -> dict[str, IndexRange]:
