@@ -14,7 +14,7 @@ import xlac
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.autodiff.gradient import linearize
 from xlac.ir.dims import symbol, symbols
-from xlac.ir.graph import Graph, Node
+from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
@@ -138,6 +138,23 @@ def test_scatter_in_an_order_that_matters() -> None:
     compare(params, [node], values)
     back = linearize([node], [params[2]]).transposed([build.constant(np.ones(4))])
     np.testing.assert_allclose(evaluated(params, back, values)[0], [0.5, 2, 6, 8, 0])
+
+
+def test_a_product_of_many_is_differentiated_in_as_many_terms() -> None:
+    """Exactly, where some are 0."""
+    x = build.param("x", F, (40,))
+    op = Window("mul", None, (30,), (1,), (0,), (0,), (1,), (1,))
+    (found,) = linearize([Node.of(op, x)], [x]).transposed(
+        [build.spread(build.constant(1.0, F), (11,), ())]
+    )
+    assert found is not None and sum(1 for _ in walk([found])) < 30 * 20
+    values = np.random.default_rng(4).uniform(0.5, 1.5, 40)
+    values[[3, 20]] = 0.0
+    wanted = np.zeros(40)
+    for start, at in np.ndindex(11, 30):
+        others = np.delete(values[start : start + 30], at)
+        wanted[start + at] += np.prod(others)
+    np.testing.assert_allclose(evaluated([x], [found], {"x": values})[0], wanted, rtol=1e-12)
 
 
 def test_a_window_of_too_much_says_what_to_write() -> None:

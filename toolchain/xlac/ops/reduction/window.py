@@ -24,14 +24,10 @@ from xlac_sdk.dtypes import DType
 
 def _product_rule(values: Sequence[Node], changes: Sequence[Node]) -> Node:
     """The change of a product: that of each factor times all others, exact where some are 0."""
-    total: Node | None = None
-    for number, change in enumerate(changes):
-        term = change
-        for other, value in enumerate(values):
-            if other != number:
-                term = apply("mul", term, value)
-        total = term if total is None else apply("add", total, term)
-    assert total is not None
+    before, total = values[0], changes[0]
+    for value, change in zip(values[1:], changes[1:], strict=True):
+        total = apply("add", apply("mul", total, value), apply("mul", before, change))
+        before = apply("mul", before, value)
     return total
 
 
