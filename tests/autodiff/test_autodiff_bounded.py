@@ -12,6 +12,8 @@ import pytest
 from differences import compare, evaluated
 
 from xlac.autodiff.gradient import linearize
+from xlac.batching.along import Along
+from xlac.batching.walk import Batch
 from xlac.ir.composite import evaluate_expansion
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
@@ -129,6 +131,37 @@ def walk_ops(roots: Sequence[Node]) -> list[Node]:
     from xlac.ir.graph import walk
 
     return list(walk(roots))
+
+
+def inverse(x: Node) -> Node:
+    """Of 1 it makes 0, of which it is infinite."""
+    return build.sub(build.div(1.0, x), 1.0)
+
+
+def until_zero(x: Node, count: Node) -> Node:
+    test = build.graph("test", [SCALAR], lambda x: build.compare(x, "gt", 0.0))
+    return results(Node.of(BoundedWhile(test, build.graph("step", [SCALAR], inverse), 10), x))[0]
+
+
+def counted(x: Node, count: Node) -> Node:
+    return results(Node.of(CountedScan(build.graph("step", [SCALAR], inverse), 4, 1, 0), count, x))[0]  # fmt: skip
+
+
+@pytest.mark.parametrize("made", [until_zero, counted])
+def test_examples_that_are_done_have_their_gradient(made: Any) -> None:
+    """Where the derivative of the step is infinite at what they end with, while others go on."""
+    x, count = params([SCALAR, COUNT])
+    wide = build.param("wide", F, (3,)), build.param("counts", I, (3,))
+    y = made(x, count)
+    (alone,) = linearize([y], [x]).transposed([build.constant(1.0, F)])
+    given = {x: Along(wide[0], True), count: Along(wide[1], True)}
+    (each,) = Batch(given, 3).run([y])
+    (together,) = linearize([each.node], [wide[0]]).transposed([build.like(1.0, each.node)])
+    values, counts = np.array([1.0, 0.5, 1.0]), np.array([1, 2, 1], np.int32)
+    found = evaluated(list(wide), [together], {"wide": values, "counts": counts})[0]
+    for n, one in enumerate(found):
+        single = {"x0": values[n], "x1": counts[n]}
+        assert one == evaluated([x, count], [alone], single)[0] == [-1.0, 4.0, -1.0][n]
 
 
 def test_shapes_that_do_not_fit() -> None:

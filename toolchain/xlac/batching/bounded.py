@@ -12,7 +12,7 @@ from xlac.ir.graph import Node, zeros
 from xlac.ir.leading import results
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.control.bounded import COUNT, BoundedWhile, CountedScan
+from xlac.ops.control.bounded import COUNT, MOST, BoundedWhile, CountedScan
 from xlac.ops.control.control import While
 from xlac.ops.walks import closed, fresh, substituted
 
@@ -34,6 +34,24 @@ def _settled(
         carry = more
 
 
+def _of_those_that_run(values: Sequence[Node], runs: Node, size: Dim) -> list[Node]:
+    """Values along the axis; where an example does not run, those of the first that does. What a body
+    makes of them is dropped there, and its derivative is finite: 0 times infinity would be NaN.
+    """
+    if size == 0:
+        return list(values)
+    numbers = build.cast(build.iota((size,), 0), COUNT)
+    first = build.reduce(build.select(runs, numbers, MOST), "min")
+    found = []
+    for value in values:
+        one = build.take(value, first, 0)
+        if one.type.dtype.is_float:
+            one = build.apply1("stop_gradient", one)
+        axes = tuple(range(1, value.type.rank))
+        found.append(where(runs, value, build.spread(one, value.shape, axes)))
+    return found
+
+
 class _Apart:
     """A loop whose condition is another for each: it runs until none goes on, and those that are
     done keep what they have.
@@ -43,12 +61,22 @@ class _Apart:
         going = test.gives[0].node
         self.some = build.reduce(going, "or")
         (self.own,) = substituted([going], dict(zip(test.params, body.params, strict=True)))
-        count = len(body.params)
-        values = [each.spread(size) for each in body.gives]
+        count, values = len(body.params), _given_what_runs(body, body.params, self.own, size)
         self.carry = [
-            where(self.own, new, old) for new, old in zip(values[:count], body.params, strict=True)
+            new if new is old else where(self.own, new, old)
+            for new, old in zip(values[:count], body.params, strict=True)
         ]
         self.yields = [where(self.own, y, zeros(y.type)) for y in values[count:]]
+
+
+def _given_what_runs(body: Body, mapped: Sequence[Node], runs: Node, size: Dim) -> list[Node]:
+    """What a body gives of each example, of its `mapped` parameters as `_of_those_that_run` has them;
+    parameters that it passes on are as they are.
+    """
+    gives = [each.spread(size) for each in body.gives]
+    given = _of_those_that_run(mapped, runs, size)
+    made = substituted(gives, dict(zip(mapped, given, strict=True)))
+    return [old if old in body.params else new for old, new in zip(gives, made, strict=True)]
 
 
 def batched_while(op: While, now: Sequence[Along], size: Dim, walk: type[Walk]) -> list[Along]:
@@ -113,10 +141,14 @@ def counted_scan(op: CountedScan, now: Sequence[Along], size: Dim, walk: type[Wa
         return _rows_inside(results(Node.of(new, *inputs)), gives, op.carries)
     at, own = fresh([Type(COUNT), Type(COUNT, (size,))], "step")
     runs = build.compare(build.spread(at, (size,), ()), "lt", own)
-    values = [each.spread(size) for each in body.gives]
     params, end = body.params, op.carries + op.scanned
+    mapped = [p for p, on in zip(params, [*carry, *scanned, *rest], strict=True) if on]
+    values = _given_what_runs(body, mapped, runs, size)
     kept = [
-        *(where(runs, v, p) for v, p in zip(values[: op.carries], params, strict=False)),
+        *(
+            v if v is p else where(runs, v, p)
+            for v, p in zip(values[: op.carries], params, strict=False)
+        ),
         *(where(runs, v, zeros(v.type)) for v in values[op.carries :]),
     ]
     new = replace(
