@@ -211,3 +211,42 @@ def test_without_averages_there_is_no_model_with_them(
     assert status([*run, str(written(tmp_path, "seed: 0"))]) == 2
     assert "XL6056" in capsys.readouterr().err
     assert status([*run, str(written(tmp_path, "ema: {}"))]) == 0
+
+
+def test_a_weight_of_the_name_of_an_average_is_refused(tmp_path: Path) -> None:
+    """With the line of the weight, before anything runs."""
+    text = SPEC_OF_TWO.replace("seed: 0", "ema: {}")
+    (tmp_path / "m.yaml").write_text(text)
+    with pytest.raises(SourceError, match=r"(?s)m\.yaml:11:.*'ema\.h\.weight' is a weight.*XL1021"):
+        xlac.trainer(tmp_path / "m.yaml", target="reference")
+    (tmp_path / "m.yaml").write_text(
+        text.replace("  ema: {b", "  other: {b").replace("ema)", "other)")
+    )
+    found = xlac.trainer(tmp_path / "m.yaml", target="reference")
+    found.step(x=np.ones((2, 4), np.float32))
+    assert {"other.h.weight", "ema.h.weight"} < found.state().keys()
+
+
+SPEC_OF_TWO = """\
+xlac: 1
+model: two
+weights: {init: {seed: 3}}
+dims: {batch: {max: 64}}
+inputs: {x: "f32[batch, 4]"}
+blocks:
+  body:
+    inputs: [v]
+    outputs: [h]
+    graph:
+      h: {op: linear, in: v, units: 4}
+graph:
+  h: {op: linear, in: x, units: 4}
+  ema: {block: body, in: x}
+  out: abs(h - ema)
+outputs: [out]
+train:
+  batch: batch
+  loss: mean(out)
+  optimizer: {sgd: {lr: 0.01}}
+  seed: 0
+"""

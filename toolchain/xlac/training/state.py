@@ -14,6 +14,7 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
+from xlac.spec.report import Fault
 from xlac.spec.training.ema import PREFIX
 from xlac.spec.training.objective import Objective
 from xlac.spec.training.optimizer import Rate
@@ -40,7 +41,8 @@ class StateTensor:
 
 class TrainingState:
     """The tensors of a section `train`, and the nodes that stand for them, in one order for all
-    programs. `measured` names the weights that operations measure.
+    programs. `measured` names the weights that operations measure. Raises Fault for a weight of a
+    name that something else has.
     """
 
     def __init__(self, model: Model, training: Training, measured: Sequence[str]) -> None:
@@ -126,7 +128,8 @@ class TrainingState:
                     self._add(name, scalar, _filled(scalar, optimizer.rate.base))
 
     def passing(self, name: str, type: Type) -> Node:
-        """One more tensor, of zeros, which means nothing between steps."""
+        """One more tensor, of zeros, which means nothing between steps. Raises Fault."""
+        self._check_name(name)
         self.tensors[name] = StateTensor(name, type, _filled(type, 0), passing=True)
         self.nodes[name] = build.param(name, type.dtype, type.shape, "state")
         return self.nodes[name]
@@ -142,9 +145,19 @@ class TrainingState:
         learns: bool = False,
         origin: Origin | None = None,
     ) -> Node:
+        if not learns:
+            self._check_name(name)
         self.tensors[name] = StateTensor(name, type, initial, learns)
         self.nodes[name] = build.param(name, type.dtype, type.shape, "state", origin)
         return self.nodes[name]
+
+    def _check_name(self, name: str) -> None:
+        """Raises Fault where a weight has the name of something else that is kept."""
+        weight = self.training.weights.get(name)
+        if weight is not None:
+            span = weight.origin.span if weight.origin else self.training.place.key
+            problem = f"{name!r} is a weight of the model, and what training keeps beside its weights is called so"  # fmt: skip
+            raise Fault("XL1021", problem, span, f"another name than {name.partition('.')[0]!r}")
 
 
 def state_prefix(objective: Objective) -> str:

@@ -11,13 +11,16 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.elaborate.context import Elaboration
-from xlac.spec.report import Fault, Place, Poisoned, nearest
+from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
 from xlac.spec.schema.document import Merged
 from xlac.spec.schema.training import ClipSpec, LossSpec, TrainSpec
 from xlac.spec.training.optimizer import Optimizer, another, optimizer
 
 IN_TURN, TOGETHER = "in_turn", "together"
 OWN = ("loss", "optimizer", "clip", "groups", "wrt")  # what each of several losses says itself
+
+REPORTED = frozenset({"epoch", "step", "seconds", "finite", "loss_scale"})
+"""What a step or a row of metrics.csv tells beside losses and metrics."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +116,21 @@ def losses(
         if one.clip is not None and one.clip.norm is None and one.clip.value is None:
             report.add("XL1012", "clip needs norm or value", at.at("clip").key, "clip: {norm: 1.0}")
     return found
+
+
+def check_names(spec: TrainSpec, place: Place, report: Report) -> None:
+    """Reports losses and metrics that have the name of something else that is reported, such as
+    each of them over validation data.
+    """
+    losses = list(spec.losses) if spec.losses else ["loss"]
+    names = [*losses, *(name for name in spec.metrics if name not in losses)]
+    taken = REPORTED | {f"validate_{name}" for name in names}
+    if spec.ema:
+        taken |= {f"{prefix}{name}" for name in names for prefix in ("ema_", "validate_ema_")}
+    at = [(name, place.at("losses", name)) for name in spec.losses or {} if name in taken]
+    at += [(n, place.at("metrics", n)) for n in spec.metrics if n in taken or n in losses]
+    for name, where in at:
+        report.add("XL1021", f"{name!r} is reported anyway", where.key)
 
 
 def learning(

@@ -28,6 +28,7 @@ from xlac.spec.training.objective import (
     BatchMean,
     Objective,
     Values,
+    check_names,
     check_objectives,
     learning,
     losses,
@@ -194,11 +195,7 @@ class _Section:
             name: self.mean(text, name, self.place.at("metrics", name))
             for name, text in spec.metrics.items()
         }
-        taken = {name or "loss" for name, _, _ in asked}
-        if spec.ema:
-            taken |= {f"ema_{name}" for name in (*taken, *metrics)}
-        for name in metrics.keys() & taken:
-            self.context.report.add("XL1021", f"{name!r} is reported anyway", self.place.at("metrics", name).key)  # fmt: skip
+        check_names(spec, self.place, self.context.report)
         return Values(outputs, found, metrics)
 
     def mean(self, text: Any, name: str, at: Place) -> BatchMean | None:
