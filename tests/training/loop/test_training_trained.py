@@ -193,3 +193,25 @@ def test_a_run_goes_on_from_another_working_directory(small: Path, tmp_path: Pat
     assert status(["train", "../a[b]/small.yaml", "--resume", str(run), "--epochs", "2"]) == 0
     with (run / "metrics.csv").open() as file:
         assert [row["epoch"] for row in csv.DictReader(file)] == ["0", "1", "2"]
+
+
+def test_a_run_goes_on_as_it_was_compiled(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Target, sizes and memory are those of the run, unless others are given."""
+    asked: list[dict[str, Any]] = []
+
+    def recorded(spec: Any, **options: Any) -> Trainer:
+        asked.append(options)
+        return Trainer(spec, **options)
+
+    monkeypatch.setattr(xlac, "trainer", recorded)
+    spec, run = str(small / "small.yaml"), str(tmp_path / "run")
+    begun = ["train", spec, "--data", str(small / "data.npz"), "-o", run, "--epochs", "1"]
+    assert status([*begun, "-t", "reference", "--dim", "n=1..20", "--max-memory", "1M"]) == 0
+    assert status(["train", spec, "--resume", run, "--epochs", "2"]) == 0
+    assert asked[1] == asked[0]
+    assert (asked[0]["target"], asked[0]["max_memory"]) == ("reference", "1M")
+    given = ["--dim", "n=1..20", "--max-memory", "2M"]
+    assert status(["train", spec, "--resume", run, "--epochs", "3", *given]) == 0
+    assert asked[2] == {**asked[0], "max_memory": "2M"}

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 TOLD = 0.1  # seconds between two looks at how far it is
 KEPT = ("data", "validate", "columns", "resize", "accumulate", "epochs", "max_steps", "batch", "seed", "drop_last", "shuffle", "patience", "best", "keep", "checkpoint_every", "tensorboard", "merge")  # fmt: skip
 """Options that a run goes on with where they are not given again."""
+COMPILED = ("target", "threads", "dim", "sets", "cpu", "triple", "arch", "precision", "checked", "checks", "max_memory")  # fmt: skip
+"""The same of those that decide how the steps are compiled, and so the bits."""
 USUAL = {"seed": 0, "drop_last": False, "shuffle": True, "best": "", "keep": 3, "tensorboard": False, "merge": True, "resize": False}  # fmt: skip
 
 
@@ -106,7 +108,9 @@ def command(folder: Path | None, resume: Path | None, **given: Any) -> int:
     if place is None:
         raise click.UsageError("-o says which folder the run is to have")
     kept = {name: given.pop(name) for name in KEPT}
-    told = settled(kept, about(place) if resume is not None else {})
+    before = about(place) if resume is not None else {}
+    told = settled(kept, before)
+    given |= as_compiled(before)
     if not told["data"]:
         raise click.UsageError("--data says what to train on")
     options = RunOptions(**{name: told[name] for name in KEPT[5:]})
@@ -117,7 +121,13 @@ def command(folder: Path | None, resume: Path | None, **given: Any) -> int:
     validate = opened(trainer, list(told["validate"]), columns, told["resize"]) if told["validate"] else None  # fmt: skip
     report = TerminalReport(options.epochs)
     found = {n: [absolute(text) for text in told[n]] for n in ("data", "validate")}
-    asked = {"spec": absolute(str(choice.spec)), **told, **found}  # from any working directory
+    made = {name: given[name] for name in COMPILED}
+    asked = {
+        "spec": absolute(str(choice.spec)),
+        **made,
+        **told,
+        **found,
+    }  # from any working directory
     loop = TrainingLoop(trainer, data, validate, options, place, report, asked)
     loop.run(resume is not None)
     return 0
@@ -134,6 +144,14 @@ def settled(given: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, An
     if given["epochs"] is not None or given["max_steps"] is not None:
         found |= {name: given[name] for name in ("epochs", "max_steps")}
     return found
+
+
+def as_compiled(before: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a run's steps that are not given now; lists are tuples, as click has them."""
+    source = click.get_current_context().get_parameter_source
+    usual = click.core.ParameterSource.DEFAULT
+    known = {n: before[n] for n in COMPILED if n in before and source(n) is usual}
+    return {n: tuple(value) if isinstance(value, list) else value for n, value in known.items()}
 
 
 def training_options(choice: Chosen) -> dict[str, Any]:
