@@ -81,6 +81,12 @@ class Cluster:
         if label is not None:
             self.labels[node] = label
 
+    def remove(self, node: Node) -> None:
+        """Lets a node go that nobody inside reads."""
+        del self.members[node]
+        self.labels.pop(node, None)
+        self.paths.pop(node, None)
+
     # ---- growing towards consumers -----------------------------------------------------------
 
     def label_for(self, node: Node) -> Label | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from xlac.fusion import cost
 from xlac.fusion.cluster import Cluster, Label, is_fusible, is_pointwise
+from xlac.fusion.epilogue_streams import superfluous
 from xlac.fusion.group import Kind, KindTaken
 from xlac.fusion.prologue_fusion import Prologues, prologues
 from xlac.ir.composite import Composite
@@ -49,6 +50,7 @@ class ConsumerFusion:
         for node in self.nodes:
             went()
             self._visit(node)
+        self._shorten(graph)
 
     def _visit(self, node: Node) -> None:
         kind = self._kind(node)
@@ -73,6 +75,24 @@ class ConsumerFusion:
             else:
                 self.newest[node] = newest
         self._weigh(node)
+
+    def _shorten(self, graph: Graph) -> None:
+        """Lets go of the ends of epilogues that are better computed on their own."""
+        users = graph.users()
+        late = [
+            (cluster, node)
+            for cluster in self.clusters
+            for node in superfluous(cluster, self.target, users, self.results, self._floats)
+        ]
+        for cluster, node in late:
+            cluster.remove(node)
+            del self.home[node]
+        for node in self.nodes if late else ():
+            self._weigh(node)
+
+    def _floats(self, node: Node) -> bool:
+        """Whether a node has no cluster yet: its elements are computed where they are read."""
+        return node in self.number and node not in self.home
 
     def _kind(self, node: Node) -> Kind | None:
         if isinstance(node.op, Composite) and not isinstance(node.op, Elementwise):

@@ -8,6 +8,8 @@ from xlac.driver import lower, specialized
 from xlac.ir.dims import size_hint
 from xlac.memory.limit import MemoryLimit, needed
 from xlac.model import Model
+from xlac.ops.tensor.leaf import param
+from xlac.spec.summary import statistics
 from xlac.spec.training.ema import PREFIX
 from xlac.spec.training.section import Training
 from xlac.training.program import graphs_of
@@ -34,6 +36,7 @@ def summarize_training(
         for name, graph in named.items()
         if graph is not None
     }
+    measured = {param(node).name for node in statistics(training.graph)}
     learned = [t for t in graphs.state if t.name in training.learns]
     weights = sum(t.type.nbytes for t in graphs.state if t.learns)
     inputs = sum(node.type.nbytes for node in step.inputs)
@@ -55,7 +58,7 @@ def summarize_training(
         "averages": {"tensors": len(averages), "decay": training.ema.decay}
         if training.ema
         else None,
-        "frozen": sorted(set(training.weights) - set(training.learns)),
+        "frozen": sorted(set(training.weights) - set(training.learns) - measured),
         "sizes": sizes,
         "accumulate": training.accumulate,
         "bytes": {

@@ -120,8 +120,7 @@ def _training(told: dict[str, Any]) -> None:
     click.echo(f"minimises   {', '.join(told['losses'])}; reports {', '.join(told['metrics'])}")
     click.echo(
         f"learns      {learns['parameters']:,} parameters in {learns['tensors']:,} tensors by "
-        f"{told['optimizer']}"
-        + (f"; frozen: {', '.join(told['frozen'])}" if told["frozen"] else "")
+        f"{told['optimizer']}" + (f"; frozen: {_some(told['frozen'])}" if told["frozen"] else "")
     )
     if told["lora"]:
         click.echo(f"low rank    factors of {', '.join(told['lora'])}")
@@ -147,6 +146,12 @@ def _memory(told: dict[str, Any]) -> None:
         f"max memory  {told['bytes']:,} of {told['limit']:,} bytes ({told['unlimited']:,} without the "
         f"limit): {what}"
     )
+
+
+def _some(names: list[str], shown: int = 8) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - shown} more (--json has all)" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
 
 
 def _totals(found: dict[str, Any]) -> None:

@@ -102,6 +102,7 @@ def of(group: Group, anchor: Node) -> Epilogue | None:
     element.
     """
     found = Epilogue(group, anchor, {anchor: ()})
+    same: dict[object, Node] = {}  # moves that lead to the same indices, by the first of them
     for node in group.nodes:
         paths = {found.paths[i] for i in node.inputs if i in found.paths}
         if not paths or node is anchor:
@@ -112,7 +113,7 @@ def of(group: Group, anchor: Node) -> Epilogue | None:
         if isinstance(node.op, POINTWISE):
             found.paths[node] = path
         elif isinstance(node.op, MOVING):
-            found.paths[node] = (*path, node)
+            found.paths[node] = (*path, same.setdefault((path, node.op, node.shape), node))
         else:
             return None
     return found if all(node in found.paths for node in group.outputs) else None
@@ -128,11 +129,25 @@ def in_place(epilogue: Epilogue, operands: set[Node]) -> tuple[tuple[Node, Node]
         if output.type.size == 0:
             continue
         for node in group.inputs:
-            users = [n for n in group.nodes if node in n.inputs]
-            direct = bool(users) and all(
-                u in epilogue.paths and isinstance(u.op, POINTWISE) for u in users
+            path = epilogue.paths[output]
+            direct = any(node in n.inputs for n in group.nodes) and _read_along(
+                epilogue, node, path
             )
-            same = all(epilogue.paths.get(u) == epilogue.paths[output] for u in users)
-            if direct and same and node.type == output.type and node not in operands:
+            if direct and node.type == output.type and node not in operands:
                 found.append((output, node))
     return tuple(found)
+
+
+def _read_along(epilogue: Epilogue, node: Node, path: tuple[Node, ...]) -> bool:
+    """True when a value is read only for elements of its own index, by nodes at the end of `path`:
+    at once, or through others that are computed element by element.
+    """
+    read = {node}  # what is an element of `node`, or computed from it before the contraction is
+    for user in epilogue.group.nodes:
+        if read.isdisjoint(user.inputs):
+            continue
+        if not isinstance(user.op, POINTWISE) or epilogue.paths.get(user, path) != path:
+            return False
+        if user not in epilogue.paths:
+            read.add(user)
+    return True

@@ -20,6 +20,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops.scalar import convert
 from xlac.ops.tensor import leaf, view
+from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
 
@@ -38,6 +39,14 @@ class OperandView:
     compute: Callable[[Array], Array] | None = None
     key: str = ""
     computed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OperandCopy:
+    """How an operand is copied before a kernel reads it: as what, and in which order of its axes."""
+
+    dtype: DType
+    order: tuple[int, ...]
 
 
 def resolve(node: Node, group: Group, *, prologue: bool = False) -> OperandView | None:
@@ -168,38 +177,21 @@ def materialize(
     return OperandView(scratch, row_major(node.shape)), launches
 
 
-def widen(
-    node: Node, group: Group, target: Target, name: str, lower_part: LowerPart
+def copy(
+    node: Node, how: OperandCopy, group: Group, target: Target, name: str, lower_part: LowerPart
 ) -> tuple[OperandView, tuple[KernelLaunch, ...]]:
-    """A kernel that converts an operand of halves into scratch memory."""
-    wide = Node.of(convert.Cast(dtype=node.type.dtype.compute), node)
+    """A kernel that copies an operand into scratch memory, and the view of the operand there."""
+    converted = node if how.dtype is node.type.dtype else Node.of(convert.Cast(how.dtype), node)
+    moves = how.order != tuple(range(len(how.order)))
+    moved = Node.of(view.Transpose(how.order), converted) if moves else converted
+    made = tuple(dict.fromkeys(n for n in (converted, moved) if n is not node))
     inputs = (
         group.inputs if node in group.members or node in group.inputs else (*group.inputs, node)
     )
-    copied = Group(
-        Kind.ELEMENTWISE, wide, (*group.nodes, wide), inputs, (wide,), "converts the operand"
-    )
-    return materialize(wide, copied, target, name, lower_part)
-
-
-def turned(
-    node: Node, last: int, group: Group, target: Target, name: str, lower_part: LowerPart
-) -> tuple[OperandView, tuple[KernelLaunch, ...]]:
-    """A kernel that copies an operand into scratch memory, one axis of it the last there."""
-    rank = node.type.rank
-    if last == rank - 1 and node in group.members:
-        return materialize(node, group, target, name, lower_part)
-    perm = (*(a for a in range(rank) if a != last), last)
-    copy = Node.of(view.Transpose(perm), node)
-    inputs = (
-        group.inputs if node in group.members or node in group.inputs else (*group.inputs, node)
-    )
-    copied = Group(
-        Kind.ELEMENTWISE, copy, (*group.nodes, copy), inputs, (copy,), "turns the operand around"
-    )
-    found, made = materialize(copy, copied, target, name, lower_part)
-    strides = tuple(found.strides[perm.index(a)] for a in range(rank))
-    return replace(found, strides=strides), made
+    copied = Group(Kind.ELEMENTWISE, moved, (*group.nodes, *made), inputs, (moved,), "an operand")
+    found, launches = materialize(moved, copied, target, name, lower_part)
+    strides = tuple(found.strides[how.order.index(axis)] for axis in range(len(how.order)))
+    return replace(found, strides=strides), launches
 
 
 def apart(

@@ -48,8 +48,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
             _Writer(elements, job, survey, how).write()
         number = first // chosen.nests_per_kernel
         launches.append(elements.launch(f"{name}_{number}" if number else name, cost.work(group)))
-    in_place = overwritten(*dry[0]) if len(dry) == 1 else []
-    return LoweredGroup(tuple(launches), tuple(in_place))
+    return LoweredGroup(tuple(launches), tuple(overwritten(dry)))
 
 
 def _surveyed(group: Group, target: Target, job: Job) -> tuple[Elements, Survey]:

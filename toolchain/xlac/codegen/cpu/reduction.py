@@ -57,7 +57,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     combine = _CombineParts(Elements(Builder(), group, target), rows.space)
     combine.write_results(schedule, parts)
     first = parts.elements.launch(f"{name}_parts", cost.work(group))
-    return LoweredGroup((first, combine.elements.launch(name)), ())
+    return LoweredGroup((first, combine.elements.launch(name)), tuple(combine.in_place()))
 
 
 class _Partial(Rows):

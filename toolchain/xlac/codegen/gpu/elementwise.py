@@ -57,7 +57,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
         launches.append(
             elements.launch(f"{name}_{len(launches)}" if launches else name, cost.work(group))
         )
-    in_place = overwritten(found[0].dry, found[0].survey) if len(found) == 1 else []
+    in_place = overwritten([(one.dry, one.survey) for one in found])
     return LoweredGroup(tuple(launches), tuple(in_place))
 
 

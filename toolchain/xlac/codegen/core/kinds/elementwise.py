@@ -52,18 +52,25 @@ def store(
         elements.store(output, moved, value, streaming=streaming)
 
 
-def overwritten(dry: Elements, survey: Survey) -> list[tuple[Node, Node]]:
-    """Outputs that may overwrite an input: it is only read at the index that is being written."""
+def overwritten(nests: Sequence[tuple[Elements, Survey]]) -> list[tuple[Node, Node]]:
+    """Outputs that may overwrite an input: one nest alone reads it, only at the index that it is
+    writing.
+    """
     found = []
-    for node in dry.group.inputs:
-        read = [] if is_immediate(node) else survey.exact(dry.parameter(node))
+    for node in nests[0][0].group.inputs if nests else ():
+        if is_immediate(node):
+            continue
+        readers = [(dry, survey) for dry, survey in nests if survey.exact(dry.parameter(node))]
+        if len(readers) != 1:
+            continue
+        ((dry, survey),) = readers
         for output in dry.group.outputs:
             written = survey.exact(dry.parameter(output))  # nothing, where an axis has no extent
             same = all(
                 a.strides == w.strides and a.offset == w.offset and not a.opaque
-                for a in read
+                for a in survey.exact(dry.parameter(node))
                 for w in written[:1]
             )
-            if read and written and same and node.type == output.type:
+            if written and same and node.type == output.type:
                 found.append((output, node))
     return found

@@ -38,9 +38,8 @@ def lower(
     combine.follow(schedule)
     combine.take(rows, schedule.combine)
     combine.write()
-    return LoweredGroup(
-        (rows.elements.launch(f"{name}_parts", cost.work(group)), combine.elements.launch(name))
-    )
+    parts = rows.elements.launch(f"{name}_parts", cost.work(group))
+    return LoweredGroup((parts, combine.elements.launch(name)), tuple(combine.in_place()))
 
 
 class _CombineBlocks(RowBlocks):

@@ -1,11 +1,11 @@
-"""Left operands whose rows are neighbours in memory are copied, rows along sums, where sums are long."""
+"""Left operands whose sums cross lines that no cache keeps are copied, rows along sums."""
 
 from __future__ import annotations
 
 import pytest
 from contraction_harness import TARGETS, agree, cpu, group, param
 
-from xlac.codegen.core.contraction import dot
+from xlac.codegen.cpu.gemm import left_copy
 from xlac.codegen.lower import lower
 from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
@@ -47,8 +47,9 @@ def is_copied(node: Node, target: Target) -> bool:
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_copied_is_what_it_was(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("TALL", "DEEP", "OFTEN", "LINES"):
-        monkeypatch.setattr(dot, limit, 6)
+    for limit in ("TALL", "WIDE", "LINE"):
+        monkeypatch.setattr(left_copy, limit, 6)
+    monkeypatch.setattr(left_copy, "lines_held", lambda *_: 6)
     node = CASES[name]()
     for target in (TARGETS["avx512"], TARGETS["avx2"], TARGETS["sse"], cpu(2)):
         assert is_copied(node, target)
@@ -58,11 +59,14 @@ def test_what_is_copied_is_what_it_was(name: str, monkeypatch: pytest.MonkeyPatc
 def test_what_is_copied() -> None:
     target = TARGETS["avx2"]
     assert is_copied(product(x(512, 96), (512, 512)), target)
+    assert is_copied(
+        product(x(64, 1024), (64, 512)), target
+    )  # whose lines share a set of the cache
     for other in (
         product(x(512, 96, kind="weight"), (512, 512)),  # packed when the model is built
         product(x(96, 512), (512, 512), 1),  # steps are neighbours
         product(x(512, 96), (512, 64)),  # read for few columns
-        product(x(64, 96), (64, 512)),  # short sums
+        product(x(64, 96), (64, 512)),  # short sums: the cache holds their lines
         product(x(512, 16), (512, 512)),  # few rows: a line holds them
     ):
         assert not is_copied(other, target)

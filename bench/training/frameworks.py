@@ -1,0 +1,143 @@
+"""What networks.py asks of a framework, in PyTorch and in JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Weights = Mapping[str, Any]
+
+
+class Torch:
+    """PyTorch's own layers."""
+
+    def __init__(self) -> None:
+        import torch
+        import torch.nn.functional as F
+
+        self.t, self.f = torch, F
+        self.relu, self.relu6, self.gelu = F.relu, F.relu6, F.gelu
+        self.sigmoid, self.tanh, self.concat = torch.sigmoid, torch.tanh, torch.cat
+
+    def zeros(self, shape: tuple[int, ...]) -> Any:
+        return self.t.zeros(shape)
+
+    def cross_entropy(self, logits: Any, labels: Any) -> Any:
+        return self.f.cross_entropy(logits, labels.long())
+
+    def linear(self, x: Any, w: Weights, path: str) -> Any:
+        return self.f.linear(x, w[f"{path}.weight"], w.get(f"{path}.bias"))
+
+    def split(self, x: Any, parts: int) -> Any:
+        return x.chunk(parts, -1)
+
+    def scan(self, cell: Callable[..., Any], carry: Any, x: Any) -> Any:
+        found = []
+        for x_t in x.unbind(1):
+            carry, y = cell(carry, x_t)
+            found.append(y)
+        return self.t.stack(found, 1)
+
+    def embedding(self, ids: Any, table: Any) -> Any:
+        return self.f.embedding(ids.long(), table)
+
+    def conv(self, x: Any, w: Any, stride: int, pad: int, groups: int = 1) -> Any:
+        return self.f.conv2d(x, w, None, stride, pad, 1, groups)
+
+    def conv_transpose(self, x: Any, w: Any, stride: int) -> Any:
+        return self.f.conv_transpose2d(x, w, None, stride)
+
+    def batch_norm(self, x: Any, w: Weights, path: str) -> Any:
+        mean, variance = w[f"{path}.mean"], w[f"{path}.variance"]
+        return self.f.batch_norm(x, mean, variance, w[f"{path}.weight"], w[f"{path}.bias"], True)
+
+    def norm(self, x: Any, w: Weights, path: str) -> Any:
+        return self.f.layer_norm(x, x.shape[-1:], w[f"{path}.weight"], w[f"{path}.bias"])
+
+    def max_pool(self, x: Any, kernel: int, stride: int, pad: int) -> Any:
+        return self.f.max_pool2d(x, kernel, stride, pad)
+
+    def mean_of_map(self, x: Any) -> Any:
+        return x.mean((2, 3))
+
+    def attention(self, q: Any, k: Any, v: Any, heads: int, causal: bool) -> Any:
+        q, k, v = (a.unflatten(-1, (heads, -1)).transpose(1, 2) for a in (q, k, v))
+        found = self.f.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return found.transpose(1, 2).flatten(2)
+
+
+class Jax:
+    """JAX's own layers. Running statistics of batch_norm are kept in `measured`."""
+
+    def __init__(self) -> None:
+        import jax
+        import jax.numpy as jnp
+
+        self.j, self.np, self.lax = jax, jnp, jax.lax
+        self.relu, self.relu6 = jax.nn.relu, jax.nn.relu6
+        self.sigmoid, self.tanh = jax.nn.sigmoid, jnp.tanh
+        self.concat, self.zeros = jnp.concatenate, jnp.zeros
+        self.measured: dict[str, Any] = {}
+
+    def gelu(self, x: Any) -> Any:
+        return self.j.nn.gelu(x, approximate=False)
+
+    def cross_entropy(self, logits: Any, labels: Any) -> Any:
+        found = self.j.nn.log_softmax(logits)
+        return -self.np.take_along_axis(found, labels[:, None], 1).mean()
+
+    def linear(self, x: Any, w: Weights, path: str) -> Any:
+        y = x @ w[f"{path}.weight"].T
+        return y + w[f"{path}.bias"] if f"{path}.bias" in w else y
+
+    def split(self, x: Any, parts: int) -> Any:
+        return self.np.split(x, parts, -1)
+
+    def scan(self, cell: Callable[..., Any], carry: Any, x: Any) -> Any:
+        return self.lax.scan(cell, carry, x.swapaxes(0, 1))[1].swapaxes(0, 1)
+
+    def embedding(self, ids: Any, table: Any) -> Any:
+        return table[ids]
+
+    def conv(self, x: Any, w: Any, stride: int, pad: int, groups: int = 1) -> Any:
+        return self.lax.conv_general_dilated(
+            x, w, (stride,) * 2, ((pad, pad),) * 2, feature_group_count=groups
+        )
+
+    def conv_transpose(self, x: Any, w: Any, stride: int) -> Any:
+        pad = w.shape[-1] - 1
+        flipped = self.np.flip(w, (2, 3)).swapaxes(0, 1)
+        return self.lax.conv_general_dilated(
+            x, flipped, (1, 1), ((pad, pad),) * 2, lhs_dilation=(stride,) * 2
+        )
+
+    def batch_norm(self, x: Any, w: Weights, path: str) -> Any:
+        mean, variance = x.mean((0, 2, 3)), x.var((0, 2, 3))
+        count = x.size // x.shape[1]
+        wide = variance * (count / max(count - 1, 1))
+        for name, found in (("mean", mean), ("variance", wide)):
+            old = w[f"{path}.{name}"]
+            self.measured[f"{path}.{name}"] = self.lax.stop_gradient(0.9 * old + 0.1 * found)
+        factor = w[f"{path}.weight"] * self.lax.rsqrt(variance + 1e-5)
+        shift = w[f"{path}.bias"] - mean * factor
+        return x * factor[:, None, None] + shift[:, None, None]
+
+    def norm(self, x: Any, w: Weights, path: str) -> Any:
+        mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+        return (x - mean) * self.lax.rsqrt(variance + 1e-5) * w[f"{path}.weight"] + w[
+            f"{path}.bias"
+        ]
+
+    def max_pool(self, x: Any, kernel: int, stride: int, pad: int) -> Any:
+        return self.lax.reduce_window(
+            x, -self.np.inf, self.lax.max, (1, 1, kernel, kernel), (1, 1, stride, stride),
+            ((0, 0), (0, 0), (pad, pad), (pad, pad)),
+        )  # fmt: skip
+
+    def mean_of_map(self, x: Any) -> Any:
+        return x.mean((2, 3))
+
+    def attention(self, q: Any, k: Any, v: Any, heads: int, causal: bool) -> Any:
+        q, k, v = (a.reshape(*a.shape[:2], heads, -1) for a in (q, k, v))
+        found = self.j.nn.dot_product_attention(q, k, v, is_causal=causal)
+        return found.reshape(*found.shape[:2], -1)

@@ -1,0 +1,72 @@
+"""Whether the left operand of a product is copied before it is multiplied: halves are widened, and
+what a sum would cross in long strides is laid out along the sum.
+
+The left operand is read element by element, by every tile of the result anew. A row of a matrix is
+read from few cache lines; a column from a line for each element, and where rows are some multiple
+of a power of two apart, those lines share few sets of the cache and throw each other out before the
+next tile reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+
+from xlac.codegen.core.contraction.contraction import is_constant
+from xlac.codegen.core.operands import OperandCopy, OperandView
+from xlac.ir.dims import size_hint, volume
+from xlac.ir.graph import Node
+from xlac.ops.reduction.contraction import Dot
+from xlac_sdk.target import Target
+
+WIDE = 128  # columns of the result for which a copy of the left operand is little work
+HALVES = 8  # rows of the result from which halves are converted before
+TALL = 64  # rows side by side from which columns are laid out along the sum: some lines of them
+LINE, PAGE = 64, 4096
+"""Bytes. A first cache that is looked up beside the translation of an address has as many sets as a
+page has lines: x86-64, and AArch64 with small pages."""
+
+
+def chosen(anchor: Node, view: OperandView | None, target: Target) -> OperandCopy | None:
+    """The copy of the left operand of a dot product that pays; `view` is how it lies, None where
+    it is computed first.
+    """
+    left, op = anchor.inputs[0], anchor.op
+    assert isinstance(op, Dot)
+    rows, columns = op.free(left.type.rank, anchor.inputs[1].type.rank)
+    wide = volume(tuple(anchor.inputs[1].shape[a] for a in columns))
+    if target.size or size_hint(wide) < WIDE:
+        return None
+    dtype = left.type.dtype
+    tall = size_hint(volume(tuple(left.shape[a] for a in rows)))
+    widened = dtype.is_half and tall >= HALVES
+    crossed = view is not None and _crosses_lines(left, view, op, rows, target)
+    if not widened and not crossed:
+        return None
+    kept = tuple(a for a in range(left.type.rank) if a not in op.contract_lhs)
+    order = (*kept, *op.contract_lhs) if crossed else tuple(range(left.type.rank))
+    return OperandCopy(dtype.compute if widened else dtype, order)
+
+
+def _crosses_lines(
+    left: Node, view: OperandView, op: Dot, rows: Sequence[int], target: Target
+) -> bool:
+    """True when the lines that a sum crosses do not stay in the first cache."""
+    constant = isinstance(view.value, Node) and is_constant(view.value)  # packed while compiling
+    if constant or not target.vector_bytes or not left.type.dtype.is_float:
+        return False
+    summed = [(view.strides[a], left.shape[a]) for a in op.contract_lhs if left.shape[a] != 1]
+    steps = [abs(stride) for stride, _ in summed if isinstance(stride, int)]
+    if not steps or len(steps) < len(summed):
+        return False
+    beside = any(view.strides[a] == 1 and size_hint(left.shape[a]) >= TALL for a in rows)
+    depth = size_hint(volume(tuple(extent for _, extent in summed)))
+    jump = min(steps) * left.type.dtype.nbytes
+    return beside and jump >= LINE and depth >= lines_held(jump, target)
+
+
+def lines_held(jump: int, target: Target) -> int:
+    """How many lines, so many bytes apart, the first cache holds at once."""
+    sets = PAGE // LINE
+    lines = max(target.l1_bytes // LINE, sets)
+    return lines // (gcd(sets, jump // LINE) if jump % LINE == 0 else 1)

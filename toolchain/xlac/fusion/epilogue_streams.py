@@ -1,0 +1,73 @@
+"""Shortens epilogues on CPUs that read several tensors as large as the result.
+
+A contraction stores its result tile by tile: a few short pieces of rows that lie far apart. What an
+epilogue reads beside it is read in such pieces too. One tensor hides behind the arithmetic; pieces
+of several compete for the same cache sets and pages, and then a kernel that walks through memory
+after the product is quicker, though it reads the product again. An optimizer's update of a weight
+is the usual case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from xlac.fusion import cost
+from xlac.fusion.cluster import Cluster
+from xlac.fusion.group import Kind
+from xlac.ir.graph import Node
+from xlac_sdk.target import Target
+
+MOST = 1  # tensors of the result's size that an epilogue reads; one with more is left with none
+
+
+def superfluous(
+    cluster: Cluster, target: Target, users: Mapping[Node, Sequence[Node]], kept: set[Node],
+    floats: Callable[[Node], bool],
+) -> list[Node]:  # fmt: skip
+    """The nodes of a cluster that are better computed after it; none where its epilogue is fine.
+
+    `users` are those of the whole graph, `kept` its results; `floats` tells nodes that are computed
+    where they are read. The epilogue ends before it reads such a tensor, where that moves the fewest
+    bytes.
+    """
+    small = cost.nbytes(cluster.anchor) <= target.l2_bytes // 2
+    if target.device != "cpu" or cluster.kind not in (Kind.DOT, Kind.CONV) or small:
+        return []
+    nodes = list(cluster.members)
+    first = nodes.index(cluster.anchor) + 1
+    size = cost.elements(cluster.anchor)
+    if len(_streams(nodes[first:], set(nodes), size, floats)) <= MOST:
+        return []
+
+    def moved(end: int) -> int:
+        """Bytes that an epilogue of `nodes[:end]` and what follows it read and write."""
+        early, late = set(nodes[:end]), set(nodes[end:])
+        beside = _streams(nodes[first:end], early, size, floats)
+        if beside:
+            return 1 << 62
+        after = _streams(nodes[end:], late, size, floats)
+        written = [
+            n for part in (early, late) for n in part
+            if n in kept or any(user not in part for user in users[n])
+        ]  # fmt: skip
+        return sum(map(cost.nbytes, (*after, *written)))
+
+    return nodes[min(range(first, len(nodes)), key=moved) :]
+
+
+def _streams(
+    nodes: Sequence[Node], inside: set[Node], size: int, floats: Callable[[Node], bool]
+) -> set[Node]:
+    """The values of so many elements in memory that some nodes need and that are not `inside`."""
+    found: set[Node] = set()
+    seen, stack = set(inside), [i for n in nodes for i in n.inputs]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if floats(node):
+            stack += node.inputs
+        elif cost.elements(node) == size:
+            found.add(node)
+    return found
