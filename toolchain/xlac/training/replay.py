@@ -10,7 +10,7 @@ import numpy as np
 from xlac.ir.op import Array
 from xlac.model import Model
 from xlac.support.failures import CheckFailed
-from xlac.training.programs import TrainingPrograms
+from xlac.training.shared_state import TrainingPrograms
 from xlac_sdk.host.array_values import as_array
 from xlac_sdk.source import Diagnostic, SourceError
 

@@ -27,9 +27,9 @@ from xlac.training.index_ranges import index_ranges
 from xlac.training.loop.steps import added, finite_only, means
 from xlac.training.micro_batches import MicroBatches, checked_number
 from xlac.training.program import graphs_of
-from xlac.training.programs import TrainingPrograms
 from xlac.training.replay import failure
 from xlac.training.settings import rate_of, settings
+from xlac.training.shared_state import TrainingPrograms
 from xlac.training.state import LENGTH, SCALE, STEP
 from xlac.training.step import FINITE, LOSS_SCALE, Metric
 from xlac.training.torch_checkpoint import TorchCheckpoint, torch_state
