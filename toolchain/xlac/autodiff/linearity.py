@@ -55,8 +55,7 @@ def _keeps(node: Node, linear: Sequence[bool]) -> bool:
             return not linear[0] and all(_in_body(body, linear[1:]) for body in branches)
         case Scan(body=Graph() as body, carries=count):
             first = zip(node.inputs[:count], linear[:count], strict=True)
-            begins = all(on or is_zero(i) for i, on in first)
-            return begins and _in_body(body, [*[True] * count, *linear[count:]])
+            return all(on or is_zero(i) for i, on in first) and _in_scan(body, count, linear)
         case Composite() as op if not op.linear():
             expanded = op.expand(*node.inputs)
             roots = expanded if isinstance(expanded, tuple) else (expanded,)
@@ -70,6 +69,16 @@ def _keeps(node: Node, linear: Sequence[bool]) -> bool:
 
 def _in_body(body: Graph, linear: Sequence[bool]) -> bool:
     return is_linear(list(body.outputs.values()), _marked(body.inputs, linear))
+
+
+def _in_scan(body: Graph, count: int, linear: Sequence[bool]) -> bool:
+    """The same where what is carried, not all of it linear at first, becomes so on its way."""
+    outputs, marks, before = list(body.outputs.values()), list(linear), [False]
+    while marks != before:
+        depend = dependents(outputs, dict.fromkeys(_marked(body.inputs, marks)))
+        before, carried = marks, [o in depend for o in outputs[:count]]
+        marks = [on or (n < count and carried[n]) for n, on in enumerate(marks)]
+    return all(marks[:count]) and _in_body(body, marks)
 
 
 def _marked(nodes: Sequence[Node], marks: Sequence[bool]) -> list[Node]:
