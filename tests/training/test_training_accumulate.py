@@ -275,3 +275,10 @@ def test_without_it_a_step_is_as_it_was(tmp_path: Path) -> None:
     assert not [tensor.name for tensor in graphs.state if tensor.passing]
     first, cut = made(tmp_path), made(tmp_path, accumulate=2)
     assert first.fingerprint != cut.fingerprint
+
+
+def test_no_rows_are_a_mistake_of_the_caller(tmp_path: Path) -> None:
+    trainer = made(tmp_path, line="accumulate: 2")
+    with pytest.raises(SourceError, match=r"batch=0|at least 1"):
+        trainer.step(**batch(0, 0))
+    trainer.step(**batch(0, 8))

@@ -140,6 +140,22 @@ def test_a_run_writes_factors_beside_or_instead_of_weights(tmp_path: Path) -> No
     assert trainer.state()["query.lora_B.weight"].any()
 
 
+def test_averages_of_factors_are_written_and_begin_as_those_that_were_read(tmp_path: Path) -> None:
+    made(tmp_path)
+    (spec,) = tmp_path.glob("*.yaml")
+    spec.write_text(spec.read_text().rstrip("\n") + "\n  ema: {decay: 0.5}\n")
+    trainer, other = (xlac.trainer(spec, target="reference") for _ in range(2))
+    train(trainer, batch(), tmp_path / "run", epochs=2, batch=4, merge=False)
+    found = SafetensorsFile(tmp_path / "run" / "ema_lora.safetensors")
+    name = "query.lora_B.weight"
+    assert np.array_equal(found[name], trainer.state()[f"ema.{name}"]) and found[name].any()
+    assert not np.array_equal(found[name], trainer.state()[name])
+    other.load_factors(tmp_path / "run" / "lora.safetensors")
+    assert other.ema.evaluate(**batch()) == other.evaluate(**batch()) == trainer.evaluate(**batch())
+    other.load_factors(tmp_path / "run" / "ema_lora.safetensors")
+    assert other.evaluate(**batch()) == trainer.ema.evaluate(**batch())
+
+
 def test_as_c_factors_are_state_and_weights_constants(tmp_path: Path) -> None:
     (tmp_path / "dropped.yaml").write_text(DROPPED.replace("f64", "f32"))
     asked = ["build", str(tmp_path / "dropped.yaml"), "--target", "c", "--emit", "c,h", "--dim", "batch=4"]  # fmt: skip

@@ -178,6 +178,14 @@ def test_the_rate_of_a_group_with_another_optimizer_is_set_in_proportion(tmp_pat
     assert sorted(float(kept[n]) for n in kept if n.startswith("optimizer.lr.")) == [0.01, 0.05]  # fmt: skip
 
 
+@pytest.mark.parametrize("rate", [-0.5, float("nan"), float("inf")])
+def test_what_is_no_rate_is_not_set(rate: float, tmp_path: Path) -> None:
+    trainer = made(tmp_path, "{muon: {lr: 0.02}}", MUON)
+    with pytest.raises(SourceError, match=r"at least 0.*XL6051"):
+        trainer.set_rate(rate)
+    assert trainer.state()["optimizer.lr"] == 0.02
+
+
 OWN = """\
 optimizers:
   own:

@@ -146,3 +146,15 @@ def test_what_does_not_fit_is_said_and_changes_nothing(tmp_path: Path) -> None:
     trainer = trainer_of(tmp_path, "{sgd: {lr: 0.1, momentum: 0.9}}")
     before = trainer.state()
     refused("keeps no momentum_buffer for a.weight", saved(tmp_path), changed=True)
+
+
+def test_averages_begin_as_the_weights_that_were_read(tmp_path: Path) -> None:
+    trainer = trainer_of(tmp_path, f"{ADAMW}\n  ema: {{decay: 0.5}}")
+    trainer.load_torch(saved(tmp_path))
+    state = trainer.state()
+    assert trainer.ema.evaluate(**batch(1)) == trainer.evaluate(**batch(1))
+    trainer.step(**batch(1))
+    new = trainer.state()
+    for name in ("a.weight", "b.bias"):
+        wanted = 0.5 * state[name] + 0.5 * new[name]
+        np.testing.assert_allclose(new[f"ema.{name}"], wanted, 1e-12)

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from xlac.ir.op import Array
 from xlac.runtime.compiled import Compiled
 from xlac.runtime.specialization import Specializing
+from xlac.spec.training.ema import PREFIX
 from xlac.training.loop.steps import Sums, means
+from xlac.training.state import StateTensor
 from xlac.training.weights import write_weights
 from xlac_sdk.source import Diagnostic, SourceError
 
@@ -47,6 +51,21 @@ class Averages:
     def save_weights(self, path: str | os.PathLike[str]) -> None:
         """Writes `weights` as safetensors, by the names that the model's spec knows them by."""
         write_weights(Path(path), self.weights())
+
+
+def with_averages(
+    found: Mapping[str, Array], tensors: Mapping[str, StateTensor]
+) -> dict[str, Array]:
+    """Tensors of the state, and those averages, where such are kept, that begin as the weights
+    among them.
+    """
+    kept = {name: tensors.get(f"{PREFIX}{name}") for name in found if tensors[name].learns}
+    begun = {
+        tensor.name: np.asarray(found[name]).astype(tensor.type.dtype.numpy)
+        for name, tensor in kept.items()
+        if tensor is not None
+    }
+    return {**found, **begun}
 
 
 def no_averages() -> SourceError:

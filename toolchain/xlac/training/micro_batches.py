@@ -42,7 +42,7 @@ class MicroBatches:
             return [arrays]
         (count,) = rows
         each = self._size(count)
-        starts = range(0, count, each)
+        starts = range(0, max(count, 1), each)  # the program says what is wrong with no rows
         return [{**arrays, **{n: self._cut(a, n, s, s + each) for n, a in given.items()}} for s in starts]  # fmt: skip
 
     def _size(self, rows: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -38,11 +39,14 @@ def settings(graphs: TrainingGraphs) -> dict[str, TrainingSetting]:
 
 
 def rate_of(
-    settings: Mapping[str, TrainingSetting], losses: Sequence[str], loss: str | None
+    settings: Mapping[str, TrainingSetting], losses: Sequence[str], loss: str | None, rate: float
 ) -> str:
-    """The setting that is the learning rate: of one loss, where there are several. Raises
-    SourceError.
+    """The setting that is to be a learning rate: of one loss, where there are several. Raises
+    SourceError, also for what is no rate.
     """
+    if not 0 <= rate < math.inf:
+        problem = f"a learning rate is a number of at least 0, found {rate!r}"
+        raise SourceError(Diagnostic("XL6051", problem, hint="set_rate(1e-3)"))
     if (loss is None and len(losses) > 1) or loss not in (None, *losses):
         problem = f"there is no loss {loss!r}" if loss else "each loss has a rate of its own"
         hint = f"set_rate(1e-3, loss={losses[0]!r}); there are {', '.join(losses)}"

@@ -21,7 +21,7 @@ from xlac.runtime.specialization import Specializing
 from xlac.spec.load import load_training
 from xlac.spec.training.ema import PREFIX
 from xlac.training import weights
-from xlac.training.averages import EVALUATE, RUN, Averages, no_averages
+from xlac.training.averages import EVALUATE, RUN, Averages, no_averages, with_averages
 from xlac.training.entries import checked_state, fingerprint
 from xlac.training.index_ranges import index_ranges
 from xlac.training.loop.steps import added, finite_only, means
@@ -45,8 +45,7 @@ class Trainer:
 
     `inputs` are the types of what a step takes, by name, with the size `batch` open; `ranges` what
     integers of them may be; `metrics` are the names of what it reports, `losses` those of them that are minimised, which come
-    first. What is learned lives in the programs' state: in
-    one that is asked to run, it is that of the one that ran before.
+    first. What is learned lives in the programs' state, which goes from the one that ran last to the next.
     """
 
     def __init__(
@@ -182,7 +181,7 @@ class Trainer:
         """Sets the learning rate, or the peak of one that changes; those of groups in proportion.
         Where there are several losses, that of the optimizer of one. Raises SourceError.
         """
-        self._set(rate_of(self._settings, self.losses, loss), rate)
+        self._set(rate_of(self._settings, self.losses, loss, rate), rate)
 
     def _set(self, setting: str, number: float) -> None:
         """Writes the tensors of a setting, and nothing else."""
@@ -218,7 +217,7 @@ class Trainer:
         file = TorchCheckpoint.read(Path(path))
         found = torch_state(file, self._objectives, learned, optimizer, names, steps, changed)
         file.compare_frozen({n: a for n, a in self.weights(False).items() if n not in learned})
-        self.restore({**self.state(), **found})
+        self.restore({**self.state(), **with_averages(found, self._tensors)})
 
     def reset(self) -> None:
         """Begins again: first weights, no steps done."""
@@ -265,12 +264,13 @@ class Trainer:
     def load_factors(self, path: str | os.PathLike[str]) -> None:
         """Takes such a file, or PEFT's of the same modules. Raises SourceError, and changes nothing."""
         learned = {name: tensor.type for name, tensor in self._tensors.items() if tensor.learns}
-        self.restore({**self.state(), **weights.read_factors(Path(path), learned, self._factors)})
+        found = weights.read_factors(Path(path), learned, self._factors)
+        self.restore({**self.state(), **with_averages(found, self._tensors)})
 
     @property
     def parts(self) -> dict[str, Callable[[Path], None]]:
         """Files that belong beside the weights of a run, by name."""
-        return {"lora.safetensors": self.save_factors} if self._factors else {}
+        return weights.factor_files(self._learned, self._factors, self.averages)
 
     def model(self, **options: Any) -> Compiled | Specializing:
         """The model for inference with the weights as they are now, compiled as the trainer is;

@@ -5,7 +5,7 @@ arrays, files and models.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.tensor.leaf import param
+from xlac.spec.training import ema
 from xlac.spec.training.lora import LowRank
 from xlac.spec.weights.safetensors import SafetensorsFile, TensorSource, write_tensors
 from xlac.spec.weights.tensor_files import BadFile
@@ -46,6 +47,23 @@ def write_factors(path: Path, learned: Mapping[str, Array], factors: Mapping[str
     told = {name: {"rank": one.spec.rank, "scale": one.scale} for name, one in factors.items()}
     tensors = {name: _source(array) for name, array in learned.items()}
     write_tensors(path, tensors, metadata={"lora": json.dumps(told)})
+
+
+def factor_files(
+    learned: Callable[[str], Mapping[str, Array]], factors: Mapping[str, LowRank], averaged: bool
+) -> dict[str, Callable[[Path], None]]:
+    """What writes each file of factors of a run, by its name: of what was `learned`, whose names in
+    the state begin with a prefix, and of its averages. Nothing where there are no factors.
+    """
+    prefixes = {
+        "lora.safetensors": "",
+        **({"ema_lora.safetensors": ema.PREFIX} if averaged else {}),
+    }
+
+    def writing(prefix: str) -> Callable[[Path], None]:
+        return lambda path: write_factors(path, learned(prefix), factors)
+
+    return {name: writing(prefix) for name, prefix in prefixes.items()} if factors else {}
 
 
 def read_factors(
