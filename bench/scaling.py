@@ -23,7 +23,7 @@ from xlac.cache.store import Cache  # noqa: F401 - imported before anything is m
 from xlac.codegen.claims import is_kept, kind_taken
 from xlac.codegen.gpu.core.instructions import permitted
 from xlac.codegen.kernel_dedup import LoweringCache
-from xlac.driver import captured, partition, plan
+from xlac.driver import captured, partition, planned
 from xlac.ir.graph import Graph, Node
 from xlac.memory.alternate import caches
 from xlac.model import Model
@@ -170,8 +170,8 @@ def stages(make: Callable[[], Model], target: str = "cpu") -> list[tuple[str, Ca
     def fuse() -> None:
         held["groups"] = partition(captured(held["graph"]), facts, kind_taken=kind_taken)
 
-    def planned() -> None:
-        held["program"] = plan(
+    def plan() -> None:
+        held["program"], _ = planned(
             held["groups"], held["schedules"], held["weights"], {}, (), caches(facts)
         )
 
@@ -182,7 +182,7 @@ def stages(make: Callable[[], Model], target: str = "cpu") -> list[tuple[str, Ca
         ("read", read),
         *((name, one_pass(name)) for name, _ in DEFAULT.stages),
         ("fusion", fuse),
-        ("plan", planned),
+        ("plan", plan),
         ("emit", emit),
     ]
 

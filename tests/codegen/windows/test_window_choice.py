@@ -8,19 +8,21 @@ from itertools import product
 
 import numpy as np
 import pytest
-import torch
 from contraction_harness import TARGETS, compute, cpu, group, meaning, param
 from numpy.typing import NDArray
 
 import xlac
+from xlac.autodiff.errors import NoDerivativeError
 from xlac.autodiff.gradient import linearize
 from xlac.codegen.claims import kind_taken
 from xlac.fusion.group import Kind
 from xlac.ir.dims import symbol
 from xlac.ir.graph import Graph, Node
+from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
+from xlac.ops.reduction.window import Window
 from xlac.ops.reduction.window_choice import SelectAndGather, SelectAndScatter
 from xlac_sdk.dtypes import DType
 
@@ -125,6 +127,7 @@ def test_what_is_expanded(name: str) -> None:
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_gradients_are_those_of_pytorch(last: bool, dtype: str) -> None:
     """Of a graph, with equal elements, NaN and -inf: the first of the largest has it."""
+    torch = pytest.importorskip("torch")
     rng = np.random.default_rng(1)
     drawn = rng.integers(0, 3, (2, 5, 9, 8)).astype(np.float32)
     drawn[0, :2, :4, :4], drawn[1, 3, 5, 5] = -np.inf, np.nan
@@ -145,6 +148,19 @@ def test_gradients_are_those_of_pytorch(last: bool, dtype: str) -> None:
         np.testing.assert_allclose(
             np.asarray(found, np.float32), wanted.float().numpy(), 1e-6 if dtype == "f32" else 1e-2
         )
+
+
+def test_windows_of_very_many_places_are_refused_before_anything_is_made() -> None:
+    huge = {"window": (1, 1, 2**31, 3), "high": (0, 0, 2**31, 0)}
+    with pytest.raises(ShapeError, match="at most 4,096"):
+        choice((1, 1, 4, 4), **(IMAGE | huge))
+    x = build.param("x", F32, (1, 1, 80, 80))
+    whole = dict.fromkeys(("strides", "base_dilation", "window_dilation"), (1,) * 4)
+    y = Node.of(
+        Window(combine="max", window=(1, 1, 80, 80), low=(0,) * 4, high=(0,) * 4, **whole), x
+    )
+    with pytest.raises(NoDerivativeError):
+        linearize([y], [x])
 
 
 def test_an_open_number_of_images() -> None:

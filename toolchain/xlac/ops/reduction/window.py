@@ -21,6 +21,8 @@ from xlac.ops.control import bodies
 from xlac.ops.reduction.reduction import Ints, check_reduced, created, moves
 from xlac_sdk.dtypes import DType
 
+MOST_PLACES = 4096  # of a window that is differentiated place by place: each has nodes of its own
+
 
 def _product_rule(values: Sequence[Node], changes: Sequence[Node]) -> Node:
     """The change of a product: that of each factor times all others, exact where some are 0."""
@@ -122,6 +124,8 @@ class Window(Op):
         """
         (x, *_), (t, *_) = node.inputs, tangents
         if self.body is not None or self.combine not in ("mul", "max", "min"):
+            return None
+        if prod(self.window) > MOST_PLACES:
             return None
         assert t is not None
         if self.combine == "mul":

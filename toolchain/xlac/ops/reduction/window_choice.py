@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from xlac.ir.graph import Node, apply, zeros
 from xlac.ir.op import Sample, ShapeError, declare, family
 from xlac.ir.types import Type
 from xlac.ops.checks import FLOATS, check_dtype, dims
-from xlac.ops.reduction.window import Window
+from xlac.ops.reduction.window import MOST_PLACES, Window
 from xlac_sdk.dtypes import DType
 
 Ints = tuple[int, ...]
@@ -50,6 +51,9 @@ class WindowChoice(Composite):
                 f"{self.mnemonic}: combine is max or min, got {self.combine!r}", attribute="combine"
             )
         found = self.moving.infer(x)
+        if prod(self.window) > MOST_PLACES:
+            told = f"a window of {prod(self.window):,} places, and at most {MOST_PLACES:,} are chosen from"
+            raise ShapeError(f"{self.mnemonic}: {told}", attribute="window")
         assert isinstance(found, Type)
         return found
 

@@ -17,7 +17,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.reduction.cumulative import Cumulative
-from xlac.ops.reduction.window import Window
+from xlac.ops.reduction.window import MOST_PLACES, Window
 from xlac.ops.reduction.window_choice import SelectAndScatter
 from xlac.ops.scalar.comparison import Compare
 from xlac_sdk.dtypes import DType
@@ -121,7 +121,8 @@ def select_and_scatter(site: OperationSite) -> Built:
         site.fail("needs an operand of known size that is not complex")
     combine = _chooses(site.closed(0))
     plain = x.element.plain and x.node.type.dtype.is_float and source.element == x.element
-    if plain and combine and combination(site.closed(1), source) == "add":
+    small = prod(window.window) <= MOST_PLACES
+    if plain and small and combine and combination(site.closed(1), source) == "add":
         given = window.fields()
         del given["base_dilation"]
         wide = build.compute(source.node)
