@@ -72,7 +72,7 @@ def limited_to(lowered: Lowered, share: float) -> int:
     return needed(lowered.program, True) - int(lowered.program.arena_bytes * (1 - share))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("target", ["cpu", "c", "reference"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_part_of_the_arena_and_equal_bits(name: str, target: str, tmp_path: Path) -> None:

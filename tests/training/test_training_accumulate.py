@@ -77,7 +77,7 @@ def equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("loss", ["mean", "counted"])
 @pytest.mark.parametrize("target", ["reference", "cpu", "c"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_as_one_batch(loss: str, target: str, tmp_path: Path) -> None:
     """Whole, ragged and smaller batches; of the counted loss a micro-batch that has nothing to
     count.

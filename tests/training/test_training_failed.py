@@ -58,7 +58,7 @@ def equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
 @pytest.mark.parametrize(
     ("target", "accumulate"), [("reference", 1), ("cpu", 1), ("c", 1), ("reference", 3)]
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_a_loss_that_is_not_finite_is_traced(target: str, accumulate: int, tmp_path: Path) -> None:
     """To the node that made it so, with its line; and the state is as before, without any clip."""
     trainer = made(tmp_path, SPEC, f"accumulate: {accumulate}", target=target)

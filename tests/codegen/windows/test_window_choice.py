@@ -98,6 +98,7 @@ def sent(node: Node, x: Array, ct: Array) -> Array:
     return found.astype(ct.dtype)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", CASES)
 def test_cases(name: str) -> None:
     node = CASES[name]
