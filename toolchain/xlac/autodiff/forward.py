@@ -103,8 +103,7 @@ class Forward:
 def _instead(node: Node) -> Sequence[Node] | None:
     """The results of a node from simpler operations: of a composite, or of what a body combines."""
     if isinstance(node.op, Composite):
-        results = node.op.expand(*node.inputs)
-        return results if isinstance(results, tuple) else (results,)
+        return node.op.expanded(*node.inputs)
     return combined.parts(node)
 
 

@@ -57,9 +57,7 @@ def _keeps(node: Node, linear: Sequence[bool]) -> bool:
             first = zip(node.inputs[:count], linear[:count], strict=True)
             return all(on or is_zero(i) for i, on in first) and _in_scan(body, count, linear)
         case Composite() as op if not op.linear():
-            expanded = op.expand(*node.inputs)
-            roots = expanded if isinstance(expanded, tuple) else (expanded,)
-            return is_linear(roots, _marked(node.inputs, linear))
+            return is_linear(op.expanded(*node.inputs), _marked(node.inputs, linear))
     operands = list(zip(node.inputs, linear, operand_names(node), strict=True))
     return any(
         all(name in together if on else name not in together or is_zero(i) for i, on, name in operands)

@@ -78,8 +78,7 @@ def _primitive(results: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
         new[node] = own
         if _is_expanded(own.op):
             assert isinstance(own.op, Composite)
-            expanded = own.op.expand(*own.inputs)
-            roots = stamped(expanded if isinstance(expanded, tuple) else (expanded,), own.origin, own.inputs)  # fmt: skip
+            roots = stamped(own.op.expanded(*own.inputs), own.origin, own.inputs)
             inner = [i for old, i in zip(node.inputs, own.inputs, strict=True) if old in linear]
             parts[node] = tuple(_primitive(roots, inner))
             if len(roots) == 1:

@@ -56,9 +56,8 @@ class Batch:
         if by_rule is not None:
             return [Along(_placed(each, node), True) for each in by_rule]
         assert isinstance(node.op, Composite), f"{node.op.mnemonic} says nothing of a leading axis"
-        expanded = node.op.expand(*node.inputs)
         inner = Batch(dict(zip(node.inputs, now, strict=True)), self.size)
-        return inner.run(expanded if isinstance(expanded, tuple) else (expanded,))
+        return inner.run(node.op.expanded(*node.inputs))
 
 
 def _placed(new: Node, node: Node) -> Node:

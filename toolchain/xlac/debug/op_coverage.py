@@ -196,8 +196,7 @@ def parts(name: str) -> frozenset[str]:
     assert issubclass(cls, Composite)
     for sample in cls.samples():
         inputs = [build.param(f"x{n}", t.dtype, t.shape) for n, t in enumerate(sample.inputs)]
-        results = cls(**sample.attributes).expand(*inputs)
-        roots = results if isinstance(results, tuple) else (results,)
+        roots = cls(**sample.attributes).expanded(*inputs)
         found |= {node.op.mnemonic for node in walk(roots)}
     return frozenset(found - WRITERS)
 

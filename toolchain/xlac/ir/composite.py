@@ -22,6 +22,11 @@ class Composite(Op):
     def expand(self, *inputs: Node) -> Node | tuple[Node, ...]:
         """The same from simpler operations; a tuple for several results."""
 
+    def expanded(self, *inputs: Node) -> tuple[Node, ...]:
+        """The expansion, as one node for each result."""
+        found = self.expand(*inputs)
+        return found if isinstance(found, tuple) else (found,)
+
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
         """By expansion, unless a subclass says it directly in NumPy (it should, where that is
         short).
@@ -38,9 +43,6 @@ def evaluate_expansion(op: Composite, arrays: Sequence[Array]) -> Array | tuple[
     params = tuple(
         Node.of(param(name=f"x{number}", type=type)) for number, type in enumerate(types)
     )
-    results = op.expand(*params)
-    outputs = {
-        str(n): r for n, r in enumerate(results if isinstance(results, tuple) else (results,))
-    }
+    outputs = {str(n): r for n, r in enumerate(op.expanded(*params))}
     found = run_body(Graph(op.mnemonic, params, outputs), arrays)
     return found[0] if len(found) == 1 else tuple(found)

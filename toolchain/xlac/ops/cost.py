@@ -116,7 +116,7 @@ def flops(op: Op, inputs: tuple[Type, ...], results: tuple[Type, ...]) -> int:
         case Sort():
             return first * max(1, first.bit_length())
         case Composite():
-            return expanded(op, inputs)
+            return expansion_flops(op, inputs)
     return 0
 
 
@@ -125,14 +125,13 @@ def sum_sizes(types: tuple[Type, ...]) -> int:
     return sum(size_hint(t.size) for t in types)
 
 
-def expanded(op: Composite, inputs: tuple[Type, ...]) -> int:
+def expansion_flops(op: Composite, inputs: tuple[Type, ...]) -> int:
     """The arithmetic of a composite's expansion."""
     params = [Node.of(Param(name=f"x{i}", type=type)) for i, type in enumerate(inputs)]
     try:
-        made = op.expand(*params)
+        outputs = op.expanded(*params)
     except ShapeError:
         return 0
-    outputs = made if isinstance(made, tuple) else (made,)
     return total(
         Graph(op.mnemonic, tuple(params), {f"y{i}": node for i, node in enumerate(outputs)})
     ).flops

@@ -65,8 +65,7 @@ class Expander:
 
     def expand(self, node: Node, op: Composite) -> tuple[Node, ...]:
         """The results of a composite's definition, every node with an origin."""
-        results = op.expand(*node.inputs)
-        roots = results if isinstance(results, tuple) else (results,)
+        roots = op.expanded(*node.inputs)
         new = {i: i for i in node.inputs}
         for inner in walk(roots, new):
             origin = inner.origin or node.origin

@@ -26,10 +26,8 @@ MANY = 400  # required tasks of which more are not decided one candidate after t
 NOISES = (0.0, 0.5, 2.0)
 RUINS = 60  # of them that bring nothing, after which it ends
 ROUNDS = 3  # of annealing
-HOT, COLD = (
-    0.03,
-    0.001,
-)  # how much worse a plan may be that is taken, of the cost: at first, in the end
+HOT, COLD = 0.03, 0.001
+"""How much worse a plan may be that is taken, of the cost: at first, in the end."""
 CHEAP, DEAR = 0.5, 30.0  # what memory beyond the limit costs, at first and in the end
 ENOUGH = 1.002  # times the cost without a limit
 

@@ -31,9 +31,8 @@ from xlac_sdk.source import Origin
 
 FINITE = "finite"  # an output of a step: whether what it found was, and anything was written
 
-LOSS_SCALE = (
-    "loss_scale"  # an output of a step: what its loss was multiplied by, where that changes
-)
+LOSS_SCALE = "loss_scale"
+"""An output of a step: what its loss was multiplied by, where that changes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +59,8 @@ class TrainingGraphs:
     state: tuple[StateTensor, ...]
     metrics: tuple[Metric, ...]  # losses first
     losses: tuple[str, ...]  # the metrics that are minimised
-    rates: Mapping[
-        str, Mapping[str, Rate]
-    ]  # by loss ("" of one only), then the state of their base
+    # by loss ("" of one only), then the state of their base
+    rates: Mapping[str, Mapping[str, Rate]]
 
     def entry(self, name: str) -> Model:
         """The model of an entry. Raises SourceError for averages where none are kept."""

@@ -128,8 +128,7 @@ def _inside(node: Node) -> list[Node]:
     """The nodes that a composite stands for."""
     from xlac.ir.graph import walk
 
-    found = node.op.expand(*node.inputs)  # type: ignore[attr-defined]
-    return list(walk(found if isinstance(found, tuple) else (found,), set(node.inputs)))
+    return list(walk(node.op.expanded(*node.inputs), set(node.inputs)))  # type: ignore[attr-defined]
 
 
 @rule("layer_norm")

@@ -256,8 +256,7 @@ class OnnxWriter:
                 del self.nodes[mark:]
         if not isinstance(node.op, Composite):
             raise Unsaid(REFUSED[node.op.mnemonic])
-        results = node.op.expand(*node.inputs)
-        roots = results if isinstance(results, tuple) else (results,)
+        roots = node.op.expanded(*node.inputs)
         known = {i: values[i] for i in node.inputs}
         for inner in walk(roots, known):
             known[inner] = self.node(inner, known)
