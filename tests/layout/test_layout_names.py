@@ -14,7 +14,6 @@ CLASS = re.compile(r"^ *class (\w+)[(:]", re.MULTILINE)
 OPERATIONS = {"Attention", "Barrier", "Call", "Const", "Linear", "Repeat", "Var", "While"}
 PUBLISHED = {"Branch"}  # a schema's title in docs/xlac-spec-1.schema.json, a step in program files
 DOORS = {"Model"}  # xlac.Model is what is compiled, xlac_runtime.Model what was
-LEFT = {"Forward", "Grid", "Work"}  # to be renamed: a name here may only go
 
 
 @cache
@@ -30,7 +29,7 @@ def homes() -> dict[str, set[str]]:
 
 def test_a_class_name_means_one_thing() -> None:
     twice = {name: files for name, files in homes().items() if len(files) > 1}
-    assert set(twice) == OPERATIONS | PUBLISHED | DOORS | LEFT, twice
+    assert set(twice) == OPERATIONS | PUBLISHED | DOORS, twice
 
 
 def test_operations_and_steps_are_what_share_a_name() -> None:

@@ -33,25 +33,25 @@ from xlac.ops.tensor.scatter import Scatter
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Cost:
     """Arithmetic operations, and bytes read and written."""
 
     flops: int = 0
     read: int = 0
     written: int = 0
 
-    def __add__(self, other: Work) -> Work:
-        return Work(self.flops + other.flops, self.read + other.read, self.written + other.written)
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.flops + other.flops, self.read + other.read, self.written + other.written)
 
-    def __mul__(self, times: int) -> Work:
-        return Work(self.flops * times, self.read * times, self.written * times)
+    def __mul__(self, times: int) -> Cost:
+        return Cost(self.flops * times, self.read * times, self.written * times)
 
 
-def cost(node: Node) -> Work:
-    """The work of one node."""
+def cost(node: Node) -> Cost:
+    """The cost of one node."""
     op = node.op
     if isinstance(op, Param | Const | Pick):
-        return Work()
+        return Cost()
     read = sum(nbytes(i.types) for i in node.inputs if isinstance(i.types, Type))
     written = sum(map(nbytes, node.results))
     match op:
@@ -62,18 +62,18 @@ def cost(node: Node) -> Work:
         case While(cond=Graph() as cond, body=Graph() as body):
             return total(cond) + total(body)  # of one step: how many there are is not known
         case Cond(branches=branches):
-            return max((total(b) for b in branches), key=lambda w: w.flops, default=Work())
+            return max((total(b) for b in branches), key=lambda w: w.flops, default=Cost())
         case Call(body=Graph() as body):
             return total(body)
         case DynUpdate() | Scatter():
             # what is not updated stays where it is
             update = node.inputs[-1 if isinstance(op, Scatter) else 1].type
-            return Work(
+            return Cost(
                 size_hint(update.size) if isinstance(op, Scatter) else 0,
                 read - node.inputs[0].type.nbytes,
                 update.nbytes,
             )
-    return Work(flops(op, tuple(i.type for i in node.inputs), node.results), read, written)
+    return Cost(flops(op, tuple(i.type for i in node.inputs), node.results), read, written)
 
 
 @lru_cache(maxsize=65536)
@@ -82,9 +82,9 @@ def nbytes(type: Type) -> int:
     return type.nbytes
 
 
-def total(graph: Graph) -> Work:
-    """The work of every node of a graph."""
-    found = Work()
+def total(graph: Graph) -> Cost:
+    """The cost of every node of a graph."""
+    found = Cost()
     for node in graph.nodes():
         found = found + cost(node)
     return found

@@ -9,13 +9,13 @@ from xlac.ir.dims import UNBOUNDED, size_hint
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
-from xlac.ops.cost import Work, cost, nbytes
+from xlac.ops.cost import Cost, cost, nbytes
 from xlac.ops.tensor.leaf import Const, Param
 
 
 def summarize(model: Model) -> dict[str, Any]:
     """A row for each node that the user wrote, and totals; sizes are those to optimise for."""
-    rows, work = node_rows(model.graph)
+    rows, total = node_rows(model.graph)
     weights = [n for n in model.graph.nodes() if isinstance(n.op, Param) and n.op.kind == "weight"]
     measured = statistics(model.graph)
     add_weights(rows, weights, measured)
@@ -35,17 +35,17 @@ def summarize(model: Model) -> dict[str, Any]:
             "statistics": sum(size_hint(n.type.size) for n in measured),
             "tensors": len(weights),
             "parameter_bytes": sum(n.type.nbytes for n in weights),
-            "flops": work.flops,
-            "bytes": work.read + work.written,
+            "flops": total.flops,
+            "bytes": total.read + total.written,
             "peak_bytes": peak(model.graph),
         },
     }
 
 
-def node_rows(graph: Graph) -> tuple[dict[tuple[str, int], dict[str, Any]], Work]:
-    """A row for each name and depth of nesting, and the work of all nodes together."""
+def node_rows(graph: Graph) -> tuple[dict[tuple[str, int], dict[str, Any]], Cost]:
+    """A row for each name and depth of nesting, and what all nodes cost together."""
     rows: dict[tuple[str, int], dict[str, Any]] = {}
-    work = Work()
+    total = Cost()
     for depth, times, inner in graphs(graph, 0, 1):
         for node in inner.nodes():
             if isinstance(node.op, Param):
@@ -60,8 +60,8 @@ def node_rows(graph: Graph) -> tuple[dict[tuple[str, int], dict[str, Any]], Work
                 one = cost(node) * times
                 row["flops"] += one.flops
                 row["bytes"] += one.read + one.written
-                work = work + one
-    return rows, work
+                total = total + one
+    return rows, total
 
 
 def add_weights(

@@ -141,7 +141,7 @@ class Spatial(Composite):
         return build.cast(found, x.type.dtype)
 
 
-class Forward(Spatial):
+class ForwardConvolution(Spatial):
     """A convolution from the input to the result, as opposed to a transposed one."""
 
     def weight_shape(self, channels: int) -> Ints:
@@ -202,7 +202,7 @@ def samples(cls: type[Spatial], given: Sequence[dict[str, Any]]) -> list[Sample]
 
 
 @declare
-class Conv1d(Forward):
+class Conv1d(ForwardConvolution):
     """Convolution over one axis: x (batch, channels, width), weight (filters, channels / groups,
     kernel).
     """
@@ -211,7 +211,7 @@ class Conv1d(Forward):
 
 
 @declare
-class Conv2d(Forward):
+class Conv2d(ForwardConvolution):
     """Convolution over two axes: x (batch, channels, height, width), weight (filters, channels /
     groups, *kernel).
     """
@@ -220,7 +220,7 @@ class Conv2d(Forward):
 
 
 @declare
-class Conv3d(Forward):
+class Conv3d(ForwardConvolution):
     """Convolution over three axes: x (batch, channels, depth, height, width), weight (filters,
     channels / groups, *kernel).
     """

@@ -30,7 +30,7 @@ Nearest = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class AxisGrid:
     """An axis with its old and new size, the scale between them, and the part of it that is wanted
     (0 to 1 is all).
     """
@@ -118,7 +118,7 @@ class Resize(Composite):
     region: tuple[float, ...] = ()
     extrapolation: float = 0.0
 
-    def grids(self, x: Type) -> list[Grid]:
+    def grids(self, x: Type) -> list[AxisGrid]:
         """The grid of each axis that is resized."""
         axes = [normal_axis(a, x.rank) for a in self.axes] or list(range(2, x.rank))
         count = len(axes)
@@ -156,7 +156,7 @@ class Resize(Composite):
             region = (
                 (self.region[number], self.region[count + number]) if self.region else (0.0, 1.0)
             )
-            found.append(Grid(axis, old, new, scale, region))
+            found.append(AxisGrid(axis, old, new, scale, region))
         return found
 
     def taps(self, scale: float) -> float:
@@ -175,7 +175,7 @@ class Resize(Composite):
             shape[grid.axis] = grid.new
         return x.with_shape(tuple(shape))
 
-    def neighbours(self, grid: Grid) -> tuple[Array, Array]:
+    def neighbours(self, grid: AxisGrid) -> tuple[Array, Array]:
         """Indices (new, taps) of the elements that each new one is made of, and their weights."""
         where, last = grid.positions(self.coordinates), grid.old - 1
         if self.mode == "nearest":
@@ -214,7 +214,7 @@ class Resize(Composite):
             )
         return build.cast(found, x.type.dtype)
 
-    def _along(self, x: Node, grid: Grid, indices: Array, weights: Array) -> Node:
+    def _along(self, x: Node, grid: AxisGrid, indices: Array, weights: Array) -> Node:
         """One axis on its new grid."""
         if indices.shape[1] == 1 and (weights == 1).all():
             return chosen(x, grid.axis, indices[:, 0])

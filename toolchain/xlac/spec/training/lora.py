@@ -18,7 +18,7 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Node, walk
 from xlac.ir.op import Array
 from xlac.ops import build
-from xlac.ops.nn.convolution import Forward
+from xlac.ops.nn.convolution import ForwardConvolution
 from xlac.ops.nn.linear import Linear, Matmul
 from xlac.ops.tensor.choose import Embedding
 from xlac.spec.elaborate.context import Elaboration
@@ -136,7 +136,7 @@ def low_rank(
 def _factors(weight: Node, spec: LoraSpec, uses: Sequence[Node], at: Place) -> LowRank:
     """The factors of a weight. Raises Fault for one that is no matrix and no kernel."""
     shape = weight.shape
-    kernel = bool(uses) and all(isinstance(node.op, Forward) for node in uses)
+    kernel = bool(uses) and all(isinstance(node.op, ForwardConvolution) for node in uses)
     if not all(isinstance(n, int) for n in shape) or not (len(shape) == 2 or (kernel and len(shape) > 2)):  # fmt: skip
         problem = f"{weight.name} is {weight.type}: low rank is of matrices, and of kernels of convolutions"  # fmt: skip
         raise Fault("XL2059", problem, at.key, "a pattern that fits these only; wrt lets others learn")  # fmt: skip
@@ -216,7 +216,7 @@ def _beside(node: Node, weight: Node) -> Callable[[LowRank, Node], Node] | None:
         return _of_rows(0) if place == 1 else _of_columns
     if isinstance(op, Embedding) and place == 1:
         return _of_table
-    if isinstance(op, Forward) and place == 1 and op.groups == 1:
+    if isinstance(op, ForwardConvolution) and place == 1 and op.groups == 1:
         return _of_kernel
     return None
 
@@ -252,7 +252,7 @@ def _of_table(one: LowRank, use: Node) -> Node:
 
 def _of_kernel(one: LowRank, use: Node) -> Node:
     op = use.op
-    assert isinstance(op, Forward)
+    assert isinstance(op, ForwardConvolution)
     first = replace(op, filters=one.spec.rank, bias=False)
     second = type(op)(filters=op.filters, bias=False, channels_last=op.channels_last)
     x = _dropped(one, use.inputs[0])
