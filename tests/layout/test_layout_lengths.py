@@ -42,7 +42,6 @@ LONG_FILES: dict[str, int] = {
     "tests/cli/test_cli_verbs.py": 347,
     "tests/codegen/contractions/test_dot_schedule.py": 331,
     "tests/codegen/test_loops_shapes.py": 375,
-    "tests/compiler/test_compiler_kept.py": 538,
     "tests/cuda/test_cuda_build.py": 306,
     "tests/cuda/test_cuda_text.py": 302,
     "tests/exporters/test_export_onnx.py": 375,
