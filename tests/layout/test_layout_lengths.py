@@ -50,7 +50,6 @@ LONG_FILES: dict[str, int] = {
     "tests/gpu/test_gpu_library.py": 322,
     "tests/gpu/test_gpu_library_conv.py": 337,
     "tests/gpu/test_gpu_matmul.py": 438,
-    "tests/graphs.py": 605,
     "tests/math/test_math_functions.py": 304,
     "tests/onnx/test_onnx_contrib.py": 343,
     "tests/onnx/test_onnx_hostile.py": 373,
@@ -69,8 +68,6 @@ LONG_FUNCTIONS_LEFT: dict[str, int] = {
     "toolchain/xlac/codegen/cpu/row_reduction.py: _row": 62,
     "bench/gpu/problems.py: memory_bound": 121,
     "bench/gpu/run.py: table": 76,
-    "tests/graphs.py: unary": 65,
-    "tests/graphs.py: views": 62,
     "tests/pytorch/test_torch_archive.py: test_an_archive_holds_what_it_says": 63,
 }
 
