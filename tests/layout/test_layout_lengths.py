@@ -56,7 +56,6 @@ LONG_FILES: dict[str, int] = {
     "tests/onnx/test_onnx_sizes.py": 325,
     "tests/onnx/test_onnx_windows_fuzz.py": 325,
     "tests/ops/test_ops_build.py": 336,
-    "tests/ops/test_ops_references.py": 744,
     "tests/passes/test_passes_attention.py": 334,
     "tests/passes/test_passes_each.py": 685,
     "tests/pytorch/test_torch_archive.py": 472,
