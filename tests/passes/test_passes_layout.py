@@ -1,0 +1,121 @@
+"""Views move to where they cancel; convolutions take the channels last, and normalisations into
+their weights.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from pass_graphs import conv, counts, graph, weight, x
+
+from xlac.codegen.claims import is_kept
+from xlac.ir.graph import Graph
+from xlac.ir.interpret import interpret
+from xlac.ir.op import Array
+from xlac.ops import build
+from xlac.ops.reduction.conv import Conv
+from xlac.passes.canonicalize_dots import CanonicalizeDotsPass
+from xlac.passes.channels_last import ChannelsLastPass
+from xlac.passes.motion import MotionPass
+from xlac.passes.pipeline import optimize
+from xlac.passes.rewrite.context import PassContext
+from xlac.passes.rewrite.trace import Trace
+from xlac.passes.weights import Weights
+from xlac_sdk.dtypes import DType
+from xlac_sdk.target import Target
+
+
+def test_transposes_cancel_through_elementwise() -> None:
+    a = x(2, 3)
+    g = MotionPass().run(
+        graph(build.transpose(build.exp(build.add(build.transpose(a), 1.0)))),
+        Trace(),
+        PassContext(),
+    )
+    assert "transpose" not in counts(g)
+
+
+def test_broadcasts_sink() -> None:
+    g = MotionPass().run(
+        graph(build.exp(build.spread(x(3), (100, 3), (1,)))), Trace(), PassContext()
+    )
+    assert next(n for n in g.nodes() if n.op.mnemonic == "exp").shape == (3,)
+
+
+def test_slices_rise_only_where_nothing_else_reads() -> None:
+    a = build.exp(x(10))
+    alone = MotionPass().run(graph(build.cut(a, 0, 2, 5)), Trace(), PassContext())
+    assert next(n for n in alone.nodes() if n.op.mnemonic == "exp").shape == (3,)
+    shared = graph(build.cut(a, 0, 2, 5), a)
+    assert MotionPass().run(shared, Trace(), PassContext()) is shared
+
+
+def residual_network() -> Graph:
+    """Two convolutions with batch norm, relu and a residual sum, in NCHW."""
+    image = x(2, 4, 5, 6)
+    value = image
+    for layer in range(2):
+        value = conv(value, weight(f"k{layer}", 4, 4, 3, 3))
+        value = build.apply(
+            "batch_norm", value, *(weight(f"{n}{layer}", 4) for n in ("g", "b", "m", "v"))
+        )  # type: ignore[assignment]
+        value = build.maximum(value if layer == 0 else build.add(value, image), 0.0)
+    return graph(value)
+
+
+def residual_weights() -> dict[str, Array]:
+    numbers = np.random.default_rng(0)
+    found: dict[str, Array] = {}
+    for layer in range(2):
+        found[f"k{layer}"] = numbers.normal(0, 0.2, (4, 4, 3, 3)).astype(np.float32)
+        for name in "gbm":
+            found[f"{name}{layer}"] = numbers.normal(0, 1, 4).astype(np.float32)
+        found[f"v{layer}"] = numbers.uniform(0.5, 2, 4).astype(np.float32)
+    return found
+
+
+def test_batch_norm_and_layout_leave_convolutions_and_shifts() -> None:
+    g, weights = residual_network(), Weights(residual_weights())
+    after = optimize(g, Target("t"), weights=weights, verify_each=True, is_kept=is_kept)
+    found = counts(after)
+    assert found["conv"] == 2 and found["transpose"] == 2, "one at the input, one at the output"
+    assert not found["mul"] + found["sub"] + found["div"] + found["rsqrt"]
+    assert all(
+        n.op.layout == ("NHWC", "HWIO", "NHWC") for n in after.nodes() if isinstance(n.op, Conv)
+    )
+    image = {"x": np.random.default_rng(1).normal(size=(2, 4, 5, 6)).astype(np.float32)}
+    exact = interpret(g, image, residual_weights(), float64=True)["y0"]
+    folded = interpret(after, image, weights)["y0"]
+    plain = interpret(g, image, residual_weights())["y0"]
+    error, before = np.abs(folded - exact).max(), np.abs(plain - exact).max()
+    assert error < 2 * before + 1e-6, "folding costs no accuracy"
+
+
+def test_batch_norm_of_halves_waits_for_fast_precision() -> None:
+    def scaled() -> Graph:
+        image, kernel = x(1, 2, 4, 4, dtype=DType.F16), weight("k", 2, 2, 3, 3, dtype=DType.F16)
+        return graph(
+            build.mul(
+                conv(image, kernel),
+                build.spread(weight("s", 2, dtype=DType.F16), (1, 2, 4, 4), (1,)),
+            )
+        )
+
+    weights = {"k": np.ones((2, 2, 3, 3), np.float16), "s": np.ones(2, np.float16)}
+    assert counts(optimize(scaled(), Target("t"), weights=weights, is_kept=is_kept))["mul"] == 1
+    assert (
+        counts(optimize(scaled(), Target("t"), weights=weights, precision="fast", is_kept=is_kept))[
+            "mul"
+        ]
+        == 0
+    )
+
+
+def test_a_scale_that_is_shared_is_not_folded() -> None:
+    product = build.dot(x(5, 3), weight("w", 4, 3), ((1,), (1,)))
+    g = graph(build.mul(product, build.spread(weight("s", 4), (5, 4), (1,))), product)
+    assert counts(CanonicalizeDotsPass().run(g, Trace(), PassContext()))["dot"] == 1
+
+
+def test_convolutions_of_one_layout_are_left_alone() -> None:
+    g = graph(conv(x(1, 4, 4, 2), weight("k", 3, 3, 2, 2), ("NHWC", "HWIO", "NHWC")))
+    assert ChannelsLastPass().run(g, Trace(), PassContext()) is g
