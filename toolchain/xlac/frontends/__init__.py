@@ -1,1 +1,3 @@
-"""Ways in besides the spec language: each ends in the same graph."""
+"""Importers of models besides the spec language: ONNX, StableHLO, PyTorch, JAX and traced Python.
+Each produces the same graph IR.
+"""

@@ -1,4 +1,4 @@
-"""The arguments of a Python function, checked as those of a compiled model are, with the same
+"""Binds the arguments of a Python function as those of a compiled model are bound, with the same
 errors.
 """
 
@@ -14,7 +14,7 @@ Kind = inspect._ParameterKind
 
 
 class Arguments:
-    """What a function takes. Of one that does not tell, nothing is checked."""
+    """The parameters of a function. A function without a readable signature accepts every call."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         try:
@@ -30,7 +30,7 @@ class Arguments:
 
     @property
     def positional(self) -> tuple[str, ...]:
-        """Those that have a place."""
+        """The names of parameters that can be passed by position."""
         return (
             ()
             if self._parameters is None
@@ -39,16 +39,16 @@ class Arguments:
 
     @property
     def rest(self) -> bool:
-        """Whether there may be more by position; so too where nothing is known."""
+        """Whether further positional arguments are accepted; True if the signature is unknown."""
         return self._parameters is None or self._parameters.rest
 
     @property
     def more(self) -> bool:
-        """Whether there may be more by any name; so too where nothing is known."""
+        """Whether further keyword arguments are accepted; True if the signature is unknown."""
         return self._parameters is None or self._parameters.more
 
     def name(self, at: int) -> str:
-        """What to call the argument at a place."""
+        """The name of the positional argument `at`, for messages."""
         return self.positional[at] if at < len(self.positional) else f"args[{at}]"
 
     def checked(self, args: Sequence[Any], named: Mapping[str, Any]) -> None:
@@ -59,8 +59,8 @@ class Arguments:
     def ordered(
         self, args: Sequence[Any], named: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The same call with all that has a place given by position, as far as it goes. Raises
-        SourceError as `checked`.
+        """The same call with every argument that can be positional passed by position. Raises
+        SourceError as `checked` does.
         """
         if self._signature is None:
             return tuple(args), dict(named)

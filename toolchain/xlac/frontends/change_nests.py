@@ -1,4 +1,4 @@
-"""Nests of tangents and cotangents beside the nests that they are changes of."""
+"""Matches pytrees of tangents or cotangents with the pytrees of the values that they belong to."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from xlac_sdk.source import Diagnostic, SourceError
 def fitting(
     what: str, of: str, tree: PyTree, leaves: Sequence[Tensor], given: Any
 ) -> list[Tensor | None]:
-    """The leaf of a nest of changes for each leaf of another: None for one that does not change, as
-    integers do not. Raises SourceError.
+    """The tangent or cotangent for each leaf; None for leaves that have none, such as integers.
+    Raises SourceError.
     """
     found: list[Tensor | None] = [None] * len(leaves)
     for path, number, value in _matched(what, of, tree, given, ""):
@@ -26,7 +26,7 @@ def fitting(
             continue
         wanted = "a number" if isinstance(leaf, Number) else str(leaf.node.type)
         if not is_float(leaf):
-            told = f"the {of}{path} is {wanted}, which does not change by little"
+            told = f"the {of}{path} is {wanted}, which has no derivative"
             raise _unfit(told, f"give None as its {what}")
         if not isinstance(value, Tensor):
             raise _unfit(f"the {what}{path} is {value!r:.60}, not {wanted}")

@@ -1,5 +1,5 @@
-"""Derivatives of traced functions: a function of tensors is run on parameters of its own, what it
-made is differentiated, and what was given takes the parameters' place.
+"""Derivatives of traced functions: the function is traced with fresh parameters, the traced graph
+is differentiated, and the arguments are then substituted for the parameters.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 @contextmanager
 def derivatives(function: str) -> Iterator[None]:
-    """An operation without a derivative is the user's mistake: where in the function it is."""
+    """Reports an operation without a derivative as a user error, at the operation's place in the
+    function.
+    """
     try:
         yield
     except NoDerivativeError as error:
@@ -33,13 +35,15 @@ def derivatives(function: str) -> Iterator[None]:
             "XL2042",
             f"{function}() cannot be differentiated: {error}",
             origin.span if origin else None,
-            error.hint or "xlac.stop_gradient(x) takes x for a constant",
+            error.hint or "xlac.stop_gradient(x) makes x a constant",
         )
         raise SourceError(told) from None
 
 
 def split_aux(function: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
-    """The value of a function, and what it gives beside. Raises SourceError for no such pair."""
+    """The differentiated value of a function and its auxiliary result. Raises SourceError if the
+    result is not such a pair.
+    """
     if not has_aux:
         return inlined(result), None
     if not isinstance(result, tuple) or len(result) != 2:
@@ -52,8 +56,8 @@ def split_aux(function: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
 def gradient(
     function: str, call: Callable[[list[Tensor]], Any], given: Sequence[Tensor], has_aux: bool
 ) -> tuple[Tensor, Any, list[Tensor]]:
-    """The value of a function of leaves, all of them floats; what it gives beside; and the gradient
-    by each leaf. Raises SourceError.
+    """The value of a function of float leaves, its auxiliary result, and the gradient with respect
+    to each leaf. Raises SourceError.
     """
     variables = Variables(given)
     value, aux = split_aux(function, call(variables.tensors), has_aux)
@@ -92,7 +96,7 @@ def _no_scalar(function: str, told: str, hint: str) -> SourceError:
     return SourceError(Diagnostic("XL2040", told, hint=hint))
 
 
-# ---- changes forwards and cotangents backwards --------------------------------------------------
+# ---- forward mode (jvp) and reverse mode (vjp) -------------------------------------------------
 
 
 def pushed(
@@ -102,7 +106,7 @@ def pushed(
     tangents: Sequence[Any],
     has_aux: bool,
 ) -> tuple[Any, Any, Any]:
-    """The value of a function, how it changes, and what it gives beside. Raises SourceError."""
+    """The value of a function, its tangent, and its auxiliary result. Raises SourceError."""
     given: list[Tensor] = []
     tree = flatten(tuple(primals), given)
     fitted = fitting("tangent", "primal", tree, given, tuple(tangents))
@@ -134,12 +138,14 @@ def pushed(
 
 
 def _none(tensor: Tensor) -> Tensor:
-    """No change of a float."""
+    """A zero tangent for a float."""
     return weak(build.constant(0.0, DType.F64)) if isinstance(tensor, Number) else Tensor(zeros(tensor.node.type))  # fmt: skip
 
 
 class PullBack:
-    """What a function made of its leaves, and how cotangents of that go back to them."""
+    """The linearization of a function at its primals, and the transposed map from cotangents of its
+    results to cotangents of the primals.
+    """
 
     def __init__(
         self, function: str, call: Callable[..., Any], primals: Sequence[Any], has_aux: bool
@@ -158,11 +164,11 @@ class PullBack:
             )
 
     def values(self) -> dict[Node, Node]:
-        """What stands for the parameters of the function outside of it."""
+        """Maps each parameter of the traced function to the argument that replaces it."""
         return self._variables.values()
 
     def value(self) -> Any:
-        """What the function gives, with what it gives beside."""
+        """The function's value and its auxiliary result."""
         values = self.values()
         kept = iter(substituted(self.linear.values, values))
         fixed = iter(outside([r for r in self._results if not is_float(r)], values))
@@ -172,8 +178,8 @@ class PullBack:
         return unflatten(self._shape, found), unflatten(beside, outside(others, values))
 
     def pulled(self, cotangents: Any, values: Mapping[Node, Node]) -> tuple[Any, ...]:
-        """The cotangents of the primals: nests like them, None for integers. `values` stand for
-        what the function knew. Raises SourceError.
+        """The cotangents of the primals: pytrees of the same structure, None for integers. `values`
+        maps the traced parameters to arguments. Raises SourceError.
         """
         given = fitting("cotangent", "value", self._shape, self._results, inlined(cotangents))
         into = [

@@ -1,5 +1,5 @@
-"""Files that are neither specs nor models that xlac reads, told by how they begin, and what to do
-with them.
+"""Recognizes files that are neither specs nor models xlac reads by their first bytes, and says what
+to do with them.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ OWN = {
     "spec": (), ".onnx": ("a protobuf, as ONNX models are",), ".mlir": ("MLIR text",), ".mlirbc": ("StableHLO bytecode",),
     ".pt2": ("a program of torch.export", "a zip archive"),
 }  # fmt: skip
-"""What files of a suffix are, and what is left to their reader to find wrong."""
-# is found anywhere in a file, so that a model may hold the same bytes
+"""For each suffix, the kinds of content that are expected; the suffix's own reader checks the
+rest.
+"""
+# the marker of this kind may occur anywhere in a file, so model files may contain the same bytes
 LOOSE = ("a program of jax.export",)
 
 
 def refuse(file: Path, suffix: str = "spec") -> None:
-    """Refuses a file that is told by how it begins to be no spec, or no model of its suffix. Raises
-    SourceError.
+    """Raises SourceError for a file whose first bytes show that it is no spec, or no model of its
+    suffix.
     """
     try:
         with file.open("rb") as opened:
             head = opened.read(HEAD)
-    except (OSError, ValueError):  # told by the reader
+    except (OSError, ValueError):  # the suffix's own reader reports it
         return
     for pattern, kind, hint in KINDS:
         if pattern.match(head) and (suffix == "spec" or kind not in LOOSE):

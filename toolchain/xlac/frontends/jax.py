@@ -1,7 +1,6 @@
-"""JAX functions as models: JAX itself lowers them to StableHLO, which is read as text.
+"""JAX functions as models: JAX lowers them to StableHLO text, which is then imported.
 
-Needs the optional extra `jax`. Arrays of types that NumPy has from `ml_dtypes` cross as what they
-are stored as.
+Needs the optional extra `jax`. Arrays with dtypes of `ml_dtypes` are passed in their storage type.
 """
 
 from __future__ import annotations
@@ -20,10 +19,11 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 @dataclass(frozen=True)
 class LoweredFunction:
-    """A function lowered for arguments of some types.
+    """A function lowered for arguments of given types.
 
-    `takes` and `gives` are JAX's types of the leaves of its arguments and results, in order, `kept`
-    the leaves that the model needs, `donated` those whose memory the function may have.
+    `takes` and `gives` are JAX's types of the leaves of arguments and results, in order; `kept` are
+    the indices of the leaves that the model uses, `donated` those whose buffers the function may
+    overwrite.
     """
 
     model: Model
@@ -35,8 +35,8 @@ class LoweredFunction:
     donated: frozenset[int]
 
     def flat(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        """The leaves of arguments. Raises SourceError when they are nested otherwise than the
-        examples were.
+        """The leaves of the arguments. Raises SourceError if their pytree differs from that of the
+        example arguments.
         """
         import jax
 
@@ -51,14 +51,14 @@ class LoweredFunction:
         return list(leaves)
 
     def inputs(self, leaves: Sequence[Any], labels: Sequence[str]) -> list[Array]:
-        """What the model takes, from the leaves of arguments; `labels` say what to call each.
-        Raises SourceError.
+        """The model's inputs, from the leaves of the arguments; `labels` name each leaf in
+        messages. Raises SourceError.
         """
         return [inward(leaves[n], self.takes[n], labels[n]) for n in self.kept]
 
     def labels(self, names: Sequence[str]) -> list[str]:
-        """What to call each leaf of the arguments, given the names of those that have a place: `x`,
-        `params['w'][0]`.
+        """The name of each leaf of the arguments for messages, given the names of the positional
+        parameters: `x`, `params['w'][0]`.
         """
         import jax
 
@@ -68,7 +68,7 @@ class LoweredFunction:
         return [_label(path, names) for path, _ in paths]
 
     def given(self) -> list[str]:
-        """What to call each leaf of the results: "" for the only one."""
+        """The name of each leaf of the results for messages: "" if there is only one."""
         import jax
 
         paths = jax.tree_util.tree_flatten_with_path(
@@ -77,7 +77,7 @@ class LoweredFunction:
         return [str(jax.tree_util.keystr(path)) for path, _ in paths]
 
     def results(self, arrays: Sequence[Array]) -> Any:
-        """What the function gives, from what the model gives."""
+        """The function's results as a pytree, from the model's outputs."""
         import jax
 
         return jax.tree.unflatten(
@@ -105,22 +105,22 @@ class StaticArguments(NamedTuple):
     names: frozenset[str]
 
     def positions(self, count: int) -> list[int]:
-        """The places among so many arguments."""
+        """The positions among `count` arguments."""
         return sorted({n + count if n < 0 else n for n in self.numbers if -count <= n < count})
 
 
 def jitted(
     function: Callable[..., Any], options: Mapping[str, Any], places: Sequence[str]
 ) -> tuple[Any, StaticArguments]:
-    """A function under `jax.jit` with these options, or as it is where it is one already, and its
-    static arguments.
+    """The function under `jax.jit` with these options, or unchanged if it is jitted already, and
+    its static arguments.
 
-    Static and donated arguments may be named by place or by name; `places` are the names of those
-    that have a place. Raises SourceError for options that JAX refuses.
+    Static and donated arguments may be named by position or by name; `places` are the names of the
+    positional parameters. Raises SourceError for options that JAX refuses.
     """
     jax = required()
     if hasattr(function, "lower") and not options:
-        told = getattr(function, "_jit_info", None)  # JAX tells it nowhere else
+        told = getattr(function, "_jit_info", None)  # JAX offers no other access to it
         return function, StaticArguments(
             tuple(getattr(told, "static_argnums", ())),
             frozenset(getattr(told, "static_argnames", ())),
@@ -143,7 +143,7 @@ def jitted(
 
 
 def _both(numbers: Sequence[int], names: Sequence[str], places: Sequence[str]) -> StaticArguments:
-    """Arguments given by place or name, by both where they have both."""
+    """Arguments given by position or name, as both where they have both."""
     at = {n + len(places) if n < 0 else n for n in numbers} | {
         places.index(n) for n in names if n in places
     }
@@ -183,7 +183,7 @@ def required() -> Any:
 
 
 def symbols_of(jax: Any, tree: Any) -> bool:
-    """Whether a shape among arguments has a size that is not a number."""
+    """Whether the shape of any argument has a symbolic size."""
     shapes = [getattr(leaf, "shape", ()) for leaf in jax.tree.leaves(tree)]
     return any(not isinstance(size, int) for shape in shapes for size in shape)
 
@@ -193,7 +193,7 @@ def _lowered(
 ) -> LoweredFunction:
     lowered = jitted.lower(*args, **named)
     infos = jax.tree.leaves(lowered.args_info)
-    known = lowered._lowering.compile_args.get("kept_var_idx")  # JAX tells it nowhere else
+    known = lowered._lowering.compile_args.get("kept_var_idx")  # JAX offers no other access to it
     kept = tuple(range(len(infos))) if known is None else tuple(sorted(known))
     donated = frozenset(n for n, info in enumerate(infos) if info.donated)
     gives = tuple(jax.tree.leaves(lowered.out_info))
@@ -211,7 +211,7 @@ def _lowered(
 def _exported(
     jax: Any, jitted: Any, args: Sequence[Any], named: Mapping[str, Any], symbolic: bool
 ) -> LoweredFunction:
-    """With sizes left open: the symbols of the model have JAX's names."""
+    """Exports with symbolic sizes; the model's symbols keep JAX's names."""
     exported = jax.export.export(jitted)(*args, **named)
     kept = tuple(exported.module_kept_var_idx)
     dims: dict[str, Symbol] = {}

@@ -1,4 +1,6 @@
-"""Arrays and numbers between JAX and NumPy: keys, narrow integers, floats of 8 bits and fewer."""
+"""Converts arrays and numbers between JAX and NumPy: random keys, integers below 8 bits, floats of
+8 bits and fewer.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,15 @@ def is_key(dtype: Any) -> bool:
 
 
 def inward(leaf: Any, type: Any, name: str) -> Array:
-    """A leaf of the arguments as the array that the model takes. Raises SourceError, which calls it
-    by its name.
+    """Converts a leaf of the arguments to the array that the model takes. Raises SourceError that
+    names the leaf.
     """
     if is_key(type.dtype):
         import jax
 
         return np.asarray(jax.random.key_data(leaf))
     array = as_array(leaf, None, name)
-    # JAX gives them the type that it lowered for
+    # JAX gives Python numbers the dtype that the function was lowered for
     if isinstance(leaf, bool | int | float | complex) and not isinstance(leaf, np.generic):
         array = _typed(array, type.dtype, name)
     if array.dtype != type.dtype:
@@ -37,7 +39,9 @@ def inward(leaf: Any, type: Any, name: str) -> Array:
 
 
 def _typed(number: Array, dtype: Any, name: str) -> Array:
-    """A number of Python's in the type that the function was lowered for, if that can hold it."""
+    """A Python number as an array of `dtype`. Raises SourceError if the dtype cannot represent
+    it.
+    """
     with np.errstate(all="ignore"):
         found = number.astype(dtype)
     if (np.dtype(dtype).kind in "iub" and found != number) or (
@@ -50,8 +54,8 @@ def _typed(number: Array, dtype: Any, name: str) -> Array:
 
 
 def stored(array: Array) -> Array:
-    """An array as xlac holds it: parts of complex numbers along a last axis, minifloats as codes,
-    narrow integers in 8 bits.
+    """An array in xlac's storage format: complex numbers as real and imaginary parts along a last
+    axis, minifloats as codes, narrow integers in 8 bits.
     """
     if array.dtype.kind == "c":
         return np.ascontiguousarray(array).view(array.real.dtype).reshape(*array.shape, 2)
@@ -61,17 +65,17 @@ def stored(array: Array) -> Array:
 
 
 def narrow(dtype: np.dtype[Any]) -> bool:
-    """Whether it is one of ml_dtypes' integers of fewer than 8 bits."""
+    """Whether a dtype is one of ml_dtypes' integers of fewer than 8 bits."""
     return dtype.isbuiltin != 1 and dtype.name.startswith(("int", "uint"))
 
 
 def minifloat(dtype: np.dtype[Any]) -> bool:
-    """Whether it is one of ml_dtypes' floats of up to 8 bits."""
+    """Whether a dtype is one of ml_dtypes' floats of up to 8 bits."""
     return dtype.isbuiltin != 1 and dtype.name.startswith("float") and dtype.itemsize == 1
 
 
 def outward(array: Array, type: Any) -> Any:
-    """A result of the model as the function gives it."""
+    """Converts a result of the model to the array that the JAX function returns."""
     if is_key(type.dtype):
         import jax
 
@@ -79,7 +83,7 @@ def outward(array: Array, type: Any) -> Any:
     dtype = np.dtype(type.dtype)
     if dtype.kind == "c":
         return np.ascontiguousarray(array).view(dtype).reshape(array.shape[:-1])
-    if dtype.name.startswith("void"):  # float0, the derivative of integers
+    if dtype.name.startswith("void"):  # float0, JAX's tangent dtype of integers
         return np.zeros(array.shape, dtype)
     if narrow(dtype):
         return array.astype(dtype)

@@ -1,8 +1,8 @@
-"""What can be said of a tensor's numbers while a model is imported: sizes, axes and other small
-values.
+"""Constant folding on sizes while a model is imported: evaluates nodes that compute shapes, axes
+and other small values.
 
-Exporters write shapes as arithmetic on tensors. Here that arithmetic is done on sizes, also on
-symbolic ones.
+Exporters write shapes as arithmetic on tensors. Here that arithmetic is evaluated, also where sizes
+are symbolic.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from xlac.ops.control.control import Pick
 from xlac.ops.tensor.dynamic import DimSize
 from xlac.ops.tensor.leaf import Const, Param
 
-LIMIT = 1 << 20  # elements
+LIMIT = 1 << 20  # the most elements of a value that is evaluated
 
 
 class NeedsValue(Exception):
-    """A size depends on the numbers of these inputs, which are not known before the model is
+    """A size depends on the values of these inputs, which are unknown before the model is
     called.
     """
 
@@ -36,16 +36,16 @@ class NeedsValue(Exception):
 
 
 class DataDependent(Exception):
-    """A size depends on what the model computes."""
+    """A size depends on values that the model computes."""
 
 
 class Known:
-    """Evaluates nodes whose value follows from constants and sizes; remembers what it found."""
+    """Evaluates nodes whose values follow from constants and sizes, and caches the results."""
 
     def __init__(self, weights: Mapping[str, Array]) -> None:
         self._weights = weights
         self._found: dict[Node, Array] = {}
-        # a body's parameter -> what it is outside, None where steps differ
+        # a body's parameter -> the value outside that it has in every step; None if steps differ
         self.outside: dict[Node, Node | None] = {}
 
     def array(self, node: Node) -> Array:
@@ -69,7 +69,7 @@ class Known:
         return self._found[node]
 
     def constant(self, node: Node) -> Array | None:
-        """The value of a node where it is known, as numbers; else None."""
+        """The value of a node if it is known and free of symbols, else None."""
         try:
             found = self.array(node)
         except (NeedsValue, DataDependent):
@@ -118,8 +118,8 @@ class Known:
         raise NeedsValue(op.name)
 
     def _operands(self, node: Node) -> tuple[Node, ...]:
-        """What must be known for a node's value: nothing for a size, and for a result of many all
-        that makes them.
+        """The nodes whose values are needed to evaluate a node: none for a size; for one result of
+        a node with several, all of its operands.
         """
         if isinstance(node.op, DimSize):
             return ()
@@ -130,7 +130,7 @@ class Known:
 
 
 def volume(shape: tuple[Dim, ...], unknown: int) -> int:
-    """How many elements; `unknown` + 1 where a size is symbolic."""
+    """The number of elements; `unknown` + 1 where a size is symbolic."""
     return math.prod(size if isinstance(size, int) else unknown + 1 for size in shape)
 
 
@@ -151,7 +151,7 @@ def _compared(op: Any, x: Array, y: Array) -> Any:
 
 
 def _holds(a: Any, direction: str, b: Any) -> bool:
-    """Whether two sizes stand in a relation, whatever the symbols in them are."""
+    """Whether a relation between two sizes holds for all values of their symbols."""
     low, high = bounds(a - b)
     match direction:
         case "eq" | "ne" if low == high == 0 or low > 0 or high < 0:
@@ -175,7 +175,7 @@ def _selected(op: Op, test: Array, x: Array, y: Array) -> Any:
 
 
 def _gathered(op: Op, x: Array, indices: Array) -> Any:
-    """Which elements are taken is found by taking from their numbers."""
+    """Gathers symbolic elements by gathering their positions."""
     if indices.dtype == object:
         raise DataDependent("an index that is a symbolic size")
     return x.reshape(-1)[op.evaluate(np.arange(x.size).reshape(x.shape), indices)]
@@ -214,4 +214,4 @@ SYMBOLIC: dict[str, Callable[..., Any]] = {
     "gather": _gathered,
     "concat": lambda op, *xs: np.concatenate([x.astype(object) for x in xs], op.axis),
 }
-"""Operations as done on arrays of sizes; every other operation needs plain numbers."""
+"""Operations that are defined on arrays of symbolic sizes; all others need plain numbers."""

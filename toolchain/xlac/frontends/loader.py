@@ -1,5 +1,5 @@
-"""Which front door opens what a user brought: told by the kind of object, or by the file's
-suffix.
+"""Chooses the importer for what a user passed: by the type of an object, or by the suffix of a
+file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ READERS = {
     ".mlirbc": "xlac.frontends.stablehlo",
     ".pt2": "xlac.frontends.torch",
 }
-"""The module whose `load` reads files of a suffix; every other file is a spec."""
+"""For each file suffix, the module whose `load` reads it; files with any other suffix are specs."""
 SPECS = "xlac.spec.load"
 
 
@@ -37,13 +37,13 @@ def load(
     precision: str = "",
     weights: bool = True,
 ) -> Model:
-    """A model from a file, or from an object that one of the importers knows. A Model is returned
-    as it is.
+    """A model from a file, or from an object that one of the importers recognizes. A Model is
+    returned unchanged.
 
     `dims` fixes or narrows symbolic sizes. `params` overrides the build-time constants of a spec;
-    of an imported model it fixes inputs to values. With `training`, a spec may have a section that
-    says how it is trained. `precision` is "default" or "fast" whatever a spec says, "" as it says.
-    Without `weights` a spec's files of weights are not opened. Raises SourceError.
+    for an imported model it fixes inputs to values. With `training`, a spec may have a training
+    section. `precision` is "default" or "fast" and overrides the spec's; "" keeps the spec's.
+    Without `weights` a spec's weight files are not opened. Raises SourceError.
     """
     if isinstance(source, Model):
         return as_precise(source, precision)
@@ -69,16 +69,15 @@ def load(
 
 
 def as_precise(model: Model, precision: str) -> Model:
-    """The model at a precision of PRECISIONS, or its own when that is "". Raises SourceError for
-    any other.
-    """
+    """The model at a precision of PRECISIONS; "" keeps its own. Raises SourceError for any other."""
     return replace(model, precision=chosen_precision(precision)) if precision != "" else model
 
 
 def _reader(source: object) -> str:
     if isinstance(source, str | Path):
         return READERS.get(Path(source).suffix.lower(), SPECS)
-    home = type(source).__module__  # told by name, without importing a library to ask
+    # recognized by class name, so that no library is imported to ask
+    home = type(source).__module__
     if home.partition(".")[0] == "onnx":
         return READERS[".onnx"]
     if home.startswith("torch.export"):

@@ -1,4 +1,4 @@
-"""Functions of one example as functions of many: what `xlac.vmap` traces."""
+"""Vectorization of functions over a batch axis: what `xlac.vmap` traces."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from xlac.ops import build
 from xlac_sdk.source import Diagnostic, SourceError
 
 Axes = Any
-"""An axis, None for what all examples share, or a nest of them like the beginning of another."""
+"""An axis, None for an argument shared by all examples, or a pytree of them that is a prefix of the
+argument's.
+"""
 
 
 def wrong(message: str, hint: str = "") -> SourceError:
-    """The error for axes that do not fit what they are axes of."""
+    """The error for axes that do not fit the arguments or results."""
     return SourceError(Diagnostic("XL2046", message, hint=hint))
 
 
@@ -35,8 +37,8 @@ def mapped(
     in_axes: Axes,
     out_axes: Axes,
 ) -> Any:
-    """The results of a function for every example along the axes of its arguments. Those given by
-    name have theirs first. Raises SourceError for axes that do not fit.
+    """The results of a function for every example along the batch axes of its arguments. Keyword
+    arguments are mapped along axis 0. Raises SourceError for axes that do not fit.
     """
     leaves: list[Tensor] = []
     tree = flatten((tuple(args), named), leaves)
@@ -72,7 +74,7 @@ def mapped(
 
 
 def _named(tree: PyTree, arguments: Arguments) -> Iterator[tuple[str, int]]:
-    """What to call each leaf of a call."""
+    """The name of each leaf of a call, for messages."""
     args, named = tree[1]
     for at, inner in enumerate(args[1]):
         yield from paths(inner, arguments.name(at))
@@ -81,7 +83,7 @@ def _named(tree: PyTree, arguments: Arguments) -> Iterator[tuple[str, int]]:
 
 
 def _one(leaf: Tensor, axis: int | None, number: int) -> Tensor:
-    """What the function gets for one example."""
+    """The parameter that stands for one example of a leaf: its type without the batch axis."""
     if axis is None:
         return leaf
     shape = tuple(size for at, size in enumerate(leaf.shape) if at != axis)
@@ -94,7 +96,7 @@ def _front(x: Node, axis: int) -> Node:
 
 
 def _placed(function: str, result: Tensor, found: Along, axis: int | None, size: Dim) -> Tensor:
-    """A result for all examples, their axis where it is wanted."""
+    """A result for all examples, with the batch axis moved to `axis`."""
     if axis is None:
         if found.mapped:
             told = (
@@ -132,7 +134,9 @@ def _size(function: str, sizes: dict[str, Dim]) -> Dim:
 def _spread(
     which: str, axes: Axes, tree: PyTree, function: str, path: str = ""
 ) -> Iterator[tuple[int, int | None]]:
-    """The axis of each leaf of a nest: one holds for all that is below it."""
+    """The axis of each leaf of a pytree: an axis given for a subtree holds for all leaves below
+    it.
+    """
     kind, content = tree
     if axes is None or (isinstance(axes, int) and not isinstance(axes, bool)):
         yield from ((number, axes) for _, number in paths(tree, ""))

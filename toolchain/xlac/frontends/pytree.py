@@ -1,5 +1,5 @@
-"""Nests of tuples, lists and dicts with arrays at their leaves: what Python functions take and
-give.
+"""Pytrees: nests of tuples, lists and dicts with arrays at their leaves, which Python functions
+take and return.
 """
 
 from __future__ import annotations
@@ -11,22 +11,20 @@ from typing import Any
 import numpy as np
 
 PyTree = Any
-"""A hashable description: ("tuple", (…)), ("list", (…)), (a namedtuple's class, (…)), ("dict",
-((key, …), …)), ("leaf", number), ("static", value).
+"""The structure of a pytree, hashable: ("tuple", (…)), ("list", (…)), (a namedtuple's class, (…)),
+("dict", ((key, …), …)), ("leaf", number), ("static", value).
 """
 
 
 class Static:
-    """Something of ours that goes through a nest as it is; equal only to itself."""
+    """An opaque value inside a pytree, equal only to itself."""
 
 
 STATIC = (str, bytes, bool, type(None), Enum, type, np.dtype, Static)
 
 
 def flatten(value: Any, leaves: list[Any]) -> PyTree:
-    """A hashable description of a nest of tuples, lists and dicts; its arrays and numbers are
-    appended to `leaves`.
-    """
+    """The structure of a pytree; its arrays and numbers are appended to `leaves`."""
     if isinstance(value, tuple | list):
         kind = (
             type(value)
@@ -45,7 +43,7 @@ def flatten(value: Any, leaves: list[Any]) -> PyTree:
 
 
 def unflatten(tree: Any, leaves: Sequence[Any]) -> Any:
-    """The nest again, with other leaves, which are taken by their numbers."""
+    """The pytree rebuilt with other leaves, which are indexed by their numbers."""
     kind, content = tree
     match kind:
         case "tuple":
@@ -62,7 +60,7 @@ def unflatten(tree: Any, leaves: Sequence[Any]) -> Any:
 
 
 def paths(tree: PyTree, name: str) -> Iterator[tuple[str, int]]:
-    """What to call each leaf of a nest called `name`, `name['w'][0]`, and its number."""
+    """The path of each leaf of a pytree called `name`, such as `name['w'][0]`, and its number."""
     kind, content = tree
     if kind == "leaf":
         yield name, content
@@ -75,13 +73,13 @@ def paths(tree: PyTree, name: str) -> Iterator[tuple[str, int]]:
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A nest with every leaf changed."""
+    """A pytree with `change` applied to every leaf."""
     leaves: list[Any] = []
     return unflatten(flatten(value, leaves), [change(leaf) for leaf in leaves])
 
 
 def is_number(value: Any) -> bool:
-    """Whether a leaf is a number of Python's, whose type is weak; NumPy's have a type of their
+    """Whether a leaf is a Python number, whose type is weak; NumPy scalars have a type of their
     own.
     """
     return isinstance(value, int | float) and not isinstance(value, np.generic)

@@ -1,8 +1,8 @@
-"""The object that a traced method belongs to: its arrays are inputs, all else that it holds is part
-of the program.
+"""The object that a traced method is bound to: its arrays become inputs, everything else that it
+holds becomes part of the program.
 
-So a change of either is seen by the next call: of an array by its values, of a number or a text by
-another program.
+So the next call sees changes of either: a changed array is passed by value, a changed number or
+text selects another program.
 """
 
 from __future__ import annotations
@@ -35,27 +35,28 @@ DICTS = dict, OrderedDict
 
 
 class Receiver:
-    """An object as a hashable description, `tree`, and the arrays in it, `leaves`, in order. Raises
+    """An object as a hashable structure, `tree`, and the arrays in it, `leaves`, in order. Raises
     SourceError.
     """
 
     def __init__(self, owner: Any) -> None:
         self.owner = owner
         self.leaves: list[Any] = []
-        # objects and containers by id -> their number, for those met twice
+        # objects and containers by id -> their number, to find shared ones
         self._seen: dict[int, int] = {}
-        self._kept: list[Any] = []  # so that no id is used again meanwhile
+        self._kept: list[Any] = []  # keeps the objects alive, so that no id is reused
         self.tree = self._described(owner, type(owner).__name__)
 
     def rebuilt(self, leaves: Sequence[Any]) -> Any:
-        """The same object with other leaves in the place of its arrays."""
+        """The same object with its arrays replaced by other leaves."""
         return _Rebuilding(leaves).of(self.owner)
 
     def _described(self, value: Any, path: str) -> Any:
         if isinstance(value, FIXED):
             return "fixed", type(value), value
         if isinstance(value, int | float | complex) and not isinstance(value, np.generic):
-            return "number", type(value), repr(value)  # 0.0 equals -0.0 and 0, and NaN nothing
+            # repr, since 0.0 equals -0.0 and 0, and NaN does not equal itself
+            return "number", type(value), repr(value)
         if is_array(value):
             self.leaves.append(value)
             return ("leaf",)
@@ -93,7 +94,7 @@ class Receiver:
 
 
 class _Rebuilding:
-    """Goes through an object as `Receiver` does, and makes it anew with the leaves given."""
+    """Walks an object as `Receiver` does, and rebuilds it with the given leaves."""
 
     def __init__(self, leaves: Sequence[Any]) -> None:
         self._leaves = iter(leaves)
@@ -135,7 +136,7 @@ class _Rebuilding:
 
 
 def is_array(value: Any) -> bool:
-    """Whether something is an array, whoever made it."""
+    """Whether a value is an array of any library."""
     return (
         isinstance(value, np.ndarray | np.generic)
         or hasattr(value, "__dlpack__")
@@ -144,7 +145,9 @@ def is_array(value: Any) -> bool:
 
 
 def attributes(value: Any) -> dict[str, Any] | None:
-    """What an object of a class written in Python holds, by name; None for any other."""
+    """The attributes of an object of a class written in Python, by name; None for any other
+    object.
+    """
     if (
         getattr(type(value), "__new__", None) is not object.__new__
         or type(value).__module__ == "builtins"
@@ -167,8 +170,8 @@ def _listed(slots: Any) -> tuple[str, ...]:
 
 
 def unchanged(name: str, before: Any, traced: Callable[[Any], Any]) -> Any:
-    """What `traced` gives of an object. Raises SourceError where it changes the object, which a
-    compiled call would not.
+    """The result of `traced`. Raises SourceError if it changes the object, since a compiled call
+    would not.
     """
     first = _Held(before)
     result = traced(before)
@@ -190,11 +193,11 @@ def unchanged(name: str, before: Any, traced: Callable[[Any], Any]) -> Any:
 
 
 class _Held:
-    """What an object holds, by path: the identity of each part."""
+    """The identity of every part of an object, by path."""
 
     def __init__(self, owner: Any) -> None:
         self.parts: dict[str, int] = {}
-        self._kept: dict[int, Any] = {}  # so that no id is used again meanwhile
+        self._kept: dict[int, Any] = {}  # keeps the objects alive, so that no id is reused
         self._visit("self", owner)
 
     def _visit(self, path: str, value: Any) -> None:

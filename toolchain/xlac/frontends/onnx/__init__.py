@@ -1,6 +1,4 @@
-"""ONNX models: the protobuf of a graph, read into ours. `load` is the door; `ops/` says what
-operators mean.
-"""
+"""Imports ONNX models. `load` is the entry point; `ops/` defines the operators."""
 
 from __future__ import annotations
 
@@ -21,8 +19,8 @@ def load(
 ) -> Model:
     """A model from an .onnx file or a ModelProto.
 
-    `dims` fixes or narrows symbolic dims; `params` fixes inputs to values, which an input that
-    decides a size needs. Raises SourceError that names every node at fault.
+    `dims` fixes or narrows symbolic dims; `params` fixes inputs to values, which is required for
+    inputs that decide a size. Raises SourceError that lists every node that cannot be imported.
     """
     from xlac.frontends.onnx.read import read
 

@@ -1,4 +1,6 @@
-"""Walks an ONNX graph and builds ours: names to values, nodes to what `ops/` registers for them."""
+"""Converts an ONNX graph to xlac's: maps names to values and calls the registered builder of each
+node.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +27,18 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, LimitError, Origin, SourceError
 from xlac_sdk.support.limits import within
 
-# a smaller initializer is a constant of the graph, a larger one a weight beside it
+# bytes; smaller initializers become constants in the graph, larger ones weights
 INLINE_BYTES = 1024
-DEPTH = 100  # of functions and bodies inside each other
-OPERATIONS = 100_000  # of ours that one operator may come to
-NODES = 200_000  # that functions and unrolled loops may come to
-ABSENT = Optional(None)  # what a function's input stands for when the call leaves it out
+DEPTH = 100  # the most nesting of functions and bodies
+OPERATIONS = 100_000  # the most xlac nodes that one ONNX operator may become
+NODES = 200_000  # the most nodes that functions and unrolled loops may become
+ABSENT = Optional(None)  # the value of an optional function input that the call omits
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What an attempt to import nodes came to: the values of the outputs, or what was in the
-    way.
+    """The result of a tentative import: the values of the outputs, or the problems that were
+    met.
     """
 
     values: tuple[Value, ...] | None
@@ -45,9 +47,7 @@ class Trial:
 
 
 class OnnxImporter:
-    """Holds what the nodes of one model share: functions, weights, what is known, and what went
-    wrong.
-    """
+    """State shared by all nodes of one model: functions, weights, known values, and problems."""
 
     def __init__(self, model: Any, files: Files) -> None:
         self.model, self.files = model, files
@@ -61,7 +61,9 @@ class OnnxImporter:
         self.scope = GraphScope(versions=versions_of(model))
 
     def initializers(self, graph: Any) -> None:
-        """Puts the constants of a graph into the scope. A constant that makes no sense is noted."""
+        """Adds the initializers of a graph to the scope. Malformed ones are reported as
+        problems.
+        """
         for tensor in graph.initializer:
             self._hold(tensor.name, lambda tensor=tensor: array_of(tensor, self.files))  # type: ignore[misc]
         for sparse in graph.sparse_initializer:
@@ -80,7 +82,7 @@ class OnnxImporter:
             self.scope.values[name] = None
 
     def _constant(self, name: str, found: Array | Encoded) -> Value:
-        """Data as a constant of the graph or, where there is much of it, as a weight beside it."""
+        """Data as a constant of the graph or, if it is large, as a weight."""
         array = found.codes if isinstance(found, Encoded) else found
         if array.nbytes <= INLINE_BYTES:
             node = build.constant(array)
@@ -92,7 +94,9 @@ class OnnxImporter:
         return Coded(node, found.format) if isinstance(found, Encoded) else node
 
     def run(self, nodes: Sequence[Any]) -> None:
-        """Builds nodes in order; a mistake is noted, and what needs its result is passed over."""
+        """Builds nodes in order. Failures are collected; nodes that depend on a failed one are
+        skipped.
+        """
         self.scope.awaited |= {name for node in nodes for name in node.output}
         for node in nodes:
             check_text(*node.input, *node.output, node.op_type, node.domain, node.name)
@@ -127,7 +131,8 @@ class OnnxImporter:
             ) from None
         except (SourceError, RecursionError):
             raise
-        except Exception as error:  # attributes and inputs may be anything
+        # attributes and inputs may hold anything, so builders may raise anything
+        except Exception as error:
             self.problems.append(problem(node, error))
         return ()
 
@@ -166,7 +171,7 @@ class OnnxImporter:
     def function(
         self, function: Any, node: Any, inputs: Sequence[Value | None]
     ) -> tuple[Value, ...]:
-        """The values of a function's outputs: its body with the node's inputs and attributes."""
+        """The outputs of a function: its body built with the node's inputs and attributes."""
         scope = GraphScope(versions=versions_of(function) or self.scope.versions)
         for name, value in zip(
             function.input, [*inputs, *[None] * len(function.input)], strict=False
@@ -186,7 +191,7 @@ class OnnxImporter:
     def inside(
         self, scope: GraphScope, fill: Callable[[], None], outputs: Sequence[str]
     ) -> tuple[Value, ...]:
-        """The values that some names have in a scope, after `fill` has built its nodes."""
+        """The values that names have in a scope after `fill` has built its nodes."""
         if self.depth >= DEPTH:
             raise ShapeError(f"functions or bodies stand more than {DEPTH} deep in each other")
         before, self.scope = self.scope, scope
@@ -199,7 +204,7 @@ class OnnxImporter:
             self.depth -= 1
 
     def body(self, graph: Any, scope: GraphScope) -> tuple[Value, ...]:
-        """The values of a body's outputs; the scope has those of its inputs."""
+        """The outputs of a body, whose inputs are already in the scope."""
 
         def fill() -> None:
             self.initializers(graph)
@@ -208,7 +213,7 @@ class OnnxImporter:
         return self.inside(scope, fill, [info.name for info in graph.output])
 
     def tried(self, make: Callable[[], tuple[Value, ...]]) -> Trial:
-        """Imports something without noting what goes wrong."""
+        """Imports something tentatively: problems are returned instead of recorded."""
         problems, needed = self.problems, self.needed
         self.problems, self.needed = [], set()
         values = None
@@ -229,7 +234,7 @@ class OnnxImporter:
 
 
 def _placed(value: Value, node: Any, number: int) -> Value:
-    """The value with the name that the model gives it, for messages and for reading."""
+    """The value, with its node given the model's name and place for messages and dumps."""
     if isinstance(value, Ragged):
         return Ragged(_origin(value.node, node, number), value.counts)
     if isinstance(value, Coded):
@@ -246,7 +251,7 @@ def _origin(value: Node, node: Any, number: int) -> Node:
 
 
 def domain_of(name: str) -> str:
-    """A domain as the registry knows it: ONNX's own has the empty name."""
+    """A domain as the registry spells it: ONNX's default domain is ""."""
     return "" if name == "ai.onnx" else name
 
 
@@ -256,7 +261,7 @@ def versions_of(holder: Any) -> dict[str, int]:
 
 
 def standard_function(node: Any, version: int) -> Any | None:
-    """The body that the standard gives an operator which it defines by others, or None."""
+    """The function body by which the ONNX standard defines an operator, or None."""
     import onnx
 
     try:
@@ -267,7 +272,7 @@ def standard_function(node: Any, version: int) -> Any | None:
 
 
 def standard_defaults(function: Any, node: Any) -> list[Any]:
-    """The defaults of the attributes of an operator that is a function of the standard."""
+    """The default attribute values of an operator that the standard defines as a function."""
     import onnx
 
     if function.domain or not function.attribute:

@@ -1,4 +1,4 @@
-"""How large what a small file asks for may be."""
+"""Limits on the size of what a small file can request."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from xlac.ir.dims import Dim
 from xlac.ir.op import ShapeError
 from xlac.ir.types import RANK
 
-BYTES = 1 << 36  # of one tensor
-STEPS = 1024  # of a loop that is unrolled
-KEYS = 4096  # columns that rows are sorted by at once
-PARTS = 1 << 16  # values that one operator makes of another
+BYTES = 1 << 36  # bytes of one tensor
+STEPS = 1024  # steps of a loop that is unrolled
+KEYS = 4096  # key columns of one lexicographic sort
+PARTS = 1 << 16  # parts that one operator may split a value into
 
 
 def check_parts(count: int, most: int = PARTS) -> int:

@@ -1,4 +1,4 @@
-"""What is wrong with a node, as diagnostics."""
+"""Import problems as diagnostics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class UnsupportedOperator(ShapeError):
 
 
 def problem(node: Any, error: Exception) -> Diagnostic:
-    """A node's failure, with the names that the model gives it."""
+    """The diagnostic of a node that failed, with its name and place in the model."""
     where = place(node)
     hint = getattr(error, "hint", "")
     if isinstance(error, DataDependent):
@@ -26,7 +26,7 @@ def problem(node: Any, error: Exception) -> Diagnostic:
     what = (
         str(error)
         if isinstance(error, ShapeError)
-        else f"its inputs or attributes make no sense ({type(error).__name__}: {error})"
+        else f"its inputs or attributes are invalid ({type(error).__name__}: {error})"
     )
     return Diagnostic(code, f"{where}: {what}", hint=hint)
 
@@ -41,7 +41,7 @@ def place(node: Any) -> str:
 
 
 def unsupported(domain: str, name: str, version: int) -> UnsupportedOperator:
-    """The error for an operator that nobody builds, with those of similar names."""
+    """The error for an unknown operator, with operators of similar names as a hint."""
     if not version:
         return UnsupportedOperator(
             f"the model imports no operator set of domain '{domain or 'ai.onnx'}'"

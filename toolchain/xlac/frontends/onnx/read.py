@@ -1,4 +1,4 @@
-"""An ONNX model as ours: inputs, weights, nodes, outputs."""
+"""Imports a whole ONNX model: inputs, weights, nodes, outputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read(
     params: Mapping[str, object],
     allow_outside: bool,
 ) -> Model:
-    """The model. Raises SourceError with every problem, or Undecided when sizes depend on values of
+    """The model. Raises SourceError with every problem, or Undecided if sizes depend on values of
     inputs.
     """
     files = Files(source, allow_outside) if isinstance(source, Path) else Files()
@@ -95,7 +95,9 @@ def _read(
 def _fits(
     proto: Any, files: Files, dims: Mapping[str, int | str], params: Mapping[str, object]
 ) -> bool:
-    """Whether a model that its open sizes are in the way of can be imported when they are fixed."""
+    """Whether a model whose symbolic sizes prevent its import could be imported if they were
+    fixed.
+    """
     try:
         _read(proto, files, dims, params)
     except Undecided:

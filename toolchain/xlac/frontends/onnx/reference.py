@@ -18,8 +18,8 @@ DOMAINS = {"": "ai.onnx", ML: ML, MICROSOFT: MICROSOFT}
 
 
 def table() -> str:
-    """Every operator that is built from its own entry, by domain, with the operator sets whose
-    meanings it has.
+    """Every operator with its own builder, by domain, with the operator sets at which its
+    definition changed.
     """
     lines = []
     for domain in sorted(
@@ -39,7 +39,7 @@ def _since(domain: str, name: str) -> str:
 
 
 def written(text: str) -> str:
-    """The chapter with its table as it should be."""
+    """The document with its table regenerated."""
     return re.sub(f"{BEGIN}.*{END}", lambda _: f"{BEGIN}\n{table()}{END}", text, flags=re.DOTALL)
 
 

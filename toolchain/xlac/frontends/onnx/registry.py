@@ -1,6 +1,4 @@
-"""Which function builds the graph of an ONNX operator: by domain, name and version of the operator
-set.
-"""
+"""Registry of builders of ONNX operators: by domain, name and version of the operator set."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ if TYPE_CHECKING:
     from xlac.frontends.onnx.graph.values import Value
 
 Builder = Callable[["OperatorCall"], "Value | tuple[Value, ...]"]
-B = TypeVar("B", bound=Builder)  # what is registered keeps its own type
+B = TypeVar("B", bound=Builder)  # a type variable, so that decorators keep a function's type
 
 ML = "ai.onnx.ml"
 MICROSOFT = "com.microsoft"
@@ -23,10 +21,10 @@ NEWEST = {"": 28, "ai.onnx": 28, ML: 5, MICROSOFT: 1}
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What an operator means from a version of its operator set on.
+    """A builder and the first version of the operator set that it implements.
 
-    With `elementwise`, element i of every output depends on element i of the inputs only (which
-    broadcast), so the operator may also be given tensors whose size data decides.
+    With `elementwise`, element i of every output depends only on element i of the inputs (which
+    broadcast), so the operator also accepts ragged tensors.
     """
 
     since: int
@@ -41,7 +39,7 @@ OPERATORS: dict[tuple[str, str], list[Version]] = {}
 def operator(
     name: str, since: int = 1, domain: str = "", *, elementwise: bool = False
 ) -> Callable[[B], B]:
-    """Registers the meaning that an operator has from a version of its domain's operator set on."""
+    """Registers the builder of an operator from a version of its domain's operator set on."""
 
     def register(builder: B) -> B:
         versions = OPERATORS.setdefault((domain, name), [])
@@ -55,7 +53,7 @@ def operator(
 
 
 def find(domain: str, name: str, version: int) -> Version | None:
-    """What an operator means as the given version of its domain has it."""
+    """The builder of an operator in the given version of its domain."""
     for known in OPERATORS.get((domain, name), ()):
         if known.since <= version:
             return known

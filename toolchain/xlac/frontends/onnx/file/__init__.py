@@ -1,1 +1,1 @@
-"""What an .onnx file holds, as plain data."""
+"""Reads .onnx files: protobuf messages, attributes and tensor data."""

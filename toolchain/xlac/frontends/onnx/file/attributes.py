@@ -12,7 +12,9 @@ from xlac.ir.op import ShapeError
 
 
 def read(node: Any, files: Files) -> dict[str, Any]:
-    """Name to int, float, str, list of these, array (a tensor), or GraphProto (a body)."""
+    """The attributes of a node by name: int, float, str, list of these, array (a tensor), or
+    GraphProto (a body).
+    """
     return {a.name: _value(a, files) for a in node.attribute}
 
 
@@ -56,7 +58,9 @@ def _text(raw: bytes) -> str:
 
 
 def bound(inner: Any, given: Mapping[str, Any]) -> Any:
-    """A node of a function's body with the attributes that it takes from the call."""
+    """A node of a function's body, with references to attributes of the function replaced by those
+    of the call.
+    """
     if not any(a.ref_attr_name for a in inner.attribute):
         return inner
     copy = type(inner)()

@@ -14,14 +14,14 @@ CODED: dict[int, tuple[str, DType]] = {
     20: ("float8e5m2fnuz", DType.U8), 21: ("uint4", DType.U8), 22: ("int4", DType.I8), 23: ("float4e2m1", DType.U8),
     24: ("float8e8m0", DType.U8), 25: ("uint2", DType.U8), 26: ("int2", DType.I8),
 }  # fmt: skip
-"""Types that are held as codes, one in each u8 or i8."""
+"""Types whose elements are stored as codes, one in each u8 or i8."""
 
 LISTED = {1: "float_data", 7: "int64_data", 11: "double_data", 12: "uint64_data", 13: "uint64_data"}
-"""The fields of a TensorProto that list elements of a type one by one; those of all others are in
-`int32_data`.
+"""The fields of a TensorProto that list elements of a type one by one; those of all other types are
+in `int32_data`.
 """
 
 NAMES = {8: "string", 14: "complex64", 15: "complex128"}
-"""Types that no tensor of ours holds."""
+"""Element types that xlac does not support."""
 
 FROM_DTYPE = {dtype: number for number, dtype in DTYPES.items()}

@@ -14,19 +14,19 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 
 class Files:
-    """Where the data of a model's tensors is. Without a path the model is in memory and may not
-    name files.
+    """Locates the data of a model's tensors. Without a path the model is in memory and may not
+    refer to files.
     """
 
     def __init__(self, path: Path | None = None, allow_outside: bool = False) -> None:
         self.path = path
         self.allow_outside = allow_outside
-        # what the tensors of the model's own file give as their location
+        # the location that tensors stored in the model file itself are given
         self.own = os.urandom(16).hex()
         self._maps: dict[Path, memoryview] = {}
 
     def model(self) -> Any:
-        """The ModelProto, the data of its tensors left in the file. Raises SourceError."""
+        """The ModelProto without tensor data, which stays in the file. Raises SourceError."""
         from google.protobuf.message import DecodeError
 
         assert self.path is not None
@@ -47,7 +47,7 @@ class Files:
         return proto
 
     def external(self, tensor: Any) -> memoryview:
-        """The bytes of a tensor whose data is not in it. Raises ShapeError."""
+        """The bytes of a tensor with external data. Raises ShapeError."""
         told = {entry.key: entry.value for entry in tensor.external_data}
         location = told.get("location", "")
         try:
@@ -69,8 +69,8 @@ class Files:
         return data[offset : offset + length]
 
     def _beside(self, location: str) -> memoryview:
-        """A file of data, which must lie in the model's folder unless the user lets it be
-        elsewhere.
+        """Opens a file of external data. It must be in the model's folder unless `allow_outside` is
+        set.
         """
         if self.path is None:
             raise ShapeError(
@@ -83,7 +83,7 @@ class Files:
             there = bool(location) and file.is_file()
         except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
             raise ShapeError(
-                f"its data is in {location!r}, which is no name of a file: {error}"
+                f"its data is in {location!r}, which is not a valid file name: {error}"
             ) from None
         if not (self.allow_outside or file.is_relative_to(folder)):
             raise ShapeError(
@@ -91,7 +91,7 @@ class Files:
                 hint="--allow-outside permits that",
             )
         if not there:
-            raise ShapeError(f"its data is in '{location}', which is no file")
+            raise ShapeError(f"its data is in '{location}', and there is no such file")
         try:
             return self._map(file)
         except OSError as error:

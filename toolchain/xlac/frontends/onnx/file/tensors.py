@@ -15,14 +15,14 @@ from xlac.frontends.onnx.limits import check_size
 from xlac.ir.op import Array, ShapeError
 
 PACKED = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2}
-"""Types of which a byte holds several elements, by their bits."""
+"""Types with several elements in a byte, with their widths in bits."""
 
-FILLED = 1 << 30  # bytes that a sparse tensor may become
+FILLED = 1 << 30  # the most bytes that a sparse tensor may take once it is dense
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """The codes of a tensor whose element type we hold as codes."""
+    """A tensor whose elements are stored as codes of a format."""
 
     codes: Array
     format: str
@@ -35,7 +35,7 @@ def array_of(tensor: Any, files: Files) -> Array | Encoded:
     except ShapeError as error:
         raise ShapeError(f"tensor '{tensor.name}': {error}", hint=error.hint) from None
     except (ValueError, TypeError) as error:
-        raise ShapeError(f"tensor '{tensor.name}' makes no sense: {error}") from None
+        raise ShapeError(f"tensor '{tensor.name}' is malformed: {error}") from None
 
 
 def _array(tensor: Any, files: Files) -> Array | Encoded:
@@ -64,8 +64,8 @@ def _array(tensor: Any, files: Files) -> Array | Encoded:
 
 
 def _listed(tensor: Any, dtype: np.dtype[Any]) -> Array:
-    """Elements that a field lists one by one; halves as the numbers of their bits, complex ones as
-    pairs.
+    """The elements of a typed field; 16-bit floats come as integers that hold their bits, complex
+    numbers as pairs.
     """
     field = LISTED.get(tensor.data_type, "int32_data")
     listed = np.asarray(getattr(tensor, field))
@@ -79,7 +79,7 @@ def _listed(tensor: Any, dtype: np.dtype[Any]) -> Array:
 
 
 def _little(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """ONNX's files are little-endian on every machine."""
+    """The dtype in little-endian order, in which ONNX files store data on every machine."""
     return dtype if dtype.isbuiltin != 1 else dtype.newbyteorder("<")
 
 
@@ -98,7 +98,7 @@ def _unpacked(raw: memoryview, number: int, count: int) -> Array:
 
 
 def dense(sparse: Any, files: Files) -> Array:
-    """A SparseTensorProto with its zeros. Raises ShapeError."""
+    """A SparseTensorProto as a dense array. Raises ShapeError."""
     values, indices = array_of(sparse.values, files), array_of(sparse.indices, files)
     shape = tuple(sparse.dims)
     if (

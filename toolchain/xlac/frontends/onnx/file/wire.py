@@ -1,17 +1,17 @@
-"""The protobuf of an .onnx file with the data of its tensors left in the file.
+"""Rewrites the protobuf of an .onnx file so that tensor data stays in the file.
 
-Parsing a file of weights with the protobuf library takes a copy of all of them. Here the file is
-mapped, its fields are walked (protobuf's wire format: a key, then a varint, 8, 4 or a counted
-number of bytes), and a smaller protobuf is made in which long `raw_data` is replaced by its place
-in the file, told as ONNX tells of external data.
+Parsing a file of weights with the protobuf library copies all of them. Here the file is mapped, its
+fields are walked (protobuf's wire format: a key, then a varint, 8 or 4 bytes, or a length-prefixed
+string of bytes), and a smaller protobuf is made in which long `raw_data` is replaced by a reference
+to its offset in the file, in the form of ONNX's external data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-LONG = 4096  # bytes; what is shorter is copied as it is
-DEPTH = 100  # of messages inside each other, as in the protobuf library
+LONG = 4096  # bytes; shorter data is copied
+DEPTH = 100  # the most nesting of messages, as in the protobuf library
 
 VARINT, FIXED64, COUNTED, FIXED32 = 0, 1, 2, 5
 RAW_DATA, EXTERNAL_DATA, DATA_LOCATION = 9, 13, 14  # fields of TensorProto
@@ -25,18 +25,18 @@ INSIDE: dict[str, dict[int, str]] = {
     "sparse": {1: "tensor", 2: "tensor"},
     "tensor": {},
 }
-"""Messages in which tensors are, by field: onnx.proto's ModelProto, GraphProto, FunctionProto,
+"""Fields of messages that contain tensors: onnx.proto's ModelProto, GraphProto, FunctionProto,
 NodeProto, …
 """
 
 
 class MalformedProtobuf(ValueError):
-    """Bytes that are no protobuf."""
+    """Bytes that are not a valid protobuf."""
 
 
 def without_data(buffer: memoryview, location: str) -> bytes:
-    """A ModelProto without its long raw data, which its tensors say is in `location`, at its
-    offset. Raises MalformedProtobuf.
+    """A ModelProto whose long raw data is replaced by a reference to `location` and the data's
+    offset there. Raises MalformedProtobuf.
     """
     return b"".join(_message(buffer, 0, len(buffer), "model", location, 0))
 
@@ -44,7 +44,7 @@ def without_data(buffer: memoryview, location: str) -> bytes:
 def _message(
     buffer: memoryview, start: int, end: int, kind: str, location: str, depth: int
 ) -> list[bytes | memoryview]:
-    """The parts of a message as it is to be."""
+    """The chunks of bytes of the rewritten message."""
     if depth > DEPTH:
         raise MalformedProtobuf(f"messages stand more than {DEPTH} deep in each other")
     parts: list[bytes | memoryview] = []
@@ -62,12 +62,12 @@ def _message(
         else:
             continue
         kept = stop
-    # last, for of a field that is told twice the last counts
+    # appended last, since of a repeated field the last occurrence counts
     return [*parts, buffer[kept:end], placed]
 
 
 def _fields(buffer: memoryview, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """Where each field begins, its number and wire type, and where its content begins and ends."""
+    """The start, number, wire type, and start and end of the content of each field."""
     at = start
     while at < end:
         begin = at
@@ -89,7 +89,7 @@ def _fields(buffer: memoryview, start: int, end: int) -> Iterator[tuple[int, int
 
 
 def _read(buffer: memoryview, at: int, end: int) -> tuple[int, int]:
-    """A varint and where it ends."""
+    """A varint and the position after it."""
     found = shift = 0
     while at < end and shift < 64:
         byte = buffer[at]
@@ -115,7 +115,7 @@ def _key(field: int, wire: int) -> bytes:
 
 
 def _placed(location: str, offset: int, length: int) -> bytes:
-    """The fields that say that a tensor's data is elsewhere."""
+    """The TensorProto fields that state that its data is external."""
     found = _key(DATA_LOCATION, VARINT) + _varint(1)
     for key, value in (("location", location), ("offset", str(offset)), ("length", str(length))):
         entry = b"".join(

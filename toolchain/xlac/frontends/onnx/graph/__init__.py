@@ -1,1 +1,1 @@
-"""Names, values and bodies of an ONNX graph while it is imported."""
+"""Names, values and bodies of an ONNX graph during import."""

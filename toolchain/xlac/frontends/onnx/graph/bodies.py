@@ -1,5 +1,5 @@
-"""Bodies of If, Loop and Scan as closed graphs: what they read of the graph around them becomes
-inputs.
+"""Imports the bodies of If, Loop and Scan as closed graphs: values that they read from the
+enclosing graph become inputs.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class OnnxBody:
-    """A body as it was imported: its parameters, what it captured (outside -> inside), and what
-    came of it.
+    """An imported body: its parameters, the outer values that it captured (outer node ->
+    parameter), and the result of the import.
     """
 
     params: tuple[Node, ...]
@@ -31,24 +31,24 @@ class OnnxBody:
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """What the body gives, in order."""
+        """The values of the body's outputs, in order."""
         assert self.trial.values is not None
         return self.trial.values
 
     @property
     def plain(self) -> bool:
-        """Whether it could be imported, and gives plain tensors."""
+        """Whether the body was imported and all its outputs are plain tensors."""
         return self.trial.values is not None and all(isinstance(v, Node) for v in self.trial.values)
 
     def outputs(self) -> tuple[Node, ...]:
-        """What it gives, of a body that is plain."""
+        """The output nodes of a plain body."""
         assert self.plain
         return tuple(v for v in self.values if isinstance(v, Node))
 
 
 def fresh(value: Value, name: str) -> Value:
-    """A value of the same kind and types whose nodes are new parameters, called by the name and a
-    number each.
+    """A value of the same kind and types made of new parameters, which are called `name` and a
+    number.
     """
     return mapped(
         value,
@@ -60,7 +60,7 @@ def fresh(value: Value, name: str) -> Value:
 
 
 def imported(importer: OnnxImporter, graph: Any, inputs: Sequence[Value]) -> OnnxBody:
-    """A body whose inputs have these values, made of parameters and constants."""
+    """Imports a body whose inputs have these values, which consist of parameters and constants."""
     params = tuple(node for value in inputs for node in nodes(value) if isinstance(node.op, Param))
     importer.known.outside |= dict.fromkeys(params)
     captures = Captures(importer.known)
@@ -71,7 +71,7 @@ def imported(importer: OnnxImporter, graph: Any, inputs: Sequence[Value]) -> Onn
 
 
 def named(graph: Any, inputs: Sequence[Value]) -> dict[str, Value | None]:
-    """The inputs of a body by name. Raises ShapeError when there are not as many."""
+    """Maps the names of a body's inputs to values. Raises ShapeError if their number differs."""
     if len(graph.input) != len(inputs):
         raise ShapeError(f"the body takes {len(graph.input)} inputs, and gets {len(inputs)}")
     return {info.name: value for info, value in zip(graph.input, inputs, strict=True)}
@@ -84,7 +84,9 @@ def closed(
     outside: Sequence[Node],
     outputs: Sequence[Node],
 ) -> Graph:
-    """The graph of a body whose last inputs are the nodes `outside`, of which it captured some."""
+    """The closed graph of a body. Its last inputs stand for the nodes `outside`, of which the body
+    captured some.
+    """
     rest = [
         captures.inside.get(node) or build.param(f"unused{n}", node.type.dtype, node.shape)
         for n, node in enumerate(outside)
@@ -93,7 +95,7 @@ def closed(
 
 
 def inline(importer: OnnxImporter, graph: Any, inputs: Sequence[Value]) -> tuple[Value, ...]:
-    """A body's outputs, its nodes standing among those of the graph around it."""
+    """A body's outputs, with its nodes built in the enclosing graph."""
     scope = GraphScope(outer=importer.scope, versions=importer.scope.versions)
     scope.values = named(graph, inputs)
     return importer.body(graph, scope)

@@ -1,4 +1,4 @@
-"""One node of an ONNX graph, as the function that builds its meaning sees it."""
+"""One node of an ONNX graph, as its builder sees it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REQUIRED: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class OperatorCall:
-    """Inputs (None where left out), attributes and the version of the operator set of one node."""
+    """Inputs (None where omitted), attributes and operator set version of one node."""
 
     operator: str
     domain: str
@@ -39,7 +39,7 @@ class OperatorCall:
         return len(self.inputs)
 
     def __getitem__(self, number: int) -> Node:
-        """The input of a number, which must be there and be a plain tensor."""
+        """The input `number`, which must be present and a plain tensor."""
         found = self.get(number)
         if found is None:
             raise ShapeError(f"input {number} is missing")
@@ -50,11 +50,11 @@ class OperatorCall:
         return (self[number] for number in range(len(self.inputs)))
 
     def given(self, number: int) -> Value | None:
-        """The input of a number, of whatever kind; None when it is left out."""
+        """The input `number`, of any kind; None if omitted."""
         return self.inputs[number] if number < len(self.inputs) else None
 
     def get(self, number: int) -> Node | None:
-        """The input of a number as a plain tensor, or None when it is left out."""
+        """The input `number` as a plain tensor; None if omitted."""
         found = self.given(number)
         if found is None or isinstance(found, Node):
             return found
@@ -67,12 +67,12 @@ class OperatorCall:
         )
 
     def coded(self, number: int) -> Node | Coded:
-        """The input of a number, a plain tensor or one of a type that is held as codes."""
+        """The input `number`: a plain tensor, or one whose elements are codes."""
         found = self.given(number)
         return found if isinstance(found, Coded) else self[number]
 
     def attr(self, name: str, default: Any = REQUIRED) -> Any:
-        """An attribute as Python has it: int, float, str, bytes, list of these, array, or
+        """An attribute as a Python value: int, float, str, bytes, list of these, array, or
         GraphProto.
         """
         found = self.attributes.get(name, default)
@@ -81,12 +81,12 @@ class OperatorCall:
         return found
 
     def wants(self, number: int) -> bool:
-        """Whether the node names its output of a number."""
+        """Whether the node names its output `number`."""
         return number < len(self.outputs) and self.outputs[number] != ""
 
     def value(self, number: int) -> Array:
-        """The numbers of an input, which must follow from constants and static sizes (else see
-        `dims`).
+        """The value of an input, which must follow from constants and static sizes (see `dims` for
+        symbolic ones).
         """
         found = self.importer.known.array(self[number])
         if found.dtype == object:
@@ -96,7 +96,7 @@ class OperatorCall:
         return found
 
     def knows(self, number: int) -> Array | None:
-        """The numbers of an input where they are known, else None."""
+        """The value of an input if it is known, else None."""
         found = self.get(number)
         return None if found is None else self.importer.known.constant(found)
 
@@ -105,8 +105,8 @@ class OperatorCall:
         return self.importer.known.dims(self[number])
 
     def ints(self, number: int, attribute: str = "", default: Any = None) -> list[int] | None:
-        """Numbers that older versions give as an attribute and newer ones as an input; `default`
-        where neither does.
+        """Integers that older operator versions take as an attribute and newer ones as an input;
+        `default` where both are omitted.
         """
         if self.given(number) is not None:
             return [int(v) for v in np.asarray(self.value(number)).reshape(-1)]
@@ -129,5 +129,5 @@ class OperatorCall:
         return DTYPES[number]
 
     def fail(self, message: str, hint: str = "") -> NoReturn:
-        """Ends the import of this node: the message is told with its name and place."""
+        """Fails the import of this node; the error adds the node's name and place."""
         raise ShapeError(message, hint=hint)

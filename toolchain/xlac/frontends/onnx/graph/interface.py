@@ -1,8 +1,8 @@
-"""What callers of an ONNX model give and get: tensors, and sequences and optionals of tensors as
-their parts.
+"""Inputs and outputs of an ONNX model as callers see them: tensors; sequences and optionals are
+passed as their items.
 
-A part is named after what it is part of: the first tensor of a sequence `images` is `images.0`, and
-what an optional `mask` holds is `mask.0`.
+An item is named after its container: the first tensor of a sequence `images` is `images.0`, the
+content of an optional `mask` is `mask.0`.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, Origin, SourceError
 
 Form = str | list["Form"] | None
-"""An output as the caller gets it: the name of a tensor, a list of forms, or nothing."""
+"""The structure of an output: the name of a tensor, a list of such structures, or None."""
 
 
 @dataclass(slots=True)
 class Inputs:
-    """Makes the inputs of a graph; those that `params` fixes become constants."""
+    """Creates the graph's inputs; those that `params` fixes become constants."""
 
     params: Mapping[str, Any]
     symbols: MutableMapping[str, Dim]
     made: list[Node] = field(default_factory=list)  # the parameters, in order
     formed: set[str] = field(default_factory=set)  # sequences and optionals
-    undecided: bool = False  # whether nobody said what one of these holds
+    undecided: bool = False  # whether the caller must still say what a sequence or optional holds
 
     def value(self, info: Any) -> Value | None:
-        """What an input stands for; None for one whose form is not known yet. Raises
-        SourceError.
+        """The value of an input; None for a sequence or optional whose items are not given yet.
+        Raises SourceError.
         """
         kind = info.type.WhichOneof("value")
         if kind in ("sequence_type", "optional_type"):
@@ -81,8 +81,8 @@ class Inputs:
         return tuple(shape)
 
     def _formed(self, name: str, kind: Any, given: Any) -> Value:
-        """A value whose parts are given as types, which become parameters, or as arrays, which
-        become constants.
+        """A sequence or optional whose items are given as types, which become parameters, or as
+        arrays, which become constants.
         """
         which = kind.WhichOneof("value")
         if which == "sequence_type":
@@ -136,7 +136,7 @@ def element_type(name: str, kind: Any) -> tuple[DType, str]:
 
 @dataclass(slots=True)
 class Outputs:
-    """Collects the outputs of a graph."""
+    """Collects the graph's outputs."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     extents: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -144,11 +144,11 @@ class Outputs:
 
     @property
     def formed(self) -> bool:
-        """Whether an output is more than one tensor."""
+        """Whether any output is not a single tensor."""
         return any(form != name for name, form in self.forms.items())
 
     def add(self, name: str, value: Value) -> None:
-        """An output, of whatever kind."""
+        """Adds an output of any kind."""
         self.forms[name] = self._form(name, value)
 
     def _form(self, name: str, value: Value) -> Form:

@@ -1,6 +1,4 @@
-"""Tensors whose sizes data decides: how element-wise operators take them, and how they become what
-callers get.
-"""
+"""Tensors with data-dependent sizes: how element-wise operators and views handle them."""
 
 from __future__ import annotations
 
@@ -21,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def lifted(builder: Builder, call: OperatorCall) -> tuple[Value, ...]:
-    """What an element-wise operator gives for inputs some of which are ragged: the same for all
-    that have room.
+    """Applies an element-wise operator to inputs of which some are ragged: it computes the padded
+    tensors, and the results keep the counts of valid entries.
     """
     plain = tuple(i.node if isinstance(i, Ragged) else i for i in call.inputs)
     found = builder(replace(call, inputs=plain))
@@ -31,7 +29,7 @@ def lifted(builder: Builder, call: OperatorCall) -> tuple[Value, ...]:
 
 
 def _again(result: Node, inputs: Sequence[Value | None]) -> Value:
-    """The result with the counts of the inputs, by axes counted from the end."""
+    """The result with the counts of the inputs, whose axes are aligned from the last."""
     counts: dict[int, Node] = {}
     for value in inputs:
         if not isinstance(value, Ragged):
@@ -51,17 +49,19 @@ def _again(result: Node, inputs: Sequence[Value | None]) -> Value:
 
 
 def count_of(value: Value | None, axis: int) -> Node | None:
-    """The real size of an axis where data decides it, as an i64 scalar."""
+    """The number of valid entries along an axis with a data-dependent size, as an i64 scalar; None
+    for other axes.
+    """
     return dict(value.counts).get(axis) if isinstance(value, Ragged) else None
 
 
 def carried(value: Ragged, make: Callable[[Node], Node], row_major: bool) -> Ragged:
-    """What a view makes of a ragged tensor, if each axis whose size data decides stays whole; else
-    raises DataDependent.
+    """Applies a view to a ragged tensor if every data-dependent axis stays whole; else raises
+    DataDependent.
 
-    Where such an axis goes is seen from the shape that the view gives when its size is a symbol.
-    `row_major` says that the view may regroup elements, so that as many must lie before the axis as
-    did.
+    The axis' new position is found from the shape that the view gives when the size is a symbol.
+    `row_major` says that the view may regroup elements; then the number of elements before the axis
+    must be unchanged.
     """
     shape: list[Dim] = list(value.node.shape)
     marks = {axis: symbol(f"size of axis {axis}") for axis, _ in value.counts}
@@ -70,7 +70,7 @@ def carried(value: Ragged, make: Callable[[Node], Node], row_major: bool) -> Rag
     try:
         seen = make(build.param("probe", value.node.type.dtype, tuple(shape))).shape
     except (ShapeError, ValueError) as error:
-        raise DataDependent(f"a size that data decides is in the way: {error}") from None
+        raise DataDependent(f"the view needs a size that data decides: {error}") from None
     counts = []
     for axis, count in value.counts:
         own = symbols(marks[axis])

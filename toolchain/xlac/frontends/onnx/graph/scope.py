@@ -1,4 +1,4 @@
-"""The names visible in a graph, a body or a function while it is imported."""
+"""The names visible in a graph, a body or a function during import."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from xlac.ops.tensor.leaf import Const
 
 
 class MissingInput(Exception):
-    """A node that needs what another failed to give: told once, where it failed."""
+    """A node reads an output of a node that could not be imported; only the latter is reported."""
 
 
 @dataclass(slots=True)
 class Captures:
-    """What a closed graph reads of the graph around it: outer node -> its parameter."""
+    """The values that a closed graph captures from the enclosing graph: outer node -> its
+    parameter.
+    """
 
     known: Known
     inside: dict[Node, Node] = field(default_factory=dict)
 
     def value(self, value: Value) -> Value:
-        """An outer value as the closed graph has it; constants are the same in both."""
+        """The closed graph's parameter for an outer value; constants are shared."""
         for node in nodes(value):
             if node not in self.inside and not isinstance(node.op, Const):
                 param = build.param(f"outer{len(self.inside)}", node.type.dtype, node.shape)
@@ -36,10 +38,10 @@ class Captures:
 
 @dataclass(slots=True)
 class GraphScope:
-    """Names to values; what a scope lacks its outer one may have.
+    """Maps names to values; names that are not found are looked up in the outer scope.
 
-    A name whose node failed stands for None. With `captures` the scope is that of a closed graph,
-    which all that comes from outside enters as a parameter.
+    A name whose node failed maps to None. With `captures` the scope belongs to a closed graph, and
+    outer values become parameters.
     """
 
     values: dict[str, Value | None] = field(default_factory=dict)
@@ -47,7 +49,7 @@ class GraphScope:
     # domain -> version of its operator set
     versions: Mapping[str, int] = field(default_factory=dict)
     captures: Captures | None = None
-    # what the nodes that are being built will give, sooner or later
+    # the names of outputs of nodes that are still to be built
     awaited: frozenset[str] = frozenset()
 
     def find(self, name: str) -> Value:
@@ -69,5 +71,5 @@ class GraphScope:
         return self.own(self.outer.find(name))
 
     def own(self, value: Value) -> Value:
-        """A value of the outer graph as this scope may use it."""
+        """An outer value as it is used in this scope: captured if the graph is closed."""
         return value if self.captures is None else self.captures.value(value)

@@ -1,5 +1,5 @@
-"""Symbolic sizes of an ONNX model: equal names are one symbol, and an expression over names is what
-it says.
+"""Symbolic sizes of an ONNX model: equal names are the same symbol; text that is an expression over
+names is parsed.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from xlac.ir.dims import symbols as symbols_of
 
 
 class Symbols(dict[str, Dim]):
-    """Sizes by the text of `dim_param`, made when first asked for; fixed or bounded where the
-    caller says.
-    """
+    """Sizes by the text of `dim_param`, created on demand; `given` fixes or bounds them."""
 
     def __init__(self, given: Mapping[str, DimValue]) -> None:
         super().__init__()
@@ -41,6 +39,6 @@ class Symbols(dict[str, Dim]):
 
 
 def plain(text: str) -> str:
-    """A name that a spec may have, as close to the text as can be."""
+    """The closest name to the text that is legal in a spec."""
     name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")[:60] or "size"
     return name if name[0].isalpha() else f"size_{name}"

@@ -1,4 +1,4 @@
-"""What the names of an ONNX graph stand for while it is imported."""
+"""The values that names of an ONNX graph stand for during import."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xlac.ir.graph import Node
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """A tensor whose element type is narrower than any of ours: `node` holds its codes, one in each
+    """A tensor whose element type is narrower than any of xlac's: `node` holds codes, one in each
     u8 or i8.
 
     `format` is the name of the type: float8e4m3fn, float8e5m2, float4e2m1, uint4, int4, uint2,
@@ -23,10 +23,10 @@ class Coded:
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """A tensor some of whose sizes data decides: `node` has room for the most there can be.
+    """A tensor with data-dependent sizes: `node` has the shape of the upper bounds.
 
-    `counts` has (axis, i64 scalar) for each such axis: how many of its entries are real. Those come
-    first; what follows may be anything.
+    `counts` has a pair (axis, i64 scalar) for each such axis: the number of valid entries, which
+    come first. The contents of the other entries are undefined.
     """
 
     node: Node
@@ -35,14 +35,14 @@ class Ragged:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """An ONNX sequence: its length is known when the model is imported."""
+    """An ONNX sequence; its length is known at import."""
 
     items: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """An ONNX optional: whether it holds something is known when the model is imported."""
+    """An ONNX optional; whether it holds a value is known at import."""
 
     held: Value | None
 
@@ -51,7 +51,7 @@ Value = Node | Coded | Ragged | Sequence | Optional
 
 
 def described(value: Value) -> str:
-    """Names the kind of a value, for messages."""
+    """The kind of a value, for messages."""
     match value:
         case Coded():
             return f"a tensor of {value.format}"
@@ -65,7 +65,7 @@ def described(value: Value) -> str:
 
 
 def nodes(value: Value | None) -> Iterator[Node]:
-    """Every node that a value is made of."""
+    """All nodes that a value consists of."""
     match value:
         case Node():
             yield value

@@ -1,5 +1,5 @@
-"""What ONNX operators mean, a file for each family. Importing the package registers them all:
-FAMILIES is the list.
+"""Builders of ONNX operators, a file for each family. Importing the package registers all of those
+listed in FAMILIES.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What is left of com.microsoft (version 1): operators that ONNX took over since, and a few of its
+"""Other operators of com.microsoft (version 1): those that ONNX adopted later, and a few of its
 own.
 """
 
@@ -17,7 +17,7 @@ from xlac.ir.op import ShapeError
 from xlac.ops import build
 
 TAKEN_OVER = {"GatherND": 12, "Trilu": 14, "Pad": 13, "Range": 11}
-"""Operators of ONNX, and the operator set that has the same meaning."""
+"""Operators that ONNX adopted, and the operator set with the same meaning."""
 
 operator("GridSample", domain=MICROSOFT)(grid_sample)
 
@@ -37,14 +37,14 @@ for _name, _version in TAKEN_OVER.items():
 
 @operator("ExpandDims", domain=MICROSOFT)
 def expand_dims(call: OperatorCall) -> Node:
-    """A new axis of length 1; its place has to be a constant."""
+    """A new axis of length 1; the axis must be a constant."""
     (axis,) = call.ints(1) or [0]
     return build.apply1("unsqueeze", call[0], axis=axis)
 
 
 @operator("Inverse", domain=MICROSOFT)
 def inverse(call: OperatorCall) -> Node:
-    """The inverse of square matrices, by elimination with the largest pivot of each column."""
+    """The inverse of square matrices, by Gauss-Jordan elimination with partial pivoting."""
     x = call[0]
     size = x.shape[-1]
     if x.type.rank < 2 or x.shape[-2] != size or not isinstance(size, int):
@@ -62,7 +62,7 @@ def inverse(call: OperatorCall) -> Node:
         chosen = build.compare(build.broadcast_to(row, (*batch, size, 1)), "eq", best)
         pivot = _picked(wide, chosen)
         top = build.cut(wide, x.type.rank - 2, column, column + 1)
-        wide = build.select(chosen, top, wide)  # the two rows change places
+        wide = build.select(chosen, top, wide)  # swap the two rows
         pivot = build.div(pivot, build.cut(pivot, x.type.rank - 1, column, column + 1))
         cleared = build.sub(
             wide, build.mul(build.cut(wide, x.type.rank - 1, column, column + 1), pivot)
@@ -72,13 +72,13 @@ def inverse(call: OperatorCall) -> Node:
 
 
 def _picked(x: Node, row: Node) -> Node:
-    """The one row of matrices that a mask shows."""
+    """The row of each matrix that a one-hot mask selects."""
     return build.reduce(build.select(row, x, build.like(0, x)), "add", x.type.rank - 2, True)
 
 
 @operator("CDist", domain=MICROSOFT)
 def distances(call: OperatorCall) -> Node:
-    """The distances of all rows of A from all rows of B: euclidean, or its square."""
+    """The distances of all rows of A from all rows of B: euclidean or squared euclidean."""
     a, b, metric = call[0], call[1], call.attr("metric", "sqeuclidean")
     if metric not in ("euclidean", "sqeuclidean"):
         call.fail(f"metric is euclidean or sqeuclidean, not '{metric}'")
@@ -89,18 +89,20 @@ def distances(call: OperatorCall) -> Node:
 
 @operator("ComplexMul", domain=MICROSOFT)
 def complex_mul(call: OperatorCall) -> Node:
-    """The product of complex numbers whose parts are the last axis."""
+    """The product of complex numbers, with real and imaginary parts along the last axis."""
     return _complex_product(call, 1.0)
 
 
 @operator("ComplexMulConj", domain=MICROSOFT)
 def complex_mul_conjugate(call: OperatorCall) -> Node:
-    """The product with the conjugate of the second one."""
+    """The product with the conjugate of the second operand."""
     return _complex_product(call, -1.0)
 
 
 def _complex_product(call: OperatorCall, sign: float) -> Node:
-    """The product of complex numbers (…, 2), the second one conjugated where the sign is -1."""
+    """The product of complex numbers (…, 2), with the second operand conjugated if the sign is
+    -1.
+    """
     parts = []
     for x in (call[0], call[1]):
         last = x.type.rank - 1
@@ -113,7 +115,7 @@ def _complex_product(call: OperatorCall, sign: float) -> Node:
 
 @operator("Rfft", domain=MICROSOFT)
 def rfft(call: OperatorCall) -> Node:
-    """The first half of the spectrum of real numbers along the last axis: (…, bins, 2)."""
+    """The one-sided spectrum of real numbers along the last axis: (…, bins, 2)."""
     x, size = _line(call, 0)
     cosine, sine = turns(size, size // 2 + 1, size, False)
     return build.dot(
@@ -123,7 +125,7 @@ def rfft(call: OperatorCall) -> Node:
 
 @operator("Irfft", domain=MICROSOFT)
 def irfft(call: OperatorCall) -> Node:
-    """Real numbers from the first half of a spectrum (…, bins, 2)."""
+    """Real numbers from a one-sided spectrum (…, bins, 2)."""
     x, bins = _line(call, 1)
     size = 2 * (bins - 1)
     cosine, sine = turns(bins, size, max(size, 1), True)
@@ -135,7 +137,7 @@ def irfft(call: OperatorCall) -> Node:
 
 
 def _line(call: OperatorCall, after: int) -> tuple[Node, int]:
-    """The input and the known size of the axis that is transformed, which `after` others follow."""
+    """The input and the static size of its transformed axis, which `after` axes follow."""
     x = call[0]
     if (
         call.attr("signal_ndim", 1) != 1
@@ -151,7 +153,9 @@ def _line(call: OperatorCall, after: int) -> tuple[Node, int]:
 
 @operator("IsAllFinite", domain=MICROSOFT)
 def is_all_finite(call: OperatorCall) -> Node:
-    """Whether no element of any tensor is NaN, or infinite; attributes leave one of the two out."""
+    """Whether no element of any tensor is NaN or infinite; attributes exclude either from the
+    test.
+    """
     bad = "isnan" if call.attr("isnan_only", 0) else "isinf" if call.attr("isinf_only", 0) else ""
     found: Node | None = None
     for x in call:

@@ -1,4 +1,4 @@
-"""Operators on text and maps, which no tensor of ours holds: each says so, and what to do
+"""Operators on text and maps, which xlac's tensors cannot hold: each error says so, and what to do
 instead.
 """
 

@@ -1,4 +1,4 @@
-"""Attention, also with graphs of the model inside: Attention and FlexAttention."""
+"""Attention and FlexAttention, the latter with subgraphs of the model inside."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from xlac.ir.op import ShapeError
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
-RAW, CAPPED, BIASED, PROBABILITIES = range(4)  # what `qk_matmul_output_mode` asks for
+# the values of `qk_matmul_output_mode`: which scores are returned
+RAW, CAPPED, BIASED, PROBABILITIES = range(4)
 
 
 @operator("Attention", since=23)
@@ -67,8 +68,8 @@ def _scale(call: OperatorCall) -> float | None:
 
 
 def _usual(call: OperatorCall, q: Node, k: Node) -> bool:
-    """Whether our `attention` means the same: no mask, nothing past, one output, and as many keys
-    as queries if causal.
+    """Whether xlac's `attention` operation computes the same: no mask, no past, one output, and as
+    many keys as queries if causal.
     """
     plain = all(call.get(n) is None for n in range(3, 7)) and not any(
         call.wants(n) for n in range(1, 4)
@@ -92,7 +93,7 @@ def _sight(
     offset: Node | int,
     lengths: Node | None,
 ) -> heads.Sight:
-    """What the mask leaves to be seen by causality, windows, and the lengths without padding."""
+    """The mask, restricted by causality, sliding windows and the lengths without padding."""
     queries, keys = q.shape[2], k.shape[2]
     left, right = call.attr("left_window_size", -1), call.attr("right_window_size", -1)
     causal = call.attr("is_causal", 0)
@@ -116,7 +117,7 @@ def _sight(
 
 @operator("FlexAttention", since=1, domain="ai.onnx.preview")
 def flex_attention(call: OperatorCall) -> Node:
-    """Preview operator set 1: graphs of the model change the scores and the probabilities."""
+    """Preview operator set 1: subgraphs of the model modify the scores and the probabilities."""
     q, k, v = (call[n] for n in range(3))
     dtype = call.dtype("softmax_precision", DType.F64 if q.type.dtype is DType.F64 else DType.F32)
     found = build.cast(heads.scores(q, k, _scale(call)), dtype)

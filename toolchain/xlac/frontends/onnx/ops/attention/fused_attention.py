@@ -26,7 +26,7 @@ def _scale(call: OperatorCall) -> float | None:
 
 
 def _attended(call: OperatorCall, q: Node, k: Node, v: Node, sight: Sight) -> Node:
-    """(batch, time, heads * width) from heads apart."""
+    """Attention of separate heads, merged into (batch, time, heads * width)."""
     found = sight.applied(heads.capped(heads.scores(q, k, _scale(call)), call.attr("softcap", 0.0)))
     return heads.joined(heads.values(sight.probabilities(found), v))
 
@@ -40,10 +40,11 @@ def _biased(sight: Sight, bias: Node | None) -> Sight:
 
 
 def _padding(call: OperatorCall, mask: Node, queries: Dim, keys: Dim) -> Sight:
-    """The sight that a mask of whole numbers gives: `mask_filter_value` is added where it is 0.
+    """The attention mask for an integer mask: `mask_filter_value` is added to the scores where it
+    is 0.
 
-    It is (batch, keys) or (batch, queries, keys), or lengths of (batch), or (2 batch) ends and
-    beginnings.
+    The integer mask is (batch, keys) or (batch, queries, keys), or key counts (batch), or (2 batch)
+    ends followed by starts.
     """
     hidden = call.attr("mask_filter_value", -10000.0)
     if mask.type.rank == 1:
@@ -68,7 +69,7 @@ def _padding(call: OperatorCall, mask: Node, queries: Dim, keys: Dim) -> Sight:
 
 @operator("Attention", domain=MICROSOFT)
 def attention(call: OperatorCall) -> tuple[Node, ...]:
-    """Self attention with the projection before it: y, and present keys and values (2, batch,
+    """Self-attention including its input projection: y, and present keys and values (2, batch,
     heads, time, width).
     """
     x, weight, bias, mask, past, extra = (
@@ -115,7 +116,7 @@ def multi_head_attention(call: OperatorCall) -> tuple[Node, ...]:
     if call.get(8) is not None or call.get(9) is not None:
         call.fail("a shared buffer of past and present is not supported")
     biases = _biases(bias, query, value, count)
-    if key is None:  # all packed
+    if key is None:  # queries, keys and values packed into one input
         q, k, v = (_unpacked(query, n, biases[n]) for n in range(3))
     elif value is None and key.type.rank == 5:
         q = _headed(query, biases[0], count)
@@ -135,7 +136,7 @@ def multi_head_attention(call: OperatorCall) -> tuple[Node, ...]:
 
 
 def _biases(bias: Node | None, query: Node, value: Node | None, count: int) -> list[Node | None]:
-    """The parts of a bias that belong to queries, keys and values."""
+    """The parts of a bias for queries, keys and values."""
     if bias is None:
         return [None, None, None]
     width = query.shape[2] if query.type.rank == 3 else count * query.shape[4]
@@ -148,7 +149,7 @@ def _biases(bias: Node | None, query: Node, value: Node | None, count: int) -> l
 
 
 def _headed(x: Node, bias: Node | None, count: int) -> Node:
-    """Heads apart, after the bias; what has rank 4 has neither to come."""
+    """Adds the bias and splits the heads; an input of rank 4 has both done already."""
     if x.type.rank == 4:
         return x
     return heads.apart(x if bias is None else build.add(x, bias), count)
@@ -167,8 +168,8 @@ def _unpacked(x: Node, number: int, bias: Node | None) -> Node:
 
 @operator("GroupQueryAttention", domain=MICROSOFT)
 def group_query_attention(call: OperatorCall) -> tuple[Node, ...]:
-    """y, present keys and values; causal. Input 5 has the last valid position of each example, 6
-    how many keys there are.
+    """y, present keys and values; causal. Input 5 is the last valid position of each example, input
+    6 the total number of keys.
     """
     query, key, value, past_k, past_v = (call.get(n) for n in range(5))
     count, shared = call.attr("num_heads"), call.attr("kv_num_heads")
@@ -209,7 +210,7 @@ def group_query_attention(call: OperatorCall) -> tuple[Node, ...]:
 
 
 def _split(packed: Node, count: int, shared: int) -> tuple[Node, Node, Node]:
-    """Queries, keys and values that lie one after another along the last axis."""
+    """Splits queries, keys and values that are concatenated along the last axis."""
     hidden = packed.shape[2]
     if not isinstance(hidden, int) or hidden % (count + 2 * shared):
         raise ShapeError(
@@ -223,8 +224,8 @@ def _split(packed: Node, count: int, shared: int) -> tuple[Node, Node, Node]:
 
 
 def _total(call: OperatorCall, past: Node, time: Dim) -> Dim:
-    """How many keys the present has room for: as many as there are, or as the past has where that
-    is more.
+    """The capacity of the present keys: the total number of keys, or the past's capacity if that is
+    larger.
     """
     (total,) = call.dims(6)
     room = past.shape[2]
@@ -232,14 +233,16 @@ def _total(call: OperatorCall, past: Node, time: Dim) -> Dim:
 
 
 def _continued(past: Node, new: Node, before: Node, whole: Dim) -> Node:
-    """The past with new entries after the valid ones of each example, in room for `whole`."""
+    """Writes the new entries after the valid past entries of each example, in a buffer of capacity
+    `whole`.
+    """
     batch, shared, room, width = past.shape
     time = fixed(new, 2)
     wide = build.pad(past, 0, (0, 0, 0, 0), (0, 0, whole - room, 0))
     if batch == 1:
         zero = build.constant(0, DType.I64)
         return Node.of(DynUpdate(), wide, new, zero, zero, build.reshape(before, ()), zero)
-    # the entry among the new ones
+    # index into the new entries
     at = build.sub(build.iota((1, whole), 1), build.reshape(before, (-1, 1)))
     inside = build.apply1("and", build.compare(at, "ge", 0), build.compare(at, "lt", time))
     held = build.reshape(build.minimum(build.maximum(at, 0), time - 1), (batch, 1, whole, 1))
@@ -250,7 +253,7 @@ def _continued(past: Node, new: Node, before: Node, whole: Dim) -> Node:
 
 
 def fixed(x: Node, axis: int) -> int:
-    """An extent that must be known."""
+    """The size of an axis, which must be static."""
     size = x.shape[axis]
     if not isinstance(size, int):
         raise ShapeError(f"axis {axis} of {x.type} must be known")
@@ -259,8 +262,8 @@ def fixed(x: Node, axis: int) -> int:
 
 @operator("RotaryEmbedding", domain=MICROSOFT)
 def rotary_embedding(call: OperatorCall) -> Node:
-    """Positions are (batch, time), or one number from which they count; caches have a row for each
-    position.
+    """Positions are (batch, time), or the scalar position of the first element; the caches have a
+    row for each position.
     """
     x, positions = call[0], call[1]
     if call.attr("is_packed_batching", 0):

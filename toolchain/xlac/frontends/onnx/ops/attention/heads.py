@@ -1,9 +1,9 @@
-"""Attention in parts: heads apart and joined, scores, who may see whom, probabilities, and the mean
-of values.
+"""Building blocks of attention: splitting and merging heads, scores, masks, probabilities, and the
+weighted sum of values.
 
-Tensors with heads apart are (batch, heads, time, width); there may be fewer heads of keys and
-values, each shared by as many neighbouring heads of queries. Scores are (batch, heads, queries,
-keys) in the compute type.
+Tensors with split heads are (batch, heads, time, width). There may be fewer key/value heads, each
+shared by a group of consecutive query heads. Scores are (batch, heads, queries, keys) in the
+compute type.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xlac_sdk.dtypes import DType
 
 
 def apart(x: Node, heads: int) -> Node:
-    """(batch, time, heads * width) with heads apart; what has rank 4 has them so."""
+    """Splits (batch, time, heads * width) into heads; an input of rank 4 is split already."""
     if x.type.rank == 4:
         return x
     if x.type.rank != 3 or heads < 1 or not isinstance(x.shape[2], int) or x.shape[2] % heads:
@@ -32,13 +32,15 @@ def apart(x: Node, heads: int) -> Node:
 
 
 def joined(x: Node) -> Node:
-    """Heads apart as (batch, time, heads * width)."""
+    """Merges heads into (batch, time, heads * width)."""
     batch, heads, time, width = x.shape
     return build.reshape(build.transpose(x, (0, 2, 1, 3)), (batch, time, heads * width))
 
 
 def grouped(x: Node, shared: Dim) -> Node:
-    """(batch, heads, a, b) as (batch, shared, heads / shared, a, b)."""
+    """Splits the heads axis by key/value head: (batch, heads, a, b) to (batch, shared, heads /
+    shared, a, b).
+    """
     batch, heads, *rest = x.shape
     if not isinstance(heads, int) or not isinstance(shared, int) or not shared or heads % shared:
         raise ShapeError(f"{heads} heads of queries do not share {shared} heads of keys")
@@ -46,7 +48,7 @@ def grouped(x: Node, shared: Dim) -> Node:
 
 
 def scores(q: Node, k: Node, scale: float | None = None) -> Node:
-    """q k' * scale, which is 1 / sqrt(width) unless given."""
+    """q kᵀ * scale, by default 1 / sqrt(width)."""
     batch, heads, time, width = q.shape
     if scale is None:
         if not isinstance(width, int) or not width:
@@ -72,19 +74,19 @@ def values(weights: Node, v: Node) -> Node:
 
 
 def capped(x: Node, cap: float) -> Node:
-    """Scores held between -cap and cap by tanh; 0 leaves them."""
+    """Soft-capped scores: cap * tanh(scores / cap); a cap of 0 leaves them unchanged."""
     return build.mul(build.apply1("tanh", build.div(x, cap)), cap) if cap else x
 
 
-# ---- who may see whom ------------------------------------------------------------------------
+# ---- masks -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What is added to scores, and which keys a query may see at all; both broadcast to the scores,
-    None is no limit.
+    """An attention mask: a bias added to the scores, and the keys that each query may attend to;
+    both broadcast to the scores, None is no restriction.
 
-    `blind` says that a query may see no key, which then gets zeros.
+    `blind` says that a query may have no key at all; its probabilities are then zeros.
     """
 
     bias: Node | None = None
@@ -92,18 +94,20 @@ class Sight:
     blind: bool = False
 
     def also(self, allowed: Node, blind: bool = False) -> Sight:
-        """The same where a query may only see what is `allowed` too."""
+        """The mask restricted further: keys must also be in `allowed`."""
         both = allowed if self.allowed is None else build.apply1("and", self.allowed, allowed)
         return Sight(self.bias, both, self.blind or blind)
 
     def applied(self, found: Node) -> Node:
-        """Scores with the bias added, and -inf where a query may not look."""
+        """Scores plus the bias, and -inf where a query may not attend."""
         if self.bias is not None:
             found = build.add(found, build.cast(self.bias, found.type.dtype))
         return found if self.allowed is None else build.select(self.allowed, found, -np.inf)
 
     def probabilities(self, found: Node) -> Node:
-        """The softmax of scores to which this was applied; zeros for a query that sees no key."""
+        """The softmax of scores that were masked by `applied`; zeros for a query without any
+        key.
+        """
         weights = build.apply1("softmax", found, axis=-1)
         if not self.blind:
             return weights
@@ -121,8 +125,8 @@ class Sight:
 
 
 def masked(mask: Node | None, keys: Dim) -> Sight:
-    """The sight that a mask gives: bool says who may look, floats are added. What it lacks of the
-    keys is hidden.
+    """The mask from a mask tensor: bools are the allowed keys, floats are added. Keys beyond the
+    tensor's last are masked out.
     """
     if mask is None:
         return Sight()
@@ -135,7 +139,7 @@ def masked(mask: Node | None, keys: Dim) -> Sight:
 
 
 def distance(queries: Dim, keys: Dim, offset: Node | int) -> Node:
-    """How far key j lies before query i, which is at i + offset: (queries, keys), or (batch, 1,
+    """How far key j is before query i, whose position is i + offset: (queries, keys), or (batch, 1,
     queries, keys).
     """
     shape = (queries, keys)
@@ -147,6 +151,6 @@ def distance(queries: Dim, keys: Dim, offset: Node | int) -> Node:
 
 
 def length(x: Node, axis: int) -> Node | int:
-    """An extent as a number, or as a node when it is symbolic."""
+    """The size of an axis as a number, or as a node if it is symbolic."""
     size = x.shape[axis]
     return size if isinstance(size, int) else Node.of(DimSize(axis), x)

@@ -1,5 +1,5 @@
-"""Attention whose past is a state of fixed size: LinearAttention, and the convolution that goes
-before it.
+"""LinearAttention, whose past is a state of fixed size, and the causal convolution that precedes
+it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ RULES = {
     "delta": (False, True),
     "gated_delta": (True, True),
 }
-"""Whether the state decays, and whether only what it does not tell yet is written."""
+"""For each update rule: whether the state decays, and whether the delta rule is used, which writes
+only the difference to what the state already predicts.
+"""
 
 
 @operator("LinearAttention", since=27)
 def linear_attention(call: OperatorCall) -> tuple[Node, Node]:
-    """Operator set 27: step by step, a state (batch, heads, keys, values) is decayed, written and
-    read, in f32.
+    """Operator set 27: a recurrence over a state (batch, heads, keys, values) in f32, which each
+    step decays, updates and reads.
     """
     rule = call.attr("update_rule", "gated_delta")
     if rule not in RULES:
@@ -78,14 +80,14 @@ def _root(width: object) -> float:
 
 
 def _by_time(x: Node, axis: int) -> Node:
-    """The axis of time first."""
+    """Moves the time axis to the front."""
     return build.transpose(x, (axis, *(a for a in range(x.type.rank) if a != axis)))
 
 
 def _recurrence(
     first: Node, steps: list[Node], gated: bool, corrected: bool, time: object
 ) -> tuple[Node, Node]:
-    """The last state, and what each step reads from the state that it leaves."""
+    """The final state, and the value that each step reads from its updated state."""
 
     def step(state: Node, q: Node, k: Node, v: Node, *gates: Node) -> tuple[Node, Node]:
         if gated:
@@ -110,8 +112,8 @@ def _recurrence(
 
 @operator("CausalConvWithState", since=27)
 def causal_convolution(call: OperatorCall) -> tuple[Node, Node]:
-    """Operator set 27: each channel alone, with the last k - 1 elements of the past before it; and
-    those to come.
+    """Operator set 27: a depthwise causal convolution, preceded by the last k - 1 elements of the
+    past; also returns those for the next call.
     """
     x, weight, bias, past = call[0], call[1], call.get(2), call.get(3)
     activation = call.attr("activation", "none")

@@ -1,4 +1,4 @@
-"""RotaryEmbedding: pairs of elements turned by angles whose cosines and sines the model brings."""
+"""RotaryEmbedding: pairs of elements rotated by angles whose cosines and sines are inputs."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ def rotary_embedding(call: OperatorCall) -> Node:
 def rotated(
     x: Node, cosine: Node, sine: Node, heads: int, *, width: int = 0, interleaved: bool = False
 ) -> Node:
-    """x of rank 4, whose axis `heads` is that of the heads, turned by angles (batch, time, width /
-    2).
+    """x of rank 4, with heads along axis `heads`, rotated by angles (batch, time, width / 2).
 
-    Pairs are elements i and i + width / 2 of the last axis, or neighbours when `interleaved`; what
-    is beyond `width` stays.
+    Pairs are elements i and i + width / 2 of the last axis, or neighbours if `interleaved`;
+    elements from `width` on are unchanged.
     """
     whole = x.shape[3]
     width = width or whole  # type: ignore[assignment]
     if not isinstance(width, int) or width % 2 or cosine.shape[-1] != width // 2:
-        raise ShapeError(f"cosines {cosine.type} do not turn pairs of {width} elements")
+        raise ShapeError(f"cosines {cosine.type} do not fit pairs of {width} elements")
     half = width // 2
     cosine, sine = (
         build.compute(build.reshape(n, (*n.shape[:heads], 1, *n.shape[heads:])))

@@ -1,4 +1,4 @@
-"""What classifiers and regressors of ai.onnx.ml make of their scores: post_transform, and
+"""Post-processing of the scores of ai.onnx.ml's classifiers and regressors: post_transform, and
 labels.
 """
 
@@ -30,7 +30,7 @@ def finished(call: OperatorCall, scores: Node, transform: str) -> Node:
 
 
 def _softmax_zero(x: Node) -> Node:
-    """Softmax in which what is 0 stays 0."""
+    """Softmax over the nonzero scores; zeros stay zero."""
     top = build.reduce(x, "max", 1, keepdims=True)
     there = build.compare(build.apply1("abs", x), "gt", 1e-7)
     parts = build.select(
@@ -43,7 +43,7 @@ def _softmax_zero(x: Node) -> Node:
 
 
 def _probit(x: Node) -> Node:
-    """The inverse of the normal distribution, as ONNX's reference approximates it."""
+    """The probit function (inverse of the normal CDF), by the approximation of ONNX's reference."""
     at = build.sub(build.mul(x, 2.0), 1.0)
     rest = build.mul(build.sub(1.0, at), build.add(at, 1.0))
     log = build.log(rest)
@@ -58,8 +58,8 @@ def _probit(x: Node) -> Node:
 
 
 def two(call: OperatorCall, score: Node, transform: str, probability: bool) -> Node:
-    """The scores of two classes from that of the second, (rows, 1): a probability, or a distance to
-    either side.
+    """Two columns of class scores from the score of the second class, (rows, 1), which is a
+    probability or a signed margin.
     """
     if transform == "PROBIT":
         return finished(call, score, transform)
@@ -70,7 +70,7 @@ def two(call: OperatorCall, score: Node, transform: str, probability: bool) -> N
 
 
 def labelled(call: OperatorCall, chosen: Node, labels: list[int] | None) -> Node:
-    """The labels of chosen classes; where labels are text the output must not be asked for."""
+    """The labels of the chosen classes. Labels that are text are refused if the output is used."""
     if labels is None:
         if call.wants(0) and call.attr("classlabels_strings", None):
             call.fail(

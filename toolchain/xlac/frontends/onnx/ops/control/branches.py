@@ -17,7 +17,7 @@ from xlac_sdk.dtypes import DType
 
 @operator("If")
 def if_(call: OperatorCall) -> tuple[Value, ...]:
-    """One of two bodies; only that one is imported when the condition is known."""
+    """If: builds only the taken body when the condition is known at import."""
     condition = build.reshape(call[0], [])
     then, otherwise = call.attr("then_branch"), call.attr("else_branch")
     known = call.importer.known.constant(condition)
@@ -25,12 +25,15 @@ def if_(call: OperatorCall) -> tuple[Value, ...]:
         chosen = _both(call, condition, otherwise, then)
         if chosen is not None:
             return chosen
-        known = call.importer.known.array(condition)  # tells which inputs decide it
+        # raises NeedsValue with the inputs that decide it
+        known = call.importer.known.array(condition)
     return bodies.inline(call.importer, then if known.reshape(-1)[0] else otherwise, ())
 
 
 def _both(call: OperatorCall, condition: Node, *graphs: Any) -> tuple[Value, ...] | None:
-    """A branch of the compiled program; None when the two do not give tensors of the same types."""
+    """A conditional in the compiled program; None if the bodies do not return tensors of equal
+    types.
+    """
     made = [bodies.imported(call.importer, graph, ()) for graph in graphs]
     if not all(body.plain for body in made):
         _told(call, made)
@@ -46,7 +49,7 @@ def _both(call: OperatorCall, condition: Node, *graphs: Any) -> tuple[Value, ...
 
 
 def _told(call: OperatorCall, made: list[bodies.OnnxBody]) -> None:
-    """Notes what is wrong in branches, unless their condition may yet be given."""
+    """Reports the problems of the branches, unless the caller may still fix the condition."""
     try:
         call.importer.known.array(call[0])
     except DataDependent:

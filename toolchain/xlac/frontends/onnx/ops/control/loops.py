@@ -1,5 +1,5 @@
-"""Loop (ONNX operator sets 1 to 25): as a scan of known length, as a while loop, or step after step
-at import.
+"""Loop (ONNX operator sets 1 to 25): as a scan of known length, as a while loop, or unrolled at
+import.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from xlac_sdk.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class OnnxLoop:
-    """A Loop node: the most steps (None without a bound), the condition before the first, the body,
-    what is carried.
+    """A Loop node: the maximum number of steps (None if unbounded), the initial condition, the
+    body, and the carried values.
     """
 
     call: OperatorCall
@@ -40,24 +40,22 @@ class OnnxLoop:
     carried: tuple[Value, ...]
 
     def known(self, node: Node | None) -> Any:
-        """The number or truth that a scalar is known to be, else None."""
+        """The value of a scalar if it is known, else None."""
         found = None if node is None else self.call.importer.known.constant(node)
         return None if found is None else found.reshape(-1)[0].item()
 
     def bound(self) -> Dim:
-        """The most steps. Raises NeedsValue or DataDependent."""
+        """The maximum number of steps. Raises NeedsValue or DataDependent."""
         if self.trips is None:
-            raise DataDependent(
-                "the loop has no most number of steps, and stacks what its steps give"
-            )
+            raise DataDependent("the loop has scan outputs but no maximum number of steps")
         (found,) = self.call.importer.known.dims(self.trips)
         return max(0, found) if isinstance(found, int) else found
 
 
 @operator("Loop")
 def loop(call: OperatorCall) -> tuple[Value, ...]:
-    """A scan where the number of steps is known, else a while loop, whose stacked results need a
-    bound on the steps. A loop whose values change type is run step by step while importing.
+    """A scan where the number of steps is known, else a while loop, whose scan outputs need a bound
+    on the number of steps. A loop that changes the types of carried values is unrolled at import.
     """
     carried = tuple(v for v in call.inputs[2:] if v is not None)
     trips = None if call.get(0) is None else build.reshape(call[0], [])
@@ -85,9 +83,7 @@ def loop(call: OperatorCall) -> tuple[Value, ...]:
 
 
 def _steady(asked: OnnxLoop, body: OnnxBody) -> bool:
-    """Whether every step gives plain tensors, and those that are carried of the types that it
-    takes.
-    """
+    """Whether every step returns plain tensors, and carried values keep their types."""
     if not body.plain or not all(isinstance(v, Node) for v in asked.carried):
         return False
     given = [node.type for value in asked.carried for node in nodes(value)]
@@ -99,7 +95,7 @@ def _first(asked: OnnxLoop) -> list[Node]:
 
 
 def _scanned(asked: OnnxLoop, body: OnnxBody, length: Dim) -> tuple[Value, ...]:
-    """A loop whose number of steps is known before it begins."""
+    """A loop whose number of steps is known before it starts."""
     step, *carried = body.params
     first, outside = _first(asked), list(body.captures.inside)
     results = body.outputs()[1:]
@@ -111,7 +107,7 @@ def _scanned(asked: OnnxLoop, body: OnnxBody, length: Dim) -> tuple[Value, ...]:
 
 
 def _repeated(asked: OnnxLoop, body: OnnxBody, bound: Dim) -> tuple[Value, ...]:
-    """A loop that data ends: what its steps stack has room for `bound` of them."""
+    """A while loop; its scan outputs are allocated for `bound` steps."""
     step, *carried = body.params
     first, outside = _first(asked), list(body.captures.inside)
     again, *results = body.outputs()
@@ -145,7 +141,7 @@ def _repeated(asked: OnnxLoop, body: OnnxBody, bound: Dim) -> tuple[Value, ...]:
         *rest,
     )
     turn = Graph("loop", inputs, {f"y{n}": node for n, node in enumerate(outputs)})
-    most = asked.known(asked.trips)  # gradients go through a loop that is bounded
+    most = asked.known(asked.trips)  # only a bounded loop has gradients
     op: Op = While(going, turn)
     if isinstance(most, int) and 0 <= most <= MOST:
         op = BoundedWhile(going, turn, most)
@@ -159,7 +155,7 @@ def _repeated(asked: OnnxLoop, body: OnnxBody, bound: Dim) -> tuple[Value, ...]:
 
 
 def _written(buffer: Node, value: Node, step: Node) -> Node:
-    """A buffer with the value of a step at its place."""
+    """A buffer with the value written at the index of the step."""
     zero = build.constant(np.asarray(0))
     return build.apply1(
         "dyn_update",
@@ -171,7 +167,7 @@ def _written(buffer: Node, value: Node, step: Node) -> Node:
 
 
 def _stepped(asked: OnnxLoop, body: OnnxBody) -> tuple[Value, ...]:
-    """A loop whose steps differ in more than numbers: each becomes nodes of its own."""
+    """Unrolls a loop whose steps differ in types or shapes."""
     bound = asked.bound() if asked.trips is not None else STEPS
     if not isinstance(bound, int):
         raise DataDependent(f"the loop has {bound} steps, which change what is carried")
@@ -195,7 +191,7 @@ def _stepped(asked: OnnxLoop, body: OnnxBody) -> tuple[Value, ...]:
 
 
 def _stacked(rows: Sequence[tuple[Value, ...]], asked: OnnxLoop, body: OnnxBody) -> list[Value]:
-    """What the steps gave, each as the entries of a new axis."""
+    """The values of all steps stacked along a new axis."""
     if rows:
         columns = list(zip(*rows, strict=True))
         return [

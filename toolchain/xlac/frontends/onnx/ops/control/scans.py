@@ -18,7 +18,9 @@ from xlac.ops.control.control import Scan as Steps
 
 @operator("Scan", since=8)
 def scan_batched(call: OperatorCall) -> tuple[Value, ...]:
-    """Each entry of the batch, axis 0 of all tensors, by itself; sequences all of full length."""
+    """Scans each entry of the batch (axis 0 of all tensors) separately; all sequences must have
+    full length.
+    """
     if call.given(0) is not None:
         call.fail("sequences of different lengths are not supported")
     inputs = [call[n] for n in range(1, len(call))]
@@ -36,7 +38,7 @@ def scan_batched(call: OperatorCall) -> tuple[Value, ...]:
 
 @operator("Scan", since=9)
 def scan(call: OperatorCall) -> tuple[Value, ...]:
-    """The body once for each slice of the scanned inputs; what it carries comes first."""
+    """Runs the body once for each slice of the scanned inputs; carried values come first."""
     count = call.attr("num_scan_inputs")
     axes, back = call.attr("scan_input_axes", []), call.attr("scan_input_directions", [])
     return _scanned(
@@ -84,14 +86,14 @@ def _at(values: Sequence[Any], number: int) -> int:
 
 
 def _first(x: Node, axis: int, back: int) -> Node:
-    """x with its scanned axis first, backwards if so wanted."""
+    """x with its scanned axis first, reversed if `back`."""
     axis = normal_axis(axis, x.type.rank)
     moved = build.transpose(x, [axis, *(a for a in range(x.type.rank) if a != axis)])
     return build.apply1("flip", moved, axis=0) if back else moved
 
 
 def _last(y: Node, axis: int, back: int) -> Node:
-    """A stacked result with its axis 0 where it belongs."""
+    """A stacked result with its axis 0 moved to `axis`, reversed if `back`."""
     axis = normal_axis(axis, y.type.rank)
     order = [*range(1, axis + 1), 0, *range(axis + 1, y.type.rank)]
     return build.transpose(build.apply1("flip", y, axis=0) if back else y, order)

@@ -1,6 +1,4 @@
-"""GridSample and AffineGrid: reading a tensor between its elements, and the places to read it
-at.
-"""
+"""GridSample and AffineGrid: interpolation at fractional positions, and grids of such positions."""
 
 from __future__ import annotations
 
@@ -35,7 +33,9 @@ def grid_sample(call: OperatorCall) -> Node:
 
 @operator("AffineGrid", since=20)
 def affine_grid(call: OperatorCall) -> Node:
-    """Operator set 20: the places of a regular grid, moved by a matrix (batch, rank, rank + 1)."""
+    """Operator set 20: the positions of a regular grid, transformed by a matrix (batch, rank, rank
+    + 1).
+    """
     theta = call[0]
     _, _, *sizes = call.ints(1) or []
     if theta.type.rank != 3 or theta.shape[1:] != (len(sizes), len(sizes) + 1):
@@ -49,7 +49,7 @@ def affine_grid(call: OperatorCall) -> Node:
 
 
 def regular(sizes: Sequence[int], align_corners: bool) -> Array:
-    """Every place of a grid from -1 to 1 as (last axis, …, first axis, 1)."""
+    """All positions of a grid over [-1, 1] as (last axis, …, first axis, 1)."""
     lines = []
     for n in sizes:
         at = np.arange(n, dtype=np.float64)

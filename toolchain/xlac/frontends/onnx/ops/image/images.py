@@ -1,6 +1,4 @@
-"""ImageDecoder: a picture that is known when the model is imported, as the numbers of its
-pixels.
-"""
+"""ImageDecoder: decodes a picture that is constant at import."""
 
 from __future__ import annotations
 
@@ -19,8 +17,8 @@ FORMATS = ("RGB", "BGR", "Grayscale")
 
 @operator("ImageDecoder", since=20)
 def image_decoder(call: OperatorCall) -> Node:
-    """Operator set 20: (height, width, channels) of u8. The size is in the picture, so it is
-    decoded at import, by Pillow.
+    """Operator set 20: (height, width, channels) of u8. The output's size is in the picture, so it
+    is decoded at import, by Pillow.
     """
     format = call.attr("pixel_format", "RGB")
     if format not in FORMATS:

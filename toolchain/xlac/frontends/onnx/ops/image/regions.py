@@ -1,4 +1,4 @@
-"""Parts of images that boxes name, brought to one size: RoiAlign and MaxRoiPool."""
+"""Regions of interest resampled to one size: RoiAlign and MaxRoiPool."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def roi_align_16(call: OperatorCall) -> Node:
 
 
 def _roi_align(call: OperatorCall, default: str) -> Node:
-    """Each bin of a box is the mean, or the largest, of places between elements."""
+    """Each bin of a box is the mean, or the maximum, of values interpolated at sample positions."""
     x, boxes, batches = call[0], call[1], call[2]
     if (
         x.type.rank != 4
@@ -79,15 +79,15 @@ def _roi_align(call: OperatorCall, default: str) -> Node:
 
 
 def _places(start: Node, length: Node, count: int, samples: int) -> Node:
-    """Where the samples of each bin lie along one axis: (boxes, count * samples)."""
+    """The sample positions of every bin along one axis: (boxes, count * samples)."""
     bin_ = build.div(length, float(count))
     at = build.constant((np.arange(count * samples) + 0.5) / samples, start.type.dtype)
     return build.add(build.reshape(start, (-1, 1)), build.mul(build.reshape(bin_, (-1, 1)), at))
 
 
 def _shares(at: Node, size: int) -> Node:
-    """What each of `size` elements counts at places (…), on a new last axis; nothing beyond -1 and
-    the size.
+    """The linear interpolation weight of each of `size` elements at positions (…), on a new last
+    axis; zero for positions outside [-1, size].
     """
     wide = build.reshape(at, (*at.shape, 1))
     held = build.minimum(build.maximum(wide, 0.0), size - 1.0)
@@ -100,7 +100,7 @@ def _shares(at: Node, size: int) -> Node:
 
 
 def _means(start: Node, length: Node, count: int, size: object, ratio: int) -> Node:
-    """What each element of one axis counts in each bin: (boxes, count, size)."""
+    """The weight of each element of one axis in the mean of each bin: (boxes, count, size)."""
     assert isinstance(size, int)
     if ratio > 0:
         shares = _shares(_places(start, length, count, ratio), size)
@@ -110,8 +110,8 @@ def _means(start: Node, length: Node, count: int, size: object, ratio: int) -> N
 
 
 def _means_of_many(start: Node, length: Node, count: int, size: int) -> Node:
-    """The same when a bin has as many samples as it covers elements, which the boxes decide: one
-    sample after another.
+    """The same where the boxes decide the number of samples per bin: a loop adds one sample at a
+    time.
     """
     dtype = start.type.dtype
     bins = build.div(build.reshape(length, (-1, 1)), float(count))
@@ -143,10 +143,12 @@ def _means_of_many(start: Node, length: Node, count: int, size: int) -> Node:
 
 
 def _largest(images: Node, places: list[Node], counts: list[int], ratio: int) -> Node:
-    """The largest share of a corner at any sample of a bin."""
+    """The maximum, over the samples of a bin, of the pixels around each sample times their
+    weights.
+    """
     height, width = (n for n in images.shape[2:] if isinstance(n, int))
     flat = build.reshape(images, (*images.shape[:2], height * width))
-    # for each axis: the two elements beside each place, and what they count
+    # for each axis: the two elements next to each position, and their weights
     corners: list[list[tuple[Node, Node]]] = []
     for at, size in zip(places, (height, width), strict=True):
         inside = build.apply1(
@@ -188,8 +190,8 @@ def _largest(images: Node, places: list[Node], counts: list[int], ratio: int) ->
 
 @operator("MaxRoiPool", since=1)
 def max_roi_pool(call: OperatorCall) -> Node:
-    """Operator sets 1 and 22: the largest element of each bin of boxes (batch, x1, y1, x2, y2); 0
-    for an empty bin.
+    """Operator sets 1 and 22: the maximum of each bin of boxes (batch, x1, y1, x2, y2); 0 for an
+    empty bin.
     """
     x, boxes = call[0], call[1]
     counts, scale = call.attr("pooled_shape"), call.attr("spatial_scale", 1.0)

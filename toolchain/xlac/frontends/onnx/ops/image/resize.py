@@ -1,4 +1,4 @@
-"""Resize and Upsample: images and other grids with more or fewer elements."""
+"""Resize and Upsample."""
 
 from __future__ import annotations
 
@@ -20,19 +20,17 @@ MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic"
 
 @operator("Upsample", since=1)
 def upsample(call: OperatorCall) -> Node:
-    """Operator sets 7 (scales as an attribute) and 9; gone since 10, where Resize took its
-    place.
-    """
+    """Operator sets 7 (scales as an attribute) and 9; replaced by Resize in 10."""
     scales = [float(s) for s in (call.attr("scales") if call.get(1) is None else call.value(1))]
     return _by_scales(call, scales, coordinates="asymmetric", rounding="floor")
 
 
 @operator("Resize", since=10)
 def resize_10(call: OperatorCall) -> Node:
-    """Operator set 10: by scales, the first elements lying on each other.
+    """Operator set 10: by scales, with asymmetric coordinates.
 
-    The nearest element is the one before, and on a coarser grid the one after, as ONNX Runtime has
-    it.
+    The nearest element is found by rounding down, and by rounding up when downsampling, as in ONNX
+    Runtime.
     """
     scales = [float(s) for s in call.value(1)]
     finer = _by_scales(
@@ -69,7 +67,7 @@ def resize_11(call: OperatorCall) -> Node:
 
 
 def _to_sizes(call: OperatorCall, axes: Sequence[int]) -> tuple[list[Dim], list[float]]:
-    """Sizes, and the scales that they mean: one for all axes if proportions are to be kept."""
+    """Sizes and the scales that they imply: one scale for all axes if the aspect ratio is kept."""
     x, policy = call[0], call.attr("keep_aspect_ratio_policy", "stretch")
     sizes: list[Dim] = list(call.dims(3))
     if policy == "stretch" or len(sizes) != len(axes):
@@ -94,7 +92,7 @@ def _resized(
     region: Sequence[float],
     given: dict[str, object],
 ) -> Node:
-    """Our `resize` of those axes that change."""
+    """xlac's `resize` over the axes whose size changes."""
     x = call[0]
     count = len(axes)
     if len(sizes or scales) != count or (region and len(region) != 2 * count):
@@ -125,14 +123,14 @@ def _resized(
     }  # fmt: skip
     if mode == "nearest" or x.type.dtype.is_float:
         return build.apply1("resize", x, **op)
-    # to an integer it saturates
+    # conversion to an integer saturates
     found = build.apply1("round", build.apply1("resize", build.floating(x), **op))
     return build.cast(found, x.type.dtype)
 
 
 @operator("CenterCropPad", since=18)
 def center_crop_pad(call: OperatorCall) -> Node:
-    """Operator set 18: the middle of each axis, or the axis in the middle of zeros."""
+    """Operator set 18: crops the centre of each axis, or pads it with zeros on both sides."""
     x = call[0]
     axes = [normal_axis(a, x.type.rank) for a in call.attr("axes", None) or range(x.type.rank)]
     low, high = [0] * x.type.rank, [0] * x.type.rank

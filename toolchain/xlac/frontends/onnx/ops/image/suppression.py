@@ -1,6 +1,4 @@
-"""NonMaxSuppression: of boxes that overlap, the one with the highest score. Data decides how many
-there are.
-"""
+"""NonMaxSuppression. The number of selected boxes is data-dependent."""
 
 from __future__ import annotations
 
@@ -19,10 +17,9 @@ from xlac_sdk.dtypes import DType
 
 @operator("NonMaxSuppression", since=10)
 def non_max_suppression(call: OperatorCall) -> Value:
-    """Operator sets 10 and 11: rows of (batch, class, box), in the order of batches, classes and
-    scores.
+    """Operator sets 10 and 11: rows of (batch, class, box), ordered by batch, class and score.
 
-    Every step takes the best box that is left in each class of each batch, and drops those that
+    Each step selects the best remaining box of each class of each batch, and drops those that
     overlap it.
     """
     boxes, scores = call[0], call[1]
@@ -88,7 +85,7 @@ def _edges(boxes: Node, centred: int) -> list[Node]:
 
 
 def _overlaps(one: list[Node], all_: list[Node], most: Node) -> Node:
-    """Whether boxes share more than a part of their union with one box; empty boxes share
+    """Whether each box's intersection over union with one box exceeds `most`; an empty box overlaps
     nothing.
     """
     width, height = (
@@ -107,7 +104,7 @@ def _overlaps(one: list[Node], all_: list[Node], most: Node) -> Node:
 def _chosen(
     alive: Node, scores: Node, edges: list[Node], overlap: Node, limit: Node, steps: int
 ) -> tuple[Node, Node]:
-    """For each step, batch and class: whether a box was taken, and which."""
+    """For each step, batch and class: whether a box was selected, and which."""
     lowest = float(np.finfo(scores.type.dtype.numpy).min)
 
     def step(

@@ -54,8 +54,8 @@ for _name, _mnemonic in _MANY.items():
 
 
 def second(call: OperatorCall) -> Node:
-    """The second operand; before operator set 7 `axis` says where it lies in the first, when
-    `broadcast` is set.
+    """The second operand. Before operator set 7, `axis` aligns it with the first if `broadcast` is
+    set.
     """
     x, y = call[0], call[1]
     if call.version >= 7 or not call.attr("broadcast", 0) or "axis" not in call.attributes:
@@ -66,7 +66,7 @@ def second(call: OperatorCall) -> Node:
 
 @operator("Mean", elementwise=True)
 def mean(call: OperatorCall) -> Node:
-    """The mean of tensors, computed in at least f32."""
+    """The mean of tensors, computed in f32 or wider."""
     total = reduce(build.add, (build.compute(x) for x in call))
     return build.cast(
         build.div(total, build.constant(len(call), total.type.dtype)), call[0].type.dtype
@@ -90,13 +90,13 @@ def power(call: OperatorCall) -> Node:
 
 @operator("Mod", since=10, elementwise=True)
 def modulus(call: OperatorCall) -> Node:
-    """The remainder with the divisor's sign, or with `fmod` that of the dividend."""
+    """The remainder with the divisor's sign, or the dividend's with `fmod`."""
     return build.apply1("rem" if call.attr("fmod", 0) else "mod", call[0], call[1])
 
 
 @operator("IsInf", since=10, elementwise=True)
 def is_infinite(call: OperatorCall) -> Node:
-    """Whether an element is infinite, of the signs that are asked for."""
+    """Whether an element is infinite, for the signs selected by the attributes."""
     x = call[0]
     found = [
         build.compare(x, "eq", limit)
@@ -136,7 +136,7 @@ def clip_attributes(call: OperatorCall) -> Node:
 
 @operator("Clip", since=11, elementwise=True)
 def clip(call: OperatorCall) -> Node:
-    """Clip since operator set 11: its limits are inputs; of crossed limits the upper one wins."""
+    """Clip since operator set 11: its limits are inputs; if min > max the result is max."""
     x, low, high = call[0], call.get(1), call.get(2)
     x = x if low is None else build.maximum(x, low)
     return x if high is None else build.minimum(x, high)

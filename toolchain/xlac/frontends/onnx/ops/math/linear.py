@@ -30,7 +30,7 @@ def _product(x: Node, coefficients: Array) -> Node:
 
 @operator("LinearRegressor", domain=ML)
 def linear_regressor(call: OperatorCall) -> Node:
-    """x times the coefficients, the intercepts, and the transformation asked for."""
+    """x times the coefficients, plus the intercepts, through post_transform."""
     x = _rows(call)
     found = _product(x, np.asarray(call.attr("coefficients")).reshape(call.attr("targets", 1), -1))
     if call.attr("intercepts", None):
@@ -40,8 +40,8 @@ def linear_regressor(call: OperatorCall) -> Node:
 
 @operator("LinearClassifier", domain=ML)
 def linear_classifier(call: OperatorCall) -> tuple[Node, Node]:
-    """The label with the highest score, and the scores; two classes with one score have its
-    negation as the other.
+    """The label with the highest score, and the scores. A binary classifier with a single score
+    gives the other class its negation.
     """
     x = _rows(call)
     labels = call.attr("classlabels_ints", None)
@@ -66,7 +66,7 @@ def linear_classifier(call: OperatorCall) -> tuple[Node, Node]:
 
 
 def _kernel(call: OperatorCall, x: Node, vectors: Array, kind: str) -> Node:
-    """How alike the rows of x are to support vectors: (rows, vectors)."""
+    """The kernel function of each row of x and each support vector: (rows, vectors)."""
     gamma, offset, degree = (*call.attr("kernel_params", []), 0.0, 0.0, 0.0)[:3]
     inner = _product(x, vectors)
     match kind:
@@ -88,7 +88,7 @@ def _kernel(call: OperatorCall, x: Node, vectors: Array, kind: str) -> Node:
 
 @operator("SVMRegressor", domain=ML)
 def svm_regressor(call: OperatorCall) -> Node:
-    """Kernel values with the support vectors, weighed; with `one_class` only the sign."""
+    """The weighted sum of kernel values; with `one_class` only its sign."""
     x, count = _rows(call), call.attr("n_supports", 0)
     coefficients = np.asarray(call.attr("coefficients")).reshape(1, -1)
     if count:
@@ -111,7 +111,7 @@ def svm_regressor(call: OperatorCall) -> Node:
 
 @operator("SVMClassifier", domain=ML)
 def svm_classifier(call: OperatorCall) -> tuple[Node, Node]:
-    """One machine for each two classes, which vote, or (without support vectors) one for each
+    """One-versus-one machines, which vote, or (without support vectors) one machine for each
     class.
     """
     x = _rows(call)
@@ -141,7 +141,7 @@ def svm_classifier(call: OperatorCall) -> tuple[Node, Node]:
 
 
 def _duels(call: OperatorCall, x: Node, counts: list[int], rho: list[float]) -> tuple[Node, Node]:
-    """The score of each two classes, (rows, pairs), and how often each class wins, (rows,
+    """The score of each pair of classes, (rows, pairs), and the votes for each class, (rows,
     classes).
     """
     total, classes = sum(counts), len(counts)

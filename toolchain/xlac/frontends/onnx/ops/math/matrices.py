@@ -19,7 +19,7 @@ def matmul(call: OperatorCall) -> Node:
 
 @operator("Gemm")
 def gemm(call: OperatorCall) -> Node:
-    """alpha A' B' + beta C, with C broadcast."""
+    """alpha op(A) op(B) + beta C, with C broadcast."""
     a, b, c = call[0], call[1], call.get(2)
     dtype = a.type.dtype
     if a.type.rank != 2 or b.type.rank != 2:
@@ -34,7 +34,7 @@ def gemm(call: OperatorCall) -> Node:
 
 
 def scaled(x: Node, factor: float) -> Node:
-    """x times a number; integers by the number's whole part unless it has a fraction."""
+    """x times a number; integers are multiplied in f64 if the number is fractional."""
     if factor == 1:
         return x
     if x.type.dtype.is_float or factor == int(factor):
@@ -46,20 +46,22 @@ def scaled(x: Node, factor: float) -> Node:
 
 @operator("Einsum", since=12)
 def einsum(call: OperatorCall) -> Node:
-    """The equation means the same here."""
+    """ONNX's equations have the meaning of xlac's."""
     return build.apply1("einsum", *call, equation=call.attr("equation"))
 
 
 @operator("MatMulInteger", since=10)
 def matmul_integer(call: OperatorCall) -> Node:
-    """The exact product of 8-bit matrices as i32, their zero points taken off."""
+    """The exact product of 8-bit matrices as i32, with the zero points subtracted."""
     a = unbiased(call[0], call.get(2), -2)
     b = unbiased(call[1], call.get(3), -1)
     return build.apply1("matmul", a, b)
 
 
 def unbiased(x: Node, zero: Node | None, axis: int) -> Node:
-    """x as i32 less its zero point: a scalar, or one for each row (axis -2) or column (axis -1)."""
+    """x as i32 minus its zero point: a scalar, or one for each row (axis -2) or column (axis
+    -1).
+    """
     wide = build.cast(x, DType.I32)
     if zero is None:
         return wide
@@ -71,7 +73,7 @@ def unbiased(x: Node, zero: Node | None, axis: int) -> Node:
 
 @operator("Det", since=11)
 def determinant(call: OperatorCall) -> Node:
-    """By elimination with the largest pivot of each column."""
+    """By Gaussian elimination with partial pivoting."""
     x = call[0]
     n = x.shape[-1] if x.type.rank > 1 else None
     if not isinstance(n, int) or x.shape[-2] != n or not x.type.dtype.is_float:
@@ -89,8 +91,8 @@ def determinant(call: OperatorCall) -> Node:
 
 
 def _eliminated(rows: Node, product: Node, step: Node) -> tuple[Node, Node]:
-    """Matrices with a column more cleared below its pivot, and the product of pivots with the signs
-    of swaps.
+    """One step of the elimination of a batch of matrices, and the product of pivots so far with the
+    signs of row swaps.
     """
     batch, n, _ = rows.shape
     number = build.iota((batch, n, 1), 1)

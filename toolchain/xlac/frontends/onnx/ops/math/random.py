@@ -1,9 +1,9 @@
 """Random numbers: RandomUniform, RandomNormal, their Like forms, Bernoulli, Multinomial (ONNX
 operator sets 1 to 22).
 
-A model is compiled to the same numbers at every call. With a `seed` a tensor of known size gets
-those that NumPy's RandomState draws, as in ONNX's reference; else they come from a counter
-(philox), whose key is the seed or the number of the node.
+A compiled model draws the same numbers in every call. With a `seed`, a tensor of static size gets
+the numbers that NumPy's RandomState draws, as in ONNX's reference; others come from a counter-based
+generator (Philox), keyed by the seed or the number of the node.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from xlac.ops import build
 from xlac.ops.tensor.leaf import RngBits
 from xlac_sdk.dtypes import DType
 
-DRAWN = 1 << 20  # elements that are drawn at import
+DRAWN = 1 << 20  # the most elements that are drawn at import
 
 
 def uniform(call: OperatorCall, shape: Sequence[Dim], dtype: DType = DType.F64) -> Node:
-    """Numbers from 0 to 1, 1 apart."""
+    """Uniform numbers in [0, 1)."""
     known = _drawn(call, shape)
     if known is not None:
         return build.constant(np.asarray(known.uniform(0.0, 1.0, _static(shape))), dtype)
@@ -35,7 +35,7 @@ def uniform(call: OperatorCall, shape: Sequence[Dim], dtype: DType = DType.F64) 
 
 
 def normal(call: OperatorCall, shape: Sequence[Dim], dtype: DType = DType.F64) -> Node:
-    """Numbers of the standard normal distribution."""
+    """Standard normal numbers."""
     known = _drawn(call, shape)
     if known is not None:
         return build.constant(np.asarray(known.randn(*_static(shape))), dtype)
@@ -52,8 +52,8 @@ def _static(shape: Sequence[Dim]) -> tuple[int, ...]:
 
 
 def _drawn(call: OperatorCall, shape: Sequence[Dim]) -> np.random.RandomState | None:
-    """The generator of ONNX's reference, for a tensor with a seed whose size is known and not
-    large.
+    """The NumPy generator of ONNX's reference, for a tensor with a seed and a static, moderate
+    size; else None.
     """
     seed = call.attr("seed", None)
     if (
@@ -102,7 +102,7 @@ for _name, _builder in (("RandomUniform", _uniform), ("RandomNormal", _normal)):
 
 @operator("Bernoulli", since=15)
 def bernoulli(call: OperatorCall) -> Node:
-    """1 with the probability that x has, else 0."""
+    """1 with probability x, else 0."""
     x = call[0]
     hit = build.compare(uniform(call, x.shape), "lt", build.cast(x, DType.F64))
     return build.cast(hit, call.dtype("dtype", x.type.dtype))
@@ -110,7 +110,7 @@ def bernoulli(call: OperatorCall) -> Node:
 
 @operator("Multinomial", since=7)
 def multinomial(call: OperatorCall) -> Node:
-    """Classes drawn with the probabilities whose logarithms (up to a constant) are given."""
+    """Samples classes from unnormalized log-probabilities."""
     x = build.cast(call[0], DType.F64)
     batch, classes = x.shape
     count = call.attr("sample_size", 1)

@@ -38,8 +38,8 @@ def _extreme(combine: str, truth: str) -> Callable[[Node, Sequence[int]], Node]:
 
 
 def _through(before: str, after: str) -> Callable[[Node, Sequence[int]], Node]:
-    """The sum of a function of the elements, and a function of that; integers keep their type,
-    halves round once.
+    """A reduction before(x) -> sum -> after; integers keep their type, 16-bit floats are rounded
+    once.
     """
 
     def reduced(x: Node, axes: Sequence[int]) -> Node:
@@ -77,7 +77,7 @@ def _register(name: str, reduced: Callable[[Node, Sequence[int]], Node]) -> None
 
 
 def _single(reduced: Callable[[Node, Sequence[int]], Node], x: Node) -> Node:
-    """Every element reduced by itself."""
+    """The reduction applied to single elements, for an empty list of axes."""
     return reduced(build.reshape(x, [*x.shape, 1]), (x.type.rank,))
 
 

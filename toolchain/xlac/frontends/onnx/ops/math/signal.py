@@ -1,5 +1,5 @@
 """Signals: Fourier transforms, windows and the mel scale. Transforms are products with a matrix
-made at import.
+computed at import.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from xlac.ops import build
 from xlac.ops.reduction import conv
 from xlac_sdk.dtypes import DType
 
-LONGEST = 1 << 24  # elements of a window, and of a mel scale
-MATRIX = 1 << 30  # bytes of a transform's matrix
+LONGEST = 1 << 24  # the most elements of a window or a mel matrix
+MATRIX = 1 << 30  # the most bytes of a transform's matrix
 
 # ---- Fourier transforms ----------------------------------------------------------------------
 
@@ -31,14 +31,14 @@ def dft_17(call: OperatorCall) -> Node:
 
 @operator("DFT", since=20)
 def dft_20(call: OperatorCall) -> Node:
-    """Operator set 20: the axis is an input, the last but the one of real and imaginary parts
-    unless given.
+    """Operator set 20: the axis is an input; the default is the last before that of real and
+    imaginary parts.
     """
     return _dft(call, (call.ints(2) or [-2])[0])
 
 
 def _dft(call: OperatorCall, axis: int) -> Node:
-    """The transform along an axis of (…, 1 or 2): real, or real and imaginary parts."""
+    """The transform along an axis of (…, 1 or 2): real numbers, or real and imaginary parts."""
     x = call[0]
     axis = normal_axis(axis, x.type.rank)
     size, width = x.shape[axis], x.shape[-1]
@@ -47,19 +47,20 @@ def _dft(call: OperatorCall, axis: int) -> Node:
             f"DFT takes real or complex numbers along an axis of known size, got {x.type}"
         )
     inverse, onesided = bool(call.attr("inverse", 0)), bool(call.attr("onesided", 0))
-    back = inverse and onesided  # from the first half of a spectrum to real numbers
+    # one-sided inverse: from the first half of a spectrum to real numbers
+    back = inverse and onesided
     length = (call.ints(1) or [2 * (size - 1) if back else size])[0]
     if length < 1:
         call.fail(f"a transform of {length} elements")
     read = min(size, length // 2 + 1 if back else length)
     made = length if inverse or not onesided else length // 2 + 1
     cosine, sine = turns(read, made, length, inverse)
-    if back:  # the other half of the spectrum is the mirror of this one
+    if back:  # the other half of the spectrum is the complex conjugate of this one, reversed
         twice = np.where((np.arange(read) == 0) | (2 * np.arange(read) == length), 1.0, 2.0)[
             :, None
         ]
         cosine, sine = cosine * twice, sine * twice
-    # (read, width) -> (made, parts): (re + i im)(c + i s) = re c - im s + i (re s + im c)
+    # (input, width) -> (output, parts): (re + i im)(c + i s) = re c - im s + i (re s + im c)
     matrix = np.stack([np.stack([cosine, sine], -1), np.stack([-sine, cosine], -1)], 1)[
         :, :width, :, : 1 if back else 2
     ]
@@ -77,8 +78,8 @@ def _dft(call: OperatorCall, axis: int) -> Node:
 
 
 def turns(read: int, made: int, length: int, inverse: bool) -> tuple[Array, Array]:
-    """Cosines and sines (read, made) of the transform of `length` elements, or of its inverse.
-    Raises ShapeError.
+    """Cosines and sines (input, output) of the DFT of `length` elements, or of its inverse. Raises
+    ShapeError.
     """
     check_size((max(read, 1), max(made, 1), 4), 8, MATRIX)
     angle = np.outer(np.arange(read), np.arange(made)) % length * (2 * np.pi / length)
@@ -88,8 +89,8 @@ def turns(read: int, made: int, length: int, inverse: bool) -> tuple[Array, Arra
 
 @operator("STFT", since=17)
 def stft(call: OperatorCall) -> Node:
-    """Operator set 17: (batch, length, 1 or 2) to (batch, frames, bins, 2). A convolution: its taps
-    are the transform's.
+    """Operator set 17: (batch, length, 1 or 2) to (batch, frames, bins, 2), as a convolution with
+    the DFT matrix.
     """
     x, window = call[0], call.get(2)
     (step,) = call.ints(1) or [0]
@@ -117,7 +118,7 @@ def stft(call: OperatorCall) -> Node:
     if window is not None:
         kernel = build.mul(kernel, window)
     signal = build.transpose(build.reshape(x, (*x.shape[:2], width)), (0, 2, 1))
-    unread = taps - length  # what the window leaves of the last frame
+    unread = taps - length  # the end of each frame, which a shorter window does not cover
     op = conv.Conv(
         ("NCW", "OIW", "NCW"), (step,), (0,), (unread,), (1,), (1,), 1, 1, x.type.dtype.compute
     )
@@ -132,7 +133,7 @@ def stft(call: OperatorCall) -> Node:
 def _register(name: str, formula: Callable[[Array], Array]) -> None:
     @operator(name, since=17)
     def window(call: OperatorCall) -> Node:
-        """Operator set 17: `size` elements of a window that is periodic unless told."""
+        """Operator set 17: a window of `size` elements, periodic by default."""
         size = int(call.value(0).reshape(()))
         if size < 0 or size > LONGEST:
             call.fail(f"a window of {size} elements")
@@ -148,9 +149,7 @@ _register("BlackmanWindow", lambda angle: 0.42 - 0.5 * np.cos(angle) + 0.08 * np
 
 @operator("MelWeightMatrix", since=17)
 def mel_weight_matrix(call: OperatorCall) -> Node:
-    """Operator set 17: triangles over the bins of a spectrum, as far apart as the mel scale has
-    it.
-    """
+    """Operator set 17: triangular filters over the bins of a spectrum, spaced by the mel scale."""
     bins, length, rate = (int(call.value(n).reshape(())) for n in range(3))
     low, high = (2595 * np.log10(1 + float(call.value(n).reshape(())) / 700) for n in (3, 4))
     spectrum = length // 2 + 1

@@ -19,7 +19,7 @@ from xlac_sdk.dtypes import DType
 
 @operator("Scaler", domain=ML)
 def scaler(call: OperatorCall) -> Node:
-    """(x - offset) scale, as f32; one number of each may serve all columns."""
+    """(x - offset) * scale, as f32; offset and scale have one number, or one for each column."""
     x = build.floating(call[0])
     return build.cast(
         build.mul(build.sub(x, _row(call, "offset", x)), _row(call, "scale", x)), DType.F32
@@ -32,7 +32,7 @@ def _row(call: OperatorCall, name: str, x: Node) -> Node:
 
 @operator("Normalizer", domain=ML)
 def normalizer(call: OperatorCall) -> Node:
-    """Rows divided by their largest size, their sum of sizes, or their length."""
+    """Rows divided by their maximum norm, L1 norm or L2 norm."""
     x = build.floating(call[0])
     size = build.apply1("abs", x)
     last = x.type.rank - 1
@@ -50,7 +50,7 @@ def normalizer(call: OperatorCall) -> Node:
 
 @operator("Binarizer", domain=ML)
 def binarizer(call: OperatorCall) -> Node:
-    """1 above the threshold, else 0."""
+    """1 where x exceeds the threshold, else 0."""
     x = call[0]
     return build.cast(
         build.compare(x, "gt", build.constant(call.attr("threshold", 0.0), x.type.dtype)),
@@ -60,7 +60,7 @@ def binarizer(call: OperatorCall) -> Node:
 
 @operator("Imputer", domain=ML)
 def imputer(call: OperatorCall) -> Node:
-    """A marked value (NaN or a number) replaced, by one number or one for each feature."""
+    """Replaces a marker value (NaN or a number) by one number or one for each feature."""
     x = call[0]
     kind = (
         ("imputed_value_floats", "replaced_value_float")
@@ -81,7 +81,7 @@ def imputer(call: OperatorCall) -> Node:
 
 @operator("FeatureVectorizer", domain=ML)
 def feature_vectorizer(call: OperatorCall) -> Node:
-    """Features side by side as f32, each cut or filled with zeros to its number of columns."""
+    """Features concatenated as f32, each truncated or zero-padded to its number of columns."""
     parts = []
     for x, width in zip(call, call.attr("inputdimensions"), strict=True):
         rows = build.cast(build.reshape(x, [-1, 1]) if x.type.rank == 1 else x, DType.F32)
@@ -107,7 +107,7 @@ def one_hot_encoder(call: OperatorCall) -> Node:
 
 @operator("LabelEncoder", since=2, domain=ML)
 def label_encoder(call: OperatorCall) -> Value:
-    """Each value that is among the keys replaced by its value, any other by the default."""
+    """Maps values by a table of keys; values that are not keys become the default."""
     x = call[0]
     keys, values = _table(call, "keys"), _table(call, "values")
     if keys.shape != values.shape or keys.ndim != 1:

@@ -1,4 +1,4 @@
-"""Decision trees as arrays, and the graph that walks rows down all of them at once."""
+"""Decision trees as arrays, and the graph that evaluates all of them at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DIRECTIONS = ("le", "lt", "ge", "gt", "eq", "ne")
 
 @dataclass(frozen=True)
 class Forest:
-    """All nodes of all trees; leaves are nodes whose children are themselves."""
+    """All nodes of all trees; leaves are nodes that are their own children."""
 
     features: Array
     splits: Array
@@ -36,7 +36,7 @@ class Forest:
     yes: Array
     no: Array
     missing: Array
-    members: Array  # (nodes, most members of a set), filled up with NaN
+    members: Array  # (nodes, most members of a set), padded with NaN
     roots: Array
     depth: int
 
@@ -57,7 +57,9 @@ class Forest:
         roots: Sequence[int],
         members: Any,
     ) -> Forest:
-        """From lists over the nodes, `leaves` more being numbered after them. Raises ShapeError."""
+        """Builds a forest from lists over the nodes; `leaves` leaves are numbered after them.
+        Raises ShapeError.
+        """
         count = len(features)
         if (
             not len(splits)
@@ -89,7 +91,9 @@ class Forest:
 
 
 def _sets(modes: Sequence[int], members: Any, leaves: int) -> Array:
-    """The members of each node's set: they come one set after another, each ended by NaN."""
+    """The members of each node's set; in `members` the sets are concatenated, each terminated by
+    NaN.
+    """
     sets: list[list[float]] = []
     values = iter([] if members is None else np.asarray(members).reshape(-1).tolist())
     for mode in modes:
@@ -107,7 +111,7 @@ def _sets(modes: Sequence[int], members: Any, leaves: int) -> Array:
 
 
 def _depth(yes: Array, no: Array, roots: Sequence[int]) -> int:
-    """The most steps from a root to a leaf. Raises ShapeError for trees that go round."""
+    """The greatest depth of a leaf. Raises ShapeError for nodes that form a cycle."""
     at = np.unique(np.asarray(roots, np.int64))
     if at.size == 0 or at.min() < 0 or at.max() >= yes.size:
         raise ShapeError("a root of a tree is no node")
@@ -116,7 +120,7 @@ def _depth(yes: Array, no: Array, roots: Sequence[int]) -> int:
         if inner.size == 0:
             return depth
         at = np.unique(np.concatenate([yes[inner], no[inner]]))
-    raise ShapeError("a tree's nodes go round in a circle")
+    raise ShapeError("a tree's nodes form a cycle")
 
 
 def walked(forest: Forest, x: Node) -> Node:
@@ -132,7 +136,7 @@ def walked(forest: Forest, x: Node) -> Node:
 
 
 def _step(forest: Forest, at: Node, x: Node) -> Node:
-    """Every row one node further down every tree."""
+    """Moves every row to the next node of every tree."""
 
     def here(values: Array, dtype: DType | None = None) -> Node:
         return build.take(build.constant(values, dtype), at, 0)

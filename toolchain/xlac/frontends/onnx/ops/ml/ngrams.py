@@ -1,4 +1,4 @@
-"""Runs of tokens counted: TfIdfVectorizer (ONNX operator set 9)."""
+"""Counts n-grams: TfIdfVectorizer (ONNX operator set 9)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xlac_sdk.dtypes import DType
 
 @operator("TfIdfVectorizer", since=9)
 def tf_idf_vectorizer(call: OperatorCall) -> Node:
-    """How often each run of tokens of the pool is in each row, or whether it is, by its weight."""
+    """The count of each n-gram of the pool in each row, or its presence, times its weight."""
     if "pool_strings" in call.attributes:
         call.fail("a pool of text is not supported", "turn the text into numbers before the model")
     x = call[0]
@@ -30,7 +30,7 @@ def tf_idf_vectorizer(call: OperatorCall) -> Node:
     for width, pool in enumerate(_pools(call), 1):
         wanted = call.attr("min_gram_length") <= width <= longest and pool.size
         gap = range(gaps + 1 if width > 1 else 1) if wanted else ()
-        if wanted and width > 1:  # more gaps than tokens count nothing
+        if wanted and width > 1:  # skips larger than the row match nothing
             gap = range(check_parts(min(gaps + 1, -(-rows.shape[1] // (width - 1)))))
         found = [
             _counted(rows, pool, by + 1) for by in gap if (width - 1) * (by + 1) < rows.shape[1]
@@ -58,14 +58,14 @@ def _weighed(call: OperatorCall, counts: Node) -> Node:
 
 
 def _pools(call: OperatorCall) -> list[Array]:
-    """The runs of one token, of two, …: (how many, tokens)."""
+    """The n-grams of each length: arrays (number, n) of tokens."""
     tokens = np.asarray(call.attr("pool_int64s"), np.int64)
     starts = [*call.attr("ngram_counts"), tokens.size]
     return [tokens[a:b].reshape(-1, width) for width, (a, b) in enumerate(pairwise(starts), 1)]
 
 
 def _counted(rows: Node, pool: Array, by: int) -> Node:
-    """How often each run is in each row, its tokens `by` apart: (rows, runs) as f32."""
+    """The count of each n-gram in each row with tokens `by` apart: (rows, n-grams) as f32."""
     width, length = pool.shape[1], rows.shape[1]
     assert isinstance(length, int)
     fits = length - (width - 1) * by
@@ -80,11 +80,11 @@ def _counted(rows: Node, pool: Array, by: int) -> Node:
     return build.reduce(build.cast(hit, DType.F32), "add", [1])
 
 
-LISTED = 1 << 28  # bytes of what is counted
+LISTED = 1 << 28  # bytes of an intermediate
 
 
 def _placed(counts: Node, places: Array) -> Node:
-    """Columns in the order that `ngram_indexes` gives them; columns that nothing counts are 0."""
+    """Columns in the order of `ngram_indexes`; columns without an n-gram are 0."""
     known = build.concat([counts, build.full(0, (counts.shape[0], 1), DType.F32)], 1)
     check_size((int(places.max()) + 1, counts.shape[0]), 8, LISTED)
     source = np.full(int(places.max()) + 1, places.size, np.int64)

@@ -24,7 +24,7 @@ TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 @operator("TreeEnsemble", since=5, domain=ML)
 def tree_ensemble(call: OperatorCall) -> Node:
-    """Trees by the numbers of their nodes and leaves; a leaf has one weight for one target."""
+    """Trees as lists of nodes and leaves; a leaf has one weight for one target."""
     nodes = len(call.attr("nodes_featureids"))
     leaves = len(call.attr("leaf_targetids"))
     children = [_numbered(call, side, nodes) for side in ("true", "false")]
@@ -50,25 +50,27 @@ def tree_ensemble(call: OperatorCall) -> Node:
 
 
 def _numbered(call: OperatorCall, side: str, nodes: int) -> list[int]:
-    """Children with leaves numbered after the nodes."""
+    """Child indices with leaves numbered after the nodes."""
     leaf, child = call.attr(f"nodes_{side}leafs"), call.attr(f"nodes_{side}nodeids")
     return [number + (nodes if is_leaf else 0) for number, is_leaf in zip(child, leaf, strict=True)]
 
 
 def _root(children: Sequence[Sequence[int]], root: int, nodes: int) -> int:
-    """A root; one whose branches are the same leaf is that leaf."""
+    """A root; one whose children are both the same leaf is replaced by that leaf."""
     yes, no = children[0][root], children[1][root]
     return yes if yes == no and yes >= nodes else root
 
 
 def _held(call: OperatorCall, name: str, default: Any = None) -> Any:
-    """Numbers as a list or, since version 3, as a tensor."""
+    """Numbers given as a list or, since version 3, as a tensor."""
     tensor = call.attr(f"{name}_as_tensor", None)
     return np.asarray(tensor).reshape(-1) if tensor is not None else call.attr(name, default)
 
 
 def _by_keys(call: OperatorCall, prefix: str) -> tuple[Forest, list[tuple[int, int, float]]]:
-    """Trees whose nodes are known by tree and number, and (place, target, weight) of the leaves."""
+    """Trees whose nodes are identified by tree and number, and (node, target, weight) of the
+    leaves.
+    """
     trees, numbers = call.attr("nodes_treeids"), call.attr("nodes_nodeids")
     where = {key: n for n, key in enumerate(zip(trees, numbers, strict=True))}
     names = call.attr("nodes_modes")
@@ -104,7 +106,7 @@ def _by_keys(call: OperatorCall, prefix: str) -> tuple[Forest, list[tuple[int, i
 
 @operator("TreeEnsembleRegressor", domain=ML)
 def tree_regressor(call: OperatorCall) -> Node:
-    """Leaf weights of all trees, combined for each target."""
+    """The leaf weights of all trees, aggregated for each target."""
     forest, places = _by_keys(call, "target")
     found = _aggregated(
         call, forest, places, call.attr("n_targets", 1), call.attr("aggregate_function", "SUM")
@@ -117,8 +119,8 @@ def tree_regressor(call: OperatorCall) -> Node:
 
 @operator("TreeEnsembleClassifier", domain=ML)
 def tree_classifier(call: OperatorCall) -> tuple[Node, ...]:
-    """The label with the most votes, and the scores. Trees that vote for one class of two give the
-    other by what is left.
+    """The label with the highest score, and the scores. If trees score only one of two classes, the
+    other gets the complement.
     """
     forest, places = _by_keys(call, "class")
     labels = call.attr("classlabels_int64s", None)
@@ -151,7 +153,7 @@ def _aggregated(
     targets: int,
     aggregate: str,
 ) -> Node:
-    """For each row and target what the leaves that the row falls into give."""
+    """For each row and target, the aggregate of the weights of the leaves that the row reaches."""
     x = build.floating(call[0])
     if x.type.rank == 1:
         x = build.reshape(x, [1, -1])

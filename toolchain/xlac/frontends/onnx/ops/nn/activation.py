@@ -14,7 +14,7 @@ _PLAIN = {
     "Softsign": (1, "softsign"),
     "Mish": (18, "mish"),
 }
-"""Operators without attributes: the operator set that brought them, and our name."""
+"""Operators without attributes: the operator set that introduced them, and xlac's operation."""
 
 _TUNED: dict[str, tuple[int, str, dict[str, tuple[str, float]]]] = {
     "LeakyRelu": (6, "leaky_relu", {"alpha": ("alpha", 0.01)}),
@@ -31,8 +31,8 @@ _TUNED: dict[str, tuple[int, str, dict[str, tuple[str, float]]]] = {
     "HardSigmoid": (6, "hardsigmoid", {"alpha": ("alpha", 0.2), "beta": ("beta", 0.5)}),
     "HardSwish": (14, "hardswish", {}),
 }
-"""Operators with numbers: since when, our name, and the attributes with our names and the
-standard's defaults.
+"""Operators with attributes: the operator set that introduced them, xlac's operation, and its
+attributes with the standard's defaults.
 """
 
 
@@ -83,7 +83,7 @@ def thresholded_relu(call: OperatorCall) -> Node:
 
 @operator("Shrink", since=9, elementwise=True)
 def shrink(call: OperatorCall) -> Node:
-    """Operator set 9: x moved towards 0 by `bias` where it is beyond `lambd`, 0 between."""
+    """Operator set 9: x moved towards 0 by `bias` where |x| exceeds `lambd`, else 0."""
     x, limit, bias = call[0], call.attr("lambd", 0.5), call.attr("bias", 0.0)
     wide = build.floating(x)
     low, high = build.compare(wide, "lt", -limit), build.compare(wide, "gt", limit)

@@ -1,4 +1,4 @@
-"""Convolutions of floats: Conv, ConvTranspose, and Col2Im, which adds up the columns of one."""
+"""Convolutions of floats: Conv, ConvTranspose, and Col2Im."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SPATIAL = "DHW"
 
 
 def letters(rank: int) -> str:
-    """A letter for each spatial axis: the usual ones up to three, digits beyond."""
+    """A letter for each spatial axis: H, W, D up to three axes, digits beyond."""
     return SPATIAL[-rank:] if 0 < rank <= 3 else "".join(str(n) for n in range(rank))
 
 
 def convolved(x: Node, weight: Node, at: Windows, groups: int, out: DType | None = None) -> Node:
-    """The general convolution of (batch, channels, …) with (filters, channels / groups, …)."""
+    """A convolution of (batch, channels, …) with (filters, channels / groups, …)."""
     axes = letters(len(at.kernel))
     op = Conv(
         (f"NC{axes}", f"OI{axes}", f"NC{axes}"),
@@ -47,7 +47,7 @@ def conv(call: OperatorCall) -> Node:
 
 
 def convolution(call: OperatorCall, x: Node, weight: Node, bias: Node | None) -> Node:
-    """A convolution with the attributes of Conv, and a bias for each filter."""
+    """A convolution with the attributes of Conv, plus a bias for each filter."""
     rank = x.type.rank - 2
     if weight.type.rank != rank + 2:
         raise ShapeError(
@@ -80,8 +80,8 @@ def convolution(call: OperatorCall, x: Node, weight: Node, bias: Node | None) ->
 
 @operator("ConvTranspose", since=1)
 def conv_transpose(call: OperatorCall) -> Node:
-    """Operator sets 1, 11 and 22; `output_shape` and SAME give the result's size and leave the
-    padding to be found.
+    """Operator sets 1, 11 and 22. `output_shape` and auto_pad SAME fix the output's size, from
+    which the padding is computed.
     """
     x, weight, bias = call[0], call[1], call.get(2)
     rank = x.type.rank - 2
@@ -140,7 +140,7 @@ def conv_transpose(call: OperatorCall) -> Node:
 
 @operator("Col2Im", since=18)
 def col2im(call: OperatorCall) -> Node:
-    """Operator set 18: (batch, channels * block, places) to images; elements that meet are
+    """Operator set 18: (batch, channels * block, positions) to images; overlapping elements are
     added.
     """
     x = call[0]

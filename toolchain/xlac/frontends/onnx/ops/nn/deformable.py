@@ -1,4 +1,4 @@
-"""DeformConv: a convolution whose window reads where data says."""
+"""DeformConv: a convolution whose taps have data-dependent offsets."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from xlac.ops.tensor.grid import interpolated
 
 @operator("DeformConv", since=19)
 def deform_conv(call: OperatorCall) -> Node:
-    """Operator sets 19 and 22: every tap of the window has an offset of its own, and may have a
-    weight (the mask).
+    """Operator sets 19 and 22: every tap of the window has its own offset and optionally a weight
+    (the mask).
     """
     x, weight, offset, bias, mask = call[0], call[1], call[2], call.get(3), call.get(4)
     rank = x.type.rank - 2

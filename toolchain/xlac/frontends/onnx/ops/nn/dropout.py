@@ -1,4 +1,4 @@
-"""Dropout: x as it is, or in training with elements left out by chance."""
+"""Dropout: the identity, or in training elements dropped at random."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def dropout_10(call: OperatorCall) -> tuple[Node, Node]:
 
 @operator("Dropout", since=12)
 def dropout(call: OperatorCall) -> tuple[Node, Node]:
-    """Since operator set 12 ratio and mode are inputs: in training, elements are left out by chance
+    """Since operator set 12 ratio and mode are inputs: in training, elements are dropped at random
     and the rest scaled.
     """
     x = call[0]

@@ -1,5 +1,5 @@
-"""Operators of com.microsoft (version 1) that are several of ONNX's at once: products and
-convolutions with what follows.
+"""Fused operators of com.microsoft (version 1): matrix products and convolutions with their
+epilogues.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from xlac.ops import build
 def activated(
     call: OperatorCall, x: Node, name: str, alpha: float | None = None, beta: float | None = None
 ) -> Node:
-    """x through the activation that an attribute names, with its numbers; none leaves it."""
+    """x through the activation that an attribute names, with its parameters; x itself if there is
+    none.
+    """
     match name:
         case "":
             return x
@@ -44,8 +46,8 @@ def activated(
 
 
 def transposed(x: Node, swap: object, batch: object) -> Node:
-    """A matrix, or a batch of them, transposed; with `batch` the first axis goes before the last
-    one or two.
+    """A matrix or batch of matrices, transposed if `swap`; with `batch` the first axis is moved
+    before the last one or two.
     """
     rank = x.type.rank
     if rank == 1:
@@ -65,7 +67,7 @@ def _matmul(call: OperatorCall) -> Node:
 
 @operator("FusedMatMul", domain=MICROSOFT)
 def fused_matmul(call: OperatorCall) -> Node:
-    """alpha times the product, each operand transposed where its attribute says."""
+    """alpha times the product, with each operand transposed as its attribute says."""
     return _matmul(call)
 
 
@@ -104,7 +106,7 @@ def fused_gemm(call: OperatorCall) -> Node:
 
 @operator("GemmFastGelu", domain=MICROSOFT)
 def gemm_fast_gelu(call: OperatorCall) -> Node:
-    """A product with a bias, then gelu by tanh."""
+    """A matrix product plus a bias, then the tanh approximation of gelu."""
     found, bias = build.apply1("matmul", call[0], call[1]), call.get(2)
     return build.apply1(
         "gelu", found if bias is None else build.add(found, bias), approximate="tanh"
@@ -113,7 +115,7 @@ def gemm_fast_gelu(call: OperatorCall) -> Node:
 
 @operator("FusedConv", domain=MICROSOFT)
 def fused_conv(call: OperatorCall) -> Node:
-    """A convolution, plus Z if given, through an activation."""
+    """A convolution, plus Z if given, then an activation."""
     found, z = convolution(call, call[0], call[1], call.get(2)), call.get(3)
     numbers: Sequence[float] = call.attr("activation_params", [])
     return activated(
@@ -130,7 +132,7 @@ def nhwc_conv(call: OperatorCall) -> Node:
 
 @operator("NhwcMaxPool", domain=MICROSOFT)
 def nhwc_max_pool(call: OperatorCall) -> Node:
-    """MaxPool of values whose channels are the last axis; it has no indices."""
+    """MaxPool with channels last; without indices."""
     found = max_pool(replace(call, inputs=(channels_first(call[0]),)))
     if not isinstance(found, Node):
         raise ShapeError("NhwcMaxPool has one output")

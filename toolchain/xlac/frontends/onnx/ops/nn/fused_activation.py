@@ -1,6 +1,4 @@
-"""Activations of com.microsoft (version 1): variants of Gelu, and softmax, with a bias before
-them.
-"""
+"""Activations of com.microsoft (version 1): gelu variants and softmax with a preceding bias."""
 
 from __future__ import annotations
 

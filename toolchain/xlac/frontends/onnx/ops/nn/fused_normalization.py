@@ -1,4 +1,6 @@
-"""Normalizations of com.microsoft (version 1): after a sum, of embeddings, with channels last."""
+"""Normalizations of com.microsoft (version 1): with a residual sum, of embeddings, with channels
+last.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,14 @@ def _inverse_rms(x: Node, axis: int, epsilon: float) -> Node:
 
 
 def _summed(call: OperatorCall, bias: Node | None) -> Node:
-    """The input plus what was skipped, which may lack the batch, plus a bias."""
+    """The input plus the skip connection, which may lack the batch axis, plus a bias."""
     total = build.add(call[0], call[1])
     return total if bias is None else build.add(total, bias)
 
 
 @operator("SkipLayerNormalization", domain=MICROSOFT)
 def skip_layer_normalization(call: OperatorCall) -> tuple[Node, ...]:
-    """y, mean, 1 / deviation, and the sum."""
+    """y, mean, 1 / standard deviation, and the sum."""
     total = _summed(call, call.get(4))
     gamma, beta, epsilon = call[2], call.get(3), call.attr("epsilon", 1e-12)
     wide = build.compute(total)
@@ -48,7 +50,7 @@ def skip_layer_normalization(call: OperatorCall) -> tuple[Node, ...]:
 
 @operator("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def skip_simplified_layer_normalization(call: OperatorCall) -> tuple[Node, ...]:
-    """y, nothing, 1 / root mean square, and the sum."""
+    """y, an unused output, 1 / root mean square, and the sum."""
     total, epsilon = _summed(call, call.get(3)), call.attr("epsilon", 1e-12)
     inverse = _inverse_rms(total, -1, epsilon)
     return rms(total, call[2], -1, epsilon), inverse, inverse, total
@@ -56,8 +58,8 @@ def skip_simplified_layer_normalization(call: OperatorCall) -> tuple[Node, ...]:
 
 @operator("EmbedLayerNormalization", domain=MICROSOFT)
 def embed_layer_normalization(call: OperatorCall) -> tuple[Node, ...]:
-    """The normalized sum of embeddings of words, positions and segments; how many words each mask
-    keeps; and the sum.
+    """The normalized sum of word, position and segment embeddings; the number of unmasked words of
+    each example; and the sum.
     """
     words, segments, mask, positions = call[0], call.get(1), call.get(7), call.get(8)
     total = build.take(call[2], words, 0)
@@ -78,13 +80,15 @@ def embed_layer_normalization(call: OperatorCall) -> tuple[Node, ...]:
 
 @operator("GroupNorm", domain=MICROSOFT)
 def group_norm(call: OperatorCall) -> Node:
-    """Group normalisation, `channels_last` or not, with silu after it if asked."""
+    """Group normalization, with channels last if `channels_last`, and silu if asked."""
     return _group_norm(call, call[0])
 
 
 @operator("SkipGroupNorm", domain=MICROSOFT)
 def skip_group_norm(call: OperatorCall) -> tuple[Node, Node]:
-    """Of x plus what was skipped, (batch, channels) or as x, plus a bias; and that sum."""
+    """Group normalization of x plus the skip connection, (batch, channels) or x's shape, plus a
+    bias; and that sum.
+    """
     x, skip, bias = call[0], call[3], call.get(4)
     if skip.type.rank == 2:
         skip = build.reshape(skip, (skip.shape[0], *[1] * (x.type.rank - 2), skip.shape[1]))
@@ -95,7 +99,7 @@ def skip_group_norm(call: OperatorCall) -> tuple[Node, Node]:
 
 
 def _group_norm(call: OperatorCall, x: Node) -> Node:
-    """Group normalization of (batch, …, channels) unless told; `activation` 1 is silu."""
+    """Group normalization of (batch, …, channels), or channels first; `activation` 1 is silu."""
     last = call.attr("channels_last", 1)
     first = build.compute(channels_first(x) if last else x)
     gamma, beta = (build.cast(call[n], first.type.dtype) for n in (1, 2))

@@ -1,4 +1,6 @@
-"""The activation functions inside recurrent networks: named by lists, with numbers of their own."""
+"""Activation functions inside recurrent networks: given as lists of names, with their own
+parameters.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,16 @@ NUMBERS: dict[str, tuple[tuple[str, float], ...]] = {
     "ScaledTanh": (("alpha", 1.0), ("beta", 1.0)), "HardSigmoid": (("alpha", 0.2), ("beta", 0.5)), "Elu": (("alpha", 1.0),),
     "Relu": (), "Tanh": (), "Sigmoid": (), "Softsign": (), "Softplus": (),
 }  # fmt: skip
-"""The numbers that each function takes, with their defaults."""
+"""The parameters of each function, with their defaults."""
 
 
 def functions(call: OperatorCall, default: Sequence[str], directions: int) -> list[list[Function]]:
-    """The functions for each direction, as the attributes activations, activation_alpha and
-    activation_beta say.
+    """The functions for each direction, from the attributes activations, activation_alpha and
+    activation_beta.
 
-    Numbers are given in order to those functions that take them. `clip` limits what goes into the
-    functions of gates: the first two of each direction. (The specification says every function;
-    ONNX Runtime leaves the cell out.)
+    Parameters are assigned in order to the functions that take them. `clip` limits the arguments of
+    the gate functions: the first two of each direction. (The specification says every function;
+    ONNX Runtime does not clip the cell's.)
     """
     names = call.attr("activations", None) or [*default] * directions
     if len(names) != len(default) * directions:

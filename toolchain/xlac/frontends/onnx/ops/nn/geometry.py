@@ -1,5 +1,5 @@
-"""Where windows lie: kernel_shape, strides, dilations, pads and auto_pad of convolutions and
-pools.
+"""The geometry of convolution and pooling windows: kernel_shape, strides, dilations, pads and
+auto_pad.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ AUTO = {"VALID": "valid", "SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower"
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """A number, or a (low, high) pair of padding, for each spatial axis."""
+    """The window along each spatial axis: numbers, and (low, high) pairs of padding."""
 
     kernel: Ints
     strides: Ints
@@ -37,7 +37,7 @@ class Windows:
 
     @property
     def spans(self) -> Ints:
-        """How far apart the first and the last element under a window are."""
+        """The distance between the first and the last element under a window, along each axis."""
         return tuple((k - 1) * d for k, d in zip(self.kernel, self.dilations, strict=True))
 
 
@@ -50,7 +50,7 @@ def listed(call: OperatorCall, name: str, count: int, default: int, least: int) 
 
 
 def windows(call: OperatorCall, extents: Sequence[Dim], kernel: Ints) -> Windows:
-    """The windows over spatial axes of given extents, with the padding that `auto_pad` asks for."""
+    """The windows over spatial axes of given sizes, with the padding of `auto_pad`."""
     rank = len(extents)
     if len(kernel) != rank:
         call.fail(f"a kernel of shape {list(kernel)} does not fit {rank} spatial axes")
@@ -68,11 +68,11 @@ def windows(call: OperatorCall, extents: Sequence[Dim], kernel: Ints) -> Windows
 def left_out(
     call: OperatorCall, extents: Sequence[Dim], kernel: Ints
 ) -> tuple[tuple[int, int], ...]:
-    """How many elements lie under no window of a pool, before and after each axis, since its
-    padding comes out below zero.
+    """The elements that no window of a pool covers, before and after each axis, where its padding
+    comes out negative.
 
-    `auto_pad` asks for as many windows as strides begin in an axis, and for padding that lets them
-    just cover it. Strides wider than a window make that negative, in halves that are rounded
+    `auto_pad` asks for ceil(size / stride) windows and for padding that lets them just cover the
+    axis. With strides wider than the window that padding is negative; its halves are rounded
     towards zero.
     """
     rank = len(extents)
@@ -82,7 +82,7 @@ def left_out(
     strides, dilations = listed(call, "strides", rank, 1, 1), listed(call, "dilations", rank, 1, 1)
     found = []
     for size, k, stride, dilation in zip(extents, kernel, strides, dilations, strict=True):
-        # of an open size, a multiple of the stride
+        # of a symbolic size, a multiple of the stride
         last = -(-size // stride) * stride - size if isinstance(size, int) else 0
         less = max(0, stride - covered(k, dilation) - last)
         low = less // 2 if auto == "SAME_UPPER" else max(0, less - 1) // 2
@@ -91,15 +91,15 @@ def left_out(
 
 
 def fit(call: OperatorCall, extents: Sequence[Dim], at: Windows, more: Ints) -> None:
-    """Raises ShapeError for a window that is larger than its axis with padding, and with what
-    `ceil_mode` adds to it.
+    """Raises ShapeError for a window that is larger than its padded axis, including what
+    `ceil_mode` adds.
     """
     rooms = [n + low + high + m for n, (low, high), m in zip(extents, at.pads, more, strict=True)]
     check_places(call.operator, extents, 2, [span + 1 for span in at.spans], rooms)
 
 
 def kernel_of(call: OperatorCall, weight: Node) -> Ints:
-    """The spatial extents of a weight (its axes from 2 on), which `kernel_shape` repeats if
+    """The spatial sizes of a weight (its axes from 2 on), which `kernel_shape` must repeat if
     given.
     """
     shape = weight.shape[2:]

@@ -14,11 +14,10 @@ from xlac_sdk.dtypes import DType
 def negative_log_likelihood(
     call: OperatorCall, logs: Node, target: Node, weight: Node | None
 ) -> Node:
-    """The loss of logarithms of probabilities (batch, classes, …) for the wanted classes (batch,
-    …), reduced as asked.
+    """The loss of log-probabilities (batch, classes, …) for target classes (batch, …), reduced as
+    asked.
 
-    Elements whose target is `ignore_index` count nothing; the mean is over the weights of those
-    that count.
+    Elements whose target is `ignore_index` have no weight; the mean is over the sum of weights.
     """
     reduction, ignored = call.attr("reduction", "mean"), call.attr("ignore_index", None)
     if reduction not in ("none", "sum", "mean"):
@@ -26,7 +25,7 @@ def negative_log_likelihood(
     wide = build.compute(logs)
     places = build.cast(target, DType.I64)
     kept = None if ignored is None else build.compare(places, "ne", ignored)
-    if kept is not None:  # an ignored target may be no class at all
+    if kept is not None:  # an ignored target may be out of range
         places = build.select(kept, places, 0)
     column = build.reshape(places, (places.shape[0], 1, *places.shape[1:]))
     found = build.reshape(build.apply1("take_along_axis", wide, column, axis=1), places.shape)

@@ -1,4 +1,4 @@
-"""Windows' largest elements, and where they were: MaxPool, MaxUnpool, GlobalMaxPool."""
+"""MaxPool, MaxUnpool and GlobalMaxPool."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from xlac_sdk.dtypes import DType
 
 @operator("MaxPool", since=1)
 def max_pool(call: OperatorCall) -> Node | tuple[Node, Node]:
-    """Operator sets 1 to 22; the second output (8) says where in the whole tensor the first of the
-    largest is.
+    """Operator sets 1 to 22; the second output (since 8) is the flat index of each window's maximum
+    in the whole tensor.
     """
     whole = call[0]
     x, at, more = placed(call, whole)
@@ -42,8 +42,8 @@ def max_pool(call: OperatorCall) -> Node | tuple[Node, Node]:
 
 
 def _largest_and_where(call: OperatorCall, whole: Node, x: Node, at: Window) -> tuple[Node, Node]:
-    """The largest element of each window over x, and its flat position in the whole: of equal ones
-    the first in memory.
+    """The maximum of each window over x, and its flat index in the whole tensor: of equal ones the
+    first in memory.
     """
     last = np.iinfo(np.int64).max
     lowest = -np.inf if x.type.dtype.is_float else np.iinfo(x.type.dtype.numpy).min
@@ -80,14 +80,14 @@ def _largest_and_where(call: OperatorCall, whole: Node, x: Node, at: Window) -> 
 
 
 def prod_of(extents: tuple[object, ...]) -> int:
-    """How many elements there are, which must be known."""
+    """The number of elements, which must be static."""
     if not all(isinstance(size, int) for size in extents):
         raise ShapeError("the positions of the largest elements need sizes that are known")
     return prod(extents)  # type: ignore[arg-type]
 
 
 def _column_major(where: Node, extents: tuple[object, ...]) -> Node:
-    """Row-major positions among extents as positions where the first axis runs fastest."""
+    """Converts row-major flat indices to column-major ones."""
     found: Node | None = None
     step, inner = 1, prod_of(extents)
     for size in extents:
@@ -109,10 +109,10 @@ def global_max_pool(call: OperatorCall) -> Node:
 
 @operator("MaxUnpool", since=9)
 def max_unpool(call: OperatorCall) -> Node:
-    """Operator sets 9, 11 and 22: each element at its flat position, in zeros of the size that was
-    pooled.
+    """Operator sets 9, 11 and 22: writes each element at its flat index into zeros of the size
+    before pooling.
 
-    With `output_shape` these zeros are then continued, or cut, to that shape.
+    With `output_shape` the result is then zero-padded or cropped to that shape.
     """
     x, where = call[0], call[1]
     rank = x.type.rank - 2

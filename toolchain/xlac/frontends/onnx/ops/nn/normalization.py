@@ -1,6 +1,4 @@
-"""Normalizations by what is measured: of batches, instances, groups, layers, channels and
-vectors.
-"""
+"""Batch, instance, group, layer, local response and Lp normalization."""
 
 from __future__ import annotations
 
@@ -15,21 +13,23 @@ from xlac_sdk.dtypes import DType
 
 
 def measured(x: Node, axes: Sequence[int]) -> tuple[Node, Node]:
-    """The mean of x over axes, which it keeps, and the mean square of the distance to it."""
+    """The mean of x over axes, with keepdims, and the variance."""
     mean = build.apply1("mean", x, axis=tuple(axes), keepdims=True)
     gap = build.sub(x, mean)
     return mean, build.apply1("mean", build.mul(gap, gap), axis=tuple(axes), keepdims=True)
 
 
 def scaled(x: Node, scale: Node | None, bias: Node | None) -> Node:
-    """x * scale + bias, as far as there are such; they broadcast, and count in x's type."""
+    """x * scale + bias, each of them if given; they broadcast, and are cast to x's type."""
     if scale is not None:
         x = build.mul(x, build.cast(scale, x.type.dtype))
     return x if bias is None else build.add(x, build.cast(bias, x.type.dtype))
 
 
 def by_channel(vector: Node, rank: int) -> Node:
-    """A vector with an element for each channel, to broadcast over (batch, channels, …)."""
+    """A vector with an element for each channel, reshaped to broadcast over (batch, channels,
+    …).
+    """
     return build.reshape(vector, (*vector.shape, *[1] * (rank - 1 - vector.type.rank)))
 
 
@@ -43,8 +43,8 @@ def one_type(*nodes: Node) -> bool:
 
 @operator("BatchNormalization", since=1)
 def batch_normalization_1(call: OperatorCall) -> Node | tuple[Node, ...]:
-    """Operator sets 1 to 9: measures when more than one output is named. `spatial: 0` has a mean
-    for each place.
+    """Operator sets 1 to 9: computes batch statistics if more than one output is named. `spatial:
+    0` has separate statistics for each position.
     """
     if sum(call.wants(n) for n in range(5)) == 1:
         return _known_statistics(call)
@@ -54,8 +54,8 @@ def batch_normalization_1(call: OperatorCall) -> Node | tuple[Node, ...]:
 
 @operator("BatchNormalization", since=14)
 def batch_normalization_14(call: OperatorCall) -> Node | tuple[Node, ...]:
-    """Operator sets 14 and 15: measures in `training_mode`, and then gives the running mean and
-    variance.
+    """Operator sets 14 and 15: computes batch statistics in `training_mode`, and then returns the
+    running mean and variance.
     """
     if not call.attr("training_mode", 0):
         return _known_statistics(call)
@@ -125,8 +125,8 @@ def group_normalization_21(call: OperatorCall) -> Node:
 
 @operator("LayerNormalization")
 def layer_normalization(call: OperatorCall) -> tuple[Node, ...]:
-    """Operator set 17, and as older models have it: y, and in the type `stash_type` the mean and 1
-    / deviation, computed in no narrower one than x's.
+    """Operator set 17 and earlier models: y, and the mean and 1 / standard deviation in the type
+    `stash_type`, computed in that type or x's if wider.
     """
     x, scale, bias = call[0], call[1], call.get(2)
     axis = normal_axis(call.attr("axis", -1), x.type.rank)
@@ -155,7 +155,7 @@ def rms_normalization(call: OperatorCall) -> Node:
 
 
 def rms(x: Node, scale: Node, axis: int, epsilon: float) -> Node:
-    """x over the root of its mean square from `axis` on, times a scale that broadcasts."""
+    """x over its root mean square over the axes from `axis` on, times a scale that broadcasts."""
     spot = normal_axis(axis, x.type.rank)
     if scale.shape == x.shape[spot:] and one_type(x, scale):
         return build.apply1("rms_norm", x, scale, axis=spot, epsilon=epsilon)
@@ -167,7 +167,7 @@ def rms(x: Node, scale: Node, axis: int, epsilon: float) -> Node:
     return build.cast(scaled(normal, scale, None), x.type.dtype)
 
 
-# ---- by neighbouring channels, all examples, and length --------------------------------------
+# ---- other normalizations: local response, mean and variance, Lp --------------------------------
 
 
 @operator("LRN", since=1)
@@ -184,7 +184,7 @@ def local_response(call: OperatorCall) -> Node:
 
 @operator("MeanVarianceNormalization", since=9)
 def mean_variance(call: OperatorCall) -> Node:
-    """Operator sets 9 and 13: the deviation, to which 1e-9 is added, is not squared again."""
+    """Operator sets 9 and 13: (x - mean) / (standard deviation + 1e-9)."""
     x = call[0]
     wide = build.compute(x)
     mean, variance = measured(wide, build.axes_of(call.attr("axes", [0, 2, 3]), x.type.rank))
@@ -195,7 +195,7 @@ def mean_variance(call: OperatorCall) -> Node:
 
 @operator("LpNormalization", since=1)
 def lp_normalization(call: OperatorCall) -> Node:
-    """Operator sets 1 and 22: a vector of length 0 stays so."""
+    """Operator sets 1 and 22: a zero vector stays zero."""
     x, order = call[0], call.attr("p", 2)
     if order not in (1, 2):
         call.fail(f"p is 1 or 2, not {order}")

@@ -1,4 +1,4 @@
-"""Pools: what all of them say of their windows, and means and norms of the elements under them."""
+"""Pooling: the geometry that all pools share, average pools and Lp pools."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Ints = tuple[int, ...]
 
 
 def placed(call: OperatorCall, x: Node) -> tuple[Node, Windows, Ints]:
-    """What of x lies under the windows of a pool, the windows over that, and how much further
-    `ceil_mode` lets them reach at the high ends.
+    """The part of x that a pool's windows cover, the windows over that part, and how far
+    `ceil_mode` lets them extend beyond its high ends.
 
-    With `ceil_mode` a last window counts that begins inside x or its low padding, though it ends
+    With `ceil_mode` a last window counts if it begins inside x or its low padding, though it ends
     outside.
     """
     rank = x.type.rank - 2
@@ -49,12 +49,12 @@ def placed(call: OperatorCall, x: Node) -> tuple[Node, Windows, Ints]:
 
 
 def cropped(x: Node, gone: Sequence[tuple[int, int]]) -> Node:
-    """x without so many elements at the low and the high end of each spatial axis."""
+    """x without `gone` elements at the low and the high end of each spatial axis."""
     return build.pad(x, 0, [0, 0, *(-low for low, _ in gone)], [0, 0, *(-high for _, high in gone)])
 
 
 def window(combine: str, at: Windows, more: Ints) -> Window:
-    """The primitive that moves windows over (batch, channels, …)."""
+    """The window reduction over (batch, channels, …)."""
     high = tuple(h + m for h, m in zip(at.high, more, strict=True))
     one = (1,) * (len(at.kernel) + 2)
     return Window(
@@ -70,8 +70,8 @@ def window(combine: str, at: Windows, more: Ints) -> Window:
 
 
 def plain(at: Windows) -> bool:
-    """Whether our pool of that rank takes these windows: up to three axes, no padding wider than a
-    window.
+    """Whether xlac's pool operation of that rank supports these windows: up to three axes, no
+    padding as wide as a window.
     """
     return len(at.kernel) <= 3 and all(
         max(pair) <= span for pair, span in zip(at.pads, at.spans, strict=True)
@@ -80,7 +80,7 @@ def plain(at: Windows) -> bool:
 
 @operator("AveragePool", since=1)
 def average_pool(call: OperatorCall) -> Node:
-    """Operator sets 1 to 22; what `ceil_mode` adds is never counted, padding only with
+    """Operator sets 1 to 22. Elements that `ceil_mode` adds are never counted, padding only with
     `count_include_pad` (7).
     """
     x, at, more = placed(call, call[0])
@@ -103,14 +103,14 @@ def average_pool(call: OperatorCall) -> Node:
     )
 
 
-COUNTED = 1 << 28  # bytes of what counts the elements under windows
+COUNTED = 1 << 28  # the most bytes of the tensor that counts the elements under windows
 
 
 def counted(
     x: Node, at: Windows, result: Node, include: bool
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """How many elements of x, or of x and its padding, each window holds, to broadcast over (batch,
-    channels, …).
+    """The number of elements of x, or of x and its padding, in each window, to broadcast over
+    (batch, channels, …).
     """
     found = np.ones((1, 1))
     for axis, (kernel, stride, dilation, (low, high)) in enumerate(

@@ -1,6 +1,6 @@
 """Recurrent networks: RNN, GRU and LSTM (operator sets 1 to 22; since 14 the batch may come first).
 
-The products of all inputs with their weights are made at once, before the steps; a step only
+The products of all inputs with their weights are computed at once, before the steps; a step only
 multiplies the state.
 """
 
@@ -19,7 +19,7 @@ from xlac.ops.control.control import Scan
 from xlac_sdk.dtypes import DType
 
 Step = Callable[..., tuple[Node, ...]]
-"""New states from (states, this step's products, what every step sees)."""
+"""Maps (states, the input products of this step, the values shared by all steps) to new states."""
 
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
@@ -41,8 +41,8 @@ def rnn(call: OperatorCall) -> tuple[Node, ...]:
 
 @operator("GRU", since=1)
 def gru(call: OperatorCall) -> tuple[Node, ...]:
-    """Operator sets 1, 3, 7, 14 and 22. Gates: update, reset, hidden; `linear_before_reset` resets
-    h R' instead of h.
+    """Operator sets 1, 3, 7, 14 and 22. Gates: update, reset, hidden. With `linear_before_reset`
+    the reset gate scales h R' instead of h.
     """
     linear = bool(call.attr("linear_before_reset", 0))
 
@@ -77,8 +77,8 @@ def gru(call: OperatorCall) -> tuple[Node, ...]:
 
 @operator("LSTM", since=1)
 def lstm(call: OperatorCall) -> tuple[Node, ...]:
-    """Operator sets 1, 7, 14 and 22. Gates: input, output, forget, cell; peepholes let the first
-    three see the cell.
+    """Operator sets 1, 7, 14 and 22. Gates: input, output, forget, cell; peepholes add the cell to
+    the first three.
     """
     coupled = bool(call.attr("input_forget", 0))
 
@@ -101,7 +101,7 @@ def lstm(call: OperatorCall) -> tuple[Node, ...]:
 
 
 def product(h: Node, r: Node) -> Node:
-    """h R', with R as ONNX stores it: a row for each gate's unit."""
+    """h Rᵀ; R is stored with a row for each unit of each gate."""
     return build.dot(h, r, ((1,), (1,)))
 
 
@@ -115,19 +115,19 @@ def parts(x: Node, count: int) -> tuple[Node, ...]:
 
 
 def seen(gate: Node, peephole: Node | None, c: Node) -> Node:
-    """A gate that sees the cell through a peephole, where there is one."""
+    """The gate plus its peephole times the cell; the gate itself if there is no peephole."""
     return gate if peephole is None else build.add(gate, build.mul(c, peephole))
 
 
 class Direction:
-    """What one direction learned, in the compute type."""
+    """The weights of one direction, in the compute type."""
 
     def __init__(self, call: OperatorCall, number: int, gates: int) -> None:
         self.call, self.number, self.gates = call, number, gates
         self.weight, self.recurrent = self.of(call[1]), self.of(call[2])
 
     def of(self, learned: Node) -> Node:
-        """This direction's part of a tensor whose first axis is that of the directions."""
+        """This direction's slice of a tensor whose first axis is the directions."""
         if learned.shape[0] not in (1, 2) or self.number >= learned.shape[0]:
             raise ShapeError(f"{learned.type} has nothing for direction {self.number}")
         part = build.cut(learned, 0, self.number, self.number + 1)
@@ -150,10 +150,11 @@ def _network(
     default: Sequence[str],
     plan: Callable[[Direction, Sequence[Function]], tuple[Step, Node, list[Node]]],
 ) -> tuple[Node, ...]:
-    """y (time, directions, batch, hidden), and the last of each state (directions, batch, hidden).
+    """y (time, directions, batch, hidden), and the final value of each state (directions, batch,
+    hidden).
 
-    `plan` gives a direction's step, the bias of the products of its inputs, and what every step
-    sees.
+    `plan` returns a direction's step, the bias of its input products, and the values shared by all
+    steps.
     """
     given = call.attr("direction", "forward")
     if given not in DIRECTIONS:
@@ -182,7 +183,7 @@ def _network(
 def _first(
     call: OperatorCall, number: int, direction: int, batch: Dim, at: Direction, batch_first: bool
 ) -> Node:
-    """A state before the first step: (batch, hidden), zeros unless given."""
+    """An initial state: (batch, hidden), zeros unless given."""
     given = call.get(number)
     if given is None:
         return build.full(0.0, (batch, at.recurrent.shape[1]), at.weight.type.dtype)
@@ -197,8 +198,8 @@ def _steps(
     lengths: Node | None,
     reverse: bool,
 ) -> tuple[Node, ...]:
-    """y (time, batch, hidden) and the last states. Beyond an example's length its states stay, and
-    y is 0.
+    """y (time, batch, hidden) and the final states. After the end of an example its states stay
+    unchanged, and y is 0.
     """
     scanned, extra = [products], list(rest)
     if lengths is not None:

@@ -1,4 +1,6 @@
-"""Softmax and its kin: before operator set 13 over all axes from `axis` on, since then over one."""
+"""Softmax, LogSoftmax and Hardmax: before operator set 13 over all axes from `axis` on, since then
+over one.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from xlac.ops import build
 
 
 def hardmax(x: Node, axis: int) -> Node:
-    """1 at the first of the largest elements along an axis, 0 elsewhere."""
+    """One-hot of the first maximum along an axis."""
     first = build.apply1("argmax", x, axis=axis, keepdims=True)
     places = build.iota(x.shape, axis)
     return build.cast(build.compare(places, "eq", first), x.type.dtype)
@@ -30,7 +32,9 @@ def _log_softmax(x: Node, axis: int) -> Node:
 def _register(name: str, along: Callable[[Node, int], Node]) -> None:
     @operator(name, since=1)
     def flattened(call: OperatorCall) -> Node:
-        """Operator sets 1 and 11: x as a matrix, its rows the axes from `axis` (default 1) on."""
+        """Operator sets 1 and 11: x as a matrix whose rows are the axes from `axis` (default 1)
+        on.
+        """
         x = call[0]
         given = call.attr("axis", 1)
         axis = given if given == x.type.rank else normal_axis(given, x.type.rank)

@@ -1,6 +1,4 @@
-"""Steps of optimizers (ai.onnx.preview.training, operator set 1), for any number of tensors at
-once.
-"""
+"""Optimizer steps (ai.onnx.preview.training, operator set 1), for any number of tensors at once."""
 
 from __future__ import annotations
 
@@ -18,10 +16,10 @@ TRAINING = "ai.onnx.preview.training"
 def _each(
     call: OperatorCall, kinds: int, step: Callable[..., tuple[Node, ...]]
 ) -> tuple[Node, ...]:
-    """Inputs are a rate, a count of steps, then all tensors, all gradients, and all of each state;
-    so are the outputs.
+    """Inputs are the rate, the step count, then all tensors, all gradients, and all tensors of each
+    state; outputs are ordered likewise.
 
-    `step` takes a tensor, its gradient and its states, and gives a new tensor and new states.
+    `step` maps a tensor, its gradient and its states to a new tensor and new states.
     """
     count, rest = divmod(len(call) - 2, kinds)
     if rest or count < 1:
@@ -115,5 +113,5 @@ def momentum(call: OperatorCall) -> tuple[Node, ...]:
 
 @operator("Gradient", domain=TRAINING)
 def gradient(call: OperatorCall) -> Node:
-    """Always refused: a graph is not differentiated when it is imported."""
+    """Always refused: the importer does not differentiate graphs."""
     call.fail("graphs are not differentiated here", hint="export the model with its backward graph")

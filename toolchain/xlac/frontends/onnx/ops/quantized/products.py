@@ -17,12 +17,12 @@ from xlac_sdk.dtypes import DType
 
 
 def optional(call: OperatorCall, number: int) -> Tensor | None:
-    """An operand that may be left out, as a quantized tensor."""
+    """An optional quantized operand."""
     return None if call.given(number) is None else call.coded(number)
 
 
 def product(a: Node, b: Node) -> Node:
-    """The matrix product of centred integers in i32, or of floats."""
+    """The matrix product of zero-centred integers in i32, or of floats."""
     wide = DType.I32 if not a.type.dtype.is_float and a.type.dtype.bits < 32 else a.type.dtype
     if a.type.rank == 2 and b.type.rank == 2:
         return build.dot(a, b, ((1,), (0,)), out_dtype=wide)
@@ -30,7 +30,7 @@ def product(a: Node, b: Node) -> Node:
 
 
 def along(x: Node, axis: int) -> Node:
-    """A number, or a vector along an axis that is counted from the end."""
+    """A scalar, or a vector along an axis counted from the end."""
     if x.type.size == 1:
         return build.reshape(x, ())
     if x.type.rank != 1:
@@ -41,7 +41,7 @@ def along(x: Node, axis: int) -> Node:
 @operator("QLinearMatMul", since=10)
 def qlinear_matmul(call: OperatorCall) -> Value:
     """Operator sets 10 and 21 (float8): the sums times a_scale * b_scale / y_scale, rounded to
-    even.
+    nearest even.
     """
     a, b = call.coded(0), call.coded(3)
     a_scale, b_scale, y_scale = (build.cast(call[n], DType.F32) for n in (1, 4, 6))
@@ -64,8 +64,8 @@ def conv_integer(call: OperatorCall) -> Node:
 def _convolved(
     call: OperatorCall, x: Node, weight: Node, x_zero: Node | None, w_zero: Node | None
 ) -> Node:
-    """The convolution of centred integers in i32. Padding stands for the zero point, which is 0
-    once centred.
+    """The convolution of zero-centred integers in i32. Padding has the value of the zero point,
+    which is 0 after centring.
     """
     rank = x.type.rank - 2
     if weight.type.rank != rank + 2:
@@ -80,7 +80,9 @@ def _convolved(
 
 @operator("QLinearConv", since=10)
 def qlinear_conv(call: OperatorCall) -> Value:
-    """Operator set 10: the sums and the bias times x_scale * w_scale / y_scale, rounded to even."""
+    """Operator set 10: the sums plus the bias, times x_scale * w_scale / y_scale, rounded to
+    nearest even.
+    """
     x, weight, zero = call[0], call[3], call.get(7)
     sums = _convolved(call, x, weight, call.get(2), call.get(5))
     bias = call.get(8)

@@ -1,7 +1,7 @@
-"""QLinear operators of com.microsoft (version 1): on integers with a scale, element by element or
-over windows.
+"""QLinear operators of com.microsoft (version 1): element-wise and pooling operators on quantized
+integers.
 
-Each reads its inputs as floats, computes, and rounds to even once.
+Each dequantizes its inputs, computes in floats, and quantizes with one rounding to nearest even.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from xlac_sdk.dtypes import DType
 
 
 def read(call: OperatorCall, first: int) -> Node:
-    """The floats that a tensor, its scale and its zero point (three inputs in a row) stand for."""
+    """The dequantized value of a tensor, its scale and its zero point, which are three consecutive
+    inputs.
+    """
     whole = centred(call.coded(first), optional(call, first + 2), 0)
     return build.mul(build.cast(whole, DType.F32), build.reshape(call[first + 1], ()))
 
 
 def written(call: OperatorCall, x: Node, scale: int, like: int = 0) -> Value:
-    """Floats by the scale and zero point that are inputs `scale` and the next; the type of input
-    `like` without one.
+    """Quantizes floats by the inputs `scale` (scale) and `scale` + 1 (zero point); without a zero
+    point the type is that of input `like`.
     """
     zero = optional(call, scale + 1)
     kind = kind_of(call.coded(like) if zero is None else zero)
@@ -52,8 +54,8 @@ def _unary(name: str, apply: Callable[[OperatorCall, Node], Node]) -> None:
 
 
 def _softmax(call: OperatorCall, x: Node) -> Node:
-    """Of an axis, or before operator set 13 of all from an axis on; without one it is the last, as
-    in ONNX Runtime.
+    """Softmax over one axis, or before operator set 13 over all from an axis on; the default is the
+    last, as in ONNX Runtime.
     """
     axis = call.attr("axis", -1) % max(1, x.type.rank)
     if call.attr("opset") >= 13:
@@ -112,8 +114,8 @@ def qlinear_where(call: OperatorCall) -> Value:
 
 @operator("QGemm", domain=MICROSOFT)
 def qgemm(call: OperatorCall) -> Value:
-    """alpha A' B' + C, C being whole numbers of the products' scale; floats where no scale is
-    given.
+    """alpha op(A) op(B) + C, where C is quantized with the products' scale; the result is float
+    where no output scale is given.
     """
     transposed = call.attr("transB", 0)
     a, b = (

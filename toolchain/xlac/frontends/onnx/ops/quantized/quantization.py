@@ -1,6 +1,4 @@
-"""Numbers as integers times a scale, about a zero point: how they are made, read, and multiplied
-exactly.
-"""
+"""Affine quantization: quantizing, dequantizing, and centring integers for exact products."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ Tensor = Node | Coded
 
 
 def limits(kind: DType | str) -> tuple[int, int]:
-    """The least and the greatest integer of an element type, also of one held as codes."""
+    """The range of an integer type, including those stored as codes."""
     if isinstance(kind, str):
         bits, signed = WHOLE[kind]
         return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
@@ -26,8 +24,8 @@ def limits(kind: DType | str) -> tuple[int, int]:
 
 
 def fitted(x: Node, to: Node, axis: int, block: int = 0) -> Node:
-    """A scale or zero point to broadcast with `to`: one number, one for each entry of `axis`, or
-    one for each block.
+    """A scale or zero point shaped to broadcast with `to`: a scalar, one for each entry of `axis`,
+    or one for each block.
     """
     if x.type.size == 1:
         return build.reshape(x, ())
@@ -45,7 +43,7 @@ def fitted(x: Node, to: Node, axis: int, block: int = 0) -> Node:
 
 
 def saturated(x: Node, zero: Node | None, kind: DType | str) -> Value:
-    """Floats rounded to even, moved by the zero point, and held within an integer type."""
+    """Floats rounded to nearest even, plus the zero point, clamped to an integer type."""
     low, high = limits(kind)
     found = build.apply1("round", x)
     if zero is not None:
@@ -57,7 +55,7 @@ def saturated(x: Node, zero: Node | None, kind: DType | str) -> Value:
 
 
 def quantized(x: Node, zero: Tensor | None, kind: DType | str, saturate: bool = True) -> Value:
-    """Floats, already divided by their scale, in a quantized type. Of short floats only those of 4
+    """Floats, already divided by their scale, in a quantized type. Of minifloats only those of 4
     bits add a zero point.
     """
     if isinstance(kind, str) and kind not in WHOLE:
@@ -68,13 +66,13 @@ def quantized(x: Node, zero: Tensor | None, kind: DType | str, saturate: bool = 
 
 
 def kind_of(value: Tensor) -> DType | str:
-    """The element type, or the format of one held as codes."""
+    """The element type, or the format of a tensor stored as codes."""
     return value.format if isinstance(value, Coded) else value.type.dtype
 
 
 def centred(x: Tensor, zero: Tensor | None, axis: int, block: int = 0) -> Node:
-    """Integers less their zero point, in the narrowest type that holds every difference; short
-    floats as f32.
+    """Integers minus their zero point, in the narrowest type that holds every difference;
+    minifloats as f32.
     """
     kind = kind_of(x)
     if isinstance(kind, str) and kind not in WHOLE:

@@ -1,6 +1,4 @@
-"""QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear: between floats and integers with a
-scale.
-"""
+"""QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear."""
 
 from __future__ import annotations
 
@@ -22,8 +20,8 @@ from xlac_sdk.dtypes import DType
 
 
 def named(call: OperatorCall, attribute: str) -> DType | str | None:
-    """The element type that an attribute names, or the format of one held as codes; None where it
-    names none.
+    """The element type that an attribute names, or the format if it is stored as codes; None where
+    it names none.
     """
     number = call.attr(attribute, 0)
     if not number:

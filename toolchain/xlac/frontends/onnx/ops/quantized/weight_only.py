@@ -28,8 +28,8 @@ operator("MatMulInteger16", domain=MICROSOFT)(matmul_integer)
 
 
 def unpacked(codes: Node, bits: int) -> Node:
-    """Codes of `bits` bits, packed from the lowest on in bytes along the last axis, one in each
-    u8.
+    """Unpacks codes of `bits` bits, packed along the last axis with the lowest bits first, to one
+    in each u8.
     """
     if bits == 8:
         return codes
@@ -44,8 +44,8 @@ def unpacked(codes: Node, bits: int) -> Node:
 
 @operator("MatMulNBits", domain=MICROSOFT)
 def matmul_nbits(call: OperatorCall) -> Node:
-    """x times a matrix (K, N) whose columns are blocks of codes with a scale, and a zero point (the
-    middle), each.
+    """x times a matrix (K, N) whose columns consist of blocks of codes, each block with a scale and
+    a zero point (default: the middle code).
     """
     x, codes, scales, zeros, bias = call[0], call[1], call[2], call.get(3), call.get(5)
     if call.get(4) is not None:
@@ -85,14 +85,14 @@ def _scaled_product(a: Node, b: Node, scale: Node, bias: Node | None) -> Node:
 
 @operator("MatMulIntegerToFloat", domain=MICROSOFT)
 def matmul_integer_to_float(call: OperatorCall) -> Node:
-    """The exact product of 8-bit matrices as floats, by both scales, plus a bias."""
+    """The exact product of 8-bit matrices, scaled to floats by both scales, plus a bias."""
     a, b = centred(call[0], optional(call, 4), -2), centred(call[1], optional(call, 5), -1)
     return _scaled_product(a, b, build.mul(along(call[2], -2), along(call[3], -1)), call.get(6))
 
 
 @operator("DynamicQuantizeMatMul", domain=MICROSOFT)
 def dynamic_quantize_matmul(call: OperatorCall) -> Node:
-    """The same for floats that are quantized to u8 by their range first."""
+    """The same for floats that are first quantized to u8 by their range."""
     codes, scale, zero = dynamic_quantize_linear(call)
     assert isinstance(codes, Node) and isinstance(scale, Node) and isinstance(zero, Node)
     b = centred(call[1], optional(call, 3), -1)
@@ -118,12 +118,12 @@ def reduce_sum_integer(call: OperatorCall) -> Node:
 
 @operator("GatherBlockQuantized", domain=MICROSOFT)
 def gather_block_quantized(call: OperatorCall) -> Node:
-    """Rows of a table of codes, in blocks along an axis with a scale and zero point each, as
-    floats.
+    """Gathers rows of a table of codes, which are quantized in blocks along an axis, and
+    dequantizes them.
     """
     data, indices, scales, zeros = call.coded(0), call[1], call[2], optional(call, 3)
     block = call.attr("block_size", 128)
-    # several codes in a byte, along the last axis
+    # several codes per byte, along the last axis
     if isinstance(data, Node) and call.attr("bits", 4) != 8:
         data = unpacked(data, call.attr("bits", 4))
         middle = float(1 << (call.attr("bits", 4) - 1))

@@ -1,6 +1,4 @@
-"""Changes of element type: Cast and CastLike (ONNX operator sets 1 to 25), types held as codes
-among them.
-"""
+"""Cast and CastLike (ONNX operator sets 1 to 25), including types stored as codes."""
 
 from __future__ import annotations
 
@@ -21,14 +19,14 @@ MINIFLOATS = {
     "float8e4m3fn": "f8e4m3fn", "float8e4m3fnuz": "f8e4m3fnuz", "float8e5m2": "f8e5m2", "float8e5m2fnuz": "f8e5m2fnuz",
     "float4e2m1": "f4e2m1fn", "float8e8m0": "f8e8m0fnu",
 }  # fmt: skip
-"""ONNX's names of floats that are held as codes, and ours."""
+"""ONNX's names of minifloats stored as codes, and xlac's."""
 
 WHOLE = {"uint4": (4, False), "int4": (4, True), "uint2": (2, False), "int2": (2, True)}
-"""Integers that are held as codes: bits, and whether they have a sign."""
+"""Integers stored as codes: width in bits, and whether they are signed."""
 
 
 def decoded(value: Node | Coded, dtype: DType = DType.F32) -> Node:
-    """The numbers that a tensor holds: integers as u8 or i8, short floats as `dtype`."""
+    """The numbers of a tensor of codes: integers as u8 or i8, minifloats as `dtype`."""
     if not isinstance(value, Coded):
         return value
     if value.format in WHOLE:
@@ -37,7 +35,7 @@ def decoded(value: Node | Coded, dtype: DType = DType.F32) -> Node:
 
 
 def encoded(x: Node, format: str, saturate: bool = True, rounding: str = "up") -> Coded:
-    """Numbers as the codes of a format; integers keep their low bits."""
+    """Numbers encoded in a format; integers keep their low bits."""
     if format == "float8e8m0":
         return Coded(exponents(build.cast(x, DType.F32), saturate, rounding), format)
     if format in MINIFLOATS:
@@ -53,7 +51,7 @@ def encoded(x: Node, format: str, saturate: bool = True, rounding: str = "up") -
 
 
 def exponents(x: Node, saturate: bool, rounding: str) -> Node:
-    """The exponents of f32 numbers, whatever their sign, as ONNX rounds them; 0 becomes the
+    """The exponent codes (float8e8m0) of f32 magnitudes, as ONNX rounds them; 0 becomes the
     smallest, infinity NaN.
     """
     if rounding not in ("up", "down", "nearest"):
@@ -71,7 +69,7 @@ def exponents(x: Node, saturate: bool, rounding: str) -> Node:
     match rounding:
         case "up":
             more = build.compare(fraction, "gt", number(0))
-        case "nearest":  # a tie goes up, except to the smallest normal number
+        case "nearest":  # a tie rounds up, except to the smallest normal number
             normal = build.compare(exponent, "gt", number(0))
             tie = build.apply1("and", build.compare(fraction, "eq", half), normal)
             more = build.apply1("or", build.compare(fraction, "gt", half), tie)
@@ -84,7 +82,7 @@ def exponents(x: Node, saturate: bool, rounding: str) -> Node:
 
 
 def wrapped(x: Node, bits: int, signed: bool) -> Node:
-    """The low bits of integers, as i8 with the sign spread, or as u8."""
+    """The low bits of integers, sign-extended in i8 or zero-extended in u8."""
     if x.type.dtype.is_float:
         x = build.cast(x, DType.I32)
     code = build.cast(x, DType.I8 if signed else DType.U8)
@@ -93,7 +91,7 @@ def wrapped(x: Node, bits: int, signed: bool) -> Node:
 
 
 def converted(value: Node | Coded, number: int, saturate: bool, rounding: str) -> Value:
-    """A tensor as another element type, by its number in TensorProto.DataType."""
+    """A tensor cast to an element type given by its number in TensorProto.DataType."""
     if number in CODED:
         format = CODED[number][0]
         if isinstance(value, Coded) and value.format == format:

@@ -1,5 +1,5 @@
-"""Values from nothing or from a size: Constant, ConstantOfShape, Range, EyeLike, Shape, Size (ONNX
-operator sets 1 to 26).
+"""Operators that create tensors, and shape queries: Constant, ConstantOfShape, Range, EyeLike,
+Shape, Size (ONNX operator sets 1 to 26).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KINDS = {
 
 @operator("Constant")
 def constant(call: OperatorCall) -> Value:
-    """One of the attributes holds the value: a tensor, a sparse tensor, or numbers."""
+    """The value of the one attribute that is set: a tensor, a sparse tensor, or numbers."""
     for name, dtype in _KINDS.items():
         if name in call.attributes:
             return build.constant(np.asarray(call.attr(name), dtype))
@@ -46,7 +46,7 @@ def constant(call: OperatorCall) -> Value:
 
 
 def held(array: np.ndarray | Encoded) -> Value:
-    """An attribute's tensor as a constant."""
+    """A tensor attribute as a constant."""
     return (
         Coded(build.constant(array.codes), array.format)
         if isinstance(array, Encoded)
@@ -56,7 +56,7 @@ def held(array: np.ndarray | Encoded) -> Value:
 
 @operator("ConstantOfShape", since=9)
 def constant_of_shape(call: OperatorCall) -> Value:
-    """One value broadcast to a shape that is known when importing."""
+    """One value broadcast to a shape that is known at import."""
     array = call.attr("value", np.zeros(1, np.float32))
     shape = call.dims(0)
     codes = array.codes if isinstance(array, Encoded) else array
@@ -67,7 +67,7 @@ def constant_of_shape(call: OperatorCall) -> Value:
 
 @operator("Range", since=11)
 def range_(call: OperatorCall) -> Node:
-    """start, start + delta, … below limit; the sizes must be known when the model is compiled."""
+    """start, start + delta, … below limit; its length must be known at import."""
     dtype = call[0].type.dtype
     start, delta = call.knows(0), call.knows(2)
     if dtype.is_integer and start is not None and delta is not None and delta == 1:
@@ -89,7 +89,7 @@ def range_(call: OperatorCall) -> Node:
 
 @operator("EyeLike", since=9)
 def eye_like(call: OperatorCall) -> Node:
-    """Ones on diagonal k in the shape of a matrix."""
+    """Ones on diagonal k, in the shape of a matrix."""
     x = call[0]
     if x.type.rank != 2:
         call.fail(f"takes a matrix, got {x.type}")
@@ -110,7 +110,7 @@ def shape(call: OperatorCall) -> Node:
 
 @operator("Size")
 def size(call: OperatorCall) -> Node:
-    """The number of elements, a product where sizes are open."""
+    """The number of elements; a product of sizes where they are symbolic."""
     value, node = call.given(0), _tensor(call)
     found = build.constant(np.asarray(1, np.int64))
     for axis in range(node.type.rank):
@@ -119,7 +119,7 @@ def size(call: OperatorCall) -> Node:
 
 
 def _tensor(call: OperatorCall) -> Node:
-    """The first input, whatever its elements are."""
+    """The first input, of any element type."""
     value = call.given(0)
     return call[0] if value is None or not hasattr(value, "node") else value.node
 

@@ -1,4 +1,4 @@
-"""Results whose sizes data decides: NonZero, Compress, Unique (ONNX operator sets 9 to 26)."""
+"""Results with data-dependent sizes: NonZero, Compress, Unique (ONNX operator sets 9 to 26)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from xlac_sdk.dtypes import DType
 
 
 def compacted(mask: Node, bound: Dim) -> tuple[Node, Node]:
-    """The positions of the true elements of a mask, row by row, and how many there are."""
+    """The indices of the true elements of a mask in row-major order, and their number."""
     positions, count = build.results(Node.of(Compact(bound), mask))
     return positions, count
 
 
 @operator("NonZero", since=9)
 def non_zero(call: OperatorCall) -> Value:
-    """The coordinates of elements that are not 0: one row for each axis."""
+    """The coordinates of nonzero elements: one row for each axis."""
     x = call[0]
     if x.type.rank == 0:
         x = build.reshape(x, [1])
@@ -40,7 +40,7 @@ def non_zero(call: OperatorCall) -> Value:
 
 @operator("Compress", since=9)
 def compress(call: OperatorCall) -> Value:
-    """The slices along an axis (or elements of the whole) whose condition is true."""
+    """The slices along an axis (or elements of the flattened tensor) whose condition is true."""
     x, condition = call[0], call[1]
     axis = call.attr("axis", None)
     if axis is None:
@@ -58,8 +58,8 @@ def compress(call: OperatorCall) -> Value:
 
 @operator("Unique", since=11)
 def unique(call: OperatorCall) -> tuple[Value, ...]:
-    """Different slices along an axis (elements of the whole without one), where each first is,
-    which each is, how often.
+    """The unique slices along an axis (or elements of the flattened tensor), the index of each
+    one's first occurrence, the inverse indices, and counts.
     """
     x = call[0]
     axis = call.attr("axis", None)
@@ -78,10 +78,11 @@ def unique(call: OperatorCall) -> tuple[Value, ...]:
 
 
 def _groups(rows: Node, ordered: bool) -> tuple[Node, Node, Node]:
-    """Of each row: whether it is the first of its kind, the number of its kind, and how many kinds
-    there are.
+    """For each row: whether it is the first of its group of equal rows, and the number of its
+    group; and how many groups there are.
 
-    Kinds are numbered as they sort, or as they come. Rows of width w are sorted by w keys at once.
+    Groups are numbered in sorted order, or in order of appearance. Rows of width w are sorted by w
+    keys at once.
     """
     n, width = rows.shape
     assert isinstance(width, int)
@@ -117,7 +118,7 @@ def _groups(rows: Node, ordered: bool) -> tuple[Node, Node, Node]:
 
 
 def _firsts(leader: Node, number: Node, n: Dim) -> tuple[Node, Node]:
-    """Of each kind: the first row of it, and how many rows are of it."""
+    """For each group: the index of its first row, and its number of rows."""
     at = build.iota((n,), 0)
     outside = build.select(leader, number, n if isinstance(n, int) else 1 << 40)
     first = build.apply1("scatter_elements", build.full(0, (n,), DType.I64), outside, at, axis=0)

@@ -1,6 +1,4 @@
-"""Elements by their positions: Gather, GatherElements, GatherND, OneHot, … (ONNX operator sets 1 to
-24).
-"""
+"""Indexed reads: Gather, GatherElements, GatherND, OneHot, … (ONNX operator sets 1 to 24)."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from xlac_sdk.dtypes import DType
 
 
 def counted(indices: Node, size: Dim, source: Node, axis: int) -> Node:
-    """Indices whose negative entries count from the end of an axis, as plain ones."""
+    """Indices with negative entries, which count from the end of the axis, made non-negative."""
     if not indices.type.dtype.is_signed:
         return indices
     wide = build.cast(indices, DType.I64)
@@ -33,7 +31,7 @@ def extent(x: Node, axis: int) -> Node:
 
 @operator("Gather")
 def gather(call: OperatorCall) -> Value:
-    """Slices along an axis; there may be as many as data decides."""
+    """Slices along an axis; the number of indices may be data-dependent."""
     value, indices = call.coded(0), call.given(1)
     x = value.node if isinstance(value, Coded) else value
     axis = normal_axis(call.attr("axis", 0), x.type.rank)
@@ -59,8 +57,8 @@ def gather_elements(call: OperatorCall, x: Node) -> Node:
 
 @operator("GatherND", since=11)
 def gather_nd(call: OperatorCall) -> Value:
-    """Vectors along the last axis of the indices say where; there may be as many vectors as data
-    decides.
+    """Slices at the index vectors along the last axis of the indices; the number of vectors may be
+    data-dependent.
     """
     value, indices = call.coded(0), call.given(1)
     x = value.node if isinstance(value, Coded) else value
@@ -73,7 +71,7 @@ def gather_nd(call: OperatorCall) -> Value:
 
 
 def _vectors(call: OperatorCall, x: Node, indices: Node) -> Node:
-    """The slices of x, after `batch_dims` axes that it shares with the indices."""
+    """The slices of x at index vectors, with `batch_dims` leading axes shared by both."""
     batch = call.attr("batch_dims", 0)
     depth = indices.shape[-1] if indices.shape else 0
     if (
@@ -105,7 +103,9 @@ def _vectors(call: OperatorCall, x: Node, indices: Node) -> Node:
 
 @operator("OneHot", since=9)
 def one_hot(call: OperatorCall) -> Node:
-    """`values` holds what is off and on; indices out of [-depth, depth) give all off."""
+    """`values` holds the off value and the on value; an index outside [-depth, depth) gives all
+    off.
+    """
     indices, values = call[0], call[2]
     (depth,) = (int(v) for v in call.value(1).reshape(-1))
     rank = indices.type.rank + 1
@@ -137,8 +137,8 @@ def array_feature_extractor(call: OperatorCall) -> Node:
 
 @operator("TopK", since=1)
 def top_k(call: OperatorCall) -> tuple[Node, ...]:
-    """The k largest (or smallest) along an axis and their positions; of equals the first come
-    first.
+    """The k largest (or smallest) elements along an axis and their indices; among equals the lower
+    index comes first.
     """
     x = call[0]
     k = int(call.value(1).reshape(())) if call.given(1) is not None else call.attr("k")

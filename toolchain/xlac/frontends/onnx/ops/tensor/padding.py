@@ -1,4 +1,4 @@
-"""Borders: Pad (ONNX operator sets 1 to 25)."""
+"""Pad (ONNX operator sets 1 to 25)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODES = ("constant", "edge", "reflect", "wrap")
 
 @operator("Pad")
 def pad(call: OperatorCall) -> Node:
-    """`pads` has the low sides of all axes, then the high ones; a negative one cuts."""
+    """`pads` has the low sides of all axes, then the high ones; negative amounts crop."""
     x = call[0]
     mode = call.attr("mode", "constant")
     if mode not in MODES:
@@ -47,7 +47,7 @@ def pad(call: OperatorCall) -> Node:
 
 
 def _by_index(x: Node, mode: str, low: Sequence[int], high: Sequence[int]) -> Node:
-    """Every axis read at the positions that the mode gives."""
+    """Pads by gathering each axis at the indices of the mode."""
     for axis, (before, after) in enumerate(zip(low, high, strict=True)):
         size = x.shape[axis]
         if before or after:
@@ -57,7 +57,7 @@ def _by_index(x: Node, mode: str, low: Sequence[int], high: Sequence[int]) -> No
 
 
 def positions(mode: str, size: int, before: int, after: int) -> Array:
-    """Which element stands at each place of a padded axis."""
+    """The source index of each position of a padded axis."""
     at = np.arange(-before, size + after, dtype=np.int64)
     match mode:
         case "edge":

@@ -1,5 +1,5 @@
-"""Elements put at positions: Scatter, ScatterElements, ScatterND, TensorScatter, MaxUnpool's kind
-(ONNX operator sets 9 to 24).
+"""Indexed writes: Scatter, ScatterElements, ScatterND, TensorScatter (ONNX operator sets 9 to
+24).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ COMBINE = {"none": "assign", "add": "add", "mul": "mul", "max": "max", "min": "m
 
 
 def combined(call: OperatorCall) -> str:
-    """How updates meet what is there."""
+    """The combination of an update with the existing element, from the attribute `reduction`."""
     reduction = call.attr("reduction", "none")
     if reduction not in COMBINE:
         call.fail(f"reduction '{reduction}' is not one of {', '.join(COMBINE)}")
@@ -36,7 +36,7 @@ operator("ScatterElements", since=11)(_elements)
 
 @operator("ScatterND", since=11)
 def scatter_nd(call: OperatorCall) -> Node:
-    """x with updates at vectors of indices, of which negative ones count from the end."""
+    """x with updates at index vectors, whose negative entries count from the end."""
     x, indices, updates = call[0], call[1], call[2]
     last = indices.type.rank - 1
     depth = indices.shape[last]
@@ -54,8 +54,8 @@ def scatter_nd(call: OperatorCall) -> Node:
 
 @operator("TensorScatter", since=24)
 def tensor_scatter(call: OperatorCall) -> Node:
-    """A cache with an update written along `axis` from each batch entry's index on; `circular` goes
-    round its end.
+    """A cache with an update written along `axis` from each batch entry's index on; `circular`
+    wraps around the end.
     """
     past, update, start = call[0], call[1], call.get(2)
     rank = past.type.rank

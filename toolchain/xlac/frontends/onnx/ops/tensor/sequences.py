@@ -47,7 +47,7 @@ def position(call: OperatorCall, number: int, length: int, default: int | None =
 
 @operator("SequenceEmpty", since=11)
 def sequence_empty(call: OperatorCall) -> Value:
-    """Sequences exist while importing only; this one has no item."""
+    """An empty sequence. Sequences exist only during import."""
     return Sequence(())
 
 
@@ -59,7 +59,7 @@ def sequence_construct(call: OperatorCall) -> Value:
 
 @operator("SequenceInsert", since=11)
 def sequence_insert(call: OperatorCall) -> Value:
-    """One more item; its position has to be a constant."""
+    """Inserts an item; its position must be a constant."""
     items, item = sequence(call, 0).items, call.given(1)
     assert item is not None
     if call.given(2) is None:
@@ -73,7 +73,7 @@ def sequence_insert(call: OperatorCall) -> Value:
 
 @operator("SequenceErase", since=11)
 def sequence_erase(call: OperatorCall) -> Value:
-    """One item less, the last one if no position is given."""
+    """Removes an item, the last by default."""
     items = sequence(call, 0).items
     at = position(call, 1, len(items), len(items) - 1)
     return Sequence((*items[:at], *items[at + 1 :]))
@@ -130,7 +130,9 @@ def split_to_sequence(call: OperatorCall) -> Value:
 
 @operator("SequenceMap", since=17)
 def sequence_map(call: OperatorCall) -> tuple[Value, ...]:
-    """The body for each item; other sequences go along, tensors are the same for all."""
+    """The body applied to each item; further sequences are zipped with the first, tensors are
+    shared by all items.
+    """
     graph = call.attr("body")
     rows = []
     for number in range(len(sequence(call, 0).items)):
@@ -146,7 +148,7 @@ def sequence_map(call: OperatorCall) -> tuple[Value, ...]:
 
 @operator("Optional", since=15)
 def optional(call: OperatorCall) -> Value:
-    """An optional with its value, or without any. Like sequences it exists while importing only."""
+    """An optional with or without a value. Like sequences it exists only during import."""
     return Optional(call.given(0))
 
 
@@ -163,7 +165,7 @@ def optional_has_element(call: OperatorCall) -> Node:
 
 @operator("OptionalGetElement", since=15)
 def optional_get_element(call: OperatorCall) -> Value:
-    """The value; of what is no optional, itself."""
+    """The optional's value; any other value is returned as it is."""
     found = call.given(0)
     if found is None or (isinstance(found, Optional) and found.held is None):
         call.fail("the optional holds nothing")

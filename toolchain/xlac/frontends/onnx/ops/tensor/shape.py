@@ -1,5 +1,5 @@
-"""The same elements in another arrangement: Reshape, Transpose, Concat, Split, Slice, Tile, … (ONNX
-operator sets 1 to 25).
+"""Shape manipulation: Reshape, Transpose, Concat, Split, Slice, Tile, … (ONNX operator sets 1 to
+25).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from xlac.ops import build
 
 
 def view(name: str, since: int = 1) -> Callable[[Callable[[OperatorCall, Node], Node]], None]:
-    """Registers an operator that only moves the elements of its first input, so that they may as
-    well be codes.
+    """Registers an operator that only moves the elements of its first input, so that they may also
+    be codes.
 
-    The input may be ragged, too, where what is ragged stays as it is.
+    The input may be ragged if its data-dependent axes stay whole.
     """
 
     def register(builder: Callable[[OperatorCall, Node], Node]) -> None:
@@ -42,14 +42,14 @@ def view(name: str, since: int = 1) -> Callable[[Callable[[OperatorCall, Node], 
 
 @operator("Identity")
 def identity(call: OperatorCall) -> Value:
-    """The input, whatever kind of value it is."""
+    """The input, of any kind."""
     found = call.given(0)
     return call[0] if found is None else found
 
 
 @view("Reshape")
 def reshape(call: OperatorCall, x: Node) -> Node:
-    """A size of 0 copies the input's, unless `allowzero`; one of -1 is what is left."""
+    """A size of 0 copies the input's, unless `allowzero`; a size of -1 is inferred."""
     wanted = call.dims(1) if call.given(1) is not None else tuple(call.attr("shape"))
     keep = not call.attr("allowzero", 0)
     shape: list[Dim] = []
@@ -74,20 +74,20 @@ def flatten(call: OperatorCall, x: Node) -> Node:
 
 @view("Transpose")
 def transpose(call: OperatorCall, x: Node) -> Node:
-    """Axes in the order of `perm`, or turned around."""
+    """Axes in the order of `perm`; reversed by default."""
     return build.transpose(x, call.attr("perm", None))
 
 
 @view("Squeeze")
 def squeeze(call: OperatorCall, x: Node) -> Node:
-    """Without axes of one element: those named, by attribute or, since 13, by input, or all."""
+    """Removes axes of size 1: those named by attribute or, since 13, by input; by default all."""
     axes = call.ints(1, "axes")
     return build.apply1("squeeze", x, axis=axes)
 
 
 @view("Unsqueeze")
 def unsqueeze(call: OperatorCall, x: Node) -> Node:
-    """With more axes of one element, named by attribute or, since 13, by input."""
+    """Inserts axes of size 1, named by attribute or, since 13, by input."""
     axes = call.ints(1, "axes")
     return build.apply1("unsqueeze", x, axis=axes)
 
@@ -104,8 +104,8 @@ def concat(call: OperatorCall) -> Value:
 
 @operator("Split")
 def split(call: OperatorCall) -> tuple[Value, ...]:
-    """Into parts of the given sizes, or into equal ones, of which the last may be smaller (since
-    operator set 18).
+    """Parts of the given sizes, or equal ones, of which the last may be smaller (since operator set
+    18).
     """
     value = call.coded(0)
     x = value.node if isinstance(value, Coded) else value
@@ -149,7 +149,7 @@ def slice_inputs(call: OperatorCall, x: Node) -> Node:
 def cut(
     x: Node, starts: Sequence[Dim], ends: Sequence[Dim], steps: Sequence[int], axes: Sequence[int]
 ) -> Node:
-    """A part of x with bounds as Python has them; axes that are not named stay whole."""
+    """A slice of x with Python's rules for bounds; axes that are not named stay whole."""
     if not len(starts) == len(ends) == len(steps) == len(axes):
         raise ShapeError(
             f"{len(starts)} starts, {len(ends)} ends, {len(steps)} steps and {len(axes)} axes do "
@@ -184,7 +184,7 @@ def tile(call: OperatorCall, x: Node) -> Node:
 
 
 def blocks(call: OperatorCall) -> tuple[int, str]:
-    """The size of a block, and which of the two orders its elements have among the channels."""
+    """The block size, and the order of a block's elements within the channels."""
     size, mode = call.attr("blocksize"), call.attr("mode", "DCR")
     if mode not in ("DCR", "CRD") or size < 1:
         call.fail(f"blocks of {size} in mode '{mode}': the modes are DCR and CRD")
@@ -203,7 +203,7 @@ def space_to_depth(call: OperatorCall, x: Node) -> Node:
 
 @view("DepthToSpace")
 def depth_to_space(call: OperatorCall, x: Node) -> Node:
-    """The way back from `space_to_depth`; `mode` says whether a block's pixels come before its
+    """The inverse of `space_to_depth`; `mode` says whether a block's pixels come before its
     channels (DCR).
     """
     n, c, h, w = x.shape
@@ -221,7 +221,7 @@ def depth_to_space(call: OperatorCall, x: Node) -> Node:
 
 @operator("ReverseSequence", since=10)
 def reverse_sequence(call: OperatorCall) -> Node:
-    """The first `sequence_lens` elements of each batch entry backwards."""
+    """Reverses the first `sequence_lens` elements of each batch entry."""
     x, lengths = call[0], call[1]
     time, batch = call.attr("time_axis", 0), call.attr("batch_axis", 1)
     if {time, batch} != {0, 1}:
