@@ -1,4 +1,4 @@
-"""Sizes that a caller gives an imported model: numbers, or bounds."""
+"""Sizes that a caller gives for an imported model's symbols: numbers, or ranges."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from xlac.ir import ranges
 from xlac.ir.dims import UNBOUNDED, Dim, Sym, Symbol, symbol
 from xlac_sdk.source import Diagnostic, SourceError
 
-OPT = 1  # the size to optimise for where nobody says
+OPT = 1  # the size to optimise for if the range does not include the default
 DimValue = int | str | tuple[int, int] | Symbol
 
 
 def sized(name: str, given: DimValue) -> Dim:
-    """A size as the caller gives it: a number, or bounds such as `1..8`. Raises SourceError."""
+    """A size given as a number, or a range such as `1..8`. Raises SourceError."""
     if isinstance(given, Symbol):
         return Sym((((given,), 1),))
     if isinstance(given, tuple):
@@ -21,7 +21,9 @@ def sized(name: str, given: DimValue) -> Dim:
     else:
         raise SourceError(
             Diagnostic(
-                "XL2014", f"{given!r} is no size for '{name}'", hint=f"{name}=8 or {name}=1..8"
+                "XL2014",
+                f"{given!r} is not a valid size for '{name}'",
+                hint=f"{name}=8 or {name}=1..8",
             )
         )
     if not 0 <= low <= high <= UNBOUNDED:

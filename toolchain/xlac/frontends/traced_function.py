@@ -1,6 +1,4 @@
-"""A Python function as a model: run once, its arguments tensors that record what is done to
-them.
-"""
+"""Traces a Python function to a model by running it once on tensors that record operations."""
 
 from __future__ import annotations
 
@@ -24,15 +22,17 @@ _tracing: ContextVar[bool] = ContextVar("tracing", default=False)
 
 
 def is_tracing() -> bool:
-    """Whether a function is being traced now, here: what it calls is part of it."""
+    """Whether a function is being traced in this context, so that calls of compiled functions are
+    inlined.
+    """
     return _tracing.get()
 
 
 class Traced(NamedTuple):
-    """A function as a model: what its inputs are of the call's leaves, and the nest of its outputs.
+    """A traced model: which leaf of the call each input takes, and the pytree of the outputs.
 
-    `takes` has, for each input, the number of a leaf, and for a number of Python's the element type
-    that it is given in.
+    `takes` has, for each input, the number of a leaf, and for a Python number the element type to
+    which it is converted.
     """
 
     model: Model
@@ -41,15 +41,15 @@ class Traced(NamedTuple):
 
 
 Leaf = Type | type[int] | type[float]
-"""What is known of a leaf of a call: the type of an array, or the kind of a number."""
+"""The abstract value of a leaf: the type of an array, or the kind of a number."""
 
 
 def trace(name: str, traced: Callable[[list[Tensor]], Any], leaves: Sequence[Leaf]) -> Traced:
     """The model of a function of tensors, one for each leaf of a call.
 
-    Inputs are called arg0, arg1, … and outputs out0, out1, …, in the order of the nests' leaves; a
-    number that meets tensors of several types is an input for each. Raises SourceError for a
-    function that calls itself without end.
+    Inputs are called arg0, arg1, … and outputs out0, out1, …, in the order of the pytrees' leaves;
+    a number that is used with tensors of several types becomes an input for each. Raises
+    SourceError for a function that recurses without end.
     """
     inputs = [Input(name, f"arg{number}", leaf) for number, leaf in enumerate(leaves)]
     made: list[Any] = []
@@ -58,7 +58,7 @@ def trace(name: str, traced: Callable[[list[Tensor]], Any], leaves: Sequence[Lea
         result = flatten(traced([one.tensor for one in inputs]), made)
     except RecursionError:
         problem = (
-            f"{name}() calls itself without end, or deeper than Python's {sys.getrecursionlimit()} "
+            f"{name}() recurses without end, or deeper than Python's {sys.getrecursionlimit()} "
             "calls"
         )
         raise SourceError(Diagnostic("XL2033", problem)) from None
@@ -76,7 +76,9 @@ def trace(name: str, traced: Callable[[list[Tensor]], Any], leaves: Sequence[Lea
 
 
 def _closed(name: str, graph: Graph) -> None:
-    """Raises SourceError for a tensor that a transformed function kept, where it has no value."""
+    """Raises SourceError for a tensor that leaked out of a transformed inner function and has no
+    value here.
+    """
     known = set(graph.inputs)
     if any(
         isinstance(n.op, Param) and n.op.kind == "input" and n not in known for n in graph.order
@@ -92,8 +94,8 @@ def _closed(name: str, graph: Graph) -> None:
 
 
 class Input:
-    """A leaf of a call as inputs of the model: one, or for a number one for each type that it is
-    needed in.
+    """A leaf of a call as inputs of the model: one, or for a number one for each type in which it
+    is used.
     """
 
     def __init__(self, name: str, label: str, leaf: Leaf) -> None:
@@ -113,7 +115,7 @@ class Input:
         return self._params[dtype]
 
     def params(self) -> list[tuple[DType | None, Node]]:
-        """Its inputs, for a number each with its type."""
+        """Its inputs; those of a number with their types."""
         if not self._params:
             assert isinstance(self.tensor, Number)
             self.tensor.weak.node()
@@ -121,7 +123,9 @@ class Input:
 
 
 def inlined(value: Any) -> Any:
-    """A nest of what a traced function gives to another, or gets from it, as tensors."""
+    """A pytree that one traced function passes to another or receives from it, with leaves as
+    tensors.
+    """
     return mapped(value, _tensor)
 
 

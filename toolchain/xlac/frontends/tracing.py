@@ -1,4 +1,4 @@
-"""Tensors that record what is done to them, for functions that are traced."""
+"""Tensors that record operations, for functions that are traced."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 
 class Tensor:
-    """A value of a function being traced. It has a dtype and a shape, and no numbers yet."""
+    """A value of a function being traced: it has a dtype and a shape, but no elements."""
 
-    __array_ufunc__ = None  # NumPy arrays leave mixed operations to us
+    __array_ufunc__ = None  # makes NumPy arrays defer mixed operations to this class
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -40,25 +40,25 @@ class Tensor:
 
     @property
     def ndim(self) -> int:
-        """How many axes there are."""
+        """The number of axes."""
         return self.node.type.rank
 
     @property
     def T(self) -> Tensor:
-        """With its axes in reverse order."""
+        """The tensor with its axes reversed."""
         return one("transpose", self, perm=tuple(reversed(range(self.ndim))))
 
     def astype(self, dtype: DType | str) -> Tensor:
-        """The same values as another element type."""
+        """The values cast to another element type."""
         return one("cast", self, dtype=DType(dtype))
 
     def reshape(self, *shape: int | Sequence[int]) -> Tensor:
-        """The same elements, row-major, in another shape; one size may be -1."""
+        """The elements, row-major, in another shape; one size may be -1."""
         wanted = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
         return one("reshape", self, shape=wanted)
 
     def transpose(self, *perm: int) -> Tensor:
-        """With its axes in the order given, or in reverse."""
+        """The tensor with its axes in the given order, or reversed."""
         return one("transpose", self, perm=perm or tuple(reversed(range(self.ndim))))
 
     def __getattr__(self, name: str) -> Any:
@@ -99,8 +99,8 @@ class Tensor:
 
 
 class Number(Tensor):
-    """A number whose type is weak: it takes that of the tensor it meets, and keeps all its digits
-    until then.
+    """A number whose type is weak: it takes the type of the tensor it is combined with, and keeps
+    full precision until then.
     """
 
     def __init__(self, weak: build.Weak) -> None:
@@ -108,7 +108,7 @@ class Number(Tensor):
 
     @property
     def node(self) -> Node:  # type: ignore[override]
-        """The number as a node of the type that it is needed in."""
+        """The number as a node; its type is that of the tensor it is combined with."""
         return self.weak.node()
 
     def __repr__(self) -> str:
@@ -144,15 +144,15 @@ for _python, _mnemonic in {"neg": "neg", "abs": "abs", "invert": "not"}.items():
 
 
 def one(mnemonic: str, *inputs: Any, **attributes: Any) -> Tensor:
-    """An operation that has one result."""
+    """A function that builds an operation with one result."""
     result = apply(mnemonic, *inputs, **attributes)
     assert isinstance(result, Tensor)
     return result
 
 
 def apply(mnemonic: str, *inputs: Any, **attributes: Any) -> Any:
-    """An operation on tensors, arrays and numbers; a tuple of tensors when it has several
-    results.
+    """A function that applies an operation to tensors, arrays and numbers; it returns a tuple if
+    the operation has several results.
     """
     if not any(isinstance(i, Tensor) for i in inputs) and inputs:
         raise TypeError(
@@ -162,7 +162,7 @@ def apply(mnemonic: str, *inputs: Any, **attributes: Any) -> Any:
         i.weak if isinstance(i, Number) else i.node if isinstance(i, Tensor) else i for i in inputs
     ]
     cls = OPS.get(mnemonic)
-    first = 1 if cls is Where else 0  # the condition is no part of what decides the type
+    first = 1 if cls is Where else 0  # the condition does not take part in type promotion
     meeting = given[first:]
     weak = (
         cls is not None
@@ -185,7 +185,7 @@ def apply(mnemonic: str, *inputs: Any, **attributes: Any) -> Any:
 
 
 def _wide(numbers: Sequence[Any], accepts: object) -> list[Any]:
-    """Numbers that meet no tensor, as Python itself holds them."""
+    """Numbers that are combined with no tensor, in the types that Python uses."""
     whole = all((n.kind if isinstance(n, build.Weak) else type(n)) is not float for n in numbers)
     dtype = DType.I64 if whole and accepts != FLOATS else DType.F64
     return [
@@ -193,12 +193,12 @@ def _wide(numbers: Sequence[Any], accepts: object) -> list[Any]:
     ]
 
 
-# of one tensor; of two they are the scalar ops
+# for operations on one tensor; those on two numbers are the scalar operations
 REDUCTIONS = {"max": "reduce_max", "min": "reduce_min"}
 
 
 def function(name: str) -> Callable[..., Any] | None:
-    """The function for an operation of the table, or None for an unknown name."""
+    """The function for the operation `name`, or None for an unknown name."""
     if name not in OPS:
         return None
 

@@ -1,5 +1,5 @@
-"""Tensors that a function is differentiated by: parameters of its own in the place of what it is
-given, and back.
+"""The variables of differentiation: fresh parameters in place of a function's arguments, and the
+substitution back.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from xlac_sdk.dtypes import DType
 
 
 class Variables:
-    """The leaves of a call that a function is differentiated by, as parameters of their own: what
-    the function knows otherwise of the same tensors stays fixed.
+    """The leaves of a call that a function is differentiated by, as fresh parameters: other uses of
+    the same tensors inside the function stay constant.
 
-    Integers and bools are passed as they are. A number of Python's is a parameter for each type
-    that it is needed in.
+    Integer and bool leaves are passed unchanged. A Python number becomes a parameter for each type
+    in which it is used.
     """
 
     def __init__(self, given: Sequence[Tensor]) -> None:
@@ -30,16 +30,14 @@ class Variables:
 
     @property
     def tensors(self) -> list[Tensor]:
-        """What the function is given."""
+        """The tensors that the function is called with."""
         return [
             tensor if one is None else one.tensor
             for tensor, one in zip(self.given, self._inputs, strict=True)
         ]
 
     def params(self) -> dict[Node, tuple[int, DType | None]]:
-        """The parameters that were needed: the leaf of each, and the type that a number has
-        there.
-        """
+        """The parameters that were used: the leaf of each, and the type of a number."""
         return {
             node: (number, dtype)
             for number, one in enumerate(self._inputs)
@@ -48,8 +46,8 @@ class Variables:
         }
 
     def cut(self, results: Sequence[Node]) -> list[Node]:
-        """Results of the function over parameters alone, others of which stand for what it reads of
-        outside: however much that was computed from, it is not gone through again.
+        """Results of the function as a graph over parameters alone; other values that it reads from
+        outside become parameters too, so that their own computation is not traversed.
         """
         own = dependents(results, self.params())
         read = {i: None for node in own for i in node.inputs if i not in own and i.inputs}
@@ -59,14 +57,14 @@ class Variables:
         return substituted(results, stand)
 
     def values(self) -> dict[Node, Node]:
-        """What stands for each parameter outside of the function."""
+        """Maps each parameter to its value outside of the function."""
         return self._known | {
             node: in_type(self.given[number], dtype)
             for node, (number, dtype) in self.params().items()
         }
 
     def gathered(self, parts: Mapping[Node, Node]) -> list[Tensor | None]:
-        """What belongs to each leaf, of what belongs to its parameters; None for integers."""
+        """Collects per-parameter values (gradients) by leaf; None for integers."""
         found: list[Tensor | None] = [None] * len(self.given)
         sums: dict[int, Node] = {}
         for node, (number, dtype) in self.params().items():
@@ -88,32 +86,32 @@ def _input(given: Tensor, number: int) -> Input | None:
 
 
 def weak(node: Node) -> Number:
-    """A node of f64 as a number that takes the type of what it meets."""
+    """An f64 node as a number with a weak type."""
     return Number(build.Weak(float, functools.partial(build.cast, node)))
 
 
 def in_type(tensor: Tensor, dtype: DType | None) -> Node:
-    """A tensor as a node; a number in the type that it is needed in."""
+    """A tensor as a node; a number in the given type."""
     return tensor.weak.node(dtype) if isinstance(tensor, Number) else tensor.node
 
 
 def is_float(tensor: Tensor) -> bool:
-    """Whether a tensor or number can change by little."""
+    """Whether a tensor or number is a float, hence differentiable."""
     return tensor.weak.kind is float if isinstance(tensor, Number) else tensor.dtype.is_float
 
 
 def exact(tensor: Tensor) -> Node:
-    """A float as a node, a number of Python's with all its digits."""
+    """A float as a node; a Python number in f64."""
     return in_type(tensor, DType.F64)
 
 
 def alike(node: Node, tensor: Tensor) -> Tensor:
-    """A node of the type that `exact` gives, weak where the tensor is."""
+    """A node of the type that `exact` gives, as a weak number if `tensor` is one."""
     return weak(node) if isinstance(tensor, Number) else Tensor(node)
 
 
 def outside(tensors: Sequence[Tensor], values: Mapping[Node, Node]) -> list[Tensor]:
-    """Tensors with their parameters replaced by what stands for them outside."""
+    """Tensors with their parameters replaced by the values outside."""
     nodes = iter(substituted([t.node for t in tensors if not isinstance(t, Number)], values))
     return [
         Number(build.Weak(t.weak.kind, functools.partial(_replaced, t.weak, values)))

@@ -1,4 +1,4 @@
-"""Which arguments of a function it is differentiated by: names, and numbers of places."""
+"""The arguments by which a function is differentiated (`wrt`): names, and positions."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.choices import nearest
 
 Wrt = int | str | Sequence[int | str]
-"""A number of a place or a name, or several: a derivative for one alone, or a tuple of them."""
+"""A position or a name: the derivative for it alone; or several, for a tuple of derivatives."""
 
 
 class WrtArgument(NamedTuple):
-    """An argument of a call: by its place, or by its name where that was given."""
+    """An argument of a call: its position, or its name if it was passed by keyword."""
 
     at: int | str
     name: str
 
 
 def wrong(message: str, hint: str = "") -> SourceError:
-    """The error for what nothing can be differentiated by."""
+    """The error for an argument that cannot be differentiated by."""
     return SourceError(Diagnostic("XL2041", message, hint=hint))
 
 
 def checked(function: str, arguments: Arguments, wrt: Wrt) -> None:
-    """Raises SourceError for a `wrt` that no call of the function could fulfil."""
+    """Raises SourceError for a `wrt` that no call of the function could satisfy."""
     for one in _listed(wrt):
         if isinstance(one, bool) or not isinstance(one, int | str):
             raise wrong(f"wrt holds {one!r}: it names arguments, or numbers their places")
@@ -48,8 +48,8 @@ def checked(function: str, arguments: Arguments, wrt: Wrt) -> None:
 def chosen(
     function: str, arguments: Arguments, wrt: Wrt, args: Sequence[Any], named: dict[str, Any]
 ) -> list[WrtArgument]:
-    """The arguments of one call that `wrt` means, in its order. Raises SourceError for one that is
-    not given, or meant twice.
+    """The arguments of one call that `wrt` selects, in its order. Raises SourceError for one that
+    is not passed, or selected twice.
     """
     found: list[WrtArgument] = []
     for one in _listed(wrt):
@@ -80,7 +80,7 @@ def _argument(
 
 
 def single(wrt: Wrt) -> bool:
-    """Whether one argument is meant, and not a sequence of them."""
+    """Whether `wrt` is a single argument, not a sequence."""
     return isinstance(wrt, int | str)
 
 
@@ -93,8 +93,8 @@ def _listed(wrt: Wrt) -> Sequence[int | str]:
 
 
 class Leaves:
-    """The floats in the arguments of one call that `wrt` means, and the call with others in their
-    place. Raises SourceError for an argument that holds no floats, or anything else besides.
+    """The float leaves of the arguments of one call that `wrt` selects; the call can be repeated
+    with others. Raises SourceError for an argument that has no floats or other leaves besides.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Leaves:
                 _floating(function, path, self.tensors[number])
 
     def called(self, call: Callable[..., Any], tensors: Sequence[Any]) -> Any:
-        """What the function gives of other leaves."""
+        """The function's result with other leaves."""
         args, named = list(self._args), dict(self._named)
         for one, nest in zip(self._chosen, self.nests(tensors), strict=True):
             if isinstance(one.at, int):
@@ -124,7 +124,7 @@ class Leaves:
         return call(*args, **named)
 
     def nests(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
-        """A nest like each argument, of other leaves."""
+        """Pytrees with the structure of each argument, of other leaves."""
         return tuple(unflatten(tree, leaves) for tree in self._trees)
 
 
@@ -135,6 +135,6 @@ def _floating(function: str, path: str, leaf: Any) -> None:
         number = isinstance(leaf, Number)
         told = "an integer" if number else str(leaf.node.type)
         raise wrong(
-            f"{path} of {function}() is {told}, and only floats change by little",
+            f"{path} of {function}() is {told}, and only floats have derivatives",
             "write it with a point, 3.0" if number else "cast it, or leave it out of wrt",
         )

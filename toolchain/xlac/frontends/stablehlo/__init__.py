@@ -1,5 +1,5 @@
-"""StableHLO: text, and portable bytecode where jaxlib is installed. `load` is the door; `ops/` says
-what operations mean.
+"""Imports StableHLO: text, and portable bytecode if jaxlib is installed. `load` is the entry point;
+`ops/` defines the operations.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def load(
     """A model from an .mlir or .mlirbc file, from text, or from the bytes of portable bytecode.
 
     The function `main` is the model; its arguments keep their names, and its results are called
-    out0, out1, …. A complex tensor is one of real numbers with a last axis of 2, as its bytes are.
-    A minifloat is its code in u8, an integer of 2 or 4 bits one of 8, a quantised tensor its
-    integers. `dims` fixes or bounds sizes that the text leaves open (`arg0_0` is the first of
+    out0, out1, …. A complex tensor is passed as real numbers with a last axis of 2, as its bytes
+    are; a minifloat as its code in u8, an integer of 2 or 4 bits in 8, a quantised tensor as its
+    integers. `dims` fixes or bounds sizes that the text leaves dynamic (`arg0_0` is the first of
     %arg0); `params` fixes inputs to values. Raises SourceError.
     """
     from xlac.frontends.stablehlo.module import load as read

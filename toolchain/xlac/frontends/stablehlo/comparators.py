@@ -1,7 +1,8 @@
-"""Comparators of sorting that are plain orders: ascending or descending, by one key or several.
+"""Recognizes comparators of sorts that are plain orders: ascending or descending, by one key or
+several.
 
-Clients write the order that puts NaN last and takes -0 for 0 as a comparison in total order of keys
-made canonical: `select(x != x, NaN, select(x == 0, 0, x))`. It is the order that our sort has.
+Clients write the order that puts NaN last and treats -0 as 0 as a total-order comparison of
+canonicalized keys: `select(x != x, NaN, select(x == 0, 0, x))`. That is the order of xlac's sort.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from xlac.ops.tensor.leaf import Const
 from xlac_sdk.dtypes import DType
 
 Order = tuple[bool, int]
-"""Whether descending, and by how many keys, the first first."""
+"""Whether the order is descending, and its number of keys."""
 
 
 def order(body: Graph) -> Order | None:
-    """The order that a comparator of (x0, y0, x1, y1, …) is, or None."""
+    """The order that a comparator of (x0, y0, x1, y1, …) implements, or None."""
     (output,) = body.outputs.values()
     found = _keys(output, body.inputs, 0)
     return found if found and 2 * found[1] <= len(body.inputs) else None
 
 
 def _keys(node: Node, inputs: Sequence[Node], first: int) -> Order | None:
-    """`first < second` of one key, or that or else equal and an order by later keys."""
+    """Matches `first < second` on one key, or lexicographically on several."""
     plain = _direction(node, inputs, first)
     if plain is not None:
         return plain, 1
@@ -49,7 +50,7 @@ def _direction(node: Node, inputs: Sequence[Node], key: int) -> bool | None:
 
 
 def _compared(node: Node, inputs: Sequence[Node], key: int) -> str:
-    """The direction of a comparison of the two values of a key; nothing for anything else."""
+    """The direction of a comparison of the two values of a key; "" for any other node."""
     if not isinstance(node.op, comparison.Compare) or len(inputs) < 2 * key + 2:
         return ""
     pair = inputs[2 * key], inputs[2 * key + 1]
@@ -58,14 +59,14 @@ def _compared(node: Node, inputs: Sequence[Node], key: int) -> str:
 
 
 def _plain(node: Node) -> Node:
-    """The key that a side of a comparison was made from, or the node itself."""
+    """The float from which one side of a comparison was computed, or the node itself."""
     ranked = _ranked(node)
     return node if ranked is None else _canonical(ranked)
 
 
 def _ranked(node: Node) -> Node | None:
-    """The float whose place in total order an integer is: its bits, inverted but for the sign when
-    they are negative.
+    """The float of which the node computes the total-order integer: its bits, inverted below the
+    sign if negative.
     """
     if not isinstance(node.op, comparison.Select):
         return None
@@ -80,7 +81,7 @@ def _ranked(node: Node) -> Node | None:
 
 
 def _canonical(node: Node) -> Node:
-    """x of `select(x != x, NaN, select(x == 0, 0, x))`; any other node is itself."""
+    """x for `select(x != x, NaN, select(x == 0, 0, x))`; any other node itself."""
     if not isinstance(node.op, comparison.Select) or not isinstance(
         node.inputs[2].op, comparison.Select
     ):
@@ -111,6 +112,6 @@ def _zero_test(node: Node, x: Node) -> bool:
 
 
 def _number(node: Node) -> float:
-    """The value of a constant; 1 for what is none."""
+    """The value of a constant; 1 for any other node."""
     value = node.op.uniform if isinstance(node.op, Const) else None
     return 1.0 if value is None else float(value)

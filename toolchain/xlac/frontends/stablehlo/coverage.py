@@ -1,4 +1,4 @@
-"""The list of operations in docs/STABLEHLO.md, from the table: `python -m
+"""Generates the list of operations in docs/STABLEHLO.md from the table: `python -m
 xlac.frontends.stablehlo.coverage FILE`.
 """
 
@@ -15,8 +15,8 @@ BEGIN, END = "<!-- operations: generated -->", "<!-- end of operations -->"
 
 
 def markdown() -> str:
-    """Every operation with the file that builds it and the section that specifies it, and those
-    that are refused.
+    """Every operation with the file that builds it and its section of the specification, and the
+    operations that are refused.
     """
     lines = ["| operation | built in | specified by |", "|---|---|---|"]
     for name in sorted(TABLE):
@@ -44,7 +44,7 @@ def markdown() -> str:
 
 
 def renewed(text: str) -> str:
-    """A document with the list between its marks replaced."""
+    """A document with the list between its markers replaced."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{markdown()}\n{END}{after}"

@@ -1,5 +1,4 @@
-"""The targets of `custom_call` that have a meaning here. A user enters more: a target and a
-builder.
+"""Builders for targets of `custom_call`. Users can register more: a target and a builder.
 
     from xlac.frontends.stablehlo import CUSTOM_CALLS
 
@@ -15,12 +14,12 @@ from xlac.ops.scalar.comparison import Compare
 
 
 def same(site: OperationSite) -> Built:
-    """The operands: the call says where or how, not what."""
+    """The operands unchanged: the call only annotates them."""
     return site.operands[: len(site.op.types)]
 
 
 def shape_assertion(site: OperationSite) -> Built:
-    """What jax.export asserts of sizes: an equation between symbolic sizes makes them one, a false
+    """jax.export's assertions on sizes: an equation between symbolic sizes unifies them, a false
     one is an error.
     """
     node = site.real(0).node

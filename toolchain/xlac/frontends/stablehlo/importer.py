@@ -1,4 +1,4 @@
-"""From a parsed module to a graph: names are looked up, calls are inlined, regions become closed
+"""Converts a parsed module to a graph: names are resolved, calls are inlined, regions become closed
 graphs.
 """
 
@@ -32,7 +32,7 @@ from xlac_sdk.source import Diagnostic, Origin, SourceError
 
 
 class StablehloImporter:
-    """Goes through a program once; `table` gives the builder of every operation."""
+    """Walks a program once; `table` has the builder of every operation."""
 
     def __init__(
         self,
@@ -43,7 +43,8 @@ class StablehloImporter:
     ) -> None:
         self.source, self.module, self.table = source, module, table
         self.known = Known({})
-        self.equal: list[tuple[Dim, Dim]] = []  # sizes that the program asserts to be equal
+        # sizes that the program asserts to be equal, by symbol
+        self.equal: list[tuple[Dim, Dim]] = []
         self._depth = self._count = 0
         self._path: list[str] = []
 
@@ -53,7 +54,7 @@ class StablehloImporter:
     def call(
         self, name: str, arguments: Sequence[Value], fail: Callable[[str], NoReturn]
     ) -> list[Value]:
-        """The results of a function, its body put here."""
+        """The results of a call; the function's body is inlined."""
         function = self.module.functions.get(name)
         if function is None:
             fail(f"there is no function {name[:80]!r}")
@@ -65,7 +66,9 @@ class StablehloImporter:
         return self.body(function, arguments)
 
     def body(self, function: MlirFunction, arguments: Sequence[Value]) -> list[Value]:
-        """What a function gives for these arguments: its region, read where the call stands."""
+        """The results of a function for these arguments: its region, built at the place of the
+        call.
+        """
         scope = RegionScope(self)
         for (name, _), value in zip(function.arguments, arguments, strict=True):
             scope.define(name, value, function.at)
@@ -89,8 +92,8 @@ class StablehloImporter:
     def region(
         self, site: OperationSite, region: MlirRegion, types: Sequence[Type] | None
     ) -> tuple[Graph, list[Value]]:
-        """A region as a closed graph of its arguments and of what it captures, and the values
-        captured.
+        """A region as a closed graph of its arguments and captured values, and the
+        captured values.
         """
         scope = Closed(self, site.scope)
         given = None if types is None else list(types)
@@ -144,14 +147,14 @@ class StablehloImporter:
         except ShapeError as error:
             site.fail(str(error), error.hint)
         except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
-            # attributes that only hostile text has
-            site.fail(f"its attributes make no sense: {error}"[:300])
-        # results may have no names
+            # other exceptions come from malformed attributes
+            site.fail(f"its attributes are invalid: {error}"[:300])
+        # results may be unnamed
         for name, value in zip(op.results, values if op.results else (), strict=True):
             scope.define(name, value, op.at)
 
     def values(self, site: OperationSite, built: Built) -> list[Value]:
-        """What a builder gave as values of the types that the text says."""
+        """A builder's results as values of the types that the text states."""
         listed = list(built) if isinstance(built, list | tuple) else [built]
         op = site.op
         if len(listed) != len(op.types):
@@ -170,7 +173,7 @@ class StablehloImporter:
         return found
 
     def _placed(self, value: Value, site: OperationSite, number: int) -> Value:
-        """The value with its place in the text, where nothing gave it one."""
+        """The value with its place in the text, unless it has one already."""
         if not isinstance(value, TypedTensor):
             return value
         result = site.op.results[number] if number < len(site.op.results) else site.name
@@ -183,9 +186,7 @@ class StablehloImporter:
     # ---------------------------------------------------------------------------------------
 
     def agree(self, shapes: Sequence[Shape]) -> None:
-        """Shapes that must be equal: where symbolic sizes are not, they become one. Raises
-        Unequal.
-        """
+        """Unifies the symbolic sizes of shapes that must be equal. Raises Unequal."""
         for shape in shapes[1:]:
             for a, b in zip(shapes[0], shape, strict=False):
                 if a != b and (isinstance(a, Sym) or isinstance(b, Sym)):
@@ -195,8 +196,8 @@ class StablehloImporter:
 def united(
     graphs: Sequence[Graph], captured: Sequence[Sequence[Value]]
 ) -> tuple[list[Graph], list[Node]]:
-    """Graphs of one operation made to take the same captured nodes after their arguments, and these
-    nodes.
+    """Makes the graphs of one operation take the same captured nodes after their arguments; returns
+    the graphs and these nodes.
     """
     shared = list(dict.fromkeys(node for values in captured for node in nodes_of(values)))
     found = []
@@ -212,7 +213,7 @@ def united(
 
 
 def mismatch(value: Value, type: ValueType) -> str:
-    """How a value differs from a type that the text gives it; nothing when it does not."""
+    """How a value differs from the type that the text states; "" if it does not."""
     if isinstance(type, TokenType):
         return "" if isinstance(value, Token) else "a token was expected"
     if isinstance(type, TupleType):
@@ -238,7 +239,7 @@ def mismatch(value: Value, type: ValueType) -> str:
 def unsupported(
     source: MlirSource, module: Module, table: Mapping[str, Builder], refused: Mapping[str, str]
 ) -> None:
-    """Every operation that cannot be imported, in one error."""
+    """Raises one error for every operation that cannot be imported."""
     found: list[Diagnostic] = []
 
     def visit(region: MlirRegion) -> None:

@@ -1,4 +1,6 @@
-"""From a file to a model: reading, sizes of inputs, and values as the caller sees them."""
+"""From a file to a model: reading, sizes of inputs, and the conversion of values at the
+interface.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,13 @@ from xlac.support.dependencies import note
 from xlac_sdk.host.array_values import as_array
 from xlac_sdk.source import Diagnostic, Origin, SourceError
 
-ROUNDS = 1000  # how many sizes may turn out to be others
+ROUNDS = 1000  # the most sizes that may be unified, each of which restarts the import
 
 
 def load(
     source: Path | str | bytes, dims: Mapping[str, Any], params: Mapping[str, object]
 ) -> Model:
-    """See the package."""
+    """See `xlac.frontends.stablehlo.load`."""
     read = opened(source)
     module = parse(read)
     unsupported(read, module, TABLE, REFUSED)
@@ -50,7 +52,7 @@ def load(
 
 
 def opened(source: Path | str | bytes) -> MlirSource:
-    """The text of a file, of bytecode, or itself."""
+    """The text of a file or of bytecode; text itself is returned."""
     if isinstance(source, str):
         return MlirSource(source)
     file = source if isinstance(source, Path) else TEXT
@@ -71,7 +73,7 @@ def opened(source: Path | str | bytes) -> MlirSource:
 
 
 def entry(source: MlirSource, module: Module) -> MlirFunction:
-    """The function that is the model: main, or the only one that is not private."""
+    """The model's function: main, or the only public one."""
     if "main" in module.functions:
         return module.functions["main"]
     public = [function for function in module.functions.values() if not function.private]
@@ -81,7 +83,7 @@ def entry(source: MlirSource, module: Module) -> MlirFunction:
 
 
 def united(equal: dict[str, Dim], found: Unequal, source: MlirSource, main: MlirFunction) -> None:
-    """Enters what one symbol of an equation is, so that the equation holds."""
+    """Substitutes one symbol of an unsatisfied equation so that the equation holds."""
     first, second = found.first, found.second
     for one, other in ((first, second), (second, first)):
         alone = lone(one)
@@ -97,7 +99,7 @@ def united(equal: dict[str, Dim], found: Unequal, source: MlirSource, main: Mlir
 
 
 def lone(size: Dim) -> Symbol | None:
-    """The symbol that a size is, if it is one."""
+    """The symbol that a size consists of; None for other expressions."""
     found = symbols(size)
     if len(found) != 1:
         return None
@@ -106,7 +108,7 @@ def lone(size: Dim) -> Symbol | None:
 
 
 class Import:
-    """One try: sizes that are known to be equal have one symbol."""
+    """One attempt to import; sizes that are known to be equal share one symbol."""
 
     def __init__(
         self,
@@ -201,7 +203,7 @@ class Import:
 
 
 def inward(node: Node, type: TensorType) -> TypedTensor:
-    """An input as the program sees it: a complex one is taken apart."""
+    """Converts an input from the caller's representation: a complex one is split into parts."""
     if not type.element.complex:
         return TypedTensor(type.element, (node,))
     last = node.type.rank - 1
@@ -210,7 +212,9 @@ def inward(node: Node, type: TensorType) -> TypedTensor:
 
 
 def outward(value: TypedTensor) -> Node:
-    """A result as the caller sees it: the parts of a complex one along a last axis."""
+    """Converts a result to the caller's representation: parts of complex numbers along a
+    last axis.
+    """
     if not value.element.complex:
         return value.node
     return build.concat(
@@ -219,7 +223,7 @@ def outward(value: TypedTensor) -> Node:
 
 
 def tensors_in(value: Value) -> list[TypedTensor]:
-    """The tensors of a value, those in tuples too."""
+    """The tensors of a value, including those in tuples."""
     if isinstance(value, Several):
         return [tensor for item in value.items for tensor in tensors_in(item)]
     return [value] if isinstance(value, TypedTensor) else []

@@ -1,4 +1,6 @@
-"""`!quant.uniform<...>`: quantised element types (StableHLO specification, Quantized types)."""
+"""Parses `!quant.uniform<...>`: quantised element types (StableHLO specification,
+Quantized types).
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ FORM = re.compile(
 
 
 def quantized(text: str, elements: Mapping[str, Element]) -> Element:
-    """The element type that stands inside the brackets: `i8<-127:127>:f32:1, {0.5:3, 0.25}`. Raises
-    ValueError.
+    """The element type from the text inside the brackets: `i8<-127:127>:f32:1, {0.5:3, 0.25}`.
+    Raises ValueError.
     """
     found = FORM.match(text)
     if found is None:

@@ -1,5 +1,5 @@
-"""What regions on scalars compute: known combinations, orders, and regions applied to whole
-tensors.
+"""Recognizes what scalar regions compute: named combinations; and applies regions to
+whole tensors.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ COMMUTATIVE: dict[type[Op], str] = {
 
 
 def through(node: Node) -> Node:
-    """A node behind the coding of a minifloat."""
+    """Looks through the encoding of a minifloat: the node with its numbers."""
     return node.inputs[0] if isinstance(node.op, EncodeFloat | DecodeFloat) else node
 
 
 def monoid(body: Graph) -> str:
-    """The name of the combination that a body of (x, y) is, or of (x0, …, y0, …) part by part;
-    nothing for others.
+    """The name of the combination that a body of (x, y) computes, or one of (x0, …, y0, …) part by
+    part; "" for others.
 
-    Of minifloats it is the combination of the numbers.
+    For minifloats it is the combination of the decoded numbers.
     """
     half = len(body.inputs) // 2
     outputs = list(body.outputs.values())
@@ -49,26 +49,26 @@ def monoid(body: Graph) -> str:
 
 
 def replaced(body: Graph) -> bool:
-    """Whether a body of (x0, …, y0, …) gives (y0, …)."""
+    """Whether a body of (x0, …, y0, …) returns (y0, …), so that updates replace elements."""
     half = len(body.inputs) // 2
     return tuple(body.outputs.values()) == body.inputs[half:]
 
 
 def is_identity(node: Node, combine: str) -> bool:
-    """Whether a scalar is a constant that the combination does nothing with."""
+    """Whether a scalar is a constant and the identity of the combination."""
     op = node.op
     if not isinstance(op, Const) or op.uniform is None:
         return False
     dtype = node.type.dtype
     wanted = np.asarray(identity(combine, dtype), dtype.compute.numpy)
     found = np.asarray(op.uniform, dtype.compute.numpy)
-    # -0 for +0: it joins a sum of at least one element
+    # -0 too, since the sum has at least one other element
     return bool(found == wanted) and combine in COMBINE
 
 
 def lifted(body: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """A body on scalars applied to every element of tensors of one shape. Raises ValueError where
-    it is not scalar.
+    """A body on scalars applied element by element to tensors of one shape. Raises ValueError if it
+    has non-scalar operations.
     """
     shape = nodes[0].shape
     new: dict[Node, Node] = dict(zip(body.inputs, nodes, strict=True))

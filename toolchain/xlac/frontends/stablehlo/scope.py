@@ -1,4 +1,4 @@
-"""Names that are known where an operation stands, and what a region captures of those around it."""
+"""Scopes of names, and how a region captures values of enclosing regions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Unequal(Exception):
-    """Two symbolic sizes that the program takes for one."""
+    """Two symbolic sizes that the program requires to be equal."""
 
     def __init__(self, first: Dim, second: Dim) -> None:
         super().__init__(f"{first} is {second}")
@@ -25,14 +25,14 @@ class Unequal(Exception):
 
 
 class RegionScope:
-    """Names of a region, and where to look for others."""
+    """The names defined in a region, with the enclosing region as parent."""
 
     def __init__(self, importer: StablehloImporter, parent: RegionScope | None = None) -> None:
         self.importer, self.parent = importer, parent
         self.values: dict[str, Value] = {}
 
     def define(self, name: str, value: Value, at: int) -> None:
-        """Gives a value its name. Raises SourceError for a name that is taken."""
+        """Defines a name. Raises SourceError if it is taken."""
         if name in self.values:
             self.importer.source.fail("XL7204", f"{name[:60]} is defined twice", at)
         self.values[name] = value
@@ -47,15 +47,13 @@ class RegionScope:
         return found
 
     def seek(self, name: str) -> Value | None:
-        """The value of a name here or further out, or None."""
+        """The value of a name in this or an enclosing scope, or None."""
         found = self.values.get(name)
         return self.parent.seek(name) if found is None and self.parent else found
 
 
 class Closed(RegionScope):
-    """The scope of a graph of its own: what it takes from outside becomes an input, unless it is a
-    constant.
-    """
+    """The scope of a closed graph: outside values become inputs, except constants."""
 
     def __init__(self, importer: StablehloImporter, outside: RegionScope) -> None:
         super().__init__(importer)
@@ -64,13 +62,13 @@ class Closed(RegionScope):
         self.inputs: list[Node] = []
 
     def parameter(self, type: Type) -> Node:
-        """One more input of the graph."""
+        """Adds an input to the graph."""
         node = Node.of(Param(f"x{len(self.inputs)}", type))
         self.inputs.append(node)
         return node
 
     def capture(self, value: Value) -> Value:
-        """A value of outside as an input."""
+        """Captures an outside value as an input."""
         self.captured.append(value)
         inner = []
         for node in nodes_of([value]):
@@ -79,7 +77,7 @@ class Closed(RegionScope):
         return rebuilt(value, inner)
 
     def seek(self, name: str) -> Value | None:
-        """The value of a name here, or what is outside captured; None where there is neither."""
+        """The value of a name here, or an outside value captured; None if there is neither."""
         found = self.values.get(name)
         if found is None:
             found = self.outside.seek(name)
@@ -91,7 +89,7 @@ class Closed(RegionScope):
 
 
 def is_constant(node: Node) -> bool:
-    """One that a closed graph can hold itself: a constant, or one repeated."""
+    """Whether a closed graph can contain the node itself: a constant, or a broadcast of one."""
     return isinstance(node.op, Const) or (
         isinstance(node.op, Broadcast) and isinstance(node.inputs[0].op, Const)
     )

@@ -1,5 +1,5 @@
-"""An operation as its builder sees it: operands, attributes, regions and result types, each checked
-when asked for.
+"""An operation as its builder sees it: operands, attributes, regions and result types, validated on
+access.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OperationSite:
     # ----------------------------------------------------------------------
 
     def tensor(self, number: int) -> TypedTensor:
-        """An operand, which has to be a tensor."""
+        """An operand, which must be a tensor."""
         if number >= len(self.operands):
             self.fail(f"there is no operand {number}")
         found = self.operands[number]
@@ -52,32 +52,32 @@ class OperationSite:
         return found
 
     def tensors(self, start: int = 0, stop: int | None = None) -> list[TypedTensor]:
-        """Operands, all of which are tensors."""
+        """Operands, which must be tensors."""
         return [self.tensor(n) for n in range(*slice(start, stop).indices(len(self.operands)))]
 
     def number(self, number: int) -> Node:
-        """An operand as numbers that xlac has. Complex ones are refused."""
+        """An operand as a node of a type that xlac computes with. Complex ones are refused."""
         return numbers(self.real(number))
 
     def real(self, number: int) -> TypedTensor:
-        """An operand, which has to be a tensor of real numbers."""
+        """An operand, which must be a real tensor."""
         found = self.tensor(number)
         if found.element.complex:
             self.fail(f"operand {number} is complex, which is not defined here")
         return found
 
     def takes(self, count: int) -> None:
-        """As many operands, or an error."""
+        """The operands; an error unless there are `count`."""
         if len(self.operands) != count:
             self.fail(f"takes {count} operands, not {len(self.operands)}")
 
     @property
     def result(self) -> TensorType:
-        """The type of the only result."""
+        """The type of the single result."""
         return self.results(1)[0]
 
     def results(self, count: int | None = None) -> list[TensorType]:
-        """The types of the results, all of them tensors, and as many as `count`."""
+        """The types of the results, which must be `count` tensors."""
         types = self.op.types
         if count is not None and len(types) != count:
             self.fail(f"gives {count} results, not {len(types)}")
@@ -88,7 +88,7 @@ class OperationSite:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The shape of the only result, which the text must say."""
+        """The shape of the single result, which must be static."""
         found = self.result.shape
         if None in found:
             self.fail("needs a result of known shape", code="XL7212")
@@ -98,7 +98,7 @@ class OperationSite:
     # ----------------------------------------------------------------------------------
 
     def get(self, name: str, default: Any = None) -> Any:
-        """An attribute, or the default where it is left out."""
+        """An attribute, or the default if it is absent."""
         return self.op.attributes.get(name, default)
 
     def _needed(self, name: str) -> Any:
@@ -108,12 +108,12 @@ class OperationSite:
         return found
 
     def integer(self, name: str, default: int | None = None) -> int:
-        """An attribute that is an integer; an error where it is missing and has no default."""
+        """An integer attribute; an error if it is absent and has no default."""
         found = self._needed(name) if default is None else self.get(name, default)
         if isinstance(found, np.ndarray) and found.size == 1:
             found = found.reshape(()).item()
         if isinstance(found, bool) or not isinstance(found, int):
-            self.fail(f"attribute '{name}' is an integer")
+            self.fail(f"attribute '{name}' must be an integer")
         return found
 
     def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
@@ -122,12 +122,12 @@ class OperationSite:
         if isinstance(found, np.ndarray):
             found = found.reshape(-1).tolist()
         if not isinstance(found, list | tuple) or not all(isinstance(n, int) for n in found):
-            self.fail(f"attribute '{name}' is a list of integers")
+            self.fail(f"attribute '{name}' must be a list of integers")
         return tuple(int(n) for n in found)
 
     def pairs(self, name: str, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Two integers an axis, such as padding: the first of each, and the second. Absent, they
-        are 0.
+        """The first and the second of two integers for each axis, such as padding. Zeros
+        if absent.
         """
         found = self.get(name)
         try:
@@ -137,50 +137,50 @@ class OperationSite:
         if table.size == 0 and rank == 0:
             return (), ()
         if table.shape != (rank, 2) or table.dtype.kind not in "iu":
-            self.fail(f"attribute '{name}' has two integers for each of {rank} axes")
+            self.fail(f"attribute '{name}' must have two integers for each of {rank} axes")
         return tuple(map(int, table[:, 0])), tuple(map(int, table[:, 1]))
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """An attribute that is true or false."""
+        """A boolean attribute."""
         found = self.get(name, default)
         if not isinstance(found, bool):
-            self.fail(f"attribute '{name}' is true or false")
+            self.fail(f"attribute '{name}' must be true or false")
         return found
 
     def word(self, name: str, default: str | None = None) -> str:
-        """An attribute that is a word; an error where it is missing and has no default."""
+        """A keyword attribute; an error if it is absent and has no default."""
         found = self._needed(name) if default is None else self.get(name, default)
         if isinstance(found, MlirSymbol):
             return found.name
         if not isinstance(found, str):
-            self.fail(f"attribute '{name}' is a word")
+            self.fail(f"attribute '{name}' must be a keyword")
         return found
 
     def fields(self, name: str) -> dict[str, Any]:
-        """An attribute that is a struct: `#stablehlo.gather<offset_dims = [0]>`."""
+        """A struct attribute: `#stablehlo.gather<offset_dims = [0]>`."""
         found = self._needed(name)
         if isinstance(found, Raw) and not found.text.strip():
             return {}
         if not isinstance(found, dict):
-            self.fail(f"attribute '{name}' is a list of fields")
+            self.fail(f"attribute '{name}' must be a list of fields")
         return found
 
     def array(self, name: str) -> Array:
-        """An attribute that is a dense array."""
+        """A dense array attribute."""
         found = self._needed(name)
         if not isinstance(found, np.ndarray):
-            self.fail(f"attribute '{name}' is a constant")
+            self.fail(f"attribute '{name}' must be a constant")
         return found
 
     def axes(self, name: str, rank: int, default: Sequence[int] | None = None) -> tuple[int, ...]:
-        """Distinct axes of a tensor of a rank."""
+        """An attribute that lists distinct axes of a tensor of the given rank."""
         found = self.integers(name, default)
         if len(set(found)) != len(found) or not all(0 <= a < rank for a in found):
             self.fail(f"attribute '{name}' {list(found)} does not name axes of rank {rank}")
         return found
 
     def axis(self, name: str, rank: int) -> int:
-        """An attribute that is an axis of a tensor of some rank."""
+        """An attribute that is an axis of a tensor of the given rank."""
         found = self.integer(name)
         if not 0 <= found < rank:
             self.fail(f"attribute '{name}' {found} is no axis of rank {rank}")
@@ -190,21 +190,24 @@ class OperationSite:
     # -------------------------------------------------------------------------------------
 
     def closed(self, number: int, types: Sequence[Type] | None = None) -> Graph:
-        """A region as a graph of its arguments alone. It may use constants of outside, nothing
-        else.
+        """A region as a graph of its arguments alone; of outside values it may use only
+        constants.
         """
         graph, captured = self.capturing(number, types)
         if captured:
-            self.fail("its region uses values from outside", "compute them inside, or use a loop")
+            self.fail(
+                "its region uses values from outside",
+                "compute the values inside the region, or pass them as loop state",
+            )
         return graph
 
     def capturing(
         self, number: int, types: Sequence[Type] | None = None
     ) -> tuple[Graph, list[Value]]:
-        """A region as a graph, whose inputs after the arguments are what it uses of outside: the
-        values given too.
+        """A region as a graph whose inputs are the arguments and the captured outside values; also
+        returns those values.
 
-        `types` are those of the arguments' nodes where the text does not say the sizes.
+        `types` are the types of the arguments' nodes where the text does not state the sizes.
         """
         if number >= len(self.op.regions):
             self.fail(f"region {number} is missing")

@@ -1,5 +1,5 @@
-"""The table from operations to builders. Each file of `ops` fills its part; an entry says where the
-operation is specified.
+"""The table from operations to builders, filled by the files of `ops`; an entry names the section
+that specifies the operation.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ SPECIFICATION = "https://openxla.org/stablehlo/spec#"
 
 @dataclass(frozen=True, slots=True)
 class OperationEntry:
-    """How an operation is built, and the section of the StableHLO specification (1.11) that says
-    what it means.
+    """An operation's builder, and its section of the StableHLO specification (1.11).
 
-    Operations of CHLO have a section of CHLO's own reference.
+    Operations of CHLO have a section of CHLO's reference.
     """
 
     build: Builder
@@ -31,7 +30,7 @@ TABLE: dict[str, OperationEntry] = {}
 
 
 def operation(*names: str, section: str = "") -> Callable[[Builder], Builder]:
-    """Enters a builder for operations; the section is the operation's name unless said."""
+    """Registers a builder for operations; the section defaults to the operation's name."""
 
     def enter(builder: Builder) -> Builder:
         for name in names:
@@ -43,4 +42,4 @@ def operation(*names: str, section: str = "") -> Callable[[Builder], Builder]:
 
 
 REFUSED: dict[str, str] = {}
-"""Operations that are known and cannot be run on one device, and why."""
+"""Known operations that cannot run on one device, and the reason."""

@@ -1,8 +1,8 @@
-"""Values of the program while it is imported, and how element types that xlac lacks are held.
+"""Values during import, and the representation of element types that xlac lacks.
 
 A complex tensor is two nodes, real and imaginary. A minifloat is its code in u8; an integer of 2 or
-4 bits is held in 8, always in range. A quantised tensor is its integers. Arithmetic asks for
-`numbers` and gives back `stored`.
+4 bits is stored in 8, always in range. A quantised tensor is its integers. Arithmetic decodes
+operands with `numbers` and encodes results with `stored`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from xlac_sdk.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class TypedTensor:
-    """An element type of StableHLO, and the nodes that hold it: one, or two for a complex number's
-    parts.
+    """A tensor with an element type of StableHLO, and the nodes that represent it: one, or two for
+    the parts of complex numbers.
     """
 
     element: Element
@@ -35,7 +35,7 @@ class TypedTensor:
 
     @property
     def node(self) -> Node:
-        """The only node of a tensor that is not complex."""
+        """The single node of a tensor that is not complex."""
         (node,) = self.parts
         return node
 
@@ -51,7 +51,7 @@ class TypedTensor:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Orders effects. There are none here, so it holds nothing."""
+    """A token. Tokens order side effects, which no operation here has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ Value = TypedTensor | Token | Several
 
 
 def nodes_of(values: Sequence[Value]) -> tuple[Node, ...]:
-    """All nodes of values, in order: what crosses into a body or out of it."""
+    """All nodes of values, in order, as they are passed into or out of a body."""
     found: list[Node] = []
     for value in values:
         if isinstance(value, TypedTensor):
@@ -76,7 +76,9 @@ def nodes_of(values: Sequence[Value]) -> tuple[Node, ...]:
 
 
 def rebuilt(like: Value, nodes: list[Node]) -> Value:
-    """A value of the kind of another from its nodes, which are taken from the list."""
+    """A value of the same kind as another, from its nodes, which are taken from the front of the
+    list.
+    """
     if isinstance(like, TypedTensor):
         return like.each([nodes.pop(0) for _ in like.parts])
     return (
@@ -87,13 +89,13 @@ def rebuilt(like: Value, nodes: list[Node]) -> Value:
 
 
 def shaped(type: ValueType, shape: Shape) -> tuple[Type, ...]:
-    """The types of the nodes of a tensor of a type and shape."""
+    """The types of the nodes that represent a tensor of a type and shape."""
     assert isinstance(type, TensorType)
     return (Type(type.element.dtype, shape),) * (2 if type.element.complex else 1)
 
 
 def leaves(type: ValueType) -> tuple[TensorType | TokenType, ...]:
-    """The tensors and tokens in a type."""
+    """The tensor and token types in a type."""
     if isinstance(type, TupleType):
         return tuple(leaf for item in type.items for leaf in leaves(item))
     assert isinstance(type, TensorType | TokenType)
@@ -105,8 +107,8 @@ def leaves(type: ValueType) -> tuple[TensorType | TokenType, ...]:
 
 
 def numbers(x: TypedTensor) -> Node:
-    """A tensor that is not complex, as numbers: minifloats in f32, quantised integers in the type
-    they stand for.
+    """A real tensor decoded to numbers: minifloats to f32, quantised integers to their expressed
+    type.
     """
     element = x.element
     if element.format:
@@ -117,7 +119,7 @@ def numbers(x: TypedTensor) -> Node:
 
 
 def stored(x: Node, element: Element) -> TypedTensor:
-    """Numbers as a tensor of an element type: rounded to a minifloat, wrapped to few bits, or
+    """Numbers encoded in an element type: rounded to a minifloat, wrapped to few bits, or
     quantised.
     """
     if element.format:
@@ -130,7 +132,7 @@ def stored(x: Node, element: Element) -> TypedTensor:
 
 
 def wrapped(x: Node, element: Element) -> Node:
-    """An integer modulo a power of 2 below 2^8; every other element type as it is."""
+    """An integer wrapped to the type's width of less than 8 bits; other element types unchanged."""
     if not element.bits:
         return x
     gone = 8 - element.bits
@@ -138,7 +140,7 @@ def wrapped(x: Node, element: Element) -> Node:
 
 
 def arithmetic(element: Element) -> DType:
-    """The type in which `numbers` of an element type are."""
+    """The element type of the result of `numbers`."""
     if element.quantization:
         return element.quantization.expressed.dtype
     return DType.F32 if element.format else element.dtype
@@ -149,8 +151,8 @@ def arithmetic(element: Element) -> DType:
 
 
 def _along(values: Sequence[float], element: Element, x: Node, dtype: DType) -> Node:
-    """Scales or zero points, one or one for each position of the quantisation's axis, spread over
-    x.
+    """Scales or zero points, one or one for each entry of the quantisation axis,
+    broadcast over x.
     """
     known = element.quantization
     assert known is not None

@@ -1,7 +1,7 @@
-"""PyTorch's programs as models: files written by `torch.export.save`, and what `from_torch` and
-`torch.compile` import.
+"""Imports PyTorch programs: files written by `torch.export.save`, and what `from_torch` and
+`torch.compile` trace.
 
-Nothing outside this package imports torch, but for `xlac.integrations.torch`.
+Only this package and `xlac.integrations.torch` import torch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def load(
         return imported(source).model
     with quiet():
         program = opened(source)
-        # only now, when PyTorch is known to be there
+        # deferred until PyTorch is known to be installed
         from xlac.frontends.torch.exported import imported
 
         return imported(program, source.stem).model
@@ -42,9 +42,7 @@ def load(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps PyTorch's own warnings and notes, which are about its code and not the user's, out of
-    our report.
-    """
+    """Suppresses PyTorch's own warnings and logs, which concern its code and not the user's."""
     notes = logging.getLogger("torch")
     level = notes.level
     notes.setLevel(logging.CRITICAL)
@@ -72,9 +70,9 @@ def opened(file: Path) -> Any:
     except ModuleNotFoundError:
         raise
     except ImportError as error:
-        # what is read there is PyTorch's own schema, which its versions change
+        # the code below uses PyTorch's private schema, which changes between versions
         found = (
-            f"PyTorch {torch.__version__} keeps its programs in another way than 2.13, which xlac "
+            f"PyTorch {torch.__version__} has another file format than 2.13, which xlac "
             f"reads ({error})"
         )
         raise SourceError(Diagnostic("XL7305", found, hint="pip install 'xlac[torch]'")) from None

@@ -1,4 +1,4 @@
-"""Which values of a graph are views of others, on the same memory."""
+"""Alias analysis: which values of a graph are views of others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.fx import Node as FxNode
 
 
 def viewed(fx: FxNode) -> FxNode | None:
-    """What a node is a view of, with the same elements at other places; None for any other node."""
+    """The base of a view, with the same elements in the same storage; None for any other node."""
     source = fx
     if fx.target is operator.getitem and isinstance(fx.args[0], FxNode):
         source = fx.args[0]
@@ -34,9 +34,7 @@ def viewed(fx: FxNode) -> FxNode | None:
 
 
 def root(fx: FxNode) -> FxNode:
-    """The value or argument that a node is a view of, however many views are between; itself for
-    one that is none.
-    """
+    """The value or argument at the base of a chain of views; the node itself if it is no view."""
     while (base := viewed(fx)) is not None:
         fx = base
     return fx

@@ -1,9 +1,9 @@
-"""Files of torch.export without torch.export.load, which unpickles, evaluates and loads libraries
-out of them.
+"""Reads files of torch.export without torch.export.load, which unpickles, evaluates and loads
+libraries from them.
 
-The archive is read here, what it says is checked (`checked.py`), and PyTorch is given the rest: a
-program and its tensors. Members that nothing here asks for (sample inputs, compiled libraries,
-other files) are not opened.
+The archive is read here, its JSON is validated (`checked.py`), and PyTorch only deserializes the
+validated program and tensors. Other members (sample inputs, compiled libraries, further files) are
+not opened.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from xlac.frontends.torch.checked import Refused, payloads, program
 
 MODEL = "model"
 SPREAD_BYTES = 1 << 30
-"""How much more than the file holds its tensors may take, when elements are repeated (an expanded
-buffer).
+"""How many bytes more than the file its tensors may take, as strides may repeat elements (an
+expanded buffer).
 """
 
 
 def read(file: Path) -> Any:
     """The program that `torch.export.save` wrote. Raises Refused, OSError, zipfile.BadZipFile, and
-    what PyTorch raises.
+    PyTorch's own exceptions.
     """
     with zipfile.ZipFile(file) as held:
         archive = Pt2Archive(held, file.stat().st_size)
@@ -54,16 +54,14 @@ def read(file: Path) -> Any:
 
 
 class Pt2Archive:
-    """The members of a zip file, each as long as it says and none compressed: together no more than
-    the file holds.
-    """
+    """The members of a zip file, uncompressed, unique, and together no larger than the file."""
 
     def __init__(self, held: zipfile.ZipFile, size: int) -> None:
         self.held, self.size, self.root = held, size, ""
         self.members: dict[str, zipfile.ZipInfo] = {}
         for info in held.infolist():
             if info.filename in self.members:
-                raise Refused(f"its member '{info.filename[:80]}' is there twice")
+                raise Refused(f"its member '{info.filename[:80]}' occurs twice")
             if (
                 info.compress_type != zipfile.ZIP_STORED
                 or info.compress_size != info.file_size
@@ -81,7 +79,7 @@ class Pt2Archive:
         return self.root + name in self.members
 
     def inside(self) -> None:
-        """From now on names are those inside the one folder that the archive holds."""
+        """Makes names relative to the single folder of the archive."""
         self.root = next(iter(self.members), "").partition("/")[0] + "/"
         if (
             "archive_format" not in self
@@ -91,15 +89,13 @@ class Pt2Archive:
             raise Refused("it holds no program called 'model'")
 
     def bytes(self, name: str) -> bytes:
-        """A member whole, its checksum looked at."""
+        """The contents of a member, with its checksum verified."""
         if name not in self:
             raise Refused(f"its member '{name}' is missing")
         return self.held.read(self.members[self.root + name])
 
     def pickled(self, name: str) -> dict[str, torch.Tensor]:
-        """The tensors of a member that torch.save wrote; no object but tensors and what holds them
-        is made.
-        """
+        """The tensors of a member that torch.save wrote; no other objects are unpickled."""
         found = _unpickled(self.bytes(name)) if self.members[self.root + name].file_size else {}
         if not isinstance(found, dict) or not all(
             isinstance(k, str) and isinstance(v, torch.Tensor) for k, v in found.items()
@@ -108,9 +104,7 @@ class Pt2Archive:
         return found
 
     def tensors(self, folder: str) -> dict[str, torch.Tensor]:
-        """The tensors of `data/weights` or `data/constants`, by the paths that the program calls
-        them by.
-        """
+        """The tensors of `data/weights` or `data/constants`, by their names in the program."""
         legacy = f"data/{folder}/{MODEL}.pt"
         if legacy in self:
             return self.pickled(legacy)
@@ -134,7 +128,7 @@ class Pt2Archive:
         return found
 
     def _elements(self, name: str, dtype: torch.dtype) -> torch.Tensor:
-        """All elements of a member, in a row."""
+        """All elements of a member as a vector."""
         held = bytearray(self.bytes(name))
         if len(held) % dtype.itemsize:
             raise Refused(
@@ -145,7 +139,7 @@ class Pt2Archive:
 
 
 def _strided(elements: torch.Tensor, payload: Any, path: str) -> torch.Tensor:
-    """A tensor on the elements of a member, where it stays inside."""
+    """A strided tensor over the elements of a member, which it must not exceed."""
     meta = payload.tensor_meta
     shape, strides, offset = (
         _numbers(part, path) for part in (meta.sizes, meta.strides, [meta.storage_offset])
@@ -172,8 +166,8 @@ def _numbers(sizes: Any, path: str) -> tuple[int, ...]:
 
 
 def _unpickled(data: bytes) -> Any:
-    """What torch.save wrote, by PyTorch's own reader that makes nothing but tensors and
-    containers.
+    """Data that torch.save wrote, by PyTorch's restricted unpickler (weights_only), which makes
+    only tensors and containers.
     """
     if not zipfile.is_zipfile(io.BytesIO(data)):
         raise Refused("it holds a pickle of an old form")

@@ -1,10 +1,9 @@
-"""The JSON of a file of torch.export, checked against PyTorch's own schema before PyTorch acts on
-it.
+"""Validates the JSON of a file of torch.export against PyTorch's schema before PyTorch uses it.
 
-Every field has the type that the schema states. What is text there is code to PyTorch in many
-places: it evaluates sizes, walks from `torch` to operations, imports modules, and writes names into
-Python that it runs. So each field of text has its grammar in TEXTS and KEYS; one that has none is
-refused. What nothing here asks for is left out (LEFT_OUT).
+Every field must have the type that the schema states. PyTorch treats much of the text as code: it
+evaluates sizes, resolves attribute paths from `torch` to operations, imports modules, and writes
+names into Python that it runs. So each text field has a check in TEXTS or KEYS; a field without one
+is refused. Fields that the importer does not need are dropped (LEFT_OUT).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ INTEGERS = range(-(1 << 63), 1 << 64)
 
 
 def name(text: str) -> str:
-    """The name of a value, which PyTorch writes into code. Raises ValueError."""
+    """A value's name, which PyTorch writes into code. Raises ValueError."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,511}", text, re.ASCII) or keyword.iskeyword(text):
         raise ValueError(f"'{text[:80]}' is no name")
     return text
@@ -50,7 +49,7 @@ def argument(text: str) -> str:
 
 
 def path(text: str) -> str:
-    """The path of a parameter, `layers.0.weight`. Raises ValueError."""
+    """The dotted path of a parameter, `layers.0.weight`. Raises ValueError."""
     parts = text.split(".")
     if (
         len(text) > 4096
@@ -72,9 +71,7 @@ def _matching(pattern: str, what: str) -> Check:
 
 
 def anything(text: str) -> str:
-    """Text that PyTorch only compares with words that it knows, or writes between quotation
-    marks.
-    """
+    """Text that PyTorch only compares with known words, or writes inside quotation marks."""
     if len(text) > 65536:
         raise ValueError("it is longer than 65,536 characters")
     return text
@@ -98,7 +95,8 @@ TEXTS: Mapping[tuple[str, str], Check] = {
     ("ModuleCallSignature", "forward_arg_names"): name, ("ModuleCallEntry", "fqn"): lambda text: path(text) if text else text,
     ("ExportedProgram", "verifiers"): word, ("ExportedProgram", "torch_version"): word, ("PayloadMeta", "path_name"): record,
 }  # fmt: skip
-"""What a field of text may say; `name` of Python objects (CustomObjArgument) is missing on purpose.
+"""The check of each text field; `name` of Python objects (CustomObjArgument) is missing
+on purpose.
 """
 
 KEYS: Mapping[tuple[str, str], Check] = {
@@ -109,7 +107,7 @@ KEYS: Mapping[tuple[str, str], Check] = {
 
 
 class Refused(Exception):
-    """A field that says what no program needs; the message names it."""
+    """A field with a value that no valid program has; the message names it."""
 
 
 def program(text: bytes) -> Any:
@@ -135,8 +133,8 @@ def _read(kind: type, text: bytes) -> Any:
 
 
 def _value(kind: Any, held: Any, place: str, field: tuple[str, str]) -> Any:
-    """What stands at a place, if it is of a kind of the schema; `field` is the class and field it
-    belongs to.
+    """Validates the value at a place against a type of the schema; `field` is the class and field
+    that it belongs to.
     """
     if isinstance(kind, typing.ForwardRef):
         kind = getattr(schema, kind.__forward_arg__)
@@ -208,7 +206,7 @@ def _text(
 
 
 def _metadata(held: Any) -> dict[str, str]:
-    """Of what a node's file says about its origin: the frames of the stack, and the modules."""
+    """The parts of a node's metadata that give its origin: stack frames and modules."""
     if not isinstance(held, dict):
         return {}
     found = {}

@@ -1,4 +1,4 @@
-"""Which ATen operations PyTorch rewrites in simpler ones before the importer sees them."""
+"""Selects the ATen operations that PyTorch decomposes before the importer sees them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ assert families
 
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """PyTorch's decompositions for every operation that has no builder here: the core ones and all
-    others.
-    """
+    """PyTorch's decompositions, core and others, of all operations that have no builder here."""
     tables: tuple[Any, ...] = (decomposition_table, core_aten_decompositions())
     found = {op: way for table in tables for op, way in table.items() if str(op) not in BUILDERS}
     pools = (
@@ -31,8 +29,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 def export_decompositions() -> Any:
-    """The same for `ExportedProgram.run_decompositions`, which also takes operations that stand for
-    several.
+    """The same for `ExportedProgram.run_decompositions`, which also includes composite
+    operations.
     """
     table = torch.export.default_decompositions()
     for op in [op for op in table if str(op) in BUILDERS]:

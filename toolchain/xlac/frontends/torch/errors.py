@@ -1,4 +1,4 @@
-"""What the importer cannot say in xlac's operations, and how it reports all of that at once."""
+"""Errors for operations that xlac does not support, collected and reported together."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in ')
 
 
 class NotExpressible(Exception):
-    """Raised by a builder: xlac has no way to say this. The message says what, for the user."""
+    """Raised by a builder for something that xlac cannot express. The message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedNode:
-    """A node of the graph that has no counterpart: its operation, why, and the Python line that
-    asked for it.
+    """A node that cannot be imported: its operation, the reason, and the Python line that called
+    it.
     """
 
     node: Any  # torch.fx.Node
     operation: str
     reason: str
-    known: bool  # whether the table has the operation, so that only this use of it is at fault
+    known: bool  # whether the operation itself is supported, so that only this use is at fault
 
     @property
     def span(self) -> Span | None:
-        """The innermost line of the user's Python that is outside PyTorch."""
+        """The innermost stack frame of user code, outside of PyTorch."""
         frames = [(f, int(n)) for f, n in FRAME.findall(self.node.meta.get("stack_trace") or "")]
         own = [frame for frame in frames if "/torch/" not in frame[0]]
         if not frames:
@@ -40,7 +40,7 @@ class UnsupportedNode:
         path = Path(file)
         text = ""
         with suppress(OSError, IndexError, ValueError):
-            # the path may come from a file of torch.export, and name anything
+            # the path may come from a file of torch.export, so it is not opened
             if path.suffix != ".py" or not path.is_file():
                 return None
             text = path.read_text(encoding="utf-8", errors="replace").splitlines()[line - 1]
@@ -48,7 +48,7 @@ class UnsupportedNode:
         return Span(path, line, column, max(1, len(text.strip())))
 
     def diagnostic(self, names: list[str]) -> Diagnostic:
-        """The report of it; `names` are the operations that there are."""
+        """The diagnostic; `names` are all supported operations, for suggestions."""
         if self.known:
             return Diagnostic(
                 "XL7302", f"{self.operation} ('{self.node.name}'): {self.reason}", self.span
@@ -57,14 +57,14 @@ class UnsupportedNode:
         near = [n for n in names if n.rpartition(".")[0] == base] or similar(
             self.operation, names, 3
         )
-        hint = f"near it: {', '.join(near[:3])}" if near else ""
+        hint = f"nearest: {', '.join(near[:3])}" if near else ""
         return Diagnostic(
             "XL7301", f"{self.operation} ('{self.node.name}'): {self.reason}", self.span, hint
         )
 
 
 def refused(found: list[UnsupportedNode], names: list[str]) -> SourceError:
-    """One error for all of them, the same operation at the same line once."""
+    """One error for all nodes; the same operation at the same line is reported once."""
     told: dict[tuple[str, str, object], Diagnostic] = {}
     for one in found:
         told.setdefault((one.operation, one.reason, one.span), one.diagnostic(names))

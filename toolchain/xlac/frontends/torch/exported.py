@@ -27,29 +27,29 @@ from xlac_sdk.source import Diagnostic, Origin, SourceError
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A model, and what stands behind its inputs and outputs in the program it came from."""
+    """A model, and what its inputs and outputs correspond to in the exported program."""
 
     model: Model
-    inputs: tuple[str, ...]  # the user's inputs that are tensors, in order
-    # a buffer (or input) that the program changes -> the output with its new value
+    inputs: tuple[str, ...]  # the user's tensor inputs, in order
+    # a buffer or input that the program mutates -> the output with its new value
     buffers: Mapping[str, str]
-    # the user's outputs: names of outputs, or plain values
+    # the user's outputs: names of model outputs, or constants
     outputs: tuple[str | int | float | bool | None, ...]
-    seeded: bool  # whether there is an input `seed`
+    seeded: bool  # whether there is an input `seed` for random numbers
 
 
 def imported(
     program: ExportedProgram, name: str = "main", names: Mapping[str, str] | None = None
 ) -> Exported:
-    """A program as a model. Raises SourceError that lists everything that xlac cannot say.
+    """A program as a model. Raises SourceError that lists everything that xlac does not support.
 
-    Parameters and buffers are weights on the memory of their tensors. A buffer that the program
-    changes is an input of its name, and an output `NAME.next`.
+    Parameters and buffers become weights that share the memory of their tensors. A buffer that the
+    program mutates becomes an input of its name, and an output `NAME.next`.
     """
     try:
         taken_apart = program.run_decompositions(export_decompositions())
     except Exception as error:
-        # a program is traced anew there, and what is wrong with it comes as anything
+        # decomposition retraces the program, and may raise any exception
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise SourceError(
             Diagnostic("XL7306", f"PyTorch cannot take {name} apart into ATen operations: {said}")

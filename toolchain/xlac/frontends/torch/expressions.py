@@ -86,21 +86,20 @@ FUNCTIONS = frozenset(
     )
 )
 POWERS = frozenset(("Pow", "PowByNatural", "FloatPow", "LShift", "RShift"))
-"""Functions whose second argument has to be a number, so that how large a result may be is known.
-"""
+"""Functions whose second argument must be a number, so that the size of the result is bounded."""
 OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
 }  # fmt: skip
 SIZE_BITS, MOST_BITS = 64, 4096
-"""The bits of one size; and of any number that an expression can reach, so that none takes long to
-compute.
+"""The most bits of a size; and of any intermediate number of an expression, so that evaluation
+stays fast.
 """
 
 
 def expression(text: str) -> str:
-    """An expression over sizes, written anew from what was understood. Raises ValueError for
-    anything else.
+    """An expression over sizes, regenerated from its parsed form. Raises ValueError for anything
+    else.
     """
     if not PLAIN.fullmatch(text):
         raise ValueError("it has characters that no size needs, or more than 8192 of them")
@@ -112,14 +111,14 @@ def expression(text: str) -> str:
 
 
 def symbol(text: str) -> str:
-    """The name of a size. Raises ValueError."""
+    """The name of a symbolic size. Raises ValueError."""
     if not SYMBOL.fullmatch(text):
         raise ValueError("a size is called s0, u0 or the like")
     return text
 
 
 def _read(tree: ast.AST) -> tuple[str, int]:
-    """The text of an expression, and how many bits its value may have."""
+    """The regenerated text of an expression, and the most bits that its value may have."""
     text, bits = _parts(tree)
     if bits > MOST_BITS:
         raise ValueError(f"its value may have more than {MOST_BITS} bits")
@@ -197,7 +196,7 @@ def _power(form: str, base: ast.AST, exponent: ast.AST) -> tuple[str, int]:
             args=[ast.Constant(value=1), ast.Constant(value=2)],
             keywords=[],
         ):
-            number = 1  # a square root
+            number = 1  # an exponent of one half, a square root
         case _:
             raise ValueError(f"the exponent '{ast.unparse(exponent)[:80]}' is no whole number")
     text, bits = _read(base)
@@ -208,7 +207,9 @@ def _power(form: str, base: ast.AST, exponent: ast.AST) -> tuple[str, int]:
 
 
 def _opaque(name: str) -> bool:
-    """PyTorch's functions of one real number: OpaqueUnaryFn_sqrt and the like."""
+    """Whether a name is one of PyTorch's opaque unary functions of a real number:
+    OpaqueUnaryFn_sqrt and the like.
+    """
     return bool(re.fullmatch(r"OpaqueUnaryFn_[a-z0-9]{1,8}", name, re.ASCII))
 
 
@@ -218,7 +219,7 @@ def _assumption(given: ast.keyword) -> str:
             name in ASSUMPTIONS
         ):
             return f"{name}={held}"
-    raise ValueError(f"'{ast.unparse(given)[:80]}' says nothing about a symbol")
+    raise ValueError(f"'{ast.unparse(given)[:80]}' is not an assumption about a symbol")
 
 
 def _precision(given: ast.keyword) -> str:
@@ -227,4 +228,4 @@ def _precision(given: ast.keyword) -> str:
             0 < bits <= 1100
         ):
             return f"precision={int(bits)}"
-    raise ValueError(f"'{ast.unparse(given)[:80]}' says nothing about a number")
+    raise ValueError(f"'{ast.unparse(given)[:80]}' is not a precision")

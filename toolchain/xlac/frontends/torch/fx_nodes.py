@@ -1,6 +1,4 @@
-"""What nodes and graphs of torch.fx say of themselves: names, places, inputs, results, element
-types.
-"""
+"""Accessors for nodes and graphs of torch.fx: names, origins, inputs, results, element types."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from xlac_sdk.source import Origin
 
 
 def known_dtype(dtype: torch.dtype) -> DType:
-    """The element type. Raises NotExpressible for one that xlac has not."""
+    """xlac's element type. Raises NotExpressible if there is none."""
     if dtype not in DTYPES:
         raise NotExpressible(f"xlac has no element type {str(dtype).removeprefix('torch.')}")
     return DTYPES[dtype]
@@ -49,7 +47,7 @@ def name_of(node: FxNode) -> str:
 
 
 def origin_of(node: FxNode) -> Origin:
-    """The module that asked for a node, and the node's name: `encoder.layer.0.dense.addmm_3`."""
+    """The module path of a node, and its name: `encoder.layer.0.dense.addmm_3`."""
     stack: Any = node.meta.get("nn_module_stack") or {}
     path = ""
     for held, _ in stack.values():
@@ -60,7 +58,7 @@ def origin_of(node: FxNode) -> Origin:
 
 
 def inputs_of(graph: Graph) -> list[FxNode]:
-    """The arguments of a graph, in order; torch.fx calls them placeholders."""
+    """The placeholder nodes of a graph, in order."""
     return [n for n in graph.nodes if n.op == "placeholder"]
 
 

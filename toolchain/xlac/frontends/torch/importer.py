@@ -1,4 +1,4 @@
-"""A graph of ATen operations (torch.fx) as a graph of xlac."""
+"""Converts a graph of ATen operations (torch.fx) to a graph of xlac."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from xlac.ir.types import Type
 from xlac.ops import build
 from xlac_sdk.source import LimitError, Origin
 
-assert families  # importing the families fills the table
+assert families  # importing the families registers all builders
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 CHECKS = {
     "aten._assert_async.msg", "aten._assert_scalar.default", "aten._assert_tensor_metadata.default",
     "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default",
 }  # fmt: skip
-"""What only asserts: bounds of sizes are checked when a call is made."""
+"""Assertions that are dropped: bounds of sizes are checked when the program is called."""
 
 Values = dict[FxNode, Any]
 
 
 class FxImporter:
-    """Goes through a graph once. A node that cannot be said becomes an unknown value, so that all
-    are found.
+    """Walks a graph once. A node that cannot be imported becomes an unknown value, so that all
+    problems are found.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class FxImporter:
         self._located: dict[Any, Node] = {}
 
     def run(self, inputs: Mapping[FxNode, Node | None]) -> Values:
-        """The values of all nodes; `inputs` gives those of placeholders that are tensors."""
+        """The values of all nodes; `inputs` has those of tensor placeholders."""
         self._located = located([n for n in inputs.values() if n is not None])
         given = {n: v for n, v in inputs.items() if v is not None or not _number(n.meta.get("val"))}
         return self._graph(self.module, given)
@@ -75,7 +75,8 @@ class FxImporter:
                 values[node] = self._refused(node, str(error))
             except LimitError:
                 raise
-            except Exception as error:  # one operation of thousands must not take the others down
+            # a bug in one builder must not hide the problems of other nodes
+            except Exception as error:
                 values[node] = self._refused(
                     node, f"a bug in xlac, please report it: {type(error).__name__}: {error}"
                 )
@@ -96,7 +97,7 @@ class FxImporter:
             raise NotExpressible(f"a node of kind {node.op} is not part of an ATen graph")
         if node.target is operator.getitem:
             found, index = node.args
-            # told with what it is a part of
+            # reported with the operation that uses it
             return self._unknown(node) if values[found] is None else values[found][index]
         operation = name_of(node)
         if operation in CHECKS:
@@ -116,8 +117,8 @@ class FxImporter:
         return self._built(node, builder, args, named)
 
     def _strided(self, node: FxNode, args: Any, values: Values) -> Any:
-        """The arguments of as_strided, whose places are those of memory: with all of that in the
-        order of its addresses.
+        """The arguments of as_strided, which addresses memory: the base tensor is given in memory
+        order.
         """
         given = node.all_input_nodes[0]
         base = root(given)
@@ -156,7 +157,7 @@ class FxImporter:
         return fitted if several else fitted[0]
 
     def _fitted(self, node: FxNode, part: Node | None, wanted: Type | None) -> Node | None:
-        """A result in the shape that PyTorch states; sizes may be written differently."""
+        """A result in the shape that PyTorch states, whose sizes may be spelled differently."""
         if part is None or wanted is None:
             return None
         if part.type.dtype is not wanted.dtype or part.type.rank != wanted.rank:
@@ -171,7 +172,7 @@ class FxImporter:
         return build.placed(build.reshape(part, wanted.shape), origin_of(node))
 
     def _higher_order(self, node: FxNode, operation: str, args: Any) -> Any:
-        """Operations on graphs: those that only change PyTorch's own modes are inlined."""
+        """Higher-order operations: those that only change PyTorch's modes are inlined."""
         if "rng_state" in operation:
             raise NotExpressible(
                 "random numbers that a checkpoint draws a second time are PyTorch's own"
@@ -230,8 +231,8 @@ class FxImporter:
         return found
 
     def _unknown(self, node: FxNode) -> Any:
-        """Values of the right types in place of what could not be made; nothing where even that is
-        unknown.
+        """Placeholders of the right types for a node that could not be imported; None if even the
+        types are unknown.
         """
         return self._stand_in(node.meta.get("val"), node.name)
 
@@ -248,5 +249,5 @@ class FxImporter:
 
 
 def _number(meta: Any) -> bool:
-    """Whether a value is a number or a size, and no tensor."""
+    """Whether a value is a number or a size."""
     return isinstance(meta, (*SYMBOLIC, int, float, bool))

@@ -1,4 +1,4 @@
-"""How a strided tensor lies in memory: dense in some order of its axes, or not dense at all."""
+"""The memory layout of strided tensors: dense in some order of axes, or not dense."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ Perm = tuple[int, ...]
 
 
 def order(tensor: torch.Tensor) -> Perm | None:
-    """The axes from the slowest to the fastest when the tensor is dense in that order and that is
-    not row-major.
+    """The axes from slowest to fastest if the tensor is dense in that order, which is not
+    row-major.
 
-    None when it is row-major, or not dense: then a row-major copy takes its place. Sizes that are
-    symbols count as the example has them.
+    None if it is row-major, or not dense and therefore copied to row-major. Symbolic sizes have
+    their example values.
     """
     perm = _dense(tensor)
     moving = [axis for axis in perm or () if number(tensor.shape[axis]) != 1]
@@ -22,12 +22,14 @@ def order(tensor: torch.Tensor) -> Perm | None:
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
-    """Whether the elements lie without gaps, in some order of the axes, and each once."""
+    """Whether the elements fill a contiguous range of memory in some order of axes, without
+    overlap.
+    """
     return _dense(tensor) is not None
 
 
 def _dense(tensor: torch.Tensor) -> Perm | None:
-    """The axes from the slowest to the fastest, of a tensor that is dense in that order."""
+    """The axes from slowest to fastest of a dense tensor."""
     sizes, strides = [number(s) for s in tensor.shape], [number(s) for s in tensor.stride()]
     perm = tuple(sorted(range(len(sizes)), key=lambda axis: (-strides[axis], axis)))
     expected = 1
@@ -39,12 +41,14 @@ def _dense(tensor: torch.Tensor) -> Perm | None:
 
 
 def inverse(perm: Perm) -> Perm:
-    """The permutation that undoes another."""
+    """The inverse permutation."""
     return tuple(sorted(range(len(perm)), key=perm.__getitem__))
 
 
 def usual(tensor: torch.Tensor, perm: Perm | None) -> bool:
-    """Whether the strides of a dense tensor are those of a new one with its axes in this order."""
+    """Whether the strides of a dense tensor are those of a newly allocated one with its axes in
+    this order.
+    """
     made = torch.empty_strided([number(s) for s in tensor.shape], [0] * tensor.dim(), device="meta")
     laid = torch.empty(made.shape if perm is None else made.permute(perm).shape, device="meta")
     found: tuple[int, ...] = (laid if perm is None else laid.permute(inverse(perm))).stride()
@@ -52,5 +56,5 @@ def usual(tensor: torch.Tensor, perm: Perm | None) -> bool:
 
 
 def number(size: Any) -> int:
-    """A size, as the example has it."""
+    """A size; of a symbolic one its example value."""
     return size if isinstance(size, int) else int(size.node.hint)

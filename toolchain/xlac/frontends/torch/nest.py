@@ -1,9 +1,9 @@
-"""How the arguments and results of a file of torch.export are nested, as tuples, lists and dicts
-only.
+"""The pytree structure of arguments and results in a file of torch.export, restricted to tuples,
+lists and dicts.
 
 PyTorch imports modules that the text names (enumerations, factories of defaultdict), and writes
-keys into Python code. Nothing here asks for more than the order of the leaves, so that whatever is
-no plain nest is written as a tuple.
+keys into Python code. The importer needs only the order of the leaves, so that any other container
+is replaced by a tuple.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ PROTOCOL = 1
 
 
 def nest(text: str) -> str:
-    """The text of a TreeSpec written anew. Raises ValueError for one that makes no sense."""
+    """The text of a TreeSpec, regenerated. Raises ValueError for a malformed one."""
     if not text:
         return text
     match json.loads(text):
         case [1, dict() as held]:
             return json.dumps((PROTOCOL, _node(held)))
-    raise ValueError("it says in no way that is known how values are nested")
+    raise ValueError("the nesting of its values (TreeSpec) has an unknown format")
 
 
 def _node(held: Any) -> dict[str, Any]:
@@ -38,12 +38,12 @@ def _node(held: Any) -> dict[str, Any]:
                 return {"type": kind, "context": json.dumps(keys), "children_spec": inner}
             kept = kind if kind in SEQUENCES else "builtins.tuple"
             return {"type": kept, "context": "null", "children_spec": inner}
-    raise ValueError("it says in no way that is known how values are nested")
+    raise ValueError("the nesting of its values (TreeSpec) has an unknown format")
 
 
 def _plain(key: object) -> bool:
-    """Whether a key of a dict may stand in the code that PyTorch writes of it, between quotation
-    marks.
+    """Whether a dict key can safely be written inside quotation marks in the code that PyTorch
+    generates.
     """
     return type(key) is int or (
         isinstance(key, str) and key.isprintable() and not set(key) & set("'\"\\{}")

@@ -1,5 +1,5 @@
-"""Which functions a file of torch.export may name: PyTorch walks from `torch` to whatever a name
-leads to, and calls it.
+"""The functions that a file of torch.export may name. PyTorch resolves a name as an attribute path
+from `torch` and calls the result, so names are restricted to operations.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ WITH_TEXT = re.compile(
     r"einsum|fft_\w+|gelu_?|gelu_backward|index_reduce_?|linalg_\w+|meshgrid|nanquantile|pad|pad_sequence|quantile|scatter_?|"
     r"scatter_reduce_?|searchsorted|segment_reduce|stft"
 )
-"""The operations whose arguments may be text: there it names a mode. Elsewhere it may name a file
-(aten::save).
+"""The operations that may have text arguments, which select modes. For other operations text could
+name a file (aten::save).
 """
 
 
@@ -55,7 +55,7 @@ def operation(name: str) -> str:
         return name
     told = OPERATION.fullmatch(name)
     if told is None:
-        raise ValueError(f"'{name}' is no operation on tensors or sizes")
+        raise ValueError(f"'{name}' is not an operation on tensors or sizes")
     space, packet, overload = told.groups()
     if space not in NAMESPACES:
         known = ", ".join(sorted(NAMESPACES))
@@ -71,5 +71,5 @@ def operation(name: str) -> str:
     if schema is None:
         raise ValueError(f"PyTorch {torch.__version__} has no operation '{name}'")
     if not WITH_TEXT.fullmatch(packet) and any("str" in str(a.type) for a in schema.arguments):
-        raise ValueError(f"'{name}' is no operation on tensors or sizes")
+        raise ValueError(f"'{name}' is not an operation on tensors or sizes")
     return name

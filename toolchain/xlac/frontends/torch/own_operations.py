@@ -1,6 +1,4 @@
-"""Operations of our own in graphs of ATen's: gradients that need less than PyTorch's keep of the forward
-pass.
-"""
+"""xlac's own operations in ATen graphs: gradients that need fewer saved tensors than PyTorch's."""
 
 from __future__ import annotations
 
@@ -10,9 +8,8 @@ import torch
 def _max_pool_gradient(
     grad: torch.Tensor, x: torch.Tensor, kernel: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil_mode: bool
 ) -> torch.Tensor:  # fmt: skip
-    """The gradient of x where windows over its last axes, as many as `kernel` names, gave their
-    largest; the positions need not be kept for it. This is PyTorch's own, for where a graph falls
-    back.
+    """The gradient of max pooling over the last axes, recomputed from x so that indices need not be
+    saved. This is a PyTorch implementation, for graphs that fall back to PyTorch.
     """
     rank = len(kernel)
     pool = getattr(torch.ops.aten, f"max_pool{rank}d_with_indices")
@@ -36,6 +33,6 @@ def without_indices(
     grad: torch.Tensor, x: torch.Tensor, kernel: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil_mode: bool,
     indices: torch.Tensor,
 ) -> torch.Tensor:  # fmt: skip
-    """max_pool2d_with_indices_backward and its like, by `max_pool_gradient`."""
+    """Rewrites max_pool2d_with_indices_backward and its variants to `max_pool_gradient`."""
     found: torch.Tensor = max_pool_gradient(grad, x, kernel, stride, padding, dilation, ceil_mode)
     return found

@@ -1,8 +1,7 @@
-"""Random numbers: one stream of bits for a graph, from a seed that the caller gives as an input.
+"""Random numbers: one stream for a graph, from a seed that is an input.
 
-The seed is the state of Philox-4x32 with 10 rounds, u64[3]: a key and a counter of 128 bits. Each
-operation takes what it needs and hands the advanced state to the next one, so no two draw the same
-bits.
+The seed is the state of Philox-4x32-10, u64[3]: a key and a 128-bit counter. Each operation
+consumes bits and passes the advanced state on, so that no two operations draw the same bits.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ SEED = "seed"
 
 
 class Randomness:
-    """The stream of one graph; `seed` is its input, there once something was drawn."""
+    """The stream of one graph; the input `seed` exists only if something is drawn."""
 
     def __init__(self, name: str = SEED) -> None:
         self.name = name
@@ -40,8 +39,8 @@ class Randomness:
         return found
 
     def uniform(self, shape: Sequence[Dim], dtype: DType) -> Node:
-        """Numbers of [0, 1): multiples of 2^-24, of 2^-53 for f64, or of the type's own precision
-        for halves.
+        """Numbers in [0, 1): multiples of 2^-24, of 2^-53 for f64, or of the type's epsilon for
+        16-bit floats.
         """
         digits = {DType.F64: 53, DType.F32: 24, DType.F16: 11, DType.BF16: 8}[dtype]
         wide = DType.U64 if dtype is DType.F64 else DType.U32
@@ -49,7 +48,7 @@ class Randomness:
         return build.cast(build.mul(build.cast(kept, dtype.compute), 2.0**-digits), dtype)
 
     def normal(self, shape: Sequence[Dim], dtype: DType) -> Node:
-        """Standard normal numbers, by Box and Muller: sqrt(-2 log u) cos(2 pi v)."""
+        """Standard normal numbers, by the Box-Muller transform: sqrt(-2 log u) cos(2 pi v)."""
         wide = dtype.compute
         radius = build.sqrt(build.mul(build.log(build.sub(1.0, self.uniform(shape, wide))), -2.0))
         angle = build.mul(self.uniform(shape, wide), 2 * math.pi)

@@ -1,4 +1,4 @@
-"""PyTorch's symbolic sizes as sizes of xlac."""
+"""Converts PyTorch's symbolic sizes to xlac's."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from xlac.ir.dims import UNBOUNDED, Dim, Symbol, symbol, symbols
 
 
 class Sizes:
-    """The symbols of one graph. `names` renames some of them, by what PyTorch calls them; `values`
-    fixes some.
-    """
+    """The symbols of one graph. `names` renames symbols, by PyTorch's name; `values` fixes some."""
 
     def __init__(
         self,
@@ -49,7 +47,7 @@ class Sizes:
         return self._dim(self.fixed(node.expr), node.shape_env)
 
     def fixed(self, expr: Any) -> Any:
-        """An expression of sizes with the known ones replaced."""
+        """An expression of sizes with the fixed ones replaced."""
         return expr.xreplace(self.values) if self.values else expr
 
     def _dim(self, expr: Any, env: Any) -> Dim:

@@ -1,8 +1,8 @@
-"""The table from ATen operations to functions that build the same in xlac's graph.
+"""The table from ATen operations to their builders.
 
-A builder takes a `AtenCall`, then the operation's arguments as its ATen schema names them: tensors as
-nodes, symbolic integers as sizes, element types as DType, everything else as it is. It returns a
-node, or a tuple of nodes. The families are in `families/`, one file each.
+A builder takes an `AtenCall`, then the operation's arguments by their names in the ATen schema:
+tensors as nodes, symbolic integers as sizes, element types as DType, everything else unchanged. It
+returns a node, or a tuple of nodes. The builders are in `families/`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ F = TypeVar("F", bound=Builder)
 
 
 def aten(*names: str) -> Callable[[F], F]:
-    """Enters a builder under ATen names; one without an overload means the default one. `prims.`
-    and `xlac.` names are full.
+    """Registers a builder under ATen names; a name without an overload means the default overload.
+    Names with `prims.` and `xlac.` are complete.
     """
 
     def enter(builder: F) -> F:
@@ -47,13 +47,13 @@ def aten(*names: str) -> Callable[[F], F]:
 
 @dataclass(frozen=True, slots=True)
 class AtenCall:
-    """What a builder may ask about the node that it builds."""
+    """The node being built: its results as PyTorch states them, and services for builders."""
 
-    # what PyTorch says each result is; None for one that is left out
+    # PyTorch's example value of each result; None for one that is unused
     results: tuple[Type | None, ...]
-    located: dict[Symbol, Node]  # where each symbol can be read: a scalar node with its value
+    located: dict[Symbol, Node]  # where each symbol can be read at run time: a scalar node
     random: Randomness
-    default: DType  # what PyTorch makes of a Python float
+    default: DType  # PyTorch's default dtype for Python floats
 
     @property
     def type(self) -> Type:
@@ -72,28 +72,28 @@ class AtenCall:
 
     def node(self, value: Scalar, dtype: DType) -> Node:
         """A tensor, number or size as a node of an element type."""
-        assert isinstance(value, Node | Sym | int | float), f"{value!r} is no number"
+        assert isinstance(value, Node | Sym | int | float), f"{value!r} is not a number"
         if isinstance(value, Node):
             return build.cast(value, dtype)
         if isinstance(value, Sym):
             return build.cast(self.size(value), dtype)
-        if dtype.is_integer:  # a number wraps, as PyTorch's own conversion does
+        if dtype.is_integer:  # an out-of-range number wraps, as in PyTorch's conversion
             value = int(value) % (1 << dtype.bits)
             value -= (1 << dtype.bits) if dtype.is_signed and value >= 1 << (dtype.bits - 1) else 0
         return build.constant(value, dtype)
 
     def filled(self, value: Scalar, dtype: DType | None = None) -> Node:
-        """`node`, in the element type of the result and repeated over its shape."""
+        """`node` in the element type of the result, broadcast to its shape."""
         return build.broadcast_to(self.node(value, dtype or self.dtype), self.shape)
 
     def stated(self, number: int) -> Type:
-        """What PyTorch says a result is, by the result's number."""
+        """The type that PyTorch states for a result, by the result's number."""
         found = self.results[number]
         assert found is not None
         return found
 
     def filled_as(self, number: int, value: Scalar) -> Node:
-        """One number in every element of a result, by the result's number."""
+        """A constant in the type and shape of a result, by the result's number."""
         wanted = self.stated(number)
         return build.broadcast_to(self.node(value, wanted.dtype), wanted.shape)
 
@@ -121,8 +121,8 @@ class AtenCall:
         return total
 
     def promoted(self, *values: Scalar) -> DType:
-        """The element type in which operands meet, by PyTorch's rules for tensors, scalars tensors
-        and numbers.
+        """The element type of the operation, by PyTorch's promotion rules for tensors, scalar
+        tensors and numbers.
         """
         ranked: list[DType | None] = [None, None, None]
         for value in values:
@@ -138,7 +138,7 @@ class AtenCall:
         return found
 
     def natural(self, value: Scalar) -> DType:
-        """The element type that a value has alone."""
+        """The element type of a value by itself."""
         if isinstance(value, Node):
             return value.type.dtype
         return (
@@ -151,14 +151,14 @@ class AtenCall:
 
 
 def category(dtype: DType) -> int:
-    """Bool, integer, float: a number of a higher category changes the type of a tensor that it
-    meets.
+    """PyTorch's promotion category: bool, integer, float. A number of a higher category than a
+    tensor changes the result's type.
     """
     return 2 if dtype.is_float else 1 if dtype.is_integer else 0
 
 
 def located(inputs: Sequence[Node]) -> dict[Symbol, Node]:
-    """Where the symbols of inputs' shapes can be read, as i64 scalars."""
+    """Nodes that read the symbols of inputs' shapes at run time, as i64 scalars."""
     found: dict[Symbol, Node] = {}
     for node in inputs:
         for axis, dim in enumerate(node.shape):

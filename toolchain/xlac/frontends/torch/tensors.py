@@ -1,4 +1,4 @@
-"""Torch tensors and NumPy arrays on the same memory, and their element types."""
+"""Conversions between torch tensors and NumPy arrays that share memory, and their element types."""
 
 from __future__ import annotations
 
@@ -19,14 +19,12 @@ TORCH = {ours: theirs for theirs, ours in DTYPES.items()}
 
 
 def array_of(tensor: torch.Tensor) -> Array:
-    """The elements of a tensor on the CPU; a copy only where they are not dense in row-major
-    order.
-    """
-    with unset_fake_temporarily():  # while a graph is captured, PyTorch refuses real tensors
+    """The elements of a CPU tensor; copied only if they are not dense in row-major order."""
+    with unset_fake_temporarily():  # while a graph is being traced, PyTorch refuses real tensors
         dense = tensor.detach().contiguous()
         if dense.is_conj() or dense.is_neg():
             dense = dense.resolve_conj().resolve_neg()
-        if dense.dtype is torch.bfloat16:  # NumPy has no such type of its own
+        if dense.dtype is torch.bfloat16:  # dtypes that NumPy lacks
             bits: Array = dense.view(torch.uint16).numpy()
             return bits.view(DType.BF16.numpy)
         found: Array = dense.numpy()
@@ -34,7 +32,7 @@ def array_of(tensor: torch.Tensor) -> Array:
 
 
 def tensor_of(array: Array) -> torch.Tensor:
-    """A tensor on the memory of a dense array."""
+    """A tensor that shares the memory of a dense array."""
     if array.dtype == DType.BF16.numpy:
         return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
     return torch.from_numpy(array)

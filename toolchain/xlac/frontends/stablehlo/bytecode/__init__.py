@@ -1,1 +1,1 @@
-"""Portable bytecode, decoded by a process of its own."""
+"""Portable bytecode, decoded in a separate process."""

@@ -1,9 +1,9 @@
-"""A program of its own that turns portable bytecode into text by jaxlib's bindings; bytecode.py
-starts it.
+"""A standalone program that converts portable bytecode to text by jaxlib's bindings;
+bytecode/read.py starts it.
 
-Damaged bytecode can end the process that decodes it. Requests come on standard input and answers go
-to standard output: a length in 8 bytes, then the bytes; an answer begins with T (text), E (what is
-wrong) or M (jaxlib is missing). Its arguments are where it finds jaxlib: the folders of `sys.path`.
+Damaged bytecode can crash the process that decodes it. Requests come on standard input and answers
+go to standard output: a length in 8 bytes, then the bytes; an answer begins with T (text), E (an
+error) or M (jaxlib is missing). Its arguments are the folders of `sys.path`, where it finds jaxlib.
 It imports nothing of xlac.
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 
 
 def main() -> None:
-    """Answers requests on standard input until it ends: eight bytes of length, then bytecode;
-    the same with what `decoded` gives.
+    """Answers requests on standard input until end of file: eight bytes of length, then bytecode;
+    answers have the same form, with the bytes of `decoded`.
     """
     sys.path[:] = sys.argv[1:]
     source, sink = sys.stdin.buffer, sys.stdout.buffer
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def decoded(data: bytes) -> bytes:
-    """T and the text of a module's bytecode, E and the error, or M where jaxlib is missing."""
+    """T and the text of the module, E and the error, or M if jaxlib is missing."""
     try:
         from jaxlib.mlir import ir
         from jaxlib.mlir.dialects import chlo, func, stablehlo
@@ -47,7 +47,7 @@ def decoded(data: bytes) -> bytes:
             module = stablehlo.deserialize_portable_artifact(context, data)
             text: str = module.operation.get_asm(enable_debug_info=False)
             return b"T" + text.encode()
-        except Exception as error:  # the bindings raise what they like
+        except Exception as error:  # the bindings may raise any exception
             return b"E" + (said[0] if said else str(error))[:300].encode()
 
 

@@ -1,6 +1,4 @@
-"""Portable bytecode, read by jaxlib's MLIR bindings in a process of their own and turned into
-text.
-"""
+"""Converts portable bytecode to text by jaxlib's MLIR bindings, in a separate process."""
 
 from __future__ import annotations
 
@@ -20,12 +18,12 @@ PROGRAM = Path(__file__).with_name("decoder.py")
 
 
 def is_bytecode(data: bytes) -> bool:
-    """Whether data begins as MLIR's bytecode does."""
+    """Whether the data starts with the magic number of MLIR bytecode."""
     return data.startswith(MAGIC)
 
 
 def text_of(data: bytes, file: Path) -> str:
-    """The module of portable bytecode as text, in the dialect's present version. Raises
+    """The module of portable bytecode as text, in the dialect's current version. Raises
     SourceError.
     """
     if kept := _kept.get():
@@ -36,7 +34,9 @@ def text_of(data: bytes, file: Path) -> str:
 
 @contextmanager
 def using(decoder: Decoder) -> Iterator[None]:
-    """Inside, all bytecode goes to one decoder; else each file has its own, which ends with it."""
+    """A context in which all bytecode is decoded by one process; outside, each file
+    starts its own.
+    """
     token = _kept.set(decoder)
     try:
         yield
@@ -45,15 +45,16 @@ def using(decoder: Decoder) -> Iterator[None]:
 
 
 class Decoder:
-    """A process that decodes. What it is given may end it: then there is another for what comes
-    next.
+    """A process that decodes bytecode. If bytecode crashes it, a new one is started for the next
+    request.
     """
 
     def __init__(self) -> None:
         self.process = self._started()
 
     def _started(self) -> subprocess.Popen[bytes]:
-        path = [part for part in sys.path if part]  # it finds what this process finds
+        # so that it finds the jaxlib that this process would import
+        path = [part for part in sys.path if part]
         return subprocess.Popen(
             [sys.executable, "-P", str(PROGRAM), *path],
             stdin=subprocess.PIPE,
@@ -62,14 +63,13 @@ class Decoder:
         )
 
     def text_of(self, data: bytes, file: Path) -> str:
-        """The text of bytecode. Raises SourceError for what jaxlib refuses, or what ends its
-        process.
-        """
+        """The text of bytecode. Raises SourceError if jaxlib refuses it or crashes."""
         if self.process.poll() is not None:
             self.process = self._started()
         try:
             answer = self._ask(data)
-        except BaseException:  # also an interrupt: its answer would be taken for the next one's
+        # stop it also on interrupts: a late answer would be taken for that of the next request
+        except BaseException:
             self.process.kill()
             raise
         match answer[:1]:
@@ -94,7 +94,7 @@ class Decoder:
         )
 
     def _ask(self, data: bytes) -> bytes:
-        """The answer; nothing when the process ended."""
+        """The answer; empty if the process ended."""
         source, sink = self.process.stdout, self.process.stdin
         assert source is not None and sink is not None
         with suppress(BrokenPipeError):
@@ -107,12 +107,12 @@ class Decoder:
     def close(self) -> None:
         """Ends the process."""
         with suppress(BrokenPipeError):
-            self.process.communicate()  # the end of its input ends it
+            self.process.communicate()  # closing its standard input ends it
 
 
 _kept: ContextVar[Decoder | None] = ContextVar("kept", default=None)
 
 
 def fail(file: Path, what: str) -> NoReturn:
-    """Raises SourceError for a file that is no bytecode."""
+    """Raises SourceError for data that is not bytecode."""
     raise SourceError(Diagnostic("XL7211", f"{file} is not StableHLO bytecode: {what}"))

@@ -1,6 +1,6 @@
-"""Arithmetic of complex numbers, held as two real tensors, and the table of their functions.
+"""Complex arithmetic on pairs of real tensors, and the table of complex functions.
 
-How far results may be off, and what becomes of infinities and NaN, stands in docs/STABLEHLO.md.
+docs/STABLEHLO.md states their error bounds and their results at infinities and NaN.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def mul(x: Parts, y: Parts) -> Parts:
 
 
 def square(x: Parts) -> Parts:
-    """(a - b) (a + b) + 2 i a b, which does not cancel; parts of one size give 0, however large
-    they are.
+    """(a - b) (a + b) + 2 i a b, which avoids cancellation; |a| = |b| gives a real part of 0,
+    however large they are.
     """
     a, b = x
     real = build.mul(build.sub(a, b), build.add(a, b))
@@ -71,11 +71,11 @@ def square(x: Parts) -> Parts:
 
 
 def div(x: Parts, y: Parts) -> Parts:
-    """Smith's method, on numbers of moderate size: the smaller part of the divisor is divided by
-    the larger.
+    """Smith's algorithm on operands scaled to moderate size: the ratio of the divisor's smaller
+    part to its larger.
     """
     over, under = moderate(x), moderate(y)
-    # these powers of two are one another's inverse
+    # the two scale factors are inverse powers of two
     alike = either(both(over.big, under.big), both(over.small, under.small))
     (a, b), (c, d) = over.x, under.x
     wide = build.compare(absolute(c), "ge", absolute(d))
@@ -92,8 +92,9 @@ def div(x: Parts, y: Parts) -> Parts:
 
 
 def _with_infinities(x: Parts, y: Parts, found: Parts) -> Parts:
-    """C99's Annex G: what is divided by zero is infinite, and so is infinity divided by finite
-    numbers; finite numbers divided by infinity are zero."""
+    """Special cases of C99's Annex G: division by zero gives infinity, and so does infinity divided
+    by a finite number; a finite number divided by infinity gives zero.
+    """
     (a, b), (c, d) = x, y
     zero = both(build.compare(c, "eq", 0.0), build.compare(d, "eq", 0.0))
     endless = signed_as(INFINITE, c)
@@ -116,7 +117,7 @@ def _with_infinities(x: Parts, y: Parts, found: Parts) -> Parts:
 
 
 def sign(x: Parts) -> Parts:
-    """x / |x|; 0 at 0, and the direction of an infinite part beside a finite one."""
+    """x / |x|; 0 at 0; for an infinite x the direction of its infinite parts."""
     a, b = x
     large = largest(x)
     zero = build.compare(large, "eq", 0.0)
@@ -131,12 +132,12 @@ def sign(x: Parts) -> Parts:
 
 
 def absolute_of(x: TypedTensor) -> TypedTensor:
-    """|x|, without overflow on the way."""
+    """|x|, without intermediate overflow."""
     return TypedTensor(part_of(x.element), (hypot(*parts(x)),))
 
 
 def compare(direction: str, x: TypedTensor, y: TypedTensor) -> Node | None:
-    """Whether both parts are equal, or one differs."""
+    """Equality of both parts, or inequality of any."""
     if direction not in ("eq", "ne") or x.element != y.element:
         return None
     real, imaginary = (
@@ -160,7 +161,7 @@ FUNCTIONS: dict[str, Callable[[Parts], Parts]] = {
     "log_plus_one": log1p_, "sqrt": sqrt, "rsqrt": rsqrt, "cbrt": cbrt, "sine": sin_, "cosine": cos_, "tan": tan,
     "tanh": tanh_, "logistic": logistic, "sign": sign,
 }  # fmt: skip
-"""StableHLO's functions of one complex number, of its parts."""
+"""StableHLO's functions of one complex number, given as (real, imaginary)."""
 
 CHLO_FUNCTIONS: dict[str, Callable[[Parts], Parts]] = {
     "sinh": sinh_, "cosh": cosh_, "tan": tan, "square": square, "asin": asin, "acos": acos, "atan": atan, "asinh": asinh,
@@ -175,7 +176,7 @@ PAIRS: dict[str, Callable[[Parts, Parts], Parts]] = {
     "divide": div,
     "power": power,
 }
-"""Those of two."""
+"""Functions of two complex numbers."""
 
 UNARY: dict[str, Callable[[TypedTensor], TypedTensor]] = {
     name: _mapped(f) for name, f in FUNCTIONS.items()

@@ -1,5 +1,5 @@
-"""Exponentials of complex numbers, and the circular and hyperbolic functions; at infinities as
-C99's Annex G says.
+"""Complex exponentials and the trigonometric and hyperbolic functions; infinities as in C99's Annex
+G.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ NAN = float("nan")
 
 
 class Stretched:
-    """e^x as a product of three numbers, none of which overflows for any x whose product with the
-    least number does not.
+    """e^x as a product of three factors, applied one after another: e^x y overflows only if its
+    value does, even if e^x alone would overflow.
     """
 
     def __init__(self, x: Node) -> None:
@@ -55,7 +55,7 @@ class Stretched:
         return self._product(self.near, y)
 
     def half_or(self, near: Node, y: Node) -> Node:
-        """e^x y / 2 where x is far out, and else something else times y."""
+        """e^x y / 2 where x is so large that cosh and sinh equal e^x / 2; elsewhere `near` * y."""
         return self._product(build.select(self.far, build.mul(self.near, 0.5), near), y)
 
     def _product(self, near: Node, y: Node) -> Node:
@@ -63,8 +63,9 @@ class Stretched:
 
 
 def polar(size: Stretched, angle: Node, bare: Node) -> Parts:
-    """e^x (cos + i sin). An angle of 0 stays, whatever the size; where x (`bare`) is infinite an
-    angle that is not finite leaves infinity, or 0, without a direction."""
+    """e^x (cos + i sin). An angle of 0 stays 0, whatever e^x is; where x (`bare`) is infinite and
+    the angle is not finite, the result is infinity or 0 with unspecified direction.
+    """
     flat = build.compare(angle, "eq", 0.0)
     lost = both(is_infinite(bare), beyond(angle))
     gone = both(lost, build.compare(bare, "lt", 0.0))
@@ -79,7 +80,7 @@ def exp(x: Parts) -> Parts:
 
 
 def expm1_(x: Parts) -> Parts:
-    """The real part is expm1(a) cos(b) - 2 sin²(b/2), which does not cancel near 0."""
+    """The real part is expm1(a) cos(b) - 2 sin²(b/2), which avoids cancellation near 0."""
     a, b = x
     far, across = exp(x)
     half = sin(build.mul(b, 0.5))
@@ -90,7 +91,7 @@ def expm1_(x: Parts) -> Parts:
 
 
 def sinh_(x: Parts) -> Parts:
-    """sinh(a) cos(b) + i cosh(a) sin(b), both hyperbolic functions half of e^|a| far out."""
+    """sinh(a) cos(b) + i cosh(a) sin(b); for large |a| both hyperbolic functions are e^|a| / 2."""
     return _hyperbolic(x, sinh, cosh)
 
 
@@ -158,9 +159,10 @@ def tan(x: Parts) -> Parts:
 
 
 def logistic(x: Parts) -> Parts:
-    """1 / (1 + e^-x), with u = e^-|a|: (1 + u cos b + i u sin b) / ((1 - u)² + 4 u cos² (b/2))
-    right of 0, and left of it u (u + cos b) for the real part. Near the poles 1 - u and 1 + cos b,
-    which is 2 cos² (b/2), stand in the place of these."""
+    """1 / (1 + e^-x), with u = e^-|a|: (1 + u cos b + i u sin b) / ((1 - u)² + 4 u cos² (b/2)) for
+    a >= 0; for a < 0 the real part is u (u + cos b) over the same denominator. Near the poles, 1 -
+    u and 1 + cos b = 2 cos² (b/2) are computed directly to avoid cancellation.
+    """
     a, b = x
     size = absolute(a)
     u, rest = build.exp(neg(size)), neg(expm1(neg(size)))  # u and 1 - u

@@ -1,6 +1,7 @@
-"""Inverse functions of complex numbers, by Kahan's formulas (Branch Cuts for Complex Elementary
-Functions, 1987); where these would overflow, by what they come to far out. At infinities and NaN as
-C99's Annex G says."""
+"""Complex inverse functions, by Kahan's formulas (Branch Cuts for Complex Elementary Functions,
+1987), and by their asymptotic forms where these would overflow. Infinities and NaN as in C99's
+Annex G.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from xlac_sdk.dtypes import DType
 
 
 def _roots(x: Parts) -> tuple[Parts, Parts]:
-    """The roots of 1 - x and of 1 + x."""
+    """The square roots of 1 - x and of 1 + x."""
     a, b = x
     return sqrt((build.sub(1.0, a), neg(b))), sqrt((build.add(a, 1.0), b))
 
@@ -39,15 +40,15 @@ def _crossed(x: Parts, y: Parts) -> Node:
 
 
 class _Far:
-    """What there is to know of numbers so large that 1 + x² is x²."""
+    """Quantities for arguments so large that 1 + x² rounds to x²."""
 
     def __init__(self, x: Parts) -> None:
         quarter = scaled(x, 0.25)
-        self.size = hypot(*quarter)  # of a quarter, which does not overflow
+        self.size = hypot(*quarter)  # |x / 4|, which does not overflow
         self.here = build.compare(
             self.size, "gt", 2.0 ** (56 if x[0].type.dtype is DType.F64 else 26)
         )
-        self.log = build.add(build.log(self.size), 3 * LN2)  # of 2 |x|
+        self.log = build.add(build.log(self.size), 3 * LN2)  # log |2 x|
 
 
 def asin(x: Parts) -> Parts:
@@ -89,8 +90,8 @@ def acosh(x: Parts) -> Parts:
 
 
 def atanh(x: Parts) -> Parts:
-    """The real part from |a|, for which the logarithm's argument does not cancel; far out it is
-    that of 1 / x.
+    """The real part is computed from |a|, which avoids cancellation in the logarithm's argument;
+    for large arguments it is the real part of 1 / x.
     """
     a, b = x
     size, far = absolute(a), _Far(x)

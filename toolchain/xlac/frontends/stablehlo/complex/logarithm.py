@@ -30,7 +30,7 @@ from xlac.ops import build
 
 
 def angle(x: Parts) -> Node:
-    """The argument, from -π to π."""
+    """The argument, in [-π, π]."""
     return build.apply1("atan2", x[1], x[0])
 
 
@@ -40,14 +40,14 @@ def log(x: Parts) -> Parts:
 
 
 def log1p_(x: Parts) -> Parts:
-    """The logarithm of 1 + x, where what rounding takes from 1 + a is not lost."""
+    """The logarithm of 1 + x, which keeps the rounding error of 1 + a."""
     a, b = x
     whole, rest = exact_sum(build.like(1.0, a), a)
     return _log_of_size((whole, b), rest), angle((whole, b))
 
 
 def _log_of_size(x: Parts, rest: Node | None = None) -> Node:
-    """log|x + rest|; near |x| = 1 the logarithm is that of 1 + (|x|² - 1)."""
+    """log|x + rest|; near |x| = 1 it is log1p(|x|² - 1) / 2."""
     near = moderate(x)
     far = build.add(
         build.log(hypot(*near.x)), near.chosen(near.steps * LN2, 0.0, -near.steps * LN2)
@@ -72,8 +72,8 @@ def _more(x: Node, rest: Node) -> list[Node]:
 
 
 def _square_less_one(large: Node, small: Node, more: Sequence[Node]) -> Node:
-    """large² + small² - 1 and more, for a large number between 1/2 and 2: the products are exact,
-    and so are the sums but the last.
+    """large² + small² - 1 plus `more`, for `large` between 1/2 and 2: products are exact, and sums
+    are compensated, so that only the last rounds.
     """
     (p, q), (r, s) = halves(large), halves(small)
     total = build.add(build.mul(p, p), -1.0)
@@ -91,9 +91,7 @@ def _square_less_one(large: Node, small: Node, more: Sequence[Node]) -> Node:
 
 
 def sqrt(x: Parts) -> Parts:
-    """The root with a real part that is not negative, from the half of |x| + |a|, which does not
-    cancel.
-    """
+    """The root with a non-negative real part, from (|x| + |a|) / 2, which avoids cancellation."""
     a, b = x
     near = moderate(x)
     root = build.mul(_root(near.x), near.back(2))
@@ -108,20 +106,18 @@ def sqrt(x: Parts) -> Parts:
 
 
 def _root(x: Parts) -> Node:
-    """The larger part of a number's root, for one of moderate size."""
+    """The larger part of the root of a number of moderate size."""
     half = build.mul(x[0], 0.5), build.mul(x[1], 0.5)
     return build.sqrt(build.add(hypot(*half), absolute(half[0])))
 
 
 def _flat(b: Node) -> Node:
-    """The smaller part of a root when the larger is infinite: 0, or NaN beside NaN."""
+    """The smaller part of a root whose larger part is infinite: 0, or NaN if `b` is NaN."""
     return build.mul(build.select(is_infinite(b), 0.0, b), 0.0)
 
 
 def rsqrt(x: Parts) -> Parts:
-    """With the larger part r of the root of x: r / |x| and -b / (2 r |x|), or the other way around
-    left of 0.
-    """
+    """With r, the larger part of the root of x: r / |x| and -b / (2 r |x|), swapped for a < 0."""
     a, b = x
     near = moderate(x)
     size, root = hypot(*near.x), _root(near.x)
@@ -138,7 +134,7 @@ def rsqrt(x: Parts) -> Parts:
 
 
 def cbrt(x: Parts) -> Parts:
-    """The principal root: a third of the angle; of a small one the root is b / (3 |x|^(2/3))."""
+    """The principal root: a third of the angle. A small angle is computed as b / (3 |x|^(2/3))."""
     a, b = x
     near = moderate(x)
     root = build.mul(build.apply1("cbrt", hypot(*near.x)), near.back(3))
@@ -152,7 +148,7 @@ def cbrt(x: Parts) -> Parts:
 
 
 def power(x: Parts, y: Parts) -> Parts:
-    """e^(y log x); 0 to the power 0 is 1, and to a power with a positive real part 0."""
+    """e^(y log x); 0 to the power 0 is 1, and 0 to a power with a positive real part is 0."""
     (a, b), (c, d) = x, y
     size, turn = _log_of_size(x), angle(x)
     straight = build.compare(d, "eq", 0.0)

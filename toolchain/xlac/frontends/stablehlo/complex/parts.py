@@ -1,8 +1,7 @@
-"""Complex numbers as two real tensors: what arithmetic and functions of them share.
+"""Complex numbers as pairs of real tensors: primitives shared by arithmetic and functions.
 
 A number whose larger part is far from 1 is first multiplied by a power of two (`moderate`), so that
-no square, sum or product on the way leaves the range of the type or comes near its end; the result
-is multiplied back.
+no intermediate square, sum or product overflows or underflows; the result is scaled back.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def parts(x: TypedTensor) -> Parts:
 
 
 def one(mnemonic: str) -> Callable[[Node], Node]:
-    """An operation on one tensor, as a function."""
+    """A function that builds the operation `mnemonic` with one operand."""
     return lambda x: build.apply1(mnemonic, x)
 
 
@@ -54,17 +53,17 @@ neg, sin, cos, sinh, cosh, tanh, log1p, expm1, absolute, is_finite, is_infinite 
 
 
 def both(x: Node, y: Node) -> Node:
-    """Where both conditions hold."""
+    """Logical and."""
     return build.apply1("and", x, y)
 
 
 def either(x: Node, y: Node) -> Node:
-    """Where one of the conditions holds."""
+    """Logical or."""
     return build.apply1("or", x, y)
 
 
 def beyond(x: Node) -> Node:
-    """Whether a number is infinite or none."""
+    """Whether a number is infinite or NaN."""
     return build.apply1("not", is_finite(x))
 
 
@@ -93,15 +92,15 @@ def scaled(x: Parts, by: Node | float) -> Parts:
 
 
 def _masked(x: Node, mask: int, plus: int = 0) -> Node:
-    """The bits of a number that a mask keeps, as an integer, after an integer was added to them."""
+    """The bits of a number plus `plus`, masked, as an integer."""
     dtype = x.type.dtype
-    mask -= (mask >> (dtype.bits - 1)) << dtype.bits  # a signed number of as many bits
+    mask -= (mask >> (dtype.bits - 1)) << dtype.bits  # a signed number of the same width
     pattern = Node.of(convert.Bitcast(DType(f"i{dtype.bits}")), x)
     return build.apply1("and", build.add(pattern, plus) if plus else pattern, mask)
 
 
 def signed(size: Node, sign: Node) -> Node:
-    """A magnitude with the sign of another number, -0 and NaN too."""
+    """A magnitude with the sign of another number (copysign), also for -0 and NaN."""
     dtype = size.type.dtype
     top = 1 << (dtype.bits - 1)
     return Node.of(
@@ -110,13 +109,13 @@ def signed(size: Node, sign: Node) -> Node:
 
 
 def signed_as(value: float, sign: Node) -> Node:
-    """A constant with the sign of a number."""
+    """A constant magnitude with the sign of a number."""
     return signed(build.like(value, sign), sign)
 
 
 def halves(x: Node) -> Parts:
-    """Two numbers that add up to x, the first rounded to half as many digits: products of such
-    halves are exact.
+    """Veltkamp splitting: two numbers whose sum is x, the first rounded to half as many digits, so
+    that products of halves are exact.
     """
     dtype = x.type.dtype
     low = np.finfo(dtype.numpy).nmant // 2 + 1
@@ -127,7 +126,7 @@ def halves(x: Node) -> Parts:
 
 
 def exact_sum(x: Node, y: Node) -> Parts:
-    """The sum, and what rounding took from it."""
+    """Two-sum: the rounded sum, and its rounding error."""
     total = build.add(x, y)
     second = build.sub(total, x)
     return total, build.add(build.sub(x, build.sub(total, second)), build.sub(y, second))
@@ -143,7 +142,7 @@ def largest(x: Parts) -> Node:
 
 
 def hypot(a: Node, b: Node) -> Node:
-    """sqrt(a² + b²) without overflow between; infinite when a part is, also beside NaN."""
+    """sqrt(a² + b²) without intermediate overflow; infinite if either is, even beside NaN."""
     a, b = absolute(a), absolute(b)
     large, small = build.maximum(a, b), build.minimum(a, b)
     ratio = build.div(small, build.select(build.compare(large, "eq", 0.0), 1.0, large))
@@ -155,10 +154,10 @@ def hypot(a: Node, b: Node) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class Moderate:
-    """A number times a power of two, of which the larger part is neither very large nor very small.
+    """A number scaled by a power of two so that its larger part is of moderate size.
 
-    With `steps` = 84 (f32) or 600 (f64): as it was, or 2^-steps or 2^steps times that. Its size is
-    between 2^-65 and 2^60, or between 2^-474 and 2^500.
+    The factor is 1, 2^-steps or 2^steps, with `steps` = 84 (f32) or 600 (f64). The scaled magnitude
+    is between 2^-65 and 2^60, or between 2^-474 and 2^500.
     """
 
     x: Parts
@@ -167,14 +166,14 @@ class Moderate:
     steps: int
 
     def back(self, root: int = 1) -> Node:
-        """By what a result that grows as the root of x (of this degree, or as its inverse for a
-        negative one) is multiplied.
+        """The factor that undoes the scaling in a result that grows as the root of x of degree
+        `root`, or as its inverse if `root` is negative.
         """
         by = 2.0 ** (self.steps // root)
         return self.chosen(by, 1.0, 1.0 / by)
 
     def chosen(self, big: float, usual: float, small: float) -> Node:
-        """One of three numbers: where x was very large, neither, or very small."""
+        """Selects by how x was scaled: it was very large, of moderate size, or very small."""
         return build.select(
             self.big,
             build.like(big, self.x[0]),
@@ -183,7 +182,7 @@ class Moderate:
 
 
 def moderate(x: Parts) -> Moderate:
-    """The number scaled so that squares of its parts neither overflow nor vanish."""
+    """The number scaled so that squares of its parts neither overflow nor underflow."""
     far, steps = (500, 600) if x[0].type.dtype is DType.F64 else (60, 84)
     large = largest(x)
     big, small = build.compare(large, "gt", 2.0**far), build.compare(large, "lt", 2.0**-far)

@@ -1,5 +1,5 @@
-"""What the operations of StableHLO and CHLO mean, a file for each family. Importing the package
-fills the table.
+"""Builders of StableHLO and CHLO operations, a file for each family. Importing the package fills
+the table.
 """
 
 from xlac.frontends.stablehlo.ops import (

@@ -1,4 +1,4 @@
-"""CHLO: the operations of clients that jax.export and torch_xla leave in StableHLO text."""
+"""CHLO: client-level operations that jax.export and torch_xla leave in StableHLO text."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ def is_infinite(site: OperationSite) -> Built:
 
 @operation("chlo.conj", section=SECTION)
 def conjugate(site: OperationSite) -> Built:
-    """The conjugate; a real number is its own."""
+    """The conjugate; of a real number the number itself."""
     x = site.tensor(0)
     return x.each([x.parts[0], build.apply1("neg", x.parts[1])]) if x.element.complex else x
 
 
 @operation("chlo.constant_like", section=SECTION)
 def constant_like(site: OperationSite) -> Built:
-    """One number in the shape of a tensor."""
+    """A constant in the shape of a tensor."""
     value, x = site.get("value"), site.tensor(0)
     if not isinstance(value, int | float):
-        site.fail("attribute 'value' is a number")
+        site.fail("attribute 'value' must be a number")
     element = site.result.element
     parts = [build.full(value, x.shape, element.dtype)] + [
         build.full(0, x.shape, element.dtype)
@@ -74,8 +74,8 @@ def constant_like(site: OperationSite) -> Built:
 
 @operation("chlo.top_k", section=SECTION)
 def top_k(site: OperationSite) -> Built:
-    """The first along the last axis in descending total order, NaN first and -NaN last, and where
-    they were.
+    """The first k along the last axis in descending total order, NaN first and -NaN last, and their
+    indices.
     """
     x, k = site.tensor(0), site.integer("k")
     rank = len(x.shape)

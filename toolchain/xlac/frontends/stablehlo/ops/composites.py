@@ -1,4 +1,4 @@
-"""Composites, and custom calls: operations that somebody else names."""
+"""Composites and custom calls: operations defined outside of StableHLO."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xlac.frontends.stablehlo.text.syntax import Operation
 
 @operation("composite")
 def composite(site: OperationSite) -> Built:
-    """One of CHLO's by our own builder, any other by its decomposition."""
+    """A composite of CHLO by xlac's own builder, any other by its decomposition."""
     name = site.word("name")
     entry = TABLE.get(name) if name.startswith("chlo.") else None
     if entry is None:
@@ -26,13 +26,13 @@ def composite(site: OperationSite) -> Built:
 
 @operation("custom_call")
 def custom_call(site: OperationSite) -> Built:
-    """A target whose meaning `CUSTOM_CALLS` has; any other is refused."""
+    """A target that is registered in `CUSTOM_CALLS`; any other is refused."""
     target = site.word("call_target_name")
     entry = CUSTOM_CALLS.get(target)
     if entry is None:
         site.fail(
-            f"nothing here knows the target {target[:80]!r}",
-            "enter its meaning: xlac.frontends.stablehlo.CUSTOM_CALLS",
+            f"the custom_call target {target[:80]!r} is unknown",
+            "register a builder for it in xlac.frontends.stablehlo.CUSTOM_CALLS",
             code="XL7209",
         )
     return entry(site)
@@ -40,5 +40,5 @@ def custom_call(site: OperationSite) -> Built:
 
 @operation("sdy.sharding_constraint", section="Shardy")
 def sharding_constraint(site: OperationSite) -> Built:
-    """Where a tensor lives, on several devices; here there is one."""
+    """The placement of a tensor over devices; xlac has one, so the operand is returned."""
     return site.operands

@@ -1,7 +1,6 @@
-"""Sums of products: dot products and convolutions, of every element type.
+"""Contractions: dot products and convolutions, of every element type.
 
-`precision_config` and `algorithm` allow less precision than the element type has; we keep that of
-the element type.
+`precision_config` and `algorithm` allow less precision than the element type has; they are ignored.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from xlac.ops.reduction.conv_transposed import kernel_cotangent
 from xlac_sdk.dtypes import DType
 
 Product = Callable[[Node, Node, DType], Node]
-"""A sum of products of two nodes of one element type, in a type at least as wide."""
+"""Builds a contraction of two nodes of one element type with a result type at least as wide."""
 
 
 def contracted(
     site: OperationSite, x: TypedTensor, y: TypedTensor, element: Element, product: Product
 ) -> TypedTensor:
-    """A sum of products of tensors: complex ones are four, and narrow types are summed in wider
-    ones.
+    """A contraction of tensors: complex operands need four real ones, narrow types are summed in
+    wider ones.
     """
     if x.element.complex or y.element.complex:
         if x.element != y.element or x.element != element:
@@ -50,7 +49,7 @@ def contracted(
 
 
 def meeting(left: DType, right: DType, wanted: DType) -> tuple[DType, DType]:
-    """The type that operands are cast to, and the type of their sums."""
+    """The type that operands are cast to, and the type of the sums."""
     if (
         left is right
         and left.is_float is wanted.is_float
@@ -77,7 +76,7 @@ def meeting(left: DType, right: DType, wanted: DType) -> tuple[DType, DType]:
 
 @operation("dot_general")
 def dot_general(site: OperationSite) -> Built:
-    """A sum of products over the contracting axes; batching axes come first."""
+    """dot_general: sums over the contracting axes; batching axes come first."""
     site.takes(2)
     fields = site.fields("dot_dimension_numbers")
     batch = tuple(listed(site, fields, f"{side}_batching_dimensions") for side in ("lhs", "rhs"))
@@ -99,7 +98,7 @@ def _dots(contract: Any, batch: Any = ((), ())) -> Product:
 
 @operation("dot")
 def dot(site: OperationSite) -> Built:
-    """Of vectors and matrices: the last axis with the first."""
+    """dot on vectors and matrices: contracts the last axis with the first."""
     site.takes(2)
     x, y = site.tensors()
     return contracted(site, x, y, site.result.element, _dots(((len(x.shape) - 1,), (0,))))
@@ -107,7 +106,7 @@ def dot(site: OperationSite) -> Built:
 
 @operation("einsum", "unary_einsum")
 def einsum(site: OperationSite) -> Built:
-    """An equation of one or two operands, as NumPy has it."""
+    """An einsum equation of one or two operands."""
     equation = site.word("einsum_config")
     if len(site.operands) == 1:
         (x,) = site.tensors()
@@ -127,8 +126,8 @@ LETTERS = "0123456789"
 
 
 def layout(site: OperationSite) -> tuple[str, str, str]:
-    """`[b, f, 0]x[o, i, 0]->[b, f, 0]` in our letters: N batch, C channels, and digits for spatial
-    axes.
+    """`[b, f, 0]x[o, i, 0]->[b, f, 0]` in xlac's letters: N batch, C channels, and digits for
+    spatial axes.
     """
     given = site.get("dimension_numbers")
     found = NUMBERS.match(given.text) if isinstance(given, Raw) else None
@@ -146,7 +145,7 @@ def layout(site: OperationSite) -> tuple[str, str, str]:
 
 @operation("convolution")
 def convolution(site: OperationSite) -> Built:
-    """`dimension_numbers`, strides, dilations, groups and padding mean what they mean here."""
+    """`dimension_numbers`, strides, dilations, groups and padding as in xlac's conv."""
     axes = layout(site)
     low, high = site.pairs("padding", len(axes[0]) - 2)
     return convolved(site, axes, low, high)
@@ -159,7 +158,7 @@ def convolved(
     x, kernel = site.tensor(0), site.tensor(1)
     rank = len(axes[0]) - 2
     ones = (1,) * rank
-    # our attributes go by the order of axes in x
+    # xlac's attributes are ordered by the axes of x
     order = [int(letter) for letter in axes[0] if letter in LETTERS]
 
     def ordered(name: str) -> tuple[int, ...]:

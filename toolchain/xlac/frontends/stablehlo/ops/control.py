@@ -15,7 +15,7 @@ from xlac_sdk.dtypes import DType
 
 @operation("while")
 def while_(site: OperationSite) -> Built:
-    """A loop; what its regions capture is carried unchanged."""
+    """A while loop; values captured by its regions are carried unchanged."""
     carried = nodes_of(site.operands)
     types = [node.type for node in carried]
     condition, first = site.capturing(0, types)
@@ -32,8 +32,8 @@ def while_(site: OperationSite) -> Built:
 
 @operation("if", "case")
 def branches(site: OperationSite) -> Built:
-    """`if` takes its first region when its operand is true; `case` the last when the number is out
-    of range.
+    """`if` runs its first region when its operand is true; `case` the last if the index is out of
+    range.
     """
     site.takes(1)
     index = site.real(0).node
@@ -46,17 +46,17 @@ def branches(site: OperationSite) -> Built:
 
 
 def _like(type: object, graph: Graph) -> TypedTensor:
-    """A tensor with as many parts as one of a type has; the parts are to be replaced."""
+    """A tensor with as many parts as one of the type has, to be replaced by the caller."""
     node = next(iter(graph.outputs.values()))
     return TypedTensor(type.element, (node,) * (2 if type.element.complex else 1))  # type: ignore[attr-defined]
 
 
 @operation("call", section="func")
 def call(site: OperationSite) -> Built:
-    """The body of the function that is called, at its place."""
+    """Inlines the body of the called function."""
     return called(site, site.word("callee"))
 
 
 def called(site: OperationSite, name: str) -> list[Value]:
-    """What a function gives for the operands."""
+    """The results of a function for the operands of the call."""
     return site.importer.call(name, site.operands, site.fail)

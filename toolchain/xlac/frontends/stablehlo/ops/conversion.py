@@ -1,4 +1,4 @@
-"""Values as other element types: conversion, quantization, bits read as another type."""
+"""Conversions of element types: by value, quantization, bitcasts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def converted(site: OperationSite) -> Built:
 
 
 def convert_to(x: TypedTensor, element: Element) -> TypedTensor:
-    """By value. A complex number loses its imaginary part when it becomes real."""
+    """Converts by value. A complex number that becomes real loses its imaginary part."""
     if element.complex:
         real = build.cast(numbers(x) if not x.element.complex else x.parts[0], element.dtype)
         imaginary = (
@@ -41,22 +41,22 @@ def convert_to(x: TypedTensor, element: Element) -> TypedTensor:
 
 @operation("uniform_quantize", "uniform_dequantize")
 def quantize(site: OperationSite) -> Built:
-    """Numbers to integers, integers of one scale to those of another, and integers to numbers."""
+    """Quantizes floats, requantizes integers from one scale to another, and
+    dequantizes integers.
+    """
     return stored(
         build.cast(numbers(site.real(0)), expressed(site.result.element)), site.result.element
     )
 
 
 def expressed(element: Element) -> DType:
-    """The type of the numbers that a quantized element stands for, or the element's own."""
+    """The expressed type of a quantized element type; any other element's own type."""
     return element.quantization.expressed.dtype if element.quantization else element.dtype
 
 
 @operation("bitcast_convert")
 def bitcast(site: OperationSite) -> Built:
-    """The same bits as another element type; the last axis grows or shrinks by the ratio of
-    widths.
-    """
+    """A bitcast; the last axis grows or shrinks by the ratio of widths."""
     x, element = site.tensor(0), site.result.element
     if x.element.complex or element.complex:
         return _complex_bits(site, x, element)
@@ -70,7 +70,7 @@ def bitcast(site: OperationSite) -> Built:
 
 
 def _complex_bits(site: OperationSite, x: TypedTensor, element: Element) -> Built:
-    """The bits of a complex number are those of its two parts, along a last axis."""
+    """A bitcast of complex numbers, by the bits of the two parts along a last axis."""
     if x.element.complex and element.complex:
         return (
             x.each(x.parts)
@@ -98,8 +98,8 @@ def _complex_bits(site: OperationSite, x: TypedTensor, element: Element) -> Buil
 
 
 def _narrow_bits(site: OperationSite, x: TypedTensor, element: Element) -> Built:
-    """Between integers of 2 or 4 bits and wider ones: the first of a last axis holds the lowest
-    bits.
+    """A bitcast between integers of 2 or 4 bits and wider ones: the first element of the last axis
+    holds the lowest bits.
     """
     old, new = x.element.bits or x.element.dtype.bits, element.bits or element.dtype.bits
     raw = (

@@ -1,4 +1,4 @@
-"""Operations that make tensors from nothing, and those that only order or group values."""
+"""Operations that create tensors, and those that only order or group values."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from xlac_sdk.dtypes import DType
 
 @operation("constant", "chlo.constant", section="constant")
 def constant(site: OperationSite) -> Built:
-    """The literal; what is not stored element by element is a broadcast."""
+    """A constant; a splat becomes a broadcast scalar."""
     array, element = site.array("value"), site.result.element
     return literal(array, element)
 
 
 def literal(array: Array, element: Element) -> TypedTensor:
-    """An array of what an element type is stored as; one number everywhere is a number spread."""
+    """A constant tensor from an array in the storage type; equal elements become a broadcast
+    scalar.
+    """
     if element.complex:
         part = part_of(element)
         return TypedTensor(
@@ -41,12 +43,12 @@ def literal(array: Array, element: Element) -> TypedTensor:
 
 @operation("iota")
 def iota(site: OperationSite) -> Built:
-    """Numbers counted along one axis."""
+    """Indices along one axis."""
     return counted(site, site.sizes)
 
 
 def counted(site: OperationSite, shape: Shape) -> TypedTensor:
-    """Counts along the axis that the operation names."""
+    """Indices along the operation's iota_dimension."""
     element = site.result.element
     axis = site.axis("iota_dimension", len(shape))
     if element.plain and element.dtype is not DType.BOOL:
@@ -57,23 +59,22 @@ def counted(site: OperationSite, shape: Shape) -> TypedTensor:
 
 @operation("partition_id", "replica_id")
 def place(site: OperationSite) -> Built:
-    """There is one device, the first."""
+    """The partition or replica id: 0, as there is one device."""
     return build.constant(0, site.result.element.dtype)
 
 
-# ---- order and grouping
-# --------------------------------------------------------------------------------
+# ---- tokens, tuples and barriers ----------------------------------------------------------------
 
 
 @operation("after_all", "create_token")
 def token(site: OperationSite) -> Built:
-    """Tokens order side effects, of which there are none here."""
+    """A token. Tokens order side effects, which no operation here has."""
     return Token()
 
 
 @operation("tuple")
 def tuple_(site: OperationSite) -> Built:
-    """Several values as one, while importing only."""
+    """A tuple; tuples exist only during import."""
     return Several(tuple(site.operands))
 
 
@@ -89,7 +90,7 @@ def element_of_tuple(site: OperationSite) -> Built:
 
 @operation("optimization_barrier")
 def optimization_barrier(site: OperationSite) -> Built:
-    """Its operands, which no pass joins with what follows."""
+    """Its operands, across which no pass fuses or rewrites."""
     return [
         value.each([_barred(part) for part in value.parts])
         if isinstance(value, TypedTensor)

@@ -1,5 +1,5 @@
-"""Operations whose sizes are operands. They must follow from constants and from the sizes of
-inputs.
+"""Operations with sizes as operands, which must follow from constants and from the sizes
+of inputs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xlac_sdk.dtypes import DType
 
 
 def known(site: OperationSite, number: int) -> tuple[Dim, ...]:
-    """The numbers of an operand that are sizes. Raises SourceError when data decides them."""
+    """The sizes that an operand holds. Raises SourceError if they are data-dependent."""
     node = site.real(number).node
     if isinstance(node.op, Const):
         return tuple(map(int, node.op.value.reshape(-1)))
@@ -36,7 +36,7 @@ def known(site: OperationSite, number: int) -> tuple[Dim, ...]:
 
 
 def fixed(site: OperationSite, number: int) -> tuple[int, ...]:
-    """Numbers of an operand that must be plain."""
+    """Integers from an operand that must be static."""
     found = known(site, number)
     if not all(isinstance(n, int) for n in found):
         site.fail(f"needs numbers, got {list(found)}", code="XL7212")
@@ -45,7 +45,7 @@ def fixed(site: OperationSite, number: int) -> tuple[int, ...]:
 
 @operation("get_dimension_size")
 def get_dimension_size(site: OperationSite) -> Built:
-    """A size as i32: a constant, or read where the size is open."""
+    """A size as i32: a constant, or computed at run time if symbolic."""
     x = site.tensor(0)
     axis = site.axis("dimension", len(x.shape))
     size = x.shape[axis]
@@ -56,7 +56,7 @@ def get_dimension_size(site: OperationSite) -> Built:
 
 @operation("set_dimension_size")
 def set_dimension_size(site: OperationSite) -> Built:
-    """The first elements of an axis; what it gains is undefined, and 0 here."""
+    """The first elements of an axis; elements that the axis gains are undefined, and 0 here."""
     x = site.tensor(0)
     axis = site.axis("dimension", len(x.shape))
     (size,) = known(site, 1)
@@ -69,34 +69,34 @@ def set_dimension_size(site: OperationSite) -> Built:
 
 @operation("dynamic_broadcast_in_dim")
 def dynamic_broadcast_in_dim(site: OperationSite) -> Built:
-    """broadcast_in_dim to a shape that is known when importing, or open."""
+    """broadcast_in_dim to a shape that is known at import, or symbolic."""
     shape = known(site, 1)
     return broadcast(site, site.tensor(0), shape, site.axes("broadcast_dimensions", len(shape)))
 
 
 @operation("dynamic_reshape")
 def dynamic_reshape(site: OperationSite) -> Built:
-    """reshape to a shape that is known when importing, or open."""
+    """reshape to a shape that is known at import, or symbolic."""
     shape = known(site, 1)
     return moved(site.tensor(0), lambda part: build.reshape(part, shape))
 
 
 @operation("dynamic_iota")
 def dynamic_iota(site: OperationSite) -> Built:
-    """iota of a shape that is known when importing, or open."""
+    """iota of a shape that is known at import, or symbolic."""
     return counted(site, known(site, 0))
 
 
 @operation("dynamic_pad")
 def dynamic_pad(site: OperationSite) -> Built:
-    """pad whose amounts are known when importing."""
+    """pad with amounts that are known at import."""
     return padded(site, known(site, 2), known(site, 3), fixed(site, 4))
 
 
 @operation("real_dynamic_slice")
 def real_dynamic_slice(site: OperationSite) -> Built:
-    """Starts that data decides are as good, when the text says how large the result is and steps
-    are 1.
+    """real_dynamic_slice. Starts may be data-dependent if the result's shape is static and the
+    steps are 1.
     """
     x = site.tensor(0)
     steps = fixed(site, 3)
@@ -117,12 +117,12 @@ def real_dynamic_slice(site: OperationSite) -> Built:
 
 @operation("dynamic_gather")
 def dynamic_gather(site: OperationSite) -> Built:
-    """gather whose slice sizes are known when importing."""
+    """gather with slice sizes that are known at import."""
     return gathered(site, known(site, 2))
 
 
 @operation("dynamic_conv")
 def dynamic_conv(site: OperationSite) -> Built:
-    """convolution whose padding is known when importing."""
+    """convolution with padding that is known at import."""
     axes, padding = layout(site), fixed(site, 2)
     return convolved(site, axes, padding[0::2], padding[1::2])

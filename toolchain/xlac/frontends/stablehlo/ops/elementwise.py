@@ -17,13 +17,13 @@ UNARY = {
     "round_nearest_afz": "round_half_away", "round_nearest_even": "round", "rsqrt": "rsqrt", "sign": "sign", "sine": "sin",
     "sqrt": "sqrt", "tan": "tan", "tanh": "tanh",
 }  # fmt: skip
-"""Our operation for each of StableHLO's on one tensor of numbers."""
+"""xlac's operation for each StableHLO operation on one real tensor."""
 BINARY = {
     "add": "add", "atan2": "atan2", "divide": "div", "maximum": "max", "minimum": "min", "multiply": "mul", "power": "pow",
     "remainder": "rem", "subtract": "sub", "and": "and", "or": "or", "xor": "xor",
 }  # fmt: skip
 LOGICAL = {"add": "or", "maximum": "or", "minimum": "and", "multiply": "and", "subtract": "xor"}
-"""What arithmetic is on i1."""
+"""Arithmetic on i1 as logical operations."""
 
 
 @operation(*UNARY)
@@ -57,7 +57,9 @@ def binary(site: OperationSite) -> Built:
 
 
 def same(site: OperationSite, *xs: TypedTensor) -> tuple[Node, ...]:
-    """Operands as numbers; those of another element type or shape than the first are refused."""
+    """Operands as numbers; those whose element type or shape differs from the first one's are
+    refused.
+    """
     nodes = tuple(map(numbers, xs))
     for x, node in zip(xs, nodes, strict=True):
         if node.type.dtype is not nodes[0].type.dtype or x.shape != xs[0].shape:
@@ -67,7 +69,7 @@ def same(site: OperationSite, *xs: TypedTensor) -> tuple[Node, ...]:
 
 @operation("popcnt", "count_leading_zeros")
 def counted_bits(site: OperationSite) -> Built:
-    """Of the bits that the type has: what is held in more is masked first."""
+    """Bit counts within the type's width: bits of a wider storage type are masked off first."""
     x = site.real(0)
     name, node = ("popcnt" if site.name == "popcnt" else "clz"), x.node
     if not x.element.bits:
@@ -81,8 +83,8 @@ def counted_bits(site: OperationSite) -> Built:
 
 @operation("shift_left", "shift_right_arithmetic", "shift_right_logical")
 def shifted(site: OperationSite) -> Built:
-    """By the bits taken as an unsigned number: by the width or more, nothing but zeros or signs is
-    left.
+    """Shifts; an amount, taken as unsigned, of the width or more gives all zeros or all
+    sign bits.
     """
     site.takes(2)
     x, y = (t.node for t in (site.real(0), site.real(1)))
@@ -105,8 +107,8 @@ def shifted(site: OperationSite) -> Built:
 
 @operation("compare")
 def compare(site: OperationSite) -> Built:
-    """A comparison; TOTALORDER orders floats by their bits, so -0 is below 0 and NaN has a
-    place.
+    """A comparison; TOTALORDER compares floats by their bits, so that -0 < 0 and NaNs
+    are ordered.
     """
     site.takes(2)
     x, y = site.tensors()
@@ -123,7 +125,9 @@ def compare(site: OperationSite) -> Built:
 
 
 def total_order(x: Node) -> Node:
-    """An integer for each float, in IEEE 754's total order: -NaN, -inf, …, -0, +0, …, inf, NaN."""
+    """An integer for each float that orders as IEEE 754's total order: -NaN, -inf, …, -0, +0, …,
+    inf, NaN.
+    """
     bits = x.type.dtype.bits
     pattern = Node.of(convert.Bitcast(DType(f"i{bits}")), x)
     ordered = build.apply1("xor", pattern, (1 << (bits - 1)) - 1)
@@ -132,7 +136,7 @@ def total_order(x: Node) -> Node:
 
 @operation("select")
 def select(site: OperationSite) -> Built:
-    """Elements of one or another tensor; the condition is of their shape or one element."""
+    """Elements of one of two tensors; the condition has their shape or is a scalar."""
     site.takes(3)
     condition, x, y = site.real(0).node, site.tensor(1), site.tensor(2)
     if condition.type.dtype is not DType.BOOL or x.element != y.element:
@@ -164,7 +168,7 @@ def is_finite(site: OperationSite) -> Built:
 
 @operation("reduce_precision")
 def reduce_precision(site: OperationSite) -> Built:
-    """Rounded as if the type had fewer bits of exponent and mantissa."""
+    """Rounds to fewer bits of exponent and mantissa."""
     given = {
         "exponent_bits": site.integer("exponent_bits"),
         "mantissa_bits": site.integer("mantissa_bits"),
@@ -178,14 +182,14 @@ def reduce_precision(site: OperationSite) -> Built:
 
 @operation("complex")
 def complex_(site: OperationSite) -> Built:
-    """A complex tensor from its parts: two values while importing."""
+    """A complex tensor from its parts, which stay two tensors during import."""
     site.takes(2)
     return TypedTensor(site.result.element, same(site, site.real(0), site.real(1)))
 
 
 @operation("real", "imag")
 def part(site: OperationSite) -> Built:
-    """Of a real number: itself, and 0."""
+    """The real or imaginary part; of a real number itself, or 0."""
     x = site.tensor(0)
     if not x.element.complex:
         return x if site.name == "real" else build.like(0.0, x.node)

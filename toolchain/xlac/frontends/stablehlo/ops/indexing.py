@@ -1,4 +1,4 @@
-"""Gather, scatter and slices at places that are data."""
+"""Gather, scatter and slices at data-dependent positions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from xlac_sdk.dtypes import DType
 
 
 def starts_of(site: OperationSite, first: int, stop: int | None = None) -> list[Node]:
-    """Scalar integers, one an axis."""
+    """Start indices: a scalar integer for each axis."""
     return [x.node for x in site.tensors(first, stop) if not x.element.complex]
 
 
 @operation("dynamic_slice")
 def dynamic_slice(site: OperationSite) -> Built:
-    """A slice whose start is moved so that all of it is inside."""
+    """A slice whose start is clamped so that the slice lies inside."""
     x, sizes = site.tensor(0), site.integers("slice_sizes")
     starts = starts_of(site, 1)
     return x.each([Node.of(DynSlice(sizes), part, *starts) for part in x.parts])
@@ -33,7 +33,7 @@ def dynamic_slice(site: OperationSite) -> Built:
 
 @operation("dynamic_update_slice")
 def dynamic_update_slice(site: OperationSite) -> Built:
-    """x with a slice replaced, whose start is moved so that all of it is inside."""
+    """x with a slice replaced, whose start is clamped so that the slice lies inside."""
     x, update = site.tensor(0), site.tensor(1)
     if x.element != update.element:
         site.fail(f"the update is of {update.element.text}, the operand of {x.element.text}")
@@ -50,7 +50,7 @@ def listed(site: OperationSite, fields: dict[str, Any], name: str) -> tuple[int,
     """A field of dimension numbers that is a list; empty where it is left out."""
     found = fields.get(name, [])
     if not isinstance(found, list) or not all(isinstance(n, int) for n in found):
-        site.fail(f"field '{name}' is a list of integers")
+        site.fail(f"field '{name}' must be a list of integers")
     return tuple(found)
 
 
@@ -58,18 +58,18 @@ def number(site: OperationSite, fields: dict[str, Any], name: str) -> int:
     """A field of dimension numbers that is an integer; 0 where it is left out."""
     found = fields.get(name, 0)
     if not isinstance(found, int):
-        site.fail(f"field '{name}' is an integer")
+        site.fail(f"field '{name}' must be an integer")
     return found
 
 
 @operation("gather")
 def gather(site: OperationSite) -> Built:
-    """Slices of x where the indices say; attributes are `Gather`'s fields."""
+    """gather; the attributes become `Gather`'s fields."""
     return gathered(site, site.integers("slice_sizes"))
 
 
 def gathered(site: OperationSite, sizes: Sequence[Dim]) -> TypedTensor:
-    """Slices of these sizes, gathered from every part of the operand."""
+    """Slices of the given sizes, gathered from every part of the operand."""
     x, indices = site.tensor(0), site.real(1).node
     fields = site.fields("dimension_numbers")
     op = Gather(
@@ -86,7 +86,7 @@ def gathered(site: OperationSite, sizes: Sequence[Dim]) -> TypedTensor:
 
 @operation("scatter")
 def scatter(site: OperationSite) -> Built:
-    """Updates combined into tensors where the indices say, by a region."""
+    """scatter: a region combines updates with the existing elements."""
     count = (len(site.operands) - 1) // 2
     if len(site.operands) != 2 * count + 1 or not count:
         site.fail("takes tensors, indices and as many updates")
@@ -110,8 +110,8 @@ def scattered(
     updates: Sequence[TypedTensor],
     axes: dict[str, Any],
 ) -> list[TypedTensor]:
-    """Scatter with a region: by a known combination part by part, or with its body on all parts
-    together.
+    """Scatter with a region: by a named combination part by part, or with the region as body on all
+    parts together.
     """
     body = site.closed(region)
     if replaced(body) and all(x.element == u.element for x, u in zip(xs, updates, strict=True)):
@@ -139,7 +139,7 @@ def scattered(
 
 @operation("torch_index_select")
 def torch_index_select(site: OperationSite) -> Built:
-    """Slices of x along an axis, at indices whose leading axes may go with those of x."""
+    """Slices of x along an axis; leading axes of the indices may be batch axes shared with x."""
     x, indices = site.tensor(0), site.real(1).node
     axis, batch = site.axis("dim", len(x.shape)), site.integer("batch_dims", 0)
     rank, count = len(x.shape), indices.type.rank

@@ -1,4 +1,4 @@
-"""Fourier transforms, Cholesky decomposition and triangular systems."""
+"""Fourier transforms, Cholesky decomposition and triangular solves."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from xlac.ops import build
 
 @operation("fft")
 def fft(site: OperationSite) -> Built:
-    """Over the last axes, as many as there are lengths. RFFT keeps what is not mirrored; IRFFT
-    mirrors it first.
+    """A transform over the last axes, one for each length. RFFT returns the non-redundant half of
+    the spectrum; IRFFT first restores the other half.
     """
     site.takes(1)
     x, kind, lengths = site.tensor(0), site.word("fft_type"), site.integers("fft_length")
@@ -48,8 +48,8 @@ def _transformed(real: Node, imaginary: Node, axes: list[int], inverse: bool) ->
 
 
 def _mirrored(real: Node, imaginary: Node, length: int) -> tuple[Node, Node]:
-    """The last axis continued to a length by the conjugates of what it has; of its first and middle
-    the parts count that are real.
+    """Extends the last axis to a length by conjugate symmetry; the imaginary parts of the first and
+    the middle element are ignored.
     """
     axis = real.type.rank - 1
     have = length // 2 + 1
@@ -78,7 +78,7 @@ def cholesky(site: OperationSite) -> Built:
 
 @operation("triangular_solve")
 def triangular_solve(site: OperationSite) -> Built:
-    """Of real numbers the adjoint is the transpose."""
+    """triangular_solve; for real numbers the adjoint is the transpose."""
     site.takes(2)
     form = site.word("transpose_a", "NO_TRANSPOSE")
     return build.apply1(

@@ -1,4 +1,4 @@
-"""Batch normalisation, by its definition."""
+"""Batch normalisation, by the formulas of the specification."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from xlac.ops import build
 
 
 def _axes(site: OperationSite, x: Node) -> tuple[int, tuple[int, ...], float]:
-    """The axis of features, the others, and epsilon."""
+    """The feature axis, the other axes, and epsilon."""
     axis = site.axis("feature_index", x.type.rank)
     epsilon = site.get("epsilon")
     if not isinstance(epsilon, float):
-        site.fail("attribute 'epsilon' is a float")
+        site.fail("attribute 'epsilon' must be a float")
     return axis, tuple(a for a in range(x.type.rank) if a != axis), epsilon
 
 
@@ -25,7 +25,7 @@ def _count(x: Node, axes: tuple[int, ...]) -> float:
 
 @operation("batch_norm_inference")
 def batch_norm_inference(site: OperationSite) -> Built:
-    """Normalised by a mean and variance that are operands."""
+    """Normalised by a given mean and variance."""
     site.takes(5)
     x, scale, offset, mean, variance = (site.number(n) for n in range(5))
     axis, _, epsilon = _axes(site, x)
@@ -52,7 +52,7 @@ def _moments(x: Node, axes: tuple[int, ...]) -> tuple[Node, Node]:
 
 @operation("batch_norm_training")
 def batch_norm_training(site: OperationSite) -> Built:
-    """Normalised by the batch's own mean and variance, which are results too."""
+    """Normalised by the batch's mean and variance, which are returned too."""
     site.takes(3)
     x, scale, offset = (site.number(n) for n in range(3))
     axis, axes, epsilon = _axes(site, x)

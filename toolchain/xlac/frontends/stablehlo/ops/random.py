@@ -15,7 +15,7 @@ from xlac.ops.tensor.leaf import RngBits
 from xlac_sdk.dtypes import DType
 
 ALGORITHMS = {"THREE_FRY": "threefry", "PHILOX": "philox", "DEFAULT": "philox"}
-"""Ours for each of theirs. What DEFAULT means is left to implementations; XLA's CPU client takes
+"""xlac's generator for each algorithm. DEFAULT is implementation-defined; XLA's CPU client uses
 Philox.
 """
 WORDS = {"threefry": 2, "philox": 3}
@@ -23,8 +23,8 @@ WORDS = {"threefry": 2, "philox": 3}
 
 @operation("rng_bit_generator")
 def rng_bit_generator(site: OperationSite) -> Built:
-    """Where a Philox state has two words, the upper half of its counter starts as the key and is
-    dropped, as in XLA.
+    """rng_bit_generator. For a Philox state of two words the upper half of the counter starts as
+    the key and is not returned, as in XLA.
     """
     algorithm = ALGORITHMS.get(site.word("rng_algorithm"))
     if algorithm is None:
@@ -48,8 +48,8 @@ def rng_bit_generator(site: OperationSite) -> Built:
 
 @operation("rng")
 def rng(site: OperationSite) -> Built:
-    """Uniform numbers between two, or normal ones of a mean and a deviation, from a generator that
-    starts alike in every call.
+    """Uniform numbers in a range, or normal ones with a mean and a deviation. Every call starts
+    with the same seed.
 
     The specification leaves the generator to implementations.
     """
@@ -82,7 +82,7 @@ def rng(site: OperationSite) -> Built:
 
 
 def _unit(seed: int, count: int) -> Node:
-    """Numbers of f32 from 0 up to 1, 24 bits each."""
+    """f32 numbers in [0, 1), with 24 random bits each."""
     state = build.constant([seed, 0], DType.U64)
     assert state.type == Type(DType.U64, (2,))
     _, bits = build.results(Node.of(RngBits("threefry", (count,), DType.U32), state))

@@ -15,7 +15,7 @@ from xlac_sdk.dtypes import DType
 
 
 def halves(site: OperationSite) -> tuple[list[TypedTensor], list[TypedTensor]]:
-    """Operands as tensors and as many initial values."""
+    """Splits operands into tensors and as many initial values."""
     count = len(site.operands) // 2
     if len(site.operands) != 2 * count or not count:
         site.fail("takes tensors and as many initial values")
@@ -28,12 +28,12 @@ def halves(site: OperationSite) -> tuple[list[TypedTensor], list[TypedTensor]]:
 
 
 def joined(x: Node, init: Node, combine: str) -> Node:
-    """What was combined from the identity, combined with an initial value."""
+    """A reduction that started from the identity, combined with the initial value."""
     return x if is_identity(init, combine) else build.apply1(combine, x, init)
 
 
 def combination(body: Graph, x: TypedTensor) -> str:
-    """The named combination that a body is of a tensor's numbers, or nothing."""
+    """The named combination that a region computes on the tensor's numbers, or ""."""
     name = monoid(body)
     if x.element.dtype is DType.BOOL:
         return name if name in ("and", "or", "xor") else ""
@@ -42,7 +42,9 @@ def combination(body: Graph, x: TypedTensor) -> str:
 
 @operation("reduce")
 def reduce(site: OperationSite) -> Built:
-    """A reduction: one that we name where its region is such, else with the region as its body."""
+    """A reduction: by a named combination if the region is one, else with the region
+    as its body.
+    """
     xs, inits = halves(site)
     axes = site.axes("dimensions", len(xs[0].shape))
     body = site.closed(0)
@@ -63,14 +65,14 @@ def reduce(site: OperationSite) -> Built:
 
 
 def regrouped(like: Sequence[TypedTensor], results: Sequence[Node]) -> list[Value]:
-    """Results of a node on all parts of tensors, as tensors."""
+    """Groups the results of a node on all parts of tensors into tensors."""
     left = list(results)
     return [rebuilt(x, left) for x in like]
 
 
 @operation("map")
 def map_(site: OperationSite) -> Built:
-    """A region of scalar operations, lifted to whole tensors."""
+    """map: a region of scalar operations, applied to whole tensors."""
     xs = site.tensors()
     if not xs or any(x.shape != xs[0].shape for x in xs):
         site.fail("takes tensors of one shape")

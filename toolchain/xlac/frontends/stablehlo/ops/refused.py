@@ -1,11 +1,11 @@
-"""Operations that are known and cannot be run: they speak to other devices or to a host."""
+"""Known operations that are refused: they communicate with other devices or a host."""
 
 from __future__ import annotations
 
 from xlac.frontends.stablehlo.table import REFUSED
 
-_BETWEEN = "it speaks to other devices, and a program of xlac runs on one"
-_HOST = "it speaks to a host while it runs; make it an input or an output"
+_BETWEEN = "it communicates with other devices, and a program of xlac runs on one"
+_HOST = "it communicates with the host while it runs; make the value an input or an output"
 _UNKNOWN = "it was removed from the dialect"
 
 REFUSED |= dict.fromkeys(

@@ -15,7 +15,7 @@ from xlac.ops.reduction.order import Sort
 
 @operation("sort")
 def sort(site: OperationSite) -> Built:
-    """Tensors sorted together along an axis, in the order that the region is."""
+    """Tensors sorted together along an axis, by the comparator region."""
     xs = site.tensors()
     if not xs:
         site.fail("takes tensors")
@@ -28,9 +28,7 @@ def sort(site: OperationSite) -> Built:
 
 
 def sorted_by(comparator: Graph, xs: list[TypedTensor], axis: int) -> list[Value]:
-    """Tensors reordered together along an axis by a comparator; stable also where that is not asked
-    for.
-    """
+    """Tensors sorted together along an axis by a comparator; always stable."""
     body = by_parts(comparator, xs)
     plain = order(body)
     op = Sort(axis, *plain) if plain else Sort(axis, body=body)
@@ -38,7 +36,9 @@ def sorted_by(comparator: Graph, xs: list[TypedTensor], axis: int) -> list[Value
 
 
 def approx_top_k(site: OperationSite) -> Built:
-    """JAX's custom call: the first of the sorted tensors, exactly, as many as the text says."""
+    """JAX's approximate top-k custom call, computed exactly: the first elements of the sorted
+    tensors.
+    """
     count = len(site.operands) // 2
     xs, config = site.tensors(0, count), site.fields("mhlo.backend_config")
     named = site.get("called_computations")
@@ -64,8 +64,8 @@ CUSTOM_CALLS["ApproxTopK"] = approx_top_k
 
 
 def by_parts(body: Graph, xs: list[TypedTensor]) -> Graph:
-    """The comparator's inputs in our order: the two elements of every part, not the parts of every
-    element.
+    """The comparator's inputs in xlac's order: the two elements of each part, instead of the parts
+    of each element.
     """
     inputs: list[Node] = []
     start = 0

@@ -1,4 +1,4 @@
-"""Operations that move elements and change none: they work on any element type, part by part."""
+"""Operations that only move elements: they work on any element type, part by part."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from xlac.ops import build
 
 
 def moved(x: TypedTensor, move: Callable[[Node], Node]) -> TypedTensor:
-    """A view of every part."""
+    """A tensor with `move` applied to every part."""
     return x.each([move(part) for part in x.parts])
 
 
 def padded_value(site: OperationSite, x: TypedTensor, number: int) -> Sequence[Node]:
-    """The parts of an operand that is a scalar of the type of x."""
+    """The parts of a scalar operand of the type of x."""
     value = site.tensor(number)
     if value.element != x.element or value.shape:
         site.fail(f"operand {number} is a scalar of type {x.element.text}")
@@ -35,7 +35,7 @@ def broadcast_in_dim(site: OperationSite) -> Built:
 def broadcast(
     site: OperationSite, x: TypedTensor, shape: Sequence[Dim], axes: Sequence[int]
 ) -> TypedTensor:
-    """x spread over a shape, its axes being `axes` of it; sizes of 1 stretch."""
+    """x broadcast to a shape, in which its axes become `axes`; axes of size 1 are repeated."""
     if len(axes) != len(x.shape):
         site.fail(f"names {len(axes)} axes for a tensor of rank {len(x.shape)}")
     for axis, size in zip(axes, x.shape, strict=True):
@@ -46,7 +46,7 @@ def broadcast(
 
 @operation("broadcast")
 def broadcast_new_axes(site: OperationSite) -> Built:
-    """New axes in front."""
+    """Broadcast to new leading axes."""
     x, sizes = site.tensor(0), site.integers("broadcast_sizes")
     shape = (*sizes, *x.shape)
     return broadcast(site, x, shape, range(len(sizes), len(shape)))
@@ -61,7 +61,7 @@ def reshape(site: OperationSite) -> Built:
 
 @operation("transpose")
 def transpose(site: OperationSite) -> Built:
-    """The axes in another order."""
+    """Permutes the axes."""
     x = site.tensor(0)
     perm = site.axes("permutation", len(x.shape))
     if len(perm) != len(x.shape):
@@ -77,13 +77,13 @@ def reverse(site: OperationSite) -> Built:
 
 
 def flipped(x: Node, axes: Sequence[int]) -> Node:
-    """Turned around along axes."""
+    """A tensor reversed along axes."""
     return build.apply1("flip", x, axis=tuple(axes)) if axes else x
 
 
 @operation("slice")
 def slice_(site: OperationSite) -> Built:
-    """start:limit:stride of every axis, inside the operand."""
+    """start:limit:stride for every axis; bounds must lie inside the operand."""
     x = site.tensor(0)
     starts, limits, strides = (
         site.integers(name) for name in ("start_indices", "limit_indices", "strides")
@@ -105,7 +105,7 @@ def slice_(site: OperationSite) -> Built:
 
 @operation("concatenate")
 def concatenate(site: OperationSite) -> Built:
-    """Tensors of one element type joined along an axis."""
+    """Tensors of one element type concatenated along an axis."""
     xs = site.tensors()
     if not xs or any(x.element != xs[0].element for x in xs):
         site.fail("takes tensors of one element type")
@@ -117,7 +117,7 @@ def concatenate(site: OperationSite) -> Built:
 
 @operation("pad")
 def pad(site: OperationSite) -> Built:
-    """Padded at both ends and between elements; negative amounts cut off."""
+    """Padding at both ends and between elements; negative amounts crop."""
     low, high, interior = (
         site.integers(f"{name}_padding{end}")
         for name, end in (("edge", "_low"), ("edge", "_high"), ("interior", ""))
@@ -128,7 +128,7 @@ def pad(site: OperationSite) -> Built:
 def padded(
     site: OperationSite, low: Sequence[Dim], high: Sequence[Dim], interior: Sequence[int]
 ) -> TypedTensor:
-    """Every part of the operand padded with that of the padding value."""
+    """Pads every part of the operand with that part of the padding value."""
     x = site.tensor(0)
     values = padded_value(site, x, 1)
     if not len(low) == len(high) == len(interior) == len(x.shape):

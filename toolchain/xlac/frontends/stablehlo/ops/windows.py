@@ -1,4 +1,4 @@
-"""Reductions under moving windows, and the scatter that is their derivative."""
+"""Reductions over sliding windows, and select_and_scatter, the gradient of max pooling."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from xlac_sdk.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class WindowGeometry:
-    """A window over every axis."""
+    """A window over every axis: its sizes, strides, padding and dilations."""
 
     window: tuple[int, ...]
     strides: tuple[int, ...]
@@ -35,12 +35,12 @@ class WindowGeometry:
     window_dilation: tuple[int, ...]
 
     def fields(self) -> dict[str, Any]:
-        """By name, as the operation `window` has them."""
+        """The fields by the names that xlac's `window` operation uses."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     def running(self, shape: Sequence[object]) -> tuple[int, bool] | None:
-        """The axis along which the window holds all up to each element, and whether it runs from
-        the end.
+        """The axis along which the window covers all elements up to each one (a scan), and whether
+        it runs from the end; None if it is no scan.
         """
         wide = [axis for axis, size in enumerate(self.window) if size != 1]
         plain = all(
@@ -75,7 +75,7 @@ def geometry(site: OperationSite, rank: int) -> WindowGeometry:
 
 @operation("reduce_window")
 def reduce_window(site: OperationSite) -> Built:
-    """Reductions over windows: one that we name where the region is such and starts at its
+    """reduce_window: by a named combination if the region is one and the initial value is its
     identity, else with the region as its body.
     """
     xs, inits = halves(site)
@@ -98,8 +98,8 @@ def reduce_window(site: OperationSite) -> Built:
 
 
 def moving(x: Node, combine: str, window: WindowGeometry) -> Node:
-    """A named combination under a window; one that holds all before each element is a running
-    combination.
+    """A named combination over a window; one that covers all preceding elements becomes a
+    cumulative operation.
     """
     found = window.running(x.shape)
     if found is not None:
@@ -110,8 +110,8 @@ def moving(x: Node, combine: str, window: WindowGeometry) -> Node:
 
 @operation("select_and_scatter")
 def select_and_scatter(site: OperationSite) -> Built:
-    """Every window chooses one element by the first region; its source value is scattered there by
-    the second.
+    """Each window selects one element by the first region; its source value is scattered to that
+    position and combined by the second.
     """
     site.takes(3)
     x, source, init = site.tensors()
@@ -143,7 +143,9 @@ def select_and_scatter(site: OperationSite) -> Built:
 
 
 def _chooses(body: Graph) -> str:
-    """What a region of two scalars keeps: "max" or "min", the first of equals; nothing for others."""
+    """What a select region computes: "max" or "min", the first among equals; "" for
+    anything else.
+    """
     (kept,) = body.outputs.values()
     if not isinstance(kept.op, Compare) or kept.inputs != body.inputs:
         return ""
@@ -151,7 +153,9 @@ def _chooses(body: Graph) -> str:
 
 
 def _chosen(site: OperationSite, x: TypedTensor, places: Node, window: WindowGeometry) -> Node:
-    """The flat position of the element that each window chooses, -1 where it sees padding only."""
+    """The flat index of the element that each window selects, -1 if the window covers
+    only padding.
+    """
     select = site.closed(0)
     value, place = x.node.type.with_shape(()), Type(DType.I32)
 

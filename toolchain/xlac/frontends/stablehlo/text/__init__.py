@@ -1,1 +1,1 @@
-"""The text of MLIR: words, types, attributes, modules, operations."""
+"""Parser of MLIR text: lexer, types, attributes, modules, operations."""

@@ -49,10 +49,10 @@ F32, F64, BOOL = ELEMENTS["f32"], ELEMENTS["f64"], ELEMENTS["i1"]
 
 
 def complex_of(part: Element) -> Element:
-    """The complex numbers whose parts have an element type."""
+    """The complex type whose parts have the given element type."""
     return Element(f"complex<{part.text}>", part.dtype, complex=True)
 
 
 def part_of(element: Element) -> Element:
-    """The element type of each part of complex numbers."""
+    """The element type of the parts of a complex type."""
     return ELEMENTS[element.dtype.value]

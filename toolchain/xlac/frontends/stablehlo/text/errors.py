@@ -1,6 +1,4 @@
-"""How the importer complains: a diagnostic with the place in the text, and the limits that hostile
-files meet.
-"""
+"""Errors of the importer with the place in the text, and limits against hostile files."""
 
 from __future__ import annotations
 
@@ -11,24 +9,24 @@ from typing import NoReturn
 from xlac_sdk.source import Diagnostic, LimitError, SourceError, Span
 
 TEXT = Path("<stablehlo>")
-"""The file name of a module that came as text."""
+"""The file name shown for a module that was passed as text."""
 DEPTH = 64
-"""How deeply regions, types, attributes and calls may nest."""
+"""The most nesting of regions, types, attributes and calls."""
 OPERATIONS = 2_000_000
-"""How many operations an import may build, calls counted each time."""
+"""The most operations that an import may build, counting inlined calls each time."""
 ELEMENTS = 2**31
-"""How many elements a constant may have."""
+"""The most elements of a constant."""
 
 
 class MlirSource:
-    """The text of a module, and where its lines begin."""
+    """The text of a module, and the offsets of its lines."""
 
     def __init__(self, text: str, file: Path = TEXT) -> None:
         self.text, self.file = text, file
         self._lines: list[int] = []
 
     def span(self, at: int, width: int = 1) -> Span:
-        """The place of an offset in the text."""
+        """The source span of an offset."""
         if not self._lines:
             self._lines = [0, *(i + 1 for i, c in enumerate(self.text) if c == "\n")]
         line = bisect_right(self._lines, at)

@@ -1,4 +1,4 @@
-"""The words of MLIR text, read as the parser asks for them."""
+"""Lexer of MLIR text; tokens are read as the parser asks for them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ WORD = re.compile(
 
 
 class Lexer:
-    """One word ahead: `kind` and `text` tell it, `at` is where it begins; at the end the kind is
-    "end".
+    """One token of lookahead: `kind` and `text` describe it, `at` is its offset; at the end of the
+    text the kind is "end".
     """
 
     def __init__(self, source: MlirSource) -> None:
@@ -32,8 +32,9 @@ class Lexer:
         self.seek(0)
 
     def seek(self, offset: int) -> None:
-        """Reads the word that begins at an offset, or after the space there."""
-        self.at = SPACE.match(self.all, offset).end()  # type: ignore[union-attr]  # it matches nothing, too
+        """Reads the token at an offset, or after the white space there."""
+        # type: ignore[union-attr]  # the pattern matches the empty string, too
+        self.at = SPACE.match(self.all, offset).end()
         found = WORD.match(self.all, self.at)
         if found is None:
             if self.at < len(self.all):
@@ -43,38 +44,38 @@ class Lexer:
         self.kind, self.text, self.end = str(found.lastgroup), found.group(), found.end()
 
     def next(self) -> str:
-        """Takes the word."""
+        """Consumes the token and returns its text."""
         text = self.text
         self.seek(self.end)
         return text
 
     def accept(self, text: str) -> bool:
-        """Takes the word if it is this one."""
+        """Consumes the token if it has this text."""
         if self.text != text or self.kind == "string":
             return False
         self.next()
         return True
 
     def expect(self, text: str) -> None:
-        """Takes this text; an error where another stands."""
+        """Consumes a token with this text; raises SourceError for any other."""
         if not self.accept(text):
             self.unexpected(f"{text!r}")
 
     def take(self, kind: str, what: str) -> str:
-        """Takes a word of a kind."""
+        """Consumes a token of a kind and returns its text."""
         if self.kind != kind:
             self.unexpected(what)
         return self.next()
 
     def unexpected(self, wanted: str) -> NoReturn:
-        """Raises SourceError for what stands here in place of what was wanted."""
+        """Raises SourceError: the current token is not what was wanted."""
         found = "the end of the text" if self.kind == "end" else repr(self.text[:60])
         self.source.fail(
             "XL7201", f"expected {wanted}, found {found}", self.at, max(1, min(60, len(self.text)))
         )
 
     def string(self) -> str:
-        """Takes a string and gives what it says."""
+        """Consumes a string literal and returns its contents."""
         return unescaped(self.take("string", "a string")[1:-1])
 
 
@@ -83,7 +84,7 @@ LETTERS = {"n": "\n", "t": "\t"}
 
 
 def unescaped(text: str) -> str:
-    r"""A string's inside with \n, \" and \hh resolved; bytes that are no UTF-8 become U+FFFD."""
+    r"""A string's contents with \n, \" and \hh resolved; invalid UTF-8 becomes U+FFFD."""
     if "\\" not in text:
         return text
 
@@ -94,5 +95,5 @@ def unescaped(text: str) -> str:
     found = ESCAPE.sub(resolved, text)
     try:
         return found.encode("latin1").decode("utf-8", "replace")
-    except UnicodeEncodeError:  # it had letters beyond Latin 1 beside its escapes
+    except UnicodeEncodeError:  # the text had characters beyond Latin 1 beside its escapes
         return found

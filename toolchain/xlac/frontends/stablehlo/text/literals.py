@@ -1,5 +1,5 @@
-"""The numbers of `dense<...>` and `array<...>` as NumPy arrays of what their element type is stored
-as.
+"""Parses the numbers of `dense<...>` and `array<...>` into NumPy arrays of the element's storage
+type.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ PAIR = re.compile(r"\(([^,()]*),([^,()]*)\)")
 
 
 def storage(element: Element) -> np.dtype[Any]:
-    """The NumPy type of an array of elements; complex numbers are whole here."""
+    """The NumPy dtype of an array of elements; complex numbers are not split here."""
     if element.complex:
         return np.dtype(np.complex64 if element.dtype.bits == 32 else np.complex128)
     return element.dtype.numpy
 
 
 def dense(text: str, element: Element, shape: tuple[int, ...]) -> Array:
-    """What stands inside `dense<...>` that is no string: nested lists, or one number for all.
-    Raises ValueError.
+    """Parses the inside of `dense<...>` that is not a string: nested lists, or a splat. Raises
+    ValueError.
     """
     text = text.strip()
     count = prod(shape)
@@ -55,7 +55,7 @@ def _words(text: str, element: Element) -> Sequence[Any]:
 
 
 def numbers(words: Sequence[Any], element: Element) -> Array:
-    """Numbers as MLIR writes them: decimal, or 0x and the bits. Raises ValueError."""
+    """Numbers as MLIR writes them: decimal, or the bits after 0x. Raises ValueError."""
     if element.complex:
         real, imaginary = (
             numbers([word[part].strip() for word in words], part_of(element)) for part in (0, 1)
@@ -79,7 +79,7 @@ def numbers(words: Sequence[Any], element: Element) -> Array:
 
 
 def _whole(word: str, bits: int) -> int:
-    """An integer modulo 2^64; its sign goes with the conversion to the type."""
+    """An integer modulo 2^64; conversion to the type restores the sign."""
     value = {"true": 1, "false": 0}.get(word)
     value = int(word, 0) if value is None else value
     if not -(1 << (bits - 1)) <= value < 1 << bits:
@@ -119,7 +119,9 @@ def _codes(words: Sequence[str], format: str) -> Array:
 
 
 def raw(data: bytes, element: Element, shape: tuple[int, ...]) -> Array:
-    """The bytes of elements, or of one for all; bits, eight a byte, for i1. Raises ValueError."""
+    """Elements from their bytes, or a splat from the bytes of one; i1 has eight elements per byte.
+    Raises ValueError.
+    """
     count, dtype = prod(shape), storage(element)
     if element.text == "i1" and len(data) != count and len(data) == -(-count // 8):
         return (

@@ -1,4 +1,4 @@
-"""Regions and operations in MLIR text."""
+"""Parser of regions and operations in MLIR text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DIALECTS = ("stablehlo.", "chlo.", "func.", "sdy.")
 
 
 class OperationReader(Reader):
-    """Recursive descent; what it reads of an operation's pretty form is said in `pretty`."""
+    """Recursive descent; `pretty` has the operations whose pretty form needs its own rule."""
 
     def argument(self) -> tuple[str, ValueType, dict[str, Any]]:
         """`%name: type {attributes} loc(…)`: name, type and attributes."""
@@ -50,7 +50,7 @@ class OperationReader(Reader):
         return MlirRegion(given, operations, at)
 
     def operation(self) -> Operation:
-        """One operation in either form."""
+        """An operation in generic or pretty form."""
         results, at = self._results(), self.at
         operation = self._generic() if self.kind == "string" else self._pretty(at, len(results))
         self._location()
@@ -117,8 +117,8 @@ class OperationReader(Reader):
         )
 
     def _types(self, found: Pretty) -> FunctionType | list[ValueType]:
-        """What follows the colon: a function type, or a list of types. An operation without types
-        has no colon.
+        """The types after the colon: a function type, or a list. An operation without types has no
+        colon.
         """
         if not self.accept(":"):
             return []
@@ -130,7 +130,7 @@ class OperationReader(Reader):
         return FunctionType(tuple(listed), self.results()) if self.accept("->") else listed
 
     def _plain(self, found: Pretty) -> None:
-        """Operands, `name = value`s and words in any order, up to the colon."""
+        """Operands, `name = value` pairs and keywords in any order, up to the colon."""
         closed = not self.accept("(")
         while (
             self.text != ":"
@@ -160,7 +160,7 @@ class OperationReader(Reader):
                 self.unexpected("an operand, an attribute or ':'")
 
     def _begins(self) -> bool:
-        """Whether the next word begins another operation: this one ended without types."""
+        """Whether the next token begins another operation, so that this one ended without types."""
         return self.kind == "word" and (
             self.text in ("return", "call", "loc") or self.text.startswith(DIALECTS)
         )
@@ -185,8 +185,8 @@ class OperationReader(Reader):
 
 
 def shortened(name: str) -> str:
-    """The name of an operation without `stablehlo.`; those of other dialects keep their prefix,
-    except calls and returns.
+    """An operation's name without `stablehlo.`; other dialects keep their prefix, except for calls
+    and returns.
     """
     if name in ("func.call", "call", "stablehlo.return", "func.return", "return"):
         return name.rpartition(".")[2]

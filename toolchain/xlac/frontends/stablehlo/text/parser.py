@@ -1,4 +1,4 @@
-"""Modules and functions in MLIR text."""
+"""Parser of modules and functions in MLIR text."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from xlac.frontends.stablehlo.text.syntax import (
 
 
 def parse(source: MlirSource) -> Module:
-    """The module that a text holds: `module { ... }`, or functions alone. Raises SourceError,
-    LimitError.
-    """
+    """Parses a text: `module { ... }`, or functions alone. Raises SourceError, LimitError."""
     return ModuleParser(source).module()
 
 
 class ModuleParser(OperationReader):
-    """Reads a whole module, whose functions hold regions of operations."""
+    """Parses a whole module, whose functions hold regions of operations."""
 
     def module(self) -> Module:
         """The whole text."""
@@ -34,8 +32,8 @@ class ModuleParser(OperationReader):
         return self.found
 
     def _read_resources(self) -> None:
-        """`{-# dialect_resources: {builtin: {name: "0x..."}} #-}` at the end, which constants
-        before it name.
+        """`{-# dialect_resources: {builtin: {name: "0x..."}} #-}` at the end of the text, which
+        constants before it refer to.
         """
         at = self.all.rfind("{-#")
         if at < 0:
@@ -47,7 +45,7 @@ class ModuleParser(OperationReader):
                 self.next()
                 if self.kind == "string" and self.text.startswith('"0x'):
                     data = self.trying(lambda: bytes.fromhex(self.text[3:-1]), self.at)
-                    self.resources[name] = data[4:]  # after the alignment
+                    self.resources[name] = data[4:]  # the first four bytes are the alignment
         self.seek(0)
 
     def _top(self) -> None:
@@ -60,7 +58,7 @@ class ModuleParser(OperationReader):
             self._module()
         elif self.text in ("func.func", "func"):
             self._function()
-        elif self.text.startswith("sdy.") and self.kind == "word":  # meshes of devices
+        elif self.text.startswith("sdy.") and self.kind == "word":  # device meshes are skipped
             self._skip_line()
         elif self.kind in ("string", "value"):
             self._generic_top(self.operation())

@@ -1,5 +1,5 @@
-"""The pretty forms of operations: where they differ from `name operands, key = value : types`, and
-the generic names of what they write shorter (StableHLO's StablehloOps.td and AssemblyFormat.cpp).
+"""Pretty forms of operations: those that differ from `name operands, key = value : types`, and the
+generic names of their abbreviations (StableHLO's StablehloOps.td and AssemblyFormat.cpp).
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Pretty:
-    """What was read of an operation, before it has its generic names; `words` stand alone."""
+    """A parsed operation before its attributes get their generic names; `words` are keywords
+    without a value.
+    """
 
     name: str
     operands: list[str] = field(default_factory=list)
@@ -45,13 +47,13 @@ KEYWORDS: dict[str, dict[str, str]] = {
     "fft": {"type": "fft_type", "length": "fft_length"}, "einsum": {"config": "einsum_config"}, "unary_einsum": {"config": "einsum_config"},
     "dot": {"precision": "precision_config"}, "dot_general": {"precision": "precision_config"},
 }  # fmt: skip
-"""The attribute that a key of a pretty form stands for."""
+"""The generic attribute name of each key of a pretty form."""
 
 ALONE: dict[str, tuple[str, ...]] = {
     "compare": ("comparison_direction", "compare_type"), "composite": ("name",), "call": ("callee",), "custom_call": ("call_target_name",),
     "get_tuple_element": ("index",),
 }  # fmt: skip
-"""The attributes that the words of a pretty form stand for, in order."""
+"""The generic attribute names of the keywords of a pretty form, in order."""
 
 FORMAT = re.compile(r"e(\d{1,3})m(\d{1,3})$")
 
@@ -81,8 +83,8 @@ def renamed(name: str, found: Pretty) -> dict[str, Any]:
 def typed(
     name: str, types: FunctionType | Sequence[ValueType], count: int
 ) -> tuple[ValueType, ...]:
-    """The types of the results: those of the function type, or of a list the last, or all where
-    there are as many.
+    """The types of the results: those of a function type; or of a list the last one, or all if
+    there are as many as results.
     """
     if isinstance(types, FunctionType):
         return types.gives
@@ -91,7 +93,7 @@ def typed(
     return tuple(types) if count > 1 else tuple(types[-1:])
 
 
-# ---- forms of their own --------------------------------------------------------------------------
+# ---- operations with their own syntax ------------------------------------------------------------
 
 
 def constant(parser: OperationReader, found: Pretty) -> None:
@@ -124,7 +126,7 @@ def slice_(parser: OperationReader, found: Pretty) -> None:
 
 def reduce_(parser: OperationReader, found: Pretty) -> None:
     """`reduce(%x init: %a), (%y init: %b) applies stablehlo.add across dimensions = [1] : …`, or
-    with a `reducer`.
+    with a `reducer` region.
     """
     inits = []
     while parser.accept("("):
@@ -234,7 +236,7 @@ def call(parser: OperationReader, found: Pretty) -> None:
 
 
 def sharding(parser: OperationReader, found: Pretty) -> None:
-    """`sdy.sharding_constraint %x <@mesh, [...]> : …`, of which the sharding is not read"""
+    """`sdy.sharding_constraint %x <@mesh, [...]> : …`; the sharding is skipped"""
     found.operands.append(parser.take("value", "an operand"))
     if parser.text != "<":
         parser.unexpected("'<'")

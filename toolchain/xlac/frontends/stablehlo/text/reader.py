@@ -1,4 +1,4 @@
-"""Attributes in MLIR text: numbers, texts, lists, constants."""
+"""Parser of attributes in MLIR text: numbers, strings, lists, constants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS = re.compile(r"\w+")
 
 
 class Reader(TypeReader):
-    """Reads types and attributes."""
+    """Parses types and attributes."""
 
     def attributes(self) -> dict[str, Any]:
         """`{name = value, flag}`."""
@@ -25,14 +25,14 @@ class Reader(TypeReader):
         return dict(self.listed("}", self.entry))
 
     def entry(self) -> tuple[str, Any]:
-        """`name = value`, or a name alone, which is true."""
+        """`name = value`, or a name alone, whose value is True."""
         if self.kind not in ("word", "string"):
             self.unexpected("the name of an attribute")
         name = self.string() if self.kind == "string" else self.next()
         return name, self.attribute() if self.accept("=") else True
 
     def attribute(self) -> Any:
-        """A value; `: type` after a number is read."""
+        """An attribute value; `: type` after a number is consumed."""
         with self.deeper():
             return self._attribute()
 
@@ -75,7 +75,7 @@ class Reader(TypeReader):
         self.source.fail("XL7201", f"expected an attribute, found {self.text[:60]!r}", at)
 
     def symbol(self) -> MlirSymbol:
-        """`@name`; of `@outer::@inner` the last."""
+        """`@name`; for `@outer::@inner` the last name."""
         text = self.take("symbol", "a symbol")[1:]
         while self.accept("::"):
             text = self.take("symbol", "a symbol")[1:]
@@ -92,7 +92,7 @@ class Reader(TypeReader):
         return self.number(at, text)
 
     def number(self, at: int, text: str) -> int | float:
-        """What a word of digits says."""
+        """The value of a number token."""
         if len(text) > 60:
             self.source.too_much(f"a number of {len(text)} digits", at)
         return (
@@ -178,7 +178,7 @@ class Reader(TypeReader):
         return found
 
     def location(self) -> None:
-        """`loc(...)`, which says nothing that we need."""
+        """`loc(...)`, which is skipped."""
         self.expect("loc")
         if self.text != "(":
             self.unexpected("'('")

@@ -1,8 +1,7 @@
-"""What the parser gives: types, operations, regions and functions, before anything of it means
-something.
+"""The syntax tree: types, operations, regions and functions, not yet resolved.
 
-Both ways to write an operation, the pretty form and the generic one, give the same `Operation`,
-with the attribute names of the generic form.
+The pretty and the generic form of an operation give the same `Operation`, with the attribute names
+of the generic form.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from xlac_sdk.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """How integers stand for numbers: (q - zero point) * scale, per tensor or along `axis`."""
+    """Affine quantization: (q - zero point) * scale, per tensor or per entry of `axis`."""
 
     expressed: Element
     scales: tuple[float, ...]
@@ -28,7 +27,7 @@ class Quantization:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element type: its text, and what it is stored as. A complex number is two of `dtype`.
+    """An element type: its text, and its storage type `dtype`. A complex number is two of `dtype`.
 
     `format` names a minifloat, stored as its code; `bits` is the width of an integer narrower than
     its storage.
@@ -43,13 +42,13 @@ class Element:
 
     @property
     def plain(self) -> bool:
-        """Whether it is an element type of xlac's own."""
+        """Whether xlac has the same element type."""
         return not (self.complex or self.format or self.bits or self.quantization)
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """`shape` has None where a size is not known; `bounds` may say how large it can be."""
+    """`shape` has None for dynamic sizes; `bounds` may limit them."""
 
     element: Element
     shape: tuple[int | None, ...] = ()
@@ -62,7 +61,7 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class TokenType:
-    """Orders effects; it has no value."""
+    """The type of tokens, which order side effects and carry no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +84,14 @@ ValueType = TensorType | TokenType | TupleType | FunctionType
 
 @dataclass(frozen=True, slots=True)
 class MlirSymbol:
-    """`@name`, of a function."""
+    """`@name`, a reference to a function."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """An attribute of a dialect whose inside is not read: `#stablehlo.conv<...>`."""
+    """A dialect attribute that is kept unparsed: `#stablehlo.conv<...>`."""
 
     name: str
     text: str
@@ -100,7 +99,7 @@ class Raw:
 
 @dataclass(slots=True)
 class Operation:
-    """`operands` and `results` are names, `%3#1` for the second result of `%3`; `at` is its place
+    """`operands` and `results` are names, `%3#1` for the second result of `%3`; `at` is the offset
     in the text.
     """
 
@@ -116,8 +115,8 @@ class Operation:
 
 @dataclass(slots=True)
 class MlirRegion:
-    """A region of one block: the names and types of what it is given, and its operations; the last
-    one returns.
+    """A region of one block: the names and types of its arguments, and its operations, of which the
+    last is the terminator.
     """
 
     arguments: list[tuple[str, ValueType]]

@@ -1,4 +1,4 @@
-"""Types in MLIR text."""
+"""Parser of types in MLIR text."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ OPENING, CLOSING = "([{<", ")]}>"
 
 
 class TypeReader(Lexer):
-    """Reads types; `aliases` are the `#name = ...` and `!name = ...` met so far.
+    """Parses types; `aliases` are the `#name = ...` and `!name = ...` defined so far.
 
-    Encodings of tensors are attributes, which `Reader` reads, and constants have types.
+    Encodings of tensors are attributes, which the subclass `Reader` parses, and constants have
+    types.
     """
 
     def __init__(self, source: MlirSource) -> None:
@@ -45,7 +46,7 @@ class TypeReader(Lexer):
 
     @contextmanager
     def deeper(self) -> Iterator[None]:
-        """Inside of something that can hold itself."""
+        """A context for nested syntax, which limits the depth."""
         self._depth += 1
         if self._depth > DEPTH:
             self.source.too_much(f"nested more than {DEPTH} deep", self.at)
@@ -53,7 +54,7 @@ class TypeReader(Lexer):
         self._depth -= 1
 
     def listed(self, close: str, item: Callable[[], T]) -> list[T]:
-        """Items between commas up to a closing mark, which is taken."""
+        """Items separated by commas up to a closing delimiter, which is consumed."""
         found: list[T] = []
         while not self.accept(close):
             if found:
@@ -63,17 +64,17 @@ class TypeReader(Lexer):
 
     @abstractmethod
     def attribute(self) -> Any:
-        """A value; `: type` after a number is read."""
+        """An attribute value; `: type` after a number is consumed."""
 
     def trying(self, read: Callable[[], T], at: int) -> T:
-        """What `read` gives; where it finds a value wrong, an error at a place."""
+        """Calls `read` and reports its ValueError at a place in the text."""
         try:
             return read()
         except (ValueError, OverflowError) as error:
             self.source.fail("XL7201", str(error), at)
 
     def balanced(self) -> str:
-        """What stands between an opening mark and its closing one, unread."""
+        """The unparsed text between matching delimiters."""
         start, open_ = self.end, []
         while True:
             if self.kind == "end":
@@ -92,7 +93,7 @@ class TypeReader(Lexer):
                 return self.all[start:end]
 
     def type(self) -> Any:
-        """A type of a value, or an element type."""
+        """The type of a value, or an element type."""
         if self.text == "tensor":
             return self._tensor()
         with self.deeper():
@@ -132,7 +133,7 @@ class TypeReader(Lexer):
         return ELEMENTS.get(name)
 
     def _any_tensor(self) -> TensorType:
-        """One with bounds, a quantised element, or something wrong."""
+        """Other tensors: with bounds, with quantised elements, or malformed."""
         self.next()
         if self.text != "<":
             self.unexpected("'<'")
@@ -151,8 +152,8 @@ class TypeReader(Lexer):
         return self._checked(TensorType(element, shape, bounds))
 
     def _bounds(self, encoding: Any, rank: int) -> tuple[int | None, ...]:
-        """`#stablehlo.bounds<8, ?>`, and as it was once written, `#stablehlo.type_extensions<bounds
-        = [8, ?]>`.
+        """`#stablehlo.bounds<8, ?>`, and its former spelling `#stablehlo.type_extensions<bounds =
+        [8, ?]>`.
         """
         text = encoding.text if isinstance(encoding, Raw) else str(encoding)
         found = re.findall(r"-?\d+|\?", text)
@@ -167,7 +168,7 @@ class TypeReader(Lexer):
         if len(text) > 18:
             self.source.too_much(f"a size of {len(text)} digits", self.at)
         if not text.isdecimal():
-            self.source.fail("XL7201", f"{text!r} is no size", self.at)
+            self.source.fail("XL7201", f"{text!r} is not a size", self.at)
         return int(text)
 
     def _checked(self, type: TensorType) -> TensorType:
@@ -212,7 +213,7 @@ class TypeReader(Lexer):
         return FunctionType(takes, self.results())
 
     def results(self) -> tuple[ValueType, ...]:
-        """What a function gives: types in parentheses, or one."""
+        """The result types of a function: in parentheses, or a single one."""
         if self.accept("("):
             return tuple(self.listed(")", self.type))
         return (self.type(),)

@@ -1,5 +1,5 @@
-"""The ATen operations, a file for each family. Importing this imports every file here, in its folders
-too, which enters them in the table.
+"""Builders of ATen operations, a file for each family. Importing this package imports every file in
+it and in its folders, which register themselves in the table.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Copies, and values as another element type."""
+"""Copies and conversions of element types."""
 
 from __future__ import annotations
 
@@ -21,27 +21,25 @@ from xlac_sdk.dtypes import DType
     "prims.convert_element_type.default",
 )
 def converted(call: AtenCall, x: Node, *_: Any, **__: Any) -> Node:
-    """Copies and conversions: the same values as the result's dtype. Memory formats say nothing
-    here.
-    """
+    """Copies and conversions to the result's dtype. Memory formats are ignored."""
     return build.cast(x, call.dtype)
 
 
 @aten("detach")
 def detached(call: AtenCall, x: Node) -> Node:
-    """The same, but a constant where something is differentiated."""
+    """The value, as a constant for differentiation."""
     return build.apply1("stop_gradient", x)
 
 
 @aten("copy")
 def copy(call: AtenCall, x: Node, source: Node, non_blocking: bool = False) -> Node:
-    """The source, converted and broadcast to the type of what it is copied over."""
+    """The source, cast and broadcast to the type of the tensor that it overwrites."""
     return call.filled(source)
 
 
 @aten("view_copy.dtype", "view.dtype")
 def reinterpreted(call: AtenCall, x: Node, dtype: DType) -> Node:
-    """The bytes as another dtype; the last axis grows or shrinks by the ratio of their widths."""
+    """A bitcast to another dtype; the last axis grows or shrinks by the ratio of widths."""
     if dtype.bits == x.type.dtype.bits:
         return build.apply1("bitcast", x, dtype=dtype)
     if dtype.bits < x.type.dtype.bits:

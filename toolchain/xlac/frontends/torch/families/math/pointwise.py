@@ -16,7 +16,7 @@ UNARY = {
     "round": "round", "rsqrt": "rsqrt", "sigmoid": "sigmoid", "sign": "sign", "sgn": "sign", "sin": "sin", "sinh": "sinh",
     "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
 }  # fmt: skip
-WHOLE = {"ceil", "floor", "round", "trunc"}  # integers are rounded already
+WHOLE = {"ceil", "floor", "round", "trunc"}  # rounding operations leave integers unchanged
 BINARY = {
     "maximum": "max", "minimum": "min", "atan2": "atan2", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
     "remainder": "mod", "fmod": "rem", "floor_divide": "floor_divide",
@@ -24,17 +24,17 @@ BINARY = {
 
 
 def operands(call: AtenCall, *values: Scalar) -> tuple[Node, ...]:
-    """Operands in the element type of the result, spread over its shape."""
+    """Operands cast to the element type of the result and broadcast to its shape."""
     return tuple(call.filled(v) for v in values)
 
 
 def computed(call: AtenCall, *values: Scalar) -> tuple[Node, ...]:
-    """`operands` in the type in which formulas are computed: halves as f32, to be rounded once."""
+    """`operands` in the compute type: f32 for 16-bit floats, so that the result is rounded once."""
     return tuple(build.compute(x) for x in operands(call, *values))
 
 
 def rounded(call: AtenCall, x: Node) -> Node:
-    """What was computed, in the result's element type."""
+    """A value in the compute type, cast to the result's element type."""
     return build.cast(x, call.dtype)
 
 
@@ -75,7 +75,7 @@ def _binary(name: str, mnemonic: str) -> None:
 
 
 def _of_bools(call: AtenCall, mnemonic: str) -> str:
-    """The larger and the smaller of two bools are `or` and `and`."""
+    """For bools, max and min are `or` and `and`."""
     return (
         {"max": "or", "min": "and"}.get(mnemonic, mnemonic)
         if call.dtype is DType.BOOL
@@ -145,7 +145,7 @@ def div_mode(call: AtenCall, x: Scalar, y: Scalar, rounding_mode: str | None = N
 
 @aten("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
 def power(call: AtenCall, x: Scalar, y: Scalar) -> Node:
-    """x to the power y; a few constant exponents become products and roots."""
+    """x to the power y; some constant exponents become products and roots."""
     if isinstance(y, int | float) and call.dtype.is_float:
         (base,) = computed(call, x)
         simple = _simple_power(base, float(y))
@@ -155,7 +155,7 @@ def power(call: AtenCall, x: Scalar, y: Scalar) -> Node:
 
 
 def _simple_power(x: Node, exponent: float) -> Node | None:
-    """The powers that PyTorch computes otherwise than by `pow`."""
+    """The powers that PyTorch does not compute by `pow`."""
     square = build.mul(x, x)
     match exponent:
         case 0.5:
@@ -177,13 +177,13 @@ def _simple_power(x: Node, exponent: float) -> Node | None:
 
 @aten("fmax")
 def fmax(call: AtenCall, x: Node, y: Node) -> Node:
-    """The larger; where one is NaN, the other."""
+    """The larger; the other if one is NaN."""
     return _unless_nan(call, "max", x, y)
 
 
 @aten("fmin")
 def fmin(call: AtenCall, x: Node, y: Node) -> Node:
-    """The smaller; where one is NaN, the other."""
+    """The smaller; the other if one is NaN."""
     return _unless_nan(call, "min", x, y)
 
 
@@ -227,9 +227,7 @@ def shift_right(call: AtenCall, x: Scalar, y: Scalar) -> Node:
 
 @aten("clamp", "clamp.Tensor")
 def clamp(call: AtenCall, x: Node, min: Scalar | None = None, max: Scalar | None = None) -> Node:
-    """x no less than `min`, then no more than `max`: NaN stays, and of crossed limits `max`
-    wins.
-    """
+    """min(max(x, `min`), `max`): NaN is kept, and if the limits cross the result is `max`."""
     (found,) = operands(call, x)
     if min is not None:
         found = build.apply1(_of_bools(call, "max"), found, call.filled(min))
@@ -250,7 +248,7 @@ def clamp_max(call: AtenCall, x: Node, max: Scalar) -> Node:
 
 @aten("log10")
 def log10(call: AtenCall, x: Node) -> Node:
-    """The natural logarithm over that of 10."""
+    """log(x) / log(10)."""
     (a,) = computed(call, x)
     return rounded(call, build.div(build.log(a), math.log(10)))
 
@@ -275,7 +273,9 @@ def copysign(call: AtenCall, x: Node, y: Scalar) -> Node:
 
 @aten("lerp.Tensor", "lerp.Scalar")
 def lerp(call: AtenCall, x: Node, y: Node, weight: Scalar) -> Node:
-    """x + weight (y - x), written from the nearer end, as PyTorch does."""
+    """x + weight (y - x), or y - (1 - weight) (y - x) for weights of at least 1/2, as
+    in PyTorch.
+    """
     a, b, w = computed(call, x, y, weight)
     near = build.add(a, build.mul(w, build.sub(b, a)))
     far = build.sub(b, build.mul(build.sub(b, a), build.sub(1.0, w)))

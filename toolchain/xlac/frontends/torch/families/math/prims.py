@@ -1,15 +1,13 @@
-"""The few of PyTorch's own primitives (`prims`) that its decompositions leave: scalar functions of
-operands of one type.
+"""PyTorch's primitives (`prims`) that its decompositions leave: scalar functions of operands of one
+type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xlac.frontends.torch.families.math import (  # first: some of theirs are named below
-    logic,
-    special,
-)
+# imported first, as some of its operations are registered again below
+from xlac.frontends.torch.families.math import logic, special
 from xlac.frontends.torch.families.math.pointwise import operands
 from xlac.frontends.torch.families.math.reductions import extreme, reduced
 from xlac.frontends.torch.table import BUILDERS, AtenCall, Scalar, aten
@@ -47,7 +45,7 @@ for _name, _theirs in RENAMED.items():
 
 @aten("prims.div.default")
 def div(call: AtenCall, x: Scalar, y: Scalar) -> Node:
-    """Integers truncate."""
+    """Division; for integers it truncates."""
     return build.div(*operands(call, x, y))
 
 
@@ -59,20 +57,20 @@ def where(call: AtenCall, condition: Node, x: Scalar, y: Scalar) -> Node:
 
 @aten("prims.fma.default")
 def fma(call: AtenCall, x: Scalar, y: Scalar, z: Scalar) -> Node:
-    """x y + z, rounded twice as PyTorch's own does."""
+    """x y + z, with two roundings as in PyTorch's own."""
     a, b, c = operands(call, x, y, z)
     return build.add(build.mul(a, b), c)
 
 
 @aten("prims.sum.default")
 def total(call: AtenCall, x: Node, dims: Sequence[int] | None, **_: object) -> Node:
-    """The sum over `dims`; over none, unlike `aten.sum`, x itself."""
+    """The sum over `dims`; with no dims x itself, unlike `aten.sum`."""
     return reduced(build.cast(x, call.dtype), "add", dims) if dims else build.cast(x, call.dtype)
 
 
 @aten("prims.prod.default")
 def product(call: AtenCall, x: Node, dims: Sequence[int] | None, **_: object) -> Node:
-    """The product over `dims`; over none x itself."""
+    """The product over `dims`; with no dims x itself."""
     return reduced(build.cast(x, call.dtype), "mul", dims) if dims else build.cast(x, call.dtype)
 
 

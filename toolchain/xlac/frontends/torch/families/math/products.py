@@ -29,7 +29,7 @@ def mm(call: AtenCall, x: Node, y: Node) -> Node:
 
 @aten("addmm", "baddbmm")
 def addmm(call: AtenCall, x: Node, y: Node, z: Node, beta: Scalar = 1, alpha: Scalar = 1) -> Node:
-    """beta x + alpha y z; a beta of 0 leaves x out, whatever it holds."""
+    """beta x + alpha y z; with beta 0 x is not read, so its NaNs do not propagate."""
     dtype = call.dtype.compute
     found = product(y, z, dtype)
     if alpha != 1:
@@ -44,7 +44,7 @@ def addmm(call: AtenCall, x: Node, y: Node, z: Node, beta: Scalar = 1, alpha: Sc
 def addmv(
     call: AtenCall, x: Node, matrix: Node, vector: Node, beta: Scalar = 1, alpha: Scalar = 1
 ) -> Node:
-    """beta x + alpha (matrix vector); with beta 0 x is not read, so its NaN do not appear."""
+    """beta x + alpha (matrix vector); with beta 0 x is not read, so its NaNs do not propagate."""
     column = build.reshape(vector, (*vector.shape, 1))
     found = build.reshape(product(matrix, column, call.dtype.compute), call.shape)
     found = found if alpha == 1 else build.mul(found, call.node(alpha, found.type.dtype))
@@ -63,13 +63,13 @@ def mv(call: AtenCall, matrix: Node, vector: Node) -> Node:
 
 @aten("dot", "vdot")
 def dot(call: AtenCall, x: Node, y: Node) -> Node:
-    """The inner product of two vectors; of real numbers `vdot` is the same."""
+    """The inner product of two real vectors, also for `vdot`."""
     return build.dot(x, y, ((0,), (0,)))
 
 
 @aten("linear")
 def linear(call: AtenCall, x: Node, weight: Node, bias: Node | None = None) -> Node:
-    """x times the transpose of the weight (out, in), and the bias, rounded once."""
+    """x times the transpose of the weight (out, in), plus the bias, with one rounding."""
     dtype = call.dtype.compute
     found = build.dot(x, weight, ((x.type.rank - 1,), (weight.type.rank - 1,)), ((), ()), dtype)
     if bias is not None:
@@ -79,13 +79,13 @@ def linear(call: AtenCall, x: Node, weight: Node, bias: Node | None = None) -> N
 
 @aten("matmul")
 def matmul(call: AtenCall, x: Node, y: Node) -> Node:
-    """The product as NumPy has it: vectors, matrices, and batches that broadcast."""
+    """The product by NumPy's rules: vectors, matrices, and batches that broadcast."""
     return build.apply1("matmul", x, y)
 
 
 @aten("addbmm")
 def addbmm(call: AtenCall, x: Node, y: Node, z: Node, beta: Scalar = 1, alpha: Scalar = 1) -> Node:
-    """beta x + alpha times the sum of the products of a batch."""
+    """beta x + alpha times the sum of a batch of products."""
     dtype = call.dtype.compute
     found = build.dot(y, z, ((0, 2), (0, 1)), ((), ()), dtype)
     found = found if alpha == 1 else build.mul(found, call.node(alpha, dtype))
@@ -106,7 +106,7 @@ def trilinear(
     sumdim: list[int],
     unroll_dim: int = 1,
 ) -> Node:
-    """The product of three tensors, each first given new axes, summed over some."""
+    """The product of three tensors, each expanded by new axes first, summed over some axes."""
     parts = []
     for node, axes in zip((x, y, z), (expand1, expand2, expand3), strict=True):
         parts.append(
@@ -130,7 +130,7 @@ def cdist(call: AtenCall, x: Node, y: Node, p: float, compute_mode: int | None =
 
 @aten("_pdist_forward")
 def pdist(call: AtenCall, x: Node, p: float = 2) -> Node:
-    """Distances between all pairs of different rows, those of the first row first."""
+    """Distances between all pairs of rows, in the order (0, 1), (0, 2), …."""
     rows, _ = x.shape
     if not isinstance(rows, int):
         raise NotExpressible(f"pairs among {rows} rows")
@@ -144,7 +144,7 @@ def pdist(call: AtenCall, x: Node, p: float = 2) -> Node:
 def solve_triangular(
     call: AtenCall, a: Node, b: Node, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Node:
-    """X of a X = b, or of X a = b without `left`; batches broadcast."""
+    """The solution X of a X = b, or of X a = b if not `left`; batches broadcast."""
     outer = build.broadcast_shapes([a.shape[:-2], b.shape[:-2]])
     a, b = (build.broadcast_to(v, (*outer, *v.shape[-2:])) for v in (a, b))
     return build.apply1("triangular_solve", a, b, left=left, lower=not upper, unit=unitriangular)

@@ -1,4 +1,4 @@
-"""Reductions and running combinations."""
+"""Reductions and cumulative operations."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Dims = Sequence[int] | int | None
 
 
 def axes_of(x: Node, dim: Dims) -> tuple[int, ...]:
-    """Axes as PyTorch means them: none or an empty list is all of them; a scalar has an axis 0 that
-    is not there.
+    """Axes by PyTorch's rules: None or an empty list is all of them; a scalar is taken to have an
+    axis 0.
     """
     if dim is None or (not isinstance(dim, int) and not dim):
         return tuple(range(x.type.rank))
@@ -25,7 +25,7 @@ def axes_of(x: Node, dim: Dims) -> tuple[int, ...]:
 
 
 def reduced(x: Node, combine: str, dim: Dims, keepdim: bool = False) -> Node:
-    """Reduced over `dim` (all axes where it is empty or None); a scalar stays."""
+    """A reduction over `dim` (all axes if empty or None); a scalar is unchanged."""
     axes = axes_of(x, dim)
     return build.reduce(x, combine, axes, keepdim) if axes else x
 
@@ -34,7 +34,7 @@ def reduced(x: Node, combine: str, dim: Dims, keepdim: bool = False) -> Node:
 def sum_dim(
     call: AtenCall, x: Node, dim: Dims, keepdim: bool = False, dtype: DType | None = None
 ) -> Node:
-    """The sum over `dim`; over none given, over all. Summed in the result's dtype."""
+    """The sum over `dim`, or over all axes if it is empty. Summed in the result's dtype."""
     return reduced(build.cast(x, call.dtype), "add", dim, keepdim)
 
 
@@ -75,7 +75,7 @@ def prod_dim(
 
 
 def extreme(x: Node, combine: str, dim: Dims, keepdim: bool = False) -> Node:
-    """The largest or smallest element; of bools it is `or` or `and`."""
+    """The maximum or minimum; for bools `or` or `and`."""
     if x.type.dtype is DType.BOOL:
         combine = "or" if combine == "max" else "and"
     return reduced(x, combine, dim, keepdim)
@@ -83,13 +83,13 @@ def extreme(x: Node, combine: str, dim: Dims, keepdim: bool = False) -> Node:
 
 @aten("amax")
 def amax(call: AtenCall, x: Node, dim: Dims = (), keepdim: bool = False) -> Node:
-    """The largest over `dim`, over all for none; NaN where any is."""
+    """The maximum over `dim`, by default over all; NaN if any element is NaN."""
     return extreme(x, "max", dim, keepdim)
 
 
 @aten("amin")
 def amin(call: AtenCall, x: Node, dim: Dims = (), keepdim: bool = False) -> Node:
-    """The smallest over `dim`, over all for none; NaN where any is."""
+    """The minimum over `dim`, by default over all; NaN if any element is NaN."""
     return extreme(x, "min", dim, keepdim)
 
 
@@ -107,18 +107,18 @@ def min_all(call: AtenCall, x: Node) -> Node:
 
 @aten("max.dim")
 def max_dim(call: AtenCall, x: Node, dim: int, keepdim: bool = False) -> tuple[Node, Node]:
-    """The largest along an axis, and the first place where it is."""
+    """The maximum along an axis, and its first index."""
     return extreme(x, "max", dim, keepdim), position(x, "argmax", dim, keepdim)
 
 
 @aten("min.dim")
 def min_dim(call: AtenCall, x: Node, dim: int, keepdim: bool = False) -> tuple[Node, Node]:
-    """The smallest along an axis, and the first place where it is."""
+    """The minimum along an axis, and its first index."""
     return extreme(x, "min", dim, keepdim), position(x, "argmin", dim, keepdim)
 
 
 def position(x: Node, mnemonic: str, dim: int | None, keepdim: bool) -> Node:
-    """The index that argmax or argmin finds; in all elements where there is no `dim`."""
+    """The index by argmax or argmin; into the flattened tensor if there is no `dim`."""
     if not x.shape:
         return build.constant(0, DType.I64)
     wide = build.cast(x, DType.U8) if x.type.dtype is DType.BOOL else x
@@ -127,13 +127,13 @@ def position(x: Node, mnemonic: str, dim: int | None, keepdim: bool) -> Node:
 
 @aten("argmax")
 def argmax(call: AtenCall, x: Node, dim: int | None = None, keepdim: bool = False) -> Node:
-    """The first place of the largest, along an axis or in row-major order."""
+    """The first index of the maximum, along an axis or in row-major order."""
     return position(x, "argmax", dim, keepdim)
 
 
 @aten("argmin")
 def argmin(call: AtenCall, x: Node, dim: int | None = None, keepdim: bool = False) -> Node:
-    """The first place of the smallest, along an axis or in row-major order."""
+    """The first index of the minimum, along an axis or in row-major order."""
     return position(x, "argmin", dim, keepdim)
 
 
@@ -151,7 +151,7 @@ def all_(call: AtenCall, x: Node, dim: Dims = None, keepdim: bool = False) -> No
 
 def _truth(call: AtenCall, x: Node, combine: str, dim: Dims, keepdim: bool) -> Node:
     test = build.cast(x, DType.BOOL)
-    # an empty list of axes reduces nothing
+    # an empty list of axes means no reduction
     none = dim is not None and not isinstance(dim, int) and not dim
     return build.cast(test if none else reduced(test, combine, dim, keepdim), call.dtype)
 
@@ -182,8 +182,8 @@ def var(
     correction: float | None = None,
     keepdim: bool = False,
 ) -> Node:
-    """The variance, its sum divided by the number of elements less `correction` (1 if none is
-    given).
+    """The variance: the sum of squares divided by the number of elements minus `correction`
+    (default 1).
     """
     return build.cast(
         spread_of(call, x, dim, 1 if correction is None else correction, keepdim)[0], call.dtype
@@ -194,7 +194,7 @@ def var(
 def var_dim(
     call: AtenCall, x: Node, dim: Dims, unbiased: bool = True, keepdim: bool = False
 ) -> Node:
-    """The variance, `unbiased` meaning a correction of 1."""
+    """The variance; `unbiased` means a correction of 1."""
     return build.cast(spread_of(call, x, dim, int(unbiased), keepdim)[0], call.dtype)
 
 
@@ -206,7 +206,7 @@ def var_mean(
     correction: float | None = None,
     keepdim: bool = False,
 ) -> tuple[Node, ...]:
-    """The variance, as `var`, and the mean."""
+    """The variance, as in `var`, and the mean."""
     found = spread_of(call, x, dim, 1 if correction is None else correction, keepdim)
     return tuple(build.cast(f, call.dtype) for f in found)
 
@@ -224,16 +224,14 @@ def cumprod(call: AtenCall, x: Node, dim: int, dtype: DType | None = None) -> No
 
 
 def running(call: AtenCall, mnemonic: str, x: Node, dim: int) -> Node:
-    """A running combination along an axis, in the result's element type; a scalar stays."""
+    """A cumulative operation along an axis, in the result's element type; a scalar is unchanged."""
     wide = build.cast(x, call.dtype)
     return build.apply1(mnemonic, wide, axis=dim) if x.shape else wide
 
 
 @aten("logsumexp")
 def logsumexp(call: AtenCall, x: Node, dim: Dims, keepdim: bool = False) -> Node:
-    """The logarithm of the sum of exponentials, shifted by the largest so that it does not
-    overflow.
-    """
+    """log(sum(exp(x))), shifted by the maximum so that it does not overflow."""
     wide = build.cast(x, call.dtype)
     axes = axes_of(x, dim)
     return build.apply1("logsumexp", wide, axis=axes, keepdims=keepdim) if axes else wide

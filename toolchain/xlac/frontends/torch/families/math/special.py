@@ -1,6 +1,4 @@
-"""Special functions, and scalar functions that few need. Halves are computed in f32 and rounded
-once.
-"""
+"""Special functions. 16-bit floats are computed in f32 and rounded once."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ def zeta(call: AtenCall, x: Node, q: Node) -> Node:
 
 @aten("digamma")
 def digamma(call: AtenCall, x: Node) -> Node:
-    """At 0 it is infinite, of the sign that x has not."""
+    """digamma; at ±0 it is ∓infinity."""
     (a,) = operands(call, x)
     pole = build.div(build.like(-1.0, a), a)
     return build.select(build.compare(a, "eq", 0), pole, build.apply1("digamma", a))
@@ -40,7 +38,7 @@ def digamma(call: AtenCall, x: Node) -> Node:
 
 @aten("polygamma")
 def polygamma(call: AtenCall, n: int, x: Node) -> Node:
-    """The derivative of order `n` of digamma; 0 and 1 have operations of their own."""
+    """The derivative of order `n` of digamma; orders 0 and 1 have their own builders."""
     (a,) = operands(call, x)
     if n == 0:
         return digamma(call, a)
@@ -60,7 +58,9 @@ def trigamma(call: AtenCall, x: Node) -> Node:
 
 @aten("special_i1", "prims.bessel_i1.default")
 def bessel_i1(call: AtenCall, x: Node) -> Node:
-    """exp(|x|) times the scaled function, which is odd."""
+    """The modified Bessel function of order 1: exp(|x|) times the scaled function, with the sign of
+    x.
+    """
     (a,) = computed(call, x)
     return rounded(
         call, build.mul(build.apply1("bessel_i1e", a), build.exp(build.apply1("abs", a)))
@@ -75,7 +75,9 @@ def bessel_i1e(call: AtenCall, x: Node) -> Node:
 
 @aten("hypot")
 def hypot(call: AtenCall, x: Scalar, y: Scalar) -> Node:
-    """Scaled by the larger, so that squares do not overflow; infinite when either is."""
+    """sqrt(x² + y²), scaled by the larger so that squares do not overflow; infinite if
+    either is.
+    """
     a, b = (build.apply1("abs", v) for v in computed(call, x, y))
     large, small = build.maximum(a, b), build.minimum(a, b)
     part = build.div(small, build.select(build.compare(large, "eq", 0.0), 1.0, large))
@@ -86,7 +88,7 @@ def hypot(call: AtenCall, x: Scalar, y: Scalar) -> Node:
 
 @aten("nextafter")
 def nextafter(call: AtenCall, x: Node, y: Node) -> Node:
-    """The next number that the dtype has from x towards y."""
+    """The next representable number from x towards y."""
     return build.apply1("next_after", *operands(call, x, y))
 
 
@@ -100,7 +102,7 @@ def angle(call: AtenCall, x: Node) -> Node:
 
 @aten("gcd", "prims.gcd.default")
 def gcd(call: AtenCall, x: Node, y: Node) -> Node:
-    """Euclid's algorithm, on all elements until every remainder is 0."""
+    """Euclid's algorithm in a loop over all elements, until every remainder is 0."""
     a, b = (build.apply1("abs", v) for v in operands(call, x, y))
     shape = a.type
 
@@ -135,10 +137,10 @@ def xlogy(call: AtenCall, x: Node, y: Node) -> Node:
 
 @aten("logaddexp")
 def logaddexp(call: AtenCall, x: Node, y: Node) -> Node:
-    """log(exp(x) + exp(y)), computed from the larger so that it does not overflow."""
+    """log(exp(x) + exp(y)), shifted by the larger so that it does not overflow."""
     a, b = computed(call, x, y)
     high = build.maximum(a, b)
     gap = build.mul(build.apply1("abs", build.sub(a, b)), -1.0)
-    same = build.compare(a, "eq", b)  # of equal infinities the gap is no number
+    same = build.compare(a, "eq", b)  # the difference of equal infinities is NaN
     found = build.add(high, build.apply1("log1p", build.exp(build.select(same, 0.0, gap))))
     return rounded(call, found)

@@ -1,1 +1,3 @@
-"""ATen operations of networks: activations, normalization, convolution, pooling, attention."""
+"""ATen operations of neural networks: activations, normalization, convolution, pooling,
+attention.
+"""

@@ -1,4 +1,4 @@
-"""Activation functions. Halves are computed in f32 and rounded once."""
+"""Activation functions. 16-bit floats are computed in f32 and rounded once."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ for _name, _mnemonic in {
 
 @aten("relu")
 def relu(call: AtenCall, x: Node) -> Node:
-    """The larger of x and 0; NaN stays."""
+    """max(x, 0); NaN is kept."""
     return build.maximum(x, build.constant(0, x.type.dtype))
 
 
 @aten("gelu")
 def gelu(call: AtenCall, x: Node, approximate: str = "none") -> Node:
-    """x times the normal distribution's cumulative function, or its approximation by tanh."""
+    """x times the normal CDF, or its approximation by tanh."""
     return build.apply1("gelu", x, approximate=approximate)
 
 
@@ -63,7 +63,7 @@ def leaky_relu(call: AtenCall, x: Node, negative_slope: float = 0.01) -> Node:
 
 @aten("hardtanh")
 def hardtanh(call: AtenCall, x: Node, min_val: Scalar = -1, max_val: Scalar = 1) -> Node:
-    """x between two limits."""
+    """x clamped to [min_val, max_val]."""
     low, high = (call.filled(v) for v in (min_val, max_val))
     return build.minimum(build.maximum(x, low), high)
 
@@ -79,7 +79,7 @@ def softplus(call: AtenCall, x: Node, beta: float = 1, threshold: float = 20) ->
 
 @aten("_prelu_kernel")
 def prelu(call: AtenCall, x: Node, weight: Node) -> Node:
-    """x where it is positive, elsewhere x times the weight, which is broadcast already."""
+    """x where it is positive, elsewhere x times the weight, which has been broadcast already."""
     a, w = computed(call, x, weight)
     return rounded(call, build.select(build.compare(a, "gt", 0.0), a, build.mul(a, w)))
 
@@ -128,7 +128,7 @@ def threshold_backward(call: AtenCall, grad: Node, x: Node, threshold: Scalar) -
 
 @aten("_softmax")
 def softmax(call: AtenCall, x: Node, dim: int, half_to_float: bool = False) -> Node:
-    """The softmax along an axis, in the dtype that PyTorch states for the result."""
+    """The softmax along an axis, in the dtype of the result."""
     return _along(call, "softmax", x, dim)
 
 

@@ -1,6 +1,4 @@
-"""The largest element under windows that divide an axis as evenly as they can, and where it
-lies.
-"""
+"""Adaptive max pooling, with indices: windows divide an axis as evenly as possible."""
 
 from __future__ import annotations
 
@@ -45,8 +43,8 @@ def _adaptive(rank: int) -> None:
 
 
 def windows(extents: Sequence[int], counts: Sequence[int]) -> tuple[Array, Array]:
-    """For each window its places, counted row-major, all windows made as long as the longest, and
-    which are real.
+    """The row-major indices of the elements of each window, with all windows padded to the longest,
+    and which of them are valid.
     """
     places, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
     for size, count in zip(extents, counts, strict=True):

@@ -1,6 +1,4 @@
-"""Scaled dot product attention, in the forms in which PyTorch has it, and the gradient of the one
-for CPUs.
-"""
+"""Scaled dot product attention in all of PyTorch's forms, and the gradient of the CPU's form."""
 
 from __future__ import annotations
 
@@ -16,8 +14,8 @@ from xlac_sdk.dtypes import DType
 
 
 def scores_of(q: Node, k: Node, mask: Node | None, causal: bool, scale: float | None) -> Node:
-    """q k' * scale + mask in the compute type, (…, queries, keys); -inf where a query may not
-    look.
+    """q kᵀ * scale + mask in the compute type, (…, queries, keys); -inf where a query may not
+    attend.
     """
     dtype = q.type.dtype.compute
     width = q.shape[-1]
@@ -37,15 +35,15 @@ def scores_of(q: Node, k: Node, mask: Node | None, causal: bool, scale: float | 
 
 
 def stacked(x: Node, y: Node, contract: tuple[int, int], dtype: DType) -> Node:
-    """A product over one axis of each; all axes before the last two are batch axes."""
+    """A batched contraction of one axis of each operand; all axes before the last two are batch
+    axes.
+    """
     batch = tuple(range(x.type.rank - 2))
     return build.dot(x, y, ((contract[0],), (contract[1],)), (batch, batch), dtype)
 
 
 def weights_of(scores: Node) -> tuple[Node, Node]:
-    """Softmax over the last axis, and the logarithm of the sum. A query that may look nowhere gets
-    weights of 0.
-    """
+    """Softmax over the last axis, and logsumexp. A query with no allowed key gets weights of 0."""
     axis = scores.type.rank - 1
     top = build.reduce(scores, "max", axis, True)
     top = build.select(build.compare(top, "eq", -math.inf), 0.0, top)
@@ -78,7 +76,7 @@ def attend(
     causal: bool,
     scale: float | None,
 ) -> tuple[Node, Node]:
-    """The result, and the logarithm of the sum of exponentials for each query."""
+    """The attention output, and the logsumexp of each query's scores."""
     weights, total = weights_of(scores_of(q, k, mask, causal, scale))
     if dropout:
         kept = build.compare(call.random.uniform(weights.shape, DType.F32), "ge", dropout)
@@ -91,7 +89,7 @@ def attend(
 
 
 def spread_batch(q: Node, *others: Node) -> tuple[Node, ...]:
-    """Keys and values with the batch axes of all, which broadcast."""
+    """Keys and values broadcast over the batch axes of all operands."""
     outer = build.broadcast_shapes([x.shape[:-3] for x in (q, *others)])
     return tuple(build.broadcast_to(x, (*outer, *x.shape[-3:])) for x in (q, *others))
 
@@ -109,7 +107,7 @@ def attention(
     enable_gqa: bool = False,
 ) -> Node:
     """softmax(scale q kᵀ + mask) v over (…, heads, tokens, features). With `enable_gqa` heads of k
-    and v serve several of q.
+    and v are shared by several of q.
     """
     if q.type.rank > 3 and enable_gqa:
         k, v = (shared(x, q.shape[-3]) for x in (k, v))
@@ -131,9 +129,7 @@ def flash_attention(
     scale: float | None = None,
     **_: Any,
 ) -> tuple[Node, Node]:
-    """Attention, and the logarithm of each row's sum of exponentials, which the backward operation
-    reads.
-    """
+    """Attention, and the logsumexp of each row, which the backward operation reads."""
     found, total = attend(
         call,
         q,
@@ -162,7 +158,7 @@ def flash_attention_backward(
     attn_mask: Node | None = None,
     scale: float | None = None,
 ) -> tuple[Node, ...]:
-    """dS = P (dP - sum(grad * out)), where P are the weights and dP = grad v'."""
+    """dS = P (dP - sum(grad * out)), where P are the attention weights and dP = grad vᵀ."""
     dtype = q.type.dtype.compute
     keys, values = shared(k, q.shape[1]), shared(v, q.shape[1])
     g, keys, values, queries = (build.cast(x, dtype) for x in (grad, keys, values, q))
@@ -186,7 +182,7 @@ def flash_attention_backward(
 
 
 def _gathered(grad: Node, x: Node) -> Node:
-    """The gradients of heads that were shared, added."""
+    """The gradients of key or value heads: the sum over the query heads that share them."""
     batch, heads, time, width = grad.shape
     if heads == x.shape[1]:
         return grad

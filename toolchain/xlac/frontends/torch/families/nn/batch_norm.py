@@ -1,4 +1,4 @@
-"""Batch normalization: with running statistics, with measured ones, and its gradient."""
+"""Batch normalization: with running statistics, with batch statistics, and its gradient."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from xlac.ops import build
 
 
 def _along_channels(x: Node) -> tuple[list[int], tuple[Dim, ...]]:
-    """All axes but that of channels, and the shape that spreads a vector of channels."""
+    """All axes except channels, and the shape in which a vector of channels broadcasts."""
     channels = x.shape[1]
     return [a for a in range(x.type.rank) if a != 1], (channels, *[1] * (x.type.rank - 2))
 
@@ -33,8 +33,8 @@ def _normal(
     eps: float,
     known: tuple[Node, Node] | None,
 ) -> tuple[Node, ...]:
-    """The result, mean, variance and 1 / deviation; `known` are statistics to be used in place of
-    measured ones.
+    """The result, mean, variance and 1 / deviation; `known` statistics replace those of
+    the batch.
     """
     wide = build.compute(x)
     axes, spread = _along_channels(x)
@@ -62,7 +62,7 @@ def batch_norm_inference(
     momentum: float,
     eps: float,
 ) -> tuple[Node, ...]:
-    """Normalised by the running statistics; what training would save is empty."""
+    """Normalised by the running statistics; the statistics saved for training are empty."""
     y, *_ = _normal(call, x, weight, bias, eps, (running_mean, running_var))
     return y, *(call.filled_as(number, 0) for number in (1, 2))
 
@@ -77,7 +77,7 @@ def batch_norm_measured(
     momentum: float,
     eps: float,
 ) -> tuple[Node, ...]:
-    """Normalised by the batch's own statistics, which are results too; nothing is kept running."""
+    """Normalised by the batch's statistics, which are returned too; no running statistics."""
     y, mean, _, scale = _normal(call, x, weight, bias, eps, None)
     return y, *as_stated(call, mean, scale)
 
@@ -94,7 +94,7 @@ def batch_norm_training(
     momentum: float,
     eps: float,
 ) -> tuple[Node, ...]:
-    """The new running statistics come last; the variance among them is the unbiased one."""
+    """Training: the last results are the new running statistics, with the unbiased variance."""
     if not training:
         y, *_ = _normal(call, x, weight, bias, eps, (running_mean, running_var))
         return (
@@ -137,7 +137,7 @@ def batch_norm_backward(
     eps: float,
     output_mask: Sequence[bool],
 ) -> tuple[Optional, ...]:
-    """Gradients of x, weight and bias, those that `output_mask` asks for."""
+    """Gradients of x, weight and bias, as selected by `output_mask`."""
     g, wide = build.compute(grad), build.compute(x)
     axes, spread = _along_channels(x)
     if train:

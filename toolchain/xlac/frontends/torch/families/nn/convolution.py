@@ -1,4 +1,4 @@
-"""Convolutions and their gradients, each as one general convolution."""
+"""Convolutions and their gradients, each as one generalized convolution."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LETTERS = {1: "W", 2: "HW", 3: "DHW"}
 
 
 class ConvolutionGeometry:
-    """Strides, padding and dilation of a convolution over `rank` axes; each may be given as one
-    number for all.
+    """Strides, padding and dilation of a convolution over `rank` axes; a single number applies to
+    all axes.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class ConvolutionGeometry:
         )
 
     def forward(self, x: Node, weight: Node) -> Node:
-        """x (batch, channels, …) with weight (filters, channels / groups, …)."""
+        """x (batch, channels, …) convolved with weight (filters, channels / groups, …)."""
         ones = (1,) * self.rank
         return self._conv(
             x,
@@ -52,8 +52,8 @@ class ConvolutionGeometry:
         )
 
     def backward(self, grad: Node, weight: Node, extents: Sequence[Dim]) -> Node:
-        """The gradient of x, whose spatial extents are given; also what a transposed convolution
-        computes.
+        """The gradient of x with the given spatial sizes; also the result of a transposed
+        convolution.
         """
         kernel = self.kernel(weight)
         flipped = build.apply1(
@@ -82,19 +82,19 @@ class ConvolutionGeometry:
         )
 
     def kernel_gradient(self, x: Node, grad: Node, weight: Node) -> Node:
-        """The gradient of the weight: that of the forward convolution for its kernel."""
+        """The gradient of the weight."""
         forward = self.forward(x, weight)
         if any(not isinstance(size, int) for size in (*x.shape[2:], *grad.shape[2:])):
             raise NotExpressible(f"the gradient of a kernel over sizes {x.shape[2:]}")
         return transposed_in_kernel(forward.op, forward, grad)  # type: ignore[arg-type]
 
     def layout(self) -> tuple[str, str, str]:
-        """The layout of x, weight and result: channels before pixels."""
+        """The layout of x, weight and result: channels first."""
         letters = LETTERS[self.rank]
         return "NC" + letters, "OI" + letters, "NC" + letters
 
     def kernel(self, weight: Node) -> Ints:
-        """The kernel's extents, which have to be known."""
+        """The spatial sizes of the kernel, which must be static."""
         found = [size for size in weight.shape[2:] if isinstance(size, int)]
         if len(found) != self.rank:
             raise NotExpressible("a convolution with a kernel of unknown size")
@@ -113,7 +113,7 @@ class ConvolutionGeometry:
         groups: int = 1,
         batches: int = 1,
     ) -> Node:
-        """In the compute type, so that what follows rounds once."""
+        """A convolution in the compute type, so that the result is rounded once."""
         op = Conv(
             layout,
             strides,
@@ -129,13 +129,13 @@ class ConvolutionGeometry:
 
 
 def each(values: Sequence[int], rank: int) -> Ints:
-    """A number for each axis: those given, or the only one for all."""
+    """One number for each axis; a single number is repeated."""
     return tuple(values) * rank if len(values) == 1 else tuple(values)
 
 
 def _swapped(weight: Node, groups: int) -> Node:
-    """A weight (filters, channels / groups, …) as one that goes the other way: (channels, filters /
-    groups, …).
+    """A weight (filters, channels / groups, …) with inputs and outputs swapped: (channels, filters
+    / groups, …).
     """
     filters, channels, *kernel = weight.shape
     if groups == 1:
@@ -158,8 +158,8 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Node:
-    """Channels-first convolution, or with `transposed` the gradient of one; x may lack the
-    batch.
+    """Channels-first convolution, or a transposed one if `transposed`; x may lack the
+    batch axis.
     """
     rank = weight.type.rank - 2
     batched = x.type.rank == weight.type.rank
@@ -188,7 +188,7 @@ def convolution_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> tuple[Node | None, ...]:
-    """Gradients of x, weight and bias, those that `output_mask` asks for."""
+    """Gradients of x, weight and bias, as selected by `output_mask`."""
     geometry = ConvolutionGeometry(weight.type.rank - 2, stride, padding, dilation, groups)
     geometry.kernel(weight)
     found: list[Node | None] = [None, None, None]

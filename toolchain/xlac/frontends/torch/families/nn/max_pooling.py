@@ -1,4 +1,4 @@
-"""The largest element under windows, where it lies, and the gradient."""
+"""Max pooling with indices, and its gradient."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xlac.ops import build
 from xlac.ops.reduction.window_choice import SelectAndScatter
 from xlac_sdk.dtypes import DType
 
-TAPS = 32  # places of a window, up to which each is an expression of its own
+TAPS = 32  # elements of a window, up to which each is an expression of its own
 
 
 def _max_pool(rank: int) -> None:
@@ -51,7 +51,9 @@ def gradient(
     dilation: Sequence[int],
     ceil_mode: bool,
 ) -> Node:
-    """Each gradient sent to the element that its window chose, in order of the windows."""
+    """Each gradient scattered to the element that its window selected, in the order of
+    the windows.
+    """
     rank = len(kernel)
     pool = PoolWindows(x.type, rank, kernel, stride, padding, dilation, known(grad.shape[-rank:]))
     chosen = SelectAndScatter(**pool.choice("max"))
@@ -60,8 +62,8 @@ def gradient(
 
 
 def _seen(pool: PoolWindows, tap: Ints) -> tuple[Array, Array]:
-    """The place in its plane, counted row-major, that each window sees at one of its places, and
-    whether that is inside.
+    """The row-major index in its plane of the element that each window reads at one tap, and
+    whether it is inside.
     """
     at, inside = np.zeros((), np.int64), np.ones((), bool)
     for size, n, s, d, p, k in zip(
@@ -74,9 +76,7 @@ def _seen(pool: PoolWindows, tap: Ints) -> tuple[Array, Array]:
 
 
 def returned(call: AtenCall, grad: Node, x: Node, indices: Node, rank: int) -> Node:
-    """Each gradient added where its maximum was found, which `indices` count row-major in its plane
-    of x.
-    """
+    """Gradients scatter-added at `indices`, which are row-major in each plane of x."""
     outer = x.shape[: x.type.rank - rank]
     size, count = math.prod(known(x.shape[-rank:])), math.prod(known(grad.shape[-rank:]))
     updates, places = (build.reshape(v, (*outer, count)) for v in (build.compute(grad), indices))
@@ -86,9 +86,7 @@ def returned(call: AtenCall, grad: Node, x: Node, indices: Node, rank: int) -> N
 
 
 def _positions(pool: PoolWindows, x: Node, values: Node) -> Node:
-    """Where in its plane, counted row-major, each maximum lies: the first of equals, or the last
-    NaN.
-    """
+    """The row-major index in its plane of each maximum: the first among equals, or the last NaN."""
     if math.prod(pool.kernel) > TAPS:
         return _carried(pool, x)
     dtype = x.type.dtype
@@ -119,7 +117,7 @@ def _positions(pool: PoolWindows, x: Node, values: Node) -> Node:
 
 
 def _carried(pool: PoolWindows, x: Node) -> Node:
-    """The same of windows of many places: a reduction that carries where it found its value."""
+    """The same for large windows: a reduction over pairs of value and index."""
     plane = math.prod(pool.extents)
     places = build.reshape(build.iota((plane,), 0, DType.I64), pool.extents)
     spread = build.broadcast_to(places, x.shape)

@@ -1,5 +1,5 @@
-"""Normalizations and their gradients. Halves are computed in f32; statistics are what PyTorch
-returns beside the result.
+"""Normalizations and their gradients. 16-bit floats are computed in f32; the statistics are
+returned as PyTorch does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Optional = Node | None
 
 
 def moments(call: AtenCall, x: Node, axes: Sequence[int]) -> tuple[Node, Node]:
-    """The mean and the (biased) variance over axes, which stay with extent 1."""
+    """The mean and the (biased) variance over axes, with keepdims."""
     size = amount(call, x, axes)
     mean = build.div(build.reduce(x, "add", axes, True), size)
     gap = build.sub(x, mean)
@@ -23,7 +23,7 @@ def moments(call: AtenCall, x: Node, axes: Sequence[int]) -> tuple[Node, Node]:
 
 
 def amount(call: AtenCall, x: Node, axes: Sequence[int]) -> Node:
-    """How many elements lie along axes, as a number of x's type."""
+    """The number of elements along axes, as a number of x's type."""
     return build.cast(call.size(volume(tuple(x.shape[a] for a in axes))), x.type.dtype)
 
 
@@ -33,7 +33,7 @@ def rsqrt(x: Node) -> Node:
 
 
 def affine(x: Node, weight: Optional, bias: Optional, shape: Sequence[Dim]) -> Node:
-    """x times weight plus bias, each first given a shape that broadcasts to x's."""
+    """x times weight plus bias, both reshaped to broadcast to x."""
     if weight is not None:
         x = build.mul(x, build.reshape(build.compute(weight), shape))
     return x if bias is None else build.add(x, build.reshape(build.compute(bias), shape))
@@ -51,7 +51,7 @@ def layer_norm(
     bias: Optional,
     eps: float,
 ) -> tuple[Node, ...]:
-    """Normalised over the last axes; the mean and reciprocal deviation are results too."""
+    """Normalised over the last axes; the mean and 1 / deviation are results too."""
     wide = build.compute(x)
     axes = list(range(x.type.rank - len(normalized_shape), x.type.rank))
     mean, variance = moments(call, wide, axes)
@@ -81,7 +81,7 @@ def layer_norm_backward(
     bias: Optional,
     output_mask: Sequence[bool],
 ) -> tuple[Optional, ...]:
-    """Gradients of x, weight and bias, those that `output_mask` asks for."""
+    """Gradients of x, weight and bias, as selected by `output_mask`."""
     g, wide = build.compute(grad), build.compute(x)
     inner = list(range(x.type.rank - len(normalized_shape), x.type.rank))
     outer = list(range(x.type.rank - len(normalized_shape)))
@@ -99,8 +99,8 @@ def layer_norm_backward(
 
 
 def centred(call: AtenCall, g: Node, normal: Node, axes: Sequence[int], scale: Node) -> Node:
-    """The gradient through (x - mean) * scale, both measured over axes: scale * (g - mean g -
-    normal * mean(g * normal)).
+    """The gradient of (x - mean) * scale with respect to x, where mean and scale are statistics
+    over axes: scale * (g - mean(g) - normal * mean(g * normal)).
     """
     size = amount(call, g, axes)
     plain = build.div(build.reduce(g, "add", axes, True), size)
@@ -127,7 +127,7 @@ def group_norm(
     group: int,
     eps: float,
 ) -> tuple[Node, ...]:
-    """Normalised over groups of channels; the mean and reciprocal deviation are results too."""
+    """Normalised over groups of channels; the mean and 1 / deviation are results too."""
     wide = build.reshape(build.compute(x), (n, group, c // group, hxw))
     mean, variance = moments(call, wide, (2, 3))
     scale = rsqrt(build.add(variance, float(eps)))
@@ -150,7 +150,7 @@ def group_norm_backward(
     group: int,
     output_mask: Sequence[bool],
 ) -> tuple[Optional, ...]:
-    """Gradients of x, weight and bias, those that `output_mask` asks for."""
+    """Gradients of x, weight and bias, as selected by `output_mask`."""
     shape = (n, group, c // group, hxw)
     g, wide = (build.reshape(build.compute(v), shape) for v in (grad, x))
     scale, middle = (build.reshape(build.compute(v), (n, group, 1, 1)) for v in (rstd, mean))
@@ -174,7 +174,7 @@ def group_norm_backward(
 def rms_norm(
     call: AtenCall, x: Node, normalized_shape: Sequence[Dim], weight: Optional, eps: float | None
 ) -> tuple[Node, ...]:
-    """Divided by the root of the mean square over the last axes; without `eps` the dtype's own."""
+    """x / root mean square over the last axes; `eps` defaults to the dtype's epsilon."""
     wide = build.compute(x)
     axes = list(range(x.type.rank - len(normalized_shape), x.type.rank))
     square = build.div(

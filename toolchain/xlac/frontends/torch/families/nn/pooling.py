@@ -1,4 +1,4 @@
-"""Windows of pooling, and the mean under them with its gradient."""
+"""Pooling windows, and average pooling with its gradient."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ints = tuple[int, ...]
 
 
 class PoolWindows:
-    """A window over the last `rank` axes of (batch, channels, …)."""
+    """A pooling window over the last `rank` axes of (batch, channels, …)."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class PoolWindows:
         )
 
     def choice(self, combine: str) -> dict[str, Any]:
-        """What a window over a batch's channels, one channel at a time, is told."""
+        """The attributes of the window operation over (batch, channels, …)."""
         return {
             "combine": combine, "window": (1, 1, *self.kernel), "strides": (1, 1, *self.stride),
             "low": (0, 0, *self.padding), "high": (0, 0, *self.after), "window_dilation": (1, 1, *self.dilation),
         }  # fmt: skip
 
     def window(self, combine: str, body: Graph | None = None) -> Window:
-        """That window, which combines what it sees."""
+        """The window operation with this combination."""
         return Window(**self.choice(combine), body=body, base_dilation=(1,) * (self.rank + 2))
 
 
@@ -73,7 +73,7 @@ def _each(values: Sequence[int], rank: int) -> Ints:
 
 
 def batched(x: Node, rank: int) -> Node:
-    """With a batch of one where there is none."""
+    """With a batch axis of size 1 if there is none."""
     return x if x.type.rank == rank + 2 else build.reshape(x, (1, *x.shape))
 
 
@@ -85,7 +85,7 @@ def known(shape: Sequence[Dim]) -> Ints:
     return found
 
 
-# ---- the mean ------------------------------------------------------------------------------------
+# ---- average pooling ----------------------------------------------------------------------------
 
 
 def _avg_pool(rank: int) -> None:
@@ -124,8 +124,8 @@ def _avg_pool(rank: int) -> None:
         count_include_pad: bool,
         divisor_override: int | None,
     ) -> Node:
-        """Each gradient is shared out over its window: a window over the gradients, spread by the
-        stride.
+        """The gradient of average pooling: a window sum over the gradients, dilated by
+        the stride.
         """
         pool = PoolWindows(
             x.type, rank, kernel_size, stride, padding, (1,), known(grad.shape[-rank:])
@@ -137,7 +137,7 @@ def _avg_pool(rank: int) -> None:
 
 
 def _spread_window(pool: PoolWindows) -> Window:
-    """The windows over gradients, spread by the stride, whose sums are the gradients of x."""
+    """The window over the dilated gradients whose sums are the gradients of x."""
     low, high = [0, 0], [0, 0]
     for size, n, s, k, p in zip(
         pool.extents, pool.result, pool.stride, pool.kernel, pool.padding, strict=True
@@ -153,8 +153,8 @@ def _spread_window(pool: PoolWindows) -> Window:
 def _counts(
     pool: PoolWindows, padded: bool, override: int | None
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """What each sum is divided by: the elements under the window that are inside x or, if asked,
-    its padding.
+    """The divisor of each sum: the number of elements under the window inside x or, if asked, its
+    padding.
     """
     found = np.ones((), np.float64)
     for size, n, s, k, p in zip(

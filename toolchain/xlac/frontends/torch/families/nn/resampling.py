@@ -1,8 +1,7 @@
-"""Resampling along axes: adaptive means and interpolation. Each axis is a product with a matrix of
-known weights.
+"""Resampling: adaptive average pooling and interpolation. Each axis is a product with a constant
+matrix of weights.
 
-The gradient is the product with the transposed matrices, so forward and backward share one table of
-weights.
+The gradient is the product with the transposed matrices, so forward and backward share them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,9 @@ Matrix = NDArray[np.float64]  # (size of the result, size of x)
 
 
 def applied(call: AtenCall, x: Node, matrices: Sequence[Matrix]) -> Node:
-    """x with its last axes resampled, in the compute type; the smallest results first."""
+    """x with its last axes resampled, in the compute type; axes with the smallest results come
+    first.
+    """
     found = build.compute(x)
     first = x.type.rank - len(matrices)
     for number, matrix in sorted(
@@ -39,11 +40,11 @@ def applied(call: AtenCall, x: Node, matrices: Sequence[Matrix]) -> Node:
 
 
 def sizes_of(shape: Sequence[Dim], rank: int) -> tuple[int, ...]:
-    """The last sizes of a shape, which have to be known."""
+    """The last sizes of a shape, which must be static."""
     return known(shape[-rank:])
 
 
-# ---- adaptive means ------------------------------------------------------------------------------
+# ---- adaptive average pooling -------------------------------------------------------------------
 
 
 def means(size: int, count: int) -> Matrix:
@@ -80,7 +81,7 @@ def grid_sampler(
     padding_mode: int,
     align_corners: bool,
 ) -> Node:
-    """x read at the positions of a grid, which are -1 to 1 over each axis."""
+    """x sampled at the positions of a grid, which span -1 to 1 over each axis."""
     mode = ("linear", "nearest", "cubic")[interpolation_mode]
     padding = ("zeros", "border", "reflection")[padding_mode]
     wide = (build.compute(v) for v in (x, grid))
@@ -96,8 +97,8 @@ Rule = Callable[[int, int, bool, float | None], Matrix]
 
 
 def positions(size: int, count: int, corners: bool, scale: float | None) -> NDArray[np.float64]:
-    """Where in x each element of the result lies. `scale` is what the caller gave, for aten it
-    beats the sizes.
+    """The position in x of each element of the result. A `scale` given by the caller takes
+    precedence over the sizes, as in ATen.
     """
     steps = np.arange(count, dtype=np.float64)
     if corners:
@@ -106,13 +107,15 @@ def positions(size: int, count: int, corners: bool, scale: float | None) -> NDAr
 
 
 def nearest(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
-    """Which element each result takes, as a matrix: that at or before its place."""
+    """Nearest-neighbour weights as a matrix: each result takes the element at or before its
+    position.
+    """
     step = np.float32(1 / scale if scale else size / count)
     return _exactly(size, np.floor(np.arange(count).astype(np.float32) * step))
 
 
 def nearest_exact(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
-    """The same, with places counted from the middle of elements."""
+    """The same with positions measured at the centres of elements."""
     step = np.float32(1 / scale if scale else size / count)
     return _exactly(size, np.floor((np.arange(count).astype(np.float32) + np.float32(0.5)) * step))
 
@@ -122,14 +125,14 @@ def _exactly(size: int, at: NDArray[np.float32]) -> Matrix:
 
 
 def _rows(size: int, at: NDArray[np.int64]) -> Matrix:
-    """A matrix with a 1 in each row, at the column that `at` gives."""
+    """A matrix with a 1 in each row, at the column `at`."""
     found = np.zeros((len(at), size))
     found[np.arange(len(at)), at] = 1
     return found
 
 
 def linear(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
-    """What each result takes of its two neighbours, as a matrix."""
+    """Linear interpolation weights of the two neighbours of each result, as a matrix."""
     at = np.maximum(positions(size, count, corners, scale), 0)
     low = np.minimum(np.floor(at).astype(np.int64), size - 1)
     high = np.minimum(low + 1, size - 1)
@@ -139,7 +142,7 @@ def linear(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
 
 
 def cubic(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
-    """Keys' convolution with a = -0.75; the edge goes on beyond the ends."""
+    """Keys' cubic convolution with a = -0.75; edge elements are repeated beyond the ends."""
     at = positions(size, count, corners, scale)
     low = np.floor(at)
     found = np.zeros((count, size))
@@ -157,7 +160,7 @@ def _factors(given: Sequence[float] | None, rank: int) -> list[float | None]:
 
 
 def _interpolated(name: str, rank: int, rule: Rule, corners: bool) -> None:
-    """Three operations: by sizes, by sizes or scales (`vec`), and the gradient."""
+    """Registers three operations: by sizes, by sizes or scales (`vec`), and the gradient."""
 
     def matrices(
         size: Sequence[Dim], result: Sequence[Dim], align: bool, scales: Sequence[float | None]

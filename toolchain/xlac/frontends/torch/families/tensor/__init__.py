@@ -1,1 +1,1 @@
-"""ATen operations on elements and their places: creation, views, indexing, order."""
+"""ATen operations that create, view, index and order elements."""

@@ -1,4 +1,4 @@
-"""Tensors made from nothing, and random ones."""
+"""Creation of tensors, and random tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xlac_sdk.dtypes import DType
 
 @aten("full", "full_like", "new_full", "fill.Scalar", "fill.Tensor")
 def full(call: AtenCall, like: Any, *values: Any, **named: Any) -> Node:
-    """The last of what is given in order is the value."""
+    """full and its variants: the last positional argument is the value."""
     return call.filled(values[-1])
 
 
@@ -38,31 +38,31 @@ def scalar_tensor(call: AtenCall, value: Scalar, **_: Any) -> Node:
     "empty_permuted",
 )
 def zeros(call: AtenCall, *_: Any, **__: Any) -> Node:
-    """What PyTorch leaves undefined is 0."""
+    """Zeros; also for tensors that PyTorch leaves uninitialized."""
     return call.filled(0)
 
 
 @aten("ones", "ones_like", "new_ones")
 def ones(call: AtenCall, *_: Any, **__: Any) -> Node:
-    """Ones of the shape and dtype that PyTorch states."""
+    """Ones of the result's shape and dtype."""
     return call.filled(1)
 
 
 @aten("arange.start_step")
 def arange(call: AtenCall, start: Scalar, end: Scalar, step: Scalar = 1, **_: Any) -> Node:
-    """start, start + step, …: as many as PyTorch states."""
+    """start, start + step, …, as many as the result's size."""
     return _counted(call, start, step)
 
 
 @aten("arange")
 def arange_stop(call: AtenCall, end: Scalar, **_: Any) -> Node:
-    """0, 1, …, as many as PyTorch states."""
+    """0, 1, …, as many as the result's size."""
     return _counted(call, 0, 1)
 
 
 @aten("arange.start")
 def arange_start(call: AtenCall, start: Scalar, end: Scalar, **_: Any) -> Node:
-    """start, start + 1, …, as many as PyTorch states."""
+    """start, start + 1, …, as many as the result's size."""
     return _counted(call, start, 1)
 
 
@@ -73,8 +73,8 @@ def iota(call: AtenCall, length: Dim, start: Scalar = 0, step: Scalar = 1, **_: 
 
 
 def _counted(call: AtenCall, start: Scalar, step: Scalar) -> Node:
-    """start + i * step; floats are computed in f64 (halves and f32 then round once), as PyTorch
-    does.
+    """start + i * step; floats are computed in f64 (f32 and 16-bit floats are then rounded once),
+    as PyTorch does.
     """
     wide = DType.F64 if call.dtype.is_float else DType.I64
     found = build.iota(call.shape, 0, wide)
@@ -107,7 +107,7 @@ def triu(call: AtenCall, x: Node, diagonal: int = 0) -> Node:
 
 @aten("rand", "rand_like")
 def rand(call: AtenCall, *_: Any, **__: Any) -> Node:
-    """Integers are counted in f32 between 0 and 1: all are 0."""
+    """Uniform numbers in [0, 1) from xlac's generator. Of an integer dtype all are 0."""
     if not call.dtype.is_float:
         return call.filled(0)
     return call.random.uniform(call.shape, call.dtype)
@@ -115,7 +115,7 @@ def rand(call: AtenCall, *_: Any, **__: Any) -> Node:
 
 @aten("randn", "randn_like")
 def randn(call: AtenCall, *_: Any, **__: Any) -> Node:
-    """Normally distributed numbers, from our generator: not PyTorch's sequence."""
+    """Normally distributed numbers from xlac's generator: not PyTorch's sequence."""
     return call.random.normal(call.shape, call.dtype)
 
 
@@ -123,7 +123,7 @@ def randn(call: AtenCall, *_: Any, **__: Any) -> Node:
 def uniform(
     call: AtenCall, x: Node, low: float = 0.0, high: float = 1.0, generator: Any = None
 ) -> Node:
-    """Numbers uniform in [low, high), from our generator: not PyTorch's sequence."""
+    """Uniform numbers in [low, high) from xlac's generator: not PyTorch's sequence."""
     drawn = build.compute(call.random.uniform(call.shape, call.dtype))
     return build.cast(build.add(build.mul(drawn, float(high) - float(low)), float(low)), call.dtype)
 
@@ -132,13 +132,13 @@ def uniform(
 def normal(
     call: AtenCall, x: Node, mean: float = 0.0, std: float = 1.0, generator: Any = None
 ) -> Node:
-    """Normally distributed numbers of the shape of x, from our generator."""
+    """Normally distributed numbers of the shape of x, from xlac's generator."""
     return _normal(call, mean, std)
 
 
 @aten("normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor")
 def normal_of(call: AtenCall, mean: Scalar, std: Scalar = 1.0, generator: Any = None) -> Node:
-    """Normally distributed numbers, one for each mean or deviation given."""
+    """Normally distributed numbers, one for each given mean or deviation."""
     return _normal(call, mean, std)
 
 
@@ -164,7 +164,7 @@ def exponential(call: AtenCall, x: Node, lambd: float = 1.0, generator: Any = No
 
 @aten("geometric")
 def geometric(call: AtenCall, x: Node, p: float, generator: Any = None) -> Node:
-    """How often one tries until the first success: 1 + floor(log(1 - u) / log(1 - p))."""
+    """The number of trials until the first success: 1 + floor(log(1 - u) / log(1 - p))."""
     wide = DType.F64 if call.dtype is DType.F64 else DType.F32
     drawn = build.log(build.sub(1.0, call.random.uniform(call.shape, wide)))
     steps = build.apply1("floor", build.div(drawn, math.log1p(-float(p)) if p < 1 else -math.inf))
@@ -179,9 +179,7 @@ def multinomial(
     replacement: bool = False,
     generator: Any = None,
 ) -> Node:
-    """Numbers of classes drawn by their weights, by Gumbel's maximum: the largest of log weight +
-    noise.
-    """
+    """Indices sampled by weights, with the Gumbel-max trick: the largest log weight + noise."""
     wide = build.compute(weights)
     count = weights.shape[-1]
     outer = weights.shape[:-1]
@@ -198,32 +196,32 @@ def multinomial(
 
 
 def _gumbel(call: AtenCall, shape: Sequence[Dim], dtype: DType) -> Node:
-    """-log(-log u), with u in (0, 1]."""
+    """Gumbel noise: -log(-log u), with u in (0, 1]."""
     inner = build.mul(build.log(build.sub(1.0, call.random.uniform(shape, dtype))), -1.0)
     return build.mul(build.log(inner), -1.0)
 
 
 @aten("randint")
 def randint(call: AtenCall, high: Scalar, size: Any, **_: Any) -> Node:
-    """Integers from 0 to high, `high` excluded, from our generator."""
+    """Integers in [0, high) from xlac's generator."""
     return _integers(call, 0, high)
 
 
 @aten("randint.low")
 def randint_low(call: AtenCall, low: Scalar, high: Scalar, size: Any, **_: Any) -> Node:
-    """Integers from low to high, `high` excluded."""
+    """Integers in [low, high)."""
     return _integers(call, low, high)
 
 
 @aten("randint_like")
 def randint_like(call: AtenCall, like: Node, high: Scalar, **_: Any) -> Node:
-    """Integers from 0 to high, `high` excluded, of the shape of a tensor."""
+    """Integers in [0, high), of the shape of a tensor."""
     return _integers(call, 0, high)
 
 
 @aten("randint_like.low_dtype")
 def randint_like_low(call: AtenCall, like: Node, low: Scalar, high: Scalar, **_: Any) -> Node:
-    """Integers from low to high, `high` excluded, of the shape of a tensor."""
+    """Integers in [low, high), of the shape of a tensor."""
     return _integers(call, low, high)
 
 
@@ -237,14 +235,14 @@ def _integers(call: AtenCall, low: Scalar, high: Scalar) -> Node:
 
 @aten("randperm")
 def randperm(call: AtenCall, n: Dim, **_: Any) -> Node:
-    """Counts in the order of random keys of 64 bits."""
+    """A random permutation: indices sorted by random keys of 64 bits."""
     keys = call.random.bits(call.shape, DType.U64)
     return build.cast(build.sort([keys, build.iota(call.shape, 0)], 0)[1], call.dtype)
 
 
 @aten("bernoulli")
 def bernoulli(call: AtenCall, x: Node, generator: Any = None) -> Node:
-    """1 with the probability that each element of x is, else 0."""
+    """1 with the probability given by each element of x, else 0."""
     return _drawn(call, x)
 
 
@@ -263,8 +261,8 @@ def _drawn(call: AtenCall, p: Scalar) -> Node:
 
 @aten("native_dropout")
 def dropout(call: AtenCall, x: Node, p: float, train: bool | None = True) -> tuple[Node, Node]:
-    """Elements kept with probability 1 - p and scaled by 1 / (1 - p), and the mask of what is
-    kept.
+    """Elements kept with probability 1 - p and scaled by 1 / (1 - p), and the mask of kept
+    elements.
     """
     if train is False or p == 0:
         return x, build.full(True, x.shape, DType.BOOL)
@@ -275,5 +273,5 @@ def dropout(call: AtenCall, x: Node, p: float, train: bool | None = True) -> tup
 
 @aten("_local_scalar_dense")
 def item(call: AtenCall, x: Node) -> Node:
-    """A tensor's value as a Python number is known only when the program runs: always refused."""
+    """Always refused: a tensor's value as a Python number is known only at run time."""
     raise NotExpressible("a Python number made of a tensor's value")

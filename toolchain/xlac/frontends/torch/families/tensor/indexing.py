@@ -1,4 +1,4 @@
-"""Elements chosen by indices. Negative indices count from the end."""
+"""Indexed reads. Negative indices count from the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xlac_sdk.dtypes import DType
 
 
 def wrapped(call: AtenCall, indices: Node, size: Dim) -> Node:
-    """Indices as i64 counted from the start."""
+    """Indices as i64, with negative ones made non-negative."""
     if not indices.type.dtype.is_signed:
         return build.cast(indices, DType.I64)
     wide = build.cast(indices, DType.I64)
@@ -23,13 +23,13 @@ def wrapped(call: AtenCall, indices: Node, size: Dim) -> Node:
 
 @aten("embedding")
 def embedding(call: AtenCall, weight: Node, indices: Node, padding_idx: int = -1, *_: bool) -> Node:
-    """Rows of the weight by number. `padding_idx` matters to gradients only."""
+    """Rows of the weight. `padding_idx` only affects gradients."""
     return build.take(weight, build.cast(indices, DType.I64), 0)
 
 
 @aten("index_select")
 def index_select(call: AtenCall, x: Node, dim: int, index: Node) -> Node:
-    """Slices of x along an axis by number, of which negative ones count from the end."""
+    """Slices of x along an axis, by index."""
     if not x.shape:
         return build.reshape(x, call.shape)
     places = build.reshape(index, (index.type.size,))
@@ -42,7 +42,7 @@ def index_select(call: AtenCall, x: Node, dim: int, index: Node) -> Node:
 
 @aten("gather")
 def gather(call: AtenCall, x: Node, dim: int, index: Node, sparse_grad: bool = False) -> Node:
-    """Elements along an axis, where `index` says; it may be shorter than x along other axes."""
+    """Elements along an axis, by index; `index` may be smaller than x along other axes."""
     if not x.shape:
         return build.broadcast_to(x, call.shape)
     axis = normal_axis(dim, x.type.rank)
@@ -58,13 +58,13 @@ def gather(call: AtenCall, x: Node, dim: int, index: Node, sparse_grad: bool = F
     )
 
 
-# ---- several index tensors ---------------------------------------------------------------------
+# ---- indexing by several tensors ----------------------------------------------------------------
 
 
 def index_axes(
     call: AtenCall, x: Node, indices: Sequence[Node | None]
 ) -> tuple[list[int], list[Node]]:
-    """The axes that have an index, and those indices as i64, broadcast to one shape."""
+    """The indexed axes, and their indices as i64, broadcast to one shape."""
     for entry in indices:
         if entry is not None and entry.type.dtype in (DType.BOOL, DType.U8):
             raise NotExpressible(
@@ -79,26 +79,28 @@ def index_axes(
 
 
 def vectors(places: Sequence[Node]) -> Node:
-    """Index tensors of one shape as vectors along a new last axis."""
+    """Index tensors of one shape stacked to index vectors along a new last axis."""
     rank = places[0].type.rank
     return build.concat([build.reshape(p, (*p.shape, 1)) for p in places], rank)
 
 
 def to_front(axes: Sequence[int], rank: int) -> list[int]:
-    """The order of axes that has some of them first."""
+    """The permutation that moves the given axes to the front."""
     return [*axes, *(a for a in range(rank) if a not in axes)]
 
 
 def place_of_indices(axes: Sequence[int]) -> int:
-    """Where the axes of the indices stand in the result: at the first indexed axis if they are
-    neighbours, else first.
+    """The position of the index axes in the result: at the first indexed axis if those are
+    adjacent, else in front.
     """
     return axes[0] if list(axes) == list(range(axes[0], axes[0] + len(axes))) else 0
 
 
 @aten("index.Tensor", "_unsafe_index.Tensor")
 def index(call: AtenCall, x: Node, indices: Sequence[Node | None]) -> Node:
-    """NumPy's indexing by tensors: None keeps an axis; indices apart put theirs in front."""
+    """NumPy's advanced indexing: None keeps an axis; the axes of non-adjacent indices
+    come first.
+    """
     axes, places = index_axes(call, x, indices)
     if not axes:
         return x

@@ -1,4 +1,4 @@
-"""Sorting, the largest elements, those in the middle, and places in an order."""
+"""Sorting, top-k, medians, cumulative extremes and binary search."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from xlac_sdk.dtypes import DType
 
 @aten("sort")
 def sort(call: AtenCall, x: Node, dim: int = -1, descending: bool = False) -> tuple[Node, ...]:
-    """Sorted values and their places; equal ones keep their order, which PyTorch does not
-    promise.
-    """
+    """Sorted values and their indices; stable, which PyTorch does not guarantee."""
     return _sorted(x, dim, descending)
 
 
@@ -27,7 +25,7 @@ def sort(call: AtenCall, x: Node, dim: int = -1, descending: bool = False) -> tu
 def sort_stable(
     call: AtenCall, x: Node, stable: bool | None = None, dim: int = -1, descending: bool = False
 ) -> tuple[Node, ...]:
-    """Sorted values and their places; equal ones keep their order."""
+    """Sorted values and their indices; stable."""
     return _sorted(x, dim, descending)
 
 
@@ -42,7 +40,7 @@ def _sorted(x: Node, dim: int, descending: bool) -> tuple[Node, ...]:
 def topk(
     call: AtenCall, x: Node, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Node, ...]:
-    """The k largest or smallest, sorted, and their places: those of a whole sort."""
+    """The k largest or smallest in sorted order, and their indices: from a full sort."""
     if not x.shape:
         return build.reshape(x, call.shape), build.full(0, call.shape, DType.I64)
     axis = normal_axis(dim, x.type.rank)
@@ -50,7 +48,7 @@ def topk(
 
 
 def _ranked(x: Node, axis: int) -> tuple[Node, ...]:
-    """Elements in order along an axis, and where each stood."""
+    """Elements sorted along an axis, and their indices."""
     return build.sort([x, build.iota(x.shape, axis)], axis)
 
 
@@ -65,7 +63,7 @@ def _single(parts: tuple[Node, ...], axis: int, at: int, keepdim: bool) -> tuple
 def kthvalue(
     call: AtenCall, x: Node, k: int, dim: int = -1, keepdim: bool = False
 ) -> tuple[Node, ...]:
-    """The k-th smallest along an axis, and its place: from a whole sort."""
+    """The k-th smallest along an axis, and its index: from a full sort."""
     if not x.shape:
         return x, build.constant(0, DType.I64)
     axis = normal_axis(dim, x.type.rank)
@@ -74,7 +72,7 @@ def kthvalue(
 
 @aten("median.dim")
 def median_dim(call: AtenCall, x: Node, dim: int, keepdim: bool = False) -> tuple[Node, ...]:
-    """The lower of the two in the middle; a NaN, where there is one."""
+    """The lower median; NaN if any element is NaN."""
     if not x.shape:
         return x, build.constant(0, DType.I64)
     axis = normal_axis(dim, x.type.rank)
@@ -99,20 +97,18 @@ def median(call: AtenCall, x: Node) -> Node:
 
 @aten("cummax")
 def cummax(call: AtenCall, x: Node, dim: int) -> tuple[Node, ...]:
-    """The largest so far and its place, the last one among equals."""
+    """The maximum so far and its index, the last among equals."""
     return _running(call, x, dim, "ge")
 
 
 @aten("cummin")
 def cummin(call: AtenCall, x: Node, dim: int) -> tuple[Node, ...]:
-    """The smallest so far and its place, the last one among equals."""
+    """The minimum so far and its index, the last among equals."""
     return _running(call, x, dim, "le")
 
 
 def _running(call: AtenCall, x: Node, dim: int, relation: str) -> tuple[Node, ...]:
-    """The extreme up to each element, and where it stood; the later of equals. Once a NaN is met it
-    stays.
-    """
+    """The extreme so far, and its index, the last among equals; a NaN propagates."""
     if not x.shape:
         return x, build.constant(0, DType.I64)
     axis = normal_axis(dim, x.type.rank)
@@ -153,14 +149,14 @@ def _running(call: AtenCall, x: Node, dim: int, relation: str) -> tuple[Node, ..
 
 
 def _rows(x: Node, axis: int) -> tuple[Node, list[int]]:
-    """x with an axis in front, and the order of axes that puts it back."""
+    """x with an axis moved to the front, and the permutation that undoes it."""
     front = [axis, *(a for a in range(x.type.rank) if a != axis)]
     return build.transpose(x, front), [front.index(a) for a in range(x.type.rank)]
 
 
 @aten("logcumsumexp")
 def logcumsumexp(call: AtenCall, x: Node, dim: int) -> Node:
-    """Running logarithms of sums of exponentials, each step without overflow."""
+    """The cumulative logsumexp, without intermediate overflow."""
     if not x.shape or 0 in x.shape:
         return x
     rows, back = _rows(build.compute(x), normal_axis(dim, x.type.rank))
@@ -169,7 +165,7 @@ def logcumsumexp(call: AtenCall, x: Node, dim: int) -> Node:
     def step(total: Node, row: Node) -> tuple[Node, Node]:
         high = build.maximum(total, row)
         gap = build.mul(build.apply1("abs", build.sub(total, row)), -1.0)
-        # of equal infinities it is no number
+        # the difference of equal infinities is NaN
         gap = build.select(build.compare(total, "eq", row), 0.0, gap)
         found = build.add(high, build.apply1("log1p", build.exp(gap)))
         return found, found
@@ -193,8 +189,8 @@ def searchsorted(
     side: str | None = None,
     sorter: Node | None = None,
 ) -> Node:
-    """How many elements of the ordered sequence are less than each value (or not greater, from the
-    right).
+    """The insertion index of each value in the sorted sequence: the number of elements less than it
+    (or not greater, if `right`).
     """
     if sorter is not None:
         sequence = build.apply1("take_along_axis", sequence, sorter, axis=sequence.type.rank - 1)
@@ -211,7 +207,7 @@ def searchsorted_scalar(
     side: str | None = None,
     sorter: Node | None = None,
 ) -> Node:
-    """Where a number belongs in a sorted vector."""
+    """The insertion index of a number in a sorted vector."""
     return searchsorted(
         call, sequence, call.node(value, sequence.type.dtype), out_int32, right, side, sorter
     )
@@ -221,12 +217,12 @@ def searchsorted_scalar(
 def bucketize(
     call: AtenCall, values: Node, boundaries: Node, out_int32: bool = False, right: bool = False
 ) -> Node:
-    """Where each value belongs among sorted boundaries."""
+    """The insertion index of each value among sorted boundaries."""
     return _counted(call, boundaries, values, right)
 
 
 def _counted(call: AtenCall, sequence: Node, values: Node, right: bool) -> Node:
-    """NaN is greater than all."""
+    """The number of elements below each value; NaN sorts last."""
     dtype = call.promoted(sequence, values)
     outer = () if sequence.type.rank == 1 else sequence.shape[:-1]
     shape = (*values.shape, sequence.shape[-1])

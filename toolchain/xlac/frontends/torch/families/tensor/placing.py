@@ -1,6 +1,4 @@
-"""Elements put where indices say, or combined with what is there. Negative indices count from the
-end.
-"""
+"""Indexed writes. Negative indices count from the end."""
 
 from __future__ import annotations
 
@@ -34,8 +32,8 @@ def index_put(
     accumulate: bool = False,
     *_: bool,
 ) -> Node:
-    """x with values at the places of an indexing, written or with `accumulate` added; the in-place
-    forms give the new tensor.
+    """x with values written, or added if `accumulate`, at the given indices; the in-place forms
+    return the new tensor.
     """
     masks = [i for i in indices if i is not None and i.type.dtype in (DType.BOOL, DType.U8)]
     if masks:
@@ -60,13 +58,13 @@ def index_put(
 
 
 def added(x: Node, y: Node) -> Node:
-    """x + y; of bools, either."""
+    """x + y; for bools logical or."""
     return build.apply1("or" if x.type.dtype is DType.BOOL else "add", x, y)
 
 
 def scatter_vectors(x: Node, places: Node, updates: Node, combine: Combine) -> Node:
-    """Updates combined into the places that vectors name in the first axes of x; bools take part as
-    numbers.
+    """Updates combined into x at index vectors over its first axes; bools are converted
+    to numbers.
     """
     if x.type.dtype is DType.BOOL and combine != "assign":
         numbers = (build.cast(x, DType.U8), places, build.cast(updates, DType.U8))
@@ -77,15 +75,15 @@ def scatter_vectors(x: Node, places: Node, updates: Node, combine: Combine) -> N
 def _masked_put(
     call: AtenCall, x: Node, indices: Sequence[Node | None], values: Node, accumulate: bool
 ) -> Node:
-    """One mask from the first axis on and one value (or one for each of the other axes)."""
+    """One mask over the leading axes, and one value (or one for each of the remaining axes)."""
     mask, *more = indices
     if mask is None or any(m is not None for m in more):
-        raise NotExpressible("a mask among other indices")
+        raise NotExpressible("a boolean mask combined with other indices")
     depth = mask.type.rank
     if values.type.rank > x.type.rank - depth and not (
         values.type.rank == x.type.rank - depth + 1 and values.shape[0] == 1
     ):
-        raise NotExpressible("a value for each element that a mask chooses")
+        raise NotExpressible("a separate value for each element that a boolean mask selects")
     wide = build.reshape(build.cast(mask, DType.BOOL), (*mask.shape, *[1] * (x.type.rank - depth)))
     given = (
         build.reshape(values, values.shape[1:])
@@ -105,7 +103,7 @@ def embedding_backward(
     padding_idx: int,
     scale_by_freq: bool,
 ) -> Node:
-    """The rows of `grad` summed by the row of the table that they were read from."""
+    """The rows of `grad` summed by the table row that they were read from."""
     wide = build.compute(grad)
     rows: Dim = volume(indices.shape)
     flat = build.cast(build.reshape(indices, (rows,)), DType.I64)
@@ -130,7 +128,7 @@ def embedding_backward(
 
 @aten("masked_scatter")
 def masked_scatter(call: AtenCall, x: Node, mask: Node, source: Node) -> Node:
-    """The elements of `source` in order where the mask is true."""
+    """Writes the elements of `source` in order where the mask is true."""
     wide = call.filled(mask, DType.BOOL)
     size = volume(call.shape)
     flat = build.reshape(wide, (size,))
@@ -143,7 +141,7 @@ def masked_scatter(call: AtenCall, x: Node, mask: Node, source: Node) -> Node:
 def index_add(
     call: AtenCall, x: Node, dim: int, index: Node, source: Node, alpha: Scalar = 1
 ) -> Node:
-    """x with slices of alpha source added at the numbers of `index` along an axis."""
+    """x with slices of alpha source added at `index` along an axis."""
     if alpha != 1:
         mnemonic = "and" if source.type.dtype is DType.BOOL else "mul"
         source = build.apply1(mnemonic, source, call.node(alpha, source.type.dtype))
@@ -152,7 +150,7 @@ def index_add(
 
 @aten("index_copy")
 def index_copy(call: AtenCall, x: Node, dim: int, index: Node, source: Node) -> Node:
-    """x with slices replaced at the numbers of `index` along an axis."""
+    """x with slices replaced at `index` along an axis."""
     return _by_slices(call, x, dim, index, source, "assign")
 
 
@@ -166,8 +164,8 @@ def index_reduce(
     reduce: str,
     include_self: bool = True,
 ) -> Node:
-    """Slices combined into x at the numbers of `index`. Without `include_self` x's own values do
-    not count where any is placed.
+    """Slices combined into x at `index` along an axis. Without `include_self` the former values of
+    slices that get updates are ignored.
     """
     combine, dtype = REDUCES[reduce], x.type.dtype
     ones = build.full(1, source.shape, DType.I64)
@@ -186,7 +184,7 @@ def index_reduce(
 
 @aten("put")
 def put(call: AtenCall, x: Node, index: Node, source: Node, accumulate: bool = False) -> Node:
-    """Elements at places counted row-major."""
+    """Elements written or added at row-major flat indices."""
     size = x.type.size
     places = build.reshape(wrapped(call, index, size), (index.type.size, 1))
     updates = build.reshape(source, (index.type.size,))

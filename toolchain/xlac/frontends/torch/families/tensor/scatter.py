@@ -1,4 +1,4 @@
-"""Elements scattered along an axis, and the reductions that they may be combined with."""
+"""Scatter along an axis, with and without a reduction."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Combine = Literal["assign", "add", "mul", "max", "min"]
 def scattered(
     call: AtenCall, x: Node, dim: int, index: Node, updates: Node, combine: Combine
 ) -> Node:
-    """Elements of `updates` combined into the places along an axis; as many of them as there are
-    indices.
+    """Elements of `updates` combined into x along an axis, one for each index; `updates` may be
+    larger than the indices.
     """
     if not x.shape:
         flat = [build.reshape(v, (1,)) for v in (x, index, updates)]
@@ -92,7 +92,9 @@ def scatter_reduce(
     reduce: str,
     include_self: bool = True,
 ) -> Node:
-    """Without `include_self` what stands in a place that gets updates is forgotten first."""
+    """Scatter with a reduction. Without `include_self` the former values of elements that get
+    updates are ignored.
+    """
     combine, dtype = REDUCES[reduce], x.type.dtype
     ones = build.full(1, index.shape, DType.I64)
     if not include_self:
@@ -110,7 +112,7 @@ def scatter_reduce(
 
 
 def identity_of(combine: Combine, dtype: DType) -> float | int:
-    """The value that a combination leaves others as they are with."""
+    """The identity element of a combination."""
     if combine in ("add", "mul"):
         return int(combine == "mul")
     if dtype.is_float:
@@ -143,7 +145,7 @@ def scatter_value_with(
 
 
 def divided(total: Node, count: Node) -> Node:
-    """Sums over counts; integers round down."""
+    """Sums over counts; integers are rounded down."""
     dtype = total.type.dtype
     if not dtype.is_float:
         return build.apply1("floor_divide", total, build.cast(count, dtype))

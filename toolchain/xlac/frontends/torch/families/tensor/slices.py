@@ -1,4 +1,4 @@
-"""Whole slices put where sizes say: along an axis, with a step, on a diagonal."""
+"""Slices written at static positions: along an axis, with a step, on a diagonal."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _replaced(call: AtenCall, x: Node, src: Node, axis: int, start: Dim, step: i
 def diagonal_scatter(
     call: AtenCall, x: Node, src: Node, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Node:
-    """A diagonal of two axes replaced."""
+    """x with a diagonal of two axes replaced."""
     rank = x.type.rank
     axes = normal_axis(dim1, rank), normal_axis(dim2, rank)
     perm = [*(a for a in range(rank) if a not in axes), *axes]

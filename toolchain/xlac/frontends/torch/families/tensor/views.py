@@ -1,4 +1,4 @@
-"""Shapes, orders of axes, parts of tensors and tensors put together."""
+"""Views and rearrangements: reshape, transpose, slices, concatenation, padding."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from xlac_sdk.dtypes import DType
     "_reshape_copy",
 )
 def reshaped(call: AtenCall, x: Node, *_: Any, **__: Any) -> Node:
-    """All that only reshapes: the shape is the one that PyTorch states."""
+    """All reshaping views: the shape is that of the result as PyTorch states it."""
     return build.reshape(x, call.shape)
 
 
@@ -42,7 +42,7 @@ def permute(call: AtenCall, x: Node, dims: Sequence[int]) -> Node:
 
 @aten("t")
 def t(call: AtenCall, x: Node) -> Node:
-    """A matrix transposed; vectors stay."""
+    """A matrix transposed; vectors are unchanged."""
     return build.transpose(x)
 
 
@@ -58,13 +58,13 @@ def transpose(call: AtenCall, x: Node, dim0: int, dim1: int) -> Node:
 
 @aten("expand", "expand_copy")
 def expand(call: AtenCall, x: Node, size: Sequence[Dim], implicit: bool = False) -> Node:
-    """Broadcast to the shape that PyTorch states."""
+    """Broadcast to the shape of the result."""
     return build.broadcast_to(x, call.shape)
 
 
 def bound(position: Dim | None, size: Dim, otherwise: Dim) -> Dim:
-    """A start or stop as PyTorch reads it: counted from the end when negative, cut off at the
-    ends.
+    """A slice bound by PyTorch's rules: negative ones count from the end, and bounds
+    are clamped.
     """
     if position is None:
         return otherwise
@@ -89,7 +89,7 @@ def slice_(
     end: Dim | None = None,
     step: int = 1,
 ) -> Node:
-    """start:end:step along an axis; PyTorch's stated size settles the end."""
+    """start:end:step along an axis; the end follows from the result's size."""
     axis = normal_axis(dim, x.type.rank)
     first, count = bound(start, x.shape[axis], 0), call.shape[axis]
     return build.cut(x, axis, first, first if count == 0 else first + (count - 1) * step + 1, step)
@@ -113,9 +113,7 @@ def select(call: AtenCall, x: Node, dim: int, index: Dim) -> Node:
     "unbind.int",
 )
 def split(call: AtenCall, x: Node, sizes: Any = 0, dim: int | None = None) -> list[Node]:
-    """The parts have the extents that PyTorch states; `unbind` takes the axis first and loses
-    it.
-    """
+    """The parts have the sizes of the results; `unbind` also removes the axis."""
     unbound = dim is None and call.type.rank < x.type.rank
     axis = normal_axis((sizes if unbound else dim) or 0, x.type.rank)
     found, at = [], 0
@@ -130,7 +128,7 @@ def split(call: AtenCall, x: Node, sizes: Any = 0, dim: int | None = None) -> li
 @aten("cat")
 def cat(call: AtenCall, tensors: Sequence[Node], dim: int = 0) -> Node:
     """Tensors joined along an axis; empty vectors are skipped, as PyTorch does."""
-    # PyTorch skips empty vectors
+    # the empty vectors that are skipped
     kept = [build.cast(x, call.dtype) for x in tensors if x.type.rank == call.type.rank]
     if not kept:
         return build.cast(tensors[0], call.dtype)
@@ -164,7 +162,7 @@ def repeat(call: AtenCall, x: Node, repeats: Sequence[Dim]) -> Node:
 
 @aten("roll")
 def roll(call: AtenCall, x: Node, shifts: Sequence[int], dims: Sequence[int] = ()) -> Node:
-    """Elements moved around along axes; without axes, in row-major order."""
+    """Elements rotated along axes; without axes, in row-major order."""
     if not dims:
         flat = build.reshape(x, (x.type.size,))
         return build.reshape(_rolled(flat, shifts[0], 0), x.shape) if x.shape else x
@@ -185,7 +183,7 @@ def _rolled(x: Node, shift: int, axis: int) -> Node:
 
 @aten("constant_pad_nd")
 def constant_pad(call: AtenCall, x: Node, pad: Sequence[Dim], value: Scalar = 0) -> Node:
-    """`pad` lists (low, high) from the last axis backwards; a negative one removes elements."""
+    """`pad` lists (low, high) from the last axis backwards; negative amounts crop."""
     low: list[Dim] = [0] * x.type.rank
     high: list[Dim] = [0] * x.type.rank
     for number in range(len(pad) // 2):
@@ -201,7 +199,7 @@ def _bordered(call: AtenCall, x: Node, padding: Sequence[int], mode: str) -> Nod
         if low >= 0 and high >= 0:
             pads[axis] = low, high
         elif mode == "edge" and isinstance(size, int):
-            # a negative width moves the window of places
+            # a negative width shifts the start of the index range
             x = build.take(
                 x, build.constant(np.clip(np.arange(-low, size + high), 0, size - 1)), axis
             )
@@ -212,19 +210,19 @@ def _bordered(call: AtenCall, x: Node, padding: Sequence[int], mode: str) -> Nod
 
 @aten("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
 def reflection_pad(call: AtenCall, x: Node, padding: Sequence[int]) -> Node:
-    """Padded by reflection about the border, which is not repeated."""
+    """Padding by reflection, without repeating the edge element."""
     return _bordered(call, x, padding, "reflect")
 
 
 @aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
 def replication_pad(call: AtenCall, x: Node, padding: Sequence[int]) -> Node:
-    """Padded by repeating the border."""
+    """Padding by repeating the edge element."""
     return _bordered(call, x, padding, "edge")
 
 
 @aten("diagonal", "diagonal_copy")
 def diagonal(call: AtenCall, x: Node, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Node:
-    """The diagonal of two axes as the last axis: a sum over rows in which all else is 0."""
+    """The diagonal of two axes as the last axis: a sum over rows masked to the diagonal."""
     a, b = normal_axis(dim1, x.type.rank), normal_axis(dim2, x.type.rank)
     rest = [axis for axis in range(x.type.rank) if axis not in (a, b)]
     moved = build.transpose(x, [*rest, a, b])
@@ -251,8 +249,8 @@ def as_strided(
     stride: Sequence[Dim],
     storage_offset: Dim | None = None,
 ) -> Node:
-    """Elements at positions in the memory of x, which comes as it lies there, from its beginning
-    (`importer.memory`).
+    """Elements at strided positions in the memory of x, which `importer.memory` passes in memory
+    order.
     """
     places: Node = call.size(storage_offset or 0)
     places = build.broadcast_to(places, call.shape)
