@@ -1,8 +1,8 @@
 """Builders for targets of `custom_call`. Users can register more: a target and a builder.
 
-    from xlac.frontends.stablehlo import CUSTOM_CALLS
+from xlac.frontends.stablehlo import CUSTOM_CALLS
 
-    CUSTOM_CALLS["my.scale"] = lambda site: build.mul(site.number(0), 2.0)
+CUSTOM_CALLS["my.scale"] = lambda site: build.mul(site.number(0), 2.0)
 """
 
 from __future__ import annotations
