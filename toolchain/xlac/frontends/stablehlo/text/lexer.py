@@ -33,8 +33,8 @@ class Lexer:
 
     def seek(self, offset: int) -> None:
         """Reads the token at an offset, or after the white space there."""
-        # type: ignore[union-attr]  # the pattern matches the empty string, too
-        self.at = SPACE.match(self.all, offset).end()
+        # the pattern matches the empty string, too
+        self.at = SPACE.match(self.all, offset).end()  # type: ignore[union-attr]
         found = WORD.match(self.all, self.at)
         if found is None:
             if self.at < len(self.all):
