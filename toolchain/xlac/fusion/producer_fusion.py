@@ -18,7 +18,7 @@ from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
 from xlac.ir.op import Elementwise
 from xlac.ops.reduction.window import Window
-from xlac.ops.tensor import extend, gather, view
+from xlac.ops.tensor import extend, gather, leaf, view
 from xlac_sdk.support.limits import went
 
 # of a concatenation that is read where it is needed; one of more is written, a piece at a time
@@ -153,6 +153,8 @@ class ProducerFusion:
             )
         if user is not cluster.anchor or cluster.reduces:
             return ""
+        if cluster.kind is Kind.SCATTER and self._reads_target(user, node):
+            return "it reads what is scattered into, which is overwritten where it lies"
         if isinstance(user.op, Composite) and not isinstance(user.op, Elementwise):
             return f"{user.op.mnemonic} takes its operands from memory"
         match cluster.kind:
@@ -163,6 +165,24 @@ class ProducerFusion:
             case Kind.CONTROL:
                 return "the steps of control flow begin with their operands in memory"
         return f"{cluster.anchor.op.mnemonic} takes its operands from memory"
+
+    def _reads_target(self, scatter: Node, node: Node) -> bool:
+        """Whether computing an operand in the kernel of a scatter would read the larger tensor that
+        is scattered into, and that tensor need not be kept.
+        """
+        x = scatter.inputs[0]
+        kept = isinstance(x.op, leaf.Param) and x.op.kind != "state"
+        if node is x or kept or cost.elements(node) >= cost.elements(x):
+            return False
+        left, seen = [node], {node}
+        while left and len(seen) < MAX_NODES:
+            inputs = left.pop().inputs
+            if x in inputs:
+                return True
+            fused = [i for i in inputs if i not in self.home and i not in seen]
+            seen.update(fused)
+            left += fused
+        return False
 
     def _place(self, node: Node, wants: _Wants) -> dict[Cluster, float]:
         """Where a floating node is computed, and how often each of its elements there."""

@@ -24,6 +24,7 @@ from xlac.spec.training.section import Training
 from xlac.training.accumulate import Accumulation, MicroBatch
 from xlac.training.averages import EVALUATE, RUN, no_averages
 from xlac.training.modes import TrainingMode
+from xlac.training.row_updates import chosen
 from xlac.training.scaling import counted, following_scale, scale_of, together
 from xlac.training.state import LENGTH, SCALE, STEP, StateTensor, TrainingState
 from xlac.training.update import Counters, LossUpdate, mean_nodes, mean_outputs
@@ -187,10 +188,10 @@ class _Builder:
         numbers = {name: made[name] for name in order}
         if last:  # all or nothing
             done = together(finite)
-            chosen = [build.select(done, node, nodes[n]) for n, node in following.items()]
+            kept = [chosen(done, node, nodes[n]) for n, node in following.items()]
             origin = Origin("train.finite", self.training.place.span)
-            chosen = stamped(chosen, origin, {done, *following.values(), *nodes.values()})
-            following = dict(zip(following, chosen, strict=True))
+            kept = stamped(kept, origin, {done, *following.values(), *nodes.values()})
+            following = dict(zip(following, kept, strict=True))
             if training.scale is not None and training.scale.dynamic:
                 following |= following_scale(training.scale, nodes, done, together(losses))
                 numbers = {**numbers, LOSS_SCALE: nodes[SCALE]}

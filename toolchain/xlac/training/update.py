@@ -16,6 +16,7 @@ from xlac.spec.training.optimizer import Rate
 from xlac.spec.training.section import Training
 from xlac.training.accumulate import MicroBatch
 from xlac.training.modes import TrainingMode
+from xlac.training.row_updates import by_rows
 from xlac.training.scaling import all_finite, unscaled
 from xlac.training.state import state_prefix
 from xlac_sdk.dtypes import DType
@@ -112,6 +113,9 @@ class LossUpdate:
             optimizer, kept = objective.learns[name], slots[objective, name]
             rate = counters.rates[optimizer.rate]
             new = optimizer.update(self.training.elaboration(), self.weights[name], gradient, rate, counters.step, kept)  # fmt: skip
+            old = {"w": self.weights[name], **kept}
+            found = by_rows([old[slot] for slot in new], list(new.values()))
+            new = dict(zip(new, found, strict=True))
             next_[name] = new.pop("w")
             next_ |= {f"{state_prefix(objective)}{slot}.{name}": n for slot, n in new.items()}
         flags += [finite] if finite is not None else []
