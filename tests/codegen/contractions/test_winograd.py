@@ -18,7 +18,7 @@ from xlac.codegen.schedules.gemm import GemmSchedule
 from xlac.codegen.schedules.winograd import WinogradSchedule
 from xlac.fusion.group import Kind
 from xlac.ir.dims import Dim, Sym, Symbol
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, apply
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.reduction.conv import Conv
@@ -169,10 +169,27 @@ def test_other_forms_are_left_to_the_direct_sum(name: str) -> None:
     assert choose.chosen(DECLINED[name], FAST["avx512"]) is None
 
 
-def test_weights_that_are_not_known_are_left_to_the_direct_sum() -> None:
-    made = group(Kind.CONV, conv((1, 12, 12, 16), 16, kind="input"))
-    assert choose.chosen(made.anchor, FAST["avx512"]) is not None
-    agree(made, FAST["avx512"])
+@pytest.mark.parametrize("name", ["avx512", "avx2", "sse"])
+@pytest.mark.parametrize("how", ["forward", "backward", "as they are"])
+@pytest.mark.sampled(3)
+def test_weights_that_are_not_known_while_compiling(
+    how: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As layers keep them, in the product and in the gradient for its data."""
+    forced(monkeypatch, 2)
+    anchor = conv((2, 6, 5, 16), 48, kind="input")
+    if how != "as they are":
+        axes, shape = ((2, 3, 1, 0), (48, 16, 3, 3)) if how == "forward" else ((2, 3, 0, 1), (16, 48, 3, 3))  # fmt: skip
+        kernel = build.transpose(param("kernel", Type(F32, shape)), axes)
+        if how == "backward":
+            turned = {"starts": (2, 2, 0, 0), "stops": (-1, -1, 16, 48), "steps": (-1, -1, 1, 1)}
+            kernel = apply("slice", kernel, **turned)
+        anchor = Node.of(anchor.op, anchor.inputs[0], kernel)
+    made = group(Kind.CONV, anchor)
+    found = lowered(made, TARGETS[name])
+    assert found is not None
+    assert [one.kernel.name for one in found.launches] == ["kernel_pack", "kernel_points", "kernel"]
+    agree(made, TARGETS[name])
 
 
 def test_four_results_a_side_where_tiles_are_many_two_where_they_are_few() -> None:

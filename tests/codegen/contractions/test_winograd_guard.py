@@ -33,7 +33,9 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose, "chosen", lambda anchor, target: choose.served(anchor, 2, target))
 
 
-def conv(x: tuple[int, ...] = SIZE, columns: int = 16, low: int = 1, high: int = 1) -> Node:
+def conv(
+    x: tuple[int, ...] = SIZE, columns: int = 16, low: int = 1, high: int = 1, kind: str = "weight"
+) -> Node:
     op = Conv(
         layout=("NHWC", "HWIO", "NHWC"),
         strides=(1, 1),
@@ -43,7 +45,7 @@ def conv(x: tuple[int, ...] = SIZE, columns: int = 16, low: int = 1, high: int =
         rhs_dilation=(1, 1),
     )
     return Node.of(
-        op, param("x", Type(F32, x)), param("kernel", Type(F32, (3, 3, x[3], columns)), "weight")
+        op, param("x", Type(F32, x)), param("kernel", Type(F32, (3, 3, x[3], columns)), kind)
     )
 
 
@@ -80,17 +82,19 @@ def test_one_pixel_of_a_tile() -> None:
     alike(made, given, cpu())
 
 
+@pytest.mark.parametrize("kind", ["weight", "input"])
 @pytest.mark.parametrize("value", [np.inf, np.nan, 3e38, 1e33], ids=str)
-def test_weights(value: float) -> None:
-    made = conv()
+def test_weights(value: float, kind: str) -> None:
+    made = conv(kind=kind)
     given = values(group(Kind.CONV, made))
     given["x"][:, :3] = 0
     given["kernel"][1, 2, 3, 4] = value
     alike(made, given)
 
 
-def test_pixels_and_weights_that_are_nothing() -> None:
-    made = conv()
+@pytest.mark.parametrize("kind", ["weight", "input"])
+def test_pixels_and_weights_that_are_nothing(kind: str) -> None:
+    made = conv(kind=kind)
     given = values(group(Kind.CONV, made))
     alike(made, given | {"x": np.zeros_like(given["x"])})
     alike(made, given | {"kernel": np.zeros_like(given["kernel"])})

@@ -10,12 +10,13 @@ direct sum's is 9 C M W 2^-24, M being the largest magnitude in the window. So a
 direct sum unless T
 
 * is at most SPREAD times the largest of the pixels that all its results see, which M is not below;
-* and is at most a limit, a fact of the weights below which nothing can overflow on the way. It is
-  NaN where a weight is not
-  finite, or where weights at points might not be.
+* and is at most a limit, a fact of the weights below which nothing can overflow on the way. No T
+  is where a weight is not finite, or where weights at points might not be.
 
 Neither holds for a NaN, nor for an infinite pixel. Magnitudes are compared as integers: those of
-floats are in order, infinity after all numbers and NaN after infinity.
+floats are in order, infinity after all numbers and NaN after infinity. The limit of weights that
+are known while compiling is a constant; of others it is found panel by panel, as they are brought
+to points.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xlac.codegen.core.contraction.contraction import OperandSource
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import PackedConstant, Scratch
 from xlac.codegen.core.operands import OperandView
@@ -35,7 +37,7 @@ from xlac.ir.op import Array
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
-from xlac_sdk.kernel_ir.kernel import Access, Const, Expr
+from xlac_sdk.kernel_ir.kernel import Access, Const, Expr, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 SPREAD = 8.0
@@ -53,54 +55,79 @@ back nine products are added: 36.
 MAGNITUDE = 0x7FFFFFFF  # the bits of an f32 without its sign
 
 
+NEVER = -1.0  # a limit that no tile is below
+
+
 @dataclass(frozen=True, slots=True)
 class Guard:
     """What is known of each tile, and of the weights."""
 
-    plain: Scratch  # whether a tile may be multiplied at points
-    limit: PackedConstant  # the largest pixel for which nothing overflows
+    most: Scratch  # the largest pixel of a tile; infinite where it must be summed directly
+    terms: int
+    limit: PackedConstant | None  # the largest pixel for which nothing overflows, if it is known
 
     @staticmethod
     def of(t: Tiling, kernel: OperandView) -> Guard:
-        """Over weights that are known while compiling."""
-        assert isinstance(kernel.value, Node)
+        """Over some weights."""
         terms = GROWTH * toom_cook.TAPS**2 * t.channels
-
-        def limit(array: Array) -> Array:
-            weights = kernel.compute(array) if kernel.compute else array
-            # NaN where a weight is
-            most = np.maximum(weights.max(), -weights.min()).astype(np.float64)
-            with np.errstate(divide="ignore"):
-                found = np.minimum(
-                    np.finfo(np.float32).max / (terms * most), np.finfo(np.float32).max
-                )
-            return np.asarray([found if np.isfinite(most) and found >= 1 else np.nan], np.float32)
-
-        return Guard(
-            Scratch(DType.BOOL, t.tiles, "plain"),
-            PackedConstant(
-                DType.F32, 1, (kernel.value,), limit, f"limit at points of {terms} {kernel.key}"
-            ),
-        )
+        source = OperandSource(kernel.value, DType.F32)
+        limit = _limit(terms, kernel) if source.constant else None
+        return Guard(Scratch(DType.F32, t.tiles, "most"), terms, limit)
 
     def store(self, elements: Elements, tile: Expr, extremes: Extremes) -> None:
-        """Decides about a tile of which all pixels were noted."""
+        """Decides about a tile of which all pixels were noted, as far as its pixels go."""
         builder = elements.builder
         most, near = extremes.found()
         bound = build.apply(Primitive.MUL, near, Const(SPREAD, DType.F32))
-        limit = build.load(elements.parameter(self.limit, Access.READ), 0)
-        plain = build.apply(
-            Primitive.AND,
-            build.apply(Primitive.LE, most, bound),
-            build.apply(Primitive.LE, most, limit),
-        )
-        builder.store(elements.parameter(self.plain, Access.WRITE), tile, plain)
+        alike = build.apply(Primitive.LE, most, bound)
+        kept = build.select(alike, most, Const(np.inf, DType.F32))
+        builder.store(elements.parameter(self.most, Access.WRITE), tile, kept)
 
-    def plainly(self, elements: Elements, tile: Expr) -> Expr:
-        """Whether a tile may be multiplied at points."""
+    def found(self, builder: Builder, largest: Var) -> Expr:
+        """The limit of weights of which `largest` holds the magnitudes of the largest, as integers."""
+        bits = build.fold(Primitive.MAX, largest)
+        most = builder.let("most", build.apply(Primitive.BITCAST, bits, dtype=DType.F32))
+        highest = Const(float(np.finfo(np.float32).max), DType.F32)
+        product = build.apply(Primitive.MUL, most, Const(float(self.terms), DType.F32))
+        limit = builder.let("limit", build.apply(Primitive.DIV, highest, product))
+        able = build.apply(Primitive.LE, Const(1.0, DType.F32), limit)
+        least = build.apply(Primitive.MIN, limit, highest)
+        return builder.let("limit", build.select(able, least, Const(NEVER, DType.F32)))
+
+    def known(self, elements: Elements) -> Expr | None:
+        """The limit of weights that are known while compiling."""
+        if self.limit is None:
+            return None
         return elements.builder.let(
-            "plain", build.load(elements.parameter(self.plain, Access.READ), tile)
+            "limit", build.load(elements.parameter(self.limit, Access.READ), 0)
         )
+
+    def plainly(self, elements: Elements, tile: Expr, limit: Expr) -> Expr:
+        """Whether a tile may be multiplied at points."""
+        most = build.load(elements.parameter(self.most, Access.READ), tile)
+        return elements.builder.let("plain", build.apply(Primitive.LE, most, limit))
+
+
+def _limit(terms: int, kernel: OperandView) -> PackedConstant:
+    assert isinstance(kernel.value, Node)
+
+    def limit(array: Array) -> Array:
+        weights = kernel.compute(array) if kernel.compute else array
+        # NaN where a weight is
+        most = np.maximum(weights.max(), -weights.min()).astype(np.float64)
+        with np.errstate(divide="ignore"):
+            found = np.minimum(np.finfo(np.float32).max / (terms * most), np.finfo(np.float32).max)
+        return np.asarray([found if np.isfinite(most) and found >= 1 else NEVER], np.float32)
+
+    key = f"limit at points of {terms} {kernel.key}"
+    return PackedConstant(DType.F32, 1, (kernel.value,), limit, key)
+
+
+def noted(builder: Builder, largest: Var, value: Expr, lanes: int) -> None:
+    """Takes the magnitudes of a vector of f32 into account."""
+    bits = build.apply(Primitive.BITCAST, value, dtype=DType.I32)
+    size = build.apply(Primitive.AND, bits, Const(MAGNITUDE, DType.I32, lanes))
+    builder.assign(largest, build.apply(Primitive.MAX, largest, size))
 
 
 class Extremes:
@@ -117,13 +144,8 @@ class Extremes:
     def note(self, pixels: Mapping[tuple[int, int], Expr]) -> None:
         """Takes a vector of channels of every pixel into account, by row and column."""
         for (i, j), value in pixels.items():
-            size = build.apply(
-                Primitive.AND,
-                build.apply(Primitive.BITCAST, value, dtype=DType.I32),
-                Const(MAGNITUDE, DType.I32, self.lanes),
-            )
             most = self._core if i in self.t.shared and j in self.t.shared else self._rim
-            self.builder.assign(most, build.apply(Primitive.MAX, most, size))
+            noted(self.builder, most, value, self.lanes)
 
     def found(self) -> tuple[Expr, Expr]:
         """Both as f32: the largest of all, and of those that all results see."""

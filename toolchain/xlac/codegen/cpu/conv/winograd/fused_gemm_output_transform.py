@@ -7,21 +7,14 @@ from __future__ import annotations
 from functools import partial
 
 from xlac.codegen.core import loop_nest
-from xlac.codegen.core.contraction import packing
-from xlac.codegen.core.contraction.contraction import (
-    Axis,
-    Contraction,
-    OperandSource,
-    unravel,
-    zero,
-)
-from xlac.codegen.core.contraction.packing import each_panel
+from xlac.codegen.core.contraction.contraction import Contraction, unravel, zero
+from xlac.codegen.core.contraction.packing import Panels, each_panel
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import KernelLaunch, Scratch
+from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.conv.winograd import toom_cook
-from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
+from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard, noted
 from xlac.codegen.cpu.conv.winograd.direct_tiles import DirectSum
 from xlac.codegen.cpu.conv.winograd.output_transform import OutputTransform
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling, plane
@@ -29,11 +22,10 @@ from xlac.codegen.schedules.winograd import WinogradSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import size_hint
-from xlac.ir.graph import Node
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
-from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, LoopKind
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr, LoopKind
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -44,48 +36,17 @@ def launch(
     name: str,
     after: Epilogue,
     t: Tiling,
-    seen: Scratch,
     x: OperandView,
-    kernel: OperandView,
+    given: Contraction,
+    panels: Panels,
     guard: Guard | None,
     schedule: WinogradSchedule,
 ) -> KernelLaunch:
-    """The kernel, over all that tiles see at points and weights that are known while compiling."""
+    """The kernel, over all that tiles see at points and packed weights."""
     elements = Elements(Builder(), group, target)
-    _products(elements, after, t, seen, x, kernel, guard, schedule).write()
-    return elements.launch(name, cost.work(group))
-
-
-def _products(
-    elements: Elements,
-    after: Epilogue,
-    t: Tiling,
-    seen: Scratch,
-    x: OperandView,
-    kernel: OperandView,
-    guard: Guard | None,
-    schedule: WinogradSchedule,
-) -> _Products:
-    """What multiplies the tiles with weights that are packed panel by panel: each channel's nine
-    taps.
-    """
-    assert isinstance(kernel.value, Node)
-    weights = OperandSource(kernel.value, DType.F32, kernel.offset)
-    rows, columns = (Axis(1), Axis(t.tiles, t.channels)), Axis(t.columns, 0, kernel.strides[3])
-    taps = tuple(Axis(toom_cook.TAPS, 0, step) for step in kernel.strides[:2])
-    given = Contraction(
-        (),
-        rows,
-        columns,
-        (Axis(t.channels, 1, kernel.strides[2]), *taps),
-        OperandSource(seen, DType.F32),
-        weights,
-        DType.F32,
-        lambda outer, rows, column: (build.index(0), *rows, column),
-    )
-    panels = packing.constant(given, schedule.tile, DType.F32, kernel.compute, kernel.key)
     direct = DirectSum(elements, t, x, panels, schedule.tile.lanes)
-    return _Products(elements, after, given, panels, schedule, t, guard, direct)
+    _Products(elements, after, given, panels, schedule, t, guard, direct).write()
+    return elements.launch(name, cost.work(group))
 
 
 class _Products(OutputTransform):
@@ -117,6 +78,9 @@ class _Products(OutputTransform):
                 builder.store(self.kept, build.ramp(z, 1, lanes), zero(DType.F32, lanes))
         brought = self.elements.local(self.brought)
         weights = builder.let("b", self.given.base([], column, toom_cook.TAPS**2 * t.channels))
+        self.largest = None
+        if self.guard and self.guard.limit is None:
+            self.largest = builder.variable("largest", Const(0, DType.I32, lanes))
         with builder.loop("z", 0, self.chunks) as chunk:
             start = builder.let(
                 "b", build.add(weights, build.mul(chunk, self.depth * toom_cook.TAPS**2 * width))
@@ -138,6 +102,10 @@ class _Products(OutputTransform):
                     )
 
                 self._cover(split, block if self.cut.blocks != 1 else None, tile)
+        if self.guard:
+            self.limit = self.guard.known(self.elements)
+            if self.largest is not None:
+                self.limit = self.guard.found(builder, self.largest)
         count: Expr | int = most
         if size_hint(self.cut.blocks) * most > t.tiles:
             count = loop_nest.bounded(
@@ -173,6 +141,9 @@ class _Products(OutputTransform):
                     )
                     for i in range(taps)
                 ]
+                if self.largest is not None:
+                    for weight in filters:
+                        noted(builder, self.largest, weight, lanes)
                 columns.append(toom_cook.of_filters(builder, self.target, t.results, filters))
             place = builder.let("p", build.add(build.mul(channel, width), vector))
             for i in range(n):

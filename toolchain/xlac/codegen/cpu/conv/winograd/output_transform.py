@@ -22,7 +22,7 @@ from xlac.codegen.schedules.gemm import CacheBlocking, GemmSchedule
 from xlac.codegen.schedules.winograd import WinogradSchedule
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.kernel import Buffer, Const, Expr
+from xlac_sdk.kernel_ir.kernel import Buffer, Const, Expr, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 
@@ -49,6 +49,8 @@ class OutputTransform(Gemm):
     """What turns the products of a tile into its results, and stores them."""
 
     place: Expr  # where the products of a pair of points begin
+    largest: Var | None = None  # magnitudes of the panel's weights, where their limit is not known
+    limit: Expr | None = None  # the largest pixel of a tile that is multiplied at points
 
     def __init__(
         self,
@@ -108,9 +110,10 @@ class OutputTransform(Gemm):
         must be that.
         """
         builder, at = self.builder, self._at(number)
-        plain = (
-            self.guard.plainly(self.elements, build.add(self.first, number)) if self.guard else None
-        )
+        plain = None
+        if self.guard and self.limit is not None:
+            tile = build.add(self.first, number)
+            plain = self.guard.plainly(self.elements, tile, self.limit)
         with (
             builder.when(plain) if plain else nullcontext(),
             builder.loop("v", 0, width, self.tile.lanes) as lane,

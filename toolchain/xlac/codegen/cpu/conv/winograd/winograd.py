@@ -20,10 +20,9 @@ from functools import partial
 
 from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.addressing import linear, row_major
-from xlac.codegen.core.contraction.contraction import OperandSource
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
-from xlac.codegen.cpu.conv.winograd import fused_gemm_output_transform, input_transform
+from xlac.codegen.cpu.conv.winograd import fused_gemm_output_transform, input_transform, weights
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
 from xlac.codegen.cpu.conv.winograd.choose import check, choose
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling
@@ -38,13 +37,16 @@ from xlac_sdk.target import Target
 def lower(
     group: Group, target: Target, name: str, lower_part: LowerPart, t: Tiling
 ) -> LoweredGroup | None:
-    """Both kernels; None when the weights are not known while compiling."""
+    """Both kernels, after the one that packs weights that are not known while compiling; None where
+    they are quantised.
+    """
     anchor = group.anchor
     kernel = operands.resolve(anchor.inputs[1], group) or operands.folded(anchor.inputs[1], group)
-    if kernel is None or not OperandSource(kernel.value, DType.F32).constant:
-        return None
-    assert isinstance(kernel.value, Node)
-    if kernel.value.type.dtype is not DType.F32:
+    if (
+        kernel is not None
+        and isinstance(kernel.value, Node)
+        and kernel.value.type.dtype is not DType.F32
+    ):
         return None  # quantised: they are to be small
     after = epilogue.of(group, anchor)
     if after is None or not all(_dense(after, node) for node in group.outputs):
@@ -55,20 +57,27 @@ def lower(
             return found
 
         return operands.apart(group, anchor, alone, target, name, lower_part)
+    before: list[KernelLaunch] = []
+    if kernel is None:
+        kernel, made = operands.materialize(
+            anchor.inputs[1], group, target, f"{name}_kernel", lower_part
+        )
+        before += made
     x = operands.resolve(anchor.inputs[0], group)
-    made: tuple[KernelLaunch, ...] = ()
     if x is None or x.strides[-1] != 1:
         x, made = operands.materialize(anchor.inputs[0], group, target, f"{name}_x", lower_part)
+        before += made
     guard = Guard.of(t, kernel) if t.guarded else None
-    schedule = lower_part.decisions.settle(
-        name, choose(t, after, target), partial(check, t=t, target=target)
-    )
+    decisions = lower_part.decisions
+    schedule = decisions.settle(name, choose(t, after, target), partial(check, t=t, target=target))
     first, seen = input_transform.launch(group, target, f"{name}_points", t, x, guard, schedule)
+    given = weights.contraction(t, seen, kernel)
+    panels, packs = weights.packed(group, target, name, decisions, given, kernel, schedule)
     second = fused_gemm_output_transform.launch(
-        group, target, name, after, t, seen, x, kernel, guard, schedule
+        group, target, name, after, t, x, given, panels, guard, schedule
     )
     used = {v.value for v in (x, kernel) if isinstance(v.value, Node)}
-    return LoweredGroup((*made, first, second), epilogue.in_place(after, used))
+    return LoweredGroup((*before, *packs, first, second), epilogue.in_place(after, used))
 
 
 def _dense(after: Epilogue, node: Node) -> bool:
