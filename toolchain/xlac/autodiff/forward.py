@@ -135,7 +135,8 @@ def _by_text(node: Node, changes: Sequence[Node | None]) -> Node | None:
             raise NoDerivativeError(node, f"has no derivative by its operand {name!r}")
         t = build.broadcast_to(build.compute(change), shape)
         part = expression(text, {**numbers, **names, "t": t})
-        total = part if total is None or part is None else build.add(total, part)
+        if part is not None:
+            total = part if total is None else build.add(total, part)
     return None if total is None else build.cast(total, dtype)
 
 

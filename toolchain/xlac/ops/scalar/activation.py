@@ -89,7 +89,7 @@ class Prelu(Direct):
 
     mnemonic = "prelu"
     operands = ("x", "slope")
-    derivatives = ("where(x > 0, t, t * slope)", "where(x > 0, 0, t * x)")
+    derivatives = ("t * where(x > 0, 1, slope)", "t * where(x > 0, 0, x)")
 
     def formula(self, *xs: Node) -> Node:
         x, slope = xs
@@ -105,7 +105,7 @@ class Elu(Direct):
     """x where positive, `alpha * (exp(x) - 1)` elsewhere."""
 
     mnemonic = "elu"
-    derivatives = ("where(x > 0, t, t * (result + alpha))",)
+    derivatives = ("t * where(x > 0, 1, result + alpha)",)
     alpha: float = 1.0
 
     def formula(self, *xs: Node) -> Node:
@@ -127,7 +127,7 @@ class Selu(Direct):
     """The self-normalising ELU: `scale * elu(x, alpha)` with the published constants."""
 
     mnemonic = "selu"
-    derivatives = ("where(x > 0, t * scale, t * (result + alpha * scale))",)
+    derivatives = ("t * where(x > 0, scale, result + alpha * scale)",)
     alpha: float = 1.6732632423543772
     scale: float = 1.0507009873554805
 
@@ -143,7 +143,7 @@ class Celu(Direct):
     """x where positive, `alpha * (exp(x / alpha) - 1)` elsewhere."""
 
     mnemonic = "celu"
-    derivatives = ("where(x > 0, t, t * (result / alpha + 1))",)
+    derivatives = ("t * where(x > 0, 1, result / alpha + 1)",)
     alpha: float = 1.0
 
     def formula(self, *xs: Node) -> Node:
@@ -230,7 +230,7 @@ class Hardswish(Direct):
     """x * hardsigmoid(x)."""
 
     mnemonic = "hardswish"
-    derivatives = ("where(x <= -3, 0, where(x >= 3, t, t * (x / 3 + 0.5)))",)
+    derivatives = ("t * where(x <= -3, 0, where(x >= 3, 1, x / 3 + 0.5))",)
 
     def formula(self, *xs: Node) -> Node:
         return build.mul(xs[0], Hardsigmoid().formula(*xs))

@@ -101,7 +101,7 @@ ZETA = (
 @declare
 class Zeta(Formula):
     """Hurwitz' zeta function, the sum of (q + k) ** -x over k = 0, 1, …; infinite at x = 1, NaN
-    below.
+    below, and for negative q unless x is whole.
     """
 
     mnemonic = "zeta"
@@ -110,36 +110,43 @@ class Zeta(Formula):
     draws = ("positive",)
 
     def formula(self, *xs: Node) -> Node:
+        """For negative q the terms below 0 are those of two series of positive ones, up to a sign."""
         x, q = xs
-        down = build.apply1("neg", x)
-
-        def term(a: Node) -> Node:
-            return build.apply1("pow", a, down)
-
-        a, total = q, term(q)
-        for _ in range(9):
-            a = build.add(a, 1.0)
-            total = build.add(total, term(a))
-        a = build.add(a, 1.0)
-        power = term(a)
-        series = build.like(1 / ZETA[-1], x)
-        for k in reversed(range(len(ZETA) - 1)):
-            factor = build.mul(build.add(x, float(2 * k + 1)), build.add(x, float(2 * k + 2)))
-            series = build.add(build.mul(build.div(build.div(factor, a), a), series), 1 / ZETA[k])
-        rest = build.add(
-            build.div(a, build.sub(x, 1.0)), build.add(build.mul(build.div(x, a), series), 0.5)
-        )
-        found = build.select(
-            build.compare(power, "eq", 0.0), total, build.add(total, build.mul(power, rest))
-        )
         whole = build.compare(q, "eq", build.apply1("floor", q))
         even = build.compare(build.apply1("rem", x, 2.0), "eq", 0.0)
+        down = build.apply1("neg", q)
+        below = build.sub(down, build.apply1("floor", down))  # the greatest negative term's size
+        low = build.compare(q, "le", 0.0)
+        above = build.select(low, build.sub(q, build.apply1("floor", q)), q)
+        others = build.sub(hurwitz(x, below), hurwitz(x, build.sub(1.0, q)))
+        others = build.select(even, others, build.apply1("neg", others))
         pole = build.select(even, build.like(math.inf, x), math.nan)
         broken = build.compare(x, "ne", build.apply1("floor", x))
-        below = build.select(whole, pole, build.select(broken, build.like(math.nan, x), found))
-        found = build.select(build.compare(q, "le", 0.0), below, found)
+        others = build.select(whole, pole, build.select(broken, build.like(math.nan, x), others))
+        found = hurwitz(x, above)
+        found = build.select(low, build.add(found, others), found)
         found = build.select(build.compare(x, "eq", 1.0), math.inf, found)
         return build.select(build.compare(x, "lt", 1.0), math.nan, found)
+
+
+def hurwitz(x: Node, q: Node) -> Node:
+    """The sum for x > 1 and q > 0, by Euler and Maclaurin from the tenth term."""
+    down = build.apply1("neg", x)
+    a, total = q, build.apply1("pow", q, down)
+    for _ in range(9):
+        a = build.add(a, 1.0)
+        total = build.add(total, build.apply1("pow", a, down))
+    a = build.add(a, 1.0)
+    power = build.apply1("pow", a, down)
+    series = build.like(1 / ZETA[-1], x)
+    for k in reversed(range(len(ZETA) - 1)):
+        factor = build.mul(build.add(x, float(2 * k + 1)), build.add(x, float(2 * k + 2)))
+        series = build.add(build.mul(build.div(build.div(factor, a), a), series), 1 / ZETA[k])
+    rest = build.add(
+        build.div(a, build.sub(x, 1.0)), build.add(build.mul(build.div(x, a), series), 0.5)
+    )
+    more = build.add(total, build.mul(power, rest))
+    return build.select(build.compare(power, "eq", 0.0), total, more)
 
 
 @declare

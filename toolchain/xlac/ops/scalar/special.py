@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.ir.graph import Node
-from xlac.ir.op import UNDEFINED, Array, declare
+from xlac.ir.op import Array, declare
 from xlac.ops import build
 from xlac.ops.scalar import convert
 from xlac.ops.scalar.formula import Formula
@@ -237,10 +237,13 @@ class BesselI1e(Formula):
         (x,) = xs
         a = size(x)
         near, far = I1E_SINGLE if single(x) else I1E_DOUBLE
-        small = build.mul(chebyshev(build.sub(build.mul(a, 0.5), 2.0), near), a)
-        large = build.div(chebyshev(build.sub(build.div(32.0, a), 2.0), far), build.sqrt(a))
-        found = build.select(build.compare(a, "le", 8.0), small, large)
-        return build.select(build.compare(x, "lt", 0.0), build.apply1("neg", found), found)
+        low = build.compare(a, "le", 8.0)
+        # each series stays where it holds: derivatives of the one that is not taken are finite
+        b, c = build.select(low, a, 8.0), build.select(low, 8.0, a)
+        small = build.mul(chebyshev(build.sub(build.mul(b, 0.5), 2.0), near), x)
+        large = build.div(chebyshev(build.sub(build.div(32.0, c), 2.0), far), build.sqrt(c))
+        flipped = build.select(build.compare(x, "lt", 0.0), build.apply1("neg", large), large)
+        return build.select(low, small, flipped)
 
 
 @declare
@@ -249,7 +252,7 @@ class NextAfter(Formula):
 
     mnemonic = "next_after"
     operands = ("x", "y")
-    derivatives = (UNDEFINED, UNDEFINED)
+    derivatives = ("where(x == y, 0, t)", "0")
 
     def expand(self, *inputs: Node) -> Node:
         x, y = inputs

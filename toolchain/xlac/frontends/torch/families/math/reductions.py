@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xlac.frontends.torch.table import AtenCall, aten
@@ -235,3 +236,34 @@ def logsumexp(call: AtenCall, x: Node, dim: Dims, keepdim: bool = False) -> Node
     wide = build.cast(x, call.dtype)
     axes = axes_of(x, dim)
     return build.apply1("logsumexp", wide, axis=axes, keepdims=keepdim) if axes else wide
+
+
+@aten("linalg_vector_norm")
+def vector_norm(
+    call: AtenCall, x: Node, ord: float = 2, dim: Dims = None, keepdim: bool = False, dtype: DType | None = None
+) -> Node:  # fmt: skip
+    """The root of order `ord` of the sum of as high powers of magnitudes; of 0 the number that are
+    not 0, of infinities the greatest or the least. Where it is 0 its gradient is.
+    """
+    wide = build.compute(build.cast(x, call.dtype))
+    if ord == 2 and axes_of(x, dim):
+        found = build.apply1("norm", wide, axis=axes_of(x, dim), keepdims=keepdim)
+        return build.cast(found, call.dtype)
+    sizes = build.apply1("abs", wide)
+    zero = build.compare(sizes, "eq", 0.0)
+    if abs(ord) == math.inf:
+        found = reduced(sizes, "max" if ord > 0 else "min", dim, keepdim)
+    elif ord == 0:
+        there = build.cast(build.apply1("not", zero), wide.type.dtype)
+        found = reduced(there, "add", dim, keepdim)
+    elif ord == 1:
+        found = reduced(sizes, "add", dim, keepdim)
+    else:
+        powers = build.apply1("pow", build.select(zero, 1.0, sizes), build.like(float(ord), sizes))
+        powers = build.select(zero, 0.0 if ord > 0 else math.inf, powers)
+        total = reduced(powers, "add", dim, keepdim)
+        none = build.compare(total, "eq", 0.0)
+        root = build.like(1 / ord, total)
+        found = build.apply1("pow", build.select(none, 1.0, total), root)
+        found = build.select(none, 0.0 if ord > 0 else math.inf, found)
+    return build.cast(found, call.dtype)

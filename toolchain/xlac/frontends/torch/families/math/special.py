@@ -24,8 +24,16 @@ for _name, _mnemonic in SAME.items():
 
 @aten("special_zeta", "prims.zeta.default")
 def zeta(call: AtenCall, x: Node, q: Node) -> Node:
-    """The Hurwitz zeta function."""
-    return build.apply1("zeta", *operands(call, x, q))
+    """The Hurwitz zeta function, infinite at its poles."""
+    return infinite(*operands(call, x, q))
+
+
+def infinite(x: Node, q: Node) -> Node:
+    """zeta(x, q), infinite where q is 0 or a negative whole number, whatever the sign nearby."""
+    whole = build.compare(q, "eq", build.apply1("floor", q))
+    pole = build.apply1("and", whole, build.compare(q, "le", 0.0))
+    pole = build.apply1("and", pole, build.compare(x, "gt", 1.0))
+    return build.select(pole, math.inf, build.apply1("zeta", x, q))
 
 
 @aten("digamma")
@@ -39,12 +47,14 @@ def digamma(call: AtenCall, x: Node) -> Node:
 @aten("polygamma")
 def polygamma(call: AtenCall, n: int, x: Node) -> Node:
     """The derivative of order `n` of digamma; orders 0 and 1 have their own builders."""
-    (a,) = operands(call, x)
+    (a,) = computed(call, x)
     if n == 0:
         return digamma(call, a)
     if n == 1:
         return trigamma(call, a)
-    return build.apply1("polygamma", build.like(float(n), a), a)
+    factor = math.gamma(n + 1) if n < 170 else math.inf
+    found = build.mul(infinite(build.like(n + 1.0, a), a), factor if n % 2 else -factor)
+    return rounded(call, found)
 
 
 def trigamma(call: AtenCall, x: Node) -> Node:
@@ -139,8 +149,12 @@ def xlogy(call: AtenCall, x: Node, y: Node) -> Node:
 def logaddexp(call: AtenCall, x: Node, y: Node) -> Node:
     """log(exp(x) + exp(y)), shifted by the larger so that it does not overflow."""
     a, b = computed(call, x, y)
-    high = build.maximum(a, b)
-    gap = build.mul(build.apply1("abs", build.sub(a, b)), -1.0)
-    same = build.compare(a, "eq", b)  # the difference of equal infinities is NaN
-    found = build.add(high, build.apply1("log1p", build.exp(build.select(same, 0.0, gap))))
-    return rounded(call, found)
+    return rounded(call, added(a, b))
+
+
+def added(a: Node, b: Node) -> Node:
+    """log(exp(a) + exp(b)); of equal infinities the gap is no number, nor is a change through it."""
+    same = build.compare(a, "eq", b)
+    left, right = (build.select(same, 0.0, v) for v in (a, b))
+    gap = build.mul(build.apply1("abs", build.sub(left, right)), -1.0)
+    return build.add(build.maximum(a, b), build.apply1("log1p", build.exp(gap)))

@@ -7,6 +7,7 @@ import math
 from xlac.frontends.torch.families.math.pointwise import computed, rounded
 from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.graph import Node
+from xlac.ir.op import normal_axis
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
@@ -130,6 +131,18 @@ def threshold_backward(call: AtenCall, grad: Node, x: Node, threshold: Scalar) -
 def softmax(call: AtenCall, x: Node, dim: int, half_to_float: bool = False) -> Node:
     """The softmax along an axis, in the dtype of the result."""
     return _along(call, "softmax", x, dim)
+
+
+@aten("_safe_softmax")
+def safe_softmax(call: AtenCall, x: Node, dim: int, dtype: DType | None = None) -> Node:
+    """The softmax, and 0 along rows of -inf alone, through which nothing goes back either."""
+    wide = build.cast(x, call.dtype)
+    rows = wide if x.shape else build.reshape(wide, (1,))
+    axis = normal_axis(dim, rows.type.rank)
+    empty = build.compare(build.reduce(rows, "max", (axis,), True), "eq", -math.inf)
+    empty = build.broadcast_to(empty, rows.shape)
+    found = build.apply1("softmax", build.select(empty, 0.0, rows), axis=axis)
+    return build.reshape(build.select(empty, 0.0, found), x.shape)
 
 
 @aten("_log_softmax")

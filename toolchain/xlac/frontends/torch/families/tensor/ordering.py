@@ -6,6 +6,7 @@ import math
 
 from xlac.frontends.torch.errors import NotExpressible
 from xlac.frontends.torch.families.math.reductions import position
+from xlac.frontends.torch.families.math.special import added
 from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
@@ -163,11 +164,7 @@ def logcumsumexp(call: AtenCall, x: Node, dim: int) -> Node:
     slice_ = rows.type.with_shape(rows.shape[1:])
 
     def step(total: Node, row: Node) -> tuple[Node, Node]:
-        high = build.maximum(total, row)
-        gap = build.mul(build.apply1("abs", build.sub(total, row)), -1.0)
-        # the difference of equal infinities is NaN
-        gap = build.select(build.compare(total, "eq", row), 0.0, gap)
-        found = build.add(high, build.apply1("log1p", build.exp(gap)))
+        found = added(total, row)
         return found, found
 
     op = Scan(build.graph("step", (slice_, slice_), step), rows.shape[0], 1, 1)
